@@ -1,0 +1,145 @@
+//! The thread that writes log buffers out, so that no worker ever waits for a disk.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use crate::settings::{AccessLog, LogTarget};
+
+/// Buffers in circulation for each worker: one being filled, the others on their way to the disk and back.
+const BUFFERS_PER_WORKER: usize = 4;
+
+/// What the writer is asked to do.
+#[derive(Debug)]
+enum Order {
+    Write(Vec<u8>),
+    Reopen,
+}
+
+/// Where a worker hands its buffers over.
+#[derive(Debug, Clone)]
+pub(crate) struct Sink {
+    orders: SyncSender<Order>,
+    empty: Arc<Mutex<Receiver<Vec<u8>>>>,
+}
+
+/// The writing thread; it ends when every sink is gone and everything was written.
+#[derive(Debug)]
+pub(crate) struct LogWriter {
+    pub(crate) sink: Sink,
+    pub(crate) thread: JoinHandle<()>,
+}
+
+impl LogWriter {
+    /// Opens the log and starts the thread.
+    pub(crate) fn start(settings: &AccessLog, workers: usize) -> io::Result<Self> {
+        let mut output = Output::open(&settings.target)?;
+        let target = settings.target.clone();
+        let buffers = workers * BUFFERS_PER_WORKER;
+        let (orders, to_do) = sync_channel(buffers + 1);
+        let (give_back, empty) = sync_channel(buffers);
+        for _ in 0..buffers {
+            // A line begins before the limit and may end after it.
+            let buffer = Vec::with_capacity(settings.buffer_bytes + settings.buffer_bytes / 8);
+            let _ = give_back.try_send(buffer);
+        }
+        let thread = std::thread::Builder::new().name("access-log".to_owned()).spawn(move || {
+            while let Ok(order) = to_do.recv() {
+                match order {
+                    Order::Write(mut buffer) => {
+                        output.write(&buffer);
+                        buffer.clear();
+                        let _ = give_back.try_send(buffer);
+                    }
+                    Order::Reopen => match Output::open(&target) {
+                        Ok(reopened) => output = reopened,
+                        Err(error) => eprintln!("weir: the access log stays as it is, it cannot be reopened: {error}"),
+                    },
+                }
+            }
+        })?;
+        Ok(Self {
+            sink: Sink {
+                orders,
+                empty: Arc::new(Mutex::new(empty)),
+            },
+            thread,
+        })
+    }
+}
+
+impl Sink {
+    /// An empty buffer, unless all are on their way to the disk.
+    pub(super) fn empty_buffer(&self) -> Option<Vec<u8>> {
+        // Workers meet here once for each buffer they fill, not for each line.
+        let empty = self
+            .empty
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        match empty.try_recv() {
+            Ok(buffer) => Some(buffer),
+            Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
+        }
+    }
+
+    /// Swaps `lines` for an empty buffer and has them written; leaves them if there is none.
+    pub(super) fn hand_over(&self, lines: &mut Vec<u8>) {
+        if let Some(empty) = self.empty_buffer() {
+            let full = std::mem::replace(lines, empty);
+            if let Err(TrySendError::Full(Order::Write(full))) =
+                self.orders.try_send(Order::Write(full))
+            {
+                *lines = full;
+            }
+        }
+    }
+
+    /// Hands `lines` over for good, waiting for the writer if need be.
+    pub(super) fn hand_over_last(&self, lines: &mut Vec<u8>) {
+        let _ = self.orders.send(Order::Write(std::mem::take(lines)));
+    }
+
+    /// Has the log opened again, behind what was handed over before.
+    pub(crate) fn reopen(&self) {
+        let _ = self.orders.send(Order::Reopen);
+    }
+}
+
+#[derive(Debug)]
+enum Output {
+    Stdout,
+    File { file: File, is_failing: bool },
+}
+
+impl Output {
+    fn open(target: &LogTarget) -> io::Result<Self> {
+        Ok(match target {
+            LogTarget::Stdout => Self::Stdout,
+            LogTarget::File(path) => Self::File {
+                file: OpenOptions::new().create(true).append(true).open(path)?,
+                is_failing: false,
+            },
+        })
+    }
+
+    /// Writes everything or says once that it cannot; a full disk must not end the gateway.
+    fn write(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Stdout => {
+                // A closed pipe leaves nobody to tell.
+                let mut stdout = io::stdout().lock();
+                let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
+            }
+            Self::File { file, is_failing } => match file.write_all(bytes) {
+                Ok(()) => *is_failing = false,
+                Err(error) if !*is_failing => {
+                    *is_failing = true;
+                    eprintln!("weir: access log lines are lost: {error}");
+                }
+                Err(_) => {}
+            },
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The life of an HTTP/1.1 connection: wait, read a head, let the story happen, again.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use weir_http::Reject;
+use weir_http::head::HeadScan;
+use weir_http::request::{self, Progress};
+
+use crate::buffers::Buffers;
+use crate::connection::Client;
+use crate::exchange::{self, Exchange};
+use crate::failure::Failure;
+use crate::worker::Worker;
+
+/// What becomes of a connection after an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum After {
+    /// The next request may come.
+    KeepAlive,
+    /// Nothing more is sent; what still arrives is read, so that the client gets to read the response.
+    Close,
+    /// The response is broken off in a way that the client notices.
+    Abort,
+    /// The client has left already.
+    Leave,
+}
+
+/// Empty lines skipped before a request line. One is what RFC 9112 §2.2 asks for; some old clients send two.
+const LEADING_EMPTY_LINES_MAX: usize = 2;
+/// How long a closing connection is read from, and how much.
+const LINGER: Duration = Duration::from_secs(2);
+const LINGER_BYTES_MAX: usize = 1 << 20;
+/// How long a draining worker waits for a request that may be on its way on an idle connection.
+const DRAIN_IDLE: Duration = Duration::from_secs(1);
+
+/// Serves a client until its connection ends.
+pub(crate) async fn serve(mut client: Client, worker: &Rc<Worker>) {
+    let mut after = After::KeepAlive;
+    while after == After::KeepAlive && wait_for_request(&mut client, worker).await {
+        let mut exchange = worker.take_exchange();
+        after = match read_head(&mut client, &mut exchange, worker).await {
+            Ok(true) => exchange::run(&mut client, &mut exchange, worker).await,
+            Ok(false) => After::Leave,
+            Err(failure) => exchange::refuse(&mut client, &mut exchange, worker, failure).await,
+        };
+        worker.put_exchange(exchange);
+        client.input.release(&worker.buffers);
+    }
+    match after {
+        After::Close => linger(&mut client, &worker.buffers).await,
+        After::Abort => client.stream.reset_on_close(),
+        After::KeepAlive | After::Leave => {}
+    }
+}
+
+/// Whether a request begins to arrive before the connection has been idle for too long.
+async fn wait_for_request(client: &mut Client, worker: &Worker) -> bool {
+    if !client.input.is_empty() {
+        return true;
+    }
+    client.timer.set(worker.view().snapshot.timeouts.idle);
+    let mut seen_draining = false;
+    poll_fn(|cx| {
+        if worker.is_draining() && !seen_draining {
+            seen_draining = true;
+            client.timer.set(DRAIN_IDLE);
+        }
+        match client.stream.poll_readable(cx) {
+            Poll::Ready(readable) => Poll::Ready(readable.is_ok()),
+            Poll::Pending => client.timer.poll(cx).map(|()| false),
+        }
+    })
+    .await
+}
+
+/// Reads a request head into the exchange; `false` when the client closed before it sent one.
+async fn read_head(
+    client: &mut Client,
+    exchange: &mut Exchange,
+    worker: &Worker,
+) -> Result<bool, Failure> {
+    let (limits, timeout) = {
+        let view = worker.view();
+        (view.snapshot.head_limits, view.snapshot.timeouts.head)
+    };
+    let mut scan = HeadScan::default();
+    let mut empty_lines = 0;
+    client.timer.set(timeout);
+    loop {
+        if skip_empty_line(client, empty_lines)? {
+            empty_lines += 1;
+            continue;
+        }
+        let unread = client.input.unread();
+        match exchange
+            .request
+            .parse(unread, &mut scan, limits)
+            .map_err(Failure::Request)?
+        {
+            Progress::Complete(bytes) => {
+                exchange.begin(&unread[..bytes]);
+                client.input.consume(bytes);
+                return Ok(true);
+            }
+            Progress::Incomplete => {
+                if client.fill(&worker.buffers, Failure::HeadTimeout).await? == 0 {
+                    return if client.input.is_empty() {
+                        Ok(false)
+                    } else {
+                        Err(Failure::ClientGone)
+                    };
+                }
+            }
+        }
+    }
+}
+
+fn skip_empty_line(client: &mut Client, skipped: usize) -> Result<bool, Failure> {
+    if request::leading_empty_line(client.input.unread()).map_err(Failure::Request)? != Some(true) {
+        return Ok(false);
+    }
+    if skipped == LEADING_EMPTY_LINES_MAX {
+        return Err(Failure::Request(Reject::RequestLine));
+    }
+    client.input.consume(2);
+    Ok(true)
+}
+
+/// Closes so that the client can read the response: data that arrives on a closed socket would reset the connection
+/// and take the response with it.
+async fn linger(client: &mut Client, buffers: &Buffers) {
+    client.stream.finish_sending();
+    client.timer.set(LINGER);
+    let mut read = client.input.unread().len();
+    while read < LINGER_BYTES_MAX {
+        client.input.consume(client.input.unread().len());
+        match client.fill(buffers, Failure::ClientGone).await {
+            Ok(0) | Err(_) => return,
+            Ok(count) => read += count,
+        }
+    }
+}
+
+impl After {
+    /// What follows a response when the client's side went as announced.
+    pub(crate) fn keep_alive(keep_alive: bool) -> Self {
+        if keep_alive {
+            Self::KeepAlive
+        } else {
+            Self::Close
+        }
+    }
+}

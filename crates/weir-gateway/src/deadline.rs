@@ -1,0 +1,125 @@
+//! Deadlines without timer objects: a worker's tick looks through one table.
+//!
+//! Every connection owns one slot. Setting a deadline is one store; a connection whose deadline has passed is woken by
+//! the tick, so deadlines are kept to [`TICK`] precision, which is what waits of seconds need.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// How often a worker looks at its deadlines.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
+
+/// The deadlines of one worker's connections.
+#[derive(Debug, Default)]
+pub(crate) struct Deadlines {
+    now_ms: Cell<u64>,
+    slots: RefCell<Slots>,
+}
+
+#[derive(Debug, Default)]
+struct Slots {
+    table: Vec<Slot>,
+    free: Vec<usize>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    due_ms: u64,
+    waker: Option<Waker>,
+}
+
+const NEVER: u64 = u64::MAX;
+
+impl Deadlines {
+    /// Moves the time forward and wakes every connection whose deadline has passed.
+    pub(crate) fn tick(&self, since_start: Duration) {
+        let now = since_start.as_millis() as u64;
+        self.now_ms.set(now);
+        self.wake(|slot| slot.due_ms <= now);
+    }
+
+    /// Wakes every connection, so that it looks at a change of the worker's state.
+    pub(crate) fn wake_all(&self) {
+        self.wake(|_| true);
+    }
+
+    fn wake(&self, is_due: impl Fn(&Slot) -> bool) {
+        for slot in &mut self.slots.borrow_mut().table {
+            // Waking only marks the task as ready, it runs nothing that could come back here.
+            if is_due(slot)
+                && let Some(waker) = slot.waker.take()
+            {
+                waker.wake();
+            }
+        }
+    }
+}
+
+/// One connection's deadline.
+#[derive(Debug)]
+pub(crate) struct Timer {
+    deadlines: Rc<Deadlines>,
+    slot: usize,
+}
+
+impl Timer {
+    pub(crate) fn new(deadlines: &Rc<Deadlines>) -> Self {
+        let mut slots = deadlines.slots.borrow_mut();
+        let empty = Slot {
+            due_ms: NEVER,
+            waker: None,
+        };
+        let slot = if let Some(slot) = slots.free.pop() {
+            slots.table[slot] = empty;
+            slot
+        } else {
+            slots.table.push(empty);
+            slots.table.len() - 1
+        };
+        drop(slots);
+        Self {
+            deadlines: Rc::clone(deadlines),
+            slot,
+        }
+    }
+
+    /// The deadline is `after` from now; it replaces the one before.
+    pub(crate) fn set(&self, after: Duration) {
+        let due_ms = self
+            .deadlines
+            .now_ms
+            .get()
+            .saturating_add(after.as_millis() as u64);
+        self.deadlines.slots.borrow_mut().table[self.slot].due_ms = due_ms;
+    }
+
+    /// Ready once the deadline has passed; until then the task is woken when it does.
+    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let slot = &mut self.deadlines.slots.borrow_mut().table[self.slot];
+        if slot.due_ms <= self.deadlines.now_ms.get() {
+            return Poll::Ready(());
+        }
+        // One task waits with this timer all its life, so the waker is stored once.
+        if !slot
+            .waker
+            .as_ref()
+            .is_some_and(|waker| waker.will_wake(cx.waker()))
+        {
+            slot.waker = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        let mut slots = self.deadlines.slots.borrow_mut();
+        slots.table[self.slot] = Slot {
+            due_ms: NEVER,
+            waker: None,
+        };
+        slots.free.push(self.slot);
+    }
+}

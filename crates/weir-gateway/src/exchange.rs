@@ -1,0 +1,230 @@
+//! The way of a request, from its head to its log line. Nothing else knows the order of the steps.
+//!
+//! parse (behind us) → **route → admit → choose → forward → respond → account**
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use weir_http::{RequestHead, ResponseHead, target};
+
+use crate::buffers::{Buffers, Input};
+use crate::connection::Client;
+use crate::connection::h1::After;
+use crate::failure::Failure;
+use crate::respond;
+use crate::router::Found;
+use crate::settings::{Action, Forward};
+use crate::upstream::choose::{Attempts, Chosen};
+use crate::upstream::relay;
+use crate::upstream::upload::Upload;
+use crate::worker::{View, Worker};
+
+/// Serves the request whose head was read into `x`.
+pub(crate) async fn run(client: &mut Client, x: &mut Exchange, worker: &Rc<Worker>) -> After {
+    let view = worker.view();
+    let after = match serve(client, x, worker, &view).await {
+        Ok(after) => after,
+        Err(failure) => respond::failure(client, x, worker, failure).await,
+    };
+    account(client, x, worker, &view);
+    after
+}
+
+async fn serve(
+    client: &mut Client,
+    x: &mut Exchange,
+    worker: &Worker,
+    view: &Rc<View>,
+) -> Result<After, Failure> {
+    let route = route(x, view)?;
+    match &view.snapshot.routes[route].action {
+        Action::Respond(fixed) => respond::fixed(client, x, worker, fixed).await,
+        Action::Redirect(redirect) => respond::redirect(client, x, worker, view, redirect).await,
+        Action::Forward(rule) => {
+            admit(x, rule)?;
+            let (chosen, upstream) = forward(client, x, worker, view, rule).await?;
+            relay::respond(client, x, worker, rule, &chosen, upstream).await
+        }
+    }
+}
+
+/// Finds the route. A path that is not in normal form is matched as what it stands for.
+fn route(x: &mut Exchange, view: &View) -> Result<usize, Failure> {
+    let path = x.request.target.path.of(&x.head);
+    if !target::is_normal(path) {
+        let path = if path == b"*" || path.is_empty() {
+            b"/"
+        } else {
+            path
+        };
+        target::normalize(path, &mut x.normal_path).map_err(Failure::Request)?;
+    }
+    let authority = x.request.authority.map(|span| span.of(&x.head));
+    let method_name = x.request.method_name.of(&x.head);
+    match view
+        .snapshot
+        .router
+        .find(authority, x.path(), x.request.method, method_name)
+    {
+        Found::Route(route) => {
+            x.facts.route = Some(route);
+            Ok(route)
+        }
+        Found::MethodNotAllowed(_) => Err(Failure::MethodNotAllowed),
+        Found::NotFound => Err(Failure::NoRoute),
+    }
+}
+
+/// Refuses what the route does not take.
+fn admit(x: &mut Exchange, rule: &Forward) -> Result<(), Failure> {
+    x.upload.admit(x.request.framing, rule.body_bytes)
+}
+
+/// Gets a response head for the request: chooses an endpoint, asks it, and asks elsewhere while that is safe.
+async fn forward(
+    client: &mut Client,
+    x: &mut Exchange,
+    worker: &Worker,
+    view: &Rc<View>,
+    rule: &Forward,
+) -> Result<(Chosen, relay::Upstream), Failure> {
+    relay::prepare(client, x, view, rule)?;
+    let mut attempts = Attempts::new(client, x, view, rule);
+    loop {
+        let chosen = attempts.choose(worker, view, rule)?;
+        let failure = match relay::connect(client, rule, &chosen, attempts.wants_fresh()).await {
+            Ok(mut upstream) => match relay::ask(client, x, worker, rule, &mut upstream).await {
+                Ok(()) => {
+                    chosen.answered(x);
+                    return Ok((chosen, upstream));
+                }
+                Err(failure) => attempts.after_asking(failure, x, &upstream, &chosen),
+            },
+            Err(failure) => attempts.after_connecting(failure, &chosen, worker),
+        };
+        match failure {
+            Some(failure) => return Err(failure),
+            None => chosen.metrics().retries.add(1),
+        }
+        x.incoming.release(&worker.buffers);
+    }
+}
+
+/// Turns the outcome into numbers and a log line.
+fn account(client: &Client, x: &mut Exchange, worker: &Worker, view: &View) {
+    let latency = x
+        .facts
+        .started
+        .map_or(Duration::ZERO, |started| started.elapsed());
+    let metrics = &view.metrics;
+    match x.facts.route {
+        Some(route) => {
+            metrics.routes[route].requests.add(x.facts.status);
+            metrics.routes[route].latency.record(latency);
+        }
+        None => metrics.unrouted.add(x.facts.status),
+    }
+    if let Some(failure) = x.facts.failure {
+        metrics.failed(failure);
+    }
+    metrics
+        .bytes_from_clients
+        .add(x.head.len() as u64 + x.upload.received() + x.facts.tunnel_bytes_received);
+    metrics.bytes_to_clients.add(x.facts.bytes_sent);
+    if let Some(log) = &worker.log {
+        log.write(client, x, worker, view, latency);
+    }
+}
+
+/// Answers a request whose head could not be read, and accounts for it.
+pub(crate) async fn refuse(
+    client: &mut Client,
+    x: &mut Exchange,
+    worker: &Rc<Worker>,
+    failure: Failure,
+) -> After {
+    x.has_head = false;
+    let after = respond::failure(client, x, worker, failure).await;
+    account(client, x, worker, &worker.view());
+    after
+}
+
+/// Everything one exchange needs, in memory that the next one uses again.
+#[derive(Debug, Default)]
+pub(crate) struct Exchange {
+    /// Whether the head was read; without it, nothing of the request is known.
+    pub(crate) has_head: bool,
+    pub(crate) request: RequestHead,
+    /// The bytes of the request head, which [`Exchange::request`] points into.
+    pub(crate) head: Vec<u8>,
+    /// The path that routes are matched against, when it is not the one that was sent.
+    normal_path: Vec<u8>,
+    /// The request body on its way to the upstream.
+    pub(crate) upload: Upload,
+    pub(crate) response: ResponseHead,
+    /// Read from the upstream and not yet sent on.
+    pub(crate) incoming: Input,
+    /// The head being sent: to the upstream, kept until it answers; then to the client.
+    pub(crate) outgoing: Vec<u8>,
+    pub(crate) facts: Facts,
+}
+
+/// What is known of an exchange when it is over: the source of metrics and log lines.
+#[derive(Debug, Default)]
+pub(crate) struct Facts {
+    pub(crate) started: Option<Instant>,
+    pub(crate) route: Option<usize>,
+    /// Upstream and endpoint.
+    pub(crate) endpoint: Option<(usize, usize)>,
+    /// When the request was sent to the upstream that answered.
+    pub(crate) asked: Option<Instant>,
+    /// From asking to the response head.
+    pub(crate) upstream_latency: Option<Duration>,
+    pub(crate) status: u16,
+    /// Sent to the client, head included.
+    pub(crate) bytes_sent: u64,
+    /// The part of it that was head.
+    pub(crate) head_bytes_sent: u64,
+    /// Received through a tunnel, after the head.
+    pub(crate) tunnel_bytes_received: u64,
+    pub(crate) failure: Option<Failure>,
+}
+
+impl Exchange {
+    /// The head of a request was read, its bytes are `head`.
+    pub(crate) fn begin(&mut self, head: &[u8]) {
+        self.has_head = true;
+        self.head.clear();
+        self.head.extend_from_slice(head);
+        self.upload = Upload::new(self.request.framing);
+        self.facts.started = Some(Instant::now());
+    }
+
+    /// The path in normal form.
+    pub(crate) fn path(&self) -> &str {
+        let sent = self.request.target.path.of(&self.head);
+        let path = if target::is_normal(sent) {
+            sent
+        } else {
+            &self.normal_path
+        };
+        // A target is made of visible ASCII characters, and decoding keeps to them.
+        std::str::from_utf8(path).unwrap_or("/")
+    }
+
+    /// Whether the client may send another request after this one.
+    pub(crate) fn client_keeps_alive(&self, worker: &Worker) -> bool {
+        self.has_head && self.request.keep_alive && !worker.is_draining()
+    }
+
+    /// Forgets the request and keeps the memory.
+    pub(crate) fn reset(&mut self, buffers: &Buffers) {
+        self.has_head = false;
+        self.head.clear();
+        self.outgoing.clear();
+        self.incoming.consume(self.incoming.unread().len());
+        self.incoming.release(buffers);
+        self.upload = Upload::default();
+        self.facts = Facts::default();
+    }
+}

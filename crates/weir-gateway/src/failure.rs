@@ -1,0 +1,146 @@
+//! Why an exchange did not go well: whose fault it was, whether trying again is safe, and what the client is told.
+
+use weir_http::Reject;
+
+/// Whose doing a failure is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Client,
+    Gateway,
+    Upstream,
+}
+
+/// Why an exchange, or the reading of a request, failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The request is not read any further.
+    Request(Reject),
+    /// The request head took too long.
+    HeadTimeout,
+    /// The request body paused for too long.
+    BodyTimeout,
+    /// The request body is larger than the route allows.
+    BodyTooLarge,
+    /// The client closed before its request was complete, or no longer takes the response.
+    ClientGone,
+    /// No route is for this request.
+    NoRoute,
+    /// Routes are for this path, but not with this method.
+    MethodNotAllowed,
+    /// Every endpoint refused the connection or could not be reached.
+    ConnectFailed,
+    /// The endpoint did not accept the connection in time.
+    ConnectTimeout,
+    /// The connection ended before the response head was complete.
+    UpstreamClosed,
+    /// The response head did not come in time.
+    ResponseTimeout,
+    /// The response is not read any further.
+    Response(Reject),
+    /// The connection ended or paused for too long inside the response body.
+    ResponseCut,
+}
+
+impl Failure {
+    /// Those that carry no further reason.
+    const PLAIN: [Self; 11] = [
+        Self::HeadTimeout,
+        Self::BodyTimeout,
+        Self::BodyTooLarge,
+        Self::ClientGone,
+        Self::NoRoute,
+        Self::MethodNotAllowed,
+        Self::ConnectFailed,
+        Self::ConnectTimeout,
+        Self::UpstreamClosed,
+        Self::ResponseTimeout,
+        Self::ResponseCut,
+    ];
+
+    /// All of them, each at its [`Failure::index`].
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        let requests = Reject::ALL.into_iter().map(Self::Request);
+        let responses = Reject::ALL.into_iter().map(Self::Response);
+        requests.chain(responses).chain(Self::PLAIN)
+    }
+
+    /// Its place in a table of counters.
+    pub(crate) fn index(self) -> usize {
+        let rejects = Reject::ALL.len();
+        match self {
+            Self::Request(reject) => reject as usize,
+            Self::Response(reject) => rejects + reject as usize,
+            plain => {
+                2 * rejects
+                    + Self::PLAIN
+                        .iter()
+                        .position(|&other| other == plain)
+                        .unwrap_or_default()
+            }
+        }
+    }
+
+    pub(crate) fn fault(self) -> Fault {
+        match self {
+            Self::Request(_)
+            | Self::HeadTimeout
+            | Self::BodyTimeout
+            | Self::BodyTooLarge
+            | Self::ClientGone => Fault::Client,
+            Self::NoRoute | Self::MethodNotAllowed => Fault::Gateway,
+            Self::ConnectFailed
+            | Self::ConnectTimeout
+            | Self::UpstreamClosed
+            | Self::ResponseTimeout
+            | Self::Response(_)
+            | Self::ResponseCut => Fault::Upstream,
+        }
+    }
+
+    /// The status the client gets, or the log when the client can get none.
+    pub(crate) fn status(self) -> u16 {
+        match self {
+            Self::Request(reject) => reject.status(),
+            Self::HeadTimeout | Self::BodyTimeout => 408,
+            Self::BodyTooLarge => 413,
+            // As nginx logs it; nobody is left to be told.
+            Self::ClientGone => 499,
+            Self::NoRoute => 404,
+            Self::MethodNotAllowed => 405,
+            Self::ConnectFailed | Self::UpstreamClosed | Self::Response(_) | Self::ResponseCut => {
+                502
+            }
+            Self::ConnectTimeout | Self::ResponseTimeout => 504,
+        }
+    }
+
+    /// The name in metrics and logs.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Request(reject) | Self::Response(reject) => reject.name(),
+            Self::HeadTimeout => "head_timeout",
+            Self::BodyTimeout => "body_timeout",
+            Self::BodyTooLarge => "body_too_large",
+            Self::ClientGone => "client_gone",
+            Self::NoRoute => "no_route",
+            Self::MethodNotAllowed => "method_not_allowed",
+            Self::ConnectFailed => "connect_failed",
+            Self::ConnectTimeout => "connect_timeout",
+            Self::UpstreamClosed => "upstream_closed",
+            Self::ResponseTimeout => "response_timeout",
+            Self::ResponseCut => "response_cut",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_failure_has_a_counter_of_its_own() {
+        for (place, failure) in Failure::all().enumerate() {
+            assert_eq!(failure.index(), place, "{failure:?}");
+        }
+    }
+}

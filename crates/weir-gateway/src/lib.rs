@@ -1,0 +1,32 @@
+//! The gateway: everything that does I/O between a client and an upstream.
+//!
+//! The way of a request is told in [`exchange`](crate::exchange), top to bottom. What is decided on that way is
+//! decided by `weir-http` and `weir-policy`; this crate moves bytes, keeps connections and counts.
+//!
+//! - [`settings`]: what a gateway is told, already valid
+//! - `snapshot`, `router`: the same, as requests see it
+//! - `listener`, `worker`, `connection`: accepting, the threads, a client's connection
+//! - `exchange`: the story; `respond`: answers of our own; `failure`: what can go wrong
+//! - `upstream`: choosing, connecting, pooling, relaying
+//! - `access_log`, `metrics`, `admin`: what happened
+//! - `io`, `buffers`, `deadline`: the seam to the runtime, memory, time
+
+mod access_log;
+mod admin;
+mod buffers;
+mod connection;
+mod deadline;
+mod exchange;
+mod failure;
+mod gateway;
+mod io;
+mod listener;
+mod metrics;
+mod respond;
+mod router;
+pub mod settings;
+mod snapshot;
+mod upstream;
+mod worker;
+
+pub use gateway::{Gateway, StartError, check};

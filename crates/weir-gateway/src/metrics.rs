@@ -1,0 +1,153 @@
+//! Counting, without anything that workers share: each worker has its own table and writes it with plain stores.
+//!
+//! A cell has one writer, so adding is a load and a store; readers sum the tables of all workers whenever somebody
+//! asks. The sums are exact once the workers are quiet, and never run backwards.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::failure::Failure;
+use crate::snapshot::Snapshot;
+
+pub(crate) mod prometheus;
+
+/// A number that one worker counts up.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn add(&self, count: u64) {
+        // Not a read-modify-write: the worker that owns the table is its only writer.
+        self.0.store(
+            self.0.load(Ordering::Relaxed).wrapping_add(count),
+            Ordering::Relaxed,
+        );
+    }
+
+    pub(crate) fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    pub(crate) fn sub(&self, count: u64) {
+        self.add(count.wrapping_neg());
+    }
+
+    pub(crate) fn read(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Upper bounds of the latency histograms in microseconds; a last bucket holds what is slower.
+pub(crate) const LATENCY_BOUNDS_US: [u64; 18] = [
+    100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
+    1_000_000, 2_500_000, 5_000_000, 10_000_000, 30_000_000, 60_000_000,
+];
+
+/// How many requests took how long.
+#[derive(Debug, Default)]
+pub(crate) struct Histogram {
+    buckets: [Counter; LATENCY_BOUNDS_US.len() + 1],
+    sum_us: Counter,
+}
+
+impl Histogram {
+    pub(crate) fn record(&self, latency: Duration) {
+        let micros = latency.as_micros() as u64;
+        self.buckets[LATENCY_BOUNDS_US.partition_point(|&bound| bound < micros)].add(1);
+        self.sum_us.add(micros);
+    }
+}
+
+/// The statuses 1xx to 5xx.
+pub(crate) const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// Counts by class of status.
+#[derive(Debug, Default)]
+pub(crate) struct ByClass([Counter; CLASSES.len()]);
+
+impl ByClass {
+    pub(crate) fn add(&self, status: u16) {
+        let class = usize::from(status / 100).clamp(1, CLASSES.len());
+        self.0[class - 1].add(1);
+    }
+
+    pub(crate) fn sum(&self) -> u64 {
+        self.0.iter().map(Counter::read).sum()
+    }
+}
+
+/// What one worker counts for one route.
+#[derive(Debug, Default)]
+pub(crate) struct RouteMetrics {
+    pub(crate) requests: ByClass,
+    pub(crate) latency: Histogram,
+}
+
+/// What one worker counts for one endpoint.
+#[derive(Debug, Default)]
+pub(crate) struct EndpointMetrics {
+    pub(crate) responses: ByClass,
+    pub(crate) latency: Histogram,
+    pub(crate) connects: Counter,
+    pub(crate) connect_failures: Counter,
+    pub(crate) pool_hits: Counter,
+    pub(crate) retries: Counter,
+    pub(crate) idle: Counter,
+}
+
+/// Everything one worker counts.
+#[derive(Debug)]
+pub(crate) struct WorkerMetrics {
+    pub(crate) routes: Vec<RouteMetrics>,
+    /// For each upstream, its endpoints.
+    pub(crate) upstreams: Vec<Vec<EndpointMetrics>>,
+    pub(crate) accepted: Counter,
+    pub(crate) open: Counter,
+    pub(crate) unrouted: ByClass,
+    pub(crate) bytes_from_clients: Counter,
+    pub(crate) bytes_to_clients: Counter,
+    pub(crate) log_lines_dropped: Counter,
+    pub(crate) connections_refused: Counter,
+    failures: Vec<Counter>,
+}
+
+impl WorkerMetrics {
+    pub(crate) fn new(snapshot: &Snapshot) -> Arc<Self> {
+        let endpoints = |count| (0..count).map(|_| EndpointMetrics::default()).collect();
+        Arc::new(Self {
+            routes: snapshot
+                .routes
+                .iter()
+                .map(|_| RouteMetrics::default())
+                .collect(),
+            upstreams: snapshot
+                .upstreams
+                .iter()
+                .map(|upstream| endpoints(upstream.endpoints.len()))
+                .collect(),
+            accepted: Counter::default(),
+            open: Counter::default(),
+            unrouted: ByClass::default(),
+            bytes_from_clients: Counter::default(),
+            bytes_to_clients: Counter::default(),
+            log_lines_dropped: Counter::default(),
+            connections_refused: Counter::default(),
+            failures: Failure::all().map(|_| Counter::default()).collect(),
+        })
+    }
+
+    /// Requests answered, with or without a route.
+    pub(crate) fn requests(&self) -> u64 {
+        self.routes
+            .iter()
+            .map(|route| route.requests.sum())
+            .sum::<u64>()
+            + self.unrouted.sum()
+    }
+
+    /// Counts an exchange that failed, by its reason.
+    pub(crate) fn failed(&self, failure: Failure) {
+        self.failures[failure.index()].add(1);
+    }
+}

@@ -1,0 +1,334 @@
+//! The counts in Prometheus text format (version 0.0.4), summed over the workers.
+
+use std::fmt::Write as _;
+
+use crate::failure::{Failure, Fault};
+use crate::metrics::{
+    ByClass, CLASSES, Counter, EndpointMetrics, Histogram, LATENCY_BOUNDS_US, WorkerMetrics,
+};
+use crate::worker::Shared;
+
+/// The whole page.
+pub(crate) fn write(shared: &Shared) -> String {
+    let mut page = Page {
+        text: String::with_capacity(16 << 10),
+        shared,
+    };
+    page.connections();
+    page.routes();
+    page.endpoints();
+    page.failures();
+    page.text
+}
+
+struct Page<'s> {
+    text: String,
+    shared: &'s Shared,
+}
+
+impl Page<'_> {
+    fn connections(&mut self) {
+        self.family(
+            "weir_client_connections_total",
+            "counter",
+            "Client connections accepted.",
+        );
+        self.plain("weir_client_connections_total", |worker| &worker.accepted);
+        self.family(
+            "weir_client_connections",
+            "gauge",
+            "Client connections open, by worker.",
+        );
+        for (index, worker) in self.shared.metrics.iter().enumerate() {
+            let open = worker.open.read();
+            let _ = writeln!(
+                self.text,
+                "weir_client_connections{{worker=\"{index}\"}} {open}"
+            );
+        }
+        self.family(
+            "weir_client_connections_refused_total",
+            "counter",
+            "Client connections over a limit.",
+        );
+        self.plain("weir_client_connections_refused_total", |worker| {
+            &worker.connections_refused
+        });
+        self.family(
+            "weir_client_bytes_total",
+            "counter",
+            "Bytes exchanged with clients, heads included.",
+        );
+        for (direction, counter) in [
+            (
+                "received",
+                (|w| &w.bytes_from_clients) as fn(&WorkerMetrics) -> &Counter,
+            ),
+            ("sent", |w| &w.bytes_to_clients),
+        ] {
+            let sum = self.sum(counter);
+            let _ = writeln!(
+                self.text,
+                "weir_client_bytes_total{{direction=\"{direction}\"}} {sum}"
+            );
+        }
+        self.family(
+            "weir_access_log_lines_dropped_total",
+            "counter",
+            "Log lines lost because the disk was behind.",
+        );
+        self.plain("weir_access_log_lines_dropped_total", |worker| {
+            &worker.log_lines_dropped
+        });
+    }
+
+    fn routes(&mut self) {
+        self.family(
+            "weir_requests_total",
+            "counter",
+            "Requests answered, by route and class of status.",
+        );
+        for (index, route) in self.shared.snapshot.routes.iter().enumerate() {
+            let labels = format!("route=\"{}\"", escape(&route.name));
+            self.by_class("weir_requests_total", &labels, |worker| {
+                &worker.routes[index].requests
+            });
+        }
+        self.by_class("weir_requests_total", "route=\"\"", |worker| {
+            &worker.unrouted
+        });
+        self.family(
+            "weir_request_duration_seconds",
+            "histogram",
+            "From the request head to the end of the response.",
+        );
+        for (index, route) in self.shared.snapshot.routes.iter().enumerate() {
+            let labels = format!("route=\"{}\"", escape(&route.name));
+            self.histogram("weir_request_duration_seconds", &labels, |worker| {
+                &worker.routes[index].latency
+            });
+        }
+    }
+
+    fn endpoints(&mut self) {
+        self.family(
+            "weir_upstream_responses_total",
+            "counter",
+            "Responses of endpoints, by class of status.",
+        );
+        self.each_endpoint(|page, labels, of| {
+            page.by_class("weir_upstream_responses_total", labels, |worker| {
+                &of(worker).responses
+            });
+        });
+        self.family(
+            "weir_upstream_latency_seconds",
+            "histogram",
+            "From sending the request to the response head.",
+        );
+        self.each_endpoint(|page, labels, of| {
+            page.histogram("weir_upstream_latency_seconds", labels, |worker| {
+                &of(worker).latency
+            });
+        });
+        let counters: [(&str, &str, &str, fn(&EndpointMetrics) -> &Counter); 5] = [
+            (
+                "weir_upstream_connects_total",
+                "counter",
+                "Connections opened.",
+                |e| &e.connects,
+            ),
+            (
+                "weir_upstream_connect_failures_total",
+                "counter",
+                "Connections that did not stand.",
+                |e| &e.connect_failures,
+            ),
+            (
+                "weir_upstream_pool_hits_total",
+                "counter",
+                "Requests sent on a kept connection.",
+                |e| &e.pool_hits,
+            ),
+            (
+                "weir_upstream_retries_total",
+                "counter",
+                "Requests sent again after this endpoint.",
+                |e| &e.retries,
+            ),
+            (
+                "weir_upstream_idle_connections",
+                "gauge",
+                "Kept connections.",
+                |e| &e.idle,
+            ),
+        ];
+        for (name, kind, help, counter) in counters {
+            self.family(name, kind, help);
+            self.each_endpoint(|page, labels, of| {
+                let sum: u64 = page
+                    .shared
+                    .metrics
+                    .iter()
+                    .map(|worker| counter(of(worker)).read())
+                    .sum();
+                let _ = writeln!(page.text, "{name}{{{labels}}} {sum}");
+            });
+        }
+        self.family(
+            "weir_upstream_endpoint_up",
+            "gauge",
+            "0 while the endpoint is passed over because it refused.",
+        );
+        let now_ms = self.shared.snapshot.since_start().as_millis() as u64;
+        for upstream in &self.shared.snapshot.upstreams {
+            for endpoint in &upstream.endpoints {
+                let (name, label) = (escape(&upstream.settings.name), escape(&endpoint.label));
+                let up = u8::from(endpoint.health.is_available(now_ms));
+                let _ = writeln!(
+                    self.text,
+                    "weir_upstream_endpoint_up{{upstream=\"{name}\",endpoint=\"{label}\"}} {up}"
+                );
+            }
+        }
+    }
+
+    fn failures(&mut self) {
+        self.family(
+            "weir_failures_total",
+            "counter",
+            "Requests that failed, by whose fault it was and why.",
+        );
+        for failure in Failure::all() {
+            let sum: u64 = self
+                .shared
+                .metrics
+                .iter()
+                .map(|worker| worker.failures[failure.index()].read())
+                .sum();
+            if sum > 0 {
+                let fault = match failure.fault() {
+                    Fault::Client => "client",
+                    Fault::Gateway => "gateway",
+                    Fault::Upstream => "upstream",
+                };
+                let reason = failure.name();
+                let _ = writeln!(
+                    self.text,
+                    "weir_failures_total{{fault=\"{fault}\",reason=\"{reason}\"}} {sum}"
+                );
+            }
+        }
+    }
+
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn plain(&mut self, name: &str, counter: fn(&WorkerMetrics) -> &Counter) {
+        let sum = self.sum(counter);
+        let _ = writeln!(self.text, "{name} {sum}");
+    }
+
+    fn sum(&self, counter: fn(&WorkerMetrics) -> &Counter) -> u64 {
+        // Wrapping, because a gauge of one worker may be below zero while another's is above.
+        self.shared
+            .metrics
+            .iter()
+            .map(|worker| counter(worker).read())
+            .fold(0, u64::wrapping_add)
+    }
+
+    fn by_class(&mut self, name: &str, labels: &str, of: impl Fn(&WorkerMetrics) -> &ByClass) {
+        for (index, class) in CLASSES.iter().enumerate() {
+            let sum: u64 = self
+                .shared
+                .metrics
+                .iter()
+                .map(|worker| of(worker).0[index].read())
+                .sum();
+            if sum > 0 {
+                let _ = writeln!(self.text, "{name}{{{labels},class=\"{class}\"}} {sum}");
+            }
+        }
+    }
+
+    fn histogram(&mut self, name: &str, labels: &str, of: impl Fn(&WorkerMetrics) -> &Histogram) {
+        let mut below = 0;
+        for bucket in 0..=LATENCY_BOUNDS_US.len() {
+            below += self
+                .shared
+                .metrics
+                .iter()
+                .map(|worker| of(worker).buckets[bucket].read())
+                .sum::<u64>();
+            let bound = LATENCY_BOUNDS_US
+                .get(bucket)
+                .map_or("+Inf".to_owned(), |&bound| seconds(bound));
+            let _ = writeln!(
+                self.text,
+                "{name}_bucket{{{labels},le=\"{bound}\"}} {below}"
+            );
+        }
+        let sum: u64 = self
+            .shared
+            .metrics
+            .iter()
+            .map(|worker| of(worker).sum_us.read())
+            .sum();
+        let sum = seconds(sum);
+        let _ = writeln!(
+            self.text,
+            "{name}_sum{{{labels}}} {sum}\n{name}_count{{{labels}}} {below}"
+        );
+    }
+
+    /// Calls `write` for each endpoint with its labels and the way to its counts in a worker's table.
+    fn each_endpoint(
+        &mut self,
+        write: impl Fn(&mut Self, &str, &dyn Fn(&WorkerMetrics) -> &EndpointMetrics),
+    ) {
+        let snapshot = std::sync::Arc::clone(&self.shared.snapshot);
+        for (u, upstream) in snapshot.upstreams.iter().enumerate() {
+            for (e, endpoint) in upstream.endpoints.iter().enumerate() {
+                let (name, label) = (escape(&upstream.settings.name), escape(&endpoint.label));
+                write(
+                    self,
+                    &format!("upstream=\"{name}\",endpoint=\"{label}\""),
+                    &|worker| &worker.upstreams[u][e],
+                );
+            }
+        }
+    }
+}
+
+/// Microseconds as seconds, without the error of a binary fraction.
+fn seconds(micros: u64) -> String {
+    let text = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A label value: backslash, quote and line feed are escaped.
+fn escape(value: &str) -> String {
+    value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_exact() {
+        for (micros, text) in [
+            (0, "0"),
+            (100, "0.0001"),
+            (2_500_000, "2.5"),
+            (60_000_000, "60"),
+        ] {
+            assert_eq!(seconds(micros), text);
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Responses that the gateway makes itself: fixed ones, redirects, and what a failure looks like to the client.
+
+use std::future::poll_fn;
+use std::io::Write as _;
+use std::task::Poll;
+
+use weir_http::Method;
+use weir_http::forward::{connection_line, write_field};
+
+use crate::connection::Client;
+use crate::connection::h1::After;
+use crate::exchange::Exchange;
+use crate::failure::{Failure, Fault};
+use crate::router::Found;
+use crate::settings::{Piece, Redirect, Respond};
+use crate::worker::{View, Worker};
+
+/// Sends a response that the configuration holds.
+pub(crate) async fn fixed(
+    client: &mut Client,
+    x: &mut Exchange,
+    worker: &Worker,
+    fixed: &Respond,
+) -> Result<After, Failure> {
+    let after = begin(client, x, worker, fixed.status);
+    for (name, value) in &fixed.headers {
+        write_field(&mut x.outgoing, name.as_bytes(), value.as_bytes());
+    }
+    finish(client, x, worker, &fixed.body).await?;
+    Ok(after)
+}
+
+/// Sends the client elsewhere. The query goes along unless the location has one of its own.
+pub(crate) async fn redirect(
+    client: &mut Client,
+    x: &mut Exchange,
+    worker: &Worker,
+    view: &View,
+    redirect: &Redirect,
+) -> Result<After, Failure> {
+    let after = begin(client, x, worker, redirect.status);
+    let mut outgoing = std::mem::take(&mut x.outgoing);
+    outgoing.extend_from_slice(b"Location: ");
+    let start = outgoing.len();
+    write_location(x, view, redirect, &mut outgoing);
+    if let Some(query) = x.request.target.query
+        && !outgoing[start..].contains(&b'?')
+    {
+        outgoing.push(b'?');
+        outgoing.extend_from_slice(query.of(&x.head));
+    }
+    outgoing.extend_from_slice(b"\r\n");
+    x.outgoing = outgoing;
+    finish(client, x, worker, b"").await?;
+    Ok(after)
+}
+
+/// Tells the client of a failure, if there still is a client and it has not been told anything else.
+pub(crate) async fn failure(
+    client: &mut Client,
+    x: &mut Exchange,
+    worker: &Worker,
+    failure: Failure,
+) -> After {
+    x.facts.failure = Some(failure);
+    x.facts.status = failure.status();
+    if failure == Failure::ClientGone {
+        return After::Leave;
+    }
+    let allow = if failure == Failure::MethodNotAllowed {
+        allowed_methods(x, worker)
+    } else {
+        None
+    };
+    let after = begin(client, x, worker, failure.status());
+    if let Some(allow) = allow {
+        write_field(&mut x.outgoing, b"Allow", allow.as_bytes());
+    }
+    write_field(&mut x.outgoing, b"Content-Type", b"text/plain");
+    // What the client did wrong helps it; what is wrong behind the gateway is for the log alone.
+    let status = failure.status();
+    let body = match failure.fault() {
+        Fault::Client => format!("{status} {}: {}\n", reason_phrase(status), failure.name()),
+        Fault::Gateway | Fault::Upstream => format!("{status} {}\n", reason_phrase(status)),
+    };
+    let must_close = matches!(
+        failure,
+        Failure::Request(_) | Failure::HeadTimeout | Failure::BodyTimeout
+    );
+    match finish(client, x, worker, body.as_bytes()).await {
+        Ok(()) if must_close => After::Close,
+        Ok(()) => after,
+        Err(_) => After::Leave,
+    }
+}
+
+/// Starts a response in `x.outgoing`, and settles what becomes of the connection: it goes on if the whole request has
+/// arrived, so that the next one can be told from it.
+fn begin(client: &mut Client, x: &mut Exchange, worker: &Worker, status: u16) -> After {
+    let is_whole = x.has_head && x.upload.discard(client).is_ok() && x.upload.is_complete();
+    let keep_alive = is_whole && x.client_keeps_alive(worker);
+    x.facts.status = status;
+    let out = &mut x.outgoing;
+    out.clear();
+    // Writing to a vector cannot fail.
+    let _ = write!(out, "HTTP/1.1 {status} {}\r\n", reason_phrase(status));
+    write_field(out, b"Date", &worker.clock.texts().imf_fixdate);
+    out.extend_from_slice(connection_line(false, keep_alive, x.request.version));
+    After::keep_alive(keep_alive)
+}
+
+/// Ends the head, and sends it with its body.
+async fn finish(
+    client: &mut Client,
+    x: &mut Exchange,
+    worker: &Worker,
+    body: &[u8],
+) -> Result<(), Failure> {
+    if !matches!(x.facts.status, 204 | 304) {
+        let _ = write!(x.outgoing, "Content-Length: {}\r\n", body.len());
+    }
+    x.outgoing.extend_from_slice(b"\r\n");
+    x.facts.head_bytes_sent = x.outgoing.len() as u64;
+    let body = if x.has_head && x.request.method == Method::Head {
+        b""
+    } else {
+        body
+    };
+    let total = x.outgoing.len() + body.len();
+    let mut sent = 0;
+    client.timer.set(worker.view().snapshot.timeouts.send);
+    let result = poll_fn(|cx| {
+        while sent < total {
+            let head = x.outgoing.get(sent..).unwrap_or_default();
+            let rest = &body[sent.saturating_sub(x.outgoing.len())..];
+            match client.stream.poll_write(cx, head, rest) {
+                Poll::Ready(Ok(count)) => sent += count,
+                Poll::Ready(Err(_)) => return Poll::Ready(Err(Failure::ClientGone)),
+                Poll::Pending => return client.timer.poll(cx).map(|()| Err(Failure::ClientGone)),
+            }
+        }
+        Poll::Ready(Ok(()))
+    })
+    .await;
+    x.facts.bytes_sent += sent as u64;
+    result
+}
+
+/// Fills the location's parameters with what the path says for them.
+fn write_location(x: &Exchange, view: &View, redirect: &Redirect, out: &mut Vec<u8>) {
+    let authority = x.request.authority.map(|span| span.of(&x.head));
+    for piece in &redirect.location {
+        match piece {
+            Piece::Text(text) => out.extend_from_slice(text.as_bytes()),
+            Piece::Parameter(name) => {
+                let route = x.facts.route.unwrap_or_default();
+                let value = view
+                    .snapshot
+                    .router
+                    .parameter(authority, x.path(), route, name);
+                out.extend_from_slice(value.unwrap_or_default().as_bytes());
+            }
+        }
+    }
+}
+
+fn allowed_methods(x: &Exchange, worker: &Worker) -> Option<String> {
+    let authority = x.request.authority.map(|span| span.of(&x.head));
+    let method_name = x.request.method_name.of(&x.head);
+    match worker
+        .view()
+        .snapshot
+        .router
+        .find(authority, x.path(), x.request.method, method_name)
+    {
+        Found::MethodNotAllowed(allow) => Some(allow.to_owned()),
+        _ => None,
+    }
+}
+
+/// The phrase that goes with a status (RFC 9110 §15); none for those without a registered one.
+pub(crate) fn reason_phrase(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        201 => "Created",
+        202 => "Accepted",
+        203 => "Non-Authoritative Information",
+        204 => "No Content",
+        205 => "Reset Content",
+        301 => "Moved Permanently",
+        302 => "Found",
+        303 => "See Other",
+        304 => "Not Modified",
+        307 => "Temporary Redirect",
+        308 => "Permanent Redirect",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        409 => "Conflict",
+        410 => "Gone",
+        413 => "Content Too Large",
+        414 => "URI Too Long",
+        417 => "Expectation Failed",
+        418 => "I'm a Teapot",
+        421 => "Misdirected Request",
+        429 => "Too Many Requests",
+        431 => "Request Header Fields Too Large",
+        451 => "Unavailable For Legal Reasons",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        505 => "HTTP Version Not Supported",
+        _ => "",
+    }
+}

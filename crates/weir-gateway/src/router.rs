@@ -1,0 +1,315 @@
+//! Which route a request takes: host, then path, then method; the most specific one wins, whatever their order.
+//!
+//! Hosts are tried from the most to the least specific: the exact name, `*.` patterns from the longest, any. Within a
+//! host the radix tree prefers static segments to `{name}` and that to `{*rest}`. A path that only other methods serve
+//! is a 405 unless a less specific host serves it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use weir_http::{Method, host};
+
+use crate::settings::{HostPattern, Route};
+
+/// The longest host that DNS allows; a longer one has no route of its own.
+const HOST_BYTES_MAX: usize = 255;
+
+/// The routes of a configuration, ready to be matched.
+#[derive(Debug, Default)]
+pub(crate) struct Router {
+    exact: HashMap<Box<[u8]>, Paths>,
+    wildcards: HashMap<Box<[u8]>, Paths>,
+    any: Paths,
+}
+
+/// The outcome of matching.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found<'r> {
+    /// The index of the route.
+    Route(usize),
+    /// The methods that the path has, as the value of `Allow`.
+    MethodNotAllowed(&'r str),
+    /// No route has this path.
+    NotFound,
+}
+
+/// Two routes that no request can tell apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RouteConflict {
+    /// Index into the routes of the settings.
+    pub route: usize,
+    /// What the radix tree says about it.
+    pub reason: String,
+}
+
+impl Router {
+    pub(crate) fn new(routes: &[Route]) -> Result<Self, RouteConflict> {
+        let mut drafts: HashMap<&HostPattern, Vec<usize>> = HashMap::new();
+        for (index, route) in routes.iter().enumerate() {
+            drafts.entry(&route.host).or_default().push(index);
+        }
+        let mut router = Self::default();
+        for (pattern, indexes) in drafts {
+            let paths = Paths::new(routes, &indexes)?;
+            match pattern {
+                HostPattern::Any => router.any = paths,
+                HostPattern::Exact(name) => {
+                    drop(router.exact.insert(name.as_bytes().into(), paths))
+                }
+                HostPattern::Wildcard(suffix) => {
+                    drop(router.wildcards.insert(suffix.as_bytes().into(), paths))
+                }
+            }
+        }
+        Ok(router)
+    }
+
+    /// The route for a request; `path` is normal (see [`weir_http::target::normalize`]).
+    pub(crate) fn find(
+        &self,
+        authority: Option<&[u8]>,
+        path: &str,
+        method: Method,
+        method_name: &[u8],
+    ) -> Found<'_> {
+        let mut refused = Found::NotFound;
+        let found = self.search(authority, |paths| {
+            match paths.find(path, method, method_name) {
+                found @ Found::Route(_) => Some(found),
+                other => {
+                    if refused == Found::NotFound {
+                        refused = other;
+                    }
+                    None
+                }
+            }
+        });
+        found.unwrap_or(refused)
+    }
+
+    /// The value that the path of `route` gives to its parameter `name`.
+    pub(crate) fn parameter<'p>(
+        &self,
+        authority: Option<&[u8]>,
+        path: &'p str,
+        route: usize,
+        name: &str,
+    ) -> Option<&'p str> {
+        self.search(authority, |paths| {
+            let matched = paths.at(path)?;
+            let entry = matched
+                .value
+                .routes
+                .iter()
+                .find(|entry| entry.route == route)?;
+            // Routes that share a node may call the same parameter differently, so its place counts.
+            let place = entry.parameters.iter().position(|own| own == name)?;
+            matched.params.iter().nth(place).map(|(_, value)| value)
+        })
+    }
+
+    /// The first answer of the tables that serve a host, the most specific one first.
+    fn search<'r, T>(
+        &'r self,
+        authority: Option<&[u8]>,
+        mut visit: impl FnMut(&'r Paths) -> Option<T>,
+    ) -> Option<T> {
+        let has_names = !(self.exact.is_empty() && self.wildcards.is_empty());
+        // The authority was validated when the head was parsed, so it has a host.
+        let host = authority
+            .filter(|_| has_names)
+            .and_then(|authority| host::name(authority).ok());
+        if let Some(host) = host.filter(|host| host.len() <= HOST_BYTES_MAX) {
+            let mut lower = [0; HOST_BYTES_MAX];
+            let lower = &mut lower[..host.len()];
+            lower.copy_from_slice(host);
+            lower.make_ascii_lowercase();
+            if let Some(found) = self.exact.get(&*lower).and_then(&mut visit) {
+                return Some(found);
+            }
+            for dot in memchr::memchr_iter(b'.', lower) {
+                if let Some(found) = self.wildcards.get(&lower[dot + 1..]).and_then(&mut visit) {
+                    return Some(found);
+                }
+            }
+        }
+        visit(&self.any)
+    }
+}
+
+/// The paths of one host.
+///
+/// The radix tree refuses a parameter and a catch-all in the same place, though a path can tell them apart by its
+/// length. So patterns are kept apart by where their catch-all stands, and the most specific match of all trees counts.
+#[derive(Debug, Default)]
+struct Paths {
+    trees: Vec<matchit::Router<Node>>,
+}
+
+/// The routes that share one path.
+#[derive(Debug)]
+struct Node {
+    /// How much each segment leaves open; compared from the first on, less is more specific.
+    openness: Vec<Openness>,
+    routes: Vec<Entry>,
+    allow: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Openness {
+    Static,
+    Parameter,
+    CatchAll,
+}
+
+#[derive(Debug)]
+struct Entry {
+    route: usize,
+    /// `None` is any.
+    methods: Option<Vec<String>>,
+    /// The names of the path's parameters, in order.
+    parameters: Vec<String>,
+}
+
+impl Paths {
+    fn new(routes: &[Route], indexes: &[usize]) -> Result<Self, RouteConflict> {
+        let own = indexes
+            .iter()
+            .map(|&route| (route, routes[route].path.as_str()));
+        // `/{*rest}` serves `/` too; the tree wants at least one byte for the rest.
+        let bases = own
+            .clone()
+            .filter_map(|(route, path)| Some((route, path.split_once("{*")?.0)));
+        // Routes that differ in their methods alone share a node, in the order of the file.
+        let mut nodes: Vec<(&str, Node)> = Vec::new();
+        for (route, pattern) in own.chain(bases) {
+            let entry = Entry::new(route, &routes[route]);
+            match nodes
+                .iter_mut()
+                .find(|(other, _)| shape(other) == shape(pattern))
+            {
+                Some((_, node)) => node.routes.push(entry),
+                None => nodes.push((pattern, Node::new(pattern, entry))),
+            }
+        }
+        let mut trees = BTreeMap::<Option<usize>, matchit::Router<Node>>::new();
+        for (pattern, mut node) in nodes {
+            node.allow = node.allow_value();
+            let catch_all_at = node
+                .openness
+                .iter()
+                .position(|&segment| segment == Openness::CatchAll);
+            let route = node.routes[0].route;
+            let inserted = trees.entry(catch_all_at).or_default().insert(pattern, node);
+            inserted.map_err(|error| RouteConflict {
+                route,
+                reason: error.to_string(),
+            })?;
+        }
+        Ok(Self {
+            trees: trees.into_values().collect(),
+        })
+    }
+
+    fn at<'r, 'p>(&'r self, path: &'p str) -> Option<matchit::Match<'r, 'p, &'r Node>> {
+        let matches = self.trees.iter().filter_map(|tree| tree.at(path).ok());
+        matches.min_by(|one, other| one.value.openness.cmp(&other.value.openness))
+    }
+
+    fn find(&self, path: &str, method: Method, method_name: &[u8]) -> Found<'_> {
+        let Some(matched) = self.at(path) else {
+            return Found::NotFound;
+        };
+        let node = matched.value;
+        match node
+            .routes
+            .iter()
+            .find(|entry| entry.serves(method, method_name))
+        {
+            Some(entry) => Found::Route(entry.route),
+            None => Found::MethodNotAllowed(&node.allow),
+        }
+    }
+}
+
+impl Node {
+    fn new(pattern: &str, entry: Entry) -> Self {
+        let openness = |segment: &str| match segment {
+            segment if segment.contains("{*") => Openness::CatchAll,
+            segment if segment.contains('{') => Openness::Parameter,
+            _ => Openness::Static,
+        };
+        let openness = pattern.split('/').skip(1).map(openness).collect();
+        Self {
+            openness,
+            routes: vec![entry],
+            allow: String::new(),
+        }
+    }
+
+    fn allow_value(&self) -> String {
+        let mut methods: Vec<&str> = Vec::new();
+        for method in self
+            .routes
+            .iter()
+            .flat_map(|entry| entry.methods.iter().flatten())
+        {
+            let implied = (method == "GET").then_some("HEAD");
+            for method in std::iter::once(method.as_str()).chain(implied) {
+                if !methods.contains(&method) {
+                    methods.push(method);
+                }
+            }
+        }
+        methods.join(", ")
+    }
+}
+
+impl Entry {
+    fn new(index: usize, route: &Route) -> Self {
+        let names = route
+            .path
+            .split('{')
+            .skip(1)
+            .filter_map(|part| part.split_once('}'));
+        let parameters = names
+            .map(|(name, _)| name.trim_start_matches('*').to_owned())
+            .collect();
+        Self {
+            route: index,
+            methods: route.methods.clone(),
+            parameters,
+        }
+    }
+
+    fn serves(&self, method: Method, method_name: &[u8]) -> bool {
+        let Some(methods) = &self.methods else {
+            return true;
+        };
+        methods
+            .iter()
+            .any(|own| own.as_bytes() == method_name || (method == Method::Head && own == "GET"))
+    }
+}
+
+/// The path with its parameters' names taken out: what decides whether two patterns match the same paths.
+fn shape(pattern: &str) -> String {
+    let mut shape = String::with_capacity(pattern.len());
+    let mut inside = false;
+    for c in pattern.chars() {
+        match c {
+            '{' => inside = true,
+            '}' => inside = false,
+            '*' if inside => {}
+            c if !inside => {
+                shape.push(c);
+                continue;
+            }
+            _ => continue,
+        }
+        shape.push(c);
+    }
+    shape
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,324 @@
+//! What a gateway is told to do: plain data that is already valid.
+//!
+//! The binary crate turns a config file into these structs and refuses what makes no sense; nothing here parses text
+//! or has an invalid state worth checking again. Every limit and deadline is named here, with the default that the
+//! reference states. A default is chosen for a listener on the open internet.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use weir_policy::balance::Method as BalanceMethod;
+
+/// Everything one gateway process needs.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Worker threads; at least 1.
+    pub workers: usize,
+    /// Where clients connect; at least one.
+    pub listeners: Vec<SocketAddr>,
+    /// The control listener with `/metrics` and the dashboard.
+    pub admin: Option<Admin>,
+    /// Where finished requests are written; `None` writes nothing.
+    pub access_log: Option<AccessLog>,
+    /// Bounds on what clients may use.
+    pub limits: Limits,
+    /// Deadlines on what clients may take.
+    pub timeouts: ClientTimeouts,
+    /// The groups of servers that routes forward to.
+    pub upstreams: Vec<Upstream>,
+    /// What is done with which request; the most specific one wins, whatever the order.
+    pub routes: Vec<Route>,
+}
+
+/// The control listener.
+#[derive(Debug, Clone)]
+pub struct Admin {
+    /// Loopback unless `token` is set.
+    pub listen: SocketAddr,
+    /// When set, every request needs `Authorization: Bearer TOKEN`.
+    pub token: Option<String>,
+}
+
+/// The access log: where it goes and how long lines wait in memory.
+#[derive(Debug, Clone)]
+pub struct AccessLog {
+    /// File or standard output.
+    pub target: LogTarget,
+    /// The shape of a line.
+    pub format: LogFormat,
+    /// A worker hands its lines over when it has collected this many bytes.
+    pub buffer_bytes: usize,
+    /// And at the latest after this long.
+    pub flush: Duration,
+}
+
+/// Where log lines end up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LogTarget {
+    /// `"-"` in the config.
+    Stdout,
+    /// Appended to; reopened on SIGUSR1.
+    File(PathBuf),
+}
+
+/// The shape of an access log line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// The combined log format of Apache httpd and nginx.
+    Combined,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Bounds on what clients may use.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Client connections open at once, all listeners and workers together.
+    pub connections: usize,
+    /// Client connections open at once from one address.
+    pub connections_per_address: PerAddress,
+    /// Bytes of a request head; more is 431 (or 414 when the request line alone is longer).
+    pub header_bytes: usize,
+    /// Header fields of a request; more is 431.
+    pub header_count: usize,
+    /// Bytes of a request body unless the route says otherwise; more is 413.
+    pub body_bytes: u64,
+}
+
+/// How many connections one client address may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PerAddress {
+    /// The default: the bound holds for remote addresses only, since connections from loopback come from proxies
+    /// and tools of this very machine.
+    Remote(u32),
+    /// A bound the operator wrote down: it holds for every address.
+    Every(u32),
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 65_536,
+            connections_per_address: PerAddress::Remote(1024),
+            header_bytes: 32 << 10,
+            header_count: 100,
+            body_bytes: 1 << 30,
+        }
+    }
+}
+
+/// Deadlines on the client's side of a connection.
+#[derive(Debug, Clone)]
+pub struct ClientTimeouts {
+    /// From the first byte of a request head to its end; late is 408.
+    pub head: Duration,
+    /// An open connection without a request; late is a silent close.
+    pub idle: Duration,
+    /// Between two reads of a request body; late is 408.
+    pub body: Duration,
+    /// Between two writes that make progress to a client that does not read; late is a close.
+    pub send: Duration,
+    /// A tunnel (WebSocket) without a byte in either direction; late is a close.
+    pub tunnel: Duration,
+    /// From SIGTERM until what still runs is cut off.
+    pub drain: Duration,
+}
+
+impl Default for ClientTimeouts {
+    fn default() -> Self {
+        Self {
+            head: Duration::from_secs(10),
+            idle: Duration::from_secs(60),
+            body: Duration::from_secs(30),
+            send: Duration::from_secs(30),
+            tunnel: Duration::from_secs(3600),
+            drain: Duration::from_secs(30),
+        }
+    }
+}
+
+/// A named group of equivalent servers.
+#[derive(Debug, Clone)]
+pub struct Upstream {
+    /// The name that routes, metrics and logs use.
+    pub name: String,
+    /// At least one.
+    pub servers: Vec<Server>,
+    /// How a request's server is chosen.
+    pub balance: BalanceMethod,
+    /// What the hash balancer hashes; other balancers ignore it.
+    pub hash_on: HashOn,
+    /// Idle connections kept per server and worker.
+    pub idle_connections: usize,
+    /// How long an idle connection is kept.
+    pub idle_timeout: Duration,
+}
+
+impl Upstream {
+    /// Idle connections kept per server and worker unless the config says otherwise.
+    pub const IDLE_CONNECTIONS: usize = 1024;
+    /// How long an idle connection is kept unless the config says otherwise.
+    pub const IDLE_TIMEOUT: Duration = Duration::from_secs(50);
+}
+
+/// One server of an upstream.
+#[derive(Debug, Clone)]
+pub struct Server {
+    /// As written in the config; the label in metrics and the `Host` of requests that came without one.
+    pub label: String,
+    /// Where to connect.
+    pub address: ServerAddress,
+    /// Share of the requests relative to its siblings; at least 1.
+    pub weight: u32,
+}
+
+/// Where a server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServerAddress {
+    /// An address that needs no further lookup.
+    Tcp(SocketAddr),
+    /// The path of a Unix socket.
+    Unix(PathBuf),
+}
+
+/// The part of a request that the hash balancer keeps together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HashOn {
+    /// The address of the client's end of the connection.
+    ClientAddress,
+    /// The `Host` of the request.
+    Host,
+    /// The path without the query.
+    Path,
+    /// Path and query.
+    Target,
+    /// The value of a header field; absent hashes like an empty one.
+    Header(String),
+    /// The value of a cookie.
+    Cookie(String),
+    /// The value of a query parameter, as written in the URL.
+    Query(String),
+}
+
+/// What is done with the requests of one host, path and set of methods.
+#[derive(Debug, Clone)]
+pub struct Route {
+    /// The label in metrics: the config's `name`, else host and path.
+    pub name: String,
+    /// Which hosts.
+    pub host: HostPattern,
+    /// Which paths: static, `{name}` and `{*rest}`.
+    pub path: String,
+    /// Which methods, in upper case; `None` is any. GET brings HEAD along.
+    pub methods: Option<Vec<String>>,
+    /// What happens.
+    pub action: Action,
+}
+
+/// Which hosts a route serves. Names are in lower case and carry no port.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum HostPattern {
+    /// Every host, also requests without one.
+    Any,
+    /// One name.
+    Exact(String),
+    /// `*.example.com` holds `example.com`: any name with at least one more label in front.
+    Wildcard(String),
+}
+
+/// What a route does.
+#[derive(Debug, Clone)]
+pub enum Action {
+    /// Sends the request to an upstream and its answer back.
+    Forward(Forward),
+    /// Answers with a redirect.
+    Redirect(Redirect),
+    /// Answers with a fixed response.
+    Respond(Respond),
+}
+
+/// How a route forwards.
+#[derive(Debug, Clone)]
+pub struct Forward {
+    /// Index into [`Settings::upstreams`].
+    pub upstream: usize,
+    /// Cut off the front of the path before forwarding; what remains always begins with `/`.
+    pub strip_prefix: Option<String>,
+    /// Changes to the request's fields, after the gateway's own.
+    pub request_headers: HeaderEdits,
+    /// Changes to the response's fields, after the gateway's own.
+    pub response_headers: HeaderEdits,
+    /// Deadlines on the upstream's side.
+    pub timeouts: UpstreamTimeouts,
+    /// Bytes of a request body; more is 413.
+    pub body_bytes: u64,
+    /// Protocols that a client may upgrade to, in lower case; others are answered as if no upgrade had been asked for.
+    pub upgrade: Vec<String>,
+}
+
+/// Fields to set (replacing all of that name) and to remove. Names are in lower case.
+#[derive(Debug, Clone, Default)]
+pub struct HeaderEdits {
+    /// Name and value.
+    pub set: Vec<(String, String)>,
+    /// Names.
+    pub remove: Vec<String>,
+}
+
+impl HeaderEdits {
+    /// Whether nothing is to be changed.
+    pub fn is_empty(&self) -> bool {
+        self.set.is_empty() && self.remove.is_empty()
+    }
+}
+
+/// Deadlines on the upstream's side of an exchange.
+#[derive(Debug, Clone, Copy)]
+pub struct UpstreamTimeouts {
+    /// Until a connection stands; late is a try elsewhere, then 504.
+    pub connect: Duration,
+    /// From the end of the request until the response head is complete; late is 504.
+    pub response: Duration,
+    /// Between two reads of the response body, or two writes of the request body; late breaks the response off.
+    pub idle: Duration,
+}
+
+impl Default for UpstreamTimeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(1),
+            response: Duration::from_secs(30),
+            idle: Duration::from_secs(30),
+        }
+    }
+}
+
+/// A redirect.
+#[derive(Debug, Clone)]
+pub struct Redirect {
+    /// 301, 302, 303, 307 or 308.
+    pub status: u16,
+    /// The `Location`, in pieces; the request's query is appended when it has none of its own.
+    pub location: Vec<Piece>,
+}
+
+/// A piece of a template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// Copied as it is.
+    Text(String),
+    /// The value of a parameter of the route's path.
+    Parameter(String),
+}
+
+/// A fixed response.
+#[derive(Debug, Clone)]
+pub struct Respond {
+    /// 200 to 599.
+    pub status: u16,
+    /// Sent as it is; must be empty for 204 and 304.
+    pub body: Vec<u8>,
+    /// Further fields, `content-type` among them. Names are in lower case.
+    pub headers: Vec<(String, String)>,
+}

@@ -1,0 +1,8 @@
+//! The upstream's side: which endpoint, over which connection, and the bytes that go there and come back.
+
+pub(crate) mod choose;
+pub(crate) mod connect;
+pub(crate) mod health;
+pub(crate) mod pool;
+pub(crate) mod relay;
+pub(crate) mod upload;

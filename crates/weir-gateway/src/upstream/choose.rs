@@ -1,0 +1,250 @@
+//! Choosing an endpoint, and whether to try again after one did not answer.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use weir_policy::balance::{Finished, Method as BalanceMethod, Pick, hash_key};
+
+use crate::connection::Client;
+use crate::exchange::Exchange;
+use crate::failure::{Failure, Fault};
+use crate::metrics::EndpointMetrics;
+use crate::settings::{Forward, HashOn};
+use crate::snapshot::Endpoint;
+use crate::upstream::health::Leave;
+use crate::upstream::pool::Pool;
+use crate::upstream::relay::Upstream;
+use crate::worker::{View, Worker};
+
+/// Times that a request is sent to an endpoint; attempts to connect, which no endpoint notices, are not counted.
+const SENDS_MAX: u32 = 3;
+
+/// The attempts to get one request answered.
+#[derive(Debug)]
+pub(crate) struct Attempts {
+    upstream: usize,
+    hash: u64,
+    /// Endpoints that could not be connected to.
+    unreachable: Vec<usize>,
+    sends: u32,
+    wants_fresh: bool,
+}
+
+impl Attempts {
+    pub(crate) fn new(client: &Client, x: &Exchange, view: &View, rule: &Forward) -> Self {
+        let settings = &view.snapshot.upstreams[rule.upstream].settings;
+        let is_hashed = settings.balance == BalanceMethod::Hash;
+        let hash = if is_hashed {
+            hash_key(hashed_part(client, x, &settings.hash_on))
+        } else {
+            0
+        };
+        Self {
+            upstream: rule.upstream,
+            hash,
+            unreachable: Vec::new(),
+            sends: 0,
+            wants_fresh: false,
+        }
+    }
+
+    /// The endpoint to ask next: one that is thought well, or whose wait is over and that this request may try. When
+    /// there is none, any that was not tried yet: an answer may come from an endpoint thought dead, and will not come
+    /// from here.
+    pub(crate) fn choose(
+        &mut self,
+        worker: &Worker,
+        view: &Rc<View>,
+        rule: &Forward,
+    ) -> Result<Chosen, Failure> {
+        let endpoints = &view.snapshot.upstreams[self.upstream].endpoints;
+        let now_ms = view.snapshot.since_start().as_millis() as u64;
+        let mut balancer = view.upstreams[self.upstream].balancer.borrow_mut();
+        let random = &mut *worker.random.borrow_mut();
+        let mut pick = Pick {
+            now: Instant::now(),
+            random,
+            hash: self.hash,
+        };
+        let is_untried = |index: &usize| !self.unreachable.contains(index);
+        let is_well =
+            |index: usize| is_untried(&index) && endpoints[index].health.is_available(now_ms);
+        while let Some(index) = balancer.pick(&mut pick, is_well) {
+            // Without leave, another request has just begun to try this one, which makes it unavailable.
+            if let Some(leave) = endpoints[index].health.leave(now_ms, rule.timeouts.connect) {
+                balancer.on_start(index);
+                return Ok(Chosen::new(view, self.upstream, index, leave));
+            }
+        }
+        let index = balancer
+            .pick(&mut pick, |index| is_untried(&index))
+            .ok_or(Failure::ConnectFailed)?;
+        balancer.on_start(index);
+        Ok(Chosen::new(view, self.upstream, index, Leave::Usual))
+    }
+
+    /// Whether the next connection must not be one from the pool.
+    pub(crate) fn wants_fresh(&self) -> bool {
+        self.wants_fresh
+    }
+
+    /// After a connection did not stand, any other endpoint may be asked: nothing was sent.
+    pub(crate) fn after_connecting(
+        &mut self,
+        failure: Failure,
+        chosen: &Chosen,
+        worker: &Worker,
+    ) -> Option<Failure> {
+        chosen.refused(worker);
+        self.unreachable.push(chosen.endpoint);
+        let has_others = self.unreachable.len()
+            < chosen.view.snapshot.upstreams[self.upstream]
+                .endpoints
+                .len();
+        if has_others { None } else { Some(failure) }
+    }
+
+    /// After a connection ended without a byte of response: `None` when the request may be sent again. That is so when
+    /// none of it was sent, or when acting on it twice is like acting on it once (RFC 9112 §9.3.1), and as long as
+    /// every byte that was sent is still here.
+    pub(crate) fn after_asking(
+        &mut self,
+        failure: Failure,
+        x: &Exchange,
+        asked: &Upstream,
+        chosen: &Chosen,
+    ) -> Option<Failure> {
+        self.sends += 1;
+        if failure.fault() == Fault::Upstream && !asked.is_reused {
+            chosen.failed();
+        }
+        let ended_silently = failure == Failure::UpstreamClosed && !asked.has_answered;
+        let is_harmless = asked.bytes_sent == 0 || x.request.is_idempotent();
+        let may_repeat =
+            ended_silently && is_harmless && x.upload.is_unsent() && self.sends < SENDS_MAX;
+        // A connection from the pool may have died of old age, and its siblings with it.
+        self.wants_fresh |= asked.is_reused;
+        if may_repeat { None } else { Some(failure) }
+    }
+}
+
+/// An endpoint with a request in flight to it; dropping it ends the flight.
+#[derive(Debug)]
+pub(crate) struct Chosen {
+    view: Rc<View>,
+    pub(crate) upstream: usize,
+    pub(crate) endpoint: usize,
+    leave: Leave,
+    outcome: Cell<Outcome>,
+}
+
+/// What is known of an endpoint's part in an exchange.
+#[derive(Debug, Clone, Copy, Default)]
+enum Outcome {
+    /// Nothing: the client may have left first.
+    #[default]
+    Unknown,
+    Answered(Duration),
+    Failed,
+}
+
+impl Chosen {
+    fn new(view: &Rc<View>, upstream: usize, endpoint: usize, leave: Leave) -> Self {
+        Self {
+            view: Rc::clone(view),
+            upstream,
+            endpoint,
+            leave,
+            outcome: Cell::default(),
+        }
+    }
+
+    pub(crate) fn endpoint(&self) -> &Endpoint {
+        &self.view.snapshot.upstreams[self.upstream].endpoints[self.endpoint]
+    }
+
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.view.upstreams[self.upstream].pools[self.endpoint]
+    }
+
+    pub(crate) fn metrics(&self) -> &EndpointMetrics {
+        &self.view.metrics.upstreams[self.upstream][self.endpoint]
+    }
+
+    /// Now, in the time of pools and health.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.view.snapshot.since_start().as_millis() as u64
+    }
+
+    /// The response head is here.
+    pub(crate) fn answered(&self, x: &mut Exchange) {
+        let latency = x
+            .facts
+            .asked
+            .map_or(Duration::ZERO, |asked| asked.elapsed());
+        x.facts.upstream_latency = Some(latency);
+        x.facts.endpoint = Some((self.upstream, self.endpoint));
+        self.outcome.set(Outcome::Answered(latency));
+        self.metrics().responses.add(x.response.status);
+        self.metrics().latency.record(latency);
+    }
+
+    /// The endpoint did not do its part.
+    fn failed(&self) {
+        self.outcome.set(Outcome::Failed);
+    }
+
+    fn refused(&self, worker: &Worker) {
+        self.metrics().connect_failures.add(1);
+        self.failed();
+        self.endpoint()
+            .health
+            .refused(self.leave, self.now_ms(), &mut worker.random.borrow_mut());
+    }
+}
+
+impl Drop for Chosen {
+    fn drop(&mut self) {
+        let now = Instant::now();
+        let finished = match self.outcome.get() {
+            Outcome::Answered(latency) => Finished::Answered { now, latency },
+            Outcome::Failed => Finished::Failed { now },
+            Outcome::Unknown => Finished::Abandoned,
+        };
+        self.view.upstreams[self.upstream]
+            .balancer
+            .borrow_mut()
+            .on_finish(self.endpoint, finished);
+    }
+}
+
+/// The part of the request that the hash balancer keeps together; empty when the request has none.
+fn hashed_part<'a>(client: &'a Client, x: &'a Exchange, hash_on: &HashOn) -> &'a [u8] {
+    let target = &x.request.target;
+    match hash_on {
+        HashOn::ClientAddress => client.address.as_bytes(),
+        HashOn::Host => x.request.authority.map_or(&[], |span| span.of(&x.head)),
+        HashOn::Path => target.path.of(&x.head),
+        HashOn::Target => x.request.target_text.of(&x.head),
+        HashOn::Header(name) => x.request.field(&x.head, name).unwrap_or_default(),
+        HashOn::Cookie(name) => {
+            let cookies = x.request.field(&x.head, "cookie").unwrap_or_default();
+            value_of(cookies, b';', name).unwrap_or_default()
+        }
+        HashOn::Query(name) => {
+            let query = target
+                .query
+                .map_or::<&[u8], _>(&[], |span| span.of(&x.head));
+            value_of(query, b'&', name).unwrap_or_default()
+        }
+    }
+}
+
+/// The value of `name` in a list of `name=value`.
+fn value_of<'a>(list: &'a [u8], separator: u8, name: &str) -> Option<&'a [u8]> {
+    let mut pairs = list
+        .split(move |&byte| byte == separator)
+        .map(<[u8]>::trim_ascii);
+    pairs.find_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+}

@@ -1,0 +1,103 @@
+//! What all workers know about an endpoint that refuses connections: until when it is passed over.
+//!
+//! Two atomics an endpoint, read once per choice and written only when something fails or recovers, so their cache
+//! line stays shared by all workers while all is well.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use weir_policy::health::Backoff;
+
+/// Growing waits of an endpoint that refuses: short enough that a restarted server is used again within seconds.
+const BACKOFF: Backoff = Backoff {
+    first: Duration::from_millis(500),
+    max: Duration::from_secs(10),
+};
+
+/// The passive health of one endpoint. Times are milliseconds since the gateway started.
+#[derive(Debug, Default)]
+pub(crate) struct Health {
+    failures: AtomicU32,
+    down_until_ms: AtomicU64,
+}
+
+impl Health {
+    /// Whether requests may go there; also true when its wait is over and it has to prove itself.
+    pub(crate) fn is_available(&self, now_ms: u64) -> bool {
+        self.down_until_ms.load(Ordering::Relaxed) <= now_ms
+    }
+
+    /// Asks for leave to connect. An endpoint whose wait is over is tried by one request at a time: the others go
+    /// elsewhere for as long as the attempt may take.
+    pub(crate) fn leave(&self, now_ms: u64, attempt: Duration) -> Option<Leave> {
+        if self.failures.load(Ordering::Relaxed) == 0 {
+            return Some(Leave::Usual);
+        }
+        let until = self.down_until_ms.load(Ordering::Relaxed);
+        let next = now_ms + attempt.as_millis() as u64;
+        let is_mine = until <= now_ms
+            && self
+                .down_until_ms
+                .compare_exchange(until, next, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        is_mine.then_some(Leave::Trial)
+    }
+
+    /// A connection stands.
+    pub(crate) fn connected(&self) {
+        if self.failures.load(Ordering::Relaxed) != 0 {
+            self.failures.store(0, Ordering::Relaxed);
+            self.down_until_ms.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// A connection was refused or did not stand in time. Of many usual attempts that fail at once only the first
+    /// counts; after that, only trials do.
+    pub(crate) fn refused(&self, leave: Leave, now_ms: u64, random: &mut fastrand::Rng) {
+        let counted = match leave {
+            Leave::Usual => self
+                .failures
+                .compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed)
+                .map(|_| 1),
+            Leave::Trial => Ok(self.failures.fetch_add(1, Ordering::Relaxed) + 1),
+        };
+        if let Ok(failures) = counted {
+            let wait = BACKOFF.after(failures, random).as_millis() as u64;
+            self.down_until_ms.store(now_ms + wait, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Why an endpoint may be connected to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leave {
+    /// Nothing is known against it.
+    Usual,
+    /// It refused before, and its wait is over.
+    Trial,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ATTEMPT: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn one_request_at_a_time_tries_an_endpoint_that_refused() {
+        let (health, mut random) = (Health::default(), fastrand::Rng::with_seed(1));
+        assert_eq!(health.leave(0, ATTEMPT), Some(Leave::Usual));
+        for _ in 0..50 {
+            health.refused(Leave::Usual, 0, &mut random);
+        }
+        assert!(!health.is_available(300), "fifty refusals at once are one");
+        assert!(health.is_available(500));
+        assert_eq!(health.leave(500, ATTEMPT), Some(Leave::Trial));
+        assert_eq!(health.leave(500, ATTEMPT), None);
+        health.refused(Leave::Trial, 510, &mut random);
+        assert!(!health.is_available(510 + 700), "the wait has doubled");
+        assert_eq!(health.leave(1600, ATTEMPT), Some(Leave::Trial));
+        health.connected();
+        assert_eq!(health.leave(1600, ATTEMPT), Some(Leave::Usual));
+    }
+}

@@ -1,0 +1,177 @@
+//! The request body on its way to the upstream, moved whenever the exchange waits for anything.
+//!
+//! A response may begin before the request has ended, and its end may wait for the request's: so the body is not sent
+//! first and the response read after, but [`Upload::poll`] is called from every wait of the exchange. Bytes stay in
+//! the client's input until the upstream has taken them, so a fast client is held back by a slow upstream.
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use weir_http::Body;
+use weir_http::body::Framing;
+
+use crate::buffers::Buffers;
+use crate::connection::Client;
+use crate::failure::Failure;
+use crate::io::Stream;
+
+/// A request body in transit. The default is a body that there is not.
+#[derive(Debug, Default)]
+pub(crate) struct Upload {
+    body: Body,
+    /// Bytes at the front of the client's input that belong to the body and were not sent yet.
+    ready: usize,
+    received: u64,
+    sent: u64,
+    bytes_max: u64,
+    /// The upstream takes no more of it.
+    is_refused: bool,
+}
+
+/// Deadlines that apply while a body moves.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    /// Between two reads from the client.
+    pub(crate) client: Duration,
+    /// Between two writes to the upstream.
+    pub(crate) upstream: Duration,
+    /// From the end of the request to the response head.
+    pub(crate) response: Duration,
+}
+
+impl Upload {
+    pub(crate) fn new(framing: Framing) -> Self {
+        Self {
+            body: Body::new(framing),
+            bytes_max: u64::MAX,
+            ..Self::default()
+        }
+    }
+
+    /// Sets the limit, and refuses a body that says it is larger.
+    pub(crate) fn admit(&mut self, framing: Framing, bytes_max: u64) -> Result<(), Failure> {
+        self.bytes_max = bytes_max;
+        match framing {
+            Framing::Length(length) if length > bytes_max => Err(Failure::BodyTooLarge),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes what has already arrived of the body. A body that is here whole goes along with the head, into
+    /// `outgoing`, and can be sent again with it.
+    pub(crate) fn begin(
+        &mut self,
+        client: &mut Client,
+        outgoing: &mut Vec<u8>,
+    ) -> Result<(), Failure> {
+        if self.body.is_done() {
+            return Ok(());
+        }
+        self.take(client)?;
+        if self.body.is_done() {
+            outgoing.extend_from_slice(&client.input.unread()[..self.ready]);
+            client.input.consume(self.ready);
+            self.ready = 0;
+        }
+        Ok(())
+    }
+
+    /// Moves as much as can be moved now. The task is woken when more can be.
+    pub(crate) fn poll(
+        &mut self,
+        client: &mut Client,
+        to: &Stream,
+        buffers: &Buffers,
+        pace: Pace,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Failure> {
+        while self.is_running() {
+            if self.ready == 0 {
+                match client.input.poll_fill(&client.stream, buffers, cx) {
+                    Poll::Pending => break,
+                    Poll::Ready(Ok(0) | Err(_)) => return Err(Failure::ClientGone),
+                    Poll::Ready(Ok(_)) => self.take(client)?,
+                }
+                client.timer.set(pace.client);
+                continue;
+            }
+            match to.poll_write(cx, &client.input.unread()[..self.ready], &[]) {
+                Poll::Pending => break,
+                // It may have answered before it closed, so what it sent is still read.
+                Poll::Ready(Err(_)) => self.is_refused = true,
+                Poll::Ready(Ok(count)) => {
+                    client.input.consume(count);
+                    self.ready -= count;
+                    self.sent += count as u64;
+                    let is_last = self.ready == 0 && self.body.is_done();
+                    client.timer.set(if is_last {
+                        pace.response
+                    } else {
+                        pace.upstream
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there is more to move.
+    pub(crate) fn is_running(&self) -> bool {
+        !self.is_refused && !self.is_complete()
+    }
+
+    /// Whether the whole body was sent, or is in the hands of whoever called [`Upload::begin`].
+    pub(crate) fn is_complete(&self) -> bool {
+        self.ready == 0 && self.body.is_done()
+    }
+
+    /// Whether the upstream stopped taking it.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.is_refused
+    }
+
+    /// Whether every byte of the body is still here.
+    pub(crate) fn is_unsent(&self) -> bool {
+        self.sent == 0
+    }
+
+    /// Bytes of the body received so far, framing included.
+    pub(crate) fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// What a deadline that passes now means.
+    pub(crate) fn late(&self) -> Failure {
+        let waits_for_client = self.is_running() && self.ready == 0;
+        if waits_for_client {
+            Failure::BodyTimeout
+        } else {
+            Failure::ResponseTimeout
+        }
+    }
+
+    /// Reads and drops what has arrived of a body that nobody wants, so that the next request can be read after it.
+    pub(crate) fn discard(&mut self, client: &mut Client) -> Result<(), Failure> {
+        client.input.consume(self.ready);
+        self.ready = 0;
+        self.take(client)?;
+        client.input.consume(self.ready);
+        self.ready = 0;
+        Ok(())
+    }
+
+    /// Claims what belongs to the body of what is unread.
+    fn take(&mut self, client: &Client) -> Result<(), Failure> {
+        let taken = self
+            .body
+            .take(&client.input.unread()[self.ready..])
+            .map_err(Failure::Request)?;
+        self.ready += taken;
+        self.received += taken as u64;
+        if self.received > self.bytes_max {
+            Err(Failure::BodyTooLarge)
+        } else {
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Which of the bytes after a head belong to its message.
+//!
+//! A [`Body`] is told the bytes as they arrive and says how many of them are the body's. It never copies: the gateway
+//! passes those bytes on as they came.
+
+use crate::Reject;
+use crate::chunk::ChunkDecoder;
+
+/// How the end of a body is found (RFC 9112 §6.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Framing {
+    /// There is none.
+    #[default]
+    Empty,
+    /// So many bytes, at least 1.
+    Length(u64),
+    /// Chunks, the last one empty, then trailer fields.
+    Chunked,
+    /// Everything until the sender closes; responses only.
+    UntilClose,
+}
+
+/// The reading of one body.
+#[derive(Debug, Default)]
+pub enum Body {
+    /// The body has ended.
+    #[default]
+    Done,
+    /// So many bytes are still to come.
+    Length(u64),
+    /// Inside chunked framing.
+    Chunked(ChunkDecoder),
+    /// Until the sender closes.
+    UntilClose,
+}
+
+impl Body {
+    /// The body that `framing` announces, at its first byte.
+    pub fn new(framing: Framing) -> Self {
+        match framing {
+            Framing::Empty | Framing::Length(0) => Self::Done,
+            Framing::Length(length) => Self::Length(length),
+            Framing::Chunked => Self::Chunked(ChunkDecoder::default()),
+            Framing::UntilClose => Self::UntilClose,
+        }
+    }
+
+    /// How many of `input`, the bytes that follow what was taken before, belong to the body, framing included. What
+    /// lies behind them is the next message.
+    ///
+    /// # Errors
+    /// Broken chunked framing.
+    pub fn take(&mut self, input: &[u8]) -> Result<usize, Reject> {
+        self.decode(input, |_| {})
+    }
+
+    /// Like [`Body::take`], and hands the content, without any framing, to `content`.
+    ///
+    /// # Errors
+    /// Broken chunked framing.
+    pub fn decode(
+        &mut self,
+        input: &[u8],
+        mut content: impl FnMut(&[u8]),
+    ) -> Result<usize, Reject> {
+        match self {
+            Self::Done => Ok(0),
+            Self::UntilClose => {
+                content(input);
+                Ok(input.len())
+            }
+            Self::Length(left) => {
+                let taken = usize::try_from(*left)
+                    .unwrap_or(usize::MAX)
+                    .min(input.len());
+                *left -= taken as u64;
+                if *left == 0 {
+                    *self = Self::Done;
+                }
+                content(&input[..taken]);
+                Ok(taken)
+            }
+            Self::Chunked(decoder) => {
+                let taken = decoder.decode(input, &mut content)?;
+                if decoder.is_done() {
+                    *self = Self::Done;
+                }
+                Ok(taken)
+            }
+        }
+    }
+
+    /// Whether every byte of the body was taken.
+    pub fn is_done(&self) -> bool {
+        matches!(self, Self::Done)
+    }
+
+    /// Whether the sender may close now without cutting the body off.
+    pub fn may_end_here(&self) -> bool {
+        matches!(self, Self::Done | Self::UntilClose)
+    }
+}

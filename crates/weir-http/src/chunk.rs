@@ -1,0 +1,327 @@
+//! Chunked framing (RFC 9112 §7.1), read strictly and without copying.
+//!
+//! ```text
+//! chunk        = size [ ";" extension ] CRLF  data CRLF
+//! chunked-body = *chunk  "0" [ ";" extension ] CRLF  *( field-line CRLF )  CRLF
+//! ```
+//!
+//! The gateway passes chunks on as they came, so what this decoder lets through must mean the same to every recipient:
+//! no blanks around sizes, no LF without CR, no control bytes in extensions, no trailer field that frames or routes.
+
+use crate::Reject;
+use crate::head::is_token_byte;
+
+/// Bytes of chunk extensions that one message may have. They have no known use but to exhaust the recipient.
+pub const CHUNK_EXTENSION_BYTES_MAX: u32 = 4096;
+/// Bytes of trailer fields that one message may have.
+pub const TRAILER_BYTES_MAX: u32 = 8192;
+
+/// Trailer names that would change how the message is framed, routed or who it is from (RFC 9110 §6.5.1).
+const FORBIDDEN_TRAILERS: [&[u8]; 12] = [
+    b"transfer-encoding",
+    b"content-length",
+    b"host",
+    b"connection",
+    b"keep-alive",
+    b"te",
+    b"trailer",
+    b"upgrade",
+    b"authorization",
+    b"cookie",
+    b"set-cookie",
+    b"x-forwarded-for",
+];
+const FORBIDDEN_LEN_MAX: usize = 17;
+
+/// A place in chunked framing.
+#[derive(Debug, Default)]
+pub struct ChunkDecoder {
+    state: State,
+    extension_bytes: u32,
+    trailer_bytes: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    Size {
+        value: u64,
+        digits: u8,
+    },
+    Extension {
+        size: u64,
+    },
+    SizeLf {
+        size: u64,
+    },
+    Data {
+        left: u64,
+    },
+    DataCr,
+    DataLf,
+    TrailerStart,
+    TrailerName {
+        name: [u8; FORBIDDEN_LEN_MAX],
+        len: usize,
+    },
+    TrailerValue,
+    TrailerLf,
+    EndLf,
+    Done,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::Size {
+            value: 0,
+            digits: 0,
+        }
+    }
+}
+
+impl ChunkDecoder {
+    /// Takes the bytes of `input` that belong to the body, hands the data of chunks to `content`, and says how many
+    /// bytes were taken: all of them unless the body ended.
+    ///
+    /// # Errors
+    /// Framing that RFC 9112 forbids or that a lenient recipient could read differently.
+    pub fn decode(
+        &mut self,
+        input: &[u8],
+        content: &mut impl FnMut(&[u8]),
+    ) -> Result<usize, Reject> {
+        let mut at = 0;
+        while at < input.len() {
+            match self.state {
+                State::Done => break,
+                State::Data { left } => {
+                    let taken = usize::try_from(left)
+                        .unwrap_or(usize::MAX)
+                        .min(input.len() - at);
+                    content(&input[at..at + taken]);
+                    at += taken;
+                    let left = left - taken as u64;
+                    self.state = if left == 0 {
+                        State::DataCr
+                    } else {
+                        State::Data { left }
+                    };
+                }
+                state => {
+                    self.state = self.step(state, input[at])?;
+                    at += 1;
+                }
+            }
+        }
+        Ok(at)
+    }
+
+    /// Whether the last byte of the body was taken.
+    pub fn is_done(&self) -> bool {
+        matches!(self.state, State::Done)
+    }
+
+    fn step(&mut self, state: State, byte: u8) -> Result<State, Reject> {
+        match state {
+            State::Size { value, digits } => Self::size(value, digits, byte),
+            State::Extension { size } => self.extension(size, byte),
+            State::SizeLf { size } => match (byte, size) {
+                (b'\n', 0) => Ok(State::TrailerStart),
+                (b'\n', left) => Ok(State::Data { left }),
+                _ => Err(Reject::BareCr),
+            },
+            State::DataCr => {
+                if byte == b'\r' {
+                    Ok(State::DataLf)
+                } else {
+                    Err(Reject::ChunkEnd)
+                }
+            }
+            State::DataLf => {
+                if byte == b'\n' {
+                    Ok(State::default())
+                } else {
+                    Err(Reject::ChunkEnd)
+                }
+            }
+            State::EndLf => {
+                if byte == b'\n' {
+                    Ok(State::Done)
+                } else {
+                    Err(Reject::BareCr)
+                }
+            }
+            _ => self.trailer(state, byte),
+        }
+    }
+
+    fn size(value: u64, digits: u8, byte: u8) -> Result<State, Reject> {
+        match (byte, char::from(byte).to_digit(16)) {
+            // Fifteen digits stay below 2^60, so no sum with a size can overflow.
+            (_, Some(digit)) if digits < 15 => Ok(State::Size {
+                value: value << 4 | u64::from(digit),
+                digits: digits + 1,
+            }),
+            (b'\r', _) if digits > 0 => Ok(State::SizeLf { size: value }),
+            (b';', _) if digits > 0 => Ok(State::Extension { size: value }),
+            (b'\n', _) if digits > 0 => Err(Reject::BareLf),
+            _ => Err(Reject::ChunkSize),
+        }
+    }
+
+    fn extension(&mut self, size: u64, byte: u8) -> Result<State, Reject> {
+        self.extension_bytes += 1;
+        match byte {
+            b'\r' => Ok(State::SizeLf { size }),
+            b'\n' => Err(Reject::BareLf),
+            _ if self.extension_bytes > CHUNK_EXTENSION_BYTES_MAX => {
+                Err(Reject::ChunkExtensionTooLarge)
+            }
+            b'\t' | b' '..=b'~' => Ok(State::Extension { size }),
+            _ => Err(Reject::ChunkExtension),
+        }
+    }
+
+    fn trailer(&mut self, state: State, byte: u8) -> Result<State, Reject> {
+        self.trailer_bytes += 1;
+        if self.trailer_bytes > TRAILER_BYTES_MAX {
+            return Err(Reject::TrailerTooLarge);
+        }
+        match (state, byte) {
+            (State::TrailerStart, b'\r') => Ok(State::EndLf),
+            (State::TrailerStart, _) => Self::trailer_name([0; FORBIDDEN_LEN_MAX], 0, byte),
+            (State::TrailerName { name, len }, b':') => {
+                let is_forbidden = FORBIDDEN_TRAILERS
+                    .iter()
+                    .any(|f| f.len() == len && name[..len] == **f);
+                if is_forbidden {
+                    Err(Reject::Trailer)
+                } else {
+                    Ok(State::TrailerValue)
+                }
+            }
+            (State::TrailerName { name, len }, _) => Self::trailer_name(name, len, byte),
+            (State::TrailerValue, b'\r') => Ok(State::TrailerLf),
+            (State::TrailerValue, b'\n') => Err(Reject::BareLf),
+            (State::TrailerValue, b'\t' | b' '..=b'~' | 0x80..) => Ok(State::TrailerValue),
+            (State::TrailerLf, b'\n') => Ok(State::TrailerStart),
+            (State::TrailerLf, _) => Err(Reject::BareCr),
+            _ => Err(Reject::Trailer),
+        }
+    }
+
+    /// Keeps as much of the name as the longest forbidden one has; a longer name is none of them.
+    fn trailer_name(
+        mut name: [u8; FORBIDDEN_LEN_MAX],
+        len: usize,
+        byte: u8,
+    ) -> Result<State, Reject> {
+        if !is_token_byte(byte) {
+            return Err(if byte == b'\n' {
+                Reject::BareLf
+            } else {
+                Reject::Trailer
+            });
+        }
+        if let Some(slot) = name.get_mut(len) {
+            *slot = byte.to_ascii_lowercase();
+        }
+        Ok(State::TrailerName {
+            name,
+            len: (len + 1).min(FORBIDDEN_LEN_MAX + 1),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The content, and how many bytes were taken.
+    fn decode(input: &[u8], step: usize) -> Result<(Vec<u8>, usize, bool), Reject> {
+        let (mut decoder, mut content, mut taken) = (ChunkDecoder::default(), Vec::new(), 0);
+        for piece in input.chunks(step) {
+            taken += decoder.decode(piece, &mut |data: &[u8]| content.extend_from_slice(data))?;
+        }
+        Ok((content, taken, decoder.is_done()))
+    }
+
+    #[test]
+    fn well_formed_bodies() {
+        let cases: [(&[u8], &[u8], usize); 6] = [
+            (b"0\r\n\r\n", b"", 5),
+            (b"3\r\nabc\r\n0\r\n\r\nGET", b"abc", 13),
+            (b"00A\r\n0123456789\r\n0\r\n\r\n", b"0123456789", 22),
+            (b"1;a=b;c=\"d e\"\r\nx\r\n0;z\r\n\r\n", b"x", 25),
+            (b"0\r\nX-Sum: 1\r\nY:\r\n\r\n", b"", 20),
+            (b"1\r\n\n\r\n0\r\n\r\n", b"\n", 11),
+        ];
+        for (input, content, taken) in cases {
+            for step in [1, 2, 3, input.len()] {
+                let text = input.escape_ascii();
+                assert_eq!(
+                    decode(input, step),
+                    Ok((content.to_vec(), taken, true)),
+                    "{text} by {step}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn broken_bodies() {
+        let cases: [(&[u8], Reject); 22] = [
+            (b"\r\n", Reject::ChunkSize),
+            (b"x\r\n", Reject::ChunkSize),
+            (b" 3\r\n", Reject::ChunkSize),
+            (b"3 \r\n", Reject::ChunkSize),
+            (b"+3\r\n", Reject::ChunkSize),
+            (b"0x3\r\n", Reject::ChunkSize),
+            (b"1000000000000000\r\n", Reject::ChunkSize),
+            (b";a\r\n", Reject::ChunkSize),
+            (b"3\nabc\r\n", Reject::BareLf),
+            (b"3\rabc", Reject::BareCr),
+            (b"3;a\nabc", Reject::BareLf),
+            (b"3;\0\r\n", Reject::ChunkExtension),
+            (b"3;\x7f\r\n", Reject::ChunkExtension),
+            (b"3\r\nabcd\r\n", Reject::ChunkEnd),
+            (b"3\r\nabc\n", Reject::ChunkEnd),
+            (b"3\r\nabc\rx", Reject::ChunkEnd),
+            (b"0\r\n\n", Reject::BareLf),
+            (b"0\r\n\rx", Reject::BareCr),
+            (b"0\r\nHost: b\r\n\r\n", Reject::Trailer),
+            (b"0\r\nTransfer-Encoding: chunked\r\n\r\n", Reject::Trailer),
+            (b"0\r\nX : b\r\n\r\n", Reject::Trailer),
+            (b"0\r\nX: b\nY: c\r\n\r\n", Reject::BareLf),
+        ];
+        for (input, reject) in cases {
+            assert_eq!(decode(input, 1), Err(reject), "{}", input.escape_ascii());
+            assert_eq!(
+                decode(input, input.len()),
+                Err(reject),
+                "{}",
+                input.escape_ascii()
+            );
+        }
+    }
+
+    #[test]
+    fn what_grows_has_a_limit() {
+        let extension = [
+            b"1;".as_slice(),
+            &[b'a'; CHUNK_EXTENSION_BYTES_MAX as usize + 1],
+        ]
+        .concat();
+        assert_eq!(decode(&extension, 100), Err(Reject::ChunkExtensionTooLarge));
+        let many_small = b"1;aaaaaaa\r\nx\r\n".repeat(CHUNK_EXTENSION_BYTES_MAX as usize / 8 + 1);
+        assert_eq!(
+            decode(&many_small, 100),
+            Err(Reject::ChunkExtensionTooLarge)
+        );
+        let trailers = [
+            b"0\r\n".as_slice(),
+            &b"a: b\r\n".repeat(TRAILER_BYTES_MAX as usize / 6 + 1),
+        ]
+        .concat();
+        assert_eq!(decode(&trailers, 100), Err(Reject::TrailerTooLarge));
+    }
+}

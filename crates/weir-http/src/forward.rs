@@ -1,0 +1,328 @@
+//! The head that a gateway sends on: hop-by-hop fields out, the gateway's own in, everything else as it came.
+//!
+//! Fields that stay are copied in runs of whole lines, so a head without anything to remove costs one copy.
+//! Sources: RFC 9110 §7.6 (forwarding), RFC 9112 §6 and §9 (framing, persistence).
+
+use crate::body::Framing;
+use crate::head::{Field, FieldName, Span, Version, for_each_element};
+use crate::{Method, RequestHead, ResponseHead};
+
+/// The value of `Via` that names this gateway (RFC 9110 §7.6.3).
+pub const VIA: &[u8] = b"1.1 weir";
+
+/// Fields to set and to remove, as a route says. Names are in lower case; setting replaces all fields of that name.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Edits<'a> {
+    /// Name and value.
+    pub set: &'a [(String, String)],
+    /// Names.
+    pub remove: &'a [String],
+}
+
+impl Edits<'_> {
+    fn drops(&self, name: &[u8]) -> bool {
+        let is_it = |other: &String| name.eq_ignore_ascii_case(other.as_bytes());
+        self.remove.iter().any(is_it) || self.set.iter().any(|(other, _)| is_it(other))
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        for (name, value) in self.set {
+            write_field(out, name.as_bytes(), value.as_bytes());
+        }
+    }
+}
+
+/// What a forwarded request head depends on besides the request.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestRewrite<'a> {
+    /// The path to ask for, without the query; empty asks for `/`.
+    pub path: &'a [u8],
+    /// The address of the client, for `X-Forwarded-For`.
+    pub client_address: &'a [u8],
+    /// `http` or `https`, as the client connected.
+    pub scheme: &'a [u8],
+    /// The `Host` of a request that came without one.
+    pub default_host: &'a [u8],
+    /// Whether the upgrade that the client asks for is passed on.
+    pub upgrade: bool,
+    /// What the route changes.
+    pub edits: Edits<'a>,
+}
+
+/// Appends the head to send for `request`, whose own bytes are `head`.
+pub fn write_request(
+    request: &RequestHead,
+    head: &[u8],
+    rewrite: &RequestRewrite<'_>,
+    out: &mut Vec<u8>,
+) {
+    write_request_line(request, head, rewrite.path, out);
+    let mut forwarded_for = None;
+    let mut te_trailers = false;
+    let is_dropped = |field: &Field| match field.id {
+        FieldName::Connection
+        | FieldName::KeepAlive
+        | FieldName::ProxyConnection
+        | FieldName::Http2Settings
+        | FieldName::Te
+        // A CGI script would read it as HTTP_PROXY (httpoxy, CVE-2016-5385).
+        | FieldName::Proxy
+        | FieldName::XForwardedFor
+        | FieldName::XForwardedHost
+        | FieldName::XForwardedProto => true,
+        FieldName::Upgrade => !rewrite.upgrade,
+        // An absolute target is sent on in origin form, so `Host` alone carries its authority.
+        FieldName::Host => false,
+        FieldName::Expect => !request.expects_continue,
+        _ => false,
+    };
+    copy_fields(head, &request.fields, out, |field| {
+        is_dropped(field)
+            || (request.connection_names_fields
+                && is_named_by_connection(head, &request.fields, field))
+            || rewrite.edits.drops(field.name.of(head))
+    });
+    for field in &request.fields {
+        match field.id {
+            FieldName::XForwardedFor => forwarded_for = Some(field.value),
+            FieldName::Te => te_trailers |= names_trailers(field.value.of(head)),
+            _ => {}
+        }
+    }
+    let host = request
+        .authority
+        .map_or(rewrite.default_host, |span| span.of(head));
+    if request.known_field(FieldName::Host).is_none() && !rewrite.edits.drops(b"host") {
+        write_field(out, b"Host", host);
+    }
+    if !rewrite.edits.drops(b"x-forwarded-for") {
+        write_forwarded_for(request, head, forwarded_for, rewrite.client_address, out);
+    }
+    if !rewrite.edits.drops(b"x-forwarded-proto") {
+        write_field(out, b"X-Forwarded-Proto", rewrite.scheme);
+    }
+    if request.authority.is_some() && !rewrite.edits.drops(b"x-forwarded-host") {
+        write_field(out, b"X-Forwarded-Host", host);
+    }
+    if !rewrite.edits.drops(b"via") {
+        write_field(out, b"Via", VIA);
+    }
+    if rewrite.upgrade {
+        out.extend_from_slice(b"Connection: upgrade\r\n");
+    } else if te_trailers {
+        out.extend_from_slice(b"TE: trailers\r\nConnection: TE\r\n");
+    }
+    rewrite.edits.write(out);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// How the body reaches the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientFraming {
+    /// The upstream's bytes, framing included.
+    AsIs,
+    /// The upstream ends its body by closing; the client gets chunks and keeps its connection.
+    AddChunks,
+    /// The client speaks HTTP/1.0 and gets the content alone; closing ends it.
+    RemoveChunks,
+}
+
+impl ClientFraming {
+    /// How the body of `response` reaches a client of `version`.
+    pub fn of(response: &ResponseHead, version: Version) -> Self {
+        match (response.framing, version) {
+            (Framing::UntilClose, Version::Http11) => Self::AddChunks,
+            (Framing::Chunked, Version::Http10) => Self::RemoveChunks,
+            _ => Self::AsIs,
+        }
+    }
+}
+
+/// What a forwarded response head depends on besides the response.
+#[derive(Debug, Clone, Copy)]
+pub struct ResponseRewrite<'a> {
+    /// The method of the request.
+    pub method: Method,
+    /// The version of the request.
+    pub client_version: Version,
+    /// How the body is sent.
+    pub framing: ClientFraming,
+    /// Whether the client's connection goes on after this response.
+    pub keep_alive: bool,
+    /// Now, as an IMF-fixdate, for a response without `Date` (RFC 9110 §6.6.1).
+    pub date: &'a [u8],
+    /// What the route changes.
+    pub edits: Edits<'a>,
+}
+
+/// Appends the head to send for `response`, whose own bytes are `head`.
+pub fn write_response(
+    response: &ResponseHead,
+    head: &[u8],
+    rewrite: &ResponseRewrite<'_>,
+    out: &mut Vec<u8>,
+) {
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(response.status_text.of(head));
+    out.extend_from_slice(b"\r\n");
+    let is_upgrade = response.status == 101;
+    let no_length = response.status < 200 || response.status == 204;
+    let keeps_chunks =
+        rewrite.framing == ClientFraming::AsIs && rewrite.client_version == Version::Http11;
+    let mut has_date = false;
+    copy_fields(head, &response.fields, out, |field| {
+        let is_dropped = match field.id {
+            FieldName::Connection
+            | FieldName::KeepAlive
+            | FieldName::ProxyConnection
+            | FieldName::Te => true,
+            FieldName::Upgrade => !is_upgrade,
+            FieldName::ContentLength => no_length,
+            FieldName::TransferEncoding => no_length || !keeps_chunks,
+            FieldName::Trailer => !keeps_chunks,
+            FieldName::Date => {
+                has_date = true;
+                false
+            }
+            _ => false,
+        };
+        is_dropped
+            || (response.connection_names_fields
+                && is_named_by_connection(head, &response.fields, field))
+            || rewrite.edits.drops(field.name.of(head))
+    });
+    if response.is_interim() {
+        out.extend_from_slice(b"\r\n");
+        return;
+    }
+    if !has_date && !rewrite.edits.drops(b"date") {
+        write_field(out, b"Date", rewrite.date);
+    }
+    if !rewrite.edits.drops(b"via") {
+        write_field(out, b"Via", VIA);
+    }
+    if rewrite.framing == ClientFraming::AddChunks && rewrite.method != Method::Head {
+        out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+    }
+    out.extend_from_slice(connection_line(
+        is_upgrade,
+        rewrite.keep_alive,
+        rewrite.client_version,
+    ));
+    rewrite.edits.write(out);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// The `Connection` line of a response; HTTP/1.1 persists without one.
+pub fn connection_line(upgrade: bool, keep_alive: bool, client_version: Version) -> &'static [u8] {
+    match (upgrade, keep_alive, client_version) {
+        (true, ..) => b"Connection: upgrade\r\n",
+        (_, false, _) => b"Connection: close\r\n",
+        (_, true, Version::Http10) => b"Connection: keep-alive\r\n",
+        (_, true, Version::Http11) => b"",
+    }
+}
+
+/// Appends `name: value` as a line.
+pub fn write_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn write_request_line(request: &RequestHead, head: &[u8], path: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(request.method_name.of(head));
+    out.push(b' ');
+    out.extend_from_slice(match path {
+        // The absolute form of `OPTIONS *` ends with its authority (RFC 9112 §3.2.4).
+        b"" if request.method == Method::Options && request.target.query.is_none() => b"*",
+        b"" => b"/",
+        path => path,
+    });
+    if let Some(query) = request.target.query {
+        out.push(b'?');
+        out.extend_from_slice(query.of(head));
+    }
+    out.extend_from_slice(b" HTTP/1.1\r\n");
+}
+
+/// Copies the lines of the fields that are not dropped, neighbours together.
+fn copy_fields(
+    head: &[u8],
+    fields: &[Field],
+    out: &mut Vec<u8>,
+    mut is_dropped: impl FnMut(&Field) -> bool,
+) {
+    let fields_end = head.len() - 2;
+    let mut run_start = None;
+    for field in fields {
+        let line_start = field.name.start as usize;
+        if is_dropped(field) {
+            if let Some(start) = run_start.take() {
+                out.extend_from_slice(&head[start..line_start]);
+            }
+        } else {
+            run_start.get_or_insert(line_start);
+        }
+    }
+    if let Some(start) = run_start {
+        out.extend_from_slice(&head[start..fields_end]);
+    }
+}
+
+/// Whether `Connection` lists `field`, which makes it hop-by-hop. `Host` and the framing fields cannot be stripped
+/// that way: their removal would change what the message is.
+fn is_named_by_connection(head: &[u8], fields: &[Field], field: &Field) -> bool {
+    if matches!(
+        field.id,
+        FieldName::Host | FieldName::ContentLength | FieldName::TransferEncoding
+    ) {
+        return false;
+    }
+    let name = field.name.of(head);
+    let mut is_named = false;
+    for connection in fields
+        .iter()
+        .filter(|other| other.id == FieldName::Connection)
+    {
+        for_each_element(connection.value.of(head), |option| {
+            is_named |= option.eq_ignore_ascii_case(name)
+        });
+    }
+    is_named
+}
+
+/// One line with what earlier proxies said and the address that they could not forge.
+fn write_forwarded_for(
+    request: &RequestHead,
+    head: &[u8],
+    last: Option<Span>,
+    client: &[u8],
+    out: &mut Vec<u8>,
+) {
+    out.extend_from_slice(b"X-Forwarded-For: ");
+    if last.is_some() {
+        for field in request
+            .fields
+            .iter()
+            .filter(|field| field.id == FieldName::XForwardedFor)
+        {
+            out.extend_from_slice(field.value.of(head));
+            out.extend_from_slice(b", ");
+        }
+    }
+    out.extend_from_slice(client);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn names_trailers(te: &[u8]) -> bool {
+    let mut found = false;
+    for_each_element(te, |coding| {
+        found |= coding.eq_ignore_ascii_case(b"trailers")
+    });
+    found
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+use super::*;
+use crate::head::{HeadLimits, HeadScan};
+
+const LIMITS: HeadLimits = HeadLimits {
+    bytes: 4096,
+    fields: 100,
+};
+
+fn request<'a>(text: &'a str, change: impl FnOnce(&mut RequestRewrite<'a>)) -> String {
+    let mut head = RequestHead::default();
+    head.parse(text.as_bytes(), &mut HeadScan::default(), LIMITS)
+        .unwrap();
+    let mut rewrite = RequestRewrite {
+        path: head.target.path.of(text.as_bytes()),
+        client_address: b"10.0.0.1",
+        scheme: b"http",
+        default_host: b"up:80",
+        upgrade: false,
+        edits: Edits::default(),
+    };
+    change(&mut rewrite);
+    let mut out = Vec::new();
+    write_request(&head, text.as_bytes(), &rewrite, &mut out);
+    String::from_utf8(out).unwrap()
+}
+
+const OWN: &str = "X-Forwarded-For: 10.0.0.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\nVia: 1.1 weir\r\n";
+
+#[test]
+fn end_to_end_fields_stay_and_hop_by_hop_fields_go() {
+    let sent = request(
+        "GET /x?y HTTP/1.1\r\nHost: a\r\nConnection: close, X-Hop, Host\r\nAccept: */*\r\nX-Hop: 1\r\nKeep-Alive: 5\r\n\
+         Proxy: evil\r\nX-Forwarded-Proto: https\r\nTE: gzip\r\nUpgrade: h2c\r\nHTTP2-Settings: x\r\nB: c\r\n\r\n",
+        |_| {},
+    );
+    assert_eq!(
+        sent,
+        format!("GET /x?y HTTP/1.1\r\nHost: a\r\nAccept: */*\r\nB: c\r\n{OWN}\r\n")
+    );
+}
+
+#[test]
+fn forwarded_for_grows_at_its_end() {
+    let sent = request(
+        "GET / HTTP/1.1\r\nX-Forwarded-For: 1\r\nHost: a\r\nX-Forwarded-For: 2\r\n\r\n",
+        |_| {},
+    );
+    let own = OWN.replace("10.0.0.1", "1, 2, 10.0.0.1");
+    assert_eq!(sent, format!("GET / HTTP/1.1\r\nHost: a\r\n{own}\r\n"));
+}
+
+#[test]
+fn targets_are_sent_in_origin_form() {
+    let sent = request("GET http://a?q HTTP/1.1\r\nHost: a\r\n\r\n", |_| {});
+    assert!(
+        sent.starts_with("GET /?q HTTP/1.1\r\nHost: a\r\n"),
+        "{sent}"
+    );
+    let sent = request("OPTIONS http://a HTTP/1.1\r\nHost: a\r\n\r\n", |_| {});
+    assert!(sent.starts_with("OPTIONS * HTTP/1.1\r\n"), "{sent}");
+    let sent = request("GET /api/x HTTP/1.0\r\n\r\n", |how| how.path = b"/x");
+    assert_eq!(
+        sent,
+        "GET /x HTTP/1.1\r\nHost: up:80\r\nX-Forwarded-For: 10.0.0.1\r\nX-Forwarded-Proto: http\r\nVia: 1.1 weir\r\n\r\n"
+    );
+}
+
+#[test]
+fn upgrades_and_trailers_are_announced_again() {
+    let text = "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    let sent = request(text, |how| how.upgrade = true);
+    assert_eq!(
+        sent,
+        format!(
+            "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\n{OWN}Connection: upgrade\r\n\r\n"
+        )
+    );
+    let sent = request("GET / HTTP/1.1\r\nHost: a\r\nTE: Trailers\r\n\r\n", |_| {});
+    assert_eq!(
+        sent,
+        format!("GET / HTTP/1.1\r\nHost: a\r\n{OWN}TE: trailers\r\nConnection: TE\r\n\r\n")
+    );
+}
+
+#[test]
+fn a_route_has_the_last_word() {
+    let set = [
+        ("host".to_owned(), "b".to_owned()),
+        ("x-forwarded-for".to_owned(), "0".to_owned()),
+    ];
+    let remove = ["accept".to_owned(), "via".to_owned()];
+    let sent = request(
+        "GET / HTTP/1.1\r\nHost: a\r\nAccept: x\r\nB: c\r\n\r\n",
+        |how| {
+            how.edits = Edits {
+                set: &set,
+                remove: &remove,
+            };
+        },
+    );
+    assert_eq!(
+        sent,
+        "GET / HTTP/1.1\r\nB: c\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\nhost: b\r\nx-forwarded-for: 0\r\n\r\n"
+    );
+}
+
+fn response(text: &str, client_version: Version, method: Method) -> String {
+    let mut head = ResponseHead::default();
+    head.parse(text.as_bytes(), &mut HeadScan::default(), LIMITS, method)
+        .unwrap();
+    let framing = ClientFraming::of(&head, client_version);
+    let rewrite = ResponseRewrite {
+        method,
+        client_version,
+        framing,
+        keep_alive: true,
+        date: b"now",
+        edits: Edits::default(),
+    };
+    let mut out = Vec::new();
+    write_response(&head, text.as_bytes(), &rewrite, &mut out);
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn responses() {
+    use Version::{Http10, Http11};
+    let cases = [
+        (
+            "HTTP/1.0 200 Fine\r\nContent-Length: 1\r\nDate: then\r\nKeep-Alive: 1\r\n\r\n",
+            Http11,
+            "HTTP/1.1 200 Fine\r\nContent-Length: 1\r\nDate: then\r\nVia: 1.1 weir\r\n\r\n",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: A\r\nA: b\r\n\r\n",
+            Http10,
+            "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nDate: now\r\nVia: 1.1 weir\r\nConnection: keep-alive\r\n\r\n",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: A\r\n\r\n",
+            Http11,
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: A\r\nDate: now\r\nVia: 1.1 weir\r\n\r\n",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: A\r\n\r\n",
+            Http10,
+            "HTTP/1.1 200 OK\r\nDate: now\r\nVia: 1.1 weir\r\nConnection: keep-alive\r\n\r\n",
+        ),
+        (
+            "HTTP/1.1 200\r\n\r\n",
+            Http11,
+            "HTTP/1.1 200\r\nDate: now\r\nVia: 1.1 weir\r\nTransfer-Encoding: chunked\r\n\r\n",
+        ),
+        (
+            "HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n",
+            Http11,
+            "HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n",
+        ),
+        (
+            "HTTP/1.1 204 No\r\nContent-Length: 0\r\n\r\n",
+            Http11,
+            "HTTP/1.1 204 No\r\nDate: now\r\nVia: 1.1 weir\r\n\r\n",
+        ),
+    ];
+    for (text, version, expected) in cases {
+        assert_eq!(response(text, version, Method::Get), expected);
+    }
+}

@@ -1,0 +1,270 @@
+//! What request and response heads share: where a head ends, its fields, and what the known fields are called.
+//!
+//! A parsed head holds positions, not slices: it can outlive the buffer it was read from, as long as the bytes of the
+//! head are kept somewhere, and its memory is used again for the next message.
+
+use crate::Reject;
+
+/// Part of a head, as positions from the head's first byte.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Span {
+    /// First byte.
+    pub start: u32,
+    /// One past the last byte.
+    pub end: u32,
+}
+
+impl Span {
+    /// The bytes meant, in the head the span was made from.
+    pub fn of(self, head: &[u8]) -> &[u8] {
+        &head[self.start as usize..self.end as usize]
+    }
+
+    /// The position of `part`, which is a subslice of `head`.
+    pub(crate) fn within(head: &[u8], part: &[u8]) -> Self {
+        let start = (part.as_ptr() as usize).wrapping_sub(head.as_ptr() as usize);
+        debug_assert!(
+            start + part.len() <= head.len(),
+            "the part lies in the head"
+        );
+        Self {
+            start: start as u32,
+            end: (start + part.len()) as u32,
+        }
+    }
+}
+
+/// A field of a head.
+#[derive(Debug, Clone, Copy)]
+pub struct Field {
+    /// Its name as sent.
+    pub name: Span,
+    /// Its value without the blanks around it.
+    pub value: Span,
+    /// Which of the fields with a meaning here it is.
+    pub id: FieldName,
+}
+
+/// The fields that a gateway reads, rewrites or removes; every other one is [`FieldName::Other`] and passed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each variant is the field of its name")]
+pub enum FieldName {
+    Connection,
+    ContentLength,
+    Date,
+    Expect,
+    Host,
+    Http2Settings,
+    KeepAlive,
+    Proxy,
+    ProxyConnection,
+    Referer,
+    Te,
+    Trailer,
+    TransferEncoding,
+    Upgrade,
+    UserAgent,
+    Via,
+    XForwardedFor,
+    XForwardedHost,
+    XForwardedProto,
+    Other,
+}
+
+impl FieldName {
+    /// Which field `name` is, in any case of letters.
+    pub fn of(name: &[u8]) -> Self {
+        // The length alone rules out nearly every candidate, so at most three comparisons are made.
+        let is = |text: &str| name.eq_ignore_ascii_case(text.as_bytes());
+        match name.len() {
+            2 if is("te") => Self::Te,
+            3 if is("via") => Self::Via,
+            4 if is("host") => Self::Host,
+            4 if is("date") => Self::Date,
+            5 if is("proxy") => Self::Proxy,
+            6 if is("expect") => Self::Expect,
+            7 if is("referer") => Self::Referer,
+            7 if is("upgrade") => Self::Upgrade,
+            7 if is("trailer") => Self::Trailer,
+            10 if is("connection") => Self::Connection,
+            10 if is("user-agent") => Self::UserAgent,
+            10 if is("keep-alive") => Self::KeepAlive,
+            14 if is("content-length") => Self::ContentLength,
+            14 if is("http2-settings") => Self::Http2Settings,
+            15 if is("x-forwarded-for") => Self::XForwardedFor,
+            16 if is("x-forwarded-host") => Self::XForwardedHost,
+            16 if is("proxy-connection") => Self::ProxyConnection,
+            17 if is("transfer-encoding") => Self::TransferEncoding,
+            17 if is("x-forwarded-proto") => Self::XForwardedProto,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// The protocol version of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Version {
+    /// HTTP/1.0
+    Http10,
+    /// HTTP/1.1
+    #[default]
+    Http11,
+}
+
+/// How large a head may be.
+#[derive(Debug, Clone, Copy)]
+pub struct HeadLimits {
+    /// Bytes from the first line to the empty line.
+    pub bytes: usize,
+    /// Fields; at most [`HeadLimits::FIELDS_CEILING`].
+    pub fields: usize,
+}
+
+impl HeadLimits {
+    /// No head may have more fields than this: the parser's table lies on the stack.
+    pub const FIELDS_CEILING: usize = 256;
+}
+
+/// Looks for the end of a head, each byte once.
+///
+/// Feeding a head byte by byte costs no more than feeding it at once, so a slow sender cannot buy work with time.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HeadScan {
+    scanned: usize,
+    lines: usize,
+}
+
+impl HeadScan {
+    /// The length of the head at the start of `bytes`, which may only have grown since the last call, or `None` while
+    /// its end has not arrived.
+    ///
+    /// # Errors
+    /// A line that ends with LF alone, and a head beyond `limits`.
+    pub fn end(&mut self, bytes: &[u8], limits: HeadLimits) -> Result<Option<usize>, Reject> {
+        for at in memchr::memchr_iter(b'\n', &bytes[self.scanned..]) {
+            let lf = self.scanned + at;
+            if lf == 0 || bytes[lf - 1] != b'\r' {
+                return Err(Reject::BareLf);
+            }
+            // An empty line: CRLF directly after the CRLF of the line before.
+            if lf >= 3 && bytes[lf - 2] == b'\n' {
+                return if lf + 1 > limits.bytes {
+                    Err(self.too_large())
+                } else {
+                    Ok(Some(lf + 1))
+                };
+            }
+            self.lines += 1;
+            if self.lines > limits.fields + 1 {
+                return Err(Reject::TooManyFields);
+            }
+        }
+        self.scanned = bytes.len();
+        if bytes.len() >= limits.bytes {
+            Err(self.too_large())
+        } else {
+            Ok(None)
+        }
+    }
+
+    fn too_large(self) -> Reject {
+        if self.lines == 0 {
+            Reject::TargetTooLong
+        } else {
+            Reject::HeadTooLarge
+        }
+    }
+}
+
+/// Calls `each` with the elements of a comma-separated list, without the blanks around them; empty ones are left out
+/// (RFC 9110 §5.6.1).
+pub(crate) fn for_each_element(value: &[u8], mut each: impl FnMut(&[u8])) {
+    for element in value.split(|&b| b == b',') {
+        let element = element.trim_ascii();
+        if !element.is_empty() {
+            each(element);
+        }
+    }
+}
+
+/// Says what is wrong with the lines after the first one, once the parser has refused them.
+pub(crate) fn diagnose_fields(head: &[u8]) -> Reject {
+    for line in head.split(|&b| b == b'\n').skip(1) {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.first().is_some_and(|b| matches!(b, b' ' | b'\t')) {
+            return Reject::ObsFold;
+        }
+        let Some(colon) = line.iter().position(|&b| b == b':') else {
+            if line.is_empty() {
+                continue;
+            }
+            return control_byte(line).unwrap_or(Reject::FieldName);
+        };
+        let (name, value) = line.split_at(colon);
+        if name.last().is_some_and(|b| matches!(b, b' ' | b'\t')) {
+            return Reject::SpaceBeforeColon;
+        }
+        if name.is_empty() || !name.iter().copied().all(is_token_byte) {
+            return control_byte(name).unwrap_or(Reject::FieldName);
+        }
+        if let Some(reject) = control_byte(value) {
+            return reject;
+        }
+    }
+    Reject::FieldValue
+}
+
+/// The refusal for the first byte that no line may hold.
+pub(crate) fn control_byte(line: &[u8]) -> Option<Reject> {
+    line.iter()
+        .find(|&&b| (b < 0x20 && b != b'\t') || b == 0x7f)
+        .map(|&b| match b {
+            b'\r' => Reject::BareCr,
+            _ => Reject::ControlByte,
+        })
+}
+
+/// Whether `byte` may stand in a token (RFC 9110 §5.6.2).
+pub fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: HeadLimits = HeadLimits {
+        bytes: 64,
+        fields: 2,
+    };
+
+    #[test]
+    fn the_end_is_found_however_the_bytes_arrive() {
+        let head = b"GET / HTTP/1.1\r\nHost: a\r\n\r\nrest";
+        for cut in 0..head.len() {
+            let mut scan = HeadScan::default();
+            let first = scan.end(&head[..cut], LIMITS).unwrap();
+            let end = first.or_else(|| scan.end(head, LIMITS).unwrap());
+            assert_eq!(end, Some(27), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_is_refused_before_it_is_complete() {
+        let cases: [(&[u8], Reject); 4] = [
+            (&[b'a'; 64], Reject::TargetTooLong),
+            (
+                b"GET / HTTP/1.1\r\naaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+                Reject::HeadTooLarge,
+            ),
+            (
+                b"GET / HTTP/1.1\r\na: b\r\na: b\r\na: b\r\n",
+                Reject::TooManyFields,
+            ),
+            (b"GET / HTTP/1.1\nHost: a\r\n", Reject::BareLf),
+        ];
+        for (head, expected) in cases {
+            assert_eq!(HeadScan::default().end(head, LIMITS), Err(expected));
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! HTTP/1.1 as bytes: heads, body framing, header rules, dates and forms.
+//!
+//! This crate knows no sockets, no clock and no threads. It reads strictly (RFC 9110, RFC 9112): whatever two parsers
+//! could read in two ways is refused with a [`Reject`] that says what broke, because a gateway that guesses is how
+//! requests are smuggled past it.
+//!
+//! - [`head`]: where a head ends, and the fields of one
+//! - [`request`], [`response`]: a head's meaning: method, target, framing, persistence
+//! - [`target`], [`host`]: the request target in its four forms, and the authority
+//! - [`body`], [`chunk`]: which of the following bytes belong to the message
+//! - [`forward`]: the head that a gateway sends on
+//! - [`reject`]: every reason to refuse a message, and its status
+//! - [`date`], [`form`]: dates of fields and logs, and submitted forms
+
+pub mod body;
+pub mod chunk;
+pub mod date;
+pub mod form;
+pub mod forward;
+pub mod head;
+pub mod host;
+pub mod reject;
+pub mod request;
+pub mod response;
+pub mod target;
+
+pub use body::Body;
+pub use head::{Field, FieldName, HeadLimits, Span, Version};
+pub use reject::Reject;
+pub use request::{Method, RequestHead};
+pub use response::ResponseHead;

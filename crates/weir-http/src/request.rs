@@ -1,0 +1,373 @@
+//! A request head: what it asks for, how its body is framed, and whether the connection goes on.
+
+use std::mem::MaybeUninit;
+
+use crate::body::Framing;
+use crate::head::{self, Field, FieldName, HeadLimits, HeadScan, Span, Version};
+use crate::target::Target;
+use crate::{Reject, host};
+
+/// The methods with a meaning here; every other token is [`Method::Other`] and passed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(missing_docs, reason = "each variant is the method of its name")]
+pub enum Method {
+    #[default]
+    Get,
+    Head,
+    Post,
+    Put,
+    Delete,
+    Options,
+    Patch,
+    Other,
+}
+
+impl Method {
+    /// The method of this name; methods are case-sensitive (RFC 9110 §9.1).
+    ///
+    /// # Errors
+    /// [`Reject::MethodRefused`] for CONNECT, which would open a tunnel to anywhere, and TRACE, which would send the
+    /// client the fields that the gateway added.
+    pub fn of(name: &[u8]) -> Result<Self, Reject> {
+        Ok(match name {
+            b"GET" => Self::Get,
+            b"HEAD" => Self::Head,
+            b"POST" => Self::Post,
+            b"PUT" => Self::Put,
+            b"DELETE" => Self::Delete,
+            b"OPTIONS" => Self::Options,
+            b"PATCH" => Self::Patch,
+            b"CONNECT" | b"TRACE" => return Err(Reject::MethodRefused),
+            _ => Self::Other,
+        })
+    }
+
+    /// Whether sending it twice does no more than sending it once (RFC 9110 §9.2.2).
+    pub fn is_idempotent(self) -> bool {
+        matches!(
+            self,
+            Self::Get | Self::Head | Self::Put | Self::Delete | Self::Options
+        )
+    }
+}
+
+/// A request head; one value serves all requests of a connection, one after the other.
+#[derive(Debug, Default)]
+pub struct RequestHead {
+    /// The method.
+    pub method: Method,
+    /// The method as sent.
+    pub method_name: Span,
+    /// The target.
+    pub target: Target,
+    /// The target as sent.
+    pub target_text: Span,
+    /// The version.
+    pub version: Version,
+    /// All fields in order.
+    pub fields: Vec<Field>,
+    /// The authority that the request is for: of the target, else of `Host`. `None` only in HTTP/1.0.
+    pub authority: Option<Span>,
+    /// How the body is framed.
+    pub framing: Framing,
+    /// Whether the client wants to send another request on this connection.
+    pub keep_alive: bool,
+    /// Whether the client waits for a 100 before it sends the body.
+    pub expects_continue: bool,
+    /// The value of `Upgrade`, when `Connection` names it.
+    pub upgrade: Option<Span>,
+    /// Whether `Connection` names fields other than the ones every gateway removes.
+    pub connection_names_fields: bool,
+}
+
+/// What the bytes so far amount to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// The head has not arrived whole.
+    Incomplete,
+    /// The head is the first this many bytes.
+    Complete(usize),
+}
+
+impl RequestHead {
+    /// Reads the head at the start of `bytes`, once it is complete.
+    ///
+    /// `scan` remembers what was looked at; start a new one for each request. Empty lines before the request line are
+    /// the caller's to skip, with [`leading_empty_line`].
+    ///
+    /// # Errors
+    /// Whatever RFC 9112 forbids or leaves to two readings; the connection cannot be used any further.
+    pub fn parse(
+        &mut self,
+        bytes: &[u8],
+        scan: &mut HeadScan,
+        limits: HeadLimits,
+    ) -> Result<Progress, Reject> {
+        let Some(end) = scan.end(bytes, limits)? else {
+            return Ok(Progress::Incomplete);
+        };
+        let head = &bytes[..end];
+        let mut table = [MaybeUninit::uninit(); HeadLimits::FIELDS_CEILING];
+        let mut parsed = httparse::Request::new(&mut []);
+        match parsed.parse_with_uninit_headers(head, &mut table) {
+            Ok(httparse::Status::Complete(_)) => {}
+            // The end was found, so whatever is amiss lies before it.
+            Ok(httparse::Status::Partial) => return Err(head::diagnose_fields(head)),
+            Err(error) => return Err(diagnose(head, error)),
+        }
+        let (Some(method), Some(target), Some(minor)) =
+            (parsed.method, parsed.path, parsed.version)
+        else {
+            return Err(Reject::RequestLine);
+        };
+        if parsed.headers.len() > limits.fields {
+            return Err(Reject::TooManyFields);
+        }
+        self.method = Method::of(method.as_bytes())?;
+        self.method_name = Span::within(head, method.as_bytes());
+        self.target_text = Span::within(head, target.as_bytes());
+        self.target = Target::parse(head, self.target_text, self.method)?;
+        self.version = if minor == 0 {
+            Version::Http10
+        } else {
+            Version::Http11
+        };
+        self.read_fields(head, parsed.headers)?;
+        Ok(Progress::Complete(end))
+    }
+
+    /// Whether asking for it again changes nothing.
+    pub fn is_idempotent(&self) -> bool {
+        self.method.is_idempotent()
+    }
+
+    /// The value of the first field called `name` (lower case).
+    pub fn field<'h>(&self, head: &'h [u8], name: &str) -> Option<&'h [u8]> {
+        let is_it = |field: &&Field| field.name.of(head).eq_ignore_ascii_case(name.as_bytes());
+        self.fields
+            .iter()
+            .find(is_it)
+            .map(|field| field.value.of(head))
+    }
+
+    /// The value of the first field that is `id`.
+    pub fn known_field(&self, id: FieldName) -> Option<Span> {
+        self.fields
+            .iter()
+            .find(|field| field.id == id)
+            .map(|field| field.value)
+    }
+
+    fn read_fields(&mut self, head: &[u8], fields: &[httparse::Header<'_>]) -> Result<(), Reject> {
+        self.fields.clear();
+        let (mut host, mut upgrade) = (None, None);
+        let mut framing = FramingFields::default();
+        let mut connection = Connection::default();
+        self.expects_continue = false;
+        for field in fields {
+            let name = field.name.as_bytes();
+            let id = FieldName::of(name);
+            let value = Span::within(head, field.value);
+            self.fields.push(Field {
+                name: Span::within(head, name),
+                value,
+                id,
+            });
+            match id {
+                FieldName::Other => {}
+                FieldName::Host if host.replace(value).is_some() => {
+                    return Err(Reject::HostRepeated);
+                }
+                FieldName::ContentLength | FieldName::TransferEncoding => {
+                    framing.read(id, field.value)?
+                }
+                FieldName::Connection => connection.read(field.value),
+                FieldName::Upgrade => upgrade = Some(value),
+                FieldName::Expect if field.value.eq_ignore_ascii_case(b"100-continue") => {
+                    self.expects_continue = true
+                }
+                FieldName::Expect => return Err(Reject::Expectation),
+                _ => {}
+            }
+        }
+        self.framing = framing.of_request(self.version)?;
+        self.authority = self.authority(head, host)?;
+        self.keep_alive = connection.keeps_alive(self.version);
+        self.upgrade = upgrade.filter(|_| connection.upgrade && self.version == Version::Http11);
+        self.connection_names_fields = connection.names_fields;
+        // HTTP/1.0 has no interim responses, so nobody waits for one (RFC 9110 §10.1.1).
+        self.expects_continue &= self.version == Version::Http11 && self.framing != Framing::Empty;
+        Ok(())
+    }
+
+    fn authority(&self, head: &[u8], host: Option<Span>) -> Result<Option<Span>, Reject> {
+        let Some(host) = host else {
+            return if self.version == Version::Http11 {
+                Err(Reject::HostMissing)
+            } else {
+                Ok(self.target.authority)
+            };
+        };
+        host::name(host.of(head))?;
+        match self.target.authority {
+            Some(authority) if !authority.of(head).eq_ignore_ascii_case(host.of(head)) => {
+                Err(Reject::HostDisagrees)
+            }
+            _ => Ok(Some(host)),
+        }
+    }
+}
+
+/// Whether `bytes`, where a request line is due, begin with an empty line to skip (RFC 9112 §2.2): `None` while that
+/// cannot be told.
+///
+/// # Errors
+/// A CR or LF that is no line end.
+pub fn leading_empty_line(bytes: &[u8]) -> Result<Option<bool>, Reject> {
+    match bytes {
+        [] | [b'\r'] => Ok(None),
+        [b'\r', b'\n', ..] => Ok(Some(true)),
+        [b'\r', ..] => Err(Reject::BareCr),
+        [b'\n', ..] => Err(Reject::BareLf),
+        _ => Ok(Some(false)),
+    }
+}
+
+/// The fields that frame a body, while a head is read.
+#[derive(Debug, Default)]
+pub(crate) struct FramingFields {
+    length: Option<u64>,
+    encoded: bool,
+}
+
+impl FramingFields {
+    pub(crate) fn read(&mut self, id: FieldName, value: &[u8]) -> Result<(), Reject> {
+        if id == FieldName::ContentLength {
+            let length = parse_length(value)?;
+            return if self.length.replace(length).is_some() {
+                Err(Reject::LengthRepeated)
+            } else {
+                Ok(())
+            };
+        }
+        if self.encoded {
+            return Err(Reject::EncodingNotChunked);
+        }
+        self.encoded = true;
+        if value.eq_ignore_ascii_case(b"chunked") {
+            Ok(())
+        } else {
+            Err(diagnose_encoding(value))
+        }
+    }
+
+    fn of_request(&self, version: Version) -> Result<Framing, Reject> {
+        match (self.length, self.chunked(version)?) {
+            (_, true) => Ok(Framing::Chunked),
+            (Some(0) | None, false) => Ok(Framing::Empty),
+            (Some(length), false) => Ok(Framing::Length(length)),
+        }
+    }
+
+    pub(crate) fn length(&self) -> Option<u64> {
+        self.length
+    }
+
+    /// Whether the body is chunked, once it is sure that nothing else contradicts it.
+    pub(crate) fn chunked(&self, version: Version) -> Result<bool, Reject> {
+        match (self.encoded, self.length) {
+            (true, Some(_)) => Err(Reject::LengthAndEncoding),
+            (true, None) if version == Version::Http10 => Err(Reject::EncodingInHttp10),
+            (encoded, _) => Ok(encoded),
+        }
+    }
+}
+
+/// 1*DIGIT below 2^63: no sign, no blank, no list (RFC 9110 §8.6).
+fn parse_length(value: &[u8]) -> Result<u64, Reject> {
+    if value.is_empty() || value.len() > 18 || !value.iter().all(u8::is_ascii_digit) {
+        // "5, 5" is a repeated length in one line.
+        let list = value.contains(&b',');
+        return Err(if list {
+            Reject::LengthRepeated
+        } else {
+            Reject::LengthInvalid
+        });
+    }
+    Ok(value
+        .iter()
+        .fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
+}
+
+fn diagnose_encoding(value: &[u8]) -> Reject {
+    let (mut codings, mut chunked, mut last_chunked) = (0, 0, false);
+    head::for_each_element(value, |coding| {
+        codings += 1;
+        last_chunked = coding.eq_ignore_ascii_case(b"chunked");
+        chunked += i32::from(last_chunked);
+    });
+    if chunked == 1 && last_chunked && codings > 1 {
+        Reject::EncodingUnknown
+    } else {
+        Reject::EncodingNotChunked
+    }
+}
+
+/// What `Connection` says, while a head is read.
+#[derive(Debug, Default)]
+pub(crate) struct Connection {
+    close: bool,
+    keep_alive: bool,
+    pub(crate) upgrade: bool,
+    pub(crate) names_fields: bool,
+}
+
+impl Connection {
+    pub(crate) fn read(&mut self, value: &[u8]) {
+        head::for_each_element(value, |option| match option.len() {
+            5 if option.eq_ignore_ascii_case(b"close") => self.close = true,
+            10 if option.eq_ignore_ascii_case(b"keep-alive") => self.keep_alive = true,
+            7 if option.eq_ignore_ascii_case(b"upgrade") => self.upgrade = true,
+            _ => self.names_fields = true,
+        });
+    }
+
+    pub(crate) fn keeps_alive(&self, version: Version) -> bool {
+        !self.close && (version == Version::Http11 || self.keep_alive)
+    }
+}
+
+fn diagnose(head: &[u8], error: httparse::Error) -> Reject {
+    let line_end = memchr::memchr(b'\r', head).unwrap_or(head.len());
+    let line = &head[..line_end];
+    match error {
+        httparse::Error::TooManyHeaders => Reject::TooManyFields,
+        httparse::Error::Version if is_version_like(line) => Reject::Version,
+        httparse::Error::HeaderName | httparse::Error::HeaderValue => head::diagnose_fields(head),
+        _ if head.get(line_end + 1).is_some_and(|&b| b != b'\n') => Reject::BareCr,
+        _ => head::control_byte(line).unwrap_or_else(|| diagnose_request_line(line, head)),
+    }
+}
+
+/// A request line whose last word is `HTTP/digit.digit`.
+fn is_version_like(line: &[u8]) -> bool {
+    let word = line.rsplit(|&b| b == b' ').next().unwrap_or_default();
+    matches!(word, [b'H', b'T', b'T', b'P', b'/', major, b'.', minor] if major.is_ascii_digit() && minor.is_ascii_digit())
+}
+
+fn diagnose_request_line(line: &[u8], head: &[u8]) -> Reject {
+    let words: Vec<_> = line.split(|&b| b == b' ').collect();
+    let well_formed = words.len() == 3
+        && words[0].iter().copied().all(head::is_token_byte)
+        && is_version_like(line);
+    if !well_formed || words[0].is_empty() {
+        Reject::RequestLine
+    } else if !words[1].iter().all(u8::is_ascii_graphic) {
+        Reject::Target
+    } else {
+        head::diagnose_fields(head)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,262 @@
+//! A response head: its status, how its body is framed, and whether the upstream keeps the connection open.
+//!
+//! Upstreams are read as strictly as clients: a response that two readers could split differently is how one client
+//! is sent the answer for another.
+
+use std::mem::MaybeUninit;
+
+use crate::Reject;
+use crate::body::Framing;
+use crate::head::{self, Field, FieldName, HeadLimits, HeadScan, Span, Version};
+use crate::request::{Connection, FramingFields, Method, Progress};
+
+/// A response head; one value serves all responses of a connection, one after the other.
+#[derive(Debug, Default)]
+pub struct ResponseHead {
+    /// 100 to 599.
+    pub status: u16,
+    /// How many bytes the head has.
+    pub head_bytes: usize,
+    /// The status as sent and whatever follows it on the line.
+    pub status_text: Span,
+    /// The version.
+    pub version: Version,
+    /// All fields in order.
+    pub fields: Vec<Field>,
+    /// How the body is framed.
+    pub framing: Framing,
+    /// Whether the connection can carry another request after this response.
+    pub keep_alive: bool,
+    /// Whether `Connection` names fields other than the ones every gateway removes.
+    pub connection_names_fields: bool,
+}
+
+impl ResponseHead {
+    /// Reads the head at the start of `bytes`, once it is complete: the answer to a request made with `method`.
+    ///
+    /// # Errors
+    /// Whatever RFC 9112 forbids or leaves to two readings; the connection cannot be used any further.
+    pub fn parse(
+        &mut self,
+        bytes: &[u8],
+        scan: &mut HeadScan,
+        limits: HeadLimits,
+        method: Method,
+    ) -> Result<Progress, Reject> {
+        let Some(end) = scan.end(bytes, limits)? else {
+            return Ok(Progress::Incomplete);
+        };
+        let head = &bytes[..end];
+        let mut table = [MaybeUninit::uninit(); HeadLimits::FIELDS_CEILING];
+        let mut parsed = httparse::Response::new(&mut []);
+        let config = httparse::ParserConfig::default();
+        match config.parse_response_with_uninit_headers(&mut parsed, head, &mut table) {
+            Ok(httparse::Status::Complete(_)) => {}
+            Ok(httparse::Status::Partial) => return Err(head::diagnose_fields(head)),
+            Err(error) => return Err(diagnose(head, error)),
+        }
+        let (Some(status), Some(minor)) = (parsed.code, parsed.version) else {
+            return Err(Reject::StatusLine);
+        };
+        if !(100..600).contains(&status) {
+            return Err(Reject::StatusLine);
+        }
+        if parsed.headers.len() > limits.fields {
+            return Err(Reject::TooManyFields);
+        }
+        // "HTTP/1.1 " is nine bytes, and the line was found to end with CRLF.
+        let line_end = memchr::memchr(b'\r', head).ok_or(Reject::StatusLine)?;
+        self.head_bytes = end;
+        self.status = status;
+        self.status_text = Span {
+            start: 9,
+            end: line_end as u32,
+        };
+        self.version = if minor == 0 {
+            Version::Http10
+        } else {
+            Version::Http11
+        };
+        self.read_fields(head, parsed.headers, method)?;
+        Ok(Progress::Complete(end))
+    }
+
+    /// Whether another response follows this one for the same request.
+    pub fn is_interim(&self) -> bool {
+        self.status < 200 && self.status != 101
+    }
+
+    fn read_fields(
+        &mut self,
+        head: &[u8],
+        fields: &[httparse::Header<'_>],
+        method: Method,
+    ) -> Result<(), Reject> {
+        self.fields.clear();
+        let (mut framing, mut connection) = (FramingFields::default(), Connection::default());
+        for field in fields {
+            let name = field.name.as_bytes();
+            let id = FieldName::of(name);
+            self.fields.push(Field {
+                name: Span::within(head, name),
+                value: Span::within(head, field.value),
+                id,
+            });
+            match id {
+                FieldName::ContentLength | FieldName::TransferEncoding => {
+                    framing.read(id, field.value)?
+                }
+                FieldName::Connection => connection.read(field.value),
+                _ => {}
+            }
+        }
+        self.framing = self.body_framing(&framing, method)?;
+        self.keep_alive =
+            self.framing != Framing::UntilClose && connection.keeps_alive(self.version);
+        self.connection_names_fields = connection.names_fields;
+        Ok(())
+    }
+
+    fn body_framing(&self, fields: &FramingFields, method: Method) -> Result<Framing, Reject> {
+        let chunked = fields.chunked(self.version)?;
+        if method == Method::Head || self.status < 200 || matches!(self.status, 204 | 304) {
+            return Ok(Framing::Empty);
+        }
+        Ok(match (chunked, fields.length()) {
+            (true, _) => Framing::Chunked,
+            (false, Some(0)) => Framing::Empty,
+            (false, Some(length)) => Framing::Length(length),
+            (false, None) => Framing::UntilClose,
+        })
+    }
+}
+
+fn diagnose(head: &[u8], error: httparse::Error) -> Reject {
+    match error {
+        httparse::Error::TooManyHeaders => Reject::TooManyFields,
+        httparse::Error::Version => Reject::Version,
+        httparse::Error::HeaderName | httparse::Error::HeaderValue => head::diagnose_fields(head),
+        _ => Reject::StatusLine,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str, method: Method) -> Result<ResponseHead, Reject> {
+        let mut head = ResponseHead::default();
+        let limits = HeadLimits {
+            bytes: 4096,
+            fields: 100,
+        };
+        match head.parse(text.as_bytes(), &mut HeadScan::default(), limits, method)? {
+            Progress::Complete(_) => Ok(head),
+            Progress::Incomplete => panic!("incomplete: {text:?}"),
+        }
+    }
+
+    #[test]
+    fn framing_and_persistence() {
+        let cases = [
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
+                Method::Get,
+                Ok((Framing::Length(5), true)),
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
+                Method::Head,
+                Ok((Framing::Empty, true)),
+            ),
+            (
+                "HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n",
+                Method::Get,
+                Ok((Framing::Empty, true)),
+            ),
+            (
+                "HTTP/1.1 304 x\r\nContent-Length: 5\r\n\r\n",
+                Method::Get,
+                Ok((Framing::Empty, true)),
+            ),
+            (
+                "HTTP/1.1 204 x\r\n\r\n",
+                Method::Get,
+                Ok((Framing::Empty, true)),
+            ),
+            (
+                "HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n",
+                Method::Get,
+                Ok((Framing::Empty, true)),
+            ),
+            (
+                "HTTP/1.1 200 OK\r\n\r\n",
+                Method::Get,
+                Ok((Framing::UntilClose, false)),
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+                Method::Get,
+                Ok((Framing::Chunked, true)),
+            ),
+            (
+                "HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\n",
+                Method::Get,
+                Ok((Framing::Length(5), false)),
+            ),
+            (
+                "HTTP/1.0 200 OK\r\nContent-Length: 5\r\nConnection: keep-alive\r\n\r\n",
+                Method::Get,
+                Ok((Framing::Length(5), true)),
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+                Method::Get,
+                Err(Reject::LengthAndEncoding),
+            ),
+            (
+                "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+                Method::Get,
+                Err(Reject::EncodingInHttp10),
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
+                Method::Get,
+                Err(Reject::LengthRepeated),
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n",
+                Method::Get,
+                Err(Reject::ObsFold),
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nA : b\r\n\r\n",
+                Method::Get,
+                Err(Reject::SpaceBeforeColon),
+            ),
+            (
+                "HTTP/1.1 200 OK\nA: b\r\n\r\n",
+                Method::Get,
+                Err(Reject::BareLf),
+            ),
+            (
+                "HTTP/1.1 99 OK\r\n\r\n",
+                Method::Get,
+                Err(Reject::StatusLine),
+            ),
+            (
+                "HTTP/1.1 600 OK\r\n\r\n",
+                Method::Get,
+                Err(Reject::StatusLine),
+            ),
+            ("HTTP/2 200 OK\r\n\r\n", Method::Get, Err(Reject::Version)),
+        ];
+        for (text, method, expected) in cases {
+            assert_eq!(
+                parse(text, method).map(|head| (head.framing, head.keep_alive)),
+                expected,
+                "{text:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Decisions of the gateway, and nothing else.
+//!
+//! This crate knows no sockets, no clock and no threads: time and randomness come in as arguments, so a test can play
+//! any history. `clippy.toml` beside the manifest bans the functions that would break this.
+//!
+//! - [`balance`]: which endpoint of an upstream gets a request
+//! - [`health`]: for how long an endpoint that refused is passed over
+
+pub mod balance;
+pub mod health;

@@ -1,0 +1,246 @@
+//! `weir app`: a small service with work to do, made to stand behind a gateway and under load.
+//!
+//! Its functions are those of the services that weir was measured with: two that answer with large JSON, two that burn
+//! CPU, a page of 612 bytes and a health check. Flags make it slow or faulty on purpose. The way of a request is in
+//! [`Service::respond`]; what each function answers is in `functions.rs`.
+//!
+//! It is an origin, not a gateway: nothing here is shared with weir-gateway, it keeps no state between requests, and
+//! it ends at once on Ctrl-C or SIGTERM, with requests in flight, because that is what a replica that fails looks like.
+
+mod args;
+mod functions;
+mod listener;
+mod payload;
+mod receive;
+
+use std::convert::Infallible;
+use std::io::Write as _;
+use std::num::NonZeroU8;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context as _;
+use hyper::body::{Body, Bytes, Incoming};
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::rt::{Read, Write};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::signal::unix::{SignalKind, signal};
+
+use args::Listen;
+use functions::{Function, Route};
+use listener::{Listener, Socket};
+use payload::Payload;
+
+/// How long a client may take to send a request head, counted from the end of the request before it: it is also how
+/// long an idle connection stays open.
+const HEAD_DEADLINE: Duration = Duration::from_secs(75);
+
+/// How long to wait after a failed accept, which is mostly a lack of file descriptors: trying again at once would
+/// spend the CPU that could free them.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+const SERVED_BY: HeaderName = HeaderName::from_static("x-served-by");
+
+/// Run a sample service with work to do, to put behind a gateway.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AppArgs {
+    /// Where to listen: IP:PORT, or unix:PATH for a Unix socket.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9001")]
+    listen: Listen,
+
+    /// How many threads answer requests.
+    #[arg(long, value_name = "N", default_value = "1")]
+    threads: NonZeroU8,
+
+    /// How long each answer waits before it is made, as in 20ms or 1s; /healthz never waits.
+    #[arg(long, value_name = "DURATION", default_value = "0", value_parser = args::delay)]
+    delay: Duration,
+
+    /// The share of answers, from 0 to 1, that are a 500 instead; /healthz never fails.
+    #[arg(long, value_name = "F", default_value = "0", value_parser = args::share)]
+    fail_ratio: f64,
+
+    /// What X-Served-By says in every response [default: the listen address].
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+}
+
+/// Serves until Ctrl-C or SIGTERM.
+///
+/// Once the socket is bound, one line `NAME listens on ADDR` goes to standard output, so that a script knows when to
+/// send requests and, after port 0, where to. Fails when it cannot bind, or when NAME cannot stand in a header.
+pub(crate) fn run(args: AppArgs) -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(usize::from(args.threads.get()))
+        .enable_all()
+        .build()
+        .context("cannot start the threads")?
+        .block_on(serve(args))
+}
+
+async fn serve(args: AppArgs) -> anyhow::Result<()> {
+    let listener = Listener::bind(&args.listen)?;
+    let address = listener.address()?;
+    let name = args.name.unwrap_or_else(|| address.to_string());
+    let service = Arc::new(Service {
+        name: HeaderValue::from_str(&name)
+            .with_context(|| format!("{name:?} cannot stand in a header"))?,
+        delay: args.delay,
+        fail_ratio: args.fail_ratio,
+    });
+    // Signals are caught before the line that says so: a script may send one as soon as it has read the line.
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut stdout = std::io::stdout();
+    writeln!(stdout, "{name} listens on {address}")
+        .and_then(|()| stdout.flush())
+        .context("cannot write to stdout")?;
+
+    // Accepting is a task, so that it runs on one of `--threads` and not on the thread that waits here.
+    let accepting = tokio::spawn(accept(listener, service));
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        ended = accepting => ended.context("accepting connections broke off")?,
+    }
+    address.remove_socket_file();
+    Ok(())
+}
+
+/// Gives each connection a task of its own. How many there can be is the process's limit on file descriptors.
+async fn accept(listener: Listener, service: Arc<Service>) {
+    loop {
+        let service = Arc::clone(&service);
+        match listener.accept().await {
+            Ok(Socket::Tcp(socket)) => {
+                tokio::spawn(converse(TokioIo::new(socket), service));
+            }
+            Ok(Socket::Unix(socket)) => {
+                tokio::spawn(converse(TokioIo::new(socket), service));
+            }
+            Err(error) => {
+                eprintln!("cannot accept a connection: {error}");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Owns one connection until either side ends it.
+async fn converse(socket: impl Read + Write + Unpin, service: Arc<Service>) {
+    let exchange = |request: Request<Incoming>| {
+        let service = Arc::clone(&service);
+        async move { Ok::<_, Infallible>(service.respond(request).await) }
+    };
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_DEADLINE)
+        .title_case_headers(true)
+        .serve_connection(socket, service_fn(exchange));
+    // A connection that breaks is the client's doing, or the doing of the test that runs this service; hyper has
+    // answered what can be answered, and nobody is left to tell.
+    let _ = connection.await;
+}
+
+/// What all connections share; it never changes.
+struct Service {
+    name: HeaderValue,
+    delay: Duration,
+    fail_ratio: f64,
+}
+
+impl Service {
+    /// The whole way of a request: route, receive the body, wait, perhaps fail, answer, sign.
+    async fn respond<B>(&self, request: Request<B>) -> Response<Payload>
+    where
+        B: Body<Data = Bytes, Error: std::error::Error + Send + Sync + 'static>,
+    {
+        let (head, body) = request.into_parts();
+        let route = functions::route(&head.method, head.uri.path());
+        let mut rng = fastrand::Rng::new();
+        let mut response = if route == Route::To(Function::Health) {
+            functions::healthy()
+        } else {
+            let received = receive::body(body, route).await;
+            if !self.delay.is_zero() {
+                tokio::time::sleep(self.delay).await;
+            }
+            if rng.f64() < self.fail_ratio {
+                functions::failed_on_purpose()
+            } else {
+                functions::answer(route, received, unix_now(), &mut rng)
+            }
+        };
+        response.headers_mut().insert(SERVED_BY, self.name.clone());
+        response
+    }
+}
+
+/// Seconds since 1970; a clock that stands before that reads 0.
+fn unix_now() -> u64 {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::Empty;
+
+    use super::*;
+
+    /// The status, and how long it took, of GET `path` from a service with these faults; the clock is paused.
+    fn ask(path: &str, delay: Duration, fail_ratio: f64) -> (u16, Duration) {
+        let service = Service {
+            name: HeaderValue::from_static("r1"),
+            delay,
+            fail_ratio,
+        };
+        let request = Request::get(path).body(Empty::new()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let asked = tokio::time::Instant::now();
+            let response = service.respond(request).await;
+            assert_eq!(response.headers()["x-served-by"], "r1");
+            (response.status().as_u16(), asked.elapsed())
+        })
+    }
+
+    #[test]
+    fn without_faults_answers_come_at_once() {
+        assert_eq!(ask("/", Duration::ZERO, 0.0), (200, Duration::ZERO));
+        assert_eq!(ask("/nowhere", Duration::ZERO, 0.0), (404, Duration::ZERO));
+    }
+
+    #[test]
+    fn each_answer_waits_and_may_fail() {
+        let delay = Duration::from_millis(20);
+        assert_eq!(ask("/", delay, 0.0), (200, delay));
+        assert_eq!(ask("/handle", delay, 1.0), (500, delay));
+        assert_eq!(ask("/nowhere", delay, 1.0), (500, delay));
+    }
+
+    #[test]
+    fn about_the_asked_share_fails() {
+        let failed = (0..1000)
+            .filter(|_| ask("/", Duration::ZERO, 0.5).0 == 500)
+            .count();
+        // Twelve standard deviations to either side: chance alone does not leave this range.
+        assert!((310..=690).contains(&failed), "{failed} of 1000");
+    }
+
+    #[test]
+    fn the_health_check_neither_waits_nor_fails() {
+        assert_eq!(
+            ask("/healthz", Duration::from_secs(1), 1.0),
+            (200, Duration::ZERO)
+        );
+    }
+}

@@ -1,0 +1,76 @@
+//! `weir serve`: runs the gateway until it is told to end.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use weir_gateway::Gateway;
+use weir_gateway::settings::Settings;
+
+use super::signals::{Asked, Signals};
+use crate::config;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServeArgs {
+    /// The config file.
+    #[arg(long, value_name = "FILE", required_unless_present_all = ["listen", "to"], conflicts_with_all = ["listen", "to"])]
+    config: Option<PathBuf>,
+    /// Without a file: where clients connect.
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "to")]
+    listen: Option<SocketAddr>,
+    /// Without a file: the service to forward to; repeat it for replicas.
+    #[arg(long, value_name = "URL", requires = "listen")]
+    to: Vec<String>,
+}
+
+pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
+    let settings = match (&args.config, args.listen) {
+        (Some(path), _) => config::load(path)?,
+        (None, Some(listen)) => config::from_flags(listen, &args.to)?,
+        (None, None) => unreachable!("clap asks for a file or an address"),
+    };
+    serve(settings)
+}
+
+/// Runs the gateway; returns when it has drained. A second request to end is granted by the process, at once.
+pub(crate) fn serve(mut settings: Settings) -> anyhow::Result<()> {
+    fit_to_descriptors(&mut settings)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut signals = runtime.block_on(async { Signals::listen() })?;
+    let gateway = Gateway::start(&settings)?;
+    for address in &settings.listeners {
+        eprintln!("weir: {} workers listen on {address}", settings.workers);
+    }
+    loop {
+        match runtime.block_on(signals.next()) {
+            Asked::ReopenLog => gateway.reopen_log(),
+            Asked::End => break,
+        }
+    }
+    eprintln!("weir: draining; a second signal ends at once");
+    let drained = std::thread::spawn(move || gateway.drain());
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            while signals.next().await != Asked::End {}
+            eprintln!("weir: ended while draining");
+            std::process::exit(1);
+        });
+    });
+    let is_clean = drained.join().map_err(|_| anyhow::anyhow!("draining failed"))?;
+    anyhow::ensure!(is_clean, "weir: the drain timeout is over; open connections were cut off");
+    Ok(())
+}
+
+/// Descriptors kept for listeners, logs, the admin listener and the runtime.
+const DESCRIPTORS_KEPT: u64 = 256;
+
+/// Raises the limit of open files as far as it goes, and the number of client connections no further than that
+/// allows: each may need one more descriptor for its upstream.
+fn fit_to_descriptors(settings: &mut Settings) -> anyhow::Result<()> {
+    let (soft, hard) = rlimit::Resource::NOFILE.get()?;
+    if soft < hard {
+        rlimit::Resource::NOFILE.set(hard, hard)?;
+    }
+    let fit = usize::try_from(hard.saturating_sub(DESCRIPTORS_KEPT) / 2).unwrap_or(usize::MAX);
+    settings.limits.connections = settings.limits.connections.min(fit.max(1));
+    Ok(())
+}

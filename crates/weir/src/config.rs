@@ -1,0 +1,120 @@
+//! From a config file, or a few flags, to valid [`Settings`].
+//!
+//! This is the only place that knows TOML. Whatever is wrong with a file is said here, all of it at once, with the
+//! line, the key, what was found and what was expected; the gateway takes the result without checking it again.
+//! Nothing here opens a listening socket or starts a thread. Host names of servers are looked up while reading, since
+//! a name that does not resolve is a mistake in the file.
+//!
+//! - [`file`]: the sections of a file, in the order of the reference; the upstreams and routes in [`upstream`],
+//!   [`route`] and [`action`]
+//! - [`syntax`], [`read`], [`value`]: from text to values that know their line and key
+//! - [`address`], [`headers`], [`pattern`], [`units`]: what a single text may look like
+//! - [`error`], [`suggest`]: how a mistake is told
+
+mod action;
+mod address;
+mod error;
+mod file;
+mod headers;
+mod pattern;
+mod read;
+mod route;
+mod suggest;
+mod syntax;
+#[cfg(test)]
+mod tests;
+mod units;
+mod upstream;
+mod value;
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use weir_gateway::settings::{
+    Action, ClientTimeouts, Forward, HeaderEdits, HostPattern, Limits, Route, Settings,
+    UpstreamTimeouts,
+};
+
+pub(crate) use self::error::ConfigError;
+
+use self::address::Resolve;
+use self::error::Report;
+use self::read::Table;
+
+/// Reads the file at `path`.
+pub(crate) fn load(path: &Path) -> Result<Settings, ConfigError> {
+    let file_name = path.display().to_string();
+    let bytes = fs::read(path).map_err(|cause| ConfigError::Unreadable {
+        file: file_name.clone(),
+        cause,
+    })?;
+    parse(text_of(&bytes, &file_name)?, &file_name)
+}
+
+/// Reads the text of a config file; `file_name` begins every line of the error.
+pub(crate) fn parse(text: &str, file_name: &str) -> Result<Settings, ConfigError> {
+    parse_with(text, file_name, address::lookup)
+}
+
+/// What `weir serve --listen ADDRESS --to SERVER` means: every request goes to the servers, nothing is logged.
+pub(crate) fn from_flags(listen: SocketAddr, to: &[String]) -> Result<Settings, ConfigError> {
+    let upstream = upstream::from_flags(to, address::lookup).map_err(ConfigError::Flags)?;
+    let limits = Limits::default();
+    let forward = Forward {
+        upstream: 0,
+        strip_prefix: None,
+        request_headers: HeaderEdits::default(),
+        response_headers: HeaderEdits::default(),
+        timeouts: UpstreamTimeouts::default(),
+        body_bytes: limits.body_bytes,
+        upgrade: action::default_upgrades(),
+    };
+    Ok(Settings {
+        workers: file::worker_per_core(),
+        listeners: vec![listen],
+        admin: None,
+        access_log: None,
+        limits,
+        timeouts: ClientTimeouts::default(),
+        upstreams: vec![upstream],
+        routes: vec![Route {
+            name: "/{*rest}".to_owned(),
+            host: HostPattern::Any,
+            path: "/{*rest}".to_owned(),
+            methods: None,
+            action: Action::Forward(forward),
+        }],
+    })
+}
+
+/// [`parse`] with the look-up of host names as an argument, so that a test needs no name server.
+///
+/// A text that is not TOML is reported as that alone: with half of it misread, complaints about its meaning would
+/// mislead more than they help.
+fn parse_with(text: &str, file_name: &str, resolve: Resolve) -> Result<Settings, ConfigError> {
+    let report = Report::on(text);
+    let document = syntax::parse(text, &report);
+    if !report.is_empty() {
+        return Err(report.into_error(file_name));
+    }
+    // What a file lacks is reported at its end, where it can be added.
+    let root = Table::new(&report, text.len(), String::new(), document.get_ref());
+    let settings = file::settings(root, resolve);
+    if report.is_empty() {
+        Ok(settings)
+    } else {
+        Err(report.into_error(file_name))
+    }
+}
+
+/// The bytes of a file as text.
+fn text_of<'b>(bytes: &'b [u8], file_name: &str) -> Result<&'b str, ConfigError> {
+    std::str::from_utf8(bytes).map_err(|error| {
+        let at = error.valid_up_to();
+        // What is left of the text with the broken bytes replaced has the same lines up to there.
+        let report = Report::on(&String::from_utf8_lossy(bytes));
+        report.add(at, "", "found bytes that are not UTF-8, expected text");
+        report.into_error(file_name)
+    })
+}

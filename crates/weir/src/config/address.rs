@@ -1,0 +1,129 @@
+//! Addresses: where weir listens, and where the servers of an upstream are.
+//!
+//! Opens no socket. Looking up a host name is passed in, so that a test needs no name server.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+
+use weir_gateway::settings::ServerAddress;
+
+use super::suggest::{did_you_mean, quoted};
+
+/// What an address to listen on looks like.
+pub(super) const LISTEN_EXPECTED: &str =
+    r#"an IP address and a port such as "127.0.0.1:8080" or "[::]:8080""#;
+/// What a server looks like.
+pub(super) const SERVER_EXPECTED: &str =
+    r#"a server such as "127.0.0.1:3000", "app.internal:3000" or "unix:app.sock""#;
+
+/// The path of a Unix socket must fit into the system's `sockaddr_un` with its closing NUL.
+const UNIX_PATH_BYTES_MAX: usize = 107;
+
+/// Finds the address of a host and port.
+pub(super) type Resolve = fn(&str, u16) -> io::Result<SocketAddr>;
+
+/// Asks the system, and takes the first answer: it knows which one this machine reaches best.
+pub(super) fn lookup(host: &str, port: u16) -> io::Result<SocketAddr> {
+    (host, port)
+        .to_socket_addrs()?
+        .next()
+        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))
+}
+
+/// Reads an address to listen on.
+pub(super) fn listen(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        let port = text
+            .strip_prefix("localhost:")
+            .map(|port| ("127.0.0.1", port));
+        let any = text
+            .strip_prefix(['*', ':'])
+            .map(|rest| ("0.0.0.0", rest.trim_start_matches(':')));
+        let meant = port.or(any).map(|(host, port)| format!("{host}:{port}"));
+        let meant = meant.filter(|meant| meant.parse::<SocketAddr>().is_ok());
+        format!(
+            "expected {LISTEN_EXPECTED}{}",
+            did_you_mean(meant.as_deref())
+        )
+    })
+}
+
+/// Reads a server: its label, which is the text without a scheme, and its address.
+pub(super) fn server(text: &str, resolve: Resolve) -> Result<(String, ServerAddress), String> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        let address = unix(path)?;
+        return Ok((text.to_owned(), address));
+    }
+    let authority = without_scheme(text)?;
+    if let Ok(address) = authority.parse::<SocketAddr>() {
+        if address.port() == 0 {
+            return Err("expected a port from 1 to 65535".to_owned());
+        }
+        return Ok((authority.to_owned(), ServerAddress::Tcp(address)));
+    }
+    let (host, port) = host_and_port(authority)?;
+    match resolve(host, port) {
+        Ok(address) => Ok((authority.to_owned(), ServerAddress::Tcp(address))),
+        Err(error) => Err(format!(
+            "expected a host name that resolves, but looking up {} failed: {error}",
+            quoted(host)
+        )),
+    }
+}
+
+fn unix(path: &str) -> Result<ServerAddress, String> {
+    let fits = (1..=UNIX_PATH_BYTES_MAX).contains(&path.len()) && !path.contains(char::is_control);
+    if fits {
+        Ok(ServerAddress::Unix(PathBuf::from(path)))
+    } else {
+        Err(format!(
+            "expected \"unix:\" and the path of a socket, 1 to {UNIX_PATH_BYTES_MAX} bytes"
+        ))
+    }
+}
+
+/// People paste URLs, so a plain one is understood; what a server address cannot express is refused by name.
+fn without_scheme(text: &str) -> Result<&str, String> {
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return Ok(text);
+    };
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    if scheme.eq_ignore_ascii_case("https") {
+        return Err(format!(
+            "but servers are spoken to in plain HTTP, expected a plain port{}",
+            did_you_mean(Some(authority).filter(|authority| !authority.is_empty()))
+        ));
+    }
+    if !scheme.eq_ignore_ascii_case("http") {
+        return Err(format!("expected {SERVER_EXPECTED}"));
+    }
+    if path.is_empty() {
+        Ok(authority)
+    } else {
+        Err(format!(
+            "expected a server without a path, which is the route's matter{}",
+            did_you_mean(Some(&format!("http://{authority}")))
+        ))
+    }
+}
+
+fn host_and_port(authority: &str) -> Result<(&str, u16), String> {
+    let is_name = |host: &str| {
+        let is_name_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        !host.is_empty() && host.chars().all(is_name_char)
+    };
+    match authority.rsplit_once(':') {
+        Some((host, port)) if is_name(host) => {
+            // `parse` alone would take a sign.
+            let port = Some(port).filter(|port| port.bytes().all(|b| b.is_ascii_digit()));
+            let port = port.and_then(|port| port.parse().ok());
+            let port = port.filter(|port: &u16| *port > 0);
+            Ok((host, port.ok_or("expected a port from 1 to 65535")?))
+        }
+        None if is_name(authority) => {
+            Err("expected a host and a port, as in \"127.0.0.1:3000\"".to_owned())
+        }
+        _ => Err(format!("expected {SERVER_EXPECTED}")),
+    }
+}

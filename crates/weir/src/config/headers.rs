@@ -1,0 +1,113 @@
+//! Names and values of header fields in a config.
+//!
+//! Refuses fields that the gateway writes itself: they frame the message or belong to one connection, and a wrong one
+//! lets two parsers disagree on where a message ends.
+
+use weir_gateway::settings::HeaderEdits;
+use weir_http::head::is_token_byte;
+
+use super::read::Table;
+use super::value::Value;
+
+/// Fields of the connection or the framing (RFC 9110 §7.6.1, RFC 9112 §6).
+const OWNED_BY_THE_GATEWAY: [&str; 8] = [
+    "connection",
+    "content-length",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// A table of fields.
+pub(super) const FIELDS_EXAMPLE: &str = "{ x-a = \"1\" }";
+
+/// Which message the fields are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Message {
+    Request,
+    Response,
+}
+
+/// `{ set = { name = "value" }, remove = ["name"] }`.
+pub(super) fn edits(value: &Value, message: Message) -> HeaderEdits {
+    let Some(mut table) = value.table("{ set = { x-a = \"1\" }, remove = [\"x-b\"] }") else {
+        return HeaderEdits::default();
+    };
+    let set = table.section("set", FIELDS_EXAMPLE);
+    let set = set.map_or_else(Vec::new, |set| fields(&set, message));
+    let mut remove = Vec::new();
+    let removed = table.optional("remove");
+    for item in removed
+        .and_then(|list| list.list("field names"))
+        .unwrap_or_default()
+    {
+        let Some(name) = item.parsed("a field name", |text| name(text, message)) else {
+            continue;
+        };
+        if name == "host" {
+            item.wrong("found \"host\", but a request needs one; expected it in \"set\"");
+        } else if set.iter().any(|(other, _)| *other == name) {
+            item.wrong(format!(
+                "found \"{name}\", which is in \"set\" too, expected it only once"
+            ));
+        } else {
+            remove.push(name);
+        }
+    }
+    table.finish();
+    HeaderEdits { set, remove }
+}
+
+/// `{ name = "value" }`: names in lower case, each at most once.
+pub(super) fn fields(table: &Table, message: Message) -> Vec<(String, String)> {
+    let mut fields: Vec<(String, String)> = Vec::new();
+    for (text, item) in table.entries() {
+        let name = match name(text, message) {
+            Ok(name) => name,
+            Err(complaint) => {
+                item.wrong(format!("found the field {text:?}, {complaint}"));
+                continue;
+            }
+        };
+        if fields.iter().any(|(other, _)| *other == name) {
+            item.wrong(format!(
+                "found the field \"{name}\" again, expected it only once"
+            ));
+            continue;
+        }
+        if let Some(value) = item.parsed("a string", value) {
+            fields.push((name, value));
+        }
+    }
+    fields
+}
+
+/// Whether `text` is a token (RFC 9110 §5.6.2).
+pub(super) fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(is_token_byte)
+}
+
+/// Reads a value of a field.
+pub(super) fn value(text: &str) -> Result<String, String> {
+    if text.contains(char::is_control) {
+        return Err("expected a value without control characters".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+fn name(text: &str, message: Message) -> Result<String, String> {
+    if !is_token(text) {
+        return Err("expected a field name such as \"x-request-id\"".to_owned());
+    }
+    let name = text.to_ascii_lowercase();
+    if OWNED_BY_THE_GATEWAY.contains(&name.as_str()) {
+        return Err("which the gateway writes itself, expected another field".to_owned());
+    }
+    if name == "host" && message == Message::Response {
+        return Err("which belongs to requests, expected another field".to_owned());
+    }
+    Ok(name)
+}

@@ -1,0 +1,180 @@
+//! `[[route]]`: which requests, and that no two routes want the same ones.
+//!
+//! What is done with them is read in `action`.
+
+use std::collections::HashMap;
+
+use weir_gateway::settings::{Action, HostPattern, Limits, Route};
+
+use super::action;
+use super::headers::is_token;
+use super::pattern::{self, HOST_EXPECTED, PATH_EXPECTED, PathPattern};
+use super::read::Table;
+use super::suggest::{did_you_mean, quoted};
+use super::upstream::Upstreams;
+use super::value::Value;
+
+/// A route that is sound as far as the choice of requests goes.
+struct Draft<'a> {
+    /// `route[N]`, as the messages call it.
+    number: usize,
+    /// Where the path stands.
+    place: Value<'a>,
+    name: Option<String>,
+    host: HostPattern,
+    path: PathPattern,
+    methods: Option<Vec<String>>,
+    /// `None` when it had a mistake.
+    action: Option<Action>,
+}
+
+/// Reads every `[[route]]`.
+pub(super) fn all(root: &mut Table, upstreams: &Upstreams, limits: &Limits) -> Vec<Route> {
+    let remedy = r#"add `[[route]]` and below it `path = "/{*rest}"` and `upstream = "NAME"`"#;
+    let tables = root.sections("route", remedy);
+    let drafts: Vec<Draft> = tables
+        .into_iter()
+        .enumerate()
+        .filter_map(|(index, table)| draft(index + 1, table, upstreams, limits))
+        .collect();
+    report_overlaps(&drafts);
+    drafts.into_iter().filter_map(Draft::into_route).collect()
+}
+
+fn draft<'a>(
+    number: usize,
+    mut table: Table<'a>,
+    upstreams: &Upstreams,
+    limits: &Limits,
+) -> Option<Draft<'a>> {
+    let name = table.optional("name");
+    let name = name.and_then(|value| value.parsed("a name", route_name));
+    let place = table.required("path", PATH_EXPECTED);
+    let path = place.as_ref();
+    let path = path.and_then(|value| value.parsed(PATH_EXPECTED, pattern::path));
+    let host = table.optional("host");
+    let host = host.map_or(Some(HostPattern::Any), |value| {
+        value.parsed(HOST_EXPECTED, pattern::host)
+    });
+    let methods = table.optional("methods");
+    let methods = methods.map_or(Some(None), |value| methods_of(&value).map(Some));
+    let action = action::read(&mut table, path.as_ref(), upstreams, limits);
+    table.finish();
+    Some(Draft {
+        number,
+        place: place?,
+        name,
+        host: host?,
+        path: path?,
+        methods: methods?,
+        action,
+    })
+}
+
+impl Draft<'_> {
+    fn into_route(self) -> Option<Route> {
+        let host = match &self.host {
+            HostPattern::Any => String::new(),
+            HostPattern::Exact(name) => name.clone(),
+            HostPattern::Wildcard(name) => format!("*.{name}"),
+        };
+        Some(Route {
+            name: self.name.unwrap_or_else(|| host + &self.path.text),
+            host: self.host,
+            path: self.path.text,
+            methods: self.methods,
+            action: self.action?,
+        })
+    }
+}
+
+fn route_name(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.contains(char::is_control) {
+        return Err("expected a name: not empty, without control characters".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+fn methods_of(value: &Value) -> Option<Vec<String>> {
+    let items = value.list("methods such as [\"GET\", \"HEAD\"]")?;
+    if items.is_empty() {
+        value.wrong(
+            "found an empty list, expected at least one method, or no \"methods\" for all of them",
+        );
+        return None;
+    }
+    let mut methods: Vec<String> = Vec::new();
+    let mut are_sound = true;
+    for item in items {
+        match item.parsed("a method such as \"GET\"", method) {
+            Some(method) if methods.contains(&method) => {
+                item.expected("each method only once");
+                are_sound = false;
+            }
+            Some(method) => methods.push(method),
+            None => are_sound = false,
+        }
+    }
+    are_sound.then_some(methods)
+}
+
+fn method(text: &str) -> Result<String, String> {
+    if !is_token(text) {
+        return Err("expected a method such as \"GET\"".to_owned());
+    }
+    let upper = text.to_ascii_uppercase();
+    // TRACE shows a client what proxies added to its request, credentials included; CONNECT asks for a tunnel to
+    // anywhere. The gateway serves neither.
+    if upper == "TRACE" || upper == "CONNECT" {
+        return Err("expected another method: TRACE and CONNECT are never served".to_owned());
+    }
+    if upper != text {
+        let meant = did_you_mean(Some(&upper));
+        return Err(format!("expected methods in upper case{meant}"));
+    }
+    Ok(upper)
+}
+
+/// Reports each route that wants requests which an earlier one wants too: the file would not say who gets them.
+fn report_overlaps(drafts: &[Draft]) {
+    let mut earlier: HashMap<(&HostPattern, &str), Vec<&Draft>> = HashMap::new();
+    for draft in drafts {
+        let alike = earlier.entry((&draft.host, &draft.path.shape)).or_default();
+        let overlap = alike.iter().find_map(|other| {
+            let methods = common_methods(other.methods.as_deref(), draft.methods.as_deref())?;
+            Some((other, methods))
+        });
+        if let Some((other, methods)) = overlap {
+            draft.place.wrong(format!(
+                "found {}, which route[{}] on line {} serves too for {methods}, expected another path, host or method",
+                quoted(&draft.path.text),
+                other.number,
+                other.place.line(),
+            ));
+        }
+        alike.push(draft);
+    }
+}
+
+/// What two sets of methods have in common, in words.
+fn common_methods(one: Option<&[String]>, other: Option<&[String]>) -> Option<String> {
+    let (one, other) = match (one, other) {
+        (None, None) => return Some("every method".to_owned()),
+        (Some(some), None) | (None, Some(some)) => return Some(some.join(", ")),
+        (Some(one), Some(other)) => (one, other),
+    };
+    // GET brings HEAD along.
+    let has = |methods: &[String], wanted: &str| {
+        let is_wanted = |method: &String| method == wanted || (method == "GET" && wanted == "HEAD");
+        methods.iter().any(is_wanted)
+    };
+    let mut common: Vec<&str> = one
+        .iter()
+        .map(String::as_str)
+        .filter(|method| has(other, method))
+        .collect();
+    if common.is_empty() && has(one, "HEAD") && has(other, "HEAD") {
+        common.push("HEAD");
+    }
+    (!common.is_empty()).then(|| common.join(", "))
+}

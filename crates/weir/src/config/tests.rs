@@ -1,0 +1,70 @@
+//! Whole config texts: what they resolve to, and what is said about broken ones.
+//!
+//! Every message that a file can cause stands in one of the tables of broken texts. In them, a line that begins with
+//! `#! ` is no part of the text: it is the next problem that is reported on the line before it.
+
+mod actions;
+mod answers;
+mod defaults;
+mod examples;
+mod flags;
+mod mutated;
+mod routes;
+mod sections;
+mod syntax;
+mod upstreams;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use weir_gateway::settings::Settings;
+
+use super::{ConfigError, parse_with};
+
+/// A listener, on one line.
+const LISTENER: &str = "listener = [{ address = \"127.0.0.1:8080\" }]\n";
+/// An upstream, on one line.
+const UPSTREAM: &str = "upstream.app.servers = [\"127.0.0.1:9001\"]\n";
+/// A route, on one line.
+const ROUTE: &str = "route = [{ path = \"/\", respond = {} }]\n";
+
+/// Knows two hosts and asks nobody.
+fn resolve(host: &str, port: u16) -> io::Result<SocketAddr> {
+    let address: IpAddr = match host {
+        "localhost" => [127, 0, 0, 1].into(),
+        "app.internal" => [10, 0, 0, 1].into(),
+        _ => return Err(io::Error::new(io::ErrorKind::NotFound, "no such host")),
+    };
+    Ok((address, port).into())
+}
+
+fn parse(text: &str) -> Result<Settings, ConfigError> {
+    parse_with(text, "weir.toml", resolve)
+}
+
+#[track_caller]
+fn valid(text: &str) -> Settings {
+    parse(text).unwrap_or_else(|error| panic!("should be valid:\n{error}\n\n{text}"))
+}
+
+/// Checks that each of `broken`, put after `sound` lines, is answered with exactly the problems written into it.
+#[track_caller]
+fn assert_problems(sound: &[&str], broken: &[&str]) {
+    for annotated in broken {
+        let mut text = sound.concat();
+        let mut line = sound.len();
+        let mut expected = Vec::new();
+        for part in annotated.trim_start_matches('\n').lines() {
+            if let Some(problem) = part.strip_prefix("#! ") {
+                expected.push(format!("weir.toml:{}: {problem}", line.max(1)));
+            } else {
+                text.push_str(part);
+                text.push('\n');
+                line += 1;
+            }
+        }
+        let found =
+            parse(&text).map_or_else(|error| error.to_string(), |_| "no problem".to_owned());
+        assert_eq!(found, expected.join("\n"), "of the text:\n{text}");
+    }
+}

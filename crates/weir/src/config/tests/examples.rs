@@ -1,0 +1,281 @@
+//! Sound configs and what they resolve to: the example of the documentation, and every key at once.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use weir_gateway::settings::{
+    Action, Forward, HashOn, HostPattern, LogFormat, LogTarget, PerAddress, Piece, Route,
+    ServerAddress,
+};
+use weir_policy::balance::Method;
+
+use super::valid;
+
+/// The example that the documentation shows.
+pub(super) const DOCUMENTED: &str = r#"
+[server]
+workers = 2
+
+[admin]
+listen = "127.0.0.1:9901"
+
+[[listener]]
+address = "127.0.0.1:8080"
+
+[access_log]
+path = "access.log"
+format = "combined"
+buffer = "256KiB"
+flush = "10s"
+
+[upstream.app]
+servers = ["127.0.0.1:9001", { address = "127.0.0.1:9002", weight = 5 }, "unix:app.sock"]
+balance = "round-robin"
+
+[[route]]
+host = "www.example.com"
+path = "/api/{*rest}"
+methods = ["GET", "HEAD"]
+upstream = "app"
+timeout = { connect = "1s", response = "30s" }
+"#;
+
+/// Every key there is, none at its default.
+pub(super) const EVERY_KEY: &str = r#"
+[server]
+workers = 3
+[admin]
+listen = "0.0.0.0:9901"
+token = "0123456789abcdef"
+[[listener]]
+address = "127.0.0.1:8080"
+[[listener]]
+address = "[::]:8080"
+[access_log]
+path = "-"
+format = "json"
+buffer = 4096
+flush = "0.5s"
+[limits]
+connections = 10
+connections_per_address = 5
+header_bytes = "16KiB"
+header_count = 50
+body = "10MB"
+[timeouts]
+head = "1s"
+idle = "2s"
+body = "3s"
+send = "4s"
+tunnel = "24h"
+drain = "500ms"
+[upstream.second]
+servers = ["http://app.internal:80"]
+[upstream.first]
+servers = ["localhost:9001"]
+balance = "hash"
+hash_on = "header:X-User"
+idle_connections = 0
+idle_timeout = "1m"
+[[route]]
+name = "api"
+host = "*.Example.com"
+path = "/api/{version}/{*rest}"
+methods = ["POST", "PURGE"]
+upstream = "first"
+strip_prefix = "/api"
+request_headers = { set = { Host = "inner", X-A = "ä b" }, remove = ["Cookie"] }
+response_headers = { remove = ["server"] }
+timeout = { connect = "100ms", response = "1.5s", idle = "1m" }
+body_limit = "0"
+upgrade = ["WebSocket", "irc/6.9"]
+[[route]]
+path = "/old/{id}/{*rest}"
+redirect = { to = "https://example.com/new/{rest}?id={id}", status = 308 }
+[[route]]
+path = "/teapot"
+respond = { status = 418, body = "short", content_type = "text/html", headers = { Retry-After = "1" } }
+[[route]]
+path = "/empty"
+respond.status = 204
+"#;
+
+#[test]
+fn the_documented_example() {
+    let settings = valid(DOCUMENTED);
+    assert_eq!(settings.workers, 2);
+    let admin = settings.admin.expect("an admin listener");
+    assert_eq!(admin.listen.to_string(), "127.0.0.1:9901");
+    assert_eq!(admin.token, None);
+    assert_eq!(settings.listeners, ["127.0.0.1:8080".parse().unwrap()]);
+
+    let log = settings.access_log.expect("an access log");
+    assert_eq!(log.target, LogTarget::File(PathBuf::from("access.log")));
+    assert_eq!(log.format, LogFormat::Combined);
+    assert_eq!(log.buffer_bytes, 256 << 10);
+    assert_eq!(log.flush, Duration::from_secs(10));
+
+    let [upstream] = settings.upstreams.as_slice() else {
+        panic!("one upstream: {:?}", settings.upstreams);
+    };
+    assert_eq!(upstream.name, "app");
+    assert_eq!(upstream.balance, Method::RoundRobin);
+    let servers = upstream.servers.iter();
+    let servers: Vec<_> = servers
+        .map(|server| (server.label.as_str(), server.address.clone(), server.weight))
+        .collect();
+    let tcp = |text: &str| ServerAddress::Tcp(text.parse().unwrap());
+    let unix = ServerAddress::Unix(PathBuf::from("app.sock"));
+    assert_eq!(
+        servers,
+        [
+            ("127.0.0.1:9001", tcp("127.0.0.1:9001"), 1),
+            ("127.0.0.1:9002", tcp("127.0.0.1:9002"), 5),
+            ("unix:app.sock", unix, 1),
+        ]
+    );
+
+    let [route] = settings.routes.as_slice() else {
+        panic!("one route: {:?}", settings.routes);
+    };
+    assert_eq!(route.name, "www.example.com/api/{*rest}");
+    assert_eq!(route.host, HostPattern::Exact("www.example.com".to_owned()));
+    assert_eq!(route.path, "/api/{*rest}");
+    assert_eq!(
+        route.methods,
+        Some(vec!["GET".to_owned(), "HEAD".to_owned()])
+    );
+    let forward = forward(route);
+    assert_eq!(forward.upstream, 0);
+    assert_eq!(forward.timeouts.connect, Duration::from_secs(1));
+    assert_eq!(forward.timeouts.response, Duration::from_secs(30));
+    assert_eq!(forward.timeouts.idle, Duration::from_secs(30));
+}
+
+#[test]
+fn every_key_of_the_process_and_its_clients() {
+    let settings = valid(EVERY_KEY);
+    assert_eq!(settings.workers, 3);
+    let listeners = ["127.0.0.1:8080", "[::]:8080"].map(|text| text.parse().unwrap());
+    assert_eq!(settings.listeners, listeners);
+    let admin = settings.admin.expect("an admin listener");
+    assert_eq!(admin.token.as_deref(), Some("0123456789abcdef"));
+    let log = settings.access_log.expect("an access log");
+    assert_eq!(
+        (log.target, log.format),
+        (LogTarget::Stdout, LogFormat::Json)
+    );
+    assert_eq!(
+        (log.buffer_bytes, log.flush),
+        (4096, Duration::from_millis(500))
+    );
+
+    let limits = settings.limits;
+    assert_eq!(limits.connections, 10);
+    assert_eq!(limits.connections_per_address, PerAddress::Every(5));
+    assert_eq!(limits.header_bytes, 16 << 10);
+    assert_eq!(limits.header_count, 50);
+    assert_eq!(limits.body_bytes, 10_000_000);
+    let timeouts = settings.timeouts;
+    assert_eq!(timeouts.head, Duration::from_secs(1));
+    assert_eq!(timeouts.idle, Duration::from_secs(2));
+    assert_eq!(timeouts.body, Duration::from_secs(3));
+    assert_eq!(timeouts.send, Duration::from_secs(4));
+    assert_eq!(timeouts.tunnel, Duration::from_secs(24 * 3600));
+    assert_eq!(timeouts.drain, Duration::from_millis(500));
+}
+
+#[test]
+fn every_key_of_upstreams_and_forwarding() {
+    let settings = valid(EVERY_KEY);
+    let names = settings
+        .upstreams
+        .iter()
+        .map(|upstream| upstream.name.as_str());
+    assert_eq!(
+        names.collect::<Vec<_>>(),
+        ["second", "first"],
+        "the order of the file"
+    );
+    let plain = &settings.upstreams[0].servers[0];
+    assert_eq!(plain.label, "app.internal:80");
+    assert_eq!(
+        plain.address,
+        ServerAddress::Tcp("10.0.0.1:80".parse().unwrap())
+    );
+    let upstream = &settings.upstreams[1];
+    assert_eq!(upstream.balance, Method::Hash);
+    assert_eq!(upstream.hash_on, HashOn::Header("x-user".to_owned()));
+    assert_eq!(upstream.idle_connections, 0);
+    assert_eq!(upstream.idle_timeout, Duration::from_secs(60));
+
+    let route = &settings.routes[0];
+    assert_eq!(route.name, "api");
+    assert_eq!(route.host, HostPattern::Wildcard("example.com".to_owned()));
+    assert_eq!(
+        route.methods,
+        Some(vec!["POST".to_owned(), "PURGE".to_owned()])
+    );
+    let forward = forward(route);
+    assert_eq!(forward.upstream, 1);
+    assert_eq!(forward.strip_prefix.as_deref(), Some("/api"));
+    let set = [("host", "inner"), ("x-a", "ä b")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(forward.request_headers.set, set);
+    assert_eq!(forward.request_headers.remove, ["cookie"]);
+    assert!(forward.response_headers.set.is_empty());
+    assert_eq!(forward.response_headers.remove, ["server"]);
+    assert_eq!(forward.timeouts.connect, Duration::from_millis(100));
+    assert_eq!(forward.timeouts.response, Duration::from_millis(1500));
+    assert_eq!(forward.timeouts.idle, Duration::from_secs(60));
+    assert_eq!(forward.body_bytes, 0);
+    assert_eq!(forward.upgrade, ["websocket", "irc/6.9"]);
+}
+
+#[test]
+fn every_key_of_answers() {
+    let settings = valid(EVERY_KEY);
+    let Action::Redirect(redirect) = &settings.routes[1].action else {
+        panic!("a redirect");
+    };
+    assert_eq!(redirect.status, 308);
+    let text = |text: &str| Piece::Text(text.to_owned());
+    let parameter = |name: &str| Piece::Parameter(name.to_owned());
+    assert_eq!(
+        redirect.location,
+        [
+            text("https://example.com/new/"),
+            parameter("rest"),
+            text("?id="),
+            parameter("id"),
+        ]
+    );
+    let fields = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        pairs.iter().map(owned).collect()
+    };
+    for (index, status, body, headers) in [
+        (
+            2,
+            418,
+            "short",
+            fields(&[("retry-after", "1"), ("content-type", "text/html")]),
+        ),
+        (3, 204, "", Vec::new()),
+    ] {
+        let Action::Respond(respond) = &settings.routes[index].action else {
+            panic!("a fixed response");
+        };
+        assert_eq!(respond.status, status);
+        assert_eq!(respond.body, body.as_bytes());
+        assert_eq!(respond.headers, headers);
+    }
+}
+
+#[track_caller]
+pub(super) fn forward(route: &Route) -> &Forward {
+    let Action::Forward(forward) = &route.action else {
+        panic!("should forward: {route:?}");
+    };
+    forward
+}

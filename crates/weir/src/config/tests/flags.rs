@@ -1,0 +1,101 @@
+//! The entry points: a file that cannot be read, the look of a report, and flags instead of a file.
+
+use std::path::Path;
+
+use weir_gateway::settings::{Action, HostPattern, ServerAddress};
+
+use super::super::{address, from_flags, load, text_of};
+use super::{LISTENER, parse};
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let error = load(Path::new("no/such/weir.toml")).expect_err("there is no such file");
+    let message = error.to_string();
+    assert!(
+        message.starts_with("cannot read no/such/weir.toml: "),
+        "{message}"
+    );
+}
+
+#[test]
+fn bytes_that_are_no_text_are_found_by_line() {
+    let error = text_of(b"a = 1\nb = \"\xff\"\n", "weir.toml").expect_err("is not UTF-8");
+    assert_eq!(
+        error.to_string(),
+        "weir.toml:2: found bytes that are not UTF-8, expected text"
+    );
+}
+
+#[test]
+fn a_report_has_a_line_for_each_problem_in_the_order_of_the_file() {
+    let text =
+        format!("{LISTENER}\n[[route]]\npth = \"/\"\nupstream = \"app\"\n\n[server]\nworkers = 0");
+    let error = parse(&text).expect_err("four mistakes");
+    let expected = r#"
+weir.toml:3: route[1].path: missing, expected a path such as "/", "/users/{id}" or "/api/{*rest}"
+weir.toml:4: route[1].pth: unknown key; did you mean "path"?
+weir.toml:5: route[1].upstream: there is no upstream "app"; add `[upstream.app]` with its "servers"
+weir.toml:8: server.workers: found the integer 0, expected an integer from 1 to 1024"#;
+    assert_eq!(error.to_string(), expected.trim_start());
+}
+
+#[test]
+fn flags_forward_everything() {
+    let listen = "127.0.0.1:8080".parse().unwrap();
+    let to = [
+        "http://127.0.0.1:3000".to_owned(),
+        "unix:app.sock".to_owned(),
+    ];
+    let settings = from_flags(listen, &to).expect("sound flags");
+    assert!(settings.workers >= 1);
+    assert_eq!(settings.listeners, [listen]);
+    assert!(settings.admin.is_none() && settings.access_log.is_none());
+    let upstream = &settings.upstreams[0];
+    assert_eq!(upstream.name, "app");
+    assert_eq!(upstream.servers[0].label, "127.0.0.1:3000");
+    let address = "127.0.0.1:3000".parse().unwrap();
+    assert_eq!(upstream.servers[0].address, ServerAddress::Tcp(address));
+    assert_eq!(upstream.servers.len(), 2);
+    let [route] = settings.routes.as_slice() else {
+        panic!("one route");
+    };
+    assert_eq!(
+        (route.path.as_str(), &route.host),
+        ("/{*rest}", &HostPattern::Any)
+    );
+    assert!(matches!(&route.action, Action::Forward(forward) if forward.upstream == 0));
+}
+
+#[test]
+fn wrong_flags_are_all_told() {
+    let listen = "127.0.0.1:8080".parse().unwrap();
+    let to = [
+        "https://127.0.0.1:3000",
+        "127.0.0.1:1",
+        "http://127.0.0.1:1",
+        "127.0.0.1",
+    ];
+    let error = from_flags(listen, &to.map(str::to_owned)).expect_err("three mistakes");
+    let expected = r#"
+--to: found "https://127.0.0.1:3000", but servers are spoken to in plain HTTP, expected a plain port; did you mean "127.0.0.1:3000"?
+--to: found "http://127.0.0.1:1" again, expected it only once
+--to: found "127.0.0.1", expected a host and a port, as in "127.0.0.1:3000""#;
+    assert_eq!(error.to_string(), expected.trim_start());
+    let error = from_flags(listen, &[]).expect_err("no server");
+    assert_eq!(
+        error.to_string(),
+        "--to: missing, expected a server such as \"http://127.0.0.1:3000\""
+    );
+}
+
+#[test]
+fn a_socket_path_that_no_system_takes_is_refused() {
+    for path in ["", "a\nb", &"x".repeat(108)] {
+        let refused = address::server(&format!("unix:{path}"), super::resolve);
+        assert_eq!(
+            refused,
+            Err("expected \"unix:\" and the path of a socket, 1 to 107 bytes".to_owned())
+        );
+    }
+    assert!(address::server(&format!("unix:{}", "x".repeat(107)), super::resolve).is_ok());
+}

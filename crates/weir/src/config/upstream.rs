@@ -1,0 +1,208 @@
+//! `[upstream.NAME]`: the groups of servers that routes forward to.
+
+use weir_gateway::settings::{HashOn, Server, ServerAddress, Upstream};
+use weir_policy::balance::Method;
+
+use super::address::{self, Resolve, SERVER_EXPECTED};
+use super::file::DEADLINE;
+use super::headers::is_token;
+use super::read::Table;
+use super::suggest::{did_you_mean, nearest, one_of, quoted};
+use super::value::Value;
+
+const WEIGHT_MAX: u64 = 1000;
+const IDLE_CONNECTIONS_MAX: u64 = 65_536;
+
+/// The upstreams of a file, those with mistakes among them, so that a route that names one is not called wrong too.
+pub(super) struct Upstreams {
+    /// In the order of the file.
+    pub(super) settings: Vec<Upstream>,
+}
+
+impl Upstreams {
+    /// The index of the upstream called `name`.
+    pub(super) fn index(&self, name: &str) -> Result<usize, String> {
+        let names = || self.settings.iter().map(|upstream| upstream.name.as_str());
+        names().position(|known| known == name).ok_or_else(|| {
+            let help = match nearest(name, names()) {
+                Some(meant) => did_you_mean(Some(meant)),
+                None if self.settings.is_empty() => {
+                    format!("; add `[upstream.{name}]` with its \"servers\"")
+                }
+                None => format!("; expected {}", one_of(names())),
+            };
+            format!("there is no upstream {}{help}", quoted(name))
+        })
+    }
+}
+
+/// Reads every `[upstream.NAME]`.
+pub(super) fn all(root: &mut Table, resolve: Resolve) -> Upstreams {
+    let tables = root.section("upstream", "[upstream.app]");
+    let entries = tables.as_ref().map_or_else(Vec::new, Table::entries);
+    let upstreams = entries.into_iter().filter_map(|(name, value)| {
+        let is_name_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if name.is_empty() || !name.chars().all(is_name_char) {
+            value.wrong("expected a name of letters, digits, \"-\", \"_\" and \".\"");
+        }
+        Some(upstream(name, value.table("[upstream.app]")?, resolve))
+    });
+    Upstreams {
+        settings: upstreams.collect(),
+    }
+}
+
+/// The upstream of `weir serve --to SERVER`; complaints are whole sentences.
+pub(super) fn from_flags(to: &[String], resolve: Resolve) -> Result<Upstream, Vec<String>> {
+    let mut problems = Vec::new();
+    let mut servers: Vec<Server> = Vec::new();
+    for text in to {
+        match address::server(text, resolve) {
+            Err(complaint) => problems.push(format!("--to: found {}, {complaint}", quoted(text))),
+            Ok((_, address)) if servers.iter().any(|other| other.address == address) => {
+                problems.push(format!(
+                    "--to: found {} again, expected it only once",
+                    quoted(text)
+                ));
+            }
+            Ok((label, address)) => servers.push(Server {
+                label,
+                address,
+                weight: 1,
+            }),
+        }
+    }
+    if to.is_empty() {
+        problems
+            .push("--to: missing, expected a server such as \"http://127.0.0.1:3000\"".to_owned());
+    }
+    if problems.is_empty() {
+        Ok(with_defaults("app", servers))
+    } else {
+        Err(problems)
+    }
+}
+
+fn with_defaults(name: &str, servers: Vec<Server>) -> Upstream {
+    Upstream {
+        name: name.to_owned(),
+        servers,
+        balance: Method::default(),
+        hash_on: HashOn::ClientAddress,
+        idle_connections: Upstream::IDLE_CONNECTIONS,
+        idle_timeout: Upstream::IDLE_TIMEOUT,
+    }
+}
+
+fn upstream(name: &str, mut table: Table, resolve: Resolve) -> Upstream {
+    let list = table.required("servers", "a list of servers such as [\"127.0.0.1:3000\"]");
+    let servers = list.map_or_else(Vec::new, |list| servers(&list, resolve));
+    let mut upstream = with_defaults(name, servers);
+
+    let balance = table.optional("balance");
+    let has_balance = balance.is_some();
+    let balance = balance.and_then(|value| value.choice(Method::NAMES));
+    let hash_on = table.optional("hash_on");
+    if let Some(value) = hash_on {
+        // When the method itself is a mistake, it may well have been meant to be "hash".
+        let is_hash = balance.map_or(has_balance, |method| method == Method::Hash);
+        if !is_hash {
+            value.wrong("has a meaning only with balance = \"hash\", expected none here");
+        } else if let Some(part) = value.parsed(HASH_ON_EXPECTED, hash_on_part) {
+            upstream.hash_on = part;
+        }
+    }
+    upstream.balance = balance.unwrap_or_default();
+    let idle = table.optional("idle_connections");
+    if let Some(count) = idle.and_then(|value| value.integer(0..=IDLE_CONNECTIONS_MAX)) {
+        upstream.idle_connections = count as usize;
+    }
+    let idle_timeout = table.optional("idle_timeout");
+    if let Some(timeout) = idle_timeout.and_then(|value| value.duration(&DEADLINE)) {
+        upstream.idle_timeout = timeout;
+    }
+    table.finish();
+    upstream
+}
+
+fn servers(list: &Value, resolve: Resolve) -> Vec<Server> {
+    let items = list.list("servers such as [\"127.0.0.1:3000\"]");
+    if items.as_ref().is_some_and(Vec::is_empty) {
+        list.wrong("found an empty list, expected at least one server");
+    }
+    let mut servers: Vec<Server> = Vec::new();
+    for item in items.unwrap_or_default() {
+        let Some(server) = server(&item, resolve) else {
+            continue;
+        };
+        match servers.iter().find(|other| other.address == server.address) {
+            Some(other) => item.wrong(format!(
+                "found {}, which is the same server as {}, expected it only once",
+                quoted(&server.label),
+                quoted(&other.label)
+            )),
+            None => servers.push(server),
+        }
+    }
+    servers
+}
+
+/// `"host:port"` or `{ address = "host:port", weight = 5 }`.
+fn server(item: &Value, resolve: Resolve) -> Option<Server> {
+    let read_address =
+        |value: &Value| value.parsed(SERVER_EXPECTED, |text| address::server(text, resolve));
+    let (address, weight): (Option<(String, ServerAddress)>, Option<u64>) = if item.is_table() {
+        let mut table = item.table("{ address = \"127.0.0.1:3000\" }")?;
+        let address = table.required("address", SERVER_EXPECTED);
+        let weight = table.optional("weight");
+        let weight = weight.and_then(|value| value.integer(1..=WEIGHT_MAX));
+        table.finish();
+        (address.as_ref().and_then(read_address), weight)
+    } else {
+        (read_address(item), None)
+    };
+    let (label, address) = address?;
+    Some(Server {
+        label,
+        address,
+        weight: weight.unwrap_or(1) as u32,
+    })
+}
+
+const HASH_ON_EXPECTED: &str = "one of \"client-address\", \"host\", \"path\", \"target\", \"header:NAME\", \
+                                \"cookie:NAME\", \"query:NAME\"";
+
+fn hash_on_part(text: &str) -> Result<HashOn, String> {
+    match text.split_once(':') {
+        None => {}
+        Some(("header", name)) if is_token(name) => {
+            return Ok(HashOn::Header(name.to_ascii_lowercase()));
+        }
+        Some(("cookie", name)) if is_token(name) => return Ok(HashOn::Cookie(name.to_owned())),
+        Some(("query", name)) if is_query_name(name) => return Ok(HashOn::Query(name.to_owned())),
+        Some(("header" | "cookie" | "query", _)) => {
+            return Err("expected a name after the colon".to_owned());
+        }
+        Some(_) => return Err(format!("expected {HASH_ON_EXPECTED}")),
+    }
+    Ok(match text {
+        "client-address" => HashOn::ClientAddress,
+        "host" => HashOn::Host,
+        "path" => HashOn::Path,
+        "target" => HashOn::Target,
+        _ => {
+            let meant = nearest(text, ["client-address", "host", "path", "target"]);
+            return Err(format!(
+                "expected {HASH_ON_EXPECTED}{}",
+                did_you_mean(meant)
+            ));
+        }
+    })
+}
+
+fn is_query_name(name: &str) -> bool {
+    !name.is_empty()
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_graphic() && !b"&=#".contains(&b))
+}

@@ -1,0 +1,187 @@
+//! A value of TOML that knows its key and its line, and the types it may be asked for.
+//!
+//! As in `read`, what is not of the type asked for is reported here and answered with `None`.
+
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::error::Report;
+use super::read::Table;
+use super::suggest::{did_you_mean, nearest, one_of, quoted};
+use super::{address, units};
+
+/// A value and where it stands.
+pub(super) struct Value<'a> {
+    report: &'a Report,
+    at: usize,
+    key: String,
+    content: &'a DeValue<'a>,
+}
+
+impl<'a> Value<'a> {
+    pub(super) fn new(report: &'a Report, key: String, value: &'a Spanned<DeValue<'a>>) -> Self {
+        Self {
+            report,
+            at: value.span().start,
+            key,
+            content: value.get_ref(),
+        }
+    }
+
+    /// Reports a problem of this value.
+    pub(super) fn wrong(&self, message: impl Into<String>) {
+        self.report.add(self.at, &self.key, message);
+    }
+
+    /// Reports that something else was expected here.
+    pub(super) fn expected(&self, expected: &str) {
+        self.wrong(format!(
+            "found {}, expected {expected}",
+            describe(self.content)
+        ));
+    }
+
+    /// The byte of the text at which the value begins.
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// The line on which the value begins.
+    pub(super) fn line(&self) -> usize {
+        self.report.line(self.at)
+    }
+
+    /// The text when the value is one; says nothing when it is not.
+    pub(super) fn as_str(&self) -> Option<&'a str> {
+        self.content.as_str()
+    }
+
+    /// Whether the value is a table.
+    pub(super) fn is_table(&self) -> bool {
+        self.content.is_table()
+    }
+
+    /// A text; `expected` describes it in full.
+    pub(super) fn text(&self, expected: &str) -> Option<&'a str> {
+        let text = self.as_str();
+        if text.is_none() {
+            self.expected(expected);
+        }
+        text
+    }
+
+    /// What `parse` makes of a text. Its complaint follows `found "…", `.
+    pub(super) fn parsed<T>(
+        &self,
+        expected: &str,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        let text = self.text(expected)?;
+        match parse(text) {
+            Ok(value) => Some(value),
+            Err(complaint) => {
+                self.wrong(format!("found {}, {complaint}", quoted(text)));
+                None
+            }
+        }
+    }
+
+    /// The number when the value is a whole one and not negative; says nothing when it is not.
+    pub(super) fn as_integer(&self) -> Option<u64> {
+        let integer = self.content.as_integer()?;
+        u64::from_str_radix(integer.as_str(), integer.radix()).ok()
+    }
+
+    /// A whole number.
+    pub(super) fn integer(&self, range: RangeInclusive<u64>) -> Option<u64> {
+        let integer = self.as_integer().filter(|number| range.contains(number));
+        if integer.is_none() {
+            let (least, most) = range.into_inner();
+            self.expected(&format!("an integer from {least} to {most}"));
+        }
+        integer
+    }
+
+    /// A duration.
+    pub(super) fn duration(&self, range: &RangeInclusive<Duration>) -> Option<Duration> {
+        self.parsed(units::DURATION_EXPECTED, |text| {
+            units::duration(text, range)
+        })
+    }
+
+    /// A number of bytes: a text with a unit, or a bare integer.
+    pub(super) fn size_bytes(&self, range: &RangeInclusive<u64>) -> Option<u64> {
+        if !self.content.is_integer() {
+            return self.parsed(units::SIZE_EXPECTED, |text| units::size_bytes(text, range));
+        }
+        let bytes = self.as_integer().filter(|bytes| range.contains(bytes));
+        if bytes.is_none() {
+            self.expected(&units::size_range_expected(range));
+        }
+        bytes
+    }
+
+    /// One of a few names.
+    pub(super) fn choice<T: Clone>(&self, names: &[(&'static str, T)]) -> Option<T> {
+        let known = || names.iter().map(|(name, _)| *name);
+        let expected = one_of(known());
+        self.parsed(&expected, |text| {
+            let hit = names.iter().find(|(name, _)| *name == text);
+            hit.map(|(_, value)| value.clone()).ok_or_else(|| {
+                format!(
+                    "expected {expected}{}",
+                    did_you_mean(nearest(text, known()))
+                )
+            })
+        })
+    }
+
+    /// An address to listen on.
+    pub(super) fn socket_address(&self) -> Option<SocketAddr> {
+        self.parsed(address::LISTEN_EXPECTED, address::listen)
+    }
+
+    /// The items when the value is a list; says nothing when it is not.
+    pub(super) fn as_list(&self) -> Option<Vec<Value<'a>>> {
+        let list = self.content.as_array()?;
+        let item = |(index, value)| {
+            let key = format!("{}[{}]", self.key, index + 1);
+            Value::new(self.report, key, value)
+        };
+        Some(list.iter().enumerate().map(item).collect())
+    }
+
+    /// The items of a list; `expected` says of what.
+    pub(super) fn list(&self, expected: &str) -> Option<Vec<Value<'a>>> {
+        let list = self.as_list();
+        if list.is_none() {
+            self.expected(&format!("a list of {expected}"));
+        }
+        list
+    }
+
+    /// A table; `example` shows what it looks like.
+    pub(super) fn table(&self, example: &str) -> Option<Table<'a>> {
+        let entries = self.content.as_table();
+        if entries.is_none() {
+            self.expected(&format!("a table such as `{example}`"));
+        }
+        Some(Table::new(self.report, self.at, self.key.clone(), entries?))
+    }
+}
+
+fn describe(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::String(text) => quoted(text),
+        DeValue::Integer(integer) => format!("the integer {integer}"),
+        DeValue::Float(float) => format!("the number {float}"),
+        DeValue::Boolean(boolean) => format!("the boolean {boolean}"),
+        DeValue::Datetime(datetime) => format!("the date or time {datetime}"),
+        DeValue::Array(_) => "a list".to_owned(),
+        DeValue::Table(_) => "a table".to_owned(),
+    }
+}

@@ -1,0 +1,47 @@
+//! `weir`: one binary in front of an HTTP service under high load.
+//!
+//! This crate knows flags, config files and signals; what they ask for is done by the other crates.
+
+mod commands;
+mod config;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// A gateway that keeps an overrun HTTP service calm.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version, about, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the gateway.
+    Serve(commands::serve::ServeArgs),
+    /// Validate a config file and say all that is wrong with it.
+    Check(commands::check::CheckArgs),
+    /// Run the sample service.
+    App(commands::app::AppArgs),
+    /// Run three replicas of the sample service behind a gateway, and show how it spreads load.
+    Demo(commands::demo::DemoArgs),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Serve(args) => commands::serve::run(&args),
+        Command::Check(args) => commands::check::run(&args),
+        Command::App(args) => commands::app::run(args),
+        Command::Demo(args) => commands::demo::run(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error:#}");
+            // As with flags that make no sense: what was asked for cannot be done as it was asked.
+            ExitCode::from(2)
+        }
+    }
+}
