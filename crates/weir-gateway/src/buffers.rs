@@ -78,19 +78,17 @@ impl Input {
     /// The buffer grows when it is full of unread bytes, so callers stop reading at their limit.
     pub(crate) fn poll_fill(
         &mut self,
-        stream: &Stream,
+        stream: &mut Stream,
         buffers: &Buffers,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        loop {
-            ready!(stream.poll_readable(cx))?;
-            self.make_room(buffers);
-            match stream.try_read(&mut self.bytes) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.release(buffers),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                other => return Poll::Ready(other),
-            }
+        ready!(stream.poll_readable(cx))?;
+        self.make_room(buffers);
+        let read = stream.poll_read(&mut self.bytes, cx);
+        if read.is_pending() {
+            self.release(buffers);
         }
+        read
     }
 
     fn make_room(&mut self, buffers: &Buffers) {

@@ -29,11 +29,13 @@ impl Client {
         buffers: &Buffers,
         late: Failure,
     ) -> Result<usize, Failure> {
-        poll_fn(|cx| match self.input.poll_fill(&self.stream, buffers, cx) {
-            Poll::Ready(Ok(count)) => Poll::Ready(Ok(count)),
-            Poll::Ready(Err(_)) => Poll::Ready(Err(Failure::ClientGone)),
-            Poll::Pending => self.timer.poll(cx).map(|()| Err(late)),
-        })
+        poll_fn(
+            |cx| match self.input.poll_fill(&mut self.stream, buffers, cx) {
+                Poll::Ready(Ok(count)) => Poll::Ready(Ok(count)),
+                Poll::Ready(Err(_)) => Poll::Ready(Err(Failure::ClientGone)),
+                Poll::Pending => self.timer.poll(cx).map(|()| Err(late)),
+            },
+        )
         .await
     }
 }

@@ -40,6 +40,11 @@ impl Deadlines {
         self.wake(|slot| slot.due_ms <= now);
     }
 
+    /// The time of the last tick, in milliseconds since the gateway started.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.now_ms.get()
+    }
+
     /// Wakes every connection, so that it looks at a change of the worker's state.
     pub(crate) fn wake_all(&self) {
         self.wake(|_| true);

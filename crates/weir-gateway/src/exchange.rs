@@ -90,8 +90,9 @@ async fn forward(
 ) -> Result<(Chosen, relay::Upstream), Failure> {
     relay::prepare(client, x, view, rule)?;
     let mut attempts = Attempts::new(client, x, view, rule);
+    let mut now = x.facts.started.unwrap_or_else(Instant::now);
     loop {
-        let chosen = attempts.choose(worker, view, rule)?;
+        let chosen = attempts.choose(worker, view, rule, now)?;
         let failure = match relay::connect(client, rule, &chosen, attempts.wants_fresh()).await {
             Ok(mut upstream) => match relay::ask(client, x, worker, rule, &mut upstream).await {
                 Ok(()) => {
@@ -107,6 +108,7 @@ async fn forward(
             None => chosen.metrics().retries.add(1),
         }
         x.incoming.release(&worker.buffers);
+        now = Instant::now();
     }
 }
 
@@ -176,9 +178,7 @@ pub(crate) struct Facts {
     pub(crate) route: Option<usize>,
     /// Upstream and endpoint.
     pub(crate) endpoint: Option<(usize, usize)>,
-    /// When the request was sent to the upstream that answered.
-    pub(crate) asked: Option<Instant>,
-    /// From asking to the response head.
+    /// From choosing the endpoint to the response head.
     pub(crate) upstream_latency: Option<Duration>,
     pub(crate) status: u16,
     /// Sent to the client, head included.

@@ -106,12 +106,13 @@ async fn read_head(
                 return Ok(true);
             }
             Progress::Incomplete => {
-                if client.fill(&worker.buffers, Failure::HeadTimeout).await? == 0 {
-                    return if client.input.is_empty() {
-                        Ok(false)
-                    } else {
-                        Err(Failure::ClientGone)
-                    };
+                match client.fill(&worker.buffers, Failure::HeadTimeout).await {
+                    Ok(0) | Err(Failure::ClientGone) if client.input.is_empty() => {
+                        return Ok(false);
+                    }
+                    Ok(0) => return Err(Failure::ClientGone),
+                    Ok(_) => {}
+                    Err(failure) => return Err(failure),
                 }
             }
         }

@@ -19,7 +19,7 @@ pub(crate) struct Moved {
 /// moved for `idle`. What was already read from either goes first.
 pub(crate) async fn tunnel(
     client: &mut Client,
-    upstream: &Stream,
+    upstream: &mut Stream,
     from_upstream: &mut Input,
     buffers: &Buffers,
     idle: Duration,
@@ -29,7 +29,7 @@ pub(crate) async fn tunnel(
     poll_fn(|cx| {
         let before = (up.moved, down.moved);
         let sides = (
-            up.poll(&client.stream, &mut client.input, upstream, buffers, cx),
+            up.poll(&mut client.stream, &mut client.input, upstream, buffers, cx),
             down.poll(upstream, from_upstream, &client.stream, buffers, cx),
         );
         if before != (up.moved, down.moved) {
@@ -66,7 +66,7 @@ enum Side {
 impl Pipe {
     fn poll(
         &mut self,
-        from: &Stream,
+        from: &mut Stream,
         waiting: &mut Input,
         to: &Stream,
         buffers: &Buffers,

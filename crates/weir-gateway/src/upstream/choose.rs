@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use weir_policy::balance::{Finished, Method as BalanceMethod, Pick, hash_key};
 
@@ -57,13 +57,14 @@ impl Attempts {
         worker: &Worker,
         view: &Rc<View>,
         rule: &Forward,
+        now: Instant,
     ) -> Result<Chosen, Failure> {
         let endpoints = &view.snapshot.upstreams[self.upstream].endpoints;
-        let now_ms = view.snapshot.since_start().as_millis() as u64;
+        let now_ms = worker.deadlines.now_ms();
         let mut balancer = view.upstreams[self.upstream].balancer.borrow_mut();
         let random = &mut *worker.random.borrow_mut();
         let mut pick = Pick {
-            now: Instant::now(),
+            now,
             random,
             hash: self.hash,
         };
@@ -74,14 +75,14 @@ impl Attempts {
             // Without leave, another request has just begun to try this one, which makes it unavailable.
             if let Some(leave) = endpoints[index].health.leave(now_ms, rule.timeouts.connect) {
                 balancer.on_start(index);
-                return Ok(Chosen::new(view, self.upstream, index, leave));
+                return Ok(Chosen::new(view, (self.upstream, index), leave, now));
             }
         }
         let index = balancer
             .pick(&mut pick, |index| is_untried(&index))
             .ok_or(Failure::ConnectFailed)?;
         balancer.on_start(index);
-        Ok(Chosen::new(view, self.upstream, index, Leave::Usual))
+        Ok(Chosen::new(view, (self.upstream, index), Leave::Usual, now))
     }
 
     /// Whether the next connection must not be one from the pool.
@@ -136,27 +137,25 @@ pub(crate) struct Chosen {
     pub(crate) upstream: usize,
     pub(crate) endpoint: usize,
     leave: Leave,
-    outcome: Cell<Outcome>,
-}
-
-/// What is known of an endpoint's part in an exchange.
-#[derive(Debug, Clone, Copy, Default)]
-enum Outcome {
-    /// Nothing: the client may have left first.
-    #[default]
-    Unknown,
-    Answered(Duration),
-    Failed,
+    /// When it was chosen.
+    since: Instant,
+    finished: Cell<Finished>,
 }
 
 impl Chosen {
-    fn new(view: &Rc<View>, upstream: usize, endpoint: usize, leave: Leave) -> Self {
+    fn new(
+        view: &Rc<View>,
+        (upstream, endpoint): (usize, usize),
+        leave: Leave,
+        since: Instant,
+    ) -> Self {
         Self {
             view: Rc::clone(view),
             upstream,
             endpoint,
             leave,
-            outcome: Cell::default(),
+            since,
+            finished: Cell::new(Finished::Abandoned),
         }
     }
 
@@ -172,50 +171,38 @@ impl Chosen {
         &self.view.metrics.upstreams[self.upstream][self.endpoint]
     }
 
-    /// Now, in the time of pools and health.
-    pub(crate) fn now_ms(&self) -> u64 {
-        self.view.snapshot.since_start().as_millis() as u64
-    }
-
     /// The response head is here.
     pub(crate) fn answered(&self, x: &mut Exchange) {
-        let latency = x
-            .facts
-            .asked
-            .map_or(Duration::ZERO, |asked| asked.elapsed());
+        let now = Instant::now();
+        let latency = now.saturating_duration_since(self.since);
         x.facts.upstream_latency = Some(latency);
         x.facts.endpoint = Some((self.upstream, self.endpoint));
-        self.outcome.set(Outcome::Answered(latency));
+        self.finished.set(Finished::Answered { now, latency });
         self.metrics().responses.add(x.response.status);
         self.metrics().latency.record(latency);
     }
 
     /// The endpoint did not do its part.
     fn failed(&self) {
-        self.outcome.set(Outcome::Failed);
+        let now = Instant::now();
+        self.finished.set(Finished::Failed { now });
     }
 
     fn refused(&self, worker: &Worker) {
         self.metrics().connect_failures.add(1);
         self.failed();
-        self.endpoint()
-            .health
-            .refused(self.leave, self.now_ms(), &mut worker.random.borrow_mut());
+        self.endpoint().health.refused(
+            self.leave,
+            worker.deadlines.now_ms(),
+            &mut worker.random.borrow_mut(),
+        );
     }
 }
 
 impl Drop for Chosen {
     fn drop(&mut self) {
-        let now = Instant::now();
-        let finished = match self.outcome.get() {
-            Outcome::Answered(latency) => Finished::Answered { now, latency },
-            Outcome::Failed => Finished::Failed { now },
-            Outcome::Unknown => Finished::Abandoned,
-        };
-        self.view.upstreams[self.upstream]
-            .balancer
-            .borrow_mut()
-            .on_finish(self.endpoint, finished);
+        let mut balancer = self.view.upstreams[self.upstream].balancer.borrow_mut();
+        balancer.on_finish(self.endpoint, self.finished.get());
     }
 }
 

@@ -5,7 +5,6 @@
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
-use std::time::Instant;
 
 use weir_http::body::Framing;
 use weir_http::forward::{self, ClientFraming, Edits, RequestRewrite, ResponseRewrite};
@@ -111,7 +110,6 @@ pub(crate) async fn ask(
     upstream: &mut Upstream,
 ) -> Result<(), Failure> {
     let pace = pace(worker, rule);
-    x.facts.asked = Some(Instant::now());
     client.timer.set(pace.upstream);
     poll_fn(|cx| poll_send(upstream, &x.outgoing, &client.timer, cx)).await?;
     client.timer.set(pace.response);
@@ -159,7 +157,7 @@ pub(crate) async fn respond(
     x.facts.status = x.response.status;
     x.facts.head_bytes_sent = x.outgoing.len() as u64;
     if x.response.status == 101 {
-        return tunnel(client, x, worker, &upstream).await;
+        return tunnel(client, x, worker, &mut upstream).await;
     }
     let pace = pace(worker, rule);
     if let Err(failure) =
@@ -171,7 +169,9 @@ pub(crate) async fn respond(
     }
     let is_whole = x.upload.is_complete();
     if is_whole && x.response.keep_alive && x.incoming.is_empty() && body.is_done() {
-        chosen.pool().put(upstream.stream, chosen.now_ms());
+        chosen
+            .pool()
+            .put(upstream.stream, worker.deadlines.now_ms());
     }
     Ok(After::keep_alive(keep_alive && is_whole))
 }
@@ -284,13 +284,16 @@ async fn receive(
     client: &mut Client,
     x: &mut Exchange,
     worker: &Worker,
-    upstream: &Upstream,
+    upstream: &mut Upstream,
     pace: Pace,
 ) -> Result<usize, Failure> {
     poll_fn(|cx| {
         x.upload
             .poll(client, &upstream.stream, &worker.buffers, pace, cx)?;
-        match x.incoming.poll_fill(&upstream.stream, &worker.buffers, cx) {
+        match x
+            .incoming
+            .poll_fill(&mut upstream.stream, &worker.buffers, cx)
+        {
             Poll::Ready(Ok(count)) => Poll::Ready(Ok(count)),
             // A reset after the request was refused half-way says no more than a close would.
             Poll::Ready(Err(_)) => Poll::Ready(Ok(0)),
@@ -352,7 +355,7 @@ async fn tunnel(
     client: &mut Client,
     x: &mut Exchange,
     worker: &Worker,
-    upstream: &Upstream,
+    upstream: &mut Upstream,
 ) -> Result<After, Failure> {
     let timeouts = &worker.view().snapshot.timeouts;
     let pace = Pace {
@@ -363,7 +366,7 @@ async fn tunnel(
     send(client, x, worker, upstream, 0, pace).await?;
     let moved = upgrade::tunnel(
         client,
-        &upstream.stream,
+        &mut upstream.stream,
         &mut x.incoming,
         &worker.buffers,
         timeouts.tunnel,

@@ -87,7 +87,7 @@ impl Upload {
     ) -> Result<(), Failure> {
         while self.is_running() {
             if self.ready == 0 {
-                match client.input.poll_fill(&client.stream, buffers, cx) {
+                match client.input.poll_fill(&mut client.stream, buffers, cx) {
                     Poll::Pending => break,
                     Poll::Ready(Ok(0) | Err(_)) => return Err(Failure::ClientGone),
                     Poll::Ready(Ok(_)) => self.take(client)?,

@@ -15,6 +15,9 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<()> {
     let settings = config::load(&args.config)?;
     weir_gateway::check(&settings)?;
     let (routes, upstreams) = (settings.routes.len(), settings.upstreams.len());
-    println!("{}: ok, {routes} routes, {upstreams} upstreams", args.config.display());
+    println!(
+        "{}: ok, {routes} routes, {upstreams} upstreams",
+        args.config.display()
+    );
     Ok(())
 }

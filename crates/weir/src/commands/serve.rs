@@ -34,7 +34,9 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
 /// Runs the gateway; returns when it has drained. A second request to end is granted by the process, at once.
 pub(crate) fn serve(mut settings: Settings) -> anyhow::Result<()> {
     fit_to_descriptors(&mut settings)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let mut signals = runtime.block_on(async { Signals::listen() })?;
     let gateway = Gateway::start(&settings)?;
     for address in &settings.listeners {
@@ -55,8 +57,13 @@ pub(crate) fn serve(mut settings: Settings) -> anyhow::Result<()> {
             std::process::exit(1);
         });
     });
-    let is_clean = drained.join().map_err(|_| anyhow::anyhow!("draining failed"))?;
-    anyhow::ensure!(is_clean, "weir: the drain timeout is over; open connections were cut off");
+    let is_clean = drained
+        .join()
+        .map_err(|_| anyhow::anyhow!("draining failed"))?;
+    anyhow::ensure!(
+        is_clean,
+        "weir: the drain timeout is over; open connections were cut off"
+    );
     Ok(())
 }
 
