@@ -17,7 +17,7 @@ pub const CHUNK_EXTENSION_BYTES_MAX: u32 = 4096;
 pub const TRAILER_BYTES_MAX: u32 = 8192;
 
 /// Trailer names that would change how the message is framed, routed or who it is from (RFC 9110 §6.5.1).
-const FORBIDDEN_TRAILERS: [&[u8]; 12] = [
+const FORBIDDEN_TRAILERS: [&[u8]; 14] = [
     b"transfer-encoding",
     b"content-length",
     b"host",
@@ -30,6 +30,8 @@ const FORBIDDEN_TRAILERS: [&[u8]; 12] = [
     b"cookie",
     b"set-cookie",
     b"x-forwarded-for",
+    b"x-forwarded-host",
+    b"x-forwarded-proto",
 ];
 const FORBIDDEN_LEN_MAX: usize = 17;
 
@@ -269,7 +271,7 @@ mod tests {
 
     #[test]
     fn broken_bodies() {
-        let cases: [(&[u8], Reject); 22] = [
+        let cases: [(&[u8], Reject); 23] = [
             (b"\r\n", Reject::ChunkSize),
             (b"x\r\n", Reject::ChunkSize),
             (b" 3\r\n", Reject::ChunkSize),
@@ -290,6 +292,7 @@ mod tests {
             (b"0\r\n\rx", Reject::BareCr),
             (b"0\r\nHost: b\r\n\r\n", Reject::Trailer),
             (b"0\r\nTransfer-Encoding: chunked\r\n\r\n", Reject::Trailer),
+            (b"0\r\nX-Forwarded-Proto: https\r\n\r\n", Reject::Trailer),
             (b"0\r\nX : b\r\n\r\n", Reject::Trailer),
             (b"0\r\nX: b\nY: c\r\n\r\n", Reject::BareLf),
         ];

@@ -71,8 +71,6 @@ pub fn write_request(
         | FieldName::XForwardedHost
         | FieldName::XForwardedProto => true,
         FieldName::Upgrade => !rewrite.upgrade,
-        // An absolute target is sent on in origin form, so `Host` alone carries its authority.
-        FieldName::Host => false,
         FieldName::Expect => !request.expects_continue,
         _ => false,
     };
@@ -89,6 +87,7 @@ pub fn write_request(
             _ => {}
         }
     }
+    // An absolute target is sent on in origin form, so `Host` alone carries its authority.
     let host = request
         .authority
         .map_or(rewrite.default_host, |span| span.of(head));
@@ -171,7 +170,7 @@ pub fn write_response(
         rewrite.framing == ClientFraming::AsIs && rewrite.client_version == Version::Http11;
     let mut has_date = false;
     copy_fields(head, &response.fields, out, |field| {
-        let is_dropped = match field.id {
+        let is_hop_by_hop = match field.id {
             FieldName::Connection
             | FieldName::KeepAlive
             | FieldName::ProxyConnection
@@ -180,16 +179,14 @@ pub fn write_response(
             FieldName::ContentLength => no_length,
             FieldName::TransferEncoding => no_length || !keeps_chunks,
             FieldName::Trailer => !keeps_chunks,
-            FieldName::Date => {
-                has_date = true;
-                false
-            }
             _ => false,
         };
-        is_dropped
+        let is_dropped = is_hop_by_hop
             || (response.connection_names_fields
                 && is_named_by_connection(head, &response.fields, field))
-            || rewrite.edits.drops(field.name.of(head))
+            || rewrite.edits.drops(field.name.of(head));
+        has_date |= field.id == FieldName::Date && !is_dropped;
+        is_dropped
     });
     if response.is_interim() {
         out.extend_from_slice(b"\r\n");
@@ -272,11 +269,15 @@ fn copy_fields(
 }
 
 /// Whether `Connection` lists `field`, which makes it hop-by-hop. `Host` and the framing fields cannot be stripped
-/// that way: their removal would change what the message is.
+/// that way: their removal would change what the message is. `Upgrade` is always listed when it counts, and has a rule
+/// of its own.
 fn is_named_by_connection(head: &[u8], fields: &[Field], field: &Field) -> bool {
     if matches!(
         field.id,
-        FieldName::Host | FieldName::ContentLength | FieldName::TransferEncoding
+        FieldName::Host
+            | FieldName::ContentLength
+            | FieldName::TransferEncoding
+            | FieldName::Upgrade
     ) {
         return false;
     }
@@ -287,7 +288,7 @@ fn is_named_by_connection(head: &[u8], fields: &[Field], field: &Field) -> bool 
         .filter(|other| other.id == FieldName::Connection)
     {
         for_each_element(connection.value.of(head), |option| {
-            is_named |= option.eq_ignore_ascii_case(name)
+            is_named |= option.eq_ignore_ascii_case(name);
         });
     }
     is_named
@@ -319,7 +320,7 @@ fn write_forwarded_for(
 fn names_trailers(te: &[u8]) -> bool {
     let mut found = false;
     for_each_element(te, |coding| {
-        found |= coding.eq_ignore_ascii_case(b"trailers")
+        found |= coding.eq_ignore_ascii_case(b"trailers");
     });
     found
 }

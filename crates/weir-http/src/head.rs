@@ -141,37 +141,29 @@ impl HeadScan {
     /// # Errors
     /// A line that ends with LF alone, and a head beyond `limits`.
     pub fn end(&mut self, bytes: &[u8], limits: HeadLimits) -> Result<Option<usize>, Reject> {
-        for at in memchr::memchr_iter(b'\n', &bytes[self.scanned..]) {
+        // Nothing beyond the limit is looked at, so that the verdict does not depend on how much arrived at once.
+        let within = &bytes[..bytes.len().min(limits.bytes)];
+        for at in memchr::memchr_iter(b'\n', &within[self.scanned..]) {
             let lf = self.scanned + at;
             if lf == 0 || bytes[lf - 1] != b'\r' {
                 return Err(Reject::BareLf);
             }
             // An empty line: CRLF directly after the CRLF of the line before.
             if lf >= 3 && bytes[lf - 2] == b'\n' {
-                return if lf + 1 > limits.bytes {
-                    Err(self.too_large())
-                } else {
-                    Ok(Some(lf + 1))
-                };
+                return Ok(Some(lf + 1));
             }
             self.lines += 1;
             if self.lines > limits.fields + 1 {
                 return Err(Reject::TooManyFields);
             }
         }
-        self.scanned = bytes.len();
-        if bytes.len() >= limits.bytes {
-            Err(self.too_large())
-        } else {
+        self.scanned = within.len();
+        if bytes.len() < limits.bytes {
             Ok(None)
-        }
-    }
-
-    fn too_large(self) -> Reject {
-        if self.lines == 0 {
-            Reject::TargetTooLong
+        } else if self.lines == 0 {
+            Err(Reject::TargetTooLong)
         } else {
-            Reject::HeadTooLarge
+            Err(Reject::HeadTooLarge)
         }
     }
 }
@@ -247,6 +239,32 @@ mod tests {
             let end = first.or_else(|| scan.end(head, LIMITS).unwrap());
             assert_eq!(end, Some(27), "cut at {cut}");
         }
+    }
+
+    /// A limit in the middle of something worse: whoever sends it whole gets the verdict of who sends it byte by byte.
+    #[test]
+    fn what_lies_beyond_the_limit_is_not_looked_at() {
+        let heads = [
+            format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(64)),
+            format!("GET / HTTP/1.1\r\na: {}\n\r\n", "b".repeat(64)),
+            format!("GET / HTTP/1.1\r\na: {}\r\n\r\n", "b".repeat(42)),
+        ];
+        let expected = [
+            Reject::TargetTooLong,
+            Reject::HeadTooLarge,
+            Reject::HeadTooLarge,
+        ];
+        for (head, reject) in heads.iter().zip(expected) {
+            let whole = HeadScan::default().end(head.as_bytes(), LIMITS);
+            assert_eq!(whole, Err(reject), "{head:?}");
+            let mut scan = HeadScan::default();
+            let pieces =
+                (1..=head.len()).find_map(|cut| scan.end(&head.as_bytes()[..cut], LIMITS).err());
+            assert_eq!(pieces, Some(reject), "{head:?}");
+        }
+        let fits = format!("GET / HTTP/1.1\r\na: {}\r\n\r\n", "b".repeat(41));
+        let end = HeadScan::default().end(fits.as_bytes(), LIMITS);
+        assert_eq!(end, Ok(Some(LIMITS.bytes)));
     }
 
     #[test]

@@ -74,7 +74,8 @@ pub struct RequestHead {
     pub keep_alive: bool,
     /// Whether the client waits for a 100 before it sends the body.
     pub expects_continue: bool,
-    /// The value of `Upgrade`, when `Connection` names it.
+    /// The value of `Upgrade`, when `Connection` names it. `None` when there are several: whoever allows one protocol
+    /// by its name would pass the other on with it.
     pub upgrade: Option<Span>,
     /// Whether `Connection` names fields other than the ones every gateway removes.
     pub connection_names_fields: bool,
@@ -93,7 +94,7 @@ impl RequestHead {
     /// Reads the head at the start of `bytes`, once it is complete.
     ///
     /// `scan` remembers what was looked at; start a new one for each request. Empty lines before the request line are
-    /// the caller's to skip, with [`leading_empty_line`].
+    /// the caller's to skip, with [`leading_empty_line`]; here they are no request line.
     ///
     /// # Errors
     /// Whatever RFC 9112 forbids or leaves to two readings; the connection cannot be used any further.
@@ -103,6 +104,12 @@ impl RequestHead {
         scan: &mut HeadScan,
         limits: HeadLimits,
     ) -> Result<Progress, Reject> {
+        match leading_empty_line(bytes)? {
+            // Half an empty line, perhaps: once the caller has skipped it, `scan` must not have counted it.
+            None => return Ok(Progress::Incomplete),
+            Some(true) => return Err(Reject::RequestLine),
+            Some(false) => {}
+        }
         let Some(end) = scan.end(bytes, limits)? else {
             return Ok(Progress::Incomplete);
         };
@@ -160,7 +167,7 @@ impl RequestHead {
 
     fn read_fields(&mut self, head: &[u8], fields: &[httparse::Header<'_>]) -> Result<(), Reject> {
         self.fields.clear();
-        let (mut host, mut upgrade) = (None, None);
+        let (mut host, mut upgrade, mut upgrades) = (None, None, 0);
         let mut framing = FramingFields::default();
         let mut connection = Connection::default();
         self.expects_continue = false;
@@ -174,17 +181,19 @@ impl RequestHead {
                 id,
             });
             match id {
-                FieldName::Other => {}
                 FieldName::Host if host.replace(value).is_some() => {
                     return Err(Reject::HostRepeated);
                 }
                 FieldName::ContentLength | FieldName::TransferEncoding => {
-                    framing.read(id, field.value)?
+                    framing.read(id, field.value)?;
                 }
                 FieldName::Connection => connection.read(field.value),
-                FieldName::Upgrade => upgrade = Some(value),
+                FieldName::Upgrade => {
+                    upgrade = Some(value);
+                    upgrades += 1;
+                }
                 FieldName::Expect if field.value.eq_ignore_ascii_case(b"100-continue") => {
-                    self.expects_continue = true
+                    self.expects_continue = true;
                 }
                 FieldName::Expect => return Err(Reject::Expectation),
                 _ => {}
@@ -193,7 +202,8 @@ impl RequestHead {
         self.framing = framing.of_request(self.version)?;
         self.authority = self.authority(head, host)?;
         self.keep_alive = connection.keeps_alive(self.version);
-        self.upgrade = upgrade.filter(|_| connection.upgrade && self.version == Version::Http11);
+        let may_upgrade = upgrades == 1 && connection.upgrade && self.version == Version::Http11;
+        self.upgrade = upgrade.filter(|_| may_upgrade);
         self.connection_names_fields = connection.names_fields;
         // HTTP/1.0 has no interim responses, so nobody waits for one (RFC 9110 §10.1.1).
         self.expects_continue &= self.version == Version::Http11 && self.framing != Framing::Empty;
@@ -316,24 +326,38 @@ fn diagnose_encoding(value: &[u8]) -> Reject {
 /// What `Connection` says, while a head is read.
 #[derive(Debug, Default)]
 pub(crate) struct Connection {
-    close: bool,
-    keep_alive: bool,
+    persistence: Persistence,
     pub(crate) upgrade: bool,
     pub(crate) names_fields: bool,
+}
+
+/// What a sender says about its connection; of two that disagree, the later in this list holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Persistence {
+    #[default]
+    OfVersion,
+    KeepAlive,
+    Close,
 }
 
 impl Connection {
     pub(crate) fn read(&mut self, value: &[u8]) {
         head::for_each_element(value, |option| match option.len() {
-            5 if option.eq_ignore_ascii_case(b"close") => self.close = true,
-            10 if option.eq_ignore_ascii_case(b"keep-alive") => self.keep_alive = true,
+            5 if option.eq_ignore_ascii_case(b"close") => self.persistence = Persistence::Close,
+            10 if option.eq_ignore_ascii_case(b"keep-alive") => {
+                self.persistence = self.persistence.max(Persistence::KeepAlive);
+            }
             7 if option.eq_ignore_ascii_case(b"upgrade") => self.upgrade = true,
             _ => self.names_fields = true,
         });
     }
 
     pub(crate) fn keeps_alive(&self, version: Version) -> bool {
-        !self.close && (version == Version::Http11 || self.keep_alive)
+        match self.persistence {
+            Persistence::OfVersion => version == Version::Http11,
+            Persistence::KeepAlive => true,
+            Persistence::Close => false,
+        }
     }
 }
 

@@ -75,6 +75,9 @@ fn upgrades_and_trailers_are_announced_again() {
             "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\n{OWN}Connection: upgrade\r\n\r\n"
         )
     );
+    let text = text.replace("Connection: Upgrade", "X: y\r\nConnection: Upgrade, X");
+    let sent_with_hop_by_hop = request(&text, |how| how.upgrade = true);
+    assert_eq!(sent_with_hop_by_hop, sent);
     let sent = request("GET / HTTP/1.1\r\nHost: a\r\nTE: Trailers\r\n\r\n", |_| {});
     assert_eq!(
         sent,
@@ -84,7 +87,7 @@ fn upgrades_and_trailers_are_announced_again() {
 
 #[test]
 fn a_route_has_the_last_word() {
-    let set = [
+    let settings = [
         ("host".to_owned(), "b".to_owned()),
         ("x-forwarded-for".to_owned(), "0".to_owned()),
     ];
@@ -93,7 +96,7 @@ fn a_route_has_the_last_word() {
         "GET / HTTP/1.1\r\nHost: a\r\nAccept: x\r\nB: c\r\n\r\n",
         |how| {
             how.edits = Edits {
-                set: &set,
+                set: &settings,
                 remove: &remove,
             };
         },
@@ -150,6 +153,11 @@ fn responses() {
             "HTTP/1.1 200\r\n\r\n",
             Http11,
             "HTTP/1.1 200\r\nDate: now\r\nVia: 1.1 weir\r\nTransfer-Encoding: chunked\r\n\r\n",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nDate: then\r\nConnection: Date\r\n\r\n",
+            Http11,
+            "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nDate: now\r\nVia: 1.1 weir\r\n\r\n",
         ),
         (
             "HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n",

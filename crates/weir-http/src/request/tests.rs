@@ -199,3 +199,34 @@ fn upgrade_needs_the_connection_option() {
     );
     assert!(with("Upgrade: websocket\r\n").unwrap().upgrade.is_none());
 }
+
+#[test]
+fn two_protocols_to_upgrade_to_are_none() {
+    let head = with("Connection: Upgrade\r\nUpgrade: h2c\r\nUpgrade: websocket\r\n").unwrap();
+    assert!(head.upgrade.is_none());
+}
+
+#[test]
+fn an_empty_line_that_arrives_in_halves_is_skipped_like_a_whole_one() {
+    let mut head = RequestHead::default();
+    let mut scan = HeadScan::default();
+    assert_eq!(leading_empty_line(b"\r"), Ok(None));
+    assert_eq!(
+        head.parse(b"\r", &mut scan, LIMITS),
+        Ok(Progress::Incomplete)
+    );
+    assert_eq!(leading_empty_line(b"\r\n"), Ok(Some(true)));
+    // The caller has skipped it, and nothing else has arrived.
+    assert_eq!(head.parse(b"", &mut scan, LIMITS), Ok(Progress::Incomplete));
+    let text = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    assert_eq!(
+        head.parse(text, &mut scan, LIMITS),
+        Ok(Progress::Complete(text.len()))
+    );
+}
+
+#[test]
+fn an_empty_line_is_no_request_line() {
+    let text = "\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    assert_eq!(parse(text).err(), Some(Reject::RequestLine));
+}

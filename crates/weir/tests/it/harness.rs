@@ -1,0 +1,161 @@
+//! What the tests share: starting `weir` and its peers, and talking HTTP byte by byte.
+//!
+//! Nothing here knows what is tested.
+
+pub(crate) mod client;
+pub(crate) mod origin;
+pub(crate) mod process;
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use process::Process;
+
+/// Waits end after this long; what takes longer has failed.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A port that nothing listens on. Another process could take it before it is used; none here does.
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    listener
+        .local_addr()
+        .expect("a bound socket has an address")
+        .port()
+}
+
+/// Waits until `condition` holds.
+pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < PATIENCE, "in vain waited until {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A directory of its own, removed at the end.
+#[derive(Debug)]
+pub(crate) struct Directory(PathBuf);
+
+impl Directory {
+    pub(crate) fn new() -> Self {
+        static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("weir-test-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a temporary directory can be made");
+        Self(path)
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.file(name);
+        std::fs::write(&path, content).expect("a temporary file can be written");
+        path
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A running `weir serve`.
+#[derive(Debug)]
+pub(crate) struct Gateway {
+    pub(crate) address: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    pub(crate) process: Process,
+    pub(crate) directory: Directory,
+}
+
+impl Gateway {
+    /// Starts `weir serve` with two workers, a listener, an admin listener and `config` behind them, and waits until it
+    /// answers. `config` must not contain `[admin]` or `[[listener]]`; a `[server]` table of its own replaces ours.
+    pub(crate) fn start(config: &str) -> Self {
+        let (port, admin) = (free_port(), free_port());
+        let server = if config.contains("[server]") {
+            ""
+        } else {
+            "[server]\nworkers = 2\n"
+        };
+        let text = format!(
+            "{server}[[listener]]\naddress = \"127.0.0.1:{port}\"\n[admin]\nlisten = \"127.0.0.1:{admin}\"\n{config}"
+        );
+        let directory = Directory::new();
+        let path = directory.write("weir.toml", text);
+        let process = Process::weir(
+            &["serve", "--config", path.to_str().expect("UTF-8")],
+            &directory,
+        );
+        let gateway = Self {
+            address: SocketAddr::from(([127, 0, 0, 1], port)),
+            admin: SocketAddr::from(([127, 0, 0, 1], admin)),
+            process,
+            directory,
+        };
+        gateway.process.wait_for_port(gateway.address);
+        gateway.process.wait_for_port(gateway.admin);
+        gateway
+    }
+
+    /// A gateway that sends everything to `servers`.
+    pub(crate) fn to(servers: &[SocketAddr]) -> Self {
+        Self::start(&forward_everything(servers, ""))
+    }
+
+    /// The value of a metric whose line begins with `name_and_labels`; 0 when it is not there.
+    pub(crate) fn metric(&self, name_and_labels: &str) -> u64 {
+        let page = client::get(self.admin, "/metrics").text();
+        let line = page.lines().find(|line| line.starts_with(name_and_labels));
+        line.map_or(0, |line| {
+            let value = line.rsplit(' ').next().expect("a metric has a value");
+            value.parse().expect("a count is a number")
+        })
+    }
+}
+
+/// The config for one upstream and one route; `more` goes into the upstream's table.
+pub(crate) fn forward_everything(servers: &[SocketAddr], more: &str) -> String {
+    let servers: Vec<_> = servers
+        .iter()
+        .map(|server| format!("\"{server}\""))
+        .collect();
+    let servers = servers.join(", ");
+    format!(
+        "[upstream.app]\nservers = [{servers}]\n{more}\n[[route]]\npath = \"/{{*rest}}\"\nupstream = \"app\"\n"
+    )
+}
+
+/// A running `weir app`.
+#[derive(Debug)]
+pub(crate) struct App {
+    pub(crate) address: SocketAddr,
+    pub(crate) name: String,
+    pub(crate) process: Process,
+    _directory: Directory,
+}
+
+impl App {
+    pub(crate) fn start(name: &str) -> Self {
+        Self::start_with(name, free_port(), &[])
+    }
+
+    pub(crate) fn start_with(name: &str, port: u16, flags: &[&str]) -> Self {
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let directory = Directory::new();
+        let listen = address.to_string();
+        let arguments = [&["app", "--listen", &listen, "--name", name], flags].concat();
+        let process = Process::weir(&arguments, &directory);
+        process.wait_for_port(address);
+        Self {
+            address,
+            name: name.to_owned(),
+            process,
+            _directory: directory,
+        }
+    }
+}

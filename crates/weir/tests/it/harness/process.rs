@@ -1,0 +1,108 @@
+//! Child processes that end with the test that started them.
+
+use std::fs::File;
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use super::{Directory, wait_until};
+
+/// A child process; dropping it kills it.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    name: String,
+    output: PathBuf,
+}
+
+impl Process {
+    /// Starts the `weir` under test.
+    pub(crate) fn weir(arguments: &[&str], directory: &Directory) -> Self {
+        Self::start(env!("CARGO_BIN_EXE_weir"), arguments, directory)
+    }
+
+    /// Starts `program`; what it prints goes to a file in `directory` and is shown when something fails.
+    pub(crate) fn start(program: &str, arguments: &[&str], directory: &Directory) -> Self {
+        let output = directory.file("output.txt");
+        let file = File::create(&output).expect("the output file can be made");
+        let errors = file.try_clone().expect("a descriptor can be duplicated");
+        let child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(file)
+            .stderr(errors)
+            .spawn()
+            .unwrap_or_else(|error| {
+                panic!("{program} cannot be started: {error}; `make setup` installs it")
+            });
+        Self {
+            child,
+            name: program.to_owned(),
+            output,
+        }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn output(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.output).unwrap_or_default()).into_owned()
+    }
+
+    pub(crate) fn wait_for_port(&self, address: SocketAddr) {
+        let name = &self.name;
+        wait_until(
+            &format!("{name} listens on {address}; it printed: {}", self.output()),
+            || TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok(),
+        );
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let status = Command::new("kill")
+            .args([&format!("-{name}"), &self.pid().to_string()])
+            .status();
+        assert!(
+            status.expect("kill runs").success(),
+            "{} takes signals",
+            self.name
+        );
+    }
+
+    /// Ends it as a crash would.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let mut status = None;
+        wait_until("the process ends", || {
+            status = self.child.try_wait().expect("a child can be waited for");
+            status.is_some()
+        });
+        status.expect("it ended")
+    }
+
+    /// Resident memory in bytes.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/statm", self.pid()))
+            .expect("the process runs");
+        let pages: u64 = text
+            .split(' ')
+            .nth(1)
+            .and_then(|field| field.parse().ok())
+            .expect("statm has pages");
+        pages * 4096
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- {} printed:\n{}", self.name, self.output());
+        }
+        self.kill();
+    }
+}

@@ -1,0 +1,8 @@
+//! End to end: the real binary, real sockets, real peers.
+//!
+//! Each test starts what it needs on free ports of the loopback interface and stops it again. A component that cannot
+//! start fails the test; nothing is skipped. Nothing here asserts how long something takes.
+
+mod harness;
+
+mod balance;
