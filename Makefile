@@ -1,0 +1,39 @@
+# What is done with this repository. `make check` is what continuous integration runs, and nothing else.
+
+.PHONY: help setup build demo check format lint test docs bench fuzz clean
+
+help:            ## this list
+	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+
+setup:           ## install the Debian packages that tests and benchmarks need
+	scripts/setup
+
+build:           ## the optimised binary
+	cargo build --release --locked
+
+demo: build      ## three replicas behind a gateway, on this machine
+	target/release/weir demo
+
+check: setup format lint test docs ## everything that must hold
+
+format:          ## formatting
+	cargo fmt --all --check
+
+lint:            ## clippy, no warning allowed
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+test:            ## all tests, with real peers
+	cargo test --workspace --locked
+
+docs:            ## the API documentation builds without warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked --document-private-items
+
+bench: setup build ## what a request costs beside nginx and HAProxy; writes the README's table
+	bench/proxy.py --weir target/release/weir --readme README.md
+
+fuzz:            ## ten minutes of fuzzing for each target; needs cargo-fuzz and a nightly toolchain
+	for target in request_head response_head chunked_body; do \
+	  cargo +nightly fuzz run $$target -- -max_total_time=600 || exit 1; done
+
+clean:           ## what was built
+	cargo clean
