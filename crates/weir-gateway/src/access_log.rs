@@ -66,14 +66,14 @@ impl LogBuffer {
         }
     }
 
-    /// Hands over what has waited for long enough, or could not be handed over before.
-    pub(crate) fn tick(&self) {
+    /// Hands over what has waited for long enough, or could not be handed over before; everything when `now`.
+    pub(crate) fn tick(&self, now: bool) {
         let mut lines = self.lines.borrow_mut();
         let is_old = self
             .since
             .get()
             .is_some_and(|since| since.elapsed() >= self.flush);
-        if !lines.is_empty() && (is_old || lines.len() >= self.bytes_max) {
+        if !lines.is_empty() && (now || is_old || lines.len() >= self.bytes_max) {
             self.sink.hand_over(&mut lines);
         }
     }

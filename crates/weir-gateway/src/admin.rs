@@ -140,7 +140,7 @@ impl State {
         let given = request
             .headers()
             .get(AUTHORIZATION)
-            .map(|value| value.as_bytes())
+            .map(hyper::http::HeaderValue::as_bytes)
             .unwrap_or_default();
         given
             .strip_prefix(b"Bearer ")

@@ -1,7 +1,7 @@
 //! Deadlines without timer objects: a worker's tick looks through one table.
 //!
 //! Every connection owns one slot. Setting a deadline is one store; a connection whose deadline has passed is woken by
-//! the tick, so deadlines are kept to [`TICK`] precision, which is what waits of seconds need.
+//! the tick, so a deadline is kept to within two ticks, never early, which is what waits of seconds need.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -90,13 +90,11 @@ impl Timer {
         }
     }
 
-    /// The deadline is `after` from now; it replaces the one before.
+    /// The deadline is `after` from now, never earlier, and up to two ticks later; it replaces the one before.
     pub(crate) fn set(&self, after: Duration) {
-        let due_ms = self
-            .deadlines
-            .now_ms
-            .get()
-            .saturating_add(after.as_millis() as u64);
+        // The last tick may be nearly one tick ago.
+        let wait = (after + TICK).as_millis() as u64;
+        let due_ms = self.deadlines.now_ms().saturating_add(wait);
         self.deadlines.slots.borrow_mut().table[self.slot].due_ms = due_ms;
     }
 

@@ -108,6 +108,7 @@ async fn forward(
             None => chosen.metrics().retries.add(1),
         }
         x.incoming.release(&worker.buffers);
+        x.upload.restart();
         now = Instant::now();
     }
 }

@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 
 use crate::access_log::{LogBuffer, LogWriter};
 use crate::admin;
+use crate::deadline::TICK;
 use crate::listener::{self, Admission, Arrival};
 use crate::metrics::WorkerMetrics;
 use crate::router::{RouteConflict, Router};
@@ -31,6 +32,7 @@ const DRAIN_POLL: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct Gateway {
     shared: Arc<Shared>,
+    addresses: Vec<SocketAddr>,
     workers: Vec<JoinHandle<()>>,
     log: Option<LogWriter>,
     drain_timeout: Duration,
@@ -61,11 +63,11 @@ impl Gateway {
     pub fn start(settings: &Settings) -> Result<Self, StartError> {
         let snapshot = Snapshot::new(settings).map_err(StartError::Routes)?;
         let sockets = bind_all(settings)?;
-        let admin = settings
-            .admin
-            .as_ref()
-            .map(|admin| admin::bind(admin))
-            .transpose()?;
+        let bound = sockets[0].iter().map(StdListener::local_addr);
+        let addresses = bound
+            .collect::<io::Result<_>>()
+            .map_err(StartError::Thread)?;
+        let admin = settings.admin.as_ref().map(admin::bind).transpose()?;
         let log = start_log(settings)?;
         let workers = 0..settings.workers;
         let shared = Arc::new(Shared {
@@ -101,10 +103,16 @@ impl Gateway {
         }
         Ok(Self {
             shared,
+            addresses,
             workers: threads,
             log,
             drain_timeout: settings.timeouts.drain,
         })
+    }
+
+    /// Where clients connect, with the ports that the kernel chose.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
     }
 
     /// What reopens the access log: for the handler of SIGUSR1.
@@ -121,6 +129,8 @@ impl Gateway {
         let started = Instant::now();
         while !self.workers.iter().all(JoinHandle::is_finished) {
             if started.elapsed() >= self.drain_timeout {
+                // Draining workers hand their log lines over with every tick.
+                std::thread::sleep(2 * TICK);
                 return false;
             }
             std::thread::sleep(DRAIN_POLL);
@@ -139,15 +149,19 @@ impl Gateway {
 
 /// Every worker's sockets.
 fn bind_all(settings: &Settings) -> Result<Vec<Vec<StdListener>>, StartError> {
-    let bind = |address: &SocketAddr| {
-        listener::bind(*address).map_err(|error| StartError::Listen(*address, error))
-    };
-    for address in &settings.listeners {
-        refuse_taken(*address)?;
+    let mut sockets: Vec<Vec<_>> = (0..settings.workers).map(|_| Vec::new()).collect();
+    for &address in &settings.listeners {
+        let fail = |error| StartError::Listen(address, error);
+        refuse_taken(address)?;
+        // Port 0 asks the kernel for one; it must be the same for all workers.
+        let mut chosen = address;
+        for worker in &mut sockets {
+            let socket = listener::bind(chosen).map_err(fail)?;
+            chosen = socket.local_addr().map_err(fail)?;
+            worker.push(socket);
+        }
     }
-    (0..settings.workers)
-        .map(|_| settings.listeners.iter().map(bind).collect())
-        .collect()
+    Ok(sockets)
 }
 
 /// `SO_REUSEPORT` would let a second gateway of the same user share the address, and halve its traffic silently.
@@ -199,7 +213,8 @@ impl WorkerStart {
         let worker = Worker::new(self.index, self.shared, self.log);
         worker.clock.update();
         let keep_time = tokio::task::spawn_local(Rc::clone(&worker).keep_time());
-        tokio::task::spawn_local(listener::receive(self.arrivals, Rc::clone(&worker)));
+        let receive = listener::receive(self.arrivals, Rc::clone(&worker));
+        let receive = tokio::task::spawn_local(receive);
         let senders = Rc::new(self.senders);
         let mut accepting = Vec::new();
         for socket in self.sockets {
@@ -211,6 +226,7 @@ impl WorkerStart {
         for accept in accepting {
             let _ = accept.await;
         }
+        let _ = receive.await;
         while worker.shared.open[worker.index].load(Ordering::Relaxed) > 0 {
             tokio::time::sleep(DRAIN_POLL).await;
         }
@@ -222,7 +238,9 @@ impl WorkerStart {
 impl std::fmt::Display for StartError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Routes(conflict) => write!(f, "route[{}]: {}", conflict.route, conflict.reason),
+            Self::Routes(conflict) => {
+                write!(f, "route[{}]: {}", conflict.route + 1, conflict.reason)
+            }
             Self::Listen(address, error) => match error.kind() {
                 io::ErrorKind::AddrInUse => {
                     write!(

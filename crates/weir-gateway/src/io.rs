@@ -36,9 +36,8 @@ impl Stream {
         let room = buffer.capacity() - buffer.len();
         debug_assert!(room > 0, "there is room to read into");
         loop {
-            ready!(self.poll_readable(cx))?;
             match self.try_io(Interest::READABLE, |socket| receive(socket, buffer)) {
-                Err(error) if is_transient(&error) => {}
+                Err(error) if is_transient(&error) => ready!(self.poll_readable(cx))?,
                 Ok(count) => {
                     if 0 < count && count < room {
                         self.note_drained();

@@ -5,11 +5,13 @@
 //! has more than its share passes a new connection on to the least loaded one.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
@@ -18,7 +20,7 @@ use tokio::sync::mpsc;
 
 use crate::buffers::Input;
 use crate::connection::{AddressText, Client, h1};
-use crate::deadline::Timer;
+use crate::deadline::{TICK, Timer};
 use crate::io::Stream;
 use crate::settings::{Limits, PerAddress};
 use crate::worker::Worker;
@@ -27,7 +29,7 @@ use crate::worker::Worker;
 const BACKLOG: i32 = 4096;
 /// Connections on their way to another worker.
 pub(crate) const HANDOVER_QUEUE: usize = 1024;
-/// A worker passes on what it has beyond the least loaded one by more than a sixteenth, and one.
+/// A worker passes a connection on if it has more than the least loaded one, by more than a sixteenth of that.
 const SLACK_SHARE: usize = 16;
 /// How long accepting pauses when the process is out of descriptors or the kernel out of memory.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -65,25 +67,24 @@ pub(crate) async fn accept(
     worker: Rc<Worker>,
     others: Rc<Vec<mpsc::Sender<Arrival>>>,
 ) {
-    let mut tick = tokio::time::interval(crate::deadline::TICK);
-    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut tick = tokio::time::interval(TICK);
     loop {
-        let accepted = std::future::poll_fn(|cx| {
-            if let std::task::Poll::Ready(accepted) = listener.poll_accept(cx) {
-                return std::task::Poll::Ready(Some(accepted));
+        let accepted = poll_fn(|cx| {
+            if let Poll::Ready(accepted) = listener.poll_accept(cx) {
+                return Poll::Ready(Some(accepted));
             }
             while tick.poll_tick(cx).is_ready() {
                 if worker.is_draining() {
-                    return std::task::Poll::Ready(None);
+                    return Poll::Ready(None);
                 }
             }
-            std::task::Poll::Pending
+            Poll::Pending
         })
         .await;
         match accepted {
             None => return,
             Some(Ok((stream, address))) => {
-                place(stream, address.ip().to_canonical(), &worker, &others)
+                place(stream, address.ip().to_canonical(), &worker, &others);
             }
             // The client gave up while it waited.
             Some(Err(error)) if error.kind() == io::ErrorKind::ConnectionAborted => {}
@@ -92,9 +93,25 @@ pub(crate) async fn accept(
     }
 }
 
-/// Serves what other workers pass on.
+/// Serves what other workers pass on. A draining worker takes no more, so that they keep what they still accept.
 pub(crate) async fn receive(mut arrivals: mpsc::Receiver<Arrival>, worker: Rc<Worker>) {
-    while let Some(Arrival { stream, address }) = arrivals.recv().await {
+    let mut tick = tokio::time::interval(TICK);
+    loop {
+        let arrival = poll_fn(|cx| {
+            loop {
+                if let Poll::Ready(arrival) = arrivals.poll_recv(cx) {
+                    return Poll::Ready(arrival);
+                }
+                std::task::ready!(tick.poll_tick(cx));
+                if worker.is_draining() {
+                    arrivals.close();
+                }
+            }
+        })
+        .await;
+        let Some(Arrival { stream, address }) = arrival else {
+            return;
+        };
         match TcpStream::from_std(stream) {
             Ok(stream) => serve(stream, address, &worker),
             Err(_) => leave(address, &worker),

@@ -57,6 +57,11 @@ impl Histogram {
         self.buckets[LATENCY_BOUNDS_US.partition_point(|&bound| bound < micros)].add(1);
         self.sum_us.add(micros);
     }
+
+    /// A count for each of [`LATENCY_BOUNDS_US`], and a last one for what is slower.
+    pub(crate) fn counts(&self) -> [u64; LATENCY_BOUNDS_US.len() + 1] {
+        self.buckets.each_ref().map(Counter::read)
+    }
 }
 
 /// The statuses 1xx to 5xx.
@@ -72,9 +77,16 @@ impl ByClass {
         self.0[class - 1].add(1);
     }
 
-    pub(crate) fn sum(&self) -> u64 {
-        self.0.iter().map(Counter::read).sum()
+    pub(crate) fn counts(&self) -> [u64; CLASSES.len()] {
+        self.0.each_ref().map(Counter::read)
     }
+}
+
+/// The sums of tables of counts, cell by cell.
+pub(crate) fn added<const N: usize>(tables: impl IntoIterator<Item = [u64; N]>) -> [u64; N] {
+    tables.into_iter().fold([0; N], |sums, table| {
+        std::array::from_fn(|cell| sums[cell] + table[cell])
+    })
 }
 
 /// What one worker counts for one route.
@@ -137,13 +149,10 @@ impl WorkerMetrics {
         })
     }
 
-    /// Requests answered, with or without a route.
-    pub(crate) fn requests(&self) -> u64 {
-        self.routes
-            .iter()
-            .map(|route| route.requests.sum())
-            .sum::<u64>()
-            + self.unrouted.sum()
+    /// Requests answered, with or without a route, by class of status.
+    pub(crate) fn responses(&self) -> [u64; CLASSES.len()] {
+        let routed = self.routes.iter().map(|route| route.requests.counts());
+        added(routed.chain([self.unrouted.counts()]))
     }
 
     /// Counts an exchange that failed, by its reason.

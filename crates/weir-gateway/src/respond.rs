@@ -120,7 +120,7 @@ async fn finish(
         let _ = write!(x.outgoing, "Content-Length: {}\r\n", body.len());
     }
     x.outgoing.extend_from_slice(b"\r\n");
-    x.facts.head_bytes_sent = x.outgoing.len() as u64;
+    x.facts.head_bytes_sent += x.outgoing.len() as u64;
     let body = if x.has_head && x.request.method == Method::Head {
         b""
     } else {
@@ -128,13 +128,17 @@ async fn finish(
     };
     let total = x.outgoing.len() + body.len();
     let mut sent = 0;
-    client.timer.set(worker.view().snapshot.timeouts.send);
+    let patience = worker.view().snapshot.timeouts.send;
+    client.timer.set(patience);
     let result = poll_fn(|cx| {
         while sent < total {
             let head = x.outgoing.get(sent..).unwrap_or_default();
             let rest = &body[sent.saturating_sub(x.outgoing.len())..];
             match client.stream.poll_write(cx, head, rest) {
-                Poll::Ready(Ok(count)) => sent += count,
+                Poll::Ready(Ok(count)) => {
+                    sent += count;
+                    client.timer.set(patience);
+                }
                 Poll::Ready(Err(_)) => return Poll::Ready(Err(Failure::ClientGone)),
                 Poll::Pending => return client.timer.poll(cx).map(|()| Err(Failure::ClientGone)),
             }
@@ -158,7 +162,9 @@ fn write_location(x: &Exchange, view: &View, redirect: &Redirect, out: &mut Vec<
                     .snapshot
                     .router
                     .parameter(authority, x.path(), route, name);
-                out.extend_from_slice(value.unwrap_or_default().as_bytes());
+                // To a browser a backslash is a slash, and two slashes begin another host.
+                let value = value.unwrap_or_default().replace('\\', "%5C");
+                out.extend_from_slice(value.as_bytes());
             }
         }
     }

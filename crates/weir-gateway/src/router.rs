@@ -53,10 +53,10 @@ impl Router {
             match pattern {
                 HostPattern::Any => router.any = paths,
                 HostPattern::Exact(name) => {
-                    drop(router.exact.insert(name.as_bytes().into(), paths))
+                    drop(router.exact.insert(name.as_bytes().into(), paths));
                 }
                 HostPattern::Wildcard(suffix) => {
-                    drop(router.wildcards.insert(suffix.as_bytes().into(), paths))
+                    drop(router.wildcards.insert(suffix.as_bytes().into(), paths));
                 }
             }
         }

@@ -125,7 +125,7 @@ impl Worker {
                 self.sweep(since_start.as_millis() as u64);
             }
             if let Some(log) = &self.log {
-                log.tick();
+                log.tick(self.is_draining());
             }
             ticks += 1;
         }

@@ -254,7 +254,7 @@ mod tests {
             (b"3\r\nabc\r\n0\r\n\r\nGET", b"abc", 13),
             (b"00A\r\n0123456789\r\n0\r\n\r\n", b"0123456789", 22),
             (b"1;a=b;c=\"d e\"\r\nx\r\n0;z\r\n\r\n", b"x", 25),
-            (b"0\r\nX-Sum: 1\r\nY:\r\n\r\n", b"", 20),
+            (b"0\r\nX-Sum: 1\r\nY:\r\n\r\n", b"", 19),
             (b"1\r\n\n\r\n0\r\n\r\n", b"\n", 11),
         ];
         for (input, content, taken) in cases {

@@ -21,6 +21,9 @@ pub struct Edits<'a> {
 
 impl Edits<'_> {
     fn drops(&self, name: &[u8]) -> bool {
+        if self.remove.is_empty() && self.set.is_empty() {
+            return false;
+        }
         let is_it = |other: &String| name.eq_ignore_ascii_case(other.as_bytes());
         self.remove.iter().any(is_it) || self.set.iter().any(|(other, _)| is_it(other))
     }

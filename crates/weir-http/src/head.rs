@@ -74,31 +74,41 @@ pub enum FieldName {
 impl FieldName {
     /// Which field `name` is, in any case of letters.
     pub fn of(name: &[u8]) -> Self {
-        // The length alone rules out nearly every candidate, so at most three comparisons are made.
-        let is = |text: &str| name.eq_ignore_ascii_case(text.as_bytes());
+        // The length alone leaves three candidates at the most.
         match name.len() {
-            2 if is("te") => Self::Te,
-            3 if is("via") => Self::Via,
-            4 if is("host") => Self::Host,
-            4 if is("date") => Self::Date,
-            5 if is("proxy") => Self::Proxy,
-            6 if is("expect") => Self::Expect,
-            7 if is("referer") => Self::Referer,
-            7 if is("upgrade") => Self::Upgrade,
-            7 if is("trailer") => Self::Trailer,
-            10 if is("connection") => Self::Connection,
-            10 if is("user-agent") => Self::UserAgent,
-            10 if is("keep-alive") => Self::KeepAlive,
-            14 if is("content-length") => Self::ContentLength,
-            14 if is("http2-settings") => Self::Http2Settings,
-            15 if is("x-forwarded-for") => Self::XForwardedFor,
-            16 if is("x-forwarded-host") => Self::XForwardedHost,
-            16 if is("proxy-connection") => Self::ProxyConnection,
-            17 if is("transfer-encoding") => Self::TransferEncoding,
-            17 if is("x-forwarded-proto") => Self::XForwardedProto,
+            2 if is(name, b"te") => Self::Te,
+            3 if is(name, b"via") => Self::Via,
+            4 if is(name, b"host") => Self::Host,
+            4 if is(name, b"date") => Self::Date,
+            5 if is(name, b"proxy") => Self::Proxy,
+            6 if is(name, b"expect") => Self::Expect,
+            7 if is(name, b"referer") => Self::Referer,
+            7 if is(name, b"upgrade") => Self::Upgrade,
+            7 if is(name, b"trailer") => Self::Trailer,
+            10 if is(name, b"connection") => Self::Connection,
+            10 if is(name, b"user-agent") => Self::UserAgent,
+            10 if is(name, b"keep-alive") => Self::KeepAlive,
+            14 if is(name, b"content-length") => Self::ContentLength,
+            14 if is(name, b"http2-settings") => Self::Http2Settings,
+            15 if is(name, b"x-forwarded-for") => Self::XForwardedFor,
+            16 if is(name, b"x-forwarded-host") => Self::XForwardedHost,
+            16 if is(name, b"proxy-connection") => Self::ProxyConnection,
+            17 if is(name, b"transfer-encoding") => Self::TransferEncoding,
+            17 if is(name, b"x-forwarded-proto") => Self::XForwardedProto,
             _ => Self::Other,
         }
     }
+}
+
+/// Whether a token is `text`, which is in lower case. Setting the bit that tells upper from lower case leaves the
+/// other bytes of `text`, hyphens and digits, as they are, and makes no other token byte equal to one of them; the
+/// known length lets the comparison be done in a few words.
+fn is<const N: usize>(name: &[u8], text: &[u8; N]) -> bool {
+    let Ok(name) = <&[u8; N]>::try_from(name) else {
+        return false;
+    };
+    let differences = name.iter().zip(text).map(|(n, t)| (n | 0x20) ^ t);
+    differences.fold(0, |all, difference| all | difference) == 0
 }
 
 /// The protocol version of a message.
@@ -123,6 +133,19 @@ pub struct HeadLimits {
 impl HeadLimits {
     /// No head may have more fields than this: the parser's table lies on the stack.
     pub const FIELDS_CEILING: usize = 256;
+
+    /// Whether a head that was parsed keeps to the limits and has CRLF at the end of every line: the parser takes LF
+    /// alone as well. Names and values hold no line ends, so the places looked at are all there are.
+    pub(crate) fn allow(self, head: &[u8], fields: &[httparse::Header<'_>]) -> bool {
+        let follows_crlf = |field: &httparse::Header<'_>| {
+            let start = Span::within(head, field.name.as_bytes()).start as usize;
+            start >= 2 && head[start - 2..start] == *b"\r\n"
+        };
+        head.len() <= self.bytes
+            && fields.len() <= self.fields
+            && head.ends_with(b"\r\n\r\n")
+            && fields.iter().all(follows_crlf)
+    }
 }
 
 /// Looks for the end of a head, each byte once.
@@ -135,6 +158,11 @@ pub struct HeadScan {
 }
 
 impl HeadScan {
+    /// Whether nothing was looked at yet.
+    pub(crate) fn is_fresh(self) -> bool {
+        self.scanned == 0
+    }
+
     /// The length of the head at the start of `bytes`, which may only have grown since the last call, or `None` while
     /// its end has not arrived.
     ///

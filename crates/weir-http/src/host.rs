@@ -25,7 +25,7 @@ pub fn name(authority: &[u8]) -> Result<&[u8], Reject> {
         Some(_) => {
             let colon = memchr::memchr(b':', authority).unwrap_or(authority.len());
             let (host, port) = authority.split_at(colon);
-            if host.is_empty() || !host.iter().all(|&b| is_reg_name_byte(b)) {
+            if host.is_empty() || !host.iter().all(|&b| REG_NAME[usize::from(b)]) {
                 return Err(Reject::HostInvalid);
             }
             (host, port)
@@ -41,9 +41,16 @@ pub fn name(authority: &[u8]) -> Result<&[u8], Reject> {
 }
 
 /// unreserved, sub-delims and the percent sign (RFC 3986 §3.2.2), without the comma, which would make a list of it.
-fn is_reg_name_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+;=".contains(&byte)
-}
+const REG_NAME: [bool; 256] = {
+    let mut table = [false; 256];
+    let allowed = b"-._~%!$&'()*+;=0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    let mut at = 0;
+    while at < allowed.len() {
+        table[allowed[at] as usize] = true;
+        at += 1;
+    }
+    table
+};
 
 #[cfg(test)]
 mod tests {

@@ -110,26 +110,35 @@ impl RequestHead {
             Some(true) => return Err(Reject::RequestLine),
             Some(false) => {}
         }
-        let Some(end) = scan.end(bytes, limits)? else {
-            return Ok(Progress::Incomplete);
-        };
-        let head = &bytes[..end];
+        // Nearly every head arrives whole. Then one pass of the parser is enough, and the scan is saved.
+        let mut end = None;
+        if !scan.is_fresh() {
+            end = scan.end(bytes, limits)?;
+            if end.is_none() {
+                return Ok(Progress::Incomplete);
+            }
+        }
         let mut table = [MaybeUninit::uninit(); HeadLimits::FIELDS_CEILING];
         let mut parsed = httparse::Request::new(&mut []);
-        match parsed.parse_with_uninit_headers(head, &mut table) {
-            Ok(httparse::Status::Complete(_)) => {}
-            // The end was found, so whatever is amiss lies before it.
-            Ok(httparse::Status::Partial) => return Err(head::diagnose_fields(head)),
-            Err(error) => return Err(diagnose(head, error)),
-        }
+        let result = parsed.parse_with_uninit_headers(bytes, &mut table);
+        let end = match (result, end) {
+            (Ok(httparse::Status::Complete(end)), _)
+                if limits.allow(&bytes[..end], parsed.headers) =>
+            {
+                end
+            }
+            (result, None) => match scan.end(bytes, limits)? {
+                Some(end) => return Err(diagnose(&bytes[..end], result)),
+                None => return Ok(Progress::Incomplete),
+            },
+            (result, Some(end)) => return Err(diagnose(&bytes[..end], result)),
+        };
+        let head = &bytes[..end];
         let (Some(method), Some(target), Some(minor)) =
             (parsed.method, parsed.path, parsed.version)
         else {
             return Err(Reject::RequestLine);
         };
-        if parsed.headers.len() > limits.fields {
-            return Err(Reject::TooManyFields);
-        }
         self.method = Method::of(method.as_bytes())?;
         self.method_name = Span::within(head, method.as_bytes());
         self.target_text = Span::within(head, target.as_bytes());
@@ -361,16 +370,27 @@ impl Connection {
     }
 }
 
-fn diagnose(head: &[u8], error: httparse::Error) -> Reject {
+/// Says what is wrong with a head whose end was found and that was not accepted.
+fn diagnose(head: &[u8], result: httparse::Result<usize>) -> Reject {
+    let Err(error) = result else {
+        return head::diagnose_fields(head);
+    };
     let line_end = memchr::memchr(b'\r', head).unwrap_or(head.len());
     let line = &head[..line_end];
     match error {
         httparse::Error::TooManyHeaders => Reject::TooManyFields,
-        httparse::Error::Version if is_version_like(line) => Reject::Version,
+        httparse::Error::Version if has_three_words(line) && is_version_like(line) => {
+            Reject::Version
+        }
         httparse::Error::HeaderName | httparse::Error::HeaderValue => head::diagnose_fields(head),
         _ if head.get(line_end + 1).is_some_and(|&b| b != b'\n') => Reject::BareCr,
         _ => head::control_byte(line).unwrap_or_else(|| diagnose_request_line(line, head)),
     }
+}
+
+/// A request line with a method, a target and a version, whatever they are.
+fn has_three_words(line: &[u8]) -> bool {
+    line.split(|&b| b == b' ').count() == 3
 }
 
 /// A request line whose last word is `HTTP/digit.digit`.

@@ -43,30 +43,40 @@ impl ResponseHead {
         limits: HeadLimits,
         method: Method,
     ) -> Result<Progress, Reject> {
-        let Some(end) = scan.end(bytes, limits)? else {
-            return Ok(Progress::Incomplete);
-        };
-        let head = &bytes[..end];
         // The parser would skip an empty line, which only a recipient of requests may do (RFC 9112 §2.2).
-        if head.starts_with(b"\r") {
+        if matches!(bytes.first(), Some(b'\r' | b'\n')) {
             return Err(Reject::StatusLine);
+        }
+        // As with requests, a head that arrived whole takes one pass.
+        let mut end = None;
+        if !scan.is_fresh() {
+            end = scan.end(bytes, limits)?;
+            if end.is_none() {
+                return Ok(Progress::Incomplete);
+            }
         }
         let mut table = [MaybeUninit::uninit(); HeadLimits::FIELDS_CEILING];
         let mut parsed = httparse::Response::new(&mut []);
         let config = httparse::ParserConfig::default();
-        match config.parse_response_with_uninit_headers(&mut parsed, head, &mut table) {
-            Ok(httparse::Status::Complete(_)) => {}
-            Ok(httparse::Status::Partial) => return Err(head::diagnose_fields(head)),
-            Err(error) => return Err(diagnose(head, error)),
-        }
+        let result = config.parse_response_with_uninit_headers(&mut parsed, bytes, &mut table);
+        let end = match (result, end) {
+            (Ok(httparse::Status::Complete(end)), _)
+                if limits.allow(&bytes[..end], parsed.headers) =>
+            {
+                end
+            }
+            (result, None) => match scan.end(bytes, limits)? {
+                Some(end) => return Err(diagnose(&bytes[..end], result)),
+                None => return Ok(Progress::Incomplete),
+            },
+            (result, Some(end)) => return Err(diagnose(&bytes[..end], result)),
+        };
+        let head = &bytes[..end];
         let (Some(status), Some(minor)) = (parsed.code, parsed.version) else {
             return Err(Reject::StatusLine);
         };
         if !(100..600).contains(&status) {
             return Err(Reject::StatusLine);
-        }
-        if parsed.headers.len() > limits.fields {
-            return Err(Reject::TooManyFields);
         }
         // "HTTP/1.1 " is nine bytes, and the line was found to end with CRLF.
         let line_end = memchr::memchr(b'\r', head).ok_or(Reject::StatusLine)?;
@@ -135,7 +145,11 @@ impl ResponseHead {
     }
 }
 
-fn diagnose(head: &[u8], error: httparse::Error) -> Reject {
+/// Says what is wrong with a head whose end was found and that was not accepted.
+fn diagnose(head: &[u8], result: httparse::Result<usize>) -> Reject {
+    let Err(error) = result else {
+        return head::diagnose_fields(head);
+    };
     match error {
         httparse::Error::TooManyHeaders => Reject::TooManyFields,
         httparse::Error::Version => Reject::Version,

@@ -25,7 +25,7 @@ impl Backoff {
     /// The wait after the first failure, unless configured otherwise.
     pub const FIRST_DEFAULT: Duration = Duration::from_millis(500);
     /// The longest wait, unless configured otherwise.
-    pub const MAX_DEFAULT: Duration = Duration::from_secs(30);
+    pub const MAX_DEFAULT: Duration = Duration::from_secs(10);
 
     /// The wait after `failures` failures in a row. Zero failures count as one.
     ///
@@ -62,10 +62,10 @@ mod tests {
             (1, 500),
             (2, 1_000),
             (3, 2_000),
-            (6, 16_000),
-            (7, 30_000),
-            (8, 30_000),
-            (u32::MAX, 30_000),
+            (5, 8_000),
+            (6, 10_000),
+            (7, 10_000),
+            (u32::MAX, 10_000),
         ];
         let mut random = fastrand::Rng::with_seed(1);
         for (failures, wait_ms) in table {

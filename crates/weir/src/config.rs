@@ -9,7 +9,7 @@
 //!   [`route`] and [`action`]
 //! - [`syntax`], [`read`], [`value`]: from text to values that know their line and key
 //! - [`address`], [`headers`], [`pattern`], [`units`]: what a single text may look like
-//! - [`error`], [`suggest`]: how a mistake is told
+//! - [`error`], [`suggest`], [`place`]: how a mistake is told
 
 mod action;
 mod address;
@@ -17,6 +17,7 @@ mod error;
 mod file;
 mod headers;
 mod pattern;
+mod place;
 mod read;
 mod route;
 mod suggest;
@@ -50,6 +51,15 @@ pub(crate) fn load(path: &Path) -> Result<Settings, ConfigError> {
         cause,
     })?;
     parse(text_of(&bytes, &file_name)?, &file_name)
+}
+
+/// What to tell the user of `error`, which kept a gateway from starting with the file at `path`.
+pub(crate) fn start_error(error: weir_gateway::StartError, path: &Path) -> anyhow::Error {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    match place::of(&error, &text, &path.display().to_string()) {
+        Some(problem) => problem.into(),
+        None => error.into(),
+    }
 }
 
 /// Reads the text of a config file; `file_name` begins every line of the error.

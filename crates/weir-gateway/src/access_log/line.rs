@@ -121,8 +121,9 @@ fn member(name: &str, value: u64, out: &mut Vec<u8>) {
 
 /// Copies `value`; quotes, backslashes and what is not printable ASCII come out as `\xHH`, in JSON as `\u00HH`.
 fn escape(value: &[u8], format: LogFormat, out: &mut Vec<u8>) {
-    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
-    if value.iter().all(is_plain) {
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') & !matches!(byte, b'"' | b'\\');
+    // Without leaving the loop early, so that it can look at many bytes at a time.
+    if value.iter().fold(true, |all, byte| all & is_plain(byte)) {
         return out.extend_from_slice(value);
     }
     for byte in value {

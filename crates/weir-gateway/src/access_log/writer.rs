@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -78,10 +78,7 @@ impl Sink {
             .empty
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        match empty.try_recv() {
-            Ok(buffer) => Some(buffer),
-            Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
-        }
+        empty.try_recv().ok()
     }
 
     /// Swaps `lines` for an empty buffer and has them written; leaves them if there is none.

@@ -1,53 +1,95 @@
 //! The state of the gateway as one JSON object: what the dashboard shows, and scripts may read.
+//!
+//! It has counts and no rates: whoever reads it twice can divide what was added by the time between, which `uptime_ms`
+//! gives without the delays of the network.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
-use crate::metrics::EndpointMetrics;
+use crate::metrics::{self, CLASSES, Counter, EndpointMetrics, LATENCY_BOUNDS_US};
 use crate::worker::Shared;
 
-/// `{"connections", "workers", "requests", "upstreams": [{"name", "endpoints": [{"endpoint", "up", "requests",
-/// "failures"}]}]}`; all counts since the start.
+/// `{"uptime_ms", "connections", "workers", "requests", "responses", "latency_bounds_us", "upstreams": [{"name",
+/// "endpoints": [{"endpoint", "up", "requests", "responses", "failures", "idle", "latency_counts"}]}]}`
+///
+/// All counts are since the start, except for `connections`, those of clients, and `idle`, those kept to the endpoint:
+/// they are open now. `requests` is the sum of `responses`, an object with a count for each of `1xx` to `5xx`; at the
+/// top these are the answers to clients, at an endpoint its own. `failures` counts connections to the endpoint that
+/// did not stand; `up` is false while it is passed over for that. `latency_counts` has for each of `latency_bounds_us`
+/// the responses that took at most so long and more than the bound before, and then those that took longer than all.
 pub(crate) fn write(shared: &Shared) -> String {
-    let snapshot = &shared.snapshot;
-    let now_ms = snapshot.since_start().as_millis() as u64;
-    let requests: u64 = shared.metrics.iter().map(|worker| worker.requests()).sum();
-    let (connections, workers) = (shared.admission.open(), shared.metrics.len());
-    let mut text = format!(
-        "{{\"connections\":{connections},\"workers\":{workers},\"requests\":{requests},\"upstreams\":["
-    );
-    for (u, upstream) in snapshot.upstreams.iter().enumerate() {
-        let name = quoted(&upstream.settings.name);
-        let _ = write!(text, "{}{{\"name\":{name},\"endpoints\":[", separator(u));
-        for (e, endpoint) in upstream.endpoints.iter().enumerate() {
-            let sum = |of: fn(&EndpointMetrics) -> u64| -> u64 {
-                shared
-                    .metrics
-                    .iter()
-                    .map(|worker| of(&worker.upstreams[u][e]))
-                    .sum()
-            };
-            let (requests, failures) = (
-                sum(|e| e.responses.sum()),
-                sum(|e| e.connect_failures.read()),
-            );
-            let (label, up) = (
-                quoted(&endpoint.label),
-                endpoint.health.is_available(now_ms),
-            );
-            let _ = write!(
-                text,
-                "{}{{\"endpoint\":{label},\"up\":{up},\"requests\":{requests},\"failures\":{failures}}}",
-                separator(e)
-            );
-        }
-        text.push_str("]}");
-    }
-    text.push_str("]}\n");
+    let uptime_ms = shared.snapshot.since_start().as_millis() as u64;
+    write_at(shared, uptime_ms)
+}
+
+fn write_at(shared: &Shared, uptime_ms: u64) -> String {
+    let responses = metrics::added(shared.metrics.iter().map(|worker| worker.responses()));
+    let upstreams = shared.snapshot.upstreams.iter().enumerate();
+    let upstreams = upstreams.map(|(u, upstream)| {
+        let endpoints = 0..upstream.endpoints.len();
+        let endpoints = endpoints.map(|e| endpoint(shared, (u, e), uptime_ms));
+        object([
+            ("name", quoted(&upstream.settings.name)),
+            ("endpoints", list(endpoints)),
+        ])
+    });
+    let mut text = object([
+        ("uptime_ms", uptime_ms.to_string()),
+        ("connections", shared.admission.open().to_string()),
+        ("workers", shared.metrics.len().to_string()),
+        ("requests", responses.iter().sum::<u64>().to_string()),
+        ("responses", by_class(responses)),
+        ("latency_bounds_us", list(LATENCY_BOUNDS_US)),
+        ("upstreams", list(upstreams)),
+    ]);
+    text.push('\n');
     text
 }
 
-fn separator(index: usize) -> &'static str {
-    if index == 0 { "" } else { "," }
+/// The endpoint with index `e` of the upstream with index `u`.
+fn endpoint(shared: &Shared, (u, e): (usize, usize), uptime_ms: u64) -> String {
+    let endpoint = &shared.snapshot.upstreams[u].endpoints[e];
+    let tables = || shared.metrics.iter().map(|worker| &worker.upstreams[u][e]);
+    let sum = |of: fn(&EndpointMetrics) -> &Counter| -> String {
+        let sum: u64 = tables().map(|table| of(table).read()).sum();
+        sum.to_string()
+    };
+    let responses = metrics::added(tables().map(|table| table.responses.counts()));
+    let latency = metrics::added(tables().map(|table| table.latency.counts()));
+    object([
+        ("endpoint", quoted(&endpoint.label)),
+        ("up", endpoint.health.is_available(uptime_ms).to_string()),
+        ("requests", responses.iter().sum::<u64>().to_string()),
+        ("responses", by_class(responses)),
+        ("failures", sum(|table| &table.connect_failures)),
+        ("idle", sum(|table| &table.idle)),
+        ("latency_counts", list(latency)),
+    ])
+}
+
+fn by_class(counts: [u64; CLASSES.len()]) -> String {
+    let counts = counts.map(|count| count.to_string());
+    object(CLASSES.into_iter().zip(counts))
+}
+
+/// A JSON object of values that are JSON; the names need no escape.
+fn object<'n>(members: impl IntoIterator<Item = (&'n str, String)>) -> String {
+    let members = members.into_iter();
+    let members = members.map(|(name, value)| format!("\"{name}\":{value}"));
+    format!("{{{}}}", joined(members))
+}
+
+/// A JSON array of values that are JSON.
+fn list(items: impl IntoIterator<Item = impl Display>) -> String {
+    format!("[{}]", joined(items))
+}
+
+fn joined(items: impl IntoIterator<Item = impl Display>) -> String {
+    let mut text = String::new();
+    for (index, item) in items.into_iter().enumerate() {
+        let separator = if index == 0 { "" } else { "," };
+        let _ = write!(text, "{separator}{item}");
+    }
+    text
 }
 
 /// A JSON string (RFC 8259 §7).
@@ -65,4 +107,97 @@ fn quoted(text: &str) -> String {
     }
     quoted.push('"');
     quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+    use std::sync::atomic::AtomicBool;
+    use std::time::Duration;
+
+    use weir_policy::balance::Method;
+
+    use super::*;
+    use crate::listener::Admission;
+    use crate::metrics::WorkerMetrics;
+    use crate::settings::{
+        ClientTimeouts, HashOn, Limits, Server, ServerAddress, Settings, Upstream,
+    };
+    use crate::snapshot::Snapshot;
+    use crate::upstream::health::Leave;
+
+    /// Two workers and one upstream, whose name needs an escape, with a server for each of `ports`.
+    fn shared(ports: &[u16]) -> Shared {
+        let server = |&port: &u16| Server {
+            label: format!("127.0.0.1:{port}"),
+            address: ServerAddress::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
+            weight: 1,
+        };
+        let limits = Limits::default();
+        let admission = Admission::new(&limits);
+        let upstream = Upstream {
+            name: "\"app\"".to_owned(),
+            servers: ports.iter().map(server).collect(),
+            balance: Method::RoundRobin,
+            hash_on: HashOn::Host,
+            idle_connections: 1,
+            idle_timeout: Duration::from_secs(1),
+        };
+        let settings = Settings {
+            workers: 2,
+            listeners: Vec::new(),
+            admin: None,
+            access_log: None,
+            limits,
+            timeouts: ClientTimeouts::default(),
+            upstreams: vec![upstream],
+            routes: Vec::new(),
+        };
+        let snapshot = Snapshot::new(&settings).expect("no routes, no conflict");
+        Shared {
+            admission,
+            open: Vec::new(),
+            metrics: (0..2).map(|_| WorkerMetrics::new(&snapshot)).collect(),
+            is_draining: AtomicBool::new(false),
+            snapshot,
+        }
+    }
+
+    #[test]
+    fn the_counts_of_all_workers_are_added_and_nothing_else_is_said() {
+        let shared = shared(&[9001, 9002]);
+        for (worker, latency_us) in [(0, 100), (0, 101), (1, 60_000_001)] {
+            let endpoint = &shared.metrics[worker].upstreams[0][0];
+            endpoint.responses.add(200);
+            endpoint.latency.record(Duration::from_micros(latency_us));
+            endpoint.idle.set(2);
+            shared.metrics[worker].unrouted.add(404);
+        }
+        let refusing = &shared.snapshot.upstreams[0].endpoints[1].health;
+        refusing.refused(Leave::Usual, 0, &mut fastrand::Rng::with_seed(1));
+        shared.metrics[0].upstreams[0][1].connect_failures.add(1);
+        let expected = concat!(
+            r#"{"uptime_ms":300,"connections":0,"workers":2,"requests":3,"#,
+            r#""responses":{"1xx":0,"2xx":0,"3xx":0,"4xx":3,"5xx":0},"#,
+            r#""latency_bounds_us":[100,250,500,1000,2500,5000,10000,25000,50000,100000,250000,500000,"#,
+            r#"1000000,2500000,5000000,10000000,30000000,60000000],"#,
+            r#""upstreams":[{"name":"\"app\"","endpoints":["#,
+            r#"{"endpoint":"127.0.0.1:9001","up":true,"requests":3,"#,
+            r#""responses":{"1xx":0,"2xx":3,"3xx":0,"4xx":0,"5xx":0},"failures":0,"idle":4,"#,
+            r#""latency_counts":[1,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1]},"#,
+            r#"{"endpoint":"127.0.0.1:9002","up":false,"requests":0,"#,
+            r#""responses":{"1xx":0,"2xx":0,"3xx":0,"4xx":0,"5xx":0},"failures":1,"idle":0,"#,
+            r#""latency_counts":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}]}]}"#,
+            "\n",
+        );
+        assert_eq!(write_at(&shared, 300), expected);
+    }
+
+    #[test]
+    fn a_label_cannot_leave_its_string() {
+        assert_eq!(
+            quoted("a\"b\\c\nd\u{7f}é"),
+            "\"a\\\"b\\\\c\\u000ad\u{7f}é\""
+        );
+    }
 }

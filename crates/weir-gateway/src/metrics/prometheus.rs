@@ -124,7 +124,7 @@ impl Page<'_> {
         self.family(
             "weir_upstream_latency_seconds",
             "histogram",
-            "From sending the request to the response head.",
+            "From choosing the endpoint to the response head.",
         );
         self.each_endpoint(|page, labels, of| {
             page.histogram("weir_upstream_latency_seconds", labels, |worker| {

@@ -171,6 +171,11 @@ impl Chosen {
         &self.view.metrics.upstreams[self.upstream][self.endpoint]
     }
 
+    /// Whether the endpoint refused before and has to prove itself.
+    pub(crate) fn is_trial(&self) -> bool {
+        self.leave == Leave::Trial
+    }
+
     /// The response head is here.
     pub(crate) fn answered(&self, x: &mut Exchange) {
         let now = Instant::now();

@@ -10,8 +10,8 @@ use weir_policy::health::Backoff;
 
 /// Growing waits of an endpoint that refuses: short enough that a restarted server is used again within seconds.
 const BACKOFF: Backoff = Backoff {
-    first: Duration::from_millis(500),
-    max: Duration::from_secs(10),
+    first: Backoff::FIRST_DEFAULT,
+    max: Backoff::MAX_DEFAULT,
 };
 
 /// The passive health of one endpoint. Times are milliseconds since the gateway started.

@@ -74,24 +74,27 @@ pub(crate) async fn connect(
     chosen: &Chosen,
     fresh: bool,
 ) -> Result<Upstream, Failure> {
-    let pooled = if fresh { None } else { chosen.pool().take() };
+    // An endpoint on trial proves itself by accepting a connection, not by one that it accepted long ago.
+    let may_reuse = !fresh && !chosen.is_trial();
+    let pooled = if may_reuse {
+        chosen.pool().take()
+    } else {
+        None
+    };
     let is_reused = pooled.is_some();
-    let stream = match pooled {
-        Some(stream) => {
-            chosen.metrics().pool_hits.add(1);
-            stream
-        }
-        None => {
-            let stream = connect::connect(
-                &chosen.endpoint().address,
-                rule.timeouts.connect,
-                &client.timer,
-            )
-            .await?;
-            chosen.metrics().connects.add(1);
-            chosen.endpoint().health.connected();
-            stream
-        }
+    let stream = if let Some(stream) = pooled {
+        chosen.metrics().pool_hits.add(1);
+        stream
+    } else {
+        let stream = connect::connect(
+            &chosen.endpoint().address,
+            rule.timeouts.connect,
+            &client.timer,
+        )
+        .await?;
+        chosen.metrics().connects.add(1);
+        chosen.endpoint().health.connected();
+        stream
     };
     Ok(Upstream {
         stream,
@@ -112,7 +115,7 @@ pub(crate) async fn ask(
     let pace = pace(worker, rule);
     client.timer.set(pace.upstream);
     poll_fn(|cx| poll_send(upstream, &x.outgoing, &client.timer, cx)).await?;
-    client.timer.set(pace.response);
+    client.timer.set(x.upload.patience(pace));
     let mut scan = HeadScan::default();
     loop {
         let head = x.incoming.unread();
@@ -123,7 +126,7 @@ pub(crate) async fn ask(
             Progress::Complete(bytes) if x.response.is_interim() => {
                 pass_interim(client, x, worker, rule, upstream, bytes).await?;
                 scan = HeadScan::default();
-                client.timer.set(pace.response);
+                client.timer.set(x.upload.patience(pace));
             }
             Progress::Complete(_) if x.response.status == 101 && !passes_upgrade(x, rule) => {
                 return Err(Failure::Response(Reject::UnaskedUpgrade));
@@ -151,11 +154,12 @@ pub(crate) async fn respond(
     let framing = ClientFraming::of(&x.response, x.request.version);
     let ends_by_closing = framing == ClientFraming::RemoveChunks
         || (framing == ClientFraming::AsIs && x.response.framing == Framing::UntilClose);
-    let keep_alive = x.client_keeps_alive(worker) && !ends_by_closing && !x.upload.is_refused();
+    // Of a request that is not whole yet the rest may never come: a client that waits for a 100 need not send it.
+    let keep_alive = x.client_keeps_alive(worker) && !ends_by_closing && x.upload.is_complete();
     let mut body = Body::new(x.response.framing);
     write_head(x, worker, rule, framing, keep_alive);
     x.facts.status = x.response.status;
-    x.facts.head_bytes_sent = x.outgoing.len() as u64;
+    x.facts.head_bytes_sent += x.outgoing.len() as u64;
     if x.response.status == 101 {
         return tunnel(client, x, worker, &mut upstream).await;
     }
@@ -173,7 +177,7 @@ pub(crate) async fn respond(
             .pool()
             .put(upstream.stream, worker.deadlines.now_ms());
     }
-    Ok(After::keep_alive(keep_alive && is_whole))
+    Ok(After::keep_alive(keep_alive))
 }
 
 /// Moves the body behind the head in `x.outgoing`, until its end.
@@ -255,14 +259,18 @@ async fn send(
 ) -> Result<(), Failure> {
     let total = x.outgoing.len() + body_bytes;
     let mut sent = 0;
-    client.timer.set(worker.view().snapshot.timeouts.send);
+    let patience = worker.view().snapshot.timeouts.send;
+    client.timer.set(patience);
     let result = poll_fn(|cx| {
         while sent < total {
             let head = x.outgoing.get(sent..).unwrap_or_default();
             let body_start = sent.saturating_sub(x.outgoing.len());
             let body = &x.incoming.unread()[body_start..body_bytes];
             match client.stream.poll_write(cx, head, body) {
-                Poll::Ready(Ok(count)) => sent += count,
+                Poll::Ready(Ok(count)) => {
+                    sent += count;
+                    client.timer.set(patience);
+                }
                 Poll::Ready(Err(_)) => return Poll::Ready(Err(Failure::ClientGone)),
                 Poll::Pending => {
                     x.upload
@@ -295,8 +303,7 @@ async fn receive(
             .poll_fill(&mut upstream.stream, &worker.buffers, cx)
         {
             Poll::Ready(Ok(count)) => Poll::Ready(Ok(count)),
-            // A reset after the request was refused half-way says no more than a close would.
-            Poll::Ready(Err(_)) => Poll::Ready(Ok(0)),
+            Poll::Ready(Err(_)) => Poll::Ready(Err(Failure::UpstreamClosed)),
             Poll::Pending => client.timer.poll(cx).map(|()| Err(x.upload.late())),
         }
     })
@@ -316,7 +323,9 @@ async fn pass_interim(
         // The request is kept for as long as it may be sent again; after a byte of response it may not.
         write_head(x, worker, rule, ClientFraming::AsIs, true);
         x.facts.head_bytes_sent += x.outgoing.len() as u64;
-        send(client, x, worker, upstream, 0, pace(worker, rule)).await?;
+        let sent = send(client, x, worker, upstream, 0, pace(worker, rule)).await;
+        // Half an interim response leaves no way to say anything else.
+        sent.map_err(|_| Failure::ClientGone)?;
     } else {
         x.incoming.consume(bytes);
     }
@@ -398,10 +407,9 @@ fn poll_send(
 
 /// Late or broken, a response that has begun is cut off.
 fn cut_off(failure: Failure) -> Failure {
-    if failure == Failure::ResponseTimeout {
-        Failure::ResponseCut
-    } else {
-        failure
+    match failure {
+        Failure::ResponseTimeout | Failure::UpstreamClosed => Failure::ResponseCut,
+        other => other,
     }
 }
 
@@ -420,21 +428,16 @@ fn edits(edits: &HeaderEdits) -> Edits<'_> {
     }
 }
 
-/// The path to ask for. Stripping works on the path as sent if it begins with the prefix literally, and on its normal
-/// form otherwise, which is the form that the route matched.
+/// The path to ask for: as it was sent, or what remains of its normal form, which is the one that the route matched.
 fn stripped_path<'x>(x: &'x Exchange, rule: &Forward) -> &'x [u8] {
-    let sent = x.request.target.path.of(&x.head);
     let Some(prefix) = &rule.strip_prefix else {
-        return sent;
+        return x.request.target.path.of(&x.head);
     };
-    let prefix = prefix.trim_end_matches('/').as_bytes();
-    let rest = sent
-        .strip_prefix(prefix)
-        .or_else(|| x.path().as_bytes().strip_prefix(prefix));
-    match rest {
-        Some(rest) if rest.first() == Some(&b'/') => rest,
+    let path = x.path().as_bytes();
+    match path.strip_prefix(prefix.trim_end_matches('/').as_bytes()) {
         Some([]) => b"/",
-        _ => sent,
+        Some(rest @ [b'/', ..]) => rest,
+        _ => path,
     }
 }
 

@@ -92,7 +92,7 @@ impl Upload {
                     Poll::Ready(Ok(0) | Err(_)) => return Err(Failure::ClientGone),
                     Poll::Ready(Ok(_)) => self.take(client)?,
                 }
-                client.timer.set(pace.client);
+                client.timer.set(pace.upstream);
                 continue;
             }
             match to.poll_write(cx, &client.input.unread()[..self.ready], &[]) {
@@ -103,16 +103,25 @@ impl Upload {
                     client.input.consume(count);
                     self.ready -= count;
                     self.sent += count as u64;
-                    let is_last = self.ready == 0 && self.body.is_done();
-                    client.timer.set(if is_last {
-                        pace.response
-                    } else {
-                        pace.upstream
-                    });
+                    client.timer.set(self.patience(pace));
                 }
             }
         }
         Ok(())
+    }
+
+    /// The deadline for whatever the exchange waits for now.
+    pub(crate) fn patience(&self, pace: Pace) -> Duration {
+        match (self.is_running(), self.ready) {
+            (true, 0) => pace.client,
+            (true, _) => pace.upstream,
+            (false, _) => pace.response,
+        }
+    }
+
+    /// The body is to be sent once more, from its first byte, which is still here.
+    pub(crate) fn restart(&mut self) {
+        self.is_refused = false;
     }
 
     /// Whether there is more to move.
@@ -123,11 +132,6 @@ impl Upload {
     /// Whether the whole body was sent, or is in the hands of whoever called [`Upload::begin`].
     pub(crate) fn is_complete(&self) -> bool {
         self.ready == 0 && self.body.is_done()
-    }
-
-    /// Whether the upstream stopped taking it.
-    pub(crate) fn is_refused(&self) -> bool {
-        self.is_refused
     }
 
     /// Whether every byte of the body is still here.

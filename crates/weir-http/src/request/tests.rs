@@ -117,6 +117,8 @@ fn lines_that_two_parsers_could_read_in_two_ways() {
         ("GET / HTTP/1.1\rHost: a\r\n\r\n", Reject::BareCr),
         ("GET  / HTTP/1.1\r\nHost: a\r\n\r\n", Reject::RequestLine),
         ("GET / HTTP/1.1 \r\nHost: a\r\n\r\n", Reject::RequestLine),
+        ("GET /  HTTP/1.1\r\nHost: a\r\n\r\n", Reject::RequestLine),
+        ("GET /a b HTTP/1.1\r\nHost: a\r\n\r\n", Reject::RequestLine),
         ("GET /\r\nHost: a\r\n\r\n", Reject::RequestLine),
         ("G@T / HTTP/1.1\r\nHost: a\r\n\r\n", Reject::RequestLine),
         ("GET / HTTP/1.1x\r\nHost: a\r\n\r\n", Reject::RequestLine),

@@ -27,6 +27,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::process::set_parent_process_death_signal;
 use tokio::signal::unix::{SignalKind, signal};
 
 use args::Listen;
@@ -66,6 +67,10 @@ pub(crate) struct AppArgs {
     /// What X-Served-By says in every response [default: the listen address].
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+
+    /// The process id of the parent, to end when it does, however it ends: for the replicas of `weir demo`.
+    #[arg(long, value_name = "PID", hide = true)]
+    parent: Option<u32>,
 }
 
 /// Serves until Ctrl-C or SIGTERM.
@@ -73,12 +78,27 @@ pub(crate) struct AppArgs {
 /// Once the socket is bound, one line `NAME listens on ADDR` goes to standard output, so that a script knows when to
 /// send requests and, after port 0, where to. Fails when it cannot bind, or when NAME cannot stand in a header.
 pub(crate) fn run(args: AppArgs) -> anyhow::Result<()> {
+    if let Some(parent) = args.parent {
+        end_with(parent)?;
+    }
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(usize::from(args.threads.get()))
         .enable_all()
         .build()
         .context("cannot start the threads")?
         .block_on(serve(args))
+}
+
+/// Has the system send SIGTERM to this process when its parent ends.
+fn end_with(parent: u32) -> anyhow::Result<()> {
+    set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
+        .context("cannot ask for a signal at the end of the parent")?;
+    // A parent that ended before that left no signal behind, only another parent.
+    anyhow::ensure!(
+        std::os::unix::process::parent_id() == parent,
+        "process {parent} is not the parent of this one, or has ended"
+    );
+    Ok(())
 }
 
 async fn serve(args: AppArgs) -> anyhow::Result<()> {

@@ -1,8 +1,190 @@
 //! `weir demo`: sample replicas, a gateway in front of them and a little traffic, all on this machine.
+//!
+//! The replicas are processes of their own, so that one can be killed; the gateway runs in this one, from the very
+//! config that `--print-config` prints. The demo knows of the gateway what everybody can read at `/status`.
+//!
+//! A replica ends with the demo, however that ends: see [`replica`].
 
+mod client;
+mod guide;
+mod replica;
+mod screen;
+mod spread;
+mod traffic;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use weir_gateway::{Gateway, StartError};
+
+use self::client::Client;
+use self::guide::Guide;
+use self::replica::{Place, Replica};
+use self::screen::Screen;
+use self::spread::Status;
+use self::traffic::Traffic;
+use super::serve::fit_to_descriptors;
+use super::signals::{Asked, Signals};
+use crate::config;
+
+/// How often the replicas are looked after and the spread is shown.
+const TICK: Duration = Duration::from_secs(1);
+/// How long clients that are still being answered may keep the demo from ending.
+const DRAIN: Duration = Duration::from_secs(3);
+
+/// Run three replicas of the sample service behind a gateway, and show how it spreads load.
 #[derive(Debug, clap::Args)]
-pub(crate) struct DemoArgs {}
+pub(crate) struct DemoArgs {
+    /// Where clients connect; port 0 is a free port.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
 
-pub(crate) fn run(_args: &DemoArgs) -> anyhow::Result<()> {
-    Ok(())
+    /// Where the dashboard, /metrics and /status are; loopback only.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9901")]
+    admin: SocketAddr,
+
+    /// The ports of the replicas on 127.0.0.1, one replica for each; 0 is a free port.
+    #[arg(
+        long,
+        value_name = "PORT,...",
+        default_value = "0,0,0",
+        value_delimiter = ','
+    )]
+    ports: Vec<u16>,
+
+    /// Requests a second that the demo sends by itself; 0 is none.
+    #[arg(long, value_name = "N", default_value = "60", value_parser = clap::value_parser!(u32).range(..=100_000))]
+    rate: u32,
+
+    /// End after so many seconds, not only on Ctrl-C.
+    #[arg(long, value_name = "N")]
+    seconds: Option<u32>,
+
+    /// Print the config that does the same with `weir serve`, and start nothing.
+    #[arg(long)]
+    print_config: bool,
+}
+
+/// Runs until Ctrl-C, SIGTERM or the end of `--seconds`.
+pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
+    let mut screen = Screen::stdout();
+    if args.print_config {
+        let servers = guide::servers_by_hand(&args.ports);
+        return screen.print(&guide::config(args.listen, args.admin, &servers));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    // Before anything is started: a demo that is told to end while it starts ends in order too.
+    let mut signals = runtime.block_on(async { Signals::listen() })?;
+
+    let ports = (1..).zip(&args.ports);
+    let places = ports.map(|(number, port)| Place::reserve(number, *port));
+    let places: Vec<Place> = places.collect::<anyhow::Result<_>>()?;
+    let gateway = start_gateway(args, &places)?;
+    let replicas = places.into_iter().map(Replica::start);
+    let replicas: Vec<Replica> = replicas.collect::<anyhow::Result<_>>()?;
+    let reached = client::reachable(gateway.addresses()[0]);
+    let guide = Guide {
+        gateway: reached,
+        admin: args.admin,
+        rate: args.rate,
+        replicas: &replicas,
+    };
+    screen.print(&guide.to_string())?;
+
+    let mut show = Show::start(screen, replicas, reached, args)?;
+    let seconds_max = args.seconds.unwrap_or(u32::MAX);
+    for _second in 0..seconds_max {
+        let asked = async { tokio::time::timeout(TICK, signals.next()).await };
+        if runtime.block_on(asked) == Ok(Asked::End) {
+            break;
+        }
+        show.tick()?;
+    }
+    show.end(gateway)
+}
+
+/// Runs the gateway in this process, from the text that `--print-config` prints.
+fn start_gateway(args: &DemoArgs, places: &[Place]) -> anyhow::Result<Gateway> {
+    let servers: Vec<SocketAddr> = places.iter().map(|place| place.address).collect();
+    let text = guide::config(args.listen, args.admin, &servers);
+    let mut settings = config::parse(&text, "config of the demo")?;
+    settings.timeouts.drain = DRAIN;
+    fit_to_descriptors(&mut settings)?;
+    Gateway::start(&settings).map_err(|error| match error {
+        StartError::Listen(address, _) => {
+            let flag = if address == args.admin {
+                "--admin"
+            } else {
+                "--listen"
+            };
+            let other = SocketAddr::new(address.ip(), address.port().wrapping_add(100).max(1024));
+            anyhow::anyhow!("{error}, as in: weir demo {flag} {other}")
+        }
+        _ => error.into(),
+    })
+}
+
+/// What is looked at and told once a second.
+struct Show {
+    screen: Screen,
+    replicas: Vec<Replica>,
+    traffic: Traffic,
+    admin: Client,
+    before: Status,
+}
+
+impl Show {
+    /// Begins with the traffic to `gateway`.
+    fn start(
+        screen: Screen,
+        replicas: Vec<Replica>,
+        gateway: SocketAddr,
+        args: &DemoArgs,
+    ) -> anyhow::Result<Self> {
+        let mut admin = Client::new(args.admin);
+        let before = Status::read(&mut admin).context("cannot read the gateway's status")?;
+        let traffic = Traffic::start(gateway, args.rate).context("cannot start the traffic")?;
+        Ok(Self {
+            screen,
+            replicas,
+            traffic,
+            admin,
+            before,
+        })
+    }
+
+    fn tick(&mut self) -> anyhow::Result<()> {
+        for replica in &mut self.replicas {
+            if let Some(event) = replica.watch() {
+                self.screen.event(&event)?;
+            }
+        }
+        let now = match Status::read(&mut self.admin) {
+            Ok(now) => now,
+            Err(error) => {
+                let event = format!("the gateway's status cannot be read: {error}");
+                return self.screen.event(&event);
+            }
+        };
+        let replicas = self.replicas.iter();
+        let replicas = replicas.map(|replica| (replica.name(), replica.pid().is_some()));
+        let line = spread::line(&self.before, &now, replicas, self.traffic.unanswered());
+        self.before = now;
+        self.screen.line(&line)
+    }
+
+    /// The replicas go last: what the gateway has accepted is still theirs to answer.
+    fn end(mut self, gateway: Gateway) -> anyhow::Result<()> {
+        drop(self.traffic);
+        let is_clean = gateway.drain();
+        drop(self.replicas);
+        self.screen.event(if is_clean {
+            "weir demo: ended"
+        } else {
+            "weir demo: ended, and cut off connections that were still open"
+        })
+    }
 }

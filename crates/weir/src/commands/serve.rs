@@ -1,7 +1,7 @@
 //! `weir serve`: runs the gateway until it is told to end.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use weir_gateway::Gateway;
 use weir_gateway::settings::Settings;
@@ -28,19 +28,25 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
         (None, Some(listen)) => config::from_flags(listen, &args.to)?,
         (None, None) => unreachable!("clap asks for a file or an address"),
     };
-    serve(settings)
+    serve(settings, args.config.as_deref())
 }
 
 /// Runs the gateway; returns when it has drained. A second request to end is granted by the process, at once.
-pub(crate) fn serve(mut settings: Settings) -> anyhow::Result<()> {
+fn serve(mut settings: Settings, file: Option<&Path>) -> anyhow::Result<()> {
     fit_to_descriptors(&mut settings)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let mut signals = runtime.block_on(async { Signals::listen() })?;
-    let gateway = Gateway::start(&settings)?;
-    for address in &settings.listeners {
-        eprintln!("weir: {} workers listen on {address}", settings.workers);
+    let gateway = Gateway::start(&settings).map_err(|error| match file {
+        Some(file) => config::start_error(error, file),
+        None => error.into(),
+    })?;
+    let (workers, connections) = (settings.workers, settings.limits.connections);
+    for address in gateway.addresses() {
+        eprintln!(
+            "weir: listening on {address}, {workers} workers, at most {connections} connections"
+        );
     }
     loop {
         match runtime.block_on(signals.next()) {
@@ -72,7 +78,7 @@ const DESCRIPTORS_KEPT: u64 = 256;
 
 /// Raises the limit of open files as far as it goes, and the number of client connections no further than that
 /// allows: each may need one more descriptor for its upstream.
-fn fit_to_descriptors(settings: &mut Settings) -> anyhow::Result<()> {
+pub(super) fn fit_to_descriptors(settings: &mut Settings) -> anyhow::Result<()> {
     let (soft, hard) = rlimit::Resource::NOFILE.get()?;
     if soft < hard {
         rlimit::Resource::NOFILE.set(hard, hard)?;

@@ -58,14 +58,8 @@ impl fmt::Display for ConfigError {
     }
 }
 
-impl Error for ConfigError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Unreadable { cause, .. } => Some(cause),
-            Self::Invalid { .. } | Self::Flags(_) => None,
-        }
-    }
-}
+// The text says the cause too, so there is no further source to be printed behind it.
+impl Error for ConfigError {}
 
 /// Collects the problems of one text. Readers share it and go on after a problem, so that all are found in one run.
 pub(super) struct Report {

@@ -3,8 +3,10 @@
 //! Nothing here knows what is tested.
 
 pub(crate) mod client;
+pub(crate) mod nginx;
 pub(crate) mod origin;
 pub(crate) mod process;
+pub(crate) mod tool;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -76,6 +78,13 @@ impl Gateway {
     /// Starts `weir serve` with two workers, a listener, an admin listener and `config` behind them, and waits until it
     /// answers. `config` must not contain `[admin]` or `[[listener]]`; a `[server]` table of its own replaces ours.
     pub(crate) fn start(config: &str) -> Self {
+        Self::start_in(|_| config.to_owned())
+    }
+
+    /// The same with a config that names files in the gateway's directory.
+    pub(crate) fn start_in(config: impl FnOnce(&Directory) -> String) -> Self {
+        let directory = Directory::new();
+        let config = config(&directory);
         let (port, admin) = (free_port(), free_port());
         let server = if config.contains("[server]") {
             ""
@@ -85,7 +94,6 @@ impl Gateway {
         let text = format!(
             "{server}[[listener]]\naddress = \"127.0.0.1:{port}\"\n[admin]\nlisten = \"127.0.0.1:{admin}\"\n{config}"
         );
-        let directory = Directory::new();
         let path = directory.write("weir.toml", text);
         let process = Process::weir(
             &["serve", "--config", path.to_str().expect("UTF-8")],

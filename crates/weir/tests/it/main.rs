@@ -6,3 +6,10 @@
 mod harness;
 
 mod balance;
+mod clients;
+mod drain;
+mod failover;
+mod http;
+mod routing;
+mod memory;
+mod upgrade;

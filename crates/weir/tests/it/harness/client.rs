@@ -139,6 +139,21 @@ impl Connection {
         self.take(count)
     }
 
+    /// Everything up to and with the first `end`.
+    pub(crate) fn until(&mut self, end: &[u8]) -> Vec<u8> {
+        loop {
+            if let Some(at) = self.unread.windows(end.len()).position(|w| w == end) {
+                return self.take(at + end.len());
+            }
+            assert!(
+                self.fill(),
+                "the server closed before it sent {}; it sent {}",
+                end.escape_ascii(),
+                self.unread.escape_ascii()
+            );
+        }
+    }
+
     fn chunks(&mut self) -> Vec<u8> {
         let mut content = Vec::new();
         loop {

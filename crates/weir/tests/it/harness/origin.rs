@@ -99,6 +99,20 @@ impl Peer {
         std::mem::replace(&mut self.unread, rest)
     }
 
+    /// Reads up to and with the first `end`.
+    pub(crate) fn until(&mut self, end: &[u8]) -> Vec<u8> {
+        loop {
+            if let Some(at) = self.unread.windows(end.len()).position(|w| w == end) {
+                return self.body(at + end.len());
+            }
+            assert!(
+                self.fill(),
+                "the gateway closed before it sent {}",
+                end.escape_ascii()
+            );
+        }
+    }
+
     /// Writes; that the gateway has closed is for the test to notice.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = self.stream.write_all(bytes.as_ref());

@@ -1,0 +1,127 @@
+//! A client that sends GETs on a kept connection, one after the other: for the traffic of the demo and for `/status`.
+//!
+//! It blocks, and it takes only answers with a length, which are all that it is ever given. To put a gateway under load
+//! or to measure one is not its business.
+
+use std::io::{self, BufRead, BufReader, Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use weir_http::body::Framing;
+use weir_http::head::HeadScan;
+use weir_http::{HeadLimits, Method, ResponseHead};
+
+/// Longer than any answer takes that is going to come.
+const PATIENCE: Duration = Duration::from_secs(5);
+const HEAD_LIMITS: HeadLimits = HeadLimits {
+    bytes: 16 << 10,
+    fields: 64,
+};
+const BODY_BYTES_MAX: u64 = 1 << 20;
+
+/// One connection at a time, opened when it is needed.
+pub(super) struct Client {
+    server: SocketAddr,
+    connection: Option<BufReader<TcpStream>>,
+}
+
+impl Client {
+    pub(super) fn new(server: SocketAddr) -> Self {
+        Self {
+            server,
+            connection: None,
+        }
+    }
+
+    /// The body of the answer, whatever its status; an error when none came. The next call then connects again.
+    pub(super) fn get(&mut self, path: &str) -> io::Result<Vec<u8>> {
+        let mut connection = match self.connection.take() {
+            Some(kept) => kept,
+            None => self.connect()?,
+        };
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.server);
+        connection.get_mut().write_all(request.as_bytes())?;
+        let (body, keep_alive) = read_answer(&mut connection)?;
+        self.connection = keep_alive.then_some(connection);
+        Ok(body)
+    }
+
+    fn connect(&self) -> io::Result<BufReader<TcpStream>> {
+        let stream = TcpStream::connect_timeout(&self.server, PATIENCE)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(BufReader::new(stream))
+    }
+}
+
+/// Where this machine reaches what listens on `address`.
+pub(super) fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+/// The body, and whether the connection can be used again.
+fn read_answer(from: &mut impl BufRead) -> io::Result<(Vec<u8>, bool)> {
+    let invalid = |reason: &str| io::Error::new(io::ErrorKind::InvalidData, reason.to_owned());
+    let mut bytes = Vec::new();
+    let mut bounded = from.by_ref().take(HEAD_LIMITS.bytes as u64);
+    while !bytes.ends_with(b"\r\n\r\n") {
+        if bounded.read_until(b'\n', &mut bytes)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    let mut head = ResponseHead::default();
+    head.parse(&bytes, &mut HeadScan::default(), HEAD_LIMITS, Method::Get)
+        .map_err(|reject| invalid(reject.name()))?;
+    let length = match head.framing {
+        Framing::Empty => 0,
+        Framing::Length(length) if length <= BODY_BYTES_MAX => length,
+        _ => return Err(invalid("an answer without a moderate length")),
+    };
+    let mut body = vec![0; length as usize];
+    from.read_exact(&mut body)?;
+    Ok((body, head.keep_alive))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_read_to_its_end_and_no_further() {
+        let two = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 503 Busy\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+        let mut bytes = &two[..];
+        assert_eq!(read_answer(&mut bytes).unwrap(), (b"ok".to_vec(), true));
+        assert_eq!(read_answer(&mut bytes).unwrap(), (Vec::new(), false));
+        assert!(bytes.is_empty());
+    }
+
+    #[test]
+    fn what_is_no_whole_answer_is_an_error() {
+        for text in [
+            "",
+            "HTTP/1.1 200 OK\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\no",
+            "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            "200 OK\r\n\r\n",
+        ] {
+            assert!(read_answer(&mut text.as_bytes()).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_address_for_all_interfaces_is_reached_on_loopback() {
+        for (listen, reached) in [
+            ("0.0.0.0:8080", "127.0.0.1:8080"),
+            ("[::]:8080", "[::1]:8080"),
+            ("10.0.0.1:80", "10.0.0.1:80"),
+        ] {
+            assert_eq!(reachable(listen.parse().unwrap()).to_string(), reached);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Ending: what was accepted is answered, nothing new comes in, and a second request to end is granted at once.
+
+use std::io::ErrorKind;
+use std::net::TcpStream;
+use std::sync::Mutex;
+use std::sync::mpsc::{Sender, channel};
+
+use crate::harness::client::{self, Connection};
+use crate::harness::origin::Origin;
+use crate::harness::{Gateway, forward_everything, wait_until};
+
+const LOG: &str = "access.log";
+
+/// A gateway with an access log that would not be written for a long while, in front of `origin`.
+fn gateway(origin: &Origin, keys: &str) -> Gateway {
+    let forward = forward_everything(&[origin.address], "");
+    Gateway::start_in(|directory| {
+        let log = directory.file(LOG);
+        format!(
+            "{keys}\n[access_log]\npath = \"{}\"\nflush = \"300s\"\n{forward}",
+            log.display()
+        )
+    })
+}
+
+fn log_lines(gateway: &Gateway) -> Vec<String> {
+    let text = std::fs::read_to_string(gateway.directory.file(LOG)).expect("there is a log");
+    text.lines().map(str::to_owned).collect()
+}
+
+/// An origin that answers `/held` when told to, in two pieces, and everything else at once.
+fn holding() -> (Origin, Sender<()>) {
+    let (release, released) = channel();
+    let released = Mutex::new(released);
+    let origin = Origin::start(move |mut peer, _| {
+        while let Some(head) = peer.head() {
+            if head.contains("/held") {
+                let _ = released.lock().expect("no handler panics").recv();
+                peer.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe");
+                peer.send("ld\n");
+            } else {
+                peer.send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nquick\n");
+            }
+        }
+    });
+    (origin, release)
+}
+
+fn refuses_connections(gateway: &Gateway) -> bool {
+    TcpStream::connect(gateway.address)
+        .is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+}
+
+#[test]
+fn sigterm_answers_what_was_accepted_and_takes_nothing_more() {
+    let (origin, release) = holding();
+    let mut gateway = gateway(&origin, "");
+    let mut held: Vec<_> = (0..20).map(|_| Connection::open(gateway.address)).collect();
+    for connection in &mut held {
+        connection.send("GET /held HTTP/1.1\r\nHost: test\r\n\r\n");
+        assert!(origin.next_head().starts_with("GET /held "));
+    }
+    // One is pipelined behind a request in flight, one has sent half of its head, and some are idle.
+    held[0].send("GET /second HTTP/1.1\r\nHost: test\r\n\r\n");
+    let mut half = Connection::open(gateway.address);
+    half.send("GET /half HTTP/1.1\r\n");
+    let mut idle: Vec<_> = (0..5).map(|_| Connection::open(gateway.address)).collect();
+    for connection in &mut idle[1..] {
+        assert_eq!(connection.get("/").text(), "quick\n");
+    }
+
+    gateway.process.signal("TERM");
+    wait_until("it refuses connections", || refuses_connections(&gateway));
+    half.send("Host: test\r\n\r\n");
+    let response = half.response();
+    assert_eq!(response.text(), "quick\n");
+    assert_eq!(response.field("connection"), Some("close"));
+    for connection in &mut idle {
+        assert!(connection.is_closed());
+    }
+    // The admin listener still answers.
+    assert_eq!(gateway.metric("weir_client_connections_refused_total"), 0);
+
+    for _ in &held {
+        release.send(()).expect("the origin waits");
+    }
+    for connection in &mut held {
+        let response = connection.response();
+        assert_eq!((response.status, response.text().as_str()), (200, "held\n"));
+    }
+    for connection in &mut held[1..] {
+        assert!(connection.is_closed());
+    }
+    assert_eq!(gateway.process.wait().code(), Some(0));
+    let lines = log_lines(&gateway);
+    let count = |path: &str| lines.iter().filter(|line| line.contains(path)).count();
+    assert_eq!(
+        (count("/held"), count("/half"), count("\"GET / ")),
+        (20, 1, 4)
+    );
+}
+
+/// Requests from many connections, one after the other, while the gateway is told to end: each is answered, or its
+/// connection is closed before it was sent or as an idle one; none is broken off.
+#[test]
+fn sigterm_under_load_breaks_no_response_off() {
+    let (origin, _release) = holding();
+    let mut gateway = gateway(&origin, "");
+    let address = gateway.address;
+    let threads: Vec<_> = (0..8)
+        .map(|_| {
+            std::thread::spawn(move || {
+                let mut connection = Connection::open(address);
+                let mut answered = 0;
+                loop {
+                    connection.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
+                    let response = connection.response();
+                    assert_eq!(response.text(), "quick\n");
+                    answered += 1;
+                    if response.field("connection") == Some("close") {
+                        return answered;
+                    }
+                }
+            })
+        })
+        .collect();
+    wait_until("there is load", || origin.heads_waiting() > 0);
+    gateway.process.signal("TERM");
+    let answered: usize = threads
+        .into_iter()
+        .map(|thread| thread.join().expect("every request is answered"))
+        .sum();
+    assert_eq!(gateway.process.wait().code(), Some(0));
+    assert_eq!(log_lines(&gateway).len(), answered);
+}
+
+#[test]
+fn a_second_sigterm_ends_at_once() {
+    let (origin, _release) = holding();
+    let mut gateway = gateway(&origin, "");
+    let mut connection = Connection::open(gateway.address);
+    connection.send("GET /held HTTP/1.1\r\nHost: test\r\n\r\n");
+    let _ = origin.next_head();
+    gateway.process.signal("TERM");
+    wait_until("it drains", || refuses_connections(&gateway));
+    gateway.process.signal("TERM");
+    assert_eq!(gateway.process.wait().code(), Some(1));
+    assert!(connection.is_closed());
+}
+
+/// SIGINT is as good as SIGTERM: it is what Ctrl-C sends.
+#[test]
+fn sigint_drains_too() {
+    let (origin, release) = holding();
+    let mut gateway = gateway(&origin, "");
+    let mut connection = Connection::open(gateway.address);
+    connection.send("GET /held HTTP/1.1\r\nHost: test\r\n\r\n");
+    let _ = origin.next_head();
+    gateway.process.signal("INT");
+    wait_until("it drains", || refuses_connections(&gateway));
+    release.send(()).expect("the origin waits");
+    assert_eq!(connection.response().text(), "held\n");
+    assert_eq!(gateway.process.wait().code(), Some(0));
+}
+
+/// What does not end within the drain timeout is cut off, which the exit status tells; what had ended is in the log.
+#[test]
+fn the_drain_timeout_cuts_off() {
+    let (origin, _release) = holding();
+    let mut gateway = gateway(&origin, "[timeouts]\ndrain = \"300ms\"");
+    assert_eq!(client::get(gateway.address, "/before").text(), "quick\n");
+    let mut connection = Connection::open(gateway.address);
+    connection.send("GET /held HTTP/1.1\r\nHost: test\r\n\r\n");
+    wait_until("it is on its way", || {
+        origin.next_head().starts_with("GET /held ")
+    });
+    gateway.process.signal("TERM");
+    assert_eq!(gateway.process.wait().code(), Some(2));
+    assert!(connection.is_closed());
+    assert!(gateway.process.output().contains("drain timeout"));
+    let lines = log_lines(&gateway);
+    assert!(
+        lines.iter().any(|line| line.contains("/before")),
+        "{lines:?}"
+    );
+}

@@ -1,0 +1,58 @@
+//! A real nginx with nothing shared: its own config, prefix, pid file and temporary files.
+
+use std::fs::create_dir_all;
+use std::net::SocketAddr;
+
+use super::process::Process;
+use super::{Directory, free_port};
+
+/// A running nginx with one worker.
+#[derive(Debug)]
+pub(crate) struct Nginx {
+    pub(crate) address: SocketAddr,
+    pub(crate) directory: Directory,
+    _process: Process,
+}
+
+impl Nginx {
+    /// Starts nginx with `http`, the inside of its `http` block. `ADDRESS` in it stands for where it is to listen, and
+    /// `root` is the directory `root` of its own, with `files` in it.
+    pub(crate) fn start(http: &str, files: &[(&str, &[u8])]) -> Self {
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        let directory = Directory::new();
+        for name in ["root", "temporary"] {
+            create_dir_all(directory.file(name)).expect("a temporary directory can be made");
+        }
+        for (name, content) in files {
+            directory.write(&format!("root/{name}"), content);
+        }
+        // Its workers give up root's rights for a user who may not be let into the temporary directory.
+        let user = if may_choose_user() { "user root;" } else { "" };
+        let http = http.replace("ADDRESS", &address.to_string());
+        let config = format!(
+            "{user}\ndaemon off;\nworker_processes 1;\npid nginx.pid;\nerror_log stderr;\n\
+             events {{ worker_connections 1024; }}\n\
+             http {{\naccess_log off;\nkeepalive_requests 1000000;\n\
+             client_body_temp_path temporary/body;\nproxy_temp_path temporary/proxy;\n\
+             fastcgi_temp_path temporary/fastcgi;\nuwsgi_temp_path temporary/uwsgi;\nscgi_temp_path temporary/scgi;\n\
+             {http}\n}}\n"
+        );
+        let config = directory.write("nginx.conf", config);
+        let prefix = directory.file("");
+        let [config, prefix] = [&config, &prefix].map(|path| path.to_str().expect("UTF-8"));
+        let arguments = ["-p", prefix, "-c", config, "-e", "stderr"];
+        let process = Process::start("nginx", &arguments, &directory);
+        process.wait_for_port(address);
+        Self {
+            address,
+            directory,
+            _process: process,
+        }
+    }
+}
+
+/// Only root may name the user of the workers, and to everyone else nginx says so on every start.
+fn may_choose_user() -> bool {
+    std::fs::read_to_string("/proc/self/status")
+        .is_ok_and(|status| status.lines().any(|line| line.starts_with("Uid:\t0\t")))
+}
