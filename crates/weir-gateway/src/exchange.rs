@@ -71,7 +71,7 @@ fn route(x: &mut Exchange, view: &View) -> Result<usize, Failure> {
             Ok(route)
         }
         Found::MethodNotAllowed(_) => Err(Failure::MethodNotAllowed),
-        Found::NotFound => Err(Failure::NoRoute),
+        Found::Nothing => Err(Failure::NoRoute),
     }
 }
 

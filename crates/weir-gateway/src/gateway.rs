@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
-use tokio::runtime::LocalRuntime;
+use tokio::runtime::{LocalOptions, LocalRuntime};
 use tokio::sync::mpsc;
 
 use crate::access_log::{LogBuffer, LogWriter};
@@ -202,7 +202,7 @@ impl WorkerStart {
             .name(format!("worker-{}", self.index))
             .spawn(move || {
                 let runtime: LocalRuntime = builder
-                    .build_local(Default::default())
+                    .build_local(LocalOptions::default())
                     .expect("a worker has a runtime");
                 runtime.block_on(self.run());
             })

@@ -29,7 +29,7 @@ pub(crate) enum Found<'r> {
     /// The methods that the path has, as the value of `Allow`.
     MethodNotAllowed(&'r str),
     /// No route has this path.
-    NotFound,
+    Nothing,
 }
 
 /// Two routes that no request can tell apart.
@@ -47,20 +47,20 @@ impl Router {
         for (index, route) in routes.iter().enumerate() {
             drafts.entry(&route.host).or_default().push(index);
         }
-        let mut router = Self::default();
+        let mut tables = Self::default();
         for (pattern, indexes) in drafts {
             let paths = Paths::new(routes, &indexes)?;
             match pattern {
-                HostPattern::Any => router.any = paths,
+                HostPattern::Any => tables.any = paths,
                 HostPattern::Exact(name) => {
-                    drop(router.exact.insert(name.as_bytes().into(), paths));
+                    drop(tables.exact.insert(name.as_bytes().into(), paths));
                 }
                 HostPattern::Wildcard(suffix) => {
-                    drop(router.wildcards.insert(suffix.as_bytes().into(), paths));
+                    drop(tables.wildcards.insert(suffix.as_bytes().into(), paths));
                 }
             }
         }
-        Ok(router)
+        Ok(tables)
     }
 
     /// The route for a request; `path` is normal (see [`weir_http::target::normalize`]).
@@ -71,12 +71,12 @@ impl Router {
         method: Method,
         method_name: &[u8],
     ) -> Found<'_> {
-        let mut refused = Found::NotFound;
+        let mut refused = Found::Nothing;
         let found = self.search(authority, |paths| {
             match paths.find(path, method, method_name) {
                 found @ Found::Route(_) => Some(found),
                 other => {
-                    if refused == Found::NotFound {
+                    if refused == Found::Nothing {
                         refused = other;
                     }
                     None
@@ -217,7 +217,7 @@ impl Paths {
 
     fn find(&self, path: &str, method: Method, method_name: &[u8]) -> Found<'_> {
         let Some(matched) = self.at(path) else {
-            return Found::NotFound;
+            return Found::Nothing;
         };
         let node = matched.value;
         match node

@@ -48,6 +48,10 @@ pub(crate) struct Worker {
     pub(crate) random: RefCell<fastrand::Rng>,
     pub(crate) log: Option<LogBuffer>,
     pub(crate) clock: Clock,
+    #[expect(
+        clippy::vec_box,
+        reason = "connections hold them by pointer, and hand the same box back"
+    )]
     exchanges: RefCell<Vec<Box<Exchange>>>,
     is_over: Cell<bool>,
 }

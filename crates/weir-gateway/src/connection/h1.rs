@@ -63,17 +63,23 @@ async fn wait_for_request(client: &mut Client, worker: &Worker) -> bool {
     }
     client.timer.set(worker.view().snapshot.timeouts.idle);
     let mut seen_draining = false;
-    poll_fn(|cx| {
+    let has_begun = poll_fn(|cx| {
         if worker.is_draining() && !seen_draining {
             seen_draining = true;
             client.timer.set(DRAIN_IDLE);
         }
-        match client.stream.poll_readable(cx) {
-            Poll::Ready(readable) => Poll::Ready(readable.is_ok()),
+        // Only a read tells: the runtime takes a connection that was just accepted for readable.
+        let read = client
+            .input
+            .poll_fill(&mut client.stream, &worker.buffers, cx);
+        match read {
+            Poll::Ready(count) => Poll::Ready(count.is_ok_and(|count| count > 0)),
             Poll::Pending => client.timer.poll(cx).map(|()| false),
         }
     })
-    .await
+    .await;
+    client.input.release(&worker.buffers);
+    has_begun
 }
 
 /// Reads a request head into the exchange; `false` when the client closed before it sent one.

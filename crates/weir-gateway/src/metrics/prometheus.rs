@@ -6,6 +6,7 @@ use crate::failure::{Failure, Fault};
 use crate::metrics::{
     ByClass, CLASSES, Counter, EndpointMetrics, Histogram, LATENCY_BOUNDS_US, WorkerMetrics,
 };
+use crate::snapshot::{Endpoint, UpstreamState};
 use crate::worker::Shared;
 
 /// The whole page.
@@ -20,6 +21,47 @@ pub(crate) fn write(shared: &Shared) -> String {
     page.failures();
     page.text
 }
+
+/// A count of an endpoint that is written as one line.
+struct EndpointCount {
+    name: &'static str,
+    kind: &'static str,
+    help: &'static str,
+    of: fn(&EndpointMetrics) -> &Counter,
+}
+
+const ENDPOINT_COUNTS: [EndpointCount; 5] = [
+    EndpointCount {
+        name: "weir_upstream_connects_total",
+        kind: "counter",
+        help: "Connections opened.",
+        of: |endpoint| &endpoint.connects,
+    },
+    EndpointCount {
+        name: "weir_upstream_connect_failures_total",
+        kind: "counter",
+        help: "Connections that did not stand.",
+        of: |endpoint| &endpoint.connect_failures,
+    },
+    EndpointCount {
+        name: "weir_upstream_pool_hits_total",
+        kind: "counter",
+        help: "Requests sent on a kept connection.",
+        of: |endpoint| &endpoint.pool_hits,
+    },
+    EndpointCount {
+        name: "weir_upstream_retries_total",
+        kind: "counter",
+        help: "Requests sent again after this endpoint.",
+        of: |endpoint| &endpoint.retries,
+    },
+    EndpointCount {
+        name: "weir_upstream_idle_connections",
+        kind: "gauge",
+        help: "Kept connections.",
+        of: |endpoint| &endpoint.idle,
+    },
+];
 
 struct Page<'s> {
     text: String,
@@ -131,64 +173,36 @@ impl Page<'_> {
                 &of(worker).latency
             });
         });
-        let counters: [(&str, &str, &str, fn(&EndpointMetrics) -> &Counter); 5] = [
-            (
-                "weir_upstream_connects_total",
-                "counter",
-                "Connections opened.",
-                |e| &e.connects,
-            ),
-            (
-                "weir_upstream_connect_failures_total",
-                "counter",
-                "Connections that did not stand.",
-                |e| &e.connect_failures,
-            ),
-            (
-                "weir_upstream_pool_hits_total",
-                "counter",
-                "Requests sent on a kept connection.",
-                |e| &e.pool_hits,
-            ),
-            (
-                "weir_upstream_retries_total",
-                "counter",
-                "Requests sent again after this endpoint.",
-                |e| &e.retries,
-            ),
-            (
-                "weir_upstream_idle_connections",
-                "gauge",
-                "Kept connections.",
-                |e| &e.idle,
-            ),
-        ];
-        for (name, kind, help, counter) in counters {
+        for EndpointCount {
+            name,
+            kind,
+            help,
+            of: count,
+        } in ENDPOINT_COUNTS
+        {
             self.family(name, kind, help);
             self.each_endpoint(|page, labels, of| {
-                let sum: u64 = page
-                    .shared
-                    .metrics
-                    .iter()
-                    .map(|worker| counter(of(worker)).read())
-                    .sum();
+                let counts = page.shared.metrics.iter().map(|worker| count(of(worker)));
+                let sum: u64 = counts.map(Counter::read).sum();
                 let _ = writeln!(page.text, "{name}{{{labels}}} {sum}");
             });
         }
+        self.endpoints_up();
+    }
+
+    fn endpoints_up(&mut self) {
+        let name = "weir_upstream_endpoint_up";
         self.family(
-            "weir_upstream_endpoint_up",
+            name,
             "gauge",
             "0 while the endpoint is passed over because it refused.",
         );
         let now_ms = self.shared.snapshot.since_start().as_millis() as u64;
         for upstream in &self.shared.snapshot.upstreams {
             for endpoint in &upstream.endpoints {
-                let (name, label) = (escape(&upstream.settings.name), escape(&endpoint.label));
+                let labels = endpoint_labels(upstream, endpoint);
                 let up = u8::from(endpoint.health.is_available(now_ms));
-                let _ = writeln!(
-                    self.text,
-                    "weir_upstream_endpoint_up{{upstream=\"{name}\",endpoint=\"{label}\"}} {up}"
-                );
+                let _ = writeln!(self.text, "{name}{{{labels}}} {up}");
             }
         }
     }
@@ -291,15 +305,16 @@ impl Page<'_> {
         let snapshot = std::sync::Arc::clone(&self.shared.snapshot);
         for (u, upstream) in snapshot.upstreams.iter().enumerate() {
             for (e, endpoint) in upstream.endpoints.iter().enumerate() {
-                let (name, label) = (escape(&upstream.settings.name), escape(&endpoint.label));
-                write(
-                    self,
-                    &format!("upstream=\"{name}\",endpoint=\"{label}\""),
-                    &|worker| &worker.upstreams[u][e],
-                );
+                let labels = endpoint_labels(upstream, endpoint);
+                write(self, &labels, &|worker| &worker.upstreams[u][e]);
             }
         }
     }
+}
+
+fn endpoint_labels(upstream: &UpstreamState, endpoint: &Endpoint) -> String {
+    let (upstream, endpoint) = (escape(&upstream.settings.name), escape(&endpoint.label));
+    format!("upstream=\"{upstream}\",endpoint=\"{endpoint}\"")
 }
 
 /// Microseconds as seconds, without the error of a binary fraction.

@@ -33,7 +33,7 @@ fn find(routes: &[Route], host: &str, method: &str, path: &str) -> Result<usize,
     match found {
         Found::Route(index) => Ok(index),
         Found::MethodNotAllowed(allow) => Err(format!("405 {allow}")),
-        Found::NotFound => Err("404".to_owned()),
+        Found::Nothing => Err("404".to_owned()),
     }
 }
 
