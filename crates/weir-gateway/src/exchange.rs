@@ -15,8 +15,8 @@ use crate::respond;
 use crate::router::Found;
 use crate::settings::{Action, Forward};
 use crate::upstream::choose::{Attempts, Chosen};
-use crate::upstream::relay;
 use crate::upstream::upload::Upload;
+use crate::upstream::{answer, relay};
 use crate::worker::{View, Worker};
 
 /// Serves the request whose head was read into `x`.
@@ -43,7 +43,7 @@ async fn serve(
         Action::Forward(rule) => {
             admit(x, rule)?;
             let (chosen, upstream) = forward(client, x, worker, view, rule).await?;
-            relay::respond(client, x, worker, rule, &chosen, upstream).await
+            answer::respond(client, x, worker, rule, &chosen, upstream).await
         }
     }
 }
