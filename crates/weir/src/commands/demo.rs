@@ -86,7 +86,9 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
     let replicas = places.into_iter().map(Replica::start);
     let replicas: Vec<Replica> = replicas.collect::<anyhow::Result<_>>()?;
     let reached = client::reachable(gateway.addresses()[0]);
+    let program = std::env::args().next();
     let guide = Guide {
+        program: program.unwrap_or_else(|| "weir".to_owned()),
         gateway: reached,
         admin: args.admin,
         rate: args.rate,

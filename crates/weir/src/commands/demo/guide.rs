@@ -52,6 +52,8 @@ pub(super) fn servers_by_hand(ports: &[u16]) -> Vec<SocketAddr> {
 
 /// What runs where, and what to try; its text ends with the heading of the lines that follow.
 pub(super) struct Guide<'r> {
+    /// What the demo was called as.
+    pub(super) program: String,
     pub(super) gateway: SocketAddr,
     pub(super) admin: SocketAddr,
     /// Requests a second that the demo sends by itself.
@@ -63,7 +65,7 @@ impl fmt::Display for Guide<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (gateway, admin) = (self.gateway, self.admin);
         let line =
-            |f: &mut fmt::Formatter, what: &str, about: &str| writeln!(f, "  {what:<38} {about}");
+            |f: &mut fmt::Formatter, what: &str, about: &str| writeln!(f, "  {what:<41} {about}");
         writeln!(
             f,
             "weir demo: a gateway, and behind it replicas of the sample service\n"
@@ -96,7 +98,7 @@ impl fmt::Display for Guide<'_> {
         line(
             f,
             &format!("curl -i http://{gateway}/"),
-            "X-Served-By names another replica each time",
+            "X-Served-By says which replica answered",
         )?;
         if let Some((replica, pid)) = self.replicas.iter().find_map(|r| Some((r, r.pid()?))) {
             let (name, seconds) = (replica.name(), RESTART_AFTER.as_secs());
@@ -110,7 +112,7 @@ impl fmt::Display for Guide<'_> {
         )?;
         line(
             f,
-            "weir demo --print-config",
+            &format!("{} demo --print-config", self.program),
             "the same gateway as a file for weir serve",
         )?;
         writeln!(
