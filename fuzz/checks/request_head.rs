@@ -189,6 +189,9 @@ fn check_sent_fields(
     let found: Vec<_> = pairs(sent, out).collect();
     let text = out.escape_ascii();
     assert!(found.starts_with(&expected), "{expected:?} in {text}");
+    // The route allows one protocol, so no other one may go along with it.
+    let upgrades = found.iter().filter(|(name, _)| name == "upgrade").count();
+    assert_eq!(upgrades, usize::from(upgrade), "{text}");
     let mut own: Vec<_> = found[expected.len()..]
         .iter()
         .map(|(name, _)| name.as_str())
