@@ -5,7 +5,7 @@
 //! Nothing here opens a listening socket or starts a thread. Host names of servers are looked up while reading, since
 //! a name that does not resolve is a mistake in the file.
 //!
-//! - [`file`]: the sections of a file, in the order of the reference; the upstreams and routes in [`upstream`],
+//! - [`mod@file`]: the sections of a file, in the order of the reference; the upstreams and routes in [`upstream`],
 //!   [`route`] and [`action`]
 //! - [`syntax`], [`read`], [`value`]: from text to values that know their line and key
 //! - [`address`], [`headers`], [`pattern`], [`units`]: what a single text may look like

@@ -48,11 +48,8 @@ fn serve(mut settings: Settings, file: Option<&Path>) -> anyhow::Result<()> {
             "weir: listening on {address}, {workers} workers, at most {connections} connections"
         );
     }
-    loop {
-        match runtime.block_on(signals.next()) {
-            Asked::ReopenLog => gateway.reopen_log(),
-            Asked::End => break,
-        }
+    while runtime.block_on(signals.next()) == Asked::ReopenLog {
+        gateway.reopen_log();
     }
     eprintln!("weir: draining; a second signal ends at once");
     let drained = std::thread::spawn(move || gateway.drain());
