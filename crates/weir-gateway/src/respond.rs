@@ -67,6 +67,12 @@ pub(crate) async fn failure(
     if failure == Failure::ClientGone {
         return After::Leave;
     }
+    let must_close = matches!(
+        failure,
+        Failure::Request(_) | Failure::HeadTimeout | Failure::BodyTimeout
+    );
+    // So that the response says it too.
+    x.request.keep_alive &= !must_close;
     let allow = if failure == Failure::MethodNotAllowed {
         allowed_methods(x, worker)
     } else {
@@ -83,12 +89,7 @@ pub(crate) async fn failure(
         Fault::Client => format!("{status} {}: {}\n", reason_phrase(status), failure.name()),
         Fault::Gateway | Fault::Upstream => format!("{status} {}\n", reason_phrase(status)),
     };
-    let must_close = matches!(
-        failure,
-        Failure::Request(_) | Failure::HeadTimeout | Failure::BodyTimeout
-    );
     match finish(client, x, worker, body.as_bytes()).await {
-        Ok(()) if must_close => After::Close,
         Ok(()) => after,
         Err(_) => After::Leave,
     }

@@ -1,10 +1,12 @@
 //! The counts in Prometheus text format (version 0.0.4), summed over the workers.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::failure::{Failure, Fault};
 use crate::metrics::{
-    ByClass, CLASSES, Counter, EndpointMetrics, Histogram, LATENCY_BOUNDS_US, WorkerMetrics,
+    ByClass, CLASSES, Counter, EndpointMetrics, Histogram, LATENCY_BOUNDS_US, RouteMetrics,
+    WorkerMetrics, added,
 };
 use crate::snapshot::{Endpoint, UpstreamState};
 use crate::worker::Shared;
@@ -125,30 +127,35 @@ impl Page<'_> {
     }
 
     fn routes(&mut self) {
+        let shared = self.shared;
+        // Routes may share a name, as those of one path for different methods do: they are one series.
+        let mut series = BTreeMap::<&str, Vec<&RouteMetrics>>::new();
+        for worker in &shared.metrics {
+            for (route, metrics) in shared.snapshot.routes.iter().zip(&worker.routes) {
+                series.entry(&route.name).or_default().push(metrics);
+            }
+        }
         self.family(
             "weir_requests_total",
             "counter",
             "Requests answered, by route and class of status.",
         );
-        for (index, route) in self.shared.snapshot.routes.iter().enumerate() {
-            let labels = format!("route=\"{}\"", escape(&route.name));
-            self.by_class("weir_requests_total", &labels, |worker| {
-                &worker.routes[index].requests
-            });
+        for (name, tables) in &series {
+            let labels = format!("route=\"{}\"", escape(name));
+            let requests = tables.iter().map(|table| &table.requests);
+            self.by_class("weir_requests_total", &labels, requests);
         }
-        self.by_class("weir_requests_total", "route=\"\"", |worker| {
-            &worker.unrouted
-        });
+        let unrouted = shared.metrics.iter().map(|worker| &worker.unrouted);
+        self.by_class("weir_requests_total", "route=\"\"", unrouted);
         self.family(
             "weir_request_duration_seconds",
             "histogram",
             "From the request head to the end of the response.",
         );
-        for (index, route) in self.shared.snapshot.routes.iter().enumerate() {
-            let labels = format!("route=\"{}\"", escape(&route.name));
-            self.histogram("weir_request_duration_seconds", &labels, |worker| {
-                &worker.routes[index].latency
-            });
+        for (name, tables) in &series {
+            let labels = format!("route=\"{}\"", escape(name));
+            let latencies = tables.iter().map(|table| &table.latency);
+            self.histogram("weir_request_duration_seconds", &labels, latencies);
         }
     }
 
@@ -159,9 +166,8 @@ impl Page<'_> {
             "Responses of endpoints, by class of status.",
         );
         self.each_endpoint(|page, labels, of| {
-            page.by_class("weir_upstream_responses_total", labels, |worker| {
-                &of(worker).responses
-            });
+            let responses = page.shared.metrics.iter().map(|w| &of(w).responses);
+            page.by_class("weir_upstream_responses_total", labels, responses);
         });
         self.family(
             "weir_upstream_latency_seconds",
@@ -169,9 +175,8 @@ impl Page<'_> {
             "From choosing the endpoint to the response head.",
         );
         self.each_endpoint(|page, labels, of| {
-            page.histogram("weir_upstream_latency_seconds", labels, |worker| {
-                &of(worker).latency
-            });
+            let latencies = page.shared.metrics.iter().map(|w| &of(w).latency);
+            page.histogram("weir_upstream_latency_seconds", labels, latencies);
         });
         for EndpointCount {
             name,
@@ -253,44 +258,37 @@ impl Page<'_> {
             .fold(0, u64::wrapping_add)
     }
 
-    fn by_class(&mut self, name: &str, labels: &str, of: impl Fn(&WorkerMetrics) -> &ByClass) {
-        for (index, class) in CLASSES.iter().enumerate() {
-            let sum: u64 = self
-                .shared
-                .metrics
-                .iter()
-                .map(|worker| of(worker).0[index].read())
-                .sum();
-            if sum > 0 {
-                let _ = writeln!(self.text, "{name}{{{labels},class=\"{class}\"}} {sum}");
+    fn by_class<'m>(
+        &mut self,
+        name: &str,
+        labels: &str,
+        tables: impl Iterator<Item = &'m ByClass>,
+    ) {
+        let counts = added(tables.map(ByClass::counts));
+        for (class, count) in CLASSES.iter().zip(counts) {
+            if count > 0 {
+                let _ = writeln!(self.text, "{name}{{{labels},class=\"{class}\"}} {count}");
             }
         }
     }
 
-    fn histogram(&mut self, name: &str, labels: &str, of: impl Fn(&WorkerMetrics) -> &Histogram) {
+    fn histogram<'m>(
+        &mut self,
+        name: &str,
+        labels: &str,
+        tables: impl Iterator<Item = &'m Histogram> + Clone,
+    ) {
+        let bounds = LATENCY_BOUNDS_US.map(seconds);
+        let bounds = bounds.iter().map(String::as_str).chain(["+Inf"]);
         let mut below = 0;
-        for bucket in 0..=LATENCY_BOUNDS_US.len() {
-            below += self
-                .shared
-                .metrics
-                .iter()
-                .map(|worker| of(worker).buckets[bucket].read())
-                .sum::<u64>();
-            let bound = LATENCY_BOUNDS_US
-                .get(bucket)
-                .map_or("+Inf".to_owned(), |&bound| seconds(bound));
+        for (bound, count) in bounds.zip(added(tables.clone().map(Histogram::counts))) {
+            below += count;
             let _ = writeln!(
                 self.text,
                 "{name}_bucket{{{labels},le=\"{bound}\"}} {below}"
             );
         }
-        let sum: u64 = self
-            .shared
-            .metrics
-            .iter()
-            .map(|worker| of(worker).sum_us.read())
-            .sum();
-        let sum = seconds(sum);
+        let sum = seconds(tables.map(|table| table.sum_us.read()).sum());
         let _ = writeln!(
             self.text,
             "{name}_sum{{{labels}}} {sum}\n{name}_count{{{labels}}} {below}"

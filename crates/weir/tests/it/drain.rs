@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::sync::Mutex;
 use std::sync::mpsc::{Sender, channel};
 
-use crate::harness::client::{self, Connection};
+use crate::harness::client::Connection;
 use crate::harness::origin::Origin;
 use crate::harness::{Gateway, forward_everything, wait_until};
 
@@ -168,8 +168,9 @@ fn sigint_drains_too() {
 fn the_drain_timeout_cuts_off() {
     let (origin, _release) = holding();
     let mut gateway = gateway(&origin, "[timeouts]\ndrain = \"300ms\"");
-    assert_eq!(client::get(gateway.address, "/before").text(), "quick\n");
+    // On the same connection, so that the worker that is cut off is the one that has the line.
     let mut connection = Connection::open(gateway.address);
+    assert_eq!(connection.get("/before").text(), "quick\n");
     connection.send("GET /held HTTP/1.1\r\nHost: test\r\n\r\n");
     wait_until("it is on its way", || {
         origin.next_head().starts_with("GET /held ")

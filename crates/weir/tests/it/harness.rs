@@ -124,6 +124,14 @@ impl Gateway {
             value.parse().expect("a count is a number")
         })
     }
+
+    /// Waits until a metric has reached `value`: a request is counted once it is over, which its client may see before.
+    pub(crate) fn wait_for_metric(&self, name_and_labels: &str, value: u64) {
+        wait_until(&format!("{name_and_labels} is {value}"), || {
+            self.metric(name_and_labels) >= value
+        });
+        assert_eq!(self.metric(name_and_labels), value, "{name_and_labels}");
+    }
 }
 
 /// The config for one upstream and one route; `more` goes into the upstream's table.

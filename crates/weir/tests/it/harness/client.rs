@@ -187,7 +187,7 @@ impl Connection {
 
     /// Reads more; `false` when the server has closed or reset.
     fn fill(&mut self) -> bool {
-        let mut buffer = [0; 64 << 10];
+        let mut buffer = [0; 16 << 10];
         match self.stream.read(&mut buffer) {
             Ok(0) => false,
             Ok(count) => {

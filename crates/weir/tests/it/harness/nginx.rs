@@ -10,8 +10,8 @@ use super::{Directory, free_port};
 #[derive(Debug)]
 pub(crate) struct Nginx {
     pub(crate) address: SocketAddr,
-    pub(crate) directory: Directory,
     _process: Process,
+    _directory: Directory,
 }
 
 impl Nginx {
@@ -45,8 +45,8 @@ impl Nginx {
         process.wait_for_port(address);
         Self {
             address,
-            directory,
             _process: process,
+            _directory: directory,
         }
     }
 }

@@ -36,7 +36,7 @@ impl Origin {
                             tell,
                         },
                         number,
-                    )
+                    );
                 });
             }
         });
@@ -119,7 +119,7 @@ impl Peer {
     }
 
     fn fill(&mut self) -> bool {
-        let mut buffer = [0; 64 << 10];
+        let mut buffer = [0; 16 << 10];
         match self.stream.read(&mut buffer) {
             Ok(0) | Err(_) => false,
             Ok(count) => {

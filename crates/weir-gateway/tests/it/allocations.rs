@@ -1,0 +1,244 @@
+//! On the plain path a request allocates nothing once the gateway is warm: not in the worker, not for its log line.
+//!
+//! All allocations of the process are counted, those of the client and the origin here too, which make none.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use weir_gateway::Gateway;
+use weir_gateway::settings::{
+    AccessLog, Action, ClientTimeouts, Forward, HashOn, HeaderEdits, HostPattern, Limits,
+    LogFormat, LogTarget, Route, Server, ServerAddress, Settings, Upstream, UpstreamTimeouts,
+};
+use weir_policy::balance::Method;
+
+use crate::origin;
+
+#[global_allocator]
+static ALLOCATOR: dhat::Alloc = dhat::Alloc;
+
+const WARM_UP_REQUESTS: usize = 1_000;
+const COUNTED_REQUESTS: usize = 10_000;
+/// Connections that take turns, or are all busy at once.
+const CONNECTIONS: usize = 64;
+
+const GET: &[u8] =
+    b"GET /items/17?full=yes HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: test\r\n\
+    Accept: */*\r\nAccept-Encoding: gzip\r\nReferer: http://www.example.com/items\r\n\r\n";
+const POST: &[u8] = b"POST /items HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: test\r\n\
+    Content-Type: application/json\r\nContent-Length: 27\r\n\r\n{\"name\": \"weir\", \"wall\": 1}";
+const RESPONSE_BODY: &[u8] = b"{\"saved\": true}";
+
+/// One test, because another one beside it, or the runner's report on it, would be counted too.
+#[test]
+fn a_warm_gateway_allocates_nothing_for_a_request() {
+    let directory = Directory::new();
+    for format in [LogFormat::Combined, LogFormat::Json] {
+        let gateway = Running::start(origin::start(), format, &directory);
+        let mut connection = gateway.connect();
+        assert_no_allocations(&directory, "GET", || connection.exchange(GET));
+        assert_no_allocations(&directory, "POST", || connection.exchange(POST));
+        let mut connections: [_; CONNECTIONS] = std::array::from_fn(|_| gateway.connect());
+        let mut turn = 0;
+        assert_no_allocations(&directory, "connections that take turns", || {
+            connections[turn % CONNECTIONS].exchange(GET);
+            turn += 1;
+        });
+        drop((connection, connections));
+        gateway.end();
+    }
+    let origin = origin::start_together(CONNECTIONS);
+    let gateway = Running::start(origin, LogFormat::Combined, &directory);
+    let mut connections: [_; CONNECTIONS] = std::array::from_fn(|_| gateway.connect());
+    let mut turn = 0;
+    assert_no_allocations(&directory, "connections that are busy at once", || {
+        if turn % CONNECTIONS == 0 {
+            for connection in &mut connections {
+                connection.send(GET);
+            }
+        }
+        connections[turn % CONNECTIONS].receive();
+        turn += 1;
+    });
+    drop(connections);
+    gateway.end();
+}
+
+/// Counts what the process allocates while `request` is made so many times, after the warm-up.
+fn assert_no_allocations(directory: &Directory, what: &str, mut request: impl FnMut()) {
+    for _ in 0..WARM_UP_REQUESTS {
+        request();
+    }
+    // A profile says where the allocations were made; it is written when there are any.
+    let profile = directory.0.join("allocations.json");
+    let profiler = dhat::Profiler::builder()
+        .testing()
+        .file_name(&profile)
+        .build();
+    for _ in 0..COUNTED_REQUESTS {
+        request();
+    }
+    let stats = dhat::HeapStats::get();
+    if stats.total_blocks > 0 {
+        // Only a failed assertion of the profiler writes the profile.
+        let _ = std::panic::catch_unwind(|| dhat::assert_eq!(stats.total_blocks, 0));
+        drop(profiler);
+        let places = std::fs::read_to_string(&profile).unwrap_or_default();
+        panic!(
+            "{what}: {} allocations of {} bytes in {COUNTED_REQUESTS} requests, from\n{places}",
+            stats.total_blocks, stats.total_bytes
+        );
+    }
+}
+
+/// A gateway with one worker in this process.
+struct Running {
+    gateway: Gateway,
+    address: SocketAddr,
+    log: PathBuf,
+}
+
+impl Running {
+    fn start(origin: SocketAddr, format: LogFormat, directory: &Directory) -> Self {
+        let address = free_address();
+        let log = directory.0.join(format!("access-{}.log", address.port()));
+        let settings = settings(address, origin, &log, format);
+        let gateway = Gateway::start(&settings).expect("the gateway starts");
+        Self {
+            gateway,
+            address,
+            log,
+        }
+    }
+
+    fn connect(&self) -> Connection {
+        let stream = TcpStream::connect(self.address).expect("the gateway accepts");
+        stream.set_nodelay(true).expect("Nagle can be switched off");
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .expect("a timeout can be set");
+        Connection {
+            stream,
+            buffer: [0; 4096],
+        }
+    }
+
+    /// Ends the gateway; it did log what it did.
+    fn end(self) {
+        assert!(self.gateway.drain(), "everything ends");
+        let log = std::fs::read_to_string(&self.log).expect("the log is there");
+        assert!(
+            log.lines().count() >= COUNTED_REQUESTS,
+            "{}",
+            self.log.display()
+        );
+        assert!(log.contains("www.example.com/items"), "{log:.200}");
+    }
+}
+
+/// A client's connection, with memory of its own for everything.
+struct Connection {
+    stream: TcpStream,
+    buffer: [u8; 4096],
+}
+
+impl Connection {
+    fn exchange(&mut self, request: &[u8]) {
+        self.send(request);
+        self.receive();
+    }
+
+    fn send(&mut self, request: &[u8]) {
+        self.stream.write_all(request).expect("the gateway reads");
+    }
+
+    fn receive(&mut self) {
+        let mut filled = 0;
+        while !self.buffer[..filled].ends_with(RESPONSE_BODY) {
+            let read = self.stream.read(&mut self.buffer[filled..]);
+            let count = read.expect("the gateway answers");
+            assert!(count > 0, "the gateway keeps the connection");
+            filled += count;
+        }
+        assert!(self.buffer.starts_with(b"HTTP/1.1 200 OK\r\n"));
+    }
+}
+
+/// The plain path: a host of its own, other hosts beside it, every field that is usually set.
+fn settings(address: SocketAddr, origin: SocketAddr, log: &Path, format: LogFormat) -> Settings {
+    let forward = Action::Forward(Forward {
+        upstream: 0,
+        strip_prefix: None,
+        request_headers: HeaderEdits::default(),
+        response_headers: HeaderEdits::default(),
+        timeouts: UpstreamTimeouts::default(),
+        body_bytes: 1 << 20,
+        upgrade: vec!["websocket".to_owned()],
+    });
+    let route = |host: HostPattern, path: &str| Route {
+        name: format!("{host:?} {path}"),
+        host,
+        path: path.to_owned(),
+        methods: None,
+        action: forward.clone(),
+    };
+    Settings {
+        workers: 1,
+        listeners: vec![address],
+        admin: None,
+        access_log: Some(AccessLog {
+            target: LogTarget::File(log.to_owned()),
+            format,
+            buffer_bytes: 64 << 10,
+            flush: Duration::from_secs(1),
+        }),
+        limits: Limits::default(),
+        timeouts: ClientTimeouts::default(),
+        upstreams: vec![Upstream {
+            name: "app".to_owned(),
+            servers: vec![Server {
+                label: origin.to_string(),
+                address: ServerAddress::Tcp(origin),
+                weight: 1,
+            }],
+            balance: Method::RoundRobin,
+            hash_on: HashOn::ClientAddress,
+            idle_connections: Upstream::IDLE_CONNECTIONS,
+            idle_timeout: Upstream::IDLE_TIMEOUT,
+        }],
+        routes: vec![
+            route(HostPattern::Exact("www.example.com".to_owned()), "/items"),
+            route(
+                HostPattern::Exact("www.example.com".to_owned()),
+                "/items/{item}",
+            ),
+            route(HostPattern::Wildcard("example.org".to_owned()), "/{*rest}"),
+            route(HostPattern::Any, "/{*rest}"),
+        ],
+    }
+}
+
+fn free_address() -> SocketAddr {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .and_then(|listener| listener.local_addr())
+        .expect("loopback has a free port")
+}
+
+/// A directory of its own, removed at the end.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("weir-allocations-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a temporary directory can be made");
+        Self(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
