@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use super::process::Process;
 use super::{Directory, free_port};
 
-/// A running nginx with one worker.
+/// A running nginx.
 #[derive(Debug)]
 pub(crate) struct Nginx {
     pub(crate) address: SocketAddr,
@@ -26,11 +26,10 @@ impl Nginx {
         for (name, content) in files {
             directory.write(&format!("root/{name}"), content);
         }
-        // Its workers give up root's rights for a user who may not be let into the temporary directory.
-        let user = if may_choose_user() { "user root;" } else { "" };
         let http = http.replace("ADDRESS", &address.to_string());
+        // One process, which no worker survives when it is killed.
         let config = format!(
-            "{user}\ndaemon off;\nworker_processes 1;\npid nginx.pid;\nerror_log stderr;\n\
+            "daemon off;\nmaster_process off;\npid nginx.pid;\nerror_log stderr;\n\
              events {{ worker_connections 1024; }}\n\
              http {{\naccess_log off;\nkeepalive_requests 1000000;\n\
              client_body_temp_path temporary/body;\nproxy_temp_path temporary/proxy;\n\
@@ -49,10 +48,4 @@ impl Nginx {
             _directory: directory,
         }
     }
-}
-
-/// Only root may name the user of the workers, and to everyone else nginx says so on every start.
-fn may_choose_user() -> bool {
-    std::fs::read_to_string("/proc/self/status")
-        .is_ok_and(|status| status.lines().any(|line| line.starts_with("Uid:\t0\t")))
 }
