@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::io::Stream;
 
 pub(crate) mod h1;
+pub(crate) mod round;
 pub(crate) mod upgrade;
 
 /// A client's connection. Lives and dies on one worker.

@@ -170,12 +170,12 @@ fn serve(stream: TcpStream, address: IpAddr, worker: &Rc<Worker>) {
     let metrics = &worker.view().metrics;
     metrics.accepted.add(1);
     metrics.open.add(1);
-    let client = Client {
+    let client = Box::new(Client {
         stream: Stream::Tcp(stream),
         address: AddressText::new(address),
         input: Input::default(),
         timer: Timer::new(&worker.deadlines),
-    };
+    });
     let presence = Presence {
         worker: Rc::clone(worker),
         address,

@@ -14,8 +14,8 @@ use weir_policy::balance::Balancer;
 
 use crate::access_log::LogBuffer;
 use crate::buffers::Buffers;
+use crate::connection::round::Round;
 use crate::deadline::{Deadlines, TICK};
-use crate::exchange::Exchange;
 use crate::listener::Admission;
 use crate::metrics::WorkerMetrics;
 use crate::snapshot::Snapshot;
@@ -23,8 +23,8 @@ use crate::upstream::pool::Pool;
 
 /// Ticks between two looks at the idle upstream connections.
 const SWEEP_TICKS: u64 = 10;
-/// Exchanges kept for reuse; as many as may run at once without allocating.
-const KEPT_EXCHANGES_MAX: usize = 1024;
+/// Rounds kept for reuse; as many requests may be on their way at once without allocating.
+const KEPT_ROUNDS_MAX: usize = 1024;
 
 /// What all workers see.
 #[derive(Debug)]
@@ -48,11 +48,7 @@ pub(crate) struct Worker {
     pub(crate) random: RefCell<fastrand::Rng>,
     pub(crate) log: Option<LogBuffer>,
     pub(crate) clock: Clock,
-    #[expect(
-        clippy::vec_box,
-        reason = "connections hold them by pointer, and hand the same box back"
-    )]
-    exchanges: RefCell<Vec<Box<Exchange>>>,
+    rounds: RefCell<Vec<Round>>,
     is_over: Cell<bool>,
 }
 
@@ -83,7 +79,7 @@ impl Worker {
             random: RefCell::new(fastrand::Rng::new()),
             log,
             clock: Clock::default(),
-            exchanges: RefCell::default(),
+            rounds: RefCell::default(),
             is_over: Cell::default(),
         })
     }
@@ -97,16 +93,15 @@ impl Worker {
         self.shared.is_draining.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn take_exchange(&self) -> Box<Exchange> {
-        self.exchanges.borrow_mut().pop().unwrap_or_default()
+    pub(crate) fn take_round(&self) -> Round {
+        self.rounds.borrow_mut().pop().unwrap_or_default()
     }
 
-    /// Keeps an exchange's memory for the next request.
-    pub(crate) fn put_exchange(&self, mut exchange: Box<Exchange>) {
-        exchange.reset(&self.buffers);
-        let mut kept = self.exchanges.borrow_mut();
-        if kept.len() < KEPT_EXCHANGES_MAX {
-            kept.push(exchange);
+    /// Keeps the memory of a request that is over for the next one.
+    pub(crate) fn put_round(&self, round: Round) {
+        let mut kept = self.rounds.borrow_mut();
+        if kept.len() < KEPT_ROUNDS_MAX {
+            kept.push(round);
         }
     }
 

@@ -37,22 +37,30 @@ const LINGER_BYTES_MAX: usize = 1 << 20;
 const DRAIN_IDLE: Duration = Duration::from_secs(1);
 
 /// Serves a client until its connection ends.
-pub(crate) async fn serve(mut client: Client, worker: &Rc<Worker>) {
+pub(crate) async fn serve(mut client: Box<Client>, worker: &Rc<Worker>) {
     let mut after = After::KeepAlive;
     while after == After::KeepAlive && wait_for_request(&mut client, worker).await {
-        let mut exchange = worker.take_exchange();
-        after = match read_head(&mut client, &mut exchange, worker).await {
-            Ok(true) => exchange::run(&mut client, &mut exchange, worker).await,
-            Ok(false) => After::Leave,
-            Err(failure) => exchange::refuse(&mut client, &mut exchange, worker, failure).await,
-        };
-        worker.put_exchange(exchange);
-        client.input.release(&worker.buffers);
+        let mut round = worker.take_round();
+        (client, after) = round.serve(client, worker).await;
+        worker.put_round(round);
     }
     match after {
-        After::Close => linger(&mut client, &worker.buffers).await,
+        After::Close => Box::pin(linger(&mut client, &worker.buffers)).await,
         After::Abort => client.stream.reset_on_close(),
         After::KeepAlive | After::Leave => {}
+    }
+}
+
+/// Reads a request and has it answered.
+pub(crate) async fn serve_request(
+    client: &mut Client,
+    exchange: &mut Exchange,
+    worker: &Rc<Worker>,
+) -> After {
+    match read_head(client, exchange, worker).await {
+        Ok(true) => exchange::run(client, exchange, worker).await,
+        Ok(false) => After::Leave,
+        Err(failure) => exchange::refuse(client, exchange, worker, failure).await,
     }
 }
 
