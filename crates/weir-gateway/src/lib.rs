@@ -1,6 +1,6 @@
 //! The gateway: everything that does I/O between a client and an upstream.
 //!
-//! The way of a request is told in [`exchange`](crate::exchange), top to bottom. What is decided on that way is
+//! The way of a request is told in `exchange.rs`, top to bottom. What is decided on that way is
 //! decided by `weir-http` and `weir-policy`; this crate moves bytes, keeps connections and counts.
 //!
 //! - [`settings`]: what a gateway is told, already valid
