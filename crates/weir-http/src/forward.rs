@@ -7,8 +7,14 @@ use crate::body::Framing;
 use crate::head::{Field, FieldName, Span, Version, for_each_element};
 use crate::{Method, RequestHead, ResponseHead};
 
-/// The value of `Via` that names this gateway (RFC 9110 §7.6.3).
-pub const VIA: &[u8] = b"1.1 weir";
+/// The value of `Via` for a message received in `version`: the protocol it came in, and who passes it on (RFC 9110
+/// §7.6.3).
+pub fn via(version: Version) -> &'static [u8] {
+    match version {
+        Version::Http10 => b"1.0 weir",
+        Version::Http11 => b"1.1 weir",
+    }
+}
 
 /// Fields to set and to remove, as a route says. Names are in lower case; setting replaces all fields of that name.
 #[derive(Debug, Clone, Copy, Default)]
@@ -107,7 +113,7 @@ pub fn write_request(
         write_field(out, b"X-Forwarded-Host", host);
     }
     if !rewrite.edits.drops(b"via") {
-        write_field(out, b"Via", VIA);
+        write_field(out, b"Via", via(request.version));
     }
     if rewrite.upgrade {
         out.extend_from_slice(b"Connection: upgrade\r\n");
@@ -199,7 +205,7 @@ pub fn write_response(
         write_field(out, b"Date", rewrite.date);
     }
     if !rewrite.edits.drops(b"via") {
-        write_field(out, b"Via", VIA);
+        write_field(out, b"Via", via(response.version));
     }
     if rewrite.framing == ClientFraming::AddChunks && rewrite.method != Method::Head {
         out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");

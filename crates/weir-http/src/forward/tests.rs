@@ -61,7 +61,7 @@ fn targets_are_sent_in_origin_form() {
     let sent = request("GET /api/x HTTP/1.0\r\n\r\n", |how| how.path = b"/x");
     assert_eq!(
         sent,
-        "GET /x HTTP/1.1\r\nHost: up:80\r\nX-Forwarded-For: 10.0.0.1\r\nX-Forwarded-Proto: http\r\nVia: 1.1 weir\r\n\r\n"
+        "GET /x HTTP/1.1\r\nHost: up:80\r\nX-Forwarded-For: 10.0.0.1\r\nX-Forwarded-Proto: http\r\nVia: 1.0 weir\r\n\r\n"
     );
 }
 
@@ -132,7 +132,7 @@ fn responses() {
         (
             "HTTP/1.0 200 Fine\r\nContent-Length: 1\r\nDate: then\r\nKeep-Alive: 1\r\n\r\n",
             Http11,
-            "HTTP/1.1 200 Fine\r\nContent-Length: 1\r\nDate: then\r\nVia: 1.1 weir\r\n\r\n",
+            "HTTP/1.1 200 Fine\r\nContent-Length: 1\r\nDate: then\r\nVia: 1.0 weir\r\n\r\n",
         ),
         (
             "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: A\r\nA: b\r\n\r\n",

@@ -10,9 +10,11 @@ use super::signals::{Asked, Signals};
 use crate::config;
 
 #[derive(Debug, clap::Args)]
+#[group(skip)]
+#[command(group = clap::ArgGroup::new("source").required(true).args(["config", "listen"]))]
 pub(crate) struct ServeArgs {
     /// The config file.
-    #[arg(long, value_name = "FILE", required_unless_present_all = ["listen", "to"], conflicts_with_all = ["listen", "to"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "to")]
     config: Option<PathBuf>,
     /// Without a file: where clients connect.
     #[arg(long, value_name = "ADDRESS:PORT", requires = "to")]
