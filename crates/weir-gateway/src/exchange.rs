@@ -89,6 +89,8 @@ async fn forward(
     rule: &Forward,
 ) -> Result<(Chosen, relay::Upstream), Failure> {
     relay::prepare(client, x, view, rule)?;
+    // A request that waits for its upstream holds no buffer of its client's.
+    client.input.release(&worker.buffers);
     let mut attempts = Attempts::new(client, x, view, rule);
     let mut now = x.facts.started.unwrap_or_else(Instant::now);
     loop {

@@ -70,25 +70,44 @@ pub(crate) async fn accept(
     let mut tick = tokio::time::interval(TICK);
     loop {
         let accepted = poll_fn(|cx| {
-            if let Poll::Ready(accepted) = listener.poll_accept(cx) {
-                return Poll::Ready(Some(accepted));
-            }
-            while tick.poll_tick(cx).is_ready() {
+            loop {
                 if worker.is_draining() {
                     return Poll::Ready(None);
                 }
+                if let Poll::Ready(accepted) = listener.poll_accept(cx) {
+                    return Poll::Ready(Some(accepted));
+                }
+                std::task::ready!(tick.poll_tick(cx));
             }
-            Poll::Pending
         })
         .await;
         match accepted {
-            None => return,
+            None => break,
             Some(Ok((stream, address))) => {
                 place(stream, address.ip().to_canonical(), &worker, &others);
             }
             // The client gave up while it waited.
             Some(Err(error)) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Some(Err(_)) => tokio::time::sleep(PAUSE).await,
+        }
+    }
+    accept_rest(listener, &worker, &others);
+}
+
+/// Accepts what the kernel holds for a worker that drains, which the runtime may not have heard of yet.
+fn accept_rest(listener: TcpListener, worker: &Rc<Worker>, others: &[mpsc::Sender<Arrival>]) {
+    let Ok(listener) = listener.into_std() else {
+        return;
+    };
+    for _ in 0..BACKLOG {
+        let Ok((stream, address)) = listener.accept() else {
+            return;
+        };
+        let stream = stream
+            .set_nonblocking(true)
+            .and_then(|()| TcpStream::from_std(stream));
+        if let Ok(stream) = stream {
+            place(stream, address.ip().to_canonical(), worker, others);
         }
     }
 }
@@ -225,6 +244,7 @@ impl Admission {
     }
 
     fn enter(&self, address: IpAddr) -> bool {
+        let key = client_of(address);
         if self.connections.fetch_add(1, Ordering::Relaxed) >= self.connections_max {
             self.connections.fetch_sub(1, Ordering::Relaxed);
             return false;
@@ -234,7 +254,7 @@ impl Admission {
                 .addresses
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            let open = addresses.entry(address).or_default();
+            let open = addresses.entry(key).or_default();
             if *open >= limit {
                 self.connections.fetch_sub(1, Ordering::Relaxed);
                 return false;
@@ -251,10 +271,10 @@ impl Admission {
                 .addresses
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            if let Some(open) = addresses.get_mut(&address) {
+            if let Some(open) = addresses.get_mut(&client_of(address)) {
                 *open -= 1;
                 if *open == 0 {
-                    addresses.remove(&address);
+                    addresses.remove(&client_of(address));
                 }
             }
         }
@@ -270,6 +290,17 @@ impl Admission {
     /// Connections open now.
     pub(crate) fn open(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
+    }
+}
+
+/// What counts as one client: an IPv4 address, or the 64 bits of an IPv6 address that a network hands out whole.
+fn client_of(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::from([a, b, c, d, 0, 0, 0, 0])
+        }
     }
 }
 
@@ -301,6 +332,15 @@ mod tests {
             "two in all"
         );
         assert_eq!(admission.open(), 2);
+    }
+
+    #[test]
+    fn the_addresses_of_an_ipv6_network_are_one_client() {
+        let admission = admission(10, PerAddress::Every(1));
+        let address = |last| IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, last]);
+        assert!(admission.enter(address(1)) && !admission.enter(address(2)));
+        admission.leave(address(1));
+        assert!(admission.enter(address(2)));
     }
 
     #[test]

@@ -81,6 +81,7 @@ pub fn write_request(
         | FieldName::XForwardedProto => true,
         FieldName::Upgrade => !rewrite.upgrade,
         FieldName::Expect => !request.expects_continue,
+        FieldName::Other => passes_for_another(field.name.of(head)),
         _ => false,
     };
     copy_fields(head, &request.fields, out, |field| {
@@ -301,6 +302,21 @@ fn is_named_by_connection(head: &[u8], fields: &[Field], field: &Field) -> bool 
         });
     }
     is_named
+}
+
+/// Whether `name` is that of a field which the gateway reads or sets, but for underscores. CGI and WSGI make one variable
+/// of `X_Forwarded_For` and `X-Forwarded-For`, so such a field would speak with the gateway's voice.
+fn passes_for_another(name: &[u8]) -> bool {
+    const LEN_MAX: usize = "x-forwarded-proto".len();
+    if name.len() > LEN_MAX || memchr::memchr(b'_', name).is_none() {
+        return false;
+    }
+    let mut spelled = [0; LEN_MAX];
+    let spelled = &mut spelled[..name.len()];
+    for (to, from) in spelled.iter_mut().zip(name) {
+        *to = if *from == b'_' { b'-' } else { *from };
+    }
+    FieldName::of(spelled) != FieldName::Other
 }
 
 /// One line with what earlier proxies said and the address that they could not forge.

@@ -196,7 +196,7 @@ impl RequestHead {
                 FieldName::ContentLength | FieldName::TransferEncoding => {
                     framing.read(id, field.value)?;
                 }
-                FieldName::Connection => connection.read(field.value),
+                FieldName::Connection => connection.read(field.value)?,
                 FieldName::Upgrade => {
                     upgrade = Some(value);
                     upgrades += 1;
@@ -332,9 +332,13 @@ fn diagnose_encoding(value: &[u8]) -> Reject {
     }
 }
 
+/// Options that `Connection` may list. Every field is looked up among them, so their number bounds that work.
+const CONNECTION_OPTIONS_MAX: usize = 16;
+
 /// What `Connection` says, while a head is read.
 #[derive(Debug, Default)]
 pub(crate) struct Connection {
+    options: usize,
     persistence: Persistence,
     pub(crate) upgrade: bool,
     pub(crate) names_fields: bool,
@@ -350,15 +354,22 @@ enum Persistence {
 }
 
 impl Connection {
-    pub(crate) fn read(&mut self, value: &[u8]) {
-        head::for_each_element(value, |option| match option.len() {
-            5 if option.eq_ignore_ascii_case(b"close") => self.persistence = Persistence::Close,
-            10 if option.eq_ignore_ascii_case(b"keep-alive") => {
-                self.persistence = self.persistence.max(Persistence::KeepAlive);
+    pub(crate) fn read(&mut self, value: &[u8]) -> Result<(), Reject> {
+        head::for_each_element(value, |option| {
+            self.options += 1;
+            match option.len() {
+                5 if option.eq_ignore_ascii_case(b"close") => self.persistence = Persistence::Close,
+                10 if option.eq_ignore_ascii_case(b"keep-alive") => {
+                    self.persistence = self.persistence.max(Persistence::KeepAlive);
+                }
+                7 if option.eq_ignore_ascii_case(b"upgrade") => self.upgrade = true,
+                _ => self.names_fields = true,
             }
-            7 if option.eq_ignore_ascii_case(b"upgrade") => self.upgrade = true,
-            _ => self.names_fields = true,
         });
+        if self.options > CONNECTION_OPTIONS_MAX {
+            return Err(Reject::FieldValue);
+        }
+        Ok(())
     }
 
     pub(crate) fn keeps_alive(&self, version: Version) -> bool {

@@ -120,7 +120,7 @@ impl ResponseHead {
                 FieldName::ContentLength | FieldName::TransferEncoding => {
                     framing.read(id, field.value)?;
                 }
-                FieldName::Connection => connection.read(field.value),
+                FieldName::Connection => connection.read(field.value)?,
                 _ => {}
             }
         }

@@ -45,21 +45,26 @@ impl LogWriter {
             let buffer = Vec::with_capacity(settings.buffer_bytes + settings.buffer_bytes / 8);
             let _ = give_back.try_send(buffer);
         }
-        let thread = std::thread::Builder::new().name("access-log".to_owned()).spawn(move || {
-            while let Ok(order) = to_do.recv() {
-                match order {
-                    Order::Write(mut buffer) => {
-                        output.write(&buffer);
-                        buffer.clear();
-                        let _ = give_back.try_send(buffer);
+        let thread = std::thread::Builder::new()
+            .name("access-log".to_owned())
+            .spawn(move || {
+                while let Ok(order) = to_do.recv() {
+                    match order {
+                        Order::Write(mut buffer) => {
+                            output.write(&buffer);
+                            buffer.clear();
+                            let _ = give_back.try_send(buffer);
+                        }
+                        Order::Reopen => match Output::open(&target) {
+                            Ok(reopened) => output = reopened,
+                            Err(error) => complain(
+                                "the access log stays as it is, it cannot be reopened",
+                                &error,
+                            ),
+                        },
                     }
-                    Order::Reopen => match Output::open(&target) {
-                        Ok(reopened) => output = reopened,
-                        Err(error) => eprintln!("weir: the access log stays as it is, it cannot be reopened: {error}"),
-                    },
                 }
-            }
-        })?;
+            })?;
         Ok(Self {
             sink: Sink {
                 orders,
@@ -133,10 +138,15 @@ impl Output {
                 Ok(()) => *is_failing = false,
                 Err(error) if !*is_failing => {
                     *is_failing = true;
-                    eprintln!("weir: access log lines are lost: {error}");
+                    complain("access log lines are lost", &error);
                 }
                 Err(_) => {}
             },
         }
     }
+}
+
+/// Tells the operator; a closed standard error must not end the thread.
+fn complain(what: &str, error: &io::Error) {
+    let _ = writeln!(io::stderr(), "weir: {what}: {error}");
 }

@@ -40,6 +40,8 @@ const DRAIN_IDLE: Duration = Duration::from_secs(1);
 pub(crate) async fn serve(mut client: Box<Client>, worker: &Rc<Worker>) {
     let mut after = After::KeepAlive;
     while after == After::KeepAlive && wait_for_request(&mut client, worker).await {
+        // A client that sends many requests at once takes turns with the others.
+        tokio::task::coop::consume_budget().await;
         let mut round = worker.take_round();
         (client, after) = round.serve(client, worker).await;
         worker.put_round(round);

@@ -117,10 +117,11 @@ impl Attempts {
         chosen: &Chosen,
     ) -> Option<Failure> {
         self.sends += 1;
-        if failure.fault() == Fault::Upstream && !asked.is_reused {
+        let ended_silently = failure == Failure::UpstreamClosed && !asked.has_answered;
+        // A connection from the pool that ends silently died of old age, which is no fault of the endpoint.
+        if failure.fault() == Fault::Upstream && !(asked.is_reused && ended_silently) {
             chosen.failed();
         }
-        let ended_silently = failure == Failure::UpstreamClosed && !asked.has_answered;
         let is_harmless = asked.bytes_sent == 0 || x.request.is_idempotent();
         let may_repeat =
             ended_silently && is_harmless && x.upload.is_unsent() && self.sends < SENDS_MAX;

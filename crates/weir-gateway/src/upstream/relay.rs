@@ -17,7 +17,8 @@ use crate::deadline::Timer;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::io::Stream;
-use crate::settings::{Forward, HeaderEdits};
+use crate::settings::{Forward, HeaderEdits, ServerAddress};
+use crate::snapshot::Endpoint;
 use crate::upstream::answer::pass_interim;
 use crate::upstream::choose::Chosen;
 use crate::upstream::connect;
@@ -56,7 +57,7 @@ pub(crate) fn prepare(
         path: stripped_path(x, rule),
         client_address: client.address.as_bytes(),
         scheme: b"http",
-        default_host: upstream.endpoints[0].label.as_bytes(),
+        default_host: default_host(&upstream.endpoints[0]),
         upgrade: passes_upgrade(x, rule),
         edits: edits(&rule.request_headers),
     };
@@ -195,6 +196,14 @@ pub(super) fn edits(edits: &HeaderEdits) -> Edits<'_> {
     Edits {
         set: &edits.set,
         remove: &edits.remove,
+    }
+}
+
+/// The `Host` of a request that came without one.
+fn default_host(endpoint: &Endpoint) -> &[u8] {
+    match endpoint.address {
+        ServerAddress::Tcp(_) => endpoint.label.as_bytes(),
+        ServerAddress::Unix(_) => b"localhost",
     }
 }
 

@@ -40,6 +40,18 @@ fn end_to_end_fields_stay_and_hop_by_hop_fields_go() {
 }
 
 #[test]
+fn nothing_passes_for_a_field_of_the_gateway() {
+    let sent = request(
+        "GET / HTTP/1.1\r\nHost: a\r\nX_Forwarded_For: 1\r\nx-forwarded_proto: https\r\nContent_Length: 5\r\nMy_Own: 1\r\n\r\n",
+        |_| {},
+    );
+    assert_eq!(
+        sent,
+        format!("GET / HTTP/1.1\r\nHost: a\r\nMy_Own: 1\r\n{OWN}\r\n")
+    );
+}
+
+#[test]
 fn forwarded_for_grows_at_its_end() {
     let sent = request(
         "GET / HTTP/1.1\r\nX-Forwarded-For: 1\r\nHost: a\r\nX-Forwarded-For: 2\r\n\r\n",

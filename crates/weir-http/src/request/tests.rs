@@ -232,3 +232,10 @@ fn an_empty_line_is_no_request_line() {
     let text = "\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n";
     assert_eq!(parse(text).err(), Some(Reject::RequestLine));
 }
+
+#[test]
+fn a_connection_field_has_few_options() {
+    assert!(with(&format!("Connection: {}a\r\n", "a,".repeat(15))).is_ok());
+    let too_many = with(&format!("Connection: {}a\r\n", "a,".repeat(16)));
+    assert_eq!(too_many.err(), Some(Reject::FieldValue));
+}

@@ -1,5 +1,6 @@
 //! `weir serve`: runs the gateway until it is told to end.
 
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -46,19 +47,19 @@ fn serve(mut settings: Settings, file: Option<&Path>) -> anyhow::Result<()> {
     })?;
     let (workers, connections) = (settings.workers, settings.limits.connections);
     for address in gateway.addresses() {
-        eprintln!(
-            "weir: listening on {address}, {workers} workers, at most {connections} connections"
-        );
+        say(format_args!(
+            "listening on {address}, {workers} workers, at most {connections} connections"
+        ));
     }
     while runtime.block_on(signals.next()) == Asked::ReopenLog {
         gateway.reopen_log();
     }
-    eprintln!("weir: draining; a second signal ends at once");
+    say(format_args!("draining; a second signal ends at once"));
     let drained = std::thread::spawn(move || gateway.drain());
     std::thread::spawn(move || {
         runtime.block_on(async {
             while signals.next().await != Asked::End {}
-            eprintln!("weir: ended while draining");
+            say(format_args!("ended while draining"));
             std::process::exit(1);
         });
     });
@@ -67,9 +68,14 @@ fn serve(mut settings: Settings, file: Option<&Path>) -> anyhow::Result<()> {
         .map_err(|_| anyhow::anyhow!("draining failed"))?;
     anyhow::ensure!(
         is_clean,
-        "weir: the drain timeout is over; open connections were cut off"
+        "the drain timeout is over; open connections were cut off"
     );
     Ok(())
+}
+
+/// Tells the operator. That nobody reads it any more must not keep the gateway from draining.
+fn say(what: std::fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr(), "weir: {what}");
 }
 
 /// Descriptors kept for listeners, logs, the admin listener and the runtime.
