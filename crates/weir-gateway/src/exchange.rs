@@ -199,7 +199,7 @@ impl Exchange {
         self.has_head = true;
         self.head.clear();
         self.head.extend_from_slice(head);
-        self.upload = Upload::new(self.request.framing);
+        self.upload = Upload::new(self.request.framing, self.request.expects_continue);
         self.facts.started = Some(Instant::now());
     }
 

@@ -37,6 +37,7 @@ pub(crate) async fn respond(
         || (framing == ClientFraming::AsIs && x.response.framing == Framing::UntilClose);
     // Of a request that is not whole yet the rest may never come: a client that waits for a 100 need not send it.
     let keep_alive = x.client_keeps_alive(worker) && !ends_by_closing && x.upload.is_complete();
+    x.upload.answered();
     let mut body = Body::new(x.response.framing);
     write_head(x, worker, rule, framing, keep_alive);
     x.facts.status = x.response.status;
@@ -177,6 +178,7 @@ pub(super) async fn pass_interim(
     upstream: &Upstream,
     bytes: usize,
 ) -> Result<(), Failure> {
+    x.upload.continued();
     if x.request.version == Version::Http11 {
         // The request is kept for as long as it may be sent again; after a byte of response it may not.
         write_head(x, worker, rule, ClientFraming::AsIs, true);

@@ -26,6 +26,10 @@ pub(crate) struct Upload {
     bytes_max: u64,
     /// The upstream takes no more of it.
     is_refused: bool,
+    /// The client sends nothing before the upstream has said that it may (`Expect: 100-continue`).
+    awaits_continue: bool,
+    /// The response has begun, and its own deadlines count from then on.
+    is_answered: bool,
 }
 
 /// Deadlines that apply while a body moves.
@@ -40,10 +44,11 @@ pub(crate) struct Pace {
 }
 
 impl Upload {
-    pub(crate) fn new(framing: Framing) -> Self {
+    pub(crate) fn new(framing: Framing, awaits_continue: bool) -> Self {
         Self {
             body: Body::new(framing),
             bytes_max: u64::MAX,
+            awaits_continue,
             ..Self::default()
         }
     }
@@ -92,7 +97,8 @@ impl Upload {
                     Poll::Ready(Ok(0) | Err(_)) => return Err(Failure::ClientGone),
                     Poll::Ready(Ok(_)) => self.take(client)?,
                 }
-                client.timer.set(pace.upstream);
+                self.awaits_continue = false;
+                self.arm(client, pace);
                 continue;
             }
             match to.poll_write(cx, &client.input.unread()[..self.ready], &[]) {
@@ -103,25 +109,41 @@ impl Upload {
                     client.input.consume(count);
                     self.ready -= count;
                     self.sent += count as u64;
-                    client.timer.set(self.patience(pace));
+                    self.arm(client, pace);
                 }
             }
         }
         Ok(())
     }
 
+    fn arm(&self, client: &Client, pace: Pace) {
+        if !self.is_answered {
+            client.timer.set(self.patience(pace));
+        }
+    }
+
     /// The deadline for whatever the exchange waits for now.
     pub(crate) fn patience(&self, pace: Pace) -> Duration {
         match (self.is_running(), self.ready) {
-            (true, 0) => pace.client,
-            (true, _) => pace.upstream,
-            (false, _) => pace.response,
+            (true, 0) if !self.awaits_continue => pace.client,
+            (true, 1..) => pace.upstream,
+            (true, 0) | (false, _) => pace.response,
         }
     }
 
     /// The body is to be sent once more, from its first byte, which is still here.
     pub(crate) fn restart(&mut self) {
         self.is_refused = false;
+    }
+
+    /// The upstream has said something before its response: the client may send.
+    pub(crate) fn continued(&mut self) {
+        self.awaits_continue = false;
+    }
+
+    /// The response has begun.
+    pub(crate) fn answered(&mut self) {
+        self.is_answered = true;
     }
 
     /// Whether there is more to move.
@@ -147,7 +169,7 @@ impl Upload {
     /// What a deadline that passes now means.
     pub(crate) fn late(&self) -> Failure {
         let waits_for_client = self.is_running() && self.ready == 0;
-        if waits_for_client {
+        if waits_for_client && !self.awaits_continue && !self.is_answered {
             Failure::BodyTimeout
         } else {
             Failure::ResponseTimeout
