@@ -46,7 +46,7 @@ pub enum Reject {
     LengthAndEncoding,
     /// More than one `Content-Length`, equal or not.
     LengthRepeated,
-    /// `Content-Length` is no plain decimal number below 2^63.
+    /// `Content-Length` is no plain decimal number of at most 18 digits.
     LengthInvalid,
     /// `Transfer-Encoding` in an HTTP/1.0 message (RFC 9112 §6.1).
     EncodingInHttp10,

@@ -51,7 +51,7 @@ impl Method {
     }
 }
 
-/// A request head; one value serves all requests of a connection, one after the other.
+/// A request head; one value serves many requests, one after the other.
 #[derive(Debug, Default)]
 pub struct RequestHead {
     /// The method.
@@ -302,7 +302,7 @@ impl FramingFields {
     }
 }
 
-/// 1*DIGIT below 2^63: no sign, no blank, no list (RFC 9110 §8.6).
+/// 1*DIGIT, at most 18 of them: no sign, no blank, no list (RFC 9110 §8.6).
 fn parse_length(value: &[u8]) -> Result<u64, Reject> {
     if value.is_empty() || value.len() > 18 || !value.iter().all(u8::is_ascii_digit) {
         // "5, 5" is a repeated length in one line.

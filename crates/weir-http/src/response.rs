@@ -10,7 +10,7 @@ use crate::body::Framing;
 use crate::head::{self, Field, FieldName, HeadLimits, HeadScan, Span, Version};
 use crate::request::{Connection, FramingFields, Method, Progress};
 
-/// A response head; one value serves all responses of a connection, one after the other.
+/// A response head; one value serves many responses, one after the other.
 #[derive(Debug, Default)]
 pub struct ResponseHead {
     /// 100 to 599.
