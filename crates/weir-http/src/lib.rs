@@ -17,6 +17,7 @@ pub mod chunk;
 pub mod date;
 pub mod form;
 pub mod forward;
+mod framing;
 pub mod head;
 pub mod host;
 pub mod reject;

@@ -3,6 +3,7 @@
 use std::mem::MaybeUninit;
 
 use crate::body::Framing;
+use crate::framing::{Connection, FramingFields};
 use crate::head::{self, Field, FieldName, HeadLimits, HeadScan, Span, Version};
 use crate::target::Target;
 use crate::{Reject, host};
@@ -249,135 +250,6 @@ pub fn leading_empty_line(bytes: &[u8]) -> Result<Option<bool>, Reject> {
         [b'\r', ..] => Err(Reject::BareCr),
         [b'\n', ..] => Err(Reject::BareLf),
         _ => Ok(Some(false)),
-    }
-}
-
-/// The fields that frame a body, while a head is read.
-#[derive(Debug, Default)]
-pub(crate) struct FramingFields {
-    length: Option<u64>,
-    encoded: bool,
-}
-
-impl FramingFields {
-    pub(crate) fn read(&mut self, id: FieldName, value: &[u8]) -> Result<(), Reject> {
-        if id == FieldName::ContentLength {
-            let length = parse_length(value)?;
-            return if self.length.replace(length).is_some() {
-                Err(Reject::LengthRepeated)
-            } else {
-                Ok(())
-            };
-        }
-        if self.encoded {
-            return Err(Reject::EncodingNotChunked);
-        }
-        self.encoded = true;
-        if value.eq_ignore_ascii_case(b"chunked") {
-            Ok(())
-        } else {
-            Err(diagnose_encoding(value))
-        }
-    }
-
-    fn of_request(&self, version: Version) -> Result<Framing, Reject> {
-        match (self.length, self.chunked(version)?) {
-            (_, true) => Ok(Framing::Chunked),
-            (Some(0) | None, false) => Ok(Framing::Empty),
-            (Some(length), false) => Ok(Framing::Length(length)),
-        }
-    }
-
-    pub(crate) fn length(&self) -> Option<u64> {
-        self.length
-    }
-
-    /// Whether the body is chunked, once it is sure that nothing else contradicts it.
-    pub(crate) fn chunked(&self, version: Version) -> Result<bool, Reject> {
-        match (self.encoded, self.length) {
-            (true, Some(_)) => Err(Reject::LengthAndEncoding),
-            (true, None) if version == Version::Http10 => Err(Reject::EncodingInHttp10),
-            (encoded, _) => Ok(encoded),
-        }
-    }
-}
-
-/// 1*DIGIT, at most 18 of them: no sign, no blank, no list (RFC 9110 §8.6).
-fn parse_length(value: &[u8]) -> Result<u64, Reject> {
-    if value.is_empty() || value.len() > 18 || !value.iter().all(u8::is_ascii_digit) {
-        // "5, 5" is a repeated length in one line.
-        let list = value.contains(&b',');
-        return Err(if list {
-            Reject::LengthRepeated
-        } else {
-            Reject::LengthInvalid
-        });
-    }
-    Ok(value
-        .iter()
-        .fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
-}
-
-fn diagnose_encoding(value: &[u8]) -> Reject {
-    let (mut codings, mut chunked, mut last_chunked) = (0, 0, false);
-    head::for_each_element(value, |coding| {
-        codings += 1;
-        last_chunked = coding.eq_ignore_ascii_case(b"chunked");
-        chunked += i32::from(last_chunked);
-    });
-    if chunked == 1 && last_chunked && codings > 1 {
-        Reject::EncodingUnknown
-    } else {
-        Reject::EncodingNotChunked
-    }
-}
-
-/// Options that `Connection` may list. Every field is looked up among them, so their number bounds that work.
-const CONNECTION_OPTIONS_MAX: usize = 16;
-
-/// What `Connection` says, while a head is read.
-#[derive(Debug, Default)]
-pub(crate) struct Connection {
-    options: usize,
-    persistence: Persistence,
-    pub(crate) upgrade: bool,
-    pub(crate) names_fields: bool,
-}
-
-/// What a sender says about its connection; of two that disagree, the later in this list holds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum Persistence {
-    #[default]
-    OfVersion,
-    KeepAlive,
-    Close,
-}
-
-impl Connection {
-    pub(crate) fn read(&mut self, value: &[u8]) -> Result<(), Reject> {
-        head::for_each_element(value, |option| {
-            self.options += 1;
-            match option.len() {
-                5 if option.eq_ignore_ascii_case(b"close") => self.persistence = Persistence::Close,
-                10 if option.eq_ignore_ascii_case(b"keep-alive") => {
-                    self.persistence = self.persistence.max(Persistence::KeepAlive);
-                }
-                7 if option.eq_ignore_ascii_case(b"upgrade") => self.upgrade = true,
-                _ => self.names_fields = true,
-            }
-        });
-        if self.options > CONNECTION_OPTIONS_MAX {
-            return Err(Reject::FieldValue);
-        }
-        Ok(())
-    }
-
-    pub(crate) fn keeps_alive(&self, version: Version) -> bool {
-        match self.persistence {
-            Persistence::OfVersion => version == Version::Http11,
-            Persistence::KeepAlive => true,
-            Persistence::Close => false,
-        }
     }
 }
 

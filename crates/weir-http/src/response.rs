@@ -7,8 +7,9 @@ use std::mem::MaybeUninit;
 
 use crate::Reject;
 use crate::body::Framing;
+use crate::framing::{Connection, FramingFields};
 use crate::head::{self, Field, FieldName, HeadLimits, HeadScan, Span, Version};
-use crate::request::{Connection, FramingFields, Method, Progress};
+use crate::request::{Method, Progress};
 
 /// A response head; one value serves many responses, one after the other.
 #[derive(Debug, Default)]
