@@ -15,6 +15,7 @@ pub(crate) const TICK: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub(crate) struct Deadlines {
     now_ms: Cell<u64>,
+    are_expired: Cell<bool>,
     slots: RefCell<Slots>,
 }
 
@@ -48,6 +49,12 @@ impl Deadlines {
     /// Wakes every connection, so that it looks at a change of the worker's state.
     pub(crate) fn wake_all(&self) {
         self.wake(|_| true);
+    }
+
+    /// Lets every deadline pass, those that are set from now on too.
+    pub(crate) fn expire_all(&self) {
+        self.are_expired.set(true);
+        self.wake_all();
     }
 
     fn wake(&self, is_due: impl Fn(&Slot) -> bool) {
@@ -98,10 +105,15 @@ impl Timer {
         self.deadlines.slots.borrow_mut().table[self.slot].due_ms = due_ms;
     }
 
+    /// The worker's time, see [`Deadlines::now_ms`].
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.deadlines.now_ms()
+    }
+
     /// Ready once the deadline has passed; until then the task is woken when it does.
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
         let slot = &mut self.deadlines.slots.borrow_mut().table[self.slot];
-        if slot.due_ms <= self.deadlines.now_ms.get() {
+        if slot.due_ms <= self.deadlines.now_ms.get() || self.deadlines.are_expired.get() {
             return Poll::Ready(());
         }
         // One task waits with this timer all its life, so the waker is stored once.

@@ -14,7 +14,6 @@ use tokio::sync::mpsc;
 
 use crate::access_log::{LogBuffer, LogWriter};
 use crate::admin;
-use crate::deadline::TICK;
 use crate::listener::{self, Admission, Arrival};
 use crate::metrics::WorkerMetrics;
 use crate::router::{RouteConflict, Router};
@@ -27,6 +26,8 @@ use crate::worker::{Shared, Worker};
 const EVENT_INTERVAL: u32 = 512;
 /// How often a draining gateway looks whether it is done.
 const DRAIN_POLL: Duration = Duration::from_millis(20);
+/// How long cut off exchanges have to be noticed, told and logged.
+const CUT_OFF: Duration = Duration::from_secs(1);
 
 /// A running gateway. Dropping it does not end it; see [`Gateway::drain`].
 #[derive(Debug)]
@@ -78,6 +79,7 @@ impl Gateway {
                 .map(|_| WorkerMetrics::new(&snapshot))
                 .collect(),
             is_draining: AtomicBool::new(false),
+            is_cut_off: AtomicBool::new(false),
             snapshot,
         });
         let (senders, receivers): (Vec<_>, Vec<_>) = workers
@@ -129,12 +131,14 @@ impl Gateway {
         let started = Instant::now();
         while !self.workers.iter().all(JoinHandle::is_finished) {
             if started.elapsed() >= self.drain_timeout {
-                // Draining workers hand their log lines over with every tick.
-                std::thread::sleep(2 * TICK);
+                self.shared.is_cut_off.store(true, Ordering::Relaxed);
+            }
+            if started.elapsed() >= self.drain_timeout + CUT_OFF {
                 return false;
             }
             std::thread::sleep(DRAIN_POLL);
         }
+        let was_cut_off = self.shared.is_cut_off.load(Ordering::Relaxed);
         for worker in self.workers {
             // A worker that panicked has said so already.
             let _ = worker.join();
@@ -143,7 +147,7 @@ impl Gateway {
             drop(sink);
             let _ = thread.join();
         }
-        true
+        !was_cut_off
     }
 }
 

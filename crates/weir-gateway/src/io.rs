@@ -1,6 +1,6 @@
 //! The seam to the runtime: a connected socket, read and written without waiting or by polling.
 //!
-//! Everything else in this crate sees sockets through these few calls, so another runtime stays possible.
+//! Exchanges and tunnels see sockets through these few calls alone; the listener and `upstream/connect.rs` make them.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -80,6 +80,20 @@ impl Stream {
         !has_news
     }
 
+    /// What there is to read, asked of the kernel.
+    pub(crate) fn peek(&self) -> Peek {
+        let seen = self.try_io(Interest::READABLE, |socket| {
+            let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+            Ok(rustix::net::recv(socket, &mut [0; 1], flags)?.0)
+        });
+        match seen {
+            Ok(0) => Peek::Closed,
+            Ok(_) => Peek::Bytes,
+            Err(error) if is_transient(&error) => Peek::Nothing,
+            Err(_) => Peek::Closed,
+        }
+    }
+
     /// Tells the peer that nothing more will be sent. An error means that the peer knows already.
     pub(crate) fn finish_sending(&self) {
         let _ = match self {
@@ -122,6 +136,17 @@ impl Stream {
             Self::Unix(stream) => stream.try_io(interest, || attempt(stream.as_fd())),
         }
     }
+}
+
+/// What [`Stream::peek`] finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Peek {
+    /// The peer is silent.
+    Nothing,
+    /// The peer has sent something.
+    Bytes,
+    /// The peer has closed or reset the connection.
+    Closed,
 }
 
 // The system calls are made directly: the C library's wrappers are cancellation points, which costs two atomic

@@ -17,6 +17,7 @@ pub(crate) struct Snapshot {
     pub(crate) upstreams: Vec<UpstreamState>,
     pub(crate) head_limits: HeadLimits,
     pub(crate) timeouts: ClientTimeouts,
+    pub(crate) body_rate: u64,
     started: Instant,
 }
 
@@ -45,7 +46,8 @@ impl Snapshot {
                 bytes: settings.limits.header_bytes,
                 fields: settings.limits.header_count.min(HeadLimits::FIELDS_CEILING),
             },
-            timeouts: settings.timeouts.clone(),
+            timeouts: settings.timeouts,
+            body_rate: settings.limits.body_rate,
             started: Instant::now(),
         }))
     }

@@ -35,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) open: Vec<AtomicUsize>,
     pub(crate) metrics: Vec<Arc<WorkerMetrics>>,
     pub(crate) is_draining: AtomicBool,
+    /// Draining has taken too long: whatever still runs ends now.
+    pub(crate) is_cut_off: AtomicBool,
 }
 
 /// One worker's own things.
@@ -93,6 +95,10 @@ impl Worker {
         self.shared.is_draining.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.shared.is_cut_off.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn take_round(&self) -> Round {
         self.rounds.borrow_mut().pop().unwrap_or_default()
     }
@@ -119,6 +125,9 @@ impl Worker {
             if !was_draining && self.is_draining() {
                 was_draining = true;
                 self.deadlines.wake_all();
+            }
+            if self.is_cut_off() {
+                self.deadlines.expire_all();
             }
             if ticks % SWEEP_TICKS == 0 {
                 self.sweep(since_start.as_millis() as u64);
@@ -149,6 +158,7 @@ impl Worker {
 impl View {
     fn new(shared: &Shared, worker: usize) -> Self {
         let snapshot = Arc::clone(&shared.snapshot);
+        let idle_total = Rc::default();
         let local = |upstream: &crate::snapshot::UpstreamState| {
             let settings = &upstream.settings;
             let endpoints: Vec<_> = settings
@@ -156,7 +166,13 @@ impl View {
                 .iter()
                 .map(|server| (server.label.as_str(), server.weight))
                 .collect();
-            let pool = || Pool::new(settings.idle_connections, settings.idle_timeout);
+            let pool = || {
+                Pool::new(
+                    settings.idle_connections,
+                    settings.idle_timeout,
+                    &idle_total,
+                )
+            };
             LocalUpstream {
                 balancer: RefCell::new(Balancer::new(settings.balance, &endpoints)),
                 pools: endpoints.iter().map(|_| pool()).collect(),

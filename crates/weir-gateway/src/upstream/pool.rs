@@ -3,11 +3,15 @@
 //! The one used last is used next: its socket is warm, and the ones at the bottom grow old and are closed. An idle
 //! connection must be silent: one that was closed or that speaks unasked is dropped, on taking and by the worker's sweep.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::time::Duration;
 
-use crate::io::Stream;
+use crate::io::{Peek, Stream};
+
+/// Idle connections that a worker keeps in all, so that many endpoints cannot use up its descriptors.
+const TOTAL_MAX: usize = 4096;
 
 /// The idle connections of one endpoint.
 #[derive(Debug)]
@@ -15,6 +19,8 @@ pub(crate) struct Pool {
     idle: RefCell<VecDeque<Idle>>,
     connections_max: usize,
     idle_timeout_ms: u64,
+    /// Idle connections of all the worker's pools.
+    total: Rc<Cell<usize>>,
 }
 
 #[derive(Debug)]
@@ -24,19 +30,26 @@ struct Idle {
 }
 
 impl Pool {
-    pub(crate) fn new(connections_max: usize, idle_timeout: Duration) -> Self {
+    pub(crate) fn new(
+        connections_max: usize,
+        idle_timeout: Duration,
+        total: &Rc<Cell<usize>>,
+    ) -> Self {
         Self {
             idle: RefCell::default(),
             connections_max,
             idle_timeout_ms: idle_timeout.as_millis() as u64,
+            total: Rc::clone(total),
         }
     }
 
-    /// A connection that, as far as is known, still stands.
-    pub(crate) fn take(&self) -> Option<Stream> {
+    /// A connection that, as far as the worker has heard, still stands. A request that `can_repeat` on another one takes
+    /// that for granted; for others the kernel is asked, so that what happened since the last wait is seen too.
+    pub(crate) fn take(&self, can_repeat: bool) -> Option<Stream> {
         let mut idle = self.idle.borrow_mut();
         while let Some(Idle { stream, .. }) = idle.pop_back() {
-            if stream.is_quiet() {
+            self.total.update(|total| total - 1);
+            if stream.is_quiet() && (can_repeat || stream.peek() == Peek::Nothing) {
                 return Some(stream);
             }
         }
@@ -46,7 +59,8 @@ impl Pool {
     /// Keeps a connection whose last response was read to its end.
     pub(crate) fn put(&self, stream: Stream, now_ms: u64) {
         let mut idle = self.idle.borrow_mut();
-        if idle.len() < self.connections_max {
+        if idle.len() < self.connections_max && self.total.get() < TOTAL_MAX {
+            self.total.update(|total| total + 1);
             idle.push_back(Idle {
                 stream,
                 since_ms: now_ms,
@@ -57,9 +71,10 @@ impl Pool {
     /// Closes what has been idle for too long or was closed by the endpoint.
     pub(crate) fn sweep(&self, now_ms: u64) {
         let is_old = |idle: &Idle| idle.since_ms + self.idle_timeout_ms <= now_ms;
-        self.idle
-            .borrow_mut()
-            .retain(|idle| !is_old(idle) && idle.stream.is_quiet());
+        let mut idle = self.idle.borrow_mut();
+        let before = idle.len();
+        idle.retain(|idle| !is_old(idle) && idle.stream.is_quiet());
+        self.total.update(|total| total - (before - idle.len()));
     }
 
     pub(crate) fn len(&self) -> usize {

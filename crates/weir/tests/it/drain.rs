@@ -177,11 +177,12 @@ fn the_drain_timeout_cuts_off() {
     });
     gateway.process.signal("TERM");
     assert_eq!(gateway.process.wait().code(), Some(2));
+    // What is cut off is told so, and has its line in the log like everything else.
+    assert_eq!(connection.response().status, 503);
     assert!(connection.is_closed());
     assert!(gateway.process.output().contains("drain timeout"));
     let lines = log_lines(&gateway);
-    assert!(
-        lines.iter().any(|line| line.contains("/before")),
-        "{lines:?}"
-    );
+    let has = |part: &str| lines.iter().any(|line| line.contains(part));
+    assert!(has("/before HTTP/1.1\" 200"), "{lines:?}");
+    assert!(has("/held HTTP/1.1\" 503"), "{lines:?}");
 }

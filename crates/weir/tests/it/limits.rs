@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
+use std::sync::Mutex;
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use crate::harness::client::{self, Connection};
 use crate::harness::origin::Origin;
@@ -107,6 +109,28 @@ fn a_slow_body_is_a_408() {
     }
     wait_for_failures(&gateway, "body_timeout", 3);
     is_well(&gateway);
+}
+
+/// A body that never pauses for long but hardly moves holds an upstream connection all the same.
+#[test]
+fn a_body_that_trickles_is_a_408() {
+    let origin = reading();
+    let keys = "[limits]\nbody_rate = \"1KiB\"\n[timeouts]\nbody = \"500ms\"";
+    let gateway = gateway(&origin, keys);
+    let mut connection = Connection::open(gateway.address);
+    connection.send("POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 100000\r\n\r\n");
+    let mut writer = connection.stream.try_clone().expect("a socket is shared");
+    let trickle = std::thread::spawn(move || {
+        // Twenty bytes a second, and an end in case nobody objects.
+        (0..600).all(|_| {
+            std::thread::sleep(Duration::from_millis(50));
+            writer.write_all(b"x").is_ok()
+        })
+    });
+    assert_eq!(connection.response().status, 408);
+    drop(connection);
+    assert!(!trickle.join().expect("it writes"), "it was cut off");
+    wait_for_failures(&gateway, "body_timeout", 1);
 }
 
 #[test]
@@ -361,4 +385,51 @@ fn clients_that_leave_are_forgotten() {
         }
     }
     is_well(&gateway);
+}
+
+/// A client that leaves while its request is worked on is noticed: the endpoint is spared the rest of it.
+#[test]
+fn a_client_that_leaves_takes_its_request_with_it() {
+    for response_so_far in ["", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"] {
+        let (tell, gone) = channel();
+        let origin = Origin::start(move |mut peer, _| {
+            while peer.head().is_some_and(|head| head.contains("/held")) {
+                peer.send(response_so_far);
+            }
+            let _ = tell.send(());
+        });
+        let gateway = gateway(&origin, "");
+        let mut connection = Connection::open(gateway.address);
+        connection.send("GET /held HTTP/1.1\r\nHost: test\r\n\r\n");
+        let _ = origin.next_head();
+        drop(connection);
+        gone.recv_timeout(PATIENCE)
+            .expect("the endpoint sees its connection end");
+        wait_for_failures(&gateway, "client_gone", 1);
+    }
+}
+
+/// What a client pipelines behind a request that is worked on does not look like leaving.
+#[test]
+fn a_client_that_sends_more_has_not_left() {
+    let (release, released) = channel::<()>();
+    let released = Mutex::new(released);
+    let origin = Origin::start(move |mut peer, _| {
+        while peer.head().is_some() {
+            let _ = released.lock().expect("no handler panics").recv();
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    let gateway = gateway(&origin, "");
+    let mut connection = Connection::open(gateway.address);
+    for path in ["/first", "/second"] {
+        connection.send(format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n"));
+        if path == "/first" {
+            let _ = origin.next_head();
+        }
+    }
+    for _ in 0..2 {
+        release.send(()).expect("the origin waits");
+        assert_eq!(connection.response().status, 200);
+    }
 }
