@@ -108,6 +108,17 @@ fn an_upstream_that_declines() {
     assert_eq!(connection.response().text(), "0 true");
 }
 
+/// An upstream that switches to another protocol than the one asked for has not understood, and the client would not.
+#[test]
+fn a_101_to_another_protocol_is_a_bad_gateway() {
+    let switching =
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n";
+    let gateway = Gateway::to(&[Origin::answering(switching).address]);
+    let mut connection = Connection::open(gateway.address);
+    connection.send(UPGRADE);
+    assert_eq!(connection.response().status, 502);
+}
+
 /// A 101 that nobody asked for would make a tunnel out of a connection that the client still sends requests on.
 #[test]
 fn an_unasked_101_is_a_bad_gateway() {
