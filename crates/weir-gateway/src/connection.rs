@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::buffers::{Buffers, Input};
 use crate::deadline::Timer;
 use crate::failure::Failure;
-use crate::io::{Peek, Stream};
+use crate::io::Stream;
 
 pub(crate) mod h1;
 pub(crate) mod round;
@@ -44,14 +44,7 @@ impl Client {
     /// Whether the client has closed its connection; the task is woken when it does. One that has sent something behind
     /// its request is not known to have.
     pub(crate) fn has_left(&self, cx: &mut Context<'_>) -> bool {
-        if !self.input.is_empty() {
-            return false;
-        }
-        match self.stream.poll_readable(cx) {
-            Poll::Pending => false,
-            Poll::Ready(Ok(())) => self.stream.peek() == Peek::Closed,
-            Poll::Ready(Err(_)) => true,
-        }
+        self.input.is_empty() && self.stream.poll_closed(cx)
     }
 
     /// Writes `head` and `body` from byte `sent` of both on, until all is written. Every write that makes progress gives

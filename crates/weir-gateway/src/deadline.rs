@@ -15,7 +15,6 @@ pub(crate) const TICK: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub(crate) struct Deadlines {
     now_ms: Cell<u64>,
-    are_expired: Cell<bool>,
     slots: RefCell<Slots>,
 }
 
@@ -51,9 +50,11 @@ impl Deadlines {
         self.wake(|_| true);
     }
 
-    /// Lets every deadline pass, those that are set from now on too.
+    /// Lets every deadline pass that is set now.
     pub(crate) fn expire_all(&self) {
-        self.are_expired.set(true);
+        for slot in &mut self.slots.borrow_mut().table {
+            slot.due_ms = 0;
+        }
         self.wake_all();
     }
 
@@ -113,7 +114,7 @@ impl Timer {
     /// Ready once the deadline has passed; until then the task is woken when it does.
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
         let slot = &mut self.deadlines.slots.borrow_mut().table[self.slot];
-        if slot.due_ms <= self.deadlines.now_ms.get() || self.deadlines.are_expired.get() {
+        if slot.due_ms <= self.deadlines.now_ms.get() {
             return Poll::Ready(());
         }
         // One task waits with this timer all its life, so the waker is stored once.

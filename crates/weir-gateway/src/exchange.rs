@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use weir_http::{RequestHead, ResponseHead, target};
 
-use crate::buffers::{Buffers, Input};
+use crate::buffers::{BUFFER_BYTES, Buffers, Input};
 use crate::connection::Client;
 use crate::connection::h1::After;
 use crate::failure::Failure;
@@ -19,8 +19,8 @@ use crate::upstream::upload::Upload;
 use crate::upstream::{answer, relay};
 use crate::worker::{View, Worker};
 
-/// Bytes of a head that an [`Exchange`] keeps memory for between requests: the default limit on request heads.
-const KEPT_BYTES_MAX: usize = 32 << 10;
+/// Bytes that each part of an [`Exchange`] keeps memory for between requests: a head, and a full buffer of body behind it.
+const KEPT_BYTES_MAX: usize = 2 * BUFFER_BYTES;
 
 /// Serves the request whose head was read into `x`.
 pub(crate) async fn run(client: &mut Client, x: &mut Exchange, worker: &Rc<Worker>) -> After {
@@ -28,14 +28,7 @@ pub(crate) async fn run(client: &mut Client, x: &mut Exchange, worker: &Rc<Worke
     x.timeouts = view.snapshot.timeouts;
     let after = match serve(client, x, worker, &view).await {
         Ok(after) => after,
-        Err(failure) => {
-            let failure = if worker.is_cut_off() {
-                Failure::ShutDown
-            } else {
-                failure
-            };
-            respond::failure(client, x, worker, &view, failure).await
-        }
+        Err(failure) => respond::failure(client, x, worker, &view, failure).await,
     };
     account(client, x, worker, &view);
     after

@@ -62,6 +62,7 @@ pub(crate) async fn failure(
     view: &View,
     failure: Failure,
 ) -> After {
+    let failure = worker.meaning_of(failure);
     x.facts.failure = Some(failure);
     x.facts.status = failure.status();
     if failure == Failure::ClientGone {

@@ -87,6 +87,8 @@ pub struct Limits {
     /// Bytes a second of a request body that a client has to keep up in the time that is spent waiting for it, after the
     /// first [`ClientTimeouts::body`]; slower is 408. Zero lets it take its time.
     pub body_rate: u64,
+    /// Idle upstream connections kept in all, so that many endpoints cannot use up the descriptors that clients need.
+    pub idle_connections: usize,
 }
 
 /// How many connections one client address may hold.
@@ -108,6 +110,7 @@ impl Default for Limits {
             header_count: 100,
             body_bytes: 1 << 30,
             body_rate: 500,
+            idle_connections: 8192,
         }
     }
 }

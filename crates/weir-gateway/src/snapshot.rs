@@ -18,6 +18,8 @@ pub(crate) struct Snapshot {
     pub(crate) head_limits: HeadLimits,
     pub(crate) timeouts: ClientTimeouts,
     pub(crate) body_rate: u64,
+    /// Idle upstream connections, of all workers.
+    pub(crate) idle_connections: usize,
     started: Instant,
 }
 
@@ -48,6 +50,7 @@ impl Snapshot {
             },
             timeouts: settings.timeouts,
             body_rate: settings.limits.body_rate,
+            idle_connections: settings.limits.idle_connections,
             started: Instant::now(),
         }))
     }

@@ -46,11 +46,16 @@ pub(crate) async fn respond(
         return tunnel(client, x, worker, &mut upstream).await;
     }
     let pace = pace(x, rule);
+    let sent_before = x.facts.bytes_sent;
     if let Err(failure) =
         stream_body(client, x, worker, &mut upstream, &mut body, framing, pace).await
     {
+        if x.facts.bytes_sent == sent_before {
+            x.facts.head_bytes_sent = sent_before;
+            return Err(failure);
+        }
         // The head is out, so a status is of no use; only the connection can say that this is not the end.
-        x.facts.failure = Some(failure);
+        x.facts.failure = Some(worker.meaning_of(failure));
         return Ok(After::Abort);
     }
     let is_whole = upstream.is_sent && x.upload.is_complete();

@@ -97,6 +97,8 @@ impl Attempts {
         worker: &Worker,
     ) -> Option<Failure> {
         if failure == Failure::NoSocket {
+            // What is kept for later is no use when there is nothing for now.
+            chosen.view.close_idle();
             return Some(failure);
         }
         chosen.refused(worker);

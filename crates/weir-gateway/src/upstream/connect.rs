@@ -30,10 +30,11 @@ pub(crate) async fn connect(
     .await
 }
 
-/// A gateway that has run out of descriptors, ports or memory must not take its endpoints for dead.
+/// A gateway that has run out of descriptors or memory must not take its endpoints for dead. `EADDRNOTAVAIL` is not among
+/// these: it is said of one destination, that all local ports towards it are in use or that there is no way to it.
 fn whose_failure(error: &io::Error) -> Failure {
     match Errno::from_io_error(error) {
-        Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM | Errno::ADDRNOTAVAIL) => {
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM | Errno::NOSPC) => {
             Failure::NoSocket
         }
         _ => Failure::ConnectFailed,
@@ -58,15 +59,15 @@ mod tests {
     #[test]
     fn what_the_gateway_lacks_is_not_held_against_the_endpoint() {
         let failure = |errno: Errno| whose_failure(&errno.into());
-        for ours in [
-            Errno::MFILE,
-            Errno::NFILE,
-            Errno::NOMEM,
-            Errno::ADDRNOTAVAIL,
-        ] {
+        for ours in [Errno::MFILE, Errno::NFILE, Errno::NOMEM] {
             assert_eq!(failure(ours), Failure::NoSocket);
         }
-        for theirs in [Errno::CONNREFUSED, Errno::HOSTUNREACH, Errno::NOENT] {
+        for theirs in [
+            Errno::CONNREFUSED,
+            Errno::HOSTUNREACH,
+            Errno::NOENT,
+            Errno::ADDRNOTAVAIL,
+        ] {
             assert_eq!(failure(theirs), Failure::ConnectFailed);
         }
     }

@@ -10,17 +10,15 @@ use std::time::Duration;
 
 use crate::io::{Peek, Stream};
 
-/// Idle connections that a worker keeps in all, so that many endpoints cannot use up its descriptors.
-const TOTAL_MAX: usize = 4096;
-
 /// The idle connections of one endpoint.
 #[derive(Debug)]
 pub(crate) struct Pool {
     idle: RefCell<VecDeque<Idle>>,
     connections_max: usize,
     idle_timeout_ms: u64,
-    /// Idle connections of all the worker's pools.
+    /// Idle connections of all the worker's pools, and how many there may be.
     total: Rc<Cell<usize>>,
+    total_max: usize,
 }
 
 #[derive(Debug)]
@@ -33,13 +31,14 @@ impl Pool {
     pub(crate) fn new(
         connections_max: usize,
         idle_timeout: Duration,
-        total: &Rc<Cell<usize>>,
+        (total, total_max): (&Rc<Cell<usize>>, usize),
     ) -> Self {
         Self {
             idle: RefCell::default(),
             connections_max,
             idle_timeout_ms: idle_timeout.as_millis() as u64,
             total: Rc::clone(total),
+            total_max,
         }
     }
 
@@ -59,13 +58,26 @@ impl Pool {
     /// Keeps a connection whose last response was read to its end.
     pub(crate) fn put(&self, stream: Stream, now_ms: u64) {
         let mut idle = self.idle.borrow_mut();
-        if idle.len() < self.connections_max && self.total.get() < TOTAL_MAX {
-            self.total.update(|total| total + 1);
-            idle.push_back(Idle {
-                stream,
-                since_ms: now_ms,
-            });
+        if idle.len() >= self.connections_max {
+            return;
         }
+        if self.total.get() < self.total_max {
+            self.total.update(|total| total + 1);
+        } else if idle.pop_front().is_none() {
+            // Others hold all that may be held. Otherwise it took the place of the oldest one here.
+            return;
+        }
+        idle.push_back(Idle {
+            stream,
+            since_ms: now_ms,
+        });
+    }
+
+    /// Closes all.
+    pub(crate) fn clear(&self) {
+        let mut idle = self.idle.borrow_mut();
+        self.total.update(|total| total - idle.len());
+        idle.clear();
     }
 
     /// Closes what has been idle for too long or was closed by the endpoint.

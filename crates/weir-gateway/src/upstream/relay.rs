@@ -4,6 +4,7 @@
 //! whole goes along with it, and what the endpoint says is read in one piece.
 
 use std::future::poll_fn;
+use std::io;
 use std::task::{Context, Poll};
 
 use weir_http::body::Framing;
@@ -118,6 +119,13 @@ pub(crate) async fn ask(
     let pace = pace(x, rule);
     client.timer.set(pace.upstream);
     poll_fn(|cx| poll_send(upstream, &x.outgoing, &client.timer, cx)).await?;
+    if !upstream.is_sent {
+        // What can be read from a kept connection that took nothing is no answer to this request.
+        if upstream.is_reused && upstream.bytes_sent == 0 {
+            return Err(Failure::UpstreamClosed);
+        }
+        x.upload.refused();
+    }
     client.timer.set(x.upload.patience(pace));
     let mut scan = HeadScan::default();
     loop {
@@ -185,12 +193,20 @@ fn poll_send(
         {
             Poll::Ready(Ok(count)) => upstream.bytes_sent += count,
             // It may have answered before it closed, so what it sent is still read.
-            Poll::Ready(Err(_)) => return Poll::Ready(Ok(())),
+            Poll::Ready(Err(error)) if has_closed(&error) => return Poll::Ready(Ok(())),
+            Poll::Ready(Err(_)) => return Poll::Ready(Err(Failure::UpstreamClosed)),
             Poll::Pending => return timer.poll(cx).map(|()| Err(Failure::ResponseTimeout)),
         }
     }
     upstream.is_sent = true;
     Poll::Ready(Ok(()))
+}
+
+fn has_closed(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+    )
 }
 
 /// The deadlines of an exchange.

@@ -104,7 +104,9 @@ impl Upload {
             if self.ready == 0 {
                 match client.input.poll_fill(&mut client.stream, buffers, cx) {
                     Poll::Pending => {
-                        self.waits_since_ms.get_or_insert(client.timer.now_ms());
+                        if !self.awaits_continue {
+                            self.waits_since_ms.get_or_insert(client.timer.now_ms());
+                        }
                         break;
                     }
                     Poll::Ready(Ok(0) | Err(_)) => return Err(Failure::ClientGone),
@@ -162,6 +164,12 @@ impl Upload {
     /// The body is to be sent once more, from its first byte, which is still here.
     pub(crate) fn restart(&mut self) {
         self.is_refused = false;
+        self.waits_since_ms = None;
+    }
+
+    /// The upstream takes nothing more of it; its answer may still come.
+    pub(crate) fn refused(&mut self) {
+        self.is_refused = true;
     }
 
     /// The upstream has said something before its response: the client may send.

@@ -105,7 +105,7 @@ fn an_idle_connection_that_was_closed_is_not_used() {
             peer.body(4);
             peer.send(ok(&number.to_string()));
             let _ = may_go_on.lock().expect("no handler panics").recv();
-            drop(peer);
+            peer.close();
             let _ = tell.send(());
         }
     });

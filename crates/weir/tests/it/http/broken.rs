@@ -11,7 +11,7 @@ use crate::harness::origin::{Origin, Peer};
 /// Whatever two readers could split differently never reaches a client.
 #[test]
 fn a_response_head_that_breaks_the_rules_is_a_502() {
-    const RESPONSES: [&str; 18] = [
+    const RESPONSES: [&str; 19] = [
         "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok",
         "HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\n\r\nok",
@@ -30,6 +30,8 @@ fn a_response_head_that_breaks_the_rules_is_a_502() {
         "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
         "\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
         "hello\r\n\r\n",
+        // The head is as it should be, but nothing of it has been sent when the body is seen to be wrong.
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n+2\r\nok\r\n0\r\n\r\n",
     ];
     let origin = Origin::start(|mut peer, _| {
         while let Some(head) = peer.head() {
