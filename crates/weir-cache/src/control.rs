@@ -193,7 +193,7 @@ fn shorten(value: &mut Option<u32>, seconds: u32) {
     *value = Some(value.map_or(seconds, |earlier| earlier.min(seconds)));
 }
 
-fn directives_of<'h>(fields: Fields<'h>) -> impl Iterator<Item = Element<'h>> {
+fn directives_of(fields: Fields<'_>) -> impl Iterator<Item = Element<'_>> {
     fields.elements(FieldName::CacheControl).map(Element::of)
 }
 

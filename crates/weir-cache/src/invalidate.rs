@@ -40,8 +40,8 @@ pub fn targets(changed: &Changed<'_>) -> Vec<Vec<u8>> {
     targets
 }
 
-/// Whether a method is known to change nothing: those of RFC 9110, and the registered ones of WebDAV (RFC 3253, 4918,
-/// 5323) and QUERY. Of any other it must be assumed that it does.
+/// Whether a method is known to change nothing: those of RFC 9110, and the registered ones of RFC 3253, 4918, 5323 and
+/// QUERY. Of any other it must be assumed that it does.
 pub fn is_safe(method: Method, name: &[u8]) -> bool {
     method.is_safe()
         || matches!(

@@ -33,24 +33,37 @@
 //!
 //! - [`policy`]: what a route may say
 //! - [`control`]: what messages say: `Cache-Control`, `Pragma`, `CDN-Cache-Control`
-//! - [`freshness`], [`meta`]: how long a response is fresh and how old it is
-//! - [`store_rule`]: may it be stored
-//! - [`reuse`]: may it answer
-//! - [`time`]: moments
+//! - [`key`], [`vary`]: which requests share a response
+//! - [`store_rule`]: may a response be stored; [`stored_head`]: what is kept of its head
+//! - [`freshness`], [`meta`]: how long it is fresh and how old it is
+//! - [`reuse`]: may it answer; [`validate`]: is it still right; [`range`]: a part of it
+//! - [`invalidate`], [`tags`]: what ends it before its time
+//! - [`negotiate`]: in which coding it is sent
+//! - [`cache_status`]: what is said about all this
+//! - [`mod@time`]: moments
 
+pub mod cache_status;
 pub mod control;
 pub mod freshness;
 pub mod invalidate;
+pub mod key;
 pub mod meta;
+pub mod negotiate;
 pub mod policy;
+pub mod range;
 pub mod reuse;
 pub mod store_rule;
+pub mod stored_head;
+pub mod tags;
 #[cfg(test)]
 mod test_heads;
 pub mod time;
+pub mod validate;
+pub mod vary;
 
 pub use control::{RequestControl, ResponseControl};
 pub use meta::Meta;
 pub use policy::CachePolicy;
 pub use reuse::Reuse;
+pub use stored_head::StoredHead;
 pub use time::Timestamp;

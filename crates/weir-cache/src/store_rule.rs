@@ -116,6 +116,7 @@ pub fn decide(answered: &Answered<'_>, policy: &CachePolicy) -> Result<Meta, Not
     let meta = meta_of(
         answered.status,
         answered.response,
+        AgeField::of(answered.response),
         &control,
         answered.exchanged,
         policy,
@@ -233,12 +234,12 @@ fn check_origin_said(
 pub(crate) fn meta_of(
     status: u16,
     fields: Fields<'_>,
+    age: AgeField,
     control: &ResponseControl,
     exchanged: Exchanged,
     policy: &CachePolicy,
 ) -> Meta {
     let dates = Dates::of(fields, exchanged.response_time);
-    let age = AgeField::of(fields);
     let mut lifetime = freshness::lifetime(status, control, &dates, policy);
     if age == AgeField::Unreadable && !lifetime.source.is_of_route() {
         lifetime = Lifetime {
