@@ -1,8 +1,12 @@
 //! Civil dates in UTC and the three ways they are written: HTTP headers, the combined log, the JSON log.
 //!
-//! A moment comes in as Unix seconds; nothing here looks at a clock, knows time zones or leap seconds, parses dates or
-//! allocates beyond the buffer that the caller appends to. Workers format dates on the hot path, so the digits come
-//! from a table and each form is one append.
+//! A moment comes in as Unix seconds; nothing here looks at a clock, knows time zones or leap seconds, or allocates
+//! beyond the buffer that the caller appends to. Workers format dates on the hot path, so the digits come from a table
+//! and each form is one append. HTTP dates are read in `date/parse.rs`.
+
+mod parse;
+
+pub use parse::parse_http_date;
 
 /// The last second that four digits of year can write: 9999-12-31T23:59:59Z. Every form here has four digits of year.
 const UNIX_SECONDS_MAX: u64 = 253_402_300_799;

@@ -26,7 +26,8 @@ pub struct Edits<'a> {
 }
 
 impl Edits<'_> {
-    fn drops(&self, name: &[u8]) -> bool {
+    /// Whether the message's own fields called `name` are left out.
+    pub fn drops(&self, name: &[u8]) -> bool {
         if self.remove.is_empty() && self.set.is_empty() {
             return false;
         }
@@ -34,7 +35,8 @@ impl Edits<'_> {
         self.remove.iter().any(is_it) || self.set.iter().any(|(other, _)| is_it(other))
     }
 
-    fn write(&self, out: &mut Vec<u8>) {
+    /// Appends the fields that are set.
+    pub fn write(&self, out: &mut Vec<u8>) {
         for (name, value) in self.set {
             write_field(out, name.as_bytes(), value.as_bytes());
         }
@@ -314,7 +316,28 @@ fn passes_for_another(name: &[u8]) -> bool {
     for (to, from) in spelled.iter_mut().zip(name) {
         *to = if *from == b'_' { b'-' } else { *from };
     }
-    FieldName::of(spelled) != FieldName::Other
+    matches!(
+        FieldName::of(spelled),
+        FieldName::Connection
+            | FieldName::ContentLength
+            | FieldName::Date
+            | FieldName::Expect
+            | FieldName::Host
+            | FieldName::Http2Settings
+            | FieldName::KeepAlive
+            | FieldName::Proxy
+            | FieldName::ProxyConnection
+            | FieldName::Referer
+            | FieldName::Te
+            | FieldName::Trailer
+            | FieldName::TransferEncoding
+            | FieldName::Upgrade
+            | FieldName::UserAgent
+            | FieldName::Via
+            | FieldName::XForwardedFor
+            | FieldName::XForwardedHost
+            | FieldName::XForwardedProto
+    )
 }
 
 /// One line with what earlier proxies said and the address that they could not forge.

@@ -4,7 +4,7 @@
 //! could read in two ways is refused with a [`Reject`] that says what broke, because a gateway that guesses is how
 //! requests are smuggled past it.
 //!
-//! - [`head`]: where a head ends, and the fields of one
+//! - [`head`], [`fields`]: where a head ends, and the fields of one
 //! - [`request`], [`response`]: a head's meaning: method, target, framing, persistence
 //! - [`target`], [`host`]: the request target in its four forms, and the authority
 //! - [`body`], [`chunk`]: which of the following bytes belong to the message
@@ -15,6 +15,7 @@
 pub mod body;
 pub mod chunk;
 pub mod date;
+pub mod fields;
 pub mod form;
 pub mod forward;
 mod framing;
@@ -26,6 +27,7 @@ pub mod response;
 pub mod target;
 
 pub use body::Body;
+pub use fields::Fields;
 pub use head::{Field, FieldName, HeadLimits, Span, Version};
 pub use reject::Reject;
 pub use request::{Method, RequestHead};

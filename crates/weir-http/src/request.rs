@@ -6,7 +6,7 @@ use crate::body::Framing;
 use crate::framing::{Connection, FramingFields};
 use crate::head::{self, Field, FieldName, HeadLimits, HeadScan, Span, Version};
 use crate::target::Target;
-use crate::{Reject, host};
+use crate::{Fields, Reject, host};
 
 /// The methods with a meaning here; every other token is [`Method::Other`] and passed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -153,6 +153,11 @@ impl RequestHead {
         };
         self.read_fields(head, parsed.headers)?;
         Ok(Progress::Complete(end))
+    }
+
+    /// The fields with their bytes, which lie in `head`.
+    pub fn view<'h>(&'h self, head: &'h [u8]) -> Fields<'h> {
+        Fields::new(head, &self.fields)
     }
 
     /// The value of the first field called `name` (lower case).

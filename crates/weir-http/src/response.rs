@@ -5,11 +5,11 @@
 
 use std::mem::MaybeUninit;
 
-use crate::Reject;
 use crate::body::Framing;
 use crate::framing::{Connection, FramingFields};
 use crate::head::{self, Field, FieldName, HeadLimits, HeadScan, Span, Version};
 use crate::request::{Method, Progress};
+use crate::{Fields, Reject};
 
 /// A response head; one value serves many responses, one after the other.
 #[derive(Debug, Default)]
@@ -99,6 +99,11 @@ impl ResponseHead {
     /// Whether another response follows this one for the same request.
     pub fn is_interim(&self) -> bool {
         self.status < 200 && self.status != 101
+    }
+
+    /// The fields with their bytes, which lie in `head`.
+    pub fn view<'h>(&'h self, head: &'h [u8]) -> Fields<'h> {
+        Fields::new(head, &self.fields)
     }
 
     /// The value of the first field that is `id`.

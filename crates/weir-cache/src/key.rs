@@ -1,0 +1,251 @@
+//! The primary key of a request (RFC 9111 §2): which requests can share a stored response at all.
+//!
+//! A key is text: the URL as the route sees it, and then, each in a line of its own, what else the route makes part of
+//! it. Keys of one URL, of one host or under one path therefore share a prefix, and can be purged by it:
+//!
+//! ```text
+//! http://www.example.com/a/b?x=1&y=2
+//! header accept-language:en
+//! cookie tier=gold
+//! body 00c0ffee00c0ffee00c0ffee00c0ffee
+//! ```
+//!
+//! Normalisation goes as far as two spellings can never mean different things to an origin: letters of scheme and host,
+//! the port that the scheme implies, an empty path. Paths and queries stay as they were sent, escapes and all: an origin
+//! is free to tell `/%61` from `/a`, and a cache that is not would serve one for the other.
+
+use weir_http::{FieldName, Fields, Method};
+
+use crate::policy::{Bypass, CachePolicy, KeyParts, QueryKey};
+use crate::vary;
+
+/// How a request uses the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// GET and HEAD: they share what is stored.
+    Get,
+    /// POST on a route that caches POST: the key needs the digest of the body.
+    PostByBody,
+}
+
+/// Why a request passes by the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Pass {
+    /// Its method.
+    Method,
+    /// It is a GET with a body: an origin that reads the body would answer what no other GET asks for.
+    Body,
+    /// The route says so.
+    Bypass,
+}
+
+impl Pass {
+    /// The name in metrics and logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Method => "method",
+            Self::Body => "body",
+            Self::Bypass => "bypass",
+        }
+    }
+}
+
+/// What a key is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// `http` or `https`, as the client connected.
+    pub scheme: &'a [u8],
+    /// The authority that the request is for.
+    pub authority: &'a [u8],
+    /// The path as sent.
+    pub path: &'a [u8],
+    /// The query as sent, without the question mark.
+    pub query: Option<&'a [u8]>,
+    /// The fields of the request.
+    pub fields: Fields<'a>,
+}
+
+/// Whether a request uses the cache.
+///
+/// # Errors
+/// Why it does not.
+pub fn class(
+    method: Method,
+    has_body: bool,
+    asked: &Asked<'_>,
+    policy: &CachePolicy,
+) -> Result<Class, Pass> {
+    let class = match method {
+        Method::Get | Method::Head if has_body => return Err(Pass::Body),
+        Method::Get | Method::Head => Class::Get,
+        Method::Post if policy.caches_post => Class::PostByBody,
+        _ => return Err(Pass::Method),
+    };
+    if policy.bypass.iter().any(|rule| is_met(rule, asked)) {
+        return Err(Pass::Bypass);
+    }
+    Ok(class)
+}
+
+fn is_met(rule: &Bypass, asked: &Asked<'_>) -> bool {
+    match rule {
+        Bypass::Header(name, None) => asked.fields.named(name.as_bytes()).next().is_some(),
+        Bypass::Header(name, Some(value)) => asked
+            .fields
+            .named(name.as_bytes())
+            .any(|sent| sent == value.as_bytes()),
+        Bypass::Cookie(name) => cookie(asked.fields, name.as_bytes()).is_some(),
+        Bypass::Query(name) => {
+            parameters(asked.query.unwrap_or_default()).any(|p| name_of(p) == name.as_bytes())
+        }
+    }
+}
+
+/// Appends the key of a request.
+pub fn write(parts: &KeyParts, asked: &Asked<'_>, body_digest: Option<u128>, out: &mut Vec<u8>) {
+    write_url(parts, asked, out);
+    for name in &parts.headers {
+        let values = asked.fields.named(name.as_bytes());
+        line(out, b"header ", name.as_bytes());
+        if values.clone().next().is_some() {
+            out.push(b':');
+            vary::write_normal(FieldName::of(name.as_bytes()), values, true, out);
+        }
+    }
+    for name in &parts.cookies {
+        line(out, b"cookie ", name.as_bytes());
+        if let Some(value) = cookie(asked.fields, name.as_bytes()) {
+            out.push(b'=');
+            out.extend_from_slice(value);
+        }
+    }
+    if let Some(digest) = body_digest {
+        line(out, b"body ", b"");
+        for shift in (0..32).rev() {
+            let digit = (digest >> (shift * 4)) as usize & 0xf;
+            out.push(b"0123456789abcdef"[digit]);
+        }
+    }
+}
+
+/// Appends the first line of a key: the URL.
+pub fn write_url(parts: &KeyParts, asked: &Asked<'_>, out: &mut Vec<u8>) {
+    out.extend(asked.scheme.iter().map(u8::to_ascii_lowercase));
+    out.extend_from_slice(b"://");
+    if parts.host {
+        let implied: &[u8] = if asked.scheme.eq_ignore_ascii_case(b"https") {
+            b":443"
+        } else {
+            b":80"
+        };
+        let host = asked.authority;
+        let host = host.strip_suffix(implied).unwrap_or(host);
+        let host = host.strip_suffix(b":").unwrap_or(host);
+        out.extend(host.iter().map(u8::to_ascii_lowercase));
+    }
+    out.extend_from_slice(if asked.path.is_empty() {
+        b"/"
+    } else {
+        asked.path
+    });
+    if let Some(query) = asked.query {
+        write_query(&parts.query, query, out);
+    }
+}
+
+/// Whether `key` is one of the keys of `url`, as [`write_url`] writes it.
+pub fn is_of_url(key: &[u8], url: &[u8]) -> bool {
+    key.strip_prefix(url)
+        .is_some_and(|rest| matches!(rest, [] | [b'\n', ..]))
+}
+
+/// Whether the URL of `key` begins with `prefix`.
+pub fn matches_prefix(key: &[u8], prefix: &[u8]) -> bool {
+    url_of(key).starts_with(prefix)
+}
+
+/// The URL of `key`.
+pub fn url_of(key: &[u8]) -> &[u8] {
+    key.split(|&b| b == b'\n').next().unwrap_or_default()
+}
+
+/// More parameters than this are not sorted: a query that long is part of the key as it was sent.
+const PARAMETERS_MAX: usize = 64;
+
+fn write_query(rule: &QueryKey, query: &[u8], out: &mut Vec<u8>) {
+    let is_named =
+        |names: &[String], p: &[u8]| names.iter().any(|name| name.as_bytes() == name_of(p));
+    match rule {
+        QueryKey::Ignored => {}
+        QueryKey::Whole => {
+            out.push(b'?');
+            out.extend_from_slice(query);
+        }
+        QueryKey::Sorted => write_sorted(query, |_| true, out),
+        QueryKey::Only(names) => write_sorted(query, |p| is_named(names, p), out),
+        QueryKey::Except(names) => write_sorted(query, |p| !is_named(names, p), out),
+    }
+}
+
+/// The chosen parameters, sorted by name; those of one name keep their order, which may mean something.
+fn write_sorted(query: &[u8], chosen: impl Fn(&[u8]) -> bool, out: &mut Vec<u8>) {
+    let mut table: [&[u8]; PARAMETERS_MAX] = [b""; PARAMETERS_MAX];
+    let mut count = 0;
+    for parameter in parameters(query).filter(|p| chosen(p)) {
+        let Some(place) = table.get_mut(count) else {
+            out.push(b'?');
+            out.extend_from_slice(query);
+            return;
+        };
+        *place = parameter;
+        count += 1;
+    }
+    // An insertion sort keeps the order of equals without the memory that the library's stable sort takes.
+    for end in 1..count {
+        let mut at = end;
+        while at > 0 && name_of(table[at]) < name_of(table[at - 1]) {
+            table.swap(at, at - 1);
+            at -= 1;
+        }
+    }
+    for (at, parameter) in table[..count].iter().enumerate() {
+        out.push(if at == 0 { b'?' } else { b'&' });
+        out.extend_from_slice(parameter);
+    }
+}
+
+fn parameters(query: &[u8]) -> impl Iterator<Item = &[u8]> {
+    query.split(|&b| b == b'&').filter(|p| !p.is_empty())
+}
+
+fn name_of(parameter: &[u8]) -> &[u8] {
+    parameter.split(|&b| b == b'=').next().unwrap_or_default()
+}
+
+/// The value of the first cookie called `name` (RFC 6265 §4.2.1).
+pub fn cookie<'h>(fields: Fields<'h>, name: &[u8]) -> Option<&'h [u8]> {
+    let pairs = fields
+        .all(FieldName::Cookie)
+        .flat_map(|line| line.split(|&b| b == b';'));
+    for pair in pairs {
+        let pair = pair.trim_ascii();
+        let (sent, value) = match pair.iter().position(|&b| b == b'=') {
+            Some(at) => (&pair[..at], &pair[at + 1..]),
+            None => (pair, &b""[..]),
+        };
+        if sent == name {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// Starts a line of the key. No part of a head can hold the line end, so no part can pass for another.
+fn line(out: &mut Vec<u8>, kind: &[u8], name: &[u8]) {
+    out.push(b'\n');
+    out.extend_from_slice(kind);
+    out.extend_from_slice(name);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+//! The rules of an HTTP cache: RFC 9111 and its neighbours, as decisions.
+//!
+//! This crate knows no sockets, no clock and no threads; moments and boundaries come in as arguments. It stores nothing
+//! itself. Whatever runs for a hit allocates nothing: it reads a [`Meta`], which is copied, and appends to buffers that
+//! the caller uses again.
+//!
+//! # The way of a request through it
+//!
+//! ```text
+//!                     policy::CachePolicy of the route, time::Timestamp now
+//! request head ─┬─ key::class ──── Pass(why) ──────────────────────────────────────────► forward, then [U]
+//!               ├─ key::write ───── the primary key, looked up in the stores
+//!               ├─ control::RequestControl::of
+//!               └─ vary::choose ─── one of the variants stored under it, or none
+//!                      │
+//!          none ───────┤ reuse::may_ask_origin ── no ──► 504
+//!                      │        └ yes ──► validate::write_conditional over the other variants; fill
+//!          one ── reuse::decide
+//!                      ├ Fresh, StaleWhileRevalidate, StaleForClient ──► [A] answer
+//!                      ├ GatewayTimeout ──► 504
+//!                      └ Revalidate(why) ── validate::write_conditional ──► origin
+//!                                              ├ 304 ── validate::select, StoredHead::freshened ──► store, [A]
+//!                                              ├ fails ── reuse::may_serve_on_failure ──► [A], or the failure
+//!                                              └ else ──► [S]
+//! [S] store?   store_rule::decide ── Store(Meta) ── StoredHead::new ──► store; negotiate, tags
+//!                                  └ Not(why) ──► pass on; waiting requests go on their own
+//! [A] answer   validate::evaluate ── NotModified ──► StoredHead::write_not_modified
+//!              range::resolve ────── One, Many ────► range::write_single, range::Multipart
+//!                                  └ Whole ────────► StoredHead::write
+//!              cache_status::CacheStatus::write into each head
+//! [U] unsafe   invalidate::targets of a request that is not safe and did not fail ──► remove from the stores
+//! ```
+//!
+//! - [`policy`]: what a route may say
+//! - [`control`]: what messages say: `Cache-Control`, `Pragma`, `CDN-Cache-Control`
+//! - [`key`], [`vary`]: which requests share a response
+//! - [`store_rule`]: may a response be stored; [`stored_head`]: what is kept of its head
+//! - [`freshness`], [`meta`]: how long it is fresh and how old it is
+//! - [`reuse`]: may it answer; [`validate`]: is it still right; [`range`]: a part of it
+//! - [`invalidate`], [`tags`]: what ends it before its time
+//! - [`negotiate`]: in which coding it is sent
+//! - [`cache_status`]: what is said about all this
+//! - [`mod@time`]: moments
+
+pub mod cache_status;
+pub mod control;
+pub mod freshness;
+pub mod invalidate;
+pub mod key;
+pub mod meta;
+pub mod negotiate;
+pub mod policy;
+pub mod range;
+pub mod reuse;
+pub mod store_rule;
+pub mod stored_head;
+pub mod tags;
+#[cfg(test)]
+mod test_heads;
+pub mod time;
+pub mod validate;
+pub mod vary;
+
+pub use control::{RequestControl, ResponseControl};
+pub use meta::Meta;
+pub use policy::CachePolicy;
+pub use reuse::Reuse;
+pub use stored_head::StoredHead;
+pub use time::Timestamp;

@@ -1,0 +1,245 @@
+//! Which content coding a client gets (RFC 9110 §12.5.3), and which responses are worth one.
+//!
+//! The coding itself is done elsewhere; here is decided whether and which, and what becomes of the entity tag.
+
+use weir_http::{FieldName, Fields};
+
+use crate::control::{Directive, ResponseControl};
+use crate::validate::is_weak;
+
+/// A content coding that this gateway makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Coding {
+    /// Brotli (RFC 7932).
+    Brotli,
+    /// Zstandard (RFC 8878).
+    Zstd,
+    /// Gzip (RFC 1952).
+    Gzip,
+    /// None: the bytes as the origin sent them.
+    Identity,
+}
+
+impl Coding {
+    /// The token of `Content-Encoding` and `Accept-Encoding`.
+    pub const fn token(self) -> &'static str {
+        match self {
+            Self::Brotli => "br",
+            Self::Zstd => "zstd",
+            Self::Gzip => "gzip",
+            Self::Identity => "identity",
+        }
+    }
+
+    fn of(token: &[u8]) -> Option<Self> {
+        match token {
+            _ if token.eq_ignore_ascii_case(b"br") => Some(Self::Brotli),
+            _ if token.eq_ignore_ascii_case(b"zstd") => Some(Self::Zstd),
+            _ if token.eq_ignore_ascii_case(b"gzip") || token.eq_ignore_ascii_case(b"x-gzip") => {
+                Some(Self::Gzip)
+            }
+            _ if token.eq_ignore_ascii_case(b"identity") => Some(Self::Identity),
+            _ => None,
+        }
+    }
+}
+
+/// What a client accepts, in thousandths: zero is a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Accepted {
+    weights: [u16; 4],
+}
+
+impl Accepted {
+    /// What the fields of a request say. Without `Accept-Encoding` a client would take anything; it gets what every
+    /// client can read.
+    pub fn of(request: Fields<'_>) -> Self {
+        let mut weights = [None; 4];
+        let mut other = None;
+        for element in request.elements(FieldName::AcceptEncoding) {
+            let mut parts = element.split(|&b| b == b';');
+            let token = parts.next().unwrap_or_default().trim_ascii();
+            let weight = parts.find_map(weight_of).unwrap_or(1000);
+            if token == b"*" {
+                other = Some(weight);
+            } else if let Some(coding) = Coding::of(token) {
+                weights[coding as usize] = Some(weight);
+            }
+        }
+        // `*` is about the codings that are not named; identity is acceptable unless something says otherwise, but is
+        // no one's wish.
+        let of_identity = other.filter(|&weight| weight == 0).unwrap_or(1);
+        Self {
+            weights: [
+                weights[0].or(other).unwrap_or(0),
+                weights[1].or(other).unwrap_or(0),
+                weights[2].or(other).unwrap_or(0),
+                weights[3].unwrap_or(of_identity),
+            ],
+        }
+    }
+
+    /// Whether `coding` may be sent.
+    pub fn takes(self, coding: Coding) -> bool {
+        self.weights[coding as usize] > 0
+    }
+
+    /// The coding to send of those that there are, in the order that the server prefers: the one the client gives the
+    /// most weight. Where it takes none of them, the bytes as they are, which is better than a 406 (RFC 9110 §12.5.3).
+    pub fn choose(self, available: &[Coding]) -> Coding {
+        let mut best = Coding::Identity;
+        for &coding in available {
+            let is_better = self.weights[coding as usize] > self.weights[best as usize];
+            if self.takes(coding) && is_better {
+                best = coding;
+            }
+        }
+        best
+    }
+}
+
+/// `q=0.5` in thousandths. What cannot be read is no weight.
+fn weight_of(parameter: &[u8]) -> Option<u16> {
+    let parameter = parameter.trim_ascii();
+    let value = parameter
+        .strip_prefix(b"q=")
+        .or_else(|| parameter.strip_prefix(b"Q="))?;
+    let (whole, fraction) = match value {
+        [whole] => (*whole, &b""[..]),
+        [whole, b'.', fraction @ ..] if fraction.len() <= 3 => (*whole, fraction),
+        _ => return None,
+    };
+    if !matches!(whole, b'0' | b'1') || !fraction.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let mut thousandths = u16::from(whole - b'0') * 1000;
+    for (digit, worth) in fraction.iter().zip([100, 10, 1]) {
+        thousandths += u16::from(digit - b'0') * worth;
+    }
+    Some(thousandths.min(1000))
+}
+
+/// What a route compresses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompressPolicy {
+    /// Codings, the preferred one first.
+    pub codings: Vec<Coding>,
+    /// Smaller bodies stay as they are: a packet is sent for them in any case.
+    pub body_bytes_min: u64,
+    /// Media types beyond [`is_compressible`], in lower case, without parameters.
+    pub types: Vec<String>,
+}
+
+impl Default for CompressPolicy {
+    fn default() -> Self {
+        Self {
+            codings: vec![Coding::Brotli, Coding::Zstd, Coding::Gzip],
+            body_bytes_min: 1024,
+            types: Vec::new(),
+        }
+    }
+}
+
+/// Why a response is not compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NotCompressed {
+    /// Its status: it has no content, or a part of it.
+    Status,
+    /// It has a coding already.
+    Encoded,
+    /// `Cache-Control: no-transform` (RFC 9111 §5.2.2.6).
+    NoTransform,
+    /// Its media type, or that it has none.
+    MediaType,
+    /// Too small.
+    TooSmall,
+}
+
+/// Whether a response is compressed for clients that take it. `body_bytes` is its length, where that is known; the length
+/// of a body that is not, is taken to be worth it.
+///
+/// # Errors
+/// The first reason not to.
+pub fn may_compress(
+    status: u16,
+    response: Fields<'_>,
+    body_bytes: Option<u64>,
+    policy: &CompressPolicy,
+) -> Result<(), NotCompressed> {
+    if matches!(status, 0..=199 | 204 | 205 | 206 | 304) {
+        return Err(NotCompressed::Status);
+    }
+    let mut codings = response.elements(FieldName::ContentEncoding);
+    let is_range = response.has(FieldName::ContentRange);
+    if is_range || codings.any(|coding| !coding.eq_ignore_ascii_case(b"identity")) {
+        return Err(NotCompressed::Encoded);
+    }
+    // The directive is for every intermediary, so the targeted field does not hide it.
+    let is_forbidden = response
+        .elements(FieldName::CacheControl)
+        .any(|directive| directive.eq_ignore_ascii_case(b"no-transform"))
+        || ResponseControl::of(response)
+            .says
+            .has(Directive::NoTransform);
+    if is_forbidden {
+        return Err(NotCompressed::NoTransform);
+    }
+    let media_type = response.first(FieldName::ContentType).unwrap_or_default();
+    let media_type = media_type.split(|&b| b == b';').next().unwrap_or_default();
+    let media_type = media_type.trim_ascii();
+    let is_listed = |listed: &String| media_type.eq_ignore_ascii_case(listed.as_bytes());
+    if !is_compressible(media_type) && !policy.types.iter().any(is_listed) {
+        return Err(NotCompressed::MediaType);
+    }
+    if body_bytes.is_some_and(|bytes| bytes < policy.body_bytes_min) {
+        return Err(NotCompressed::TooSmall);
+    }
+    Ok(())
+}
+
+/// Whether a media type is text of some kind, or of another kind that compresses well. `text/event-stream` is not: its
+/// events must not wait for each other.
+pub fn is_compressible(media_type: &[u8]) -> bool {
+    const OTHERS: [&str; 13] = [
+        "application/javascript",
+        "application/json",
+        "application/manifest+json",
+        "application/rtf",
+        "application/vnd.ms-fontobject",
+        "application/wasm",
+        "application/x-javascript",
+        "application/x-ndjson",
+        "application/xml",
+        "font/otf",
+        "font/ttf",
+        "image/bmp",
+        "image/x-icon",
+    ];
+    let starts = |start: &[u8]| {
+        media_type
+            .get(..start.len())
+            .is_some_and(|own| own.eq_ignore_ascii_case(start))
+    };
+    let ends = |end: &[u8]| {
+        let own = media_type.len().checked_sub(end.len());
+        own.is_some_and(|at| media_type[at..].eq_ignore_ascii_case(end))
+    };
+    starts(b"text/") && !media_type.eq_ignore_ascii_case(b"text/event-stream")
+        || ends(b"+json")
+        || ends(b"+xml")
+        || OTHERS
+            .iter()
+            .any(|other| media_type.eq_ignore_ascii_case(other.as_bytes()))
+}
+
+/// Appends the tag of a compressed form: the bytes differ from those that the origin tagged, so the tag is weak (RFC 9110
+/// §8.8.3.3).
+pub fn write_weakened(tag: &[u8], out: &mut Vec<u8>) {
+    if !is_weak(tag) {
+        out.extend_from_slice(b"W/");
+    }
+    out.extend_from_slice(tag);
+}
+
+#[cfg(test)]
+mod tests;

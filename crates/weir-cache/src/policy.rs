@@ -1,0 +1,193 @@
+//! What a route may say about its cache, as plain values that are already valid. Parsing them from a file is the
+//! binary's work; this file only says what each means and what holds when nothing is said.
+//!
+//! [`CachePolicy::default`] is `cache = true`: what the origin says, and nothing else.
+
+use std::time::Duration;
+
+/// A route's cache.
+#[derive(Debug, Clone)]
+pub struct CachePolicy {
+    /// What tells one stored response from another besides the target.
+    pub key: KeyParts,
+    /// Whether a POST may be answered from the cache, keyed by a digest of its body. Default: no.
+    pub caches_post: bool,
+    /// How long a response stays fresh.
+    pub ttl: Ttl,
+    /// Serve stale for this long while one request refreshes, whatever `stale-while-revalidate` says. Default: what the
+    /// origin says.
+    pub stale_while_revalidate: Option<Duration>,
+    /// Serve stale for this long when the origin answers 500, 502, 503 or 504, whatever `stale-if-error` says. Default:
+    /// what the origin says.
+    pub stale_if_error: Option<Duration>,
+    /// Serve stale for this long when the origin cannot be reached at all, where nothing forbids it (RFC 9111 §4.2.4
+    /// lets a cache that is disconnected do so). Default: one hour.
+    pub stale_if_unreachable: Duration,
+    /// What becomes of responses with `Set-Cookie`.
+    pub set_cookie: SetCookie,
+    /// Whether clients may ask for freshness with `Cache-Control` and `Pragma` (RFC 9111 §5.2.1). A route that must not
+    /// be driven to its origin by its clients says no. Default: yes.
+    pub obeys_clients: bool,
+    /// Requests that are neither answered from the cache nor stored.
+    pub bypass: Vec<Bypass>,
+    /// Store a response at the earliest when it is asked for the n-th time. Default: 1.
+    pub uses_min: u32,
+    /// Larger bodies are passed on and not stored.
+    pub body_bytes_max: u64,
+    /// Stored variants of one key (RFC 9111 §4.1); the one not used for longest makes room. Default: 32.
+    pub variants_max: usize,
+    /// Refresh in the background once this share of the freshness lifetime has passed, in percent. Default: never.
+    pub refresh_ahead_percent: Option<u8>,
+    /// Whether `en, de` and `de, en` ask for different responses. RFC 9110 §12.5.4 says that the order cannot be relied
+    /// upon; an origin that relies on it anyway needs this. Default: no.
+    pub language_order_matters: bool,
+}
+
+impl Default for CachePolicy {
+    fn default() -> Self {
+        Self {
+            key: KeyParts::default(),
+            caches_post: false,
+            ttl: Ttl::default(),
+            stale_while_revalidate: None,
+            stale_if_error: None,
+            stale_if_unreachable: Duration::from_secs(3600),
+            set_cookie: SetCookie::default(),
+            obeys_clients: true,
+            bypass: Vec::new(),
+            uses_min: 1,
+            body_bytes_max: 1 << 30,
+            variants_max: 32,
+            refresh_ahead_percent: None,
+            language_order_matters: false,
+        }
+    }
+}
+
+/// How long a response stays fresh.
+#[derive(Debug, Clone, Default)]
+pub struct Ttl {
+    /// For every response that may be stored, whatever the origin says of freshness. `no-store` and `private` still
+    /// hold.
+    pub forced: Option<Duration>,
+    /// For responses of which the origin says nothing, by status; the first match counts.
+    pub by_status: Vec<(StatusMatch, Duration)>,
+    /// For responses of which nothing but their age of modification is known.
+    pub heuristic: Heuristic,
+}
+
+impl Ttl {
+    /// The default for responses with `status`.
+    pub fn of_status(&self, status: u16) -> Option<Duration> {
+        let is_it = |(is_match, _): &&(StatusMatch, Duration)| is_match.holds(status);
+        self.by_status.iter().find(is_it).map(|&(_, ttl)| ttl)
+    }
+}
+
+/// Statuses that share a default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatusMatch {
+    /// This one.
+    Is(u16),
+    /// All of a hundred: 4 is 400 to 499.
+    Class(u8),
+    /// 200, 203, 204, 301, 302, 307 and 308: what `ttl = "1d"` without a status means.
+    Usual,
+    /// Every status.
+    Any,
+}
+
+impl StatusMatch {
+    fn holds(self, status: u16) -> bool {
+        match self {
+            Self::Is(one) => one == status,
+            Self::Class(hundreds) => u16::from(hundreds) == status / 100,
+            Self::Usual => matches!(status, 200 | 203 | 204 | 301 | 302 | 307 | 308),
+            Self::Any => true,
+        }
+    }
+}
+
+/// Freshness guessed from `Last-Modified` (RFC 9111 §4.2.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heuristic {
+    /// Share of the time since the last modification, in percent. Zero guesses nothing.
+    pub percent: u8,
+    /// No guess is longer.
+    pub max: Duration,
+}
+
+impl Default for Heuristic {
+    /// A tenth, and at most a day.
+    fn default() -> Self {
+        Self {
+            percent: 10,
+            max: Duration::from_secs(86_400),
+        }
+    }
+}
+
+/// What becomes of responses with `Set-Cookie`. RFC 9111 §7.3 lets a cache store them, cookie and all, and an origin that
+/// says `max-age` beside `Set-Cookie` asks for just that.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SetCookie {
+    /// Stored when the origin itself said how long the response is fresh; not on the strength of a heuristic or of a
+    /// `ttl` of the route, which would hand one user's session to the next.
+    #[default]
+    StoreIfOriginSays,
+    /// Stored like any response.
+    Store,
+    /// Never stored.
+    Refuse,
+}
+
+/// What makes the primary key (RFC 9111 §2). Scheme, host and path are always part of it, unless said otherwise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyParts {
+    /// Whether the host is. A route that serves the same under many names says no.
+    pub host: bool,
+    /// What of the query is.
+    pub query: QueryKey,
+    /// Request fields, in lower case, beyond those the origin names in `Vary`.
+    pub headers: Vec<String>,
+    /// Cookies by name.
+    pub cookies: Vec<String>,
+}
+
+impl Default for KeyParts {
+    fn default() -> Self {
+        Self {
+            host: true,
+            query: QueryKey::Whole,
+            headers: Vec::new(),
+            cookies: Vec::new(),
+        }
+    }
+}
+
+/// What of the query is part of the key.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum QueryKey {
+    /// All of it, as sent.
+    #[default]
+    Whole,
+    /// All parameters, sorted by name: the order is known not to matter.
+    Sorted,
+    /// These parameters, sorted by name.
+    Only(Vec<String>),
+    /// All but these parameters, sorted by name.
+    Except(Vec<String>),
+    /// Nothing.
+    Ignored,
+}
+
+/// Requests that pass by the cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Bypass {
+    /// With this field, whatever its value, or with this value.
+    Header(String, Option<String>),
+    /// With this cookie.
+    Cookie(String),
+    /// With this query parameter.
+    Query(String),
+}

@@ -1,0 +1,298 @@
+//! May a response be stored (RFC 9111 §3)? If so, everything that later requests need to know of it; if not, why not.
+//!
+//! Decided when the head of a response has arrived. That its body arrives whole, and fits, is for the caller to see.
+
+use weir_http::{FieldName, Fields, Method};
+
+use crate::control::{Directive, RequestControl, ResponseControl};
+use crate::freshness::{self, AgeField, Dates, Exchanged, Lifetime};
+use crate::meta::{Demands, LifetimeSource, Meta};
+use crate::policy::{CachePolicy, SetCookie};
+use crate::time::Timestamp;
+
+/// Why a response is not stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NotStored {
+    /// The request's method.
+    Method,
+    /// A POST that was answered without saying both how long and under which name to keep it (RFC 9110 §9.3.3).
+    PostUnnamed,
+    /// 1xx, 304, or a status that the response says must be understood and is not.
+    Status,
+    /// 206: parts are not stored.
+    Partial,
+    /// `no-store` in the response.
+    ResponseNoStore,
+    /// `no-store` in the request.
+    RequestNoStore,
+    /// `private`: nothing for a shared cache.
+    Private,
+    /// The request had `Authorization`, and the response does not say that it may be shared.
+    Authorization,
+    /// `Vary: *`.
+    VaryStar,
+    /// `Set-Cookie`, which the route does not want stored like this.
+    SetCookie,
+    /// Neither fresh nor with anything to validate it by: it could never be used.
+    Useless,
+    /// The announced body is larger than the route stores.
+    TooLarge,
+}
+
+impl NotStored {
+    /// All reasons, for tables of counters.
+    pub const ALL: [Self; 12] = [
+        Self::Method,
+        Self::PostUnnamed,
+        Self::Status,
+        Self::Partial,
+        Self::ResponseNoStore,
+        Self::RequestNoStore,
+        Self::Private,
+        Self::Authorization,
+        Self::VaryStar,
+        Self::SetCookie,
+        Self::Useless,
+        Self::TooLarge,
+    ];
+
+    /// The name in metrics, logs and `Cache-Status`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Method => "method",
+            Self::PostUnnamed => "post-unnamed",
+            Self::Status => "status",
+            Self::Partial => "partial",
+            Self::ResponseNoStore => "response-no-store",
+            Self::RequestNoStore => "request-no-store",
+            Self::Private => "private",
+            Self::Authorization => "authorization",
+            Self::VaryStar => "vary-star",
+            Self::SetCookie => "set-cookie",
+            Self::Useless => "useless",
+            Self::TooLarge => "too-large",
+        }
+    }
+}
+
+/// What is asked about: a response and the request it answers.
+#[derive(Debug, Clone, Copy)]
+pub struct Answered<'a> {
+    /// The method of the request.
+    pub method: Method,
+    /// Whether the primary key has a digest of the request's body in it, so that only an equal POST finds the response.
+    pub is_keyed_by_body: bool,
+    /// The target of the request as a path with its query.
+    pub target: &'a [u8],
+    /// The authority of the request.
+    pub authority: &'a [u8],
+    /// The fields of the request as the client sent them.
+    pub request: Fields<'a>,
+    /// What they say.
+    pub request_control: RequestControl,
+    /// The status of the response.
+    pub status: u16,
+    /// The fields of the response.
+    pub response: Fields<'a>,
+    /// The announced length of the body, where there is one.
+    pub body_bytes: Option<u64>,
+    /// When it was asked for and came.
+    pub exchanged: Exchanged,
+}
+
+/// Whether to store the response, and as what.
+///
+/// # Errors
+/// The first reason not to.
+pub fn decide(answered: &Answered<'_>, policy: &CachePolicy) -> Result<Meta, NotStored> {
+    let control = ResponseControl::of(answered.response);
+    check_method(answered)?;
+    check_status(answered.status, &control)?;
+    check_directives(answered, &control, policy)?;
+    let is_star = |element: &[u8]| element == b"*";
+    if answered.response.elements(FieldName::Vary).any(is_star) {
+        return Err(NotStored::VaryStar);
+    }
+    let meta = meta_of(
+        answered.status,
+        answered.response,
+        AgeField::of(answered.response),
+        &control,
+        answered.exchanged,
+        policy,
+    );
+    check_origin_said(answered, meta.lifetime_source, policy)?;
+    if answered
+        .body_bytes
+        .is_some_and(|bytes| bytes > policy.body_bytes_max)
+    {
+        return Err(NotStored::TooLarge);
+    }
+    let is_fresh = meta.is_fresh(answered.exchanged.response_time);
+    let may_be_validated = meta.last_modified.is_some() || answered.response.has(FieldName::Etag);
+    let may_be_stale = policy
+        .stale_while_revalidate
+        .is_some_and(|span| !span.is_zero())
+        || !meta.stale_while_revalidate.is_zero();
+    let may_be_used = (is_fresh || may_be_stale) && !meta.demands.has(Demands::VALIDATION);
+    let is_of_use = may_be_used || may_be_validated;
+    if is_of_use {
+        Ok(meta)
+    } else {
+        Err(NotStored::Useless)
+    }
+}
+
+/// GET; HEAD has no body to store; POST with a body in its key, or with a name under which GET finds its answer.
+fn check_method(answered: &Answered<'_>) -> Result<(), NotStored> {
+    match answered.method {
+        Method::Get => Ok(()),
+        Method::Post if answered.is_keyed_by_body => Ok(()),
+        Method::Post => {
+            let own = answered.response.first(FieldName::ContentLocation);
+            let is_own = own.is_some_and(|location| {
+                crate::invalidate::same_origin_target(location, answered.authority, answered.target)
+                    .is_some_and(|target| target == answered.target)
+            });
+            if is_own {
+                Ok(())
+            } else {
+                Err(NotStored::PostUnnamed)
+            }
+        }
+        _ => Err(NotStored::Method),
+    }
+}
+
+/// Every final status may be stored, known or not, unless it changes what its body means (RFC 9111 §3, third point).
+fn check_status(status: u16, control: &ResponseControl) -> Result<(), NotStored> {
+    match status {
+        206 => Err(NotStored::Partial),
+        0..=199 | 304 => Err(NotStored::Status),
+        // §5.2.2.3: `must-understand` is for caches that know what the status asks of them.
+        _ if control.says.has(Directive::MustUnderstand) && !is_understood(status) => {
+            Err(NotStored::Status)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The statuses of RFC 9110 §15 whose rules for caches this crate keeps.
+fn is_understood(status: u16) -> bool {
+    matches!(status, 200..=205 | 300..=303 | 307 | 308 | 400..=417 | 421 | 422 | 426 | 429 | 451 | 500..=505)
+}
+
+fn check_directives(
+    answered: &Answered<'_>,
+    control: &ResponseControl,
+    policy: &CachePolicy,
+) -> Result<(), NotStored> {
+    let says = control.says;
+    // §5.2.2.3: beside `must-understand`, `no-store` is for caches that do not.
+    if says.has(Directive::NoStore) && !says.has(Directive::MustUnderstand) {
+        return Err(NotStored::ResponseNoStore);
+    }
+    if policy.obeys_clients && answered.request_control.says.has(Directive::NoStore) {
+        return Err(NotStored::RequestNoStore);
+    }
+    if says.has(Directive::Private) {
+        return Err(NotStored::Private);
+    }
+    // §3.5
+    let is_shared = says.has(Directive::Public)
+        || says.has(Directive::MustRevalidate)
+        || control.s_maxage.is_some();
+    if answered.request.has(FieldName::Authorization) && !is_shared {
+        return Err(NotStored::Authorization);
+    }
+    Ok(())
+}
+
+/// What needs the word of the origin itself: sharing cookies, and answers to a POST.
+fn check_origin_said(
+    answered: &Answered<'_>,
+    source: LifetimeSource,
+    policy: &CachePolicy,
+) -> Result<(), NotStored> {
+    let has_cookie = answered.response.has(FieldName::SetCookie);
+    let is_refused = match policy.set_cookie {
+        SetCookie::Store => false,
+        SetCookie::StoreIfOriginSays => !source.is_of_origin(),
+        SetCookie::Refuse => true,
+    };
+    if has_cookie && is_refused {
+        return Err(NotStored::SetCookie);
+    }
+    let is_post = answered.method == Method::Post;
+    if is_post && !answered.is_keyed_by_body && !source.is_of_origin() {
+        return Err(NotStored::PostUnnamed);
+    }
+    Ok(())
+}
+
+/// What is kept of a response besides its bytes.
+pub(crate) fn meta_of(
+    status: u16,
+    fields: Fields<'_>,
+    age: AgeField,
+    control: &ResponseControl,
+    exchanged: Exchanged,
+    policy: &CachePolicy,
+) -> Meta {
+    let dates = Dates::of(fields, exchanged.response_time);
+    let mut lifetime = freshness::lifetime(status, control, &dates, policy);
+    if age == AgeField::Unreadable && !lifetime.source.is_of_route() {
+        lifetime = Lifetime {
+            length: std::time::Duration::ZERO,
+            source: LifetimeSource::UnreadableAge,
+        };
+    }
+    let span = |seconds: u32| std::time::Duration::from_secs(u64::from(seconds));
+    Meta {
+        status,
+        request_time: exchanged.request_time,
+        response_time: exchanged.response_time,
+        date: dates.date,
+        // A date in the future is the clock's fault, not a modification.
+        last_modified: dates
+            .last_modified
+            .filter(|at| *at <= latest(dates.date, exchanged.response_time)),
+        initial_age: freshness::initial_age(age, dates.date, exchanged),
+        lifetime: lifetime.length,
+        lifetime_source: lifetime.source,
+        stale_while_revalidate: control.stale_while_revalidate.map(span).unwrap_or_default(),
+        stale_if_error: control.stale_if_error.map(span),
+        demands: demands_of(control, policy),
+    }
+}
+
+fn latest(a: Timestamp, b: Timestamp) -> Timestamp {
+    a.max(b)
+}
+
+fn demands_of(control: &ResponseControl, policy: &CachePolicy) -> Demands {
+    let says = control.says;
+    let mut demands = Demands::default();
+    let mut demand = |is_made: bool, what| {
+        if is_made {
+            demands = demands.and(what);
+        }
+    };
+    // A forced lifetime is the route's word against the origin's.
+    let is_forced = policy.ttl.forced.is_some();
+    demand(
+        says.has(Directive::NoCache) && !is_forced,
+        Demands::VALIDATION,
+    );
+    demand(
+        says.has(Directive::MustRevalidate) || says.has(Directive::ProxyRevalidate),
+        Demands::FRESHNESS,
+    );
+    demand(control.s_maxage.is_some(), Demands::SHARED_FRESHNESS);
+    demand(says.has(Directive::Immutable), Demands::IMMUTABLE);
+    demand(says.has(Directive::NoTransform), Demands::AS_IS);
+    demands
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,334 @@
+//! What is kept of a response's head: the lines that a hit sends, written once, and what the rules know of them.
+//!
+//! A hit copies [`StoredHead::lines`] as one block and appends what changes from hit to hit: `Age`, `Cache-Status`,
+//! `Connection`. So the block has the status line and every end-to-end field of the response, `Content-Length` included,
+//! and neither the fields that belong to one connection (RFC 9111 §3.1) nor `Age`, nor the fields that the response
+//! itself withholds from shared caches, nor the empty line at its end.
+//!
+//! What a route changes in responses is applied when they are sent, not when they are stored: it must not pass for
+//! the origin's word when a 304 comes, and it may change while the response is stored.
+//!
+//! The form on disk is in `stored_head/bytes.rs`. Bodies are none of this file's business.
+
+mod bytes;
+
+use weir_http::forward::{Edits, via, write_field};
+use weir_http::head::is_token_byte;
+use weir_http::{Field, FieldName, Fields, Span, Version};
+
+use crate::cache_status::write_number;
+use crate::control::ResponseControl;
+use crate::freshness::{AgeField, Exchanged, age_seconds};
+use crate::meta::Meta;
+use crate::policy::CachePolicy;
+use crate::store_rule;
+use crate::time::Timestamp;
+use crate::vary;
+
+pub use bytes::Corrupt;
+
+/// The head of a stored response.
+#[derive(Debug, Clone)]
+pub struct StoredHead {
+    /// What the rules know of it.
+    pub meta: Meta,
+    lines: Vec<u8>,
+    table: Vec<Field>,
+    secondary: Vec<u8>,
+    body_bytes: Option<u64>,
+}
+
+/// What a head is made from.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrived<'a> {
+    /// The status as sent and what follows it on the line.
+    pub status_text: &'a [u8],
+    /// The version the response came in, for `Via`.
+    pub version: Version,
+    /// The fields of the response.
+    pub response: Fields<'a>,
+    /// The fields of the request it answers, for what `Vary` names.
+    pub request: Fields<'a>,
+}
+
+impl StoredHead {
+    /// The head of a response that [`store_rule::decide`] wants stored, so far without `Content-Length`: how long the
+    /// body is shows when it is there.
+    pub fn new(arrived: &Arrived<'_>, meta: Meta, policy: &CachePolicy) -> Self {
+        let response = arrived.response;
+        let mut lines = Vec::with_capacity(512);
+        lines.extend_from_slice(b"HTTP/1.1 ");
+        lines.extend_from_slice(arrived.status_text);
+        lines.extend_from_slice(b"\r\n");
+        let control = ResponseControl::of(response);
+        for (id, name, value) in response.iter() {
+            let is_kept = is_kept(id)
+                && !response.connection_names(name)
+                && !control.withholds(response, name);
+            if is_kept {
+                write_field(&mut lines, name, value);
+            }
+        }
+        if !response.has(FieldName::Date) {
+            write_date(meta.date, &mut lines);
+        }
+        write_field(&mut lines, b"Via", via(arrived.version));
+        let mut secondary = Vec::new();
+        vary::write_secondary(
+            response,
+            arrived.request,
+            policy.language_order_matters,
+            &mut secondary,
+        );
+        let table = scan(&lines).expect("lines made of a parsed head are lines");
+        Self {
+            meta,
+            lines,
+            table,
+            secondary,
+            body_bytes: None,
+        }
+    }
+
+    /// Adds `Content-Length`, now that the body is known; 204 has none (RFC 9110 §8.6).
+    ///
+    /// # Panics
+    /// When it was added before.
+    pub fn complete(&mut self, body_bytes: u64) {
+        assert!(self.body_bytes.is_none(), "a body arrives once");
+        self.body_bytes = Some(body_bytes);
+        if self.meta.status != 204 {
+            let name_start = self.lines.len() as u32;
+            self.lines.extend_from_slice(b"Content-Length: ");
+            let value_start = self.lines.len() as u32;
+            write_number(body_bytes, &mut self.lines);
+            self.table.push(Field {
+                name: Span {
+                    start: name_start,
+                    end: value_start - 2,
+                },
+                value: Span {
+                    start: value_start,
+                    end: self.lines.len() as u32,
+                },
+                id: FieldName::ContentLength,
+            });
+            self.lines.extend_from_slice(b"\r\n");
+        }
+    }
+
+    /// The block that every hit sends.
+    pub fn lines(&self) -> &[u8] {
+        &self.lines
+    }
+
+    /// Its fields.
+    pub fn fields(&self) -> Fields<'_> {
+        Fields::new(&self.lines, &self.table)
+    }
+
+    /// The secondary key (`vary.rs`).
+    pub fn secondary(&self) -> &[u8] {
+        &self.secondary
+    }
+
+    /// The length of the body, once it is there.
+    pub fn body_bytes(&self) -> Option<u64> {
+        self.body_bytes
+    }
+
+    /// The entity tag as sent.
+    pub fn etag(&self) -> Option<&[u8]> {
+        self.fields().first(FieldName::Etag)
+    }
+
+    /// How many bytes of memory it takes, about.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.lines.capacity()
+            + self.table.capacity() * size_of::<Field>()
+            + self.secondary.capacity()
+    }
+
+    /// Appends the head of an answer with the stored status, up to where the caller adds `Cache-Status` and
+    /// `Connection` and the empty line. Where the route changes no fields, this is one copy.
+    pub fn write(&self, now: Timestamp, edits: Edits<'_>, out: &mut Vec<u8>) {
+        if edits.set.is_empty() && edits.remove.is_empty() {
+            out.extend_from_slice(&self.lines);
+        } else {
+            out.extend_from_slice(self.status_line());
+            self.write_fields(edits, |_, _| true, out);
+        }
+        self.write_age(now, out);
+    }
+
+    /// Appends the fields that are `wanted`, as the route changes them.
+    pub(crate) fn write_fields(
+        &self,
+        edits: Edits<'_>,
+        wanted: impl Fn(FieldName, &[u8]) -> bool,
+        out: &mut Vec<u8>,
+    ) {
+        for (id, name, value) in self.fields().iter() {
+            if wanted(id, name) && !edits.drops(name) {
+                write_field(out, name, value);
+            }
+        }
+        edits.write(out);
+    }
+
+    /// Appends the head of a 304, as far as [`StoredHead::write`] does: everything but what describes the content that
+    /// is not sent (RFC 9110 §15.4.5).
+    pub fn write_not_modified(&self, now: Timestamp, edits: Edits<'_>, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"HTTP/1.1 304 Not Modified\r\n");
+        let has_etag = self.etag().is_some();
+        let is_wanted = |id: FieldName, name: &[u8]| match id {
+            FieldName::AcceptRanges
+            | FieldName::ContentEncoding
+            | FieldName::ContentLength
+            | FieldName::ContentMd5
+            | FieldName::ContentRange
+            | FieldName::ContentType => false,
+            FieldName::LastModified => !has_etag,
+            _ => !name.eq_ignore_ascii_case(b"content-language"),
+        };
+        self.write_fields(edits, is_wanted, out);
+        self.write_age(now, out);
+    }
+
+    /// Appends `Age`, which a response from a cache must have (RFC 9111 §5.1).
+    pub fn write_age(&self, now: Timestamp, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"Age: ");
+        write_number(u64::from(age_seconds(self.meta.age(now))), out);
+        out.extend_from_slice(b"\r\n");
+    }
+
+    /// What becomes of this head when a 304, or a 200 to HEAD, confirms it (RFC 9111 §3.2, §4.3.4): the new fields
+    /// replace those of their names, except the ones that describe the stored bytes as they are. `arrived` is the 304
+    /// and the request that caused it; its status is not used.
+    #[must_use]
+    pub fn freshened(
+        &self,
+        arrived: &Arrived<'_>,
+        exchanged: Exchanged,
+        policy: &CachePolicy,
+    ) -> Self {
+        let new = arrived.response;
+        let control_of_new = ResponseControl::of(new);
+        let replaces = |id: FieldName, name: &[u8]| {
+            is_kept(id)
+                && is_updated(id)
+                && !new.connection_names(name)
+                && !control_of_new.withholds(new, name)
+        };
+        let mut lines = Vec::with_capacity(self.lines.len() + 128);
+        lines.extend_from_slice(self.status_line());
+        for (id, name, value) in self.fields().iter() {
+            let is_replaced = new.named(name).next().is_some() && replaces(id, name);
+            // A 304 without `Date` was made when it came (RFC 9110 §6.6.1); the stored date is that of a response
+            // that is over.
+            if !is_replaced && id != FieldName::Date {
+                write_field(&mut lines, name, value);
+            }
+        }
+        for (id, name, value) in new.iter().filter(|(id, name, _)| replaces(*id, name)) {
+            debug_assert!(id != FieldName::ContentLength);
+            write_field(&mut lines, name, value);
+        }
+        if !new.has(FieldName::Date) {
+            write_date(exchanged.response_time, &mut lines);
+        }
+        let table = scan(&lines).expect("lines made of parsed heads are lines");
+        let fields = Fields::new(&lines, &table);
+        let meta = store_rule::meta_of(
+            self.meta.status,
+            fields,
+            AgeField::of(new),
+            &ResponseControl::of(fields),
+            exchanged,
+            policy,
+        );
+        let mut secondary = Vec::new();
+        vary::write_secondary(
+            fields,
+            arrived.request,
+            policy.language_order_matters,
+            &mut secondary,
+        );
+        Self {
+            meta,
+            lines,
+            table,
+            secondary,
+            body_bytes: self.body_bytes,
+        }
+    }
+
+    /// The first line, with its end.
+    pub(crate) fn status_line(&self) -> &[u8] {
+        let end = self.lines.iter().position(|&b| b == b'\n');
+        &self.lines[..=end.expect("there is a status line")]
+    }
+}
+
+/// Whether a response's field is stored at all. `Age` and `Content-Length` are written anew.
+fn is_kept(id: FieldName) -> bool {
+    !id.is_hop_by_hop() && !matches!(id, FieldName::Age | FieldName::ContentLength)
+}
+
+/// Whether a 304 changes it (RFC 9111 §3.2). These describe the bytes that are stored, which a 304 does not replace.
+fn is_updated(id: FieldName) -> bool {
+    !matches!(
+        id,
+        FieldName::ContentEncoding
+            | FieldName::ContentLength
+            | FieldName::ContentMd5
+            | FieldName::ContentRange
+            | FieldName::Etag
+            | FieldName::Via
+    )
+}
+
+fn write_date(at: Timestamp, lines: &mut Vec<u8>) {
+    lines.extend_from_slice(b"Date: ");
+    weir_http::date::Civil::from_unix(at.secs()).write_imf_fixdate(lines);
+    lines.extend_from_slice(b"\r\n");
+}
+
+/// The fields of a block of lines, if it is one: a status line and fields as this file writes them.
+fn scan(lines: &[u8]) -> Option<Vec<Field>> {
+    let is_text = |text: &[u8]| text.iter().all(|&b| b >= 0x20 && b != 0x7f || b == b'\t');
+    let mut table = Vec::new();
+    let mut at = 0;
+    while at < lines.len() {
+        let line = &lines[at..];
+        let end = line.windows(2).position(|pair| pair == b"\r\n")?;
+        let line = &line[..end];
+        if at == 0 {
+            let digits = line.strip_prefix(b"HTTP/1.1 ")?.get(..3)?;
+            if !digits.iter().all(u8::is_ascii_digit) || !is_text(line) {
+                return None;
+            }
+        } else {
+            let colon = line.iter().position(|&b| b == b':')?;
+            let (name, value) = (&line[..colon], line[colon..].strip_prefix(b": ")?);
+            if name.is_empty() || !name.iter().all(|&b| is_token_byte(b)) || !is_text(value) {
+                return None;
+            }
+            let span = |start: usize, len: usize| Span {
+                start: start as u32,
+                end: (start + len) as u32,
+            };
+            table.push(Field {
+                name: span(at, colon),
+                value: span(at + colon + 2, value.len()),
+                id: FieldName::of(name),
+            });
+        }
+        at += end + 2;
+    }
+    (!lines.is_empty()).then_some(table)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! Reading the fields of a head: a view of its bytes and its table of fields that is copied like a reference.
+//!
+//! A field may come in several lines, and a line may hold several elements; which of the two readings is right is a
+//! property of the field (RFC 9110 §5.3), so the reader chooses between [`Fields::first`], [`Fields::all`] and
+//! [`Fields::elements`]. Nothing here allocates.
+
+use crate::head::{Field, FieldName};
+
+/// The fields of one head.
+#[derive(Debug, Clone, Copy)]
+pub struct Fields<'h> {
+    head: &'h [u8],
+    table: &'h [Field],
+}
+
+impl<'h> Fields<'h> {
+    /// The fields of `table`, whose positions lie in `head`.
+    pub fn new(head: &'h [u8], table: &'h [Field]) -> Self {
+        Self { head, table }
+    }
+
+    /// No fields.
+    pub const NONE: Self = Self {
+        head: b"",
+        table: &[],
+    };
+
+    /// The value of the first line that is `id`.
+    pub fn first(self, id: FieldName) -> Option<&'h [u8]> {
+        self.all(id).next()
+    }
+
+    /// The values of all lines that are `id`, in order.
+    pub fn all(self, id: FieldName) -> impl Iterator<Item = &'h [u8]> + Clone {
+        let is_it = move |field: &&Field| field.id == id;
+        self.table
+            .iter()
+            .filter(is_it)
+            .map(move |field| field.value.of(self.head))
+    }
+
+    /// The values of all lines called `name`, in any case of letters.
+    pub fn named<'n>(self, name: &'n [u8]) -> impl Iterator<Item = &'h [u8]> + Clone + use<'h, 'n> {
+        // Known fields are compared by their number; only an unknown name needs a look at the bytes.
+        let id = FieldName::of(name);
+        let is_it = move |field: &&Field| {
+            field.id == id
+                && (id != FieldName::Other || field.name.of(self.head).eq_ignore_ascii_case(name))
+        };
+        self.table
+            .iter()
+            .filter(is_it)
+            .map(move |field| field.value.of(self.head))
+    }
+
+    /// The elements of all lines that are `id`, read as one comma-separated list.
+    pub fn elements(self, id: FieldName) -> impl Iterator<Item = &'h [u8]> + Clone {
+        self.all(id).flat_map(elements)
+    }
+
+    /// Whether there is a line that is `id`.
+    pub fn has(self, id: FieldName) -> bool {
+        self.first(id).is_some()
+    }
+
+    /// Every line: which field it is, its name as sent, its value.
+    pub fn iter(self) -> impl Iterator<Item = (FieldName, &'h [u8], &'h [u8])> + Clone {
+        self.table.iter().map(move |field| {
+            let (name, value) = (field.name.of(self.head), field.value.of(self.head));
+            (field.id, name, value)
+        })
+    }
+
+    /// Whether `Connection` lists a field of this name (RFC 9110 §7.6.1).
+    pub fn connection_names(self, name: &[u8]) -> bool {
+        self.elements(FieldName::Connection)
+            .any(|option| option.eq_ignore_ascii_case(name))
+    }
+}
+
+/// The elements of a comma-separated list (RFC 9110 §5.6.1): without the blanks around them, without empty ones. A comma
+/// inside of a quoted string separates nothing; a string that is never closed reaches to the end.
+pub fn elements(value: &[u8]) -> Elements<'_> {
+    Elements { rest: value }
+}
+
+/// See [`elements`].
+#[derive(Debug, Clone)]
+pub struct Elements<'h> {
+    rest: &'h [u8],
+}
+
+impl<'h> Iterator for Elements<'h> {
+    type Item = &'h [u8];
+
+    fn next(&mut self) -> Option<&'h [u8]> {
+        while !self.rest.is_empty() {
+            let end = unquoted(self.rest, b',').unwrap_or(self.rest.len());
+            let element = self.rest[..end].trim_ascii();
+            self.rest = self.rest.get(end + 1..).unwrap_or_default();
+            if !element.is_empty() {
+                return Some(element);
+            }
+        }
+        None
+    }
+}
+
+/// Where the first `wanted` outside of quoted strings (RFC 9110 §5.6.4) is.
+pub fn unquoted(text: &[u8], wanted: u8) -> Option<usize> {
+    // Most values have no quotes, and then one look is enough.
+    let first = memchr::memchr2(wanted, b'"', text)?;
+    if text[first] == wanted {
+        return Some(first);
+    }
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    for (at, &byte) in text.iter().enumerate().skip(first) {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_quoted => is_escaped = true,
+            b'"' => is_quoted = !is_quoted,
+            _ if byte == wanted && !is_quoted => return Some(at),
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::head::HeadScan;
+    use crate::{HeadLimits, ResponseHead};
+
+    #[test]
+    fn lists_have_elements() {
+        let cases: [(&str, &[&str]); 8] = [
+            ("", &[]),
+            (" , ,\t", &[]),
+            ("a", &["a"]),
+            ("a,b", &["a", "b"]),
+            (" a ,, b\t,", &["a", "b"]),
+            (r#"a="1,2", b"#, &[r#"a="1,2""#, "b"]),
+            (r#"a="\",", b"#, &[r#"a="\",""#, "b"]),
+            (r#"a="never closed, b"#, &[r#"a="never closed, b"#]),
+        ];
+        for (value, expected) in cases {
+            let found: Vec<_> = elements(value.as_bytes()).collect();
+            let expected: Vec<_> = expected.iter().map(|e| e.as_bytes()).collect();
+            assert_eq!(found, expected, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn fields_are_found_by_number_and_by_name() {
+        let head = b"HTTP/1.1 200 OK\r\nVary: a\r\nx-A: 1\r\nvary: b , c\r\nX-a: 2\r\nConnection: q, X-A\r\n\r\n";
+        let limits = HeadLimits {
+            bytes: 1000,
+            fields: 10,
+        };
+        let mut response = ResponseHead::default();
+        response
+            .parse(head, &mut HeadScan::default(), limits, crate::Method::Get)
+            .unwrap();
+        let fields = response.view(head);
+        assert_eq!(fields.first(FieldName::Vary), Some(&b"a"[..]));
+        assert!(fields.all(FieldName::Vary).eq([&b"a"[..], b"b , c"]));
+        assert!(fields.elements(FieldName::Vary).eq([b"a", b"b", b"c"]));
+        assert!(fields.named(b"VARY").eq(fields.all(FieldName::Vary)));
+        assert!(fields.named(b"X-a").eq([b"1", b"2"]));
+        assert_eq!(fields.named(b"b").count(), 0);
+        assert_eq!(fields.iter().count(), 5);
+        assert!(fields.has(FieldName::Connection) && !fields.has(FieldName::Age));
+        assert!(fields.connection_names(b"x-a") && !fields.connection_names(b"vary"));
+    }
+}
