@@ -32,7 +32,7 @@ bench: setup build ## what a request costs beside nginx and HAProxy; writes the 
 	bench/proxy.py --weir target/release/weir --readme README.md
 
 fuzz:            ## ten minutes of fuzzing for each target; needs cargo-fuzz and a nightly toolchain
-	for target in request_head response_head chunked_body; do \
+	for target in request_head response_head chunked_body cache_control vary range; do \
 	  cargo +nightly fuzz run $$target -- -max_total_time=600 || exit 1; done
 
 clean:           ## what was built

@@ -19,7 +19,8 @@
 //!                      ├ Fresh, StaleWhileRevalidate, StaleForClient ──► [A] answer
 //!                      ├ GatewayTimeout ──► 504
 //!                      └ Revalidate(why) ── validate::write_conditional ──► origin
-//!                                              ├ 304 ── validate::select, StoredHead::freshened ──► store, [A]
+//!                                              ├ 304 ── validate::select, StoredHead::freshened,
+//!                                              │        store_rule::may_stay ──► store, [A]
 //!                                              ├ fails ── reuse::may_serve_on_failure ──► [A], or the failure
 //!                                              └ else ──► [S]
 //! [S] store?   store_rule::decide ── Store(Meta) ── StoredHead::new ──► store; negotiate, tags
@@ -40,7 +41,7 @@
 //! - [`invalidate`], [`tags`]: what ends it before its time
 //! - [`negotiate`]: in which coding it is sent
 //! - [`cache_status`]: what is said about all this
-//! - [`mod@time`]: moments
+//! - the moments of [`mod@time`]
 
 pub mod cache_status;
 pub mod control;

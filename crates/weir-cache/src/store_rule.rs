@@ -9,6 +9,7 @@ use crate::freshness::{self, AgeField, Dates, Exchanged, Lifetime};
 use crate::meta::{Demands, LifetimeSource, Meta};
 use crate::policy::{CachePolicy, SetCookie};
 use crate::time::Timestamp;
+use crate::vary;
 
 /// Why a response is not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -29,7 +30,7 @@ pub enum NotStored {
     Private,
     /// The request had `Authorization`, and the response does not say that it may be shared.
     Authorization,
-    /// `Vary: *`.
+    /// `Vary: *`, or a `Vary` that cannot be read.
     VaryStar,
     /// `Set-Cookie`, which the route does not want stored like this.
     SetCookie,
@@ -109,8 +110,7 @@ pub fn decide(answered: &Answered<'_>, policy: &CachePolicy) -> Result<Meta, Not
     check_method(answered)?;
     check_status(answered.status, &control)?;
     check_directives(answered, &control, policy)?;
-    let is_star = |element: &[u8]| element == b"*";
-    if answered.response.elements(FieldName::Vary).any(is_star) {
+    if vary::is_unknowable(answered.response) {
         return Err(NotStored::VaryStar);
     }
     let meta = meta_of(
@@ -188,15 +188,9 @@ fn check_directives(
     policy: &CachePolicy,
 ) -> Result<(), NotStored> {
     let says = control.says;
-    // §5.2.2.3: beside `must-understand`, `no-store` is for caches that do not.
-    if says.has(Directive::NoStore) && !says.has(Directive::MustUnderstand) {
-        return Err(NotStored::ResponseNoStore);
-    }
+    check_shareable(control)?;
     if policy.obeys_clients && answered.request_control.says.has(Directive::NoStore) {
         return Err(NotStored::RequestNoStore);
-    }
-    if says.has(Directive::Private) {
-        return Err(NotStored::Private);
     }
     // §3.5
     let is_shared = says.has(Directive::Public)
@@ -204,6 +198,31 @@ fn check_directives(
         || control.s_maxage.is_some();
     if answered.request.has(FieldName::Authorization) && !is_shared {
         return Err(NotStored::Authorization);
+    }
+    Ok(())
+}
+
+fn check_shareable(control: &ResponseControl) -> Result<(), NotStored> {
+    let says = control.says;
+    // §5.2.2.3: beside `must-understand`, `no-store` is for caches that do not.
+    if says.has(Directive::NoStore) && !says.has(Directive::MustUnderstand) {
+        return Err(NotStored::ResponseNoStore);
+    }
+    if says.has(Directive::Private) {
+        return Err(NotStored::Private);
+    }
+    Ok(())
+}
+
+/// Whether a stored response that a 304 has updated may stay stored: the update may say `no-store`, `private` or
+/// `Vary: *`. Then it answers the request that it was validated for, and no other.
+///
+/// # Errors
+/// Why not.
+pub fn may_stay(updated: Fields<'_>) -> Result<(), NotStored> {
+    check_shareable(&ResponseControl::of(updated))?;
+    if vary::is_unknowable(updated) {
+        return Err(NotStored::VaryStar);
     }
     Ok(())
 }

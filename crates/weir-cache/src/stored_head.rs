@@ -205,7 +205,7 @@ impl StoredHead {
 
     /// What becomes of this head when a 304, or a 200 to HEAD, confirms it (RFC 9111 §3.2, §4.3.4): the new fields
     /// replace those of their names, except the ones that describe the stored bytes as they are. `arrived` is the 304
-    /// and the request that caused it; its status is not used.
+    /// and the request that caused it; its status is not used. [`store_rule::may_stay`] says whether to store the result.
     #[must_use]
     pub fn freshened(
         &self,
@@ -331,4 +331,4 @@ fn scan(lines: &[u8]) -> Option<Vec<Field>> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -13,11 +13,24 @@
 //! grammar is known, letters and the order of elements too.
 
 use weir_http::fields::elements;
+use weir_http::head::is_token_byte;
 use weir_http::{FieldName, Fields};
 
 use crate::meta::Meta;
 
-/// Appends the secondary key of a response to a request. `Vary: *` is for [`crate::store_rule`] to refuse.
+/// Whether no request can be known to select the response: `Vary: *`, or an element that names no field.
+pub fn is_unknowable(response: Fields<'_>) -> bool {
+    response
+        .elements(FieldName::Vary)
+        .any(|element| element == b"*" || !is_name(element))
+}
+
+fn is_name(element: &[u8]) -> bool {
+    element.iter().all(|&b| is_token_byte(b))
+}
+
+/// Appends the secondary key of a response to a request. A response that [`is_unknowable`] is not stored, so it needs
+/// none.
 pub fn write_secondary(
     response: Fields<'_>,
     request: Fields<'_>,
@@ -26,6 +39,7 @@ pub fn write_secondary(
 ) {
     let mut names: Vec<Vec<u8>> = response
         .elements(FieldName::Vary)
+        .filter(|element| is_name(element))
         .map(<[u8]>::to_ascii_lowercase)
         .collect();
     names.sort_unstable();

@@ -1,1 +1,236 @@
-//! Tests of store_rule.
+//! What is stored, as tables. Every response here has a body of 10 bytes, unless it says otherwise.
+
+use super::*;
+use crate::test_heads::{get, ok};
+
+const NOW: Timestamp = Timestamp::from_secs(784_111_777);
+
+struct Case<'c> {
+    method: Method,
+    status: u16,
+    request: &'c [&'c str],
+    response: &'c [&'c str],
+    policy: CachePolicy,
+}
+
+impl Case<'_> {
+    fn outcome(&self) -> Result<(), NotStored> {
+        let (request, response) = (get(self.request), ok(self.response));
+        let answered = Answered {
+            method: self.method,
+            is_keyed_by_body: self.policy.caches_post,
+            target: b"/a?b",
+            authority: b"h",
+            request: request.fields(),
+            request_control: RequestControl::of(request.fields()),
+            status: self.status,
+            response: response.fields(),
+            body_bytes: Some(10),
+            exchanged: Exchanged {
+                request_time: NOW,
+                response_time: NOW,
+            },
+        };
+        decide(&answered, &self.policy).map(|meta| assert_eq!(meta.status, self.status))
+    }
+}
+
+fn case<'c>(request: &'c [&'c str], response: &'c [&'c str]) -> Case<'c> {
+    Case {
+        method: Method::Get,
+        status: 200,
+        request,
+        response,
+        policy: CachePolicy::default(),
+    }
+}
+
+#[test]
+fn directives_decide() {
+    use NotStored as N;
+    let fresh = "Cache-Control: max-age=60";
+    let auth: &[&str] = &["Authorization: x"];
+    let cases: [(&[&str], &[&str], Result<(), N>); 25] = [
+        (&[], &[fresh], Ok(())),
+        (&[], &[], Err(N::Useless)),
+        (&[], &["Cache-Control: max-age=0"], Err(N::Useless)),
+        (&[], &["Cache-Control: max-age=0", "ETag: \"a\""], Ok(())),
+        (
+            &[],
+            &["Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT"],
+            Ok(()),
+        ),
+        (&[], &["Last-Modified: yesterday"], Err(N::Useless)),
+        (
+            &[],
+            &["Cache-Control: max-age=0, stale-while-revalidate=5"],
+            Ok(()),
+        ),
+        (
+            &[],
+            &["Cache-Control: no-cache, max-age=60"],
+            Err(N::Useless),
+        ),
+        (&[], &["Cache-Control: no-cache", "ETag: \"a\""], Ok(())),
+        (
+            &[],
+            &["Cache-Control: no-store, max-age=60"],
+            Err(N::ResponseNoStore),
+        ),
+        (
+            &[],
+            &["Cache-Control: private, max-age=60"],
+            Err(N::Private),
+        ),
+        (&[], &["Cache-Control: private=\"a\", max-age=60"], Ok(())),
+        (
+            &["Cache-Control: no-store"],
+            &[fresh],
+            Err(N::RequestNoStore),
+        ),
+        (auth, &[fresh], Err(N::Authorization)),
+        (auth, &["Cache-Control: max-age=60, public"], Ok(())),
+        (
+            auth,
+            &["Cache-Control: max-age=60, must-revalidate"],
+            Ok(()),
+        ),
+        (auth, &["Cache-Control: s-maxage=60"], Ok(())),
+        (
+            auth,
+            &["Expires: Sun, 06 Nov 2094 08:49:37 GMT"],
+            Err(N::Authorization),
+        ),
+        (&[], &[fresh, "Vary: a, *"], Err(N::VaryStar)),
+        (&[], &[fresh, "Vary: a b"], Err(N::VaryStar)),
+        (&[], &[fresh, "Vary: a"], Ok(())),
+        (&[], &[fresh, "Age: 60"], Err(N::Useless)),
+        (&[], &[fresh, "Age: what"], Err(N::Useless)),
+        (&["Cookie: a=b"], &[fresh], Ok(())),
+        (
+            &[],
+            &[fresh, "CDN-Cache-Control: no-store"],
+            Err(N::ResponseNoStore),
+        ),
+    ];
+    for (request, response, expected) in cases {
+        let found = case(request, response).outcome();
+        assert_eq!(found, expected, "{request:?} {response:?}");
+    }
+}
+
+#[test]
+fn methods_and_statuses_decide() {
+    let fresh: &[&str] = &["Cache-Control: max-age=60"];
+    let of = |method, status, response: &[&str]| {
+        Case {
+            method,
+            status,
+            ..case(&[], response)
+        }
+        .outcome()
+    };
+    for status in [200, 204, 299, 301, 302, 404, 499, 500, 503, 599] {
+        assert_eq!(of(Method::Get, status, fresh), Ok(()), "{status}");
+    }
+    assert_eq!(of(Method::Get, 206, fresh), Err(NotStored::Partial));
+    assert_eq!(of(Method::Get, 304, fresh), Err(NotStored::Status));
+    let understand: &[&str] = &["Cache-Control: max-age=60, must-understand, no-store"];
+    assert_eq!(of(Method::Get, 200, understand), Ok(()));
+    assert_eq!(of(Method::Get, 599, understand), Err(NotStored::Status));
+    for method in [
+        Method::Head,
+        Method::Put,
+        Method::Delete,
+        Method::Options,
+        Method::Other,
+    ] {
+        assert_eq!(of(method, 200, fresh), Err(NotStored::Method), "{method:?}");
+    }
+}
+
+/// RFC 9110 §9.3.3: the answer to POST is stored for GET when it says so twice.
+#[test]
+fn answers_to_post_need_a_name_and_a_time() {
+    let post = |response: &[&str], policy| {
+        Case {
+            method: Method::Post,
+            policy,
+            ..case(&[], response)
+        }
+        .outcome()
+    };
+    let plain = CachePolicy::default;
+    let (own, fresh) = ("Content-Location: /a?b", "Cache-Control: max-age=60");
+    let modified = "Last-Modified: Sun, 06 Nov 1993 08:49:37 GMT";
+    assert_eq!(post(&[own, fresh], plain()), Ok(()));
+    assert_eq!(
+        post(&["Content-Location: http://H/a?b", fresh], plain()),
+        Ok(())
+    );
+    let unnamed = Err(NotStored::PostUnnamed);
+    assert_eq!(post(&[fresh], plain()), unnamed);
+    assert_eq!(post(&[own, modified], plain()), unnamed);
+    assert_eq!(post(&["Content-Location: /c", fresh], plain()), unnamed);
+    let keyed = CachePolicy {
+        caches_post: true,
+        ..plain()
+    };
+    assert_eq!(post(&[fresh], keyed), Ok(()));
+}
+
+#[test]
+fn cookies_are_stored_on_the_word_of_the_origin() {
+    let of = |set_cookie, response: &[&str]| {
+        let policy = CachePolicy {
+            set_cookie,
+            ..CachePolicy::default()
+        };
+        Case {
+            policy,
+            ..case(&[], response)
+        }
+        .outcome()
+    };
+    let said: &[&str] = &["Set-Cookie: a=b", "Cache-Control: max-age=60"];
+    let guessed: &[&str] = &[
+        "Set-Cookie: a=b",
+        "Last-Modified: Sun, 06 Nov 1993 08:49:37 GMT",
+    ];
+    let refused = Err(NotStored::SetCookie);
+    assert_eq!(of(SetCookie::StoreIfOriginSays, said), Ok(()));
+    assert_eq!(of(SetCookie::StoreIfOriginSays, guessed), refused);
+    assert_eq!(of(SetCookie::Store, guessed), Ok(()));
+    assert_eq!(of(SetCookie::Refuse, said), refused);
+}
+
+#[test]
+fn what_is_too_large_is_not_stored() {
+    let policy = CachePolicy {
+        body_bytes_max: 9,
+        ..CachePolicy::default()
+    };
+    let large = Case {
+        policy,
+        ..case(&[], &["Cache-Control: max-age=60"])
+    };
+    assert_eq!(large.outcome(), Err(NotStored::TooLarge));
+}
+
+#[test]
+fn every_reason_has_its_own_name() {
+    let names: std::collections::HashSet<_> = NotStored::ALL.iter().map(|r| r.name()).collect();
+    assert_eq!(names.len(), NotStored::ALL.len());
+}
+
+#[test]
+fn a_304_can_end_a_stored_response() {
+    let of = |lines: &[&str]| may_stay(ok(lines).fields());
+    assert_eq!(of(&["Cache-Control: max-age=1", "Vary: a"]), Ok(()));
+    assert_eq!(
+        of(&["Cache-Control: no-store"]),
+        Err(NotStored::ResponseNoStore)
+    );
+    assert_eq!(of(&["Cache-Control: private"]), Err(NotStored::Private));
+    assert_eq!(of(&["Vary: a, *"]), Err(NotStored::VaryStar));
+}

@@ -1,0 +1,8 @@
+//! weir-cache from the outside: whole exchanges through a gateway in miniature, the fuzzers' corpora, and random input.
+
+#[path = "../../../../fuzz/checks/cache_head.rs"]
+mod cache_head;
+mod corpus;
+mod miniature;
+mod random;
+mod scenarios;
