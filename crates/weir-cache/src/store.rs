@@ -25,17 +25,20 @@
 #![allow(clippy::disallowed_methods)]
 
 pub mod answer;
-//pub mod disk;
+pub mod disk;
 pub mod memory;
 pub mod object;
 pub mod purge;
-//pub mod tiers;
+mod tags;
+pub mod tiers;
 
 pub use answer::Answer;
+pub use disk::{DiskConfig, DiskStore};
 
 pub use memory::{MemoryConfig, MemoryStore};
 pub use object::{Entry, Object};
 pub use purge::{PurgeKind, PurgeScope, Purges, Ticket};
+pub use tiers::{Placed, Tiers};
 
 use std::io;
 

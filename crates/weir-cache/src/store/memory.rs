@@ -9,7 +9,6 @@
 
 mod admission;
 mod striped;
-mod tags;
 #[cfg(test)]
 mod tests;
 
@@ -23,10 +22,10 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use self::admission::Admission;
 use self::striped::Striped;
-use self::tags::TagIndex;
 use super::answer::lock;
 use super::object::{Entry, Object};
 use super::purge::{PurgeKind, PurgeScope, Purges, Verdict};
+use super::tags::TagIndex;
 
 /// Limits of the RAM tier.
 #[derive(Debug, Clone, Copy)]
@@ -200,9 +199,9 @@ impl MemoryStore {
         }
         let entry = Arc::new(self.with_variant(key, old.as_deref(), object, largest));
         if let Some(old) = old {
-            writers.tags.remove(&old);
+            writers.tags.remove(key, old.tags());
         }
-        writers.tags.add(&entry);
+        writers.tags.add(&entry.key, entry.tags());
         let mut evicted = Vec::new();
         self.entries.insert_with_lifecycle(
             Arc::clone(&entry.key),
@@ -212,7 +211,7 @@ impl MemoryStore {
         // What it replaced is reported like what made room, but its tags have gone already.
         evicted.retain(|gone| *gone.key != *key || Arc::ptr_eq(gone, &entry));
         for gone in &evicted {
-            writers.tags.remove(gone);
+            writers.tags.remove(&gone.key, gone.tags());
         }
         drop(writers);
         self.counts.inserted.fetch_add(1, Ordering::Relaxed);
@@ -328,7 +327,7 @@ impl MemoryStore {
     fn remove_entry(&self, writers: &mut Writers, key: &[u8]) -> bool {
         let removed = self.entries.remove(key);
         if let Some((_, entry)) = &removed {
-            writers.tags.remove(entry);
+            writers.tags.remove(key, entry.tags());
         }
         removed.is_some()
     }

@@ -209,6 +209,11 @@ impl Entry {
         Some(object)
     }
 
+    /// The tags of all variants.
+    pub fn tags(&self) -> impl Iterator<Item = &Box<str>> {
+        self.variants.iter().flat_map(|object| &object.tags)
+    }
+
     /// Bytes it counts for in RAM.
     pub fn weight(&self) -> u64 {
         self.weight
