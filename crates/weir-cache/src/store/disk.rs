@@ -96,6 +96,17 @@ pub enum DiskSync {
     BeforeCommit,
 }
 
+/// One object on disk, and no other that had or will have its place.
+#[derive(Debug, Clone, Copy)]
+pub struct DiskName<'a> {
+    /// Its primary key.
+    pub key: &'a [u8],
+    /// Its variant.
+    pub variant: &'a [u8],
+    /// Its identity, as the index, an open object or a commit says it.
+    pub identity: u64,
+}
+
 /// What the disk holds, and counts since the store was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DiskStats {
@@ -199,7 +210,7 @@ impl DiskStore {
             let trailer = opened.trailer;
             let object = Object::new(&variant, ticket, trailer.metadata, trailer.head, body)
                 .with_tags(trailer.tags);
-            object.mark_on_disk();
+            object.mark_on_disk(opened.header.identity);
             if opened.header.is_stale {
                 object.mark_stale();
             }
@@ -245,27 +256,31 @@ impl DiskStore {
         }
     }
 
-    /// Gives an object another head and other metadata, as after a validation; it is fresh again. Where that fails, the
-    /// object is removed, since its head is known to be out of date.
+    /// Gives the object that is named another head and other metadata, as after a validation; it is fresh again. Where
+    /// that fails, the object is removed, since its head is known to be out of date.
     pub fn renew(
         &self,
-        key: &[u8],
-        variant: &[u8],
+        object: DiskName<'_>,
         ticket: Ticket,
         metadata: Bytes,
         head: Bytes,
     ) -> Answer<()> {
+        let DiskName {
+            key,
+            variant,
+            identity,
+        } = object;
         let renewal = Renewal {
             key: key.into(),
             variant: variant.into(),
+            identity,
             ticket,
             metadata,
             head,
         };
         self.shared.ask_always(move |volume| {
-            renewing::renew(volume, &renewal).inspect_err(|_| {
-                volume.remove(&renewal.key, &renewal.variant);
-            })
+            renewing::renew(volume, &renewal)
+                .inspect_err(|_| volume.remove(&renewal.key, &renewal.variant, Some(identity)))
         })
     }
 
@@ -277,7 +292,7 @@ impl DiskStore {
         _ = self
             .shared
             .jobs
-            .push_always(Box::new(move |volume| volume.remove(&key, &variant)));
+            .push_always(Box::new(move |volume| volume.remove(&key, &variant, None)));
     }
 
     /// Removes or marks what a purge covers, which has been announced in the log of purges; answers how many objects that
@@ -300,11 +315,11 @@ impl DiskStore {
         answer
     }
 
-    /// Whether the index has an object with this variant.
-    pub fn has(&self, key: &[u8], variant: &[u8]) -> bool {
+    /// The identity of the object with this variant.
+    pub fn identity(&self, key: &[u8], variant: &[u8]) -> Option<u64> {
         lock(&self.shared.volume.index)
             .variant(key, variant)
-            .is_some()
+            .map(|stored| stored.identity)
     }
 
     /// What the store holds and has counted.
@@ -379,6 +394,11 @@ impl DiskObject {
         &self.opened.trailer.head
     }
 
+    /// Tells it from what had or will have its place.
+    pub fn identity(&self) -> u64 {
+        self.opened.header.identity
+    }
+
     /// Its tags.
     pub fn tags(&self) -> &[Box<str>] {
         &self.opened.trailer.tags
@@ -422,7 +442,6 @@ fn store_whole(
     }
     let (metadata, head) = (object.metadata.clone(), object.head.clone());
     let trailer = writing::trailer(key, &object.variant, metadata, head, object.tags.to_vec());
-    unfinished.commit(key, ticket, &trailer, &is_wanted)?;
-    object.mark_on_disk();
+    object.mark_on_disk(unfinished.commit(key, ticket, &trailer, &is_wanted)?);
     Ok(())
 }

@@ -6,7 +6,7 @@
 use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use bytes::Bytes;
 
@@ -38,7 +38,8 @@ pub struct Object {
 #[derive(Debug, Default)]
 struct Marks {
     stale: AtomicBool,
-    on_disk: AtomicBool,
+    /// Which object on disk is the same; 0 for none.
+    on_disk: AtomicU64,
     uses: AtomicU8,
 }
 
@@ -151,13 +152,13 @@ impl Object {
         self.marks.stale.store(true, Ordering::Release);
     }
 
-    /// Whether the disk tier has the same object.
-    pub fn is_on_disk(&self) -> bool {
-        self.marks.on_disk.load(Ordering::Relaxed)
+    /// The identity of the same object in the disk tier, where it may have been evicted meanwhile.
+    pub fn disk_identity(&self) -> Option<u64> {
+        Some(self.marks.on_disk.load(Ordering::Relaxed)).filter(|identity| *identity != 0)
     }
 
-    pub(crate) fn mark_on_disk(&self) {
-        self.marks.on_disk.store(true, Ordering::Relaxed);
+    pub(crate) fn mark_on_disk(&self, identity: u64) {
+        self.marks.on_disk.store(identity, Ordering::Relaxed);
     }
 
     /// Notes a hit. Two are told from one and from none; a popular object is only read here, not written.

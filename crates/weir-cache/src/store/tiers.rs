@@ -15,7 +15,7 @@ use bytes::Bytes;
 
 use super::StoreError;
 use super::answer::Answer;
-use super::disk::{DiskStore, Stored};
+use super::disk::{DiskName, DiskStore, Stored};
 use super::memory::{Inserted, MemoryStore, Refusal};
 use super::object::{Entry, Object};
 use super::purge::{PurgeKind, PurgeScope, Purges, Ticket};
@@ -126,14 +126,22 @@ impl Tiers {
         head: Bytes,
     ) -> Arc<Object> {
         let renewed = old.renewed(ticket, metadata.clone(), head.clone());
-        if let Some(disk) = self
-            .disk
-            .as_ref()
-            .filter(|disk| old.is_on_disk() && disk.has(key, &old.variant))
+        let identity = old.disk_identity();
+        if let (Some(disk), Some(identity)) = (&self.disk, identity)
+            && disk.identity(key, &old.variant) == Some(identity)
         {
-            renewed.mark_on_disk();
+            renewed.mark_on_disk(identity);
             // Nobody waits for it: where it fails, the object is gone from disk.
-            drop(disk.renew(key, &old.variant, ticket, metadata, head));
+            drop(disk.renew(
+                DiskName {
+                    key,
+                    variant: &old.variant,
+                    identity,
+                },
+                ticket,
+                metadata,
+                head,
+            ));
         }
         let renewed = Arc::new(renewed);
         let left = self.purges.settled();
@@ -159,6 +167,11 @@ impl Tiers {
         Ok(Purged { in_memory, on_disk })
     }
 
+    /// Whether objects are on their way from RAM to disk.
+    pub fn has_demotions(&self) -> bool {
+        self.demotions.load(Ordering::Acquire) > 0
+    }
+
     /// The RAM tier.
     pub fn memory(&self) -> &MemoryStore {
         &self.memory
@@ -179,7 +192,8 @@ impl Tiers {
                 .iter()
                 .filter(|object| object.was_used() && !object.is_marked_stale())
             {
-                if object.is_on_disk() && disk.has(&entry.key, &object.variant) {
+                let identity = object.disk_identity();
+                if identity.is_some() && disk.identity(&entry.key, &object.variant) == identity {
                     continue;
                 }
                 let under_way = UnderWay::new(&self.demotions);
@@ -201,10 +215,10 @@ impl Tiers {
     }
 
     fn supersede_on_disk(&self, key: &[u8], object: &Object) {
-        let Some(disk) = self.disk.as_ref().filter(|_| !object.is_on_disk()) else {
-            return;
-        };
-        if self.demotions.load(Ordering::Acquire) > 0 || disk.has(key, &object.variant) {
+        let Some(disk) = &self.disk else { return };
+        let on_disk = disk.identity(key, &object.variant);
+        let is_the_same = on_disk.is_some() && on_disk == object.disk_identity();
+        if !is_the_same && (on_disk.is_some() || self.demotions.load(Ordering::Acquire) > 0) {
             disk.remove(key, &object.variant);
         }
     }

@@ -22,7 +22,8 @@ pub struct Stored {
     /// Times it was opened since it was written or indexed, up to 255.
     pub uses: u8,
     pub(super) tags: Arc<[Box<str>]>,
-    pub(super) identity: u64,
+    /// Tells it from what had or will have its place.
+    pub identity: u64,
     pub(super) cost: u64,
     was_used: bool,
 }

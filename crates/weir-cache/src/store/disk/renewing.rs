@@ -19,6 +19,7 @@ use crate::store::purge::{Ticket, Verdict};
 pub(super) struct Renewal {
     pub(super) key: Box<[u8]>,
     pub(super) variant: Box<[u8]>,
+    pub(super) identity: u64,
     pub(super) ticket: Ticket,
     pub(super) metadata: Bytes,
     pub(super) head: Bytes,
@@ -39,6 +40,7 @@ fn renew_named(volume: &Volume, renewal: &Renewal, more: u64) -> Result<u64, Sto
     let Renewal {
         key,
         variant,
+        identity,
         ticket,
         metadata,
         head,
@@ -61,7 +63,7 @@ fn renew_named(volume: &Volume, renewal: &Renewal, more: u64) -> Result<u64, Sto
         header,
         trailer,
     } = reading::open(file)?;
-    if header.identity != stored.identity {
+    if [header.identity, stored.identity] != [*identity; 2] {
         return Err(StoreError::Gone);
     }
     let encoded = Trailer {

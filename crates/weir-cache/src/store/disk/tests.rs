@@ -86,6 +86,7 @@ fn put(store: &DiskStore, key: &[u8], ticket: Ticket, body: &Bytes) -> Result<()
             vec!["tag".into()],
         )
         .wait()
+        .map(|_| ())
 }
 
 fn get(store: &DiskStore, key: &[u8]) -> Result<Vec<u8>, StoreError> {
@@ -268,10 +269,15 @@ fn a_renewed_head_is_found_after_a_restart_and_the_file_does_not_grow_without_en
     put(&store, b"k", purges.ticket(), &body(70_000, 1)).unwrap();
     for round in 0..50_u8 {
         let metadata = Bytes::from(vec![round; 1 + usize::from(round % 7) * 100]);
+        let identity = store.identity(b"k", b"").unwrap();
+        let name = DiskName {
+            key: b"k",
+            variant: b"",
+            identity,
+        };
         store
             .renew(
-                b"k",
-                b"",
+                name,
                 purges.ticket(),
                 metadata,
                 Bytes::from_static(b"newer"),

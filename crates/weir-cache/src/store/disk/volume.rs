@@ -119,7 +119,8 @@ impl Volume {
     pub(super) fn new_identity(&self) -> (u64, PathBuf) {
         let identity = self
             .next_identity
-            .fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+            .fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed)
+            .max(1);
         (
             identity,
             self.config
@@ -260,10 +261,10 @@ impl Volume {
         }
     }
 
-    /// Removes an object that has been superseded.
-    pub(super) fn remove(&self, key: &[u8], variant: &[u8]) {
+    /// Removes an object that has been superseded: the one with this identity, where one is named.
+    pub(super) fn remove(&self, key: &[u8], variant: &[u8], identity: Option<u64>) {
         let _names = lock(&self.names);
-        let removed = lock(&self.index).remove(key, variant, None);
+        let removed = lock(&self.index).remove(key, variant, identity);
         if let Some(removed) = removed {
             self.unlink(key, &removed);
         }

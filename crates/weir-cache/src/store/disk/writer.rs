@@ -42,7 +42,7 @@ struct State {
 
 enum Step {
     Append(Bytes),
-    Commit(Box<Trailer>, Reply<()>),
+    Commit(Box<Trailer>, Reply<u64>),
     Abort,
 }
 
@@ -94,8 +94,9 @@ impl DiskWriter {
         answer
     }
 
-    /// Ends the body and gives the object its place. Once this is answered, the object is found.
-    pub fn commit(self, metadata: Bytes, head: Bytes, tags: Vec<Box<str>>) -> Answer<()> {
+    /// Ends the body and gives the object its place. Once this is answered, with the
+    /// identity of the object, it is found.
+    pub fn commit(self, metadata: Bytes, head: Bytes, tags: Vec<Box<str>>) -> Answer<u64> {
         let trailer = Box::new(trailer(&self.0.key, &self.0.variant, metadata, head, tags));
         let (reply, answer) = Answer::pair();
         let mut state = lock(&self.0.state);

@@ -76,14 +76,14 @@ impl Unfinished {
         Ok(())
     }
 
-    /// Ends the object. `is_wanted` is asked at the moment when it would get its name.
+    /// Ends the object, and says what identity it has. `is_wanted` is asked at the moment when it would get its name.
     pub(super) fn commit(
         mut self,
         key: &[u8],
         ticket: Ticket,
         trailer: &Trailer,
         is_wanted: impl FnOnce() -> bool,
-    ) -> Result<(), StoreError> {
+    ) -> Result<u64, StoreError> {
         if !self.block.is_empty() {
             self.write_block()?;
         }
@@ -122,7 +122,7 @@ impl Unfinished {
             is_wanted,
         )?;
         self.is_committed = true;
-        Ok(())
+        Ok(self.identity)
     }
 
     fn write_block(&mut self) -> Result<(), StoreError> {
