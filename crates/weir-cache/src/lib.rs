@@ -1,8 +1,8 @@
-//! The rules of an HTTP cache: RFC 9111 and its neighbours, as decisions.
+//! The rules of an HTTP cache, RFC 9111 and its neighbours, as decisions; and its stores.
 //!
-//! This crate knows no sockets, no clock and no threads; moments and boundaries come in as arguments. It stores nothing
-//! itself. Whatever runs for a hit allocates nothing: it reads a [`Meta`], which is copied, and appends to buffers that
-//! the caller uses again.
+//! The rules know no sockets, no clock and no threads; moments and boundaries come in as arguments. What is kept, and where,
+//! is the business of [`store`], which reads no HTTP. Whatever runs for a hit allocates nothing: it reads a [`Meta`], which is
+//! copied, and appends to buffers that the caller uses again.
 //!
 //! # The way of a request through it
 //!
@@ -53,6 +53,7 @@ pub mod negotiate;
 pub mod policy;
 pub mod range;
 pub mod reuse;
+pub mod store;
 pub mod store_rule;
 pub mod stored_head;
 pub mod tags;

@@ -56,6 +56,8 @@ pub struct RequestRewrite<'a> {
     pub default_host: &'a [u8],
     /// Whether the upgrade that the client asks for is passed on.
     pub upgrade: bool,
+    /// Conditions that take the place of the client's own, and of its `Range`, as lines: what a cache asks.
+    pub conditions: Option<&'a [u8]>,
     /// What the route changes.
     pub edits: Edits<'a>,
 }
@@ -84,7 +86,7 @@ pub fn write_request(
         FieldName::Upgrade => !rewrite.upgrade,
         FieldName::Expect => !request.expects_continue,
         FieldName::Other => passes_for_another(field.name.of(head)),
-        _ => false,
+        id => rewrite.conditions.is_some() && id.makes_conditional(),
     };
     copy_fields(head, &request.fields, out, |field| {
         is_dropped(field)
@@ -123,6 +125,7 @@ pub fn write_request(
     } else if te_trailers {
         out.extend_from_slice(b"TE: trailers\r\nConnection: TE\r\n");
     }
+    out.extend_from_slice(rewrite.conditions.unwrap_or_default());
     rewrite.edits.write(out);
     out.extend_from_slice(b"\r\n");
 }

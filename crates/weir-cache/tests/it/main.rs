@@ -1,4 +1,5 @@
-//! weir-cache from the outside: whole exchanges through a gateway in miniature, the fuzzers' corpora, and random input.
+//! weir-cache from the outside: whole exchanges through a gateway in miniature, the fuzzers' corpora, random input; and the
+//! stores.
 
 #[path = "../../../../fuzz/checks/cache_head.rs"]
 mod cache_head;
@@ -6,3 +7,4 @@ mod corpus;
 mod miniature;
 mod random;
 mod scenarios;
+mod store;

@@ -1,0 +1,447 @@
+//! The disk tier: one file for each object, crash-safe, within a budget of bytes.
+//!
+//! What it promises:
+//! - Killed at any moment, the next start finds each object whole or not at all. Every byte that is handed out has been
+//!   verified against its sum in the same read.
+//! - A purge that was answered stays in force after a kill -9. After a loss of power it may be undone, as may the last
+//!   commits: nothing waits for the disk unless `sync` says so, and then only the bytes of an object are waited for.
+//! - No more than one block of an object, and what its writer has pending, is held in RAM.
+//! - No call of a worker touches a file. It looks at the index under a short lock, or leaves a job to a disk thread.
+//!
+//! - [`format`](self): the file, byte by byte, is described in `disk/format.rs`
+//! - `disk/volume.rs`: the directory, names, bytes, eviction, purges
+//! - `disk/writing.rs`, `disk/writer.rs`: an object on its way to disk, the disk thread's side and the worker's
+//! - `disk/reading.rs`: and back
+//! - `disk/renewing.rs`: another head for the same body
+//! - `disk/rebuild.rs`: what a start finds
+
+mod format;
+mod index;
+mod reading;
+mod rebuild;
+mod renewing;
+#[cfg(test)]
+mod tests;
+mod volume;
+mod writer;
+mod writing;
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+use bytes::Bytes;
+
+use self::reading::Opened;
+use self::renewing::Renewal;
+use self::volume::{Volume, WriteAt};
+use self::writing::Unfinished;
+use super::StoreError;
+use super::answer::{Answer, JobQueue, lock};
+use super::object::Object;
+use super::purge::{PurgeKind, PurgeScope, Purges, Ticket};
+
+pub use format::BLOCK_BYTES;
+pub use index::Stored;
+pub use writer::DiskWriter;
+
+/// Where the disk tier is, and its limits.
+#[derive(Debug, Clone)]
+pub struct DiskConfig {
+    /// Its directory, which is made when it is not there. Nothing else may be in it.
+    pub directory: PathBuf,
+    /// Bytes of all files, with what the file system rounds up. At the first start with less than there is, the rest goes.
+    pub bytes_max: u64,
+    /// Bytes of one body.
+    pub object_bytes_max: u64,
+    /// Objects, each of which costs about 300 bytes of RAM, its key and its tags.
+    pub objects_max: usize,
+    /// Threads that read and write.
+    pub threads: usize,
+    /// Jobs that may wait for them; further ones are refused.
+    pub jobs_max: usize,
+    /// Bytes of one object that may wait to be written.
+    pub pending_bytes_max: usize,
+    /// When written bytes are waited for.
+    pub sync: DiskSync,
+}
+
+impl DiskConfig {
+    /// Usual limits within a budget.
+    pub fn with_budget(directory: PathBuf, bytes_max: u64) -> Self {
+        let (object_bytes_max, objects_max) = (bytes_max / 4, 1_000_000);
+        let (threads, jobs_max, pending_bytes_max, sync) = (2, 1024, 1 << 20, DiskSync::Never);
+        Self {
+            directory,
+            bytes_max,
+            object_bytes_max,
+            objects_max,
+            threads,
+            jobs_max,
+            pending_bytes_max,
+            sync,
+        }
+    }
+}
+
+/// When written bytes are waited for. A process that is killed loses nothing in either case; a loss of power may tear an
+/// object, which is then noticed and dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DiskSync {
+    /// Never: the system writes when it likes.
+    Never,
+    /// The bytes of an object before it gets its name: fewer are dropped after a loss of power, at the cost of one
+    /// `fdatasync` for each.
+    BeforeCommit,
+}
+
+/// One object on disk, and no other that had or will have its place.
+#[derive(Debug, Clone, Copy)]
+pub struct DiskName<'a> {
+    /// Its primary key.
+    pub key: &'a [u8],
+    /// Its variant.
+    pub variant: &'a [u8],
+    /// Its identity, as the index, an open object or a commit says it.
+    pub identity: u64,
+}
+
+/// What the disk holds, and counts since the store was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DiskStats {
+    /// Bytes of all files that count, temporary ones included.
+    pub bytes: u64,
+    /// Objects in the index.
+    pub objects: u64,
+    /// Objects opened.
+    pub opened: u64,
+    /// Objects committed.
+    pub written: u64,
+    /// Objects that had to make room.
+    pub evicted: u64,
+    /// Files and objects dropped because they did not verify or could not be read.
+    pub damaged: u64,
+    /// Writes that met a full file system.
+    pub disk_full: u64,
+    /// Whether the files of the last run have all been indexed.
+    pub is_indexed: bool,
+}
+
+/// The disk tier. Dropped, it does the jobs that wait and then stops its threads.
+#[derive(Debug)]
+pub struct DiskStore {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+type Job = Box<dyn FnOnce(&Arc<Volume>) + Send>;
+
+struct Shared {
+    volume: Arc<Volume>,
+    jobs: JobQueue<Job>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared")
+            .field("stats", &self.volume.stats())
+            .finish_non_exhaustive()
+    }
+}
+
+impl DiskStore {
+    /// Opens the directory and starts to index it in the background.
+    pub fn open(config: DiskConfig, purges: Arc<Purges>) -> Result<Self, StoreError> {
+        Self::open_with(config, purges, |file, bytes, offset| {
+            std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
+        })
+    }
+
+    fn open_with(
+        config: DiskConfig,
+        purges: Arc<Purges>,
+        write_at: WriteAt,
+    ) -> Result<Self, StoreError> {
+        let ticket = purges.ticket();
+        let (threads, jobs) = (config.threads.max(1), JobQueue::new(config.jobs_max));
+        let volume = Arc::new(Volume::open(config, purges, write_at)?);
+        let store = Self {
+            shared: Arc::new(Shared { volume, jobs }),
+            threads: Mutex::default(),
+        };
+        let volume = Arc::clone(&store.shared.volume);
+        store.spawn("disk index".to_owned(), move || {
+            rebuild::rebuild(&volume, ticket)
+        })?;
+        for number in 0..threads {
+            let shared = Arc::clone(&store.shared);
+            store.spawn(format!("disk {number}"), move || {
+                while let Some(job) = shared.jobs.next() {
+                    job(&shared.volume);
+                }
+            })?;
+        }
+        Ok(store)
+    }
+
+    /// The variants stored under a primary key, the newest first. The rules choose among them.
+    pub fn find(&self, key: &[u8]) -> Vec<Stored> {
+        lock(&self.shared.volume.index).find(key).to_vec()
+    }
+
+    /// Opens one of them. Counts as a use.
+    pub fn open_object(&self, key: &[u8], variant: &[u8]) -> Answer<DiskObject> {
+        let (key, variant) = (Box::from(key), Box::from(variant));
+        let shared = Arc::clone(&self.shared);
+        self.ask(move |volume| {
+            let opened = Arc::new(reading::open_stored(volume, &key, &variant)?);
+            Ok(DiskObject { shared, opened })
+        })
+    }
+
+    /// Reads one of them whole, for RAM. Counts as a use.
+    pub fn load(&self, key: &[u8], variant: &[u8]) -> Answer<Object> {
+        let (key, variant): (Box<[u8]>, Box<[u8]>) = (key.into(), variant.into());
+        self.ask(move |volume| {
+            let ticket = volume.purges.settled();
+            let opened = reading::open_stored(volume, &key, &variant)?;
+            let body = reading::read_or_drop(volume, &opened, Opened::read_all)?;
+            let trailer = opened.trailer;
+            let object = Object::new(&variant, ticket, trailer.metadata, trailer.head, body)
+                .with_tags(trailer.tags);
+            object.mark_on_disk(opened.header.identity);
+            if opened.header.is_stale {
+                object.mark_stale();
+            }
+            Ok(object)
+        })
+    }
+
+    /// Begins to write an object; `ticket` is from before its first byte was read.
+    pub fn write(
+        &self,
+        key: &[u8],
+        variant: &[u8],
+        ticket: Ticket,
+    ) -> Result<DiskWriter, StoreError> {
+        if !self.shared.volume.is_indexed.load(Ordering::Acquire) {
+            return Err(StoreError::Busy);
+        }
+        Ok(DiskWriter::new(
+            Arc::clone(&self.shared),
+            key,
+            variant,
+            ticket,
+        ))
+    }
+
+    /// Writes an object that is whole in RAM, unless the disk is busy already. `is_wanted` is asked, in a disk thread, at
+    /// the moment when it would be found.
+    pub fn store(
+        &self,
+        key: &[u8],
+        object: &Arc<Object>,
+        ticket: Ticket,
+        is_wanted: impl Fn() -> bool + Send + 'static,
+    ) -> Answer<()> {
+        let (key, object): (Box<[u8]>, _) = (key.into(), Arc::clone(object));
+        let (reply, answer) = Answer::pair();
+        let job: Job = Box::new(move |volume| {
+            reply.send(store_whole(volume, &key, &object, ticket, is_wanted))
+        });
+        match self.shared.jobs.push_if_calm(job) {
+            Ok(()) => answer,
+            Err(error) => Answer::ready(Err(error)),
+        }
+    }
+
+    /// Gives the object that is named another head and other metadata, as after a validation; it is fresh again. Where
+    /// that fails, the object is removed, since its head is known to be out of date.
+    pub fn renew(
+        &self,
+        object: DiskName<'_>,
+        ticket: Ticket,
+        metadata: Bytes,
+        head: Bytes,
+    ) -> Answer<()> {
+        let DiskName {
+            key,
+            variant,
+            identity,
+        } = object;
+        let renewal = Renewal {
+            key: key.into(),
+            variant: variant.into(),
+            identity,
+            ticket,
+            metadata,
+            head,
+        };
+        self.shared.ask_always(move |volume| {
+            renewing::renew(volume, &renewal)
+                .inspect_err(|_| volume.remove(&renewal.key, &renewal.variant, Some(identity)))
+        })
+    }
+
+    /// Removes an object that a newer one in RAM has superseded. What is not there yet but on its way is met by
+    /// the `is_wanted` of [`DiskStore::store`].
+    pub(super) fn remove(&self, key: &[u8], variant: &[u8]) {
+        let (key, variant): (Box<[u8]>, Box<[u8]>) = (key.into(), variant.into());
+        // Refused only when the store is closed.
+        _ = self
+            .shared
+            .jobs
+            .push_always(Box::new(move |volume| volume.remove(&key, &variant, None)));
+    }
+
+    /// Removes or marks what a purge covers, which has been announced in the log of purges; answers how many objects that
+    /// were once no lookup finds them and no restart brings them back. Never refused for a full queue. While the
+    /// files of the last run are being indexed, it takes effect at once and is answered at the end of that.
+    pub fn sweep(&self, scope: PurgeScope, kind: PurgeKind) -> Answer<u64> {
+        let (reply, answer) = Answer::pair();
+        let job: Job = Box::new(move |volume| match volume.sweep(&scope, kind) {
+            Err(error) => reply.send(Err(error)),
+            Ok(_) if !volume.is_indexed.load(Ordering::Acquire) => {
+                volume.when_indexed(Box::new(move |volume| {
+                    // Objects that were indexed after the announcement have been met already, uncounted.
+                    reply.send(volume.sweep(&scope, kind));
+                }))
+            }
+            Ok(objects) => reply.send(Ok(objects)),
+        });
+        // Refused, the reply in the job answers that the store is closed.
+        _ = self.shared.jobs.push_always(job);
+        answer
+    }
+
+    /// The identity of the object with this variant.
+    pub fn identity(&self, key: &[u8], variant: &[u8]) -> Option<u64> {
+        lock(&self.shared.volume.index)
+            .variant(key, variant)
+            .map(|stored| stored.identity)
+    }
+
+    /// What the store holds and has counted.
+    pub fn stats(&self) -> DiskStats {
+        self.shared.volume.stats()
+    }
+
+    fn ask<R: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Arc<Volume>) -> Result<R, StoreError> + Send + 'static,
+    ) -> Answer<R> {
+        let (reply, answer) = Answer::pair();
+        match self
+            .shared
+            .jobs
+            .push(Box::new(move |volume| reply.send(job(volume))))
+        {
+            Ok(()) => answer,
+            Err(error) => Answer::ready(Err(error)),
+        }
+    }
+
+    fn spawn(&self, name: String, work: impl FnOnce() + Send + 'static) -> Result<(), StoreError> {
+        let thread = thread::Builder::new().name(name).spawn(work)?;
+        lock(&self.threads).push(thread);
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn ask_always<R: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Arc<Volume>) -> Result<R, StoreError> + Send + 'static,
+    ) -> Answer<R> {
+        let (reply, answer) = Answer::pair();
+        match self
+            .jobs
+            .push_always(Box::new(move |volume| reply.send(job(volume))))
+        {
+            Ok(()) => answer,
+            Err(error) => Answer::ready(Err(error)),
+        }
+    }
+}
+
+impl Drop for DiskStore {
+    fn drop(&mut self) {
+        self.shared.volume.is_closing.store(true, Ordering::Release);
+        self.shared.jobs.close();
+        for thread in lock(&self.threads).drain(..) {
+            // A thread that has panicked has said so already.
+            _ = thread.join();
+        }
+    }
+}
+
+/// An object on disk that is open: it can be read to its end whatever happens to it in the store.
+#[derive(Debug, Clone)]
+pub struct DiskObject {
+    shared: Arc<Shared>,
+    opened: Arc<Opened>,
+}
+
+impl DiskObject {
+    /// What the rules need to know of it.
+    pub fn metadata(&self) -> &Bytes {
+        &self.opened.trailer.metadata
+    }
+
+    /// Its prepared head.
+    pub fn head(&self) -> &Bytes {
+        &self.opened.trailer.head
+    }
+
+    /// Tells it from what had or will have its place.
+    pub fn identity(&self) -> u64 {
+        self.opened.header.identity
+    }
+
+    /// Its tags.
+    pub fn tags(&self) -> &[Box<str>] {
+        &self.opened.trailer.tags
+    }
+
+    /// Bytes of its body.
+    pub fn body_bytes(&self) -> u64 {
+        self.opened.header.body_bytes
+    }
+
+    /// Whether a soft purge asked for its validation before it was opened.
+    pub fn is_marked_stale(&self) -> bool {
+        self.opened.header.is_stale
+    }
+
+    /// Reads from `offset` of the body into the buffer, which is emptied first and handed back: to the end of the block
+    /// that this is in, and on as long as whole blocks fit into its capacity. An empty buffer comes back at the end of
+    /// the body. An error after the first bytes were sent means that the response must be cut off.
+    ///
+    /// Never refused for a full queue, because a response may be half sent; whoever sends has one read under way.
+    pub fn read(&self, offset: u64, mut buffer: Vec<u8>) -> Answer<Vec<u8>> {
+        let opened = Arc::clone(&self.opened);
+        self.shared.ask_always(move |volume| {
+            buffer.clear();
+            reading::read_or_drop(volume, &opened, |opened| opened.read(offset, &mut buffer))?;
+            Ok(buffer)
+        })
+    }
+}
+
+fn store_whole(
+    volume: &Arc<Volume>,
+    key: &[u8],
+    object: &Arc<Object>,
+    ticket: Ticket,
+    is_wanted: impl Fn() -> bool,
+) -> Result<(), StoreError> {
+    let mut unfinished = Unfinished::create(volume)?;
+    for piece in object.body() {
+        unfinished.append(piece)?;
+    }
+    let (metadata, head) = object.bytes_for_disk();
+    let trailer = writing::trailer(key, &object.variant, metadata, head, object.tags.to_vec());
+    object.mark_on_disk(unfinished.commit(key, ticket, &trailer, &is_wanted)?);
+    Ok(())
+}

@@ -1,0 +1,305 @@
+//! What the disk holds, in RAM: which variants a primary key has, and in which order they make room.
+//!
+//! Pure: it knows no files. Entries leave in the order they came, except that one which was used since gets another round
+//! (FIFO with reinsertion, the main queue of S3-FIFO). Keys are sorted, so that a purge by prefix touches only what it covers.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use crate::store::purge::PurgeScope;
+use crate::store::tags::TagIndex;
+
+/// What is known in RAM of an object on disk.
+#[derive(Debug, Clone)]
+pub struct Stored {
+    /// What tells it from other responses with the same key.
+    pub variant: Arc<[u8]>,
+    /// Bytes of its body.
+    pub body_bytes: u64,
+    /// Whether a soft purge asked for its validation.
+    pub is_stale: bool,
+    /// Times it was opened since it was written or indexed, up to 255.
+    pub uses: u8,
+    pub(super) tags: Arc<[Box<str>]>,
+    /// Tells it from what had or will have its place.
+    pub identity: u64,
+    pub(super) cost: u64,
+    was_used: bool,
+}
+
+impl Stored {
+    pub(super) fn new(
+        variant: &[u8],
+        body_bytes: u64,
+        tags: &[Box<str>],
+        identity: u64,
+        cost: u64,
+    ) -> Self {
+        let (variant, tags) = (variant.into(), tags.into());
+        Self {
+            variant,
+            body_bytes,
+            is_stale: false,
+            uses: 0,
+            tags,
+            identity,
+            cost,
+            was_used: false,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    objects: BTreeMap<Arc<[u8]>, Vec<Stored>>,
+    /// Key and identity in the order of arrival. What is gone is skipped when its turn comes.
+    queue: VecDeque<(Arc<[u8]>, u64)>,
+    tags: TagIndex,
+    count: usize,
+}
+
+impl Index {
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
+    pub(super) fn find(&self, key: &[u8]) -> &[Stored] {
+        self.objects.get(key).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    pub(super) fn variant(&self, key: &[u8], variant: &[u8]) -> Option<&Stored> {
+        self.find(key)
+            .iter()
+            .find(|stored| *stored.variant == *variant)
+    }
+
+    /// The variant to be changed in place; its tags and its identity stay.
+    pub(super) fn variant_mut(&mut self, key: &[u8], variant: &[u8]) -> Option<&mut Stored> {
+        self.objects
+            .get_mut(key)?
+            .iter_mut()
+            .find(|stored| *stored.variant == *variant)
+    }
+
+    /// Notes a use, and says which object it was.
+    pub(super) fn touch(&mut self, key: &[u8], variant: &[u8]) -> Option<Stored> {
+        let stored = self.variant_mut(key, variant)?;
+        stored.uses = stored.uses.saturating_add(1);
+        stored.was_used = true;
+        Some(stored.clone())
+    }
+
+    /// Adds an object, the first of its key; hands back the one with the same variant that it replaces.
+    pub(super) fn insert(&mut self, key: &[u8], stored: Stored) -> Option<Stored> {
+        let replaced = self.remove(key, &stored.variant, None);
+        let key = self
+            .objects
+            .get_key_value(key)
+            .map_or_else(|| key.into(), |(key, _)| Arc::clone(key));
+        self.queue.push_back((Arc::clone(&key), stored.identity));
+        self.tags.add(&key, stored.tags.iter());
+        self.count += 1;
+        self.objects.entry(key).or_default().insert(0, stored);
+        if self.queue.len() > 2 * self.count + 64 {
+            let objects = &self.objects;
+            let is_there = |key: &[u8], identity| {
+                objects.get(key).is_some_and(|variants: &Vec<Stored>| {
+                    variants.iter().any(|one| one.identity == identity)
+                })
+            };
+            self.queue
+                .retain(|(key, identity)| is_there(key, *identity));
+        }
+        replaced
+    }
+
+    /// Removes a variant, if it still is the object with this identity, where one is named.
+    pub(super) fn remove(
+        &mut self,
+        key: &[u8],
+        variant: &[u8],
+        identity: Option<u64>,
+    ) -> Option<Stored> {
+        let (key, variants) = self.objects.get_key_value(key)?;
+        let position = variants.iter().position(|stored| {
+            *stored.variant == *variant
+                && identity.is_none_or(|identity| stored.identity == identity)
+        })?;
+        let key = Arc::clone(key);
+        let variants = self.objects.get_mut(&key)?;
+        let removed = variants.remove(position);
+        self.tags.remove(&key, removed.tags.iter());
+        self.tags
+            .add(&key, variants.iter().flat_map(|stored| stored.tags.iter()));
+        if variants.is_empty() {
+            self.objects.remove(&key);
+        }
+        self.count -= 1;
+        Some(removed)
+    }
+
+    /// Removes whichever object is to make room next.
+    pub(super) fn evict(&mut self) -> Option<(Arc<[u8]>, Stored)> {
+        while let Some((key, identity)) = self.queue.pop_front() {
+            let variants = self
+                .objects
+                .get_mut(&key)
+                .map(Vec::as_mut_slice)
+                .unwrap_or_default();
+            let Some(stored) = variants
+                .iter_mut()
+                .find(|stored| stored.identity == identity)
+            else {
+                continue;
+            };
+            if std::mem::take(&mut stored.was_used) {
+                self.queue.push_back((key, identity));
+                continue;
+            }
+            let variant = Arc::clone(&stored.variant);
+            let removed = self.remove(&key, &variant, Some(identity))?;
+            return Some((key, removed));
+        }
+        None
+    }
+
+    /// Some of the objects that a purge covers: those of at most `keys_max` keys that come after `after`. With it the last
+    /// key that was looked at; `None` when there are no more.
+    pub(super) fn covered(
+        &self,
+        scope: &PurgeScope,
+        after: Option<&Arc<[u8]>>,
+        keys_max: usize,
+    ) -> (Vec<(Arc<[u8]>, Stored)>, Option<Arc<[u8]>>) {
+        if let PurgeScope::Tag(tag) = scope {
+            let keys = self.tags.keys(tag);
+            return (
+                keys.iter()
+                    .flat_map(|key| self.covered_of(key, scope))
+                    .collect(),
+                None,
+            );
+        }
+        let first: &[u8] = match scope {
+            PurgeScope::Key(key) | PurgeScope::Prefix(key) => key,
+            PurgeScope::All | PurgeScope::Tag(_) => &[],
+        };
+        let from = after.map_or(Bound::Included(first), |after| Bound::Excluded(&**after));
+        let keys = self
+            .objects
+            .range::<[u8], _>((from, Bound::Unbounded))
+            .map(|(key, _)| key);
+        let keys: Vec<_> = keys
+            .take(keys_max)
+            .take_while(|key| scope.covers(key, &[]))
+            .collect();
+        let last = if keys.len() == keys_max {
+            keys.last().map(|key| Arc::clone(key))
+        } else {
+            None
+        };
+        (
+            keys.into_iter()
+                .flat_map(|key| self.covered_of(key, scope))
+                .collect(),
+            last,
+        )
+    }
+
+    fn covered_of<'i>(
+        &'i self,
+        key: &Arc<[u8]>,
+        scope: &'i PurgeScope,
+    ) -> impl Iterator<Item = (Arc<[u8]>, Stored)> + 'i {
+        let key = Arc::clone(key);
+        let variants = self.find(&key).iter();
+        let covers = move |key: &[u8], stored: &Stored| scope.covers(key, &stored.tags);
+        variants.filter_map(move |stored| {
+            covers(&key, stored).then(|| (Arc::clone(&key), stored.clone()))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored(variant: &str, tags: &[&str], identity: u64) -> Stored {
+        let tags: Vec<Box<str>> = tags.iter().map(|tag| (*tag).into()).collect();
+        Stored::new(variant.as_bytes(), 1, &tags, identity, 1)
+    }
+
+    fn identities(index: &Index, scope: &PurgeScope) -> Vec<u64> {
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            let (covered, last) = index.covered(scope, after.as_ref(), 2);
+            found.extend(covered.iter().map(|(_, stored)| stored.identity));
+            after = last;
+            if after.is_none() {
+                found.sort_unstable();
+                return found;
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_used_gets_another_round() {
+        let mut index = Index::default();
+        for identity in 0..4 {
+            assert!(
+                index
+                    .insert(&[identity as u8], stored("", &[], identity))
+                    .is_none()
+            );
+        }
+        index.touch(&[0], b"").unwrap();
+        let order: Vec<u64> = std::iter::from_fn(|| index.evict())
+            .map(|(_, stored)| stored.identity)
+            .collect();
+        assert_eq!((order, index.len()), (vec![1, 2, 3, 0], 0));
+    }
+
+    #[test]
+    fn a_variant_is_replaced_by_its_like_and_the_queue_stays_short() {
+        let mut index = Index::default();
+        index.insert(b"k", stored("br", &["b"], 1));
+        for identity in 2..1000 {
+            index.insert(b"k", stored("gzip", &["g"], identity));
+        }
+        assert_eq!(index.len(), 2);
+        assert!(index.queue.len() <= 2 * 2 + 65);
+        assert!(index.remove(b"k", b"gzip", Some(5)).is_none());
+        assert_eq!(
+            index.remove(b"k", b"gzip", Some(999)).unwrap().identity,
+            999
+        );
+        assert_eq!(identities(&index, &PurgeScope::Tag("b".into())), [1]);
+        assert!(index.remove(b"k", b"br", None).is_some() && index.tags.is_empty());
+    }
+
+    #[test]
+    fn a_purge_finds_what_it_covers_in_pieces() {
+        let mut index = Index::default();
+        for (identity, key) in ["a", "a/1", "a/2", "a/3", "a/4", "b"].iter().enumerate() {
+            index.insert(
+                key.as_bytes(),
+                stored(
+                    "",
+                    &[if identity % 2 == 0 { "even" } else { "odd" }],
+                    identity as u64,
+                ),
+            );
+        }
+        index.insert(b"a/2", stored("gzip", &[], 10));
+        let prefix = |prefix: &str| PurgeScope::Prefix(prefix.as_bytes().into());
+        assert_eq!(identities(&index, &prefix("a/")), [1, 2, 3, 4, 10]);
+        assert_eq!(identities(&index, &prefix("")), [0, 1, 2, 3, 4, 5, 10]);
+        assert_eq!(identities(&index, &PurgeScope::Key((*b"a").into())), [0]);
+        assert_eq!(
+            identities(&index, &PurgeScope::Tag("even".into())),
+            [0, 2, 4]
+        );
+        assert_eq!(identities(&index, &PurgeScope::All), [0, 1, 2, 3, 4, 5, 10]);
+    }
+}

@@ -1,0 +1,175 @@
+//! An object on disk: opened, verified, read block by block. Only disk threads call this.
+//!
+//! No byte is handed out whose sum was not right when it was read. What does not verify is dropped from the store.
+
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::format::{
+    BLOCK_BYTES, HEADER_BYTES, Header, SUM_BYTES, Trailer, block_offset, block_sum,
+};
+use super::volume::Volume;
+use crate::store::StoreError;
+
+/// A file whose header and trailer have been read and are right.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) file: File,
+    pub(super) header: Header,
+    pub(super) trailer: Trailer,
+}
+
+/// Reads what is not the body.
+pub(super) fn open(file: File) -> Result<Opened, StoreError> {
+    let mut bytes = [0; HEADER_BYTES];
+    file.read_exact_at(&mut bytes, 0).map_err(torn)?;
+    let header = Header::decode(&bytes).map_err(StoreError::Damaged)?;
+    let mut trailer = vec![0; header.trailer_bytes];
+    file.read_exact_at(&mut trailer, header.trailer_offset)
+        .map_err(torn)?;
+    if xxh3_64(&trailer) != header.trailer_sum {
+        return Err(StoreError::Damaged("wrong sum of the trailer"));
+    }
+    let trailer = Trailer::decode(trailer.into()).map_err(StoreError::Damaged)?;
+    Ok(Opened {
+        file,
+        header,
+        trailer,
+    })
+}
+
+/// Opens the object that the index has under this key and variant.
+pub(super) fn open_stored(
+    volume: &Volume,
+    key: &[u8],
+    variant: &[u8],
+) -> Result<Opened, StoreError> {
+    let Some(stored) = super::lock(&volume.index).touch(key, variant) else {
+        return Err(StoreError::Gone);
+    };
+    let attempt = || {
+        let opened = open(File::open(volume.path(key, variant))?)?;
+        if opened.trailer.key != key || opened.trailer.variant != variant {
+            return Err(StoreError::Damaged("the file of another object"));
+        }
+        Ok(opened)
+    };
+    // The second attempt is made while nobody changes a head or replaces the file.
+    let opened = attempt().or_else(|_| volume.with_names_held(attempt));
+    match opened {
+        Ok(opened) => {
+            volume.counts.opened.fetch_add(1, Ordering::Relaxed);
+            Ok(opened)
+        }
+        Err(StoreError::Io(error)) if error.kind() == ErrorKind::NotFound => {
+            volume.drop_damaged(key, variant, stored.identity);
+            Err(StoreError::Gone)
+        }
+        Err(StoreError::Io(error)) if is_passing(&error) => Err(error.into()),
+        Err(error) => {
+            volume.drop_damaged(key, variant, stored.identity);
+            Err(error)
+        }
+    }
+}
+
+impl Opened {
+    /// Appends the body from `offset` on to `buffer`: at least to the end of the block that this is in, and further as long
+    /// as whole blocks fit into the capacity. Appends nothing at the end of the body.
+    pub(super) fn read(&self, offset: u64, buffer: &mut Vec<u8>) -> Result<(), StoreError> {
+        let mut offset = offset;
+        let mut is_first = true;
+        while offset < self.header.body_bytes
+            && (is_first || buffer.capacity() - buffer.len() >= BLOCK_BYTES + SUM_BYTES)
+        {
+            offset += self.read_block(offset, buffer)?;
+            is_first = false;
+        }
+        Ok(())
+    }
+
+    /// Appends the rest of one block; returns how many bytes that are.
+    fn read_block(&self, offset: u64, buffer: &mut Vec<u8>) -> Result<u64, StoreError> {
+        let index = offset / BLOCK_BYTES as u64;
+        let length =
+            (self.header.body_bytes - index * BLOCK_BYTES as u64).min(BLOCK_BYTES as u64) as usize;
+        let start = buffer.len();
+        buffer.resize(start + length + SUM_BYTES, 0);
+        let read = self
+            .file
+            .read_exact_at(&mut buffer[start..], block_offset(index))
+            .map_err(torn);
+        let (block, sum) = buffer[start..].split_at(length);
+        let is_right =
+            read.is_ok() && sum == block_sum(self.header.identity, index, block).to_le_bytes();
+        if !is_right {
+            buffer.truncate(start);
+            return Err(read
+                .err()
+                .unwrap_or(StoreError::Damaged("wrong sum of a block")));
+        }
+        buffer.truncate(start + length);
+        let skipped = (offset % BLOCK_BYTES as u64) as usize;
+        buffer.drain(start..start + skipped);
+        Ok((length - skipped) as u64)
+    }
+
+    /// Reads the whole body, in pieces of one block.
+    pub(super) fn read_all(&self) -> Result<Vec<Bytes>, StoreError> {
+        let mut pieces = Vec::new();
+        let mut offset = 0;
+        while offset < self.header.body_bytes {
+            let length = (self.header.body_bytes - offset).min(BLOCK_BYTES as u64) as usize;
+            let mut piece = Vec::with_capacity(length + SUM_BYTES);
+            offset += self.read_block(offset, &mut piece)?;
+            pieces.push(Bytes::from(piece));
+        }
+        Ok(pieces)
+    }
+}
+
+/// Reads a block or the whole of an object, and drops the object when it is damaged.
+pub(super) fn read_or_drop<R>(
+    volume: &Volume,
+    opened: &Opened,
+    read: impl FnOnce(&Opened) -> Result<R, StoreError>,
+) -> Result<R, StoreError> {
+    let result = read(opened);
+    let is_damaged = match &result {
+        Err(StoreError::Io(error)) => !is_passing(error),
+        Err(_) => true,
+        Ok(_) => false,
+    };
+    if is_damaged {
+        volume.drop_damaged(
+            &opened.trailer.key,
+            &opened.trailer.variant,
+            opened.header.identity,
+        );
+    }
+    result
+}
+
+/// Whether the object may be all right: what is short is descriptors or memory of the process.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::OutOfMemory
+    ) || matches!(error.raw_os_error(), Some(EMFILE | ENFILE))
+}
+
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
+
+fn torn(error: io::Error) -> StoreError {
+    if error.kind() == ErrorKind::UnexpectedEof {
+        StoreError::Damaged("the file is too short")
+    } else {
+        error.into()
+    }
+}

@@ -1,0 +1,213 @@
+//! The worker's side of an object on its way to disk: pieces are handed over and never waited for.
+//!
+//! The pieces of one object are written in order, by one disk thread at a time, and at most `pending_bytes_max` of them wait
+//! in RAM. Whoever has more to append awaits [`DiskWriter::room`] first, or lets the object go without the disk.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+
+use super::Shared;
+use super::format::Trailer;
+use super::writing::{Unfinished, trailer};
+use crate::store::StoreError;
+use crate::store::answer::{Answer, Reply, lock};
+use crate::store::purge::Ticket;
+
+/// An object that is being written. Dropped without a commit, nothing of it stays.
+#[derive(Debug)]
+pub struct DiskWriter(Arc<Pending>);
+
+pub(super) struct Pending {
+    shared: Arc<Shared>,
+    key: Box<[u8]>,
+    variant: Box<[u8]>,
+    ticket: Ticket,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    steps: VecDeque<Step>,
+    pending_bytes: usize,
+    /// Whether a disk thread has been asked to take steps, or takes them.
+    is_scheduled: bool,
+    failed: Option<StoreError>,
+    has_failed: bool,
+    is_ended: bool,
+    room: Option<Reply<()>>,
+    unfinished: Option<Unfinished>,
+}
+
+enum Step {
+    Append(Bytes),
+    Commit(Box<Trailer>, Reply<u64>),
+    Abort,
+}
+
+impl std::fmt::Debug for Pending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pending")
+            .field("pending_bytes", &lock(&self.state).pending_bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl DiskWriter {
+    pub(super) fn new(shared: Arc<Shared>, key: &[u8], variant: &[u8], ticket: Ticket) -> Self {
+        let state = Mutex::default();
+        Self(Arc::new(Pending {
+            shared,
+            key: key.into(),
+            variant: variant.into(),
+            ticket,
+            state,
+        }))
+    }
+
+    /// Hands over the next piece of the body. [`StoreError::Busy`] says that too much is waiting: nothing was taken, and
+    /// [`DiskWriter::room`] tells when to try again. Any other error is final.
+    pub fn append(&mut self, piece: Bytes) -> Result<(), StoreError> {
+        let mut state = lock(&self.0.state);
+        if state.has_failed {
+            return Err(state.failed.take().unwrap_or(StoreError::Closed));
+        }
+        let pending_bytes_max = self.0.shared.volume.config.pending_bytes_max;
+        if state.pending_bytes > 0 && state.pending_bytes + piece.len() > pending_bytes_max {
+            return Err(StoreError::Busy);
+        }
+        state.pending_bytes += piece.len();
+        Pending::add(&self.0, &mut state, Step::Append(piece))
+    }
+
+    /// Answers when at most half of what may wait is waiting, or the object has failed.
+    pub fn room(&mut self) -> Answer<()> {
+        let mut state = lock(&self.0.state);
+        if state.has_failed
+            || state.pending_bytes <= self.0.shared.volume.config.pending_bytes_max / 2
+        {
+            return Answer::ready(Ok(()));
+        }
+        let (reply, answer) = Answer::pair();
+        state.room = Some(reply);
+        answer
+    }
+
+    /// Ends the body and gives the object its place. Once this is answered, with the
+    /// identity of the object, it is found.
+    pub fn commit(self, metadata: Bytes, head: Bytes, tags: Vec<Box<str>>) -> Answer<u64> {
+        let trailer = Box::new(trailer(&self.0.key, &self.0.variant, metadata, head, tags));
+        let (reply, answer) = Answer::pair();
+        let mut state = lock(&self.0.state);
+        state.is_ended = true;
+        if state.has_failed {
+            reply.send(Err(state.failed.take().unwrap_or(StoreError::Closed)));
+        } else {
+            // Refused, the reply in the step answers that the store is closed.
+            _ = Pending::add(&self.0, &mut state, Step::Commit(trailer, reply));
+        }
+        drop(state);
+        answer
+    }
+}
+
+impl Drop for DiskWriter {
+    fn drop(&mut self) {
+        let mut state = lock(&self.0.state);
+        if !state.is_ended {
+            _ = Pending::add(&self.0, &mut state, Step::Abort);
+        }
+    }
+}
+
+impl Pending {
+    fn add(this: &Arc<Self>, state: &mut State, step: Step) -> Result<(), StoreError> {
+        state.steps.push_back(step);
+        if !std::mem::replace(&mut state.is_scheduled, true) {
+            let pending = Arc::clone(this);
+            let added = this
+                .shared
+                .jobs
+                .push_always(Box::new(move |_| pending.take_steps()));
+            if added.is_err() {
+                state.fail(StoreError::Closed);
+            }
+            return added;
+        }
+        Ok(())
+    }
+
+    /// Does what waits, in a disk thread. There is one at a time, because `is_scheduled` is true until this ends.
+    fn take_steps(&self) {
+        let mut unfinished = lock(&self.state).unfinished.take();
+        loop {
+            let mut state = lock(&self.state);
+            let Some(step) = state.steps.pop_front() else {
+                state.is_scheduled = false;
+                state.unfinished = unfinished;
+                return;
+            };
+            drop(state);
+            if let Err(error) = self.take_step(step, &mut unfinished) {
+                unfinished = None;
+                lock(&self.state).fail(error);
+            }
+        }
+    }
+
+    fn take_step(&self, step: Step, unfinished: &mut Option<Unfinished>) -> Result<(), StoreError> {
+        let begun = unfinished.take();
+        let object = |begun: Option<Unfinished>| {
+            begun.map_or_else(|| Unfinished::create(&self.shared.volume), Ok)
+        };
+        match step {
+            Step::Append(piece) => {
+                let object = unfinished.insert(object(begun)?);
+                let result = object.append(&piece);
+                self.has_written(piece.len());
+                result
+            }
+            Step::Commit(trailer, reply) => {
+                reply.send(
+                    object(begun).and_then(|object| {
+                        object.commit(&self.key, self.ticket, &trailer, || true)
+                    }),
+                );
+                Ok(())
+            }
+            Step::Abort => {
+                drop(begun);
+                Ok(())
+            }
+        }
+    }
+
+    fn has_written(&self, bytes: usize) {
+        let mut state = lock(&self.state);
+        state.pending_bytes = state.pending_bytes.saturating_sub(bytes);
+        if state.pending_bytes <= self.shared.volume.config.pending_bytes_max / 2
+            && let Some(room) = state.room.take()
+        {
+            drop(state);
+            room.send(Ok(()));
+        }
+    }
+}
+
+impl State {
+    fn fail(&mut self, error: StoreError) {
+        let mut error = Some(error);
+        for step in self.steps.drain(..) {
+            if let Step::Commit(_, reply) = step {
+                reply.send(Err(error.take().unwrap_or(StoreError::Closed)));
+            }
+        }
+        self.pending_bytes = 0;
+        self.has_failed = true;
+        self.failed = error;
+        if let Some(room) = self.room.take() {
+            room.send(Ok(()));
+        }
+    }
+}

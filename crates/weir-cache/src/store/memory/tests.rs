@@ -1,0 +1,167 @@
+//! The rules of the RAM tier, one by one. How good its choices are is measured in `tests/it/store/hit_ratio.rs`.
+
+use bytes::Bytes;
+
+use super::*;
+use crate::store::purge::Ticket;
+
+fn store(bytes_max: u64) -> (MemoryStore, Arc<Purges>) {
+    let purges = Arc::new(Purges::default());
+    let config = MemoryConfig {
+        seed: 7,
+        ..MemoryConfig::with_budget(bytes_max)
+    };
+    (MemoryStore::new(config, Arc::clone(&purges)), purges)
+}
+
+fn object(variant: &str, ticket: Ticket, body: usize) -> Object {
+    let head = Bytes::from_static(b"HTTP/1.1 200 OK\r\n");
+    Object::new(
+        variant.as_bytes(),
+        ticket,
+        Bytes::new(),
+        head,
+        vec![Bytes::from(vec![b'x'; body])],
+    )
+}
+
+fn is_stored(inserted: &Inserted) -> bool {
+    matches!(inserted, Inserted::Stored(_))
+}
+
+fn variants(store: &MemoryStore, key: &[u8]) -> Vec<String> {
+    let entry = store.get(key);
+    let variants = entry.iter().flat_map(|entry| entry.variants());
+    variants
+        .map(|object| String::from_utf8_lossy(&object.variant).into_owned())
+        .collect()
+}
+
+#[test]
+fn variants_of_a_key_stand_beside_each_other_and_replace_their_like() {
+    let (store, purges) = store(1 << 20);
+    for variant in ["gzip", "br", "gzip"] {
+        assert!(is_stored(
+            &store.insert(b"k", Arc::new(object(variant, purges.ticket(), 10)))
+        ));
+    }
+    assert_eq!(variants(&store, b"k"), ["gzip", "br"]);
+    assert_eq!(store.stats().entries, 1);
+    for index in 0..40 {
+        store.insert(
+            b"k",
+            Arc::new(object(&index.to_string(), purges.ticket(), 10)),
+        );
+    }
+    assert_eq!(variants(&store, b"k").len(), 16);
+    assert_eq!(variants(&store, b"k")[0], "39");
+}
+
+#[test]
+fn the_budget_is_never_exceeded_and_a_too_large_object_is_refused() {
+    let (store, purges) = store(1 << 20);
+    let too_large = store.insert(b"big", Arc::new(object("", purges.ticket(), 1 << 19)));
+    assert!(matches!(too_large, Inserted::Refused(Refusal::TooLarge)));
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut handed_back = 0;
+    for _ in 0..20_000 {
+        let (key, body) = (random.u64(..900).to_be_bytes(), random.usize(1..9000));
+        let variant = random.u8(..3).to_string();
+        if let Inserted::Stored(evicted) =
+            store.insert(&key, Arc::new(object(&variant, purges.ticket(), body)))
+        {
+            handed_back += evicted.len() as u64;
+        }
+        assert!(store.stats().bytes <= 1 << 20);
+    }
+    let mut counted = 0;
+    store.for_each(|entry| counted += entry.weight());
+    assert_eq!(
+        (counted, handed_back),
+        (store.stats().bytes, store.stats().evicted)
+    );
+    assert!(counted > (1 << 20) / 2 && handed_back > 1000);
+}
+
+#[test]
+fn purges_reach_what_they_name_and_only_that() {
+    let (store, purges) = store(1 << 20);
+    let insert = |key: &str, tags: &[&str]| {
+        let tags = tags.iter().map(|tag| (*tag).into()).collect();
+        store.insert(
+            key.as_bytes(),
+            Arc::new(object("", purges.ticket(), 10).with_tags(tags)),
+        );
+    };
+    insert("a/1", &["red", "blue"]);
+    insert("a/2", &["red"]);
+    insert("b/1", &["blue"]);
+    insert("b/2", &[]);
+    let purge = |scope: PurgeScope, kind| {
+        let ticket = purges.begin(scope.clone(), kind);
+        let covered = store.sweep(&scope, kind);
+        purges.finish(ticket);
+        covered
+    };
+    let is_stale = |key: &str| {
+        store
+            .get(key.as_bytes())
+            .map(|entry| entry.variants()[0].is_marked_stale())
+    };
+    assert_eq!(purge(PurgeScope::Tag("blue".into()), PurgeKind::Soft), 2);
+    assert_eq!(
+        ["a/1", "a/2", "b/1", "b/2"].map(is_stale),
+        [Some(true), Some(false), Some(true), Some(false)]
+    );
+    assert_eq!(purge(PurgeScope::Tag("red".into()), PurgeKind::Hard), 2);
+    assert_eq!(
+        ["a/1", "a/2", "b/1", "b/2"].map(is_stale),
+        [None, None, Some(true), Some(false)]
+    );
+    assert_eq!(
+        purge(PurgeScope::Prefix((*b"b/").into()), PurgeKind::Hard),
+        2
+    );
+    assert!(lock(&store.writers).tags.is_empty());
+    insert("c", &[]);
+    assert_eq!(purge(PurgeScope::All, PurgeKind::Hard), 1);
+    assert_eq!(store.stats().entries, 0);
+}
+
+#[test]
+fn a_fill_that_began_before_a_purge_does_not_undo_it() {
+    let (store, purges) = store(1 << 20);
+    let before = purges.ticket();
+    let scope = PurgeScope::Prefix((*b"a/").into());
+    purges.finish(purges.begin(scope, PurgeKind::Hard));
+    let late = store.insert(b"a/1", Arc::new(object("", before, 10)));
+    assert!(matches!(late, Inserted::Refused(Refusal::Purged)));
+    assert!(is_stored(
+        &store.insert(b"b/1", Arc::new(object("", before, 10)))
+    ));
+    assert!(is_stored(
+        &store.insert(b"a/1", Arc::new(object("", purges.ticket(), 10)))
+    ));
+}
+
+#[test]
+fn tags_of_evicted_and_replaced_entries_are_forgotten() {
+    let (store, purges) = store(1 << 16);
+    for index in 0..2000_u32 {
+        let tags = vec![(index % 50).to_string().into()];
+        let object = object("", purges.ticket(), 500).with_tags(tags);
+        store.insert(&(index % 300).to_be_bytes(), Arc::new(object));
+    }
+    let mut tagged = 0;
+    store.for_each(|entry| {
+        tagged += entry
+            .variants()
+            .iter()
+            .map(|object| object.tags.len())
+            .sum::<usize>()
+    });
+    let indexed: usize = (0..50)
+        .map(|tag| lock(&store.writers).tags.keys(&tag.to_string()).len())
+        .sum();
+    assert_eq!(indexed, tagged);
+}

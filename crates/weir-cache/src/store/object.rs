@@ -1,0 +1,338 @@
+//! One stored response, and the variants of it that share a primary key.
+//!
+//! Nothing here is ever changed once it is stored, except the marks that a purge, a hit and a copy to disk leave. To
+//! change a head, a new object with the same body is stored; the bytes of the body are shared, not copied.
+
+use std::io::IoSlice;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+
+use super::purge::Ticket;
+use crate::StoredHead;
+
+/// What the bookkeeping of one object costs besides its bytes: the object, its entry, its place in the map and the
+/// queues, and its tags.
+pub const OBJECT_OVERHEAD_BYTES: u64 = 320;
+
+/// A stored response.
+#[derive(Debug)]
+pub struct Object {
+    /// What tells it from other responses with the same primary key: opaque to the stores, empty when there is no other.
+    pub variant: Box<[u8]>,
+    /// What the rules need to know of it, as they wrote it.
+    pub metadata: Bytes,
+    /// The tags by which it can be purged.
+    pub tags: Box<[Box<str>]>,
+    /// From before it was read.
+    pub ticket: Ticket,
+    /// The prepared head.
+    pub head: Bytes,
+    /// The head as the rules read it, so that no hit reads it from bytes; what comes from disk is read at its first use.
+    parsed: OnceLock<Option<Arc<StoredHead>>>,
+    /// The body, in the pieces it arrived in. Each piece should own about as much as it shows.
+    body: Box<[Bytes]>,
+    body_bytes: u64,
+    marks: Marks,
+}
+
+#[derive(Debug, Default)]
+struct Marks {
+    stale: AtomicBool,
+    /// Which object on disk is the same; 0 for none.
+    on_disk: AtomicU64,
+    uses: AtomicU8,
+}
+
+impl Object {
+    /// A response as it was received. Pieces of the body that are empty are left out.
+    pub fn new(
+        variant: &[u8],
+        ticket: Ticket,
+        metadata: Bytes,
+        head: Bytes,
+        body: Vec<Bytes>,
+    ) -> Self {
+        let body: Box<[Bytes]> = body.into_iter().filter(|piece| !piece.is_empty()).collect();
+        let body_bytes = body.iter().map(|piece| piece.len() as u64).sum();
+        let (variant, tags) = (variant.into(), Box::default());
+        Self {
+            variant,
+            metadata,
+            tags,
+            ticket,
+            head,
+            parsed: OnceLock::new(),
+            body,
+            body_bytes,
+            marks: Marks::default(),
+        }
+    }
+
+    /// A response with a head that the rules have made; its bytes are written when it goes to disk.
+    pub fn of_head(head: Arc<StoredHead>, ticket: Ticket, body: Vec<Bytes>) -> Self {
+        let tags = crate::tags::of(head.fields());
+        let tags = tags.filter_map(|tag| std::str::from_utf8(tag).ok().map(Box::from));
+        let tags: Vec<Box<str>> = tags.collect();
+        let object = Self::new(head.secondary(), ticket, Bytes::new(), Bytes::new(), body);
+        _ = object.parsed.set(Some(head));
+        object.with_tags(tags)
+    }
+
+    /// The head as the rules read it; `None` when its bytes, which came from disk, are none.
+    pub fn stored_head(&self) -> Option<&Arc<StoredHead>> {
+        let read = || StoredHead::from_bytes(&self.metadata).ok().map(Arc::new);
+        self.parsed.get_or_init(read).as_ref()
+    }
+
+    /// What the disk keeps of the head: the bytes of what the rules read, and the prepared head.
+    pub fn bytes_for_disk(&self) -> (Bytes, Bytes) {
+        match self.parsed.get() {
+            Some(Some(head)) if self.metadata.is_empty() => {
+                let mut bytes = Vec::new();
+                head.write_bytes(&mut bytes);
+                (bytes.into(), self.head.clone())
+            }
+            _ => (self.metadata.clone(), self.head.clone()),
+        }
+    }
+
+    /// The same body under another head that the rules have made, as after a validation.
+    #[must_use]
+    pub fn renewed_head(&self, head: Arc<StoredHead>, ticket: Ticket) -> Self {
+        let mut renewed = self.renewed(ticket, Bytes::new(), Bytes::new());
+        renewed.variant = head.secondary().into();
+        _ = renewed.parsed.set(Some(head));
+        renewed
+    }
+
+    /// The same, with tags.
+    #[must_use]
+    pub fn with_tags(mut self, tags: Vec<Box<str>>) -> Self {
+        self.tags = tags.into();
+        self
+    }
+
+    /// The same body under another head and other metadata, as after a validation. It is fresh again, and its copy on
+    /// disk, if any, is the old one.
+    #[must_use]
+    pub fn renewed(&self, ticket: Ticket, metadata: Bytes, head: Bytes) -> Self {
+        let (variant, tags, body) = (self.variant.clone(), self.tags.clone(), self.body.clone());
+        Self {
+            variant,
+            metadata,
+            tags,
+            ticket,
+            head,
+            parsed: OnceLock::new(),
+            body,
+            body_bytes: self.body_bytes,
+            marks: Marks::default(),
+        }
+    }
+
+    /// Bytes of the body.
+    pub fn body_bytes(&self) -> u64 {
+        self.body_bytes
+    }
+
+    /// The pieces of the body.
+    pub fn body(&self) -> &[Bytes] {
+        &self.body
+    }
+
+    /// Bytes it counts for in RAM.
+    pub fn weight(&self) -> u64 {
+        let tags: usize = self.tags.iter().map(|tag| 2 * tag.len() + 64).sum();
+        let parsed = self.parsed.get().and_then(Option::as_ref);
+        let parsed = parsed.map_or(0, |head| head.memory_bytes());
+        let small = parsed + self.variant.len() + self.metadata.len() + self.head.len() + tags;
+        self.body_bytes + small as u64 + OBJECT_OVERHEAD_BYTES + 48 * self.body.len() as u64
+    }
+
+    /// Fills `slices` with what is still to be sent of `head` followed by `range` of the body, when `sent` bytes of that
+    /// are out already; returns how many slices it filled. One `writev` of them sends as much as fits; nothing is copied.
+    pub fn slices<'a>(
+        &'a self,
+        head: &'a [u8],
+        range: Range<u64>,
+        sent: u64,
+        slices: &mut [IoSlice<'a>],
+    ) -> usize {
+        let head_left = head
+            .get(usize::try_from(sent).unwrap_or(usize::MAX)..)
+            .unwrap_or_default();
+        let mut skip = range.start + sent.saturating_sub(head.len() as u64);
+        let mut left = range.end.min(self.body_bytes).saturating_sub(skip);
+        let mut filled = 0;
+        if let (false, Some(slot)) = (head_left.is_empty(), slices.first_mut()) {
+            *slot = IoSlice::new(head_left);
+            filled = 1;
+        }
+        for piece in &*self.body {
+            let length = piece.len() as u64;
+            if skip >= length {
+                skip -= length;
+                continue;
+            }
+            let Some(slot) = slices.get_mut(filled).filter(|_| left > 0) else {
+                break;
+            };
+            let shown = (length - skip).min(left);
+            *slot = IoSlice::new(&piece[skip as usize..(skip + shown) as usize]);
+            (filled, left, skip) = (filled + 1, left - shown, 0);
+        }
+        filled
+    }
+
+    /// Whether a soft purge asked for its validation.
+    pub fn is_marked_stale(&self) -> bool {
+        self.marks.stale.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn mark_stale(&self) {
+        self.marks.stale.store(true, Ordering::Release);
+    }
+
+    /// The identity of the same object in the disk tier, where it may have been evicted meanwhile.
+    pub fn disk_identity(&self) -> Option<u64> {
+        Some(self.marks.on_disk.load(Ordering::Relaxed)).filter(|identity| *identity != 0)
+    }
+
+    pub(crate) fn mark_on_disk(&self, identity: u64) {
+        self.marks.on_disk.store(identity, Ordering::Relaxed);
+    }
+
+    /// Notes a hit. Two are told from one and from none; a popular object is only read here, not written.
+    pub fn touch(&self) {
+        let uses = self.marks.uses.load(Ordering::Relaxed);
+        if uses < 2 {
+            self.marks.uses.store(uses + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it was used since it came into RAM.
+    pub fn was_used(&self) -> bool {
+        self.marks.uses.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// The objects of one primary key.
+#[derive(Debug)]
+pub struct Entry {
+    /// The primary key.
+    pub key: Arc<[u8]>,
+    variants: Box<[Arc<Object>]>,
+    weight: u64,
+}
+
+impl Entry {
+    /// An entry of one or more variants.
+    pub(crate) fn new(key: Arc<[u8]>, variants: Vec<Arc<Object>>) -> Self {
+        let weight = key.len() as u64 + variants.iter().map(|object| object.weight()).sum::<u64>();
+        Self {
+            key,
+            variants: variants.into(),
+            weight,
+        }
+    }
+
+    /// The variants, the newest first. The rules choose among them.
+    pub fn variants(&self) -> &[Arc<Object>] {
+        &self.variants
+    }
+
+    /// The object with exactly this variant. Counts as a use of it.
+    pub fn variant(&self, variant: &[u8]) -> Option<&Arc<Object>> {
+        let object = self
+            .variants
+            .iter()
+            .find(|object| *object.variant == *variant)?;
+        object.touch();
+        Some(object)
+    }
+
+    /// The tags of all variants.
+    pub fn tags(&self) -> impl Iterator<Item = &Box<str>> {
+        self.variants.iter().flat_map(|object| &object.tags)
+    }
+
+    /// Bytes it counts for in RAM.
+    pub fn weight(&self) -> u64 {
+        self.weight
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::purge::Purges;
+
+    fn object(body: &[&'static str]) -> Object {
+        let pieces = body
+            .iter()
+            .map(|piece| Bytes::from_static(piece.as_bytes()))
+            .collect();
+        Object::new(
+            b"",
+            Purges::default().ticket(),
+            Bytes::new(),
+            Bytes::from_static(b"H"),
+            pieces,
+        )
+    }
+
+    fn sent(object: &Object, head: &[u8], range: Range<u64>, sent: u64, places: usize) -> Vec<u8> {
+        let mut slices = vec![IoSlice::new(&[]); places];
+        let filled = object.slices(head, range, sent, &mut slices);
+        slices[..filled]
+            .iter()
+            .flat_map(|slice| slice.to_vec())
+            .collect()
+    }
+
+    #[test]
+    fn every_position_continues_where_the_last_write_ended() {
+        let object = object(&["abc", "", "defg", "h"]);
+        let whole = b"HEADabcdefgh";
+        for position in 0..=whole.len() {
+            assert_eq!(
+                sent(&object, b"HEAD", 0..8, position as u64, 8),
+                whole[position..]
+            );
+        }
+        assert_eq!(sent(&object, b"HEAD", 0..u64::MAX, 0, 2), b"HEADabc");
+    }
+
+    #[test]
+    fn a_range_is_sent_from_within_pieces() {
+        let object = object(&["abc", "defg", "h"]);
+        for start in 0..8 {
+            for end in start..=8 {
+                let wanted =
+                    [b"HD".as_slice(), &b"abcdefgh"[start as usize..end as usize]].concat();
+                for position in 0..=wanted.len() {
+                    assert_eq!(
+                        sent(&object, b"HD", start..end, position as u64, 8),
+                        wanted[position..]
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_renewed_object_shares_its_body_and_is_fresh_again() {
+        let old = object(&["abc"]);
+        old.mark_stale();
+        let new = old.renewed(
+            old.ticket,
+            Bytes::from_static(b"m"),
+            Bytes::from_static(b"new"),
+        );
+        assert_eq!(new.body()[0].as_ptr(), old.body()[0].as_ptr());
+        assert!(!new.is_marked_stale() && old.is_marked_stale());
+    }
+}

@@ -1,0 +1,210 @@
+//! What a purge covers, and why a fill that was under way cannot undo it.
+//!
+//! A purge sweeps what is stored. What is on its way into a store at that moment (a fill, a promotion, a demotion, the
+//! rebuilding of the disk index) is met by the log here: it carries a [`Ticket`] from before it read what it brings, and
+//! whoever stores it asks [`Purges::verdict`] first. The memory and the disk tier share one log.
+//!
+//! The log never grows without bound. A ticket older than what it remembers is treated as purged: something that is
+//! merely cached may be dropped, but must not come back after a purge was answered.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::answer::lock;
+
+/// Purges that are remembered.
+const REMEMBERED_MAX: usize = 1024;
+
+/// Which objects a purge covers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PurgeScope {
+    /// Every object.
+    All,
+    /// All variants of one primary key.
+    Key(Box<[u8]>),
+    /// All whose primary key begins with these bytes.
+    Prefix(Box<[u8]>),
+    /// All that carry this tag.
+    Tag(Box<str>),
+}
+
+impl PurgeScope {
+    /// Whether an object with this primary key and these tags is covered.
+    pub fn covers(&self, key: &[u8], tags: &[Box<str>]) -> bool {
+        match self {
+            Self::All => true,
+            Self::Key(wanted) => **wanted == *key,
+            Self::Prefix(prefix) => key.starts_with(prefix),
+            Self::Tag(tag) => tags.contains(tag),
+        }
+    }
+}
+
+/// What happens to the objects that a purge covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PurgeKind {
+    /// They are removed.
+    Hard,
+    /// They stay, but must be validated before they are used as fresh.
+    Soft,
+}
+
+/// A moment between two purges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(u64);
+
+/// What the purges since a ticket ask of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// No purge covers it.
+    Keep,
+    /// It may be stored, marked as stale.
+    MarkStale,
+    /// It must not be stored.
+    Drop,
+}
+
+/// The log of recent purges.
+#[derive(Debug)]
+pub struct Purges {
+    generation: AtomicU64,
+    log: Mutex<Log>,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    recent: VecDeque<(u64, PurgeScope, PurgeKind)>,
+    /// Generations of purges whose sweep is not done yet.
+    sweeping: Vec<u64>,
+    /// The highest generation that is no longer in `recent`.
+    forgotten: u64,
+}
+
+impl Default for Purges {
+    fn default() -> Self {
+        Self {
+            generation: AtomicU64::new(0),
+            log: Mutex::default(),
+        }
+    }
+}
+
+impl Purges {
+    /// A ticket for something that is read from the origin, or from a store, after this call.
+    pub fn ticket(&self) -> Ticket {
+        Ticket(self.generation.load(Ordering::Acquire))
+    }
+
+    /// A ticket for something that a store holds now or held a moment ago: a purge whose sweep may have missed it is not
+    /// older than the ticket.
+    pub fn settled(&self) -> Ticket {
+        let log = lock(&self.log);
+        let first_sweeping = log.sweeping.iter().min().map(|generation| generation - 1);
+        Ticket(first_sweeping.unwrap_or_else(|| self.generation.load(Ordering::Acquire)))
+    }
+
+    /// Announces a purge: from now on it is answered for by every verdict. Its sweep follows, then [`Purges::finish`].
+    pub fn begin(&self, scope: PurgeScope, kind: PurgeKind) -> Ticket {
+        let mut log = lock(&self.log);
+        let generation = self.generation.load(Ordering::Acquire) + 1;
+        log.recent.push_back((generation, scope, kind));
+        if log.recent.len() > REMEMBERED_MAX
+            && let Some((oldest, _, _)) = log.recent.pop_front()
+        {
+            log.forgotten = oldest;
+        }
+        log.sweeping.push(generation);
+        self.generation.store(generation, Ordering::Release);
+        Ticket(generation)
+    }
+
+    /// The sweep of the purge that got this ticket is done in all stores.
+    pub fn finish(&self, purge: Ticket) {
+        lock(&self.log)
+            .sweeping
+            .retain(|generation| *generation != purge.0);
+    }
+
+    /// What the purges since `ticket` ask of an object. Whoever stores it calls this while no sweep of that store can run
+    /// between the verdict and the storing.
+    pub fn verdict(&self, ticket: Ticket, key: &[u8], tags: &[Box<str>]) -> Verdict {
+        if ticket == self.ticket() {
+            return Verdict::Keep;
+        }
+        let log = lock(&self.log);
+        if ticket.0 < log.forgotten {
+            return Verdict::Drop;
+        }
+        let since = log
+            .recent
+            .iter()
+            .rev()
+            .take_while(|(generation, _, _)| *generation > ticket.0);
+        let mut verdict = Verdict::Keep;
+        for (_, _, kind) in since.filter(|(_, scope, _)| scope.covers(key, tags)) {
+            match kind {
+                PurgeKind::Hard => return Verdict::Drop,
+                PurgeKind::Soft => verdict = Verdict::MarkStale,
+            }
+        }
+        verdict
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tag(tag: &str) -> PurgeScope {
+        PurgeScope::Tag(tag.into())
+    }
+
+    #[test]
+    fn a_purge_covers_what_it_names() {
+        let tags: [Box<str>; 1] = ["news".into()];
+        let covers = |scope: PurgeScope| scope.covers(b"example.com/a/b", &tags);
+        assert!(covers(PurgeScope::All));
+        assert!(covers(PurgeScope::Prefix((*b"example.com/a/").into())));
+        assert!(!covers(PurgeScope::Prefix((*b"example.com/b").into())));
+        assert!(covers(PurgeScope::Key((*b"example.com/a/b").into())));
+        assert!(!covers(PurgeScope::Key((*b"example.com/a").into())));
+        assert!(covers(tag("news")));
+        assert!(!covers(tag("new")));
+    }
+
+    #[test]
+    fn a_fill_from_before_a_purge_is_met_by_it_and_one_from_after_is_not() {
+        let purges = Purges::default();
+        let tags: [Box<str>; 1] = ["news".into()];
+        let before = purges.ticket();
+        purges.finish(purges.begin(tag("news"), PurgeKind::Soft));
+        let between = purges.ticket();
+        assert_eq!(purges.verdict(before, b"k", &tags), Verdict::MarkStale);
+        assert_eq!(purges.verdict(before, b"k", &[]), Verdict::Keep);
+        purges.finish(purges.begin(PurgeScope::Key((*b"k").into()), PurgeKind::Hard));
+        assert_eq!(purges.verdict(before, b"k", &tags), Verdict::Drop);
+        assert_eq!(purges.verdict(between, b"other", &tags), Verdict::Keep);
+        assert_eq!(purges.verdict(purges.ticket(), b"k", &tags), Verdict::Keep);
+    }
+
+    #[test]
+    fn what_left_a_store_during_a_sweep_is_still_met_by_that_purge() {
+        let purges = Purges::default();
+        let purge = purges.begin(PurgeScope::All, PurgeKind::Hard);
+        let during = purges.settled();
+        purges.finish(purge);
+        assert_eq!(purges.verdict(during, b"k", &[]), Verdict::Drop);
+        assert_eq!(purges.verdict(purges.settled(), b"k", &[]), Verdict::Keep);
+    }
+
+    #[test]
+    fn a_ticket_older_than_the_log_counts_as_purged() {
+        let purges = Purges::default();
+        let old = purges.ticket();
+        for _ in 0..=REMEMBERED_MAX {
+            purges.finish(purges.begin(tag("x"), PurgeKind::Soft));
+        }
+        assert_eq!(purges.verdict(old, b"k", &[]), Verdict::Drop);
+    }
+}
