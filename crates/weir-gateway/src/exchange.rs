@@ -1,6 +1,6 @@
 //! The way of a request, from its head to its log line. Nothing else knows the order of the steps.
 //!
-//! parse (behind us) → **route → admit → choose → forward → respond → account**
+//! parse (behind us) → **route → admit → recall → choose → forward → remember → respond → account**
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use weir_http::{RequestHead, ResponseHead, target};
 
 use crate::buffers::{BUFFER_BYTES, Buffers, Input};
+use crate::cache::remember::{Ask, Next, remember};
+use crate::cache::{Cached, Recall, Recalled, recall};
 use crate::connection::Client;
 use crate::connection::h1::After;
 use crate::failure::Failure;
@@ -37,7 +39,7 @@ pub(crate) async fn run(client: &mut Client, x: &mut Exchange, worker: &Rc<Worke
 async fn serve(
     client: &mut Client,
     x: &mut Exchange,
-    worker: &Worker,
+    worker: &Rc<Worker>,
     view: &Rc<View>,
 ) -> Result<After, Failure> {
     let route = route(x, view)?;
@@ -46,6 +48,12 @@ async fn serve(
         Action::Redirect(redirect) => respond::redirect(client, x, worker, view, redirect).await,
         Action::Forward(rule) => {
             admit(x, view, rule)?;
+            if let Some(on) = cached(worker, view, rule) {
+                return match recall(client, x, on).await? {
+                    Recalled::Answered(after) => Ok(after),
+                    Recalled::Ask(ask) => ask_and_remember(client, x, on, ask).await,
+                };
+            }
             let (chosen, upstream) = forward(client, x, worker, view, rule).await?;
             answer::respond(client, x, worker, rule, &chosen, upstream).await
         }
@@ -121,6 +129,53 @@ async fn forward(
     }
 }
 
+/// The route's cache, if it has one.
+fn cached<'a>(worker: &'a Rc<Worker>, view: &'a Rc<View>, rule: &'a Forward) -> Option<Cached<'a>> {
+    Some(Cached {
+        worker,
+        view,
+        rule,
+        policy: rule.cache.as_ref()?,
+        cache: worker.shared.cache.as_ref()?,
+    })
+}
+
+/// Forwards a request that could not be answered from the cache, and has the cache take what comes of it.
+async fn ask_and_remember(
+    client: &mut Client,
+    x: &mut Exchange,
+    on: Cached<'_>,
+    mut ask: Ask,
+) -> Result<After, Failure> {
+    loop {
+        let asked = forward(client, x, on.worker, on.view, on.rule).await;
+        match remember(client, x, on, ask, asked).await? {
+            Next::Answered(after) => return Ok(after),
+            Next::Respond(chosen, upstream) => {
+                return answer::respond(client, x, on.worker, on.rule, &chosen, upstream).await;
+            }
+            Next::AskAgain(other) => ask = other,
+        }
+        x.incoming.release(&on.worker.buffers);
+    }
+}
+
+/// Asks for what `ask` says on the gateway's own account: nobody is answered, and nothing is logged.
+pub(crate) async fn refresh(
+    nobody: &mut Client,
+    x: &mut Exchange,
+    worker: &Rc<Worker>,
+    view: &Rc<View>,
+    ask: Ask,
+) -> Result<After, Failure> {
+    let route = x.facts.route.ok_or(Failure::NoRoute)?;
+    let Action::Forward(rule) = &view.snapshot.routes[route].action else {
+        return Err(Failure::NoRoute);
+    };
+    let on = cached(worker, view, rule).ok_or(Failure::NoRoute)?;
+    ask_and_remember(nobody, x, on, ask).await
+}
+
 /// Turns the outcome into numbers and a log line.
 fn account(client: &Client, x: &mut Exchange, worker: &Worker, view: &View) {
     let latency = x
@@ -177,6 +232,8 @@ pub(crate) struct Exchange {
     pub(crate) timeouts: ClientTimeouts,
     /// The request body on its way to the upstream.
     pub(crate) upload: Upload,
+    /// What the cache has to do with it.
+    pub(crate) recall: Recall,
     pub(crate) response: ResponseHead,
     /// Read from the upstream and not yet sent on.
     pub(crate) incoming: Input,
@@ -214,6 +271,12 @@ impl Exchange {
         self.facts.started = Some(Instant::now());
     }
 
+    /// The path is read the way it was in `other`, which has the same request.
+    pub(crate) fn path_is_as_in(&mut self, other: &Self) {
+        self.path_is_normal = other.path_is_normal;
+        self.normal_path.clone_from(&other.normal_path);
+    }
+
     /// The path in normal form.
     pub(crate) fn path(&self) -> &str {
         let sent = self.request.target.path.of(&self.head);
@@ -242,6 +305,7 @@ impl Exchange {
         self.incoming.consume(self.incoming.unread().len());
         self.incoming.release(buffers);
         self.upload = Upload::default();
+        self.recall.reset();
         self.facts = Facts::default();
     }
 }

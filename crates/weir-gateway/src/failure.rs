@@ -27,6 +27,8 @@ pub(crate) enum Failure {
     NoRoute,
     /// Routes are for this path, but not with this method.
     MethodNotAllowed,
+    /// The client wants nothing that is not stored, and nothing is.
+    OnlyIfCached,
     /// Every endpoint refused the connection or could not be reached.
     ConnectFailed,
     /// The endpoint did not accept the connection in time.
@@ -47,13 +49,14 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// Those that carry no further reason.
-    const PLAIN: [Self; 13] = [
+    const PLAIN: [Self; 14] = [
         Self::HeadTimeout,
         Self::BodyTimeout,
         Self::BodyTooLarge,
         Self::ClientGone,
         Self::NoRoute,
         Self::MethodNotAllowed,
+        Self::OnlyIfCached,
         Self::ConnectFailed,
         Self::ConnectTimeout,
         Self::NoSocket,
@@ -92,6 +95,7 @@ impl Failure {
             | Self::HeadTimeout
             | Self::BodyTimeout
             | Self::BodyTooLarge
+            | Self::OnlyIfCached
             | Self::ClientGone => Fault::Client,
             Self::NoRoute | Self::MethodNotAllowed | Self::NoSocket | Self::ShutDown => {
                 Fault::Gateway
@@ -119,7 +123,7 @@ impl Failure {
                 502
             }
             Self::NoSocket | Self::ShutDown => 503,
-            Self::ConnectTimeout | Self::ResponseTimeout => 504,
+            Self::OnlyIfCached | Self::ConnectTimeout | Self::ResponseTimeout => 504,
         }
     }
 
@@ -133,6 +137,7 @@ impl Failure {
             Self::ClientGone => "client_gone",
             Self::NoRoute => "no_route",
             Self::MethodNotAllowed => "method_not_allowed",
+            Self::OnlyIfCached => "only_if_cached",
             Self::ConnectFailed => "connect_failed",
             Self::ConnectTimeout => "connect_timeout",
             Self::NoSocket => "no_socket",

@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 
 use crate::access_log::{LogBuffer, LogWriter};
 use crate::admin;
+use crate::cache::Cache;
 use crate::listener::{self, Admission, Arrival};
 use crate::metrics::WorkerMetrics;
 use crate::router::{RouteConflict, Router};
@@ -48,6 +49,8 @@ pub enum StartError {
     Listen(SocketAddr, io::Error),
     /// A log that cannot be opened.
     AccessLog(String, io::Error),
+    /// A directory of the cache that cannot be used.
+    Cache(String, String),
     /// A thread or runtime that cannot be made.
     Thread(io::Error),
 }
@@ -70,6 +73,7 @@ impl Gateway {
             .map_err(StartError::Thread)?;
         let admin = settings.admin.as_ref().map(admin::bind).transpose()?;
         let log = start_log(settings)?;
+        let cache = settings.cache.as_ref().map(Cache::open).transpose()?;
         let workers = 0..settings.workers;
         let shared = Arc::new(Shared {
             admission: Admission::new(&settings.limits),
@@ -78,6 +82,7 @@ impl Gateway {
                 .clone()
                 .map(|_| WorkerMetrics::new(&snapshot))
                 .collect(),
+            cache: cache.map(Arc::new),
             is_draining: AtomicBool::new(false),
             is_cut_off: AtomicBool::new(false),
             snapshot,
@@ -264,6 +269,7 @@ impl std::fmt::Display for StartError {
                 _ => write!(f, "cannot listen on {address}: {error}"),
             },
             Self::AccessLog(name, error) => write!(f, "cannot open the access log {name}: {error}"),
+            Self::Cache(path, error) => write!(f, "cannot cache in {path}: {error}"),
             Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
         }
     }

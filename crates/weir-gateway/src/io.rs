@@ -18,6 +18,8 @@ use tokio::net::{TcpStream, UnixStream};
 pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    /// Nobody: sends nothing and takes everything, for requests that the gateway makes on its own account.
+    Nobody,
 }
 
 impl Stream {
@@ -25,6 +27,7 @@ impl Stream {
         match self {
             Self::Tcp(stream) => stream.poll_read_ready(cx),
             Self::Unix(stream) => stream.poll_read_ready(cx),
+            Self::Nobody => Poll::Pending,
         }
     }
 
@@ -50,6 +53,24 @@ impl Stream {
         }
     }
 
+    /// Writes the pieces, one after the other, as far as the socket takes them.
+    pub(crate) fn poll_write_pieces(
+        &self,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if matches!(self, Self::Nobody) {
+            return Poll::Ready(Ok(pieces.iter().map(|piece| piece.len()).sum()));
+        }
+        loop {
+            match self.try_io(Interest::WRITABLE, |socket| send_all(socket, pieces)) {
+                Err(error) if is_transient(&error) => ready!(self.poll_writable(cx))?,
+                Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                other => return Poll::Ready(other),
+            }
+        }
+    }
+
     /// Writes the two pieces, one after the other, as far as the socket takes them.
     pub(crate) fn poll_write(
         &self,
@@ -57,6 +78,9 @@ impl Stream {
         first: &[u8],
         second: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if matches!(self, Self::Nobody) {
+            return Poll::Ready(Ok(first.len() + second.len()));
+        }
         loop {
             let written = self.try_io(Interest::WRITABLE, |socket| match (first, second) {
                 (bytes, []) | ([], bytes) => send(socket, bytes),
@@ -86,6 +110,7 @@ impl Stream {
         let socket = match self {
             Self::Tcp(stream) => stream.as_fd(),
             Self::Unix(stream) => stream.as_fd(),
+            Self::Nobody => return Peek::Nothing,
         };
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         match rustix::net::recv(socket, &mut [0; 1], flags) {
@@ -116,6 +141,7 @@ impl Stream {
         let _ = match self {
             Self::Tcp(stream) => SockRef::from(stream).shutdown(std::net::Shutdown::Write),
             Self::Unix(stream) => SockRef::from(stream).shutdown(std::net::Shutdown::Write),
+            Self::Nobody => Ok(()),
         };
     }
 
@@ -130,6 +156,7 @@ impl Stream {
         match self {
             Self::Tcp(stream) => stream.poll_write_ready(cx),
             Self::Unix(stream) => stream.poll_write_ready(cx),
+            Self::Nobody => Poll::Ready(Ok(())),
         }
     }
 
@@ -151,6 +178,7 @@ impl Stream {
         match self {
             Self::Tcp(stream) => stream.try_io(interest, || attempt(stream.as_fd())),
             Self::Unix(stream) => stream.try_io(interest, || attempt(stream.as_fd())),
+            Self::Nobody => Err(io::ErrorKind::NotConnected.into()),
         }
     }
 }
@@ -179,11 +207,14 @@ fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
 }
 
 fn send_both(socket: BorrowedFd<'_>, (first, second): (&[u8], &[u8])) -> io::Result<usize> {
-    let pieces = [IoSlice::new(first), IoSlice::new(second)];
+    send_all(socket, &[IoSlice::new(first), IoSlice::new(second)])
+}
+
+fn send_all(socket: BorrowedFd<'_>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
     let mut control = SendAncillaryBuffer::default();
     Ok(rustix::net::sendmsg(
         socket,
-        &pieces,
+        pieces,
         &mut control,
         SendFlags::NOSIGNAL,
     )?)

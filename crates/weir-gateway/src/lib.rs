@@ -7,6 +7,7 @@
 //! - `snapshot`, `router`: the same, as requests see it
 //! - `listener`, `worker`, `connection`: accepting, the threads, a client's connection
 //! - `exchange`: the story; `respond`: answers of our own; `failure`: what can go wrong
+//! - `cache`: what was answered before, and who asks when it was not
 //! - `upstream`: choosing, connecting, pooling, relaying
 //! - `access_log`, `metrics`, `admin`: what happened
 //! - `io`, `buffers`, `deadline`: the seam to the runtime, memory, time
@@ -14,6 +15,7 @@
 mod access_log;
 mod admin;
 mod buffers;
+mod cache;
 mod connection;
 mod deadline;
 mod exchange;

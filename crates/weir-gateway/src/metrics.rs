@@ -7,6 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use weir_cache::cache_status::Forwarded;
+use weir_cache::store_rule::NotStored;
+
 use crate::failure::Failure;
 use crate::snapshot::Snapshot;
 
@@ -108,6 +111,50 @@ pub(crate) struct EndpointMetrics {
     pub(crate) idle: Counter,
 }
 
+/// What one worker counts of the cache.
+#[derive(Debug, Default)]
+pub(crate) struct CacheMetrics {
+    /// Answered as it was stored and fresh.
+    pub(crate) hits: Counter,
+    /// Answered as it was stored and stale.
+    pub(crate) stale_hits: Counter,
+    /// Stored answers that the origin confirmed.
+    pub(crate) revalidated: Counter,
+    /// Requests that passed by the cache.
+    pub(crate) passed: Counter,
+    /// Requests that asked the origin for something to be stored.
+    pub(crate) fills: Counter,
+    /// Requests that waited for the fill of another one, and those that were answered by it.
+    pub(crate) waits: Counter,
+    pub(crate) joins: Counter,
+    /// Requests that the gateway made by itself.
+    pub(crate) refreshes: Counter,
+    missed: [Counter; Forwarded::ALL.len()],
+    not_stored: [Counter; NotStored::ALL.len()],
+}
+
+impl CacheMetrics {
+    pub(crate) fn missed(&self, why: Forwarded) {
+        self.missed[why as usize].add(1);
+    }
+
+    pub(crate) fn not_stored(&self, why: NotStored) {
+        self.not_stored[why as usize].add(1);
+    }
+
+    /// Each reason to ask the origin, with its count.
+    pub(crate) fn misses(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let all = Forwarded::ALL.iter().zip(&self.missed);
+        all.map(|(why, count)| (why.name(), count.read()))
+    }
+
+    /// Each reason not to store an answer, with its count.
+    pub(crate) fn refusals(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let all = NotStored::ALL.iter().zip(&self.not_stored);
+        all.map(|(why, count)| (why.name(), count.read()))
+    }
+}
+
 /// Everything one worker counts.
 #[derive(Debug)]
 pub(crate) struct WorkerMetrics {
@@ -121,6 +168,8 @@ pub(crate) struct WorkerMetrics {
     pub(crate) bytes_to_clients: Counter,
     pub(crate) log_lines_dropped: Counter,
     pub(crate) connections_refused: Counter,
+    /// What the cache did.
+    pub(crate) cache: CacheMetrics,
     failures: Vec<Counter>,
 }
 
@@ -145,6 +194,7 @@ impl WorkerMetrics {
             bytes_to_clients: Counter::default(),
             log_lines_dropped: Counter::default(),
             connections_refused: Counter::default(),
+            cache: CacheMetrics::default(),
             failures: Failure::all().map(|_| Counter::default()).collect(),
         })
     }

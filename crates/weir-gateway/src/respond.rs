@@ -107,6 +107,9 @@ fn begin(client: &mut Client, x: &mut Exchange, worker: &Worker, status: u16) ->
     // Writing to a vector cannot fail.
     let _ = write!(out, "HTTP/1.1 {status} {}\r\n", reason_phrase(status));
     write_field(out, b"Date", &worker.clock.texts().imf_fixdate);
+    if let Some(said) = &x.recall.status {
+        said.write(out);
+    }
     out.extend_from_slice(connection_line(false, keep_alive, x.request.version));
     After::keep_alive(keep_alive)
 }

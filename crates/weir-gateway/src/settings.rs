@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use weir_cache::CachePolicy;
 use weir_policy::balance::Method as BalanceMethod;
 
 /// Everything one gateway process needs.
@@ -25,10 +26,35 @@ pub struct Settings {
     pub limits: Limits,
     /// Deadlines on what clients may take.
     pub timeouts: ClientTimeouts,
+    /// Where routes with a cache keep what they store; `None` without such a route.
+    pub cache: Option<CacheStorage>,
     /// The groups of servers that routes forward to.
     pub upstreams: Vec<Upstream>,
     /// What is done with which request; the most specific one wins, whatever the order.
     pub routes: Vec<Route>,
+}
+
+/// The budgets of the cache, which all routes share.
+#[derive(Debug, Clone)]
+pub struct CacheStorage {
+    /// Bytes of RAM for everything stored, bookkeeping included.
+    pub memory_bytes: u64,
+    /// A directory for what does not fit.
+    pub disk: Option<CacheDisk>,
+}
+
+impl CacheStorage {
+    /// Bytes of RAM unless the config says otherwise.
+    pub const MEMORY_BYTES: u64 = 256 << 20;
+}
+
+/// The cache's directory.
+#[derive(Debug, Clone)]
+pub struct CacheDisk {
+    /// Made when it is not there; nothing else may be in it.
+    pub path: PathBuf,
+    /// Bytes of all files.
+    pub bytes: u64,
 }
 
 /// The control listener.
@@ -260,6 +286,8 @@ pub struct Forward {
     pub timeouts: UpstreamTimeouts,
     /// Bytes of a request body; more is 413.
     pub body_bytes: u64,
+    /// How responses are cached; `None` passes everything on. Takes [`Settings::cache`].
+    pub cache: Option<CachePolicy>,
     /// Protocols that a client may upgrade to, in lower case; others are answered as if no upgrade had been asked for.
     pub upgrade: Vec<String>,
 }

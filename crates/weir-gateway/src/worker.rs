@@ -7,13 +7,16 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use weir_http::date::Civil;
 use weir_policy::balance::Balancer;
 
+use weir_cache::Timestamp;
+
 use crate::access_log::LogBuffer;
 use crate::buffers::Buffers;
+use crate::cache::Cache;
 use crate::connection::round::Round;
 use crate::deadline::{Deadlines, TICK};
 use crate::failure::Failure;
@@ -37,6 +40,8 @@ pub(crate) struct Shared {
     /// Client connections open on each worker, for spreading new ones.
     pub(crate) open: Vec<AtomicUsize>,
     pub(crate) metrics: Vec<Arc<WorkerMetrics>>,
+    /// What all workers remember; `None` when no route does.
+    pub(crate) cache: Option<Arc<Cache>>,
     pub(crate) is_draining: AtomicBool,
     /// Draining has taken too long: whatever still runs ends now.
     pub(crate) is_cut_off: AtomicBool,
@@ -218,6 +223,8 @@ impl View {
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     unix_seconds: Cell<u64>,
+    /// One moment on both clocks: that of the system, which may be set, and the one that only runs forward.
+    both: Cell<Option<(Instant, u64)>>,
     texts: RefCell<ClockTexts>,
 }
 
@@ -237,10 +244,19 @@ impl Clock {
         self.texts.borrow()
     }
 
+    /// The time of day at `instant`.
+    pub(crate) fn timestamp(&self, instant: Instant) -> Timestamp {
+        let (then, ms) = self.both.get().unwrap_or((instant, 0));
+        let passed = instant.saturating_duration_since(then).as_millis() as u64;
+        Timestamp::from_ms(ms + passed)
+    }
+
     pub(crate) fn update(&self) {
-        let seconds = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_secs());
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let since = since.unwrap_or_default();
+        self.both
+            .set(Some((Instant::now(), since.as_millis() as u64)));
+        let seconds = since.as_secs();
         if self.unix_seconds.replace(seconds) == seconds {
             return;
         }

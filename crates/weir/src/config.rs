@@ -7,12 +7,14 @@
 //!
 //! - [`mod@file`]: the sections of a file, in the order of the reference; the upstreams and routes in [`upstream`],
 //!   [`route`] and [`action`]
+//! - [`cache`]: `[cache]` and what routes say of it
 //! - [`syntax`], [`read`], [`value`]: from text to values that know their line and key
 //! - [`address`], [`headers`], [`pattern`], [`units`]: what a single text may look like
 //! - [`error`], [`suggest`], [`place`]: how a mistake is told
 
 mod action;
 mod address;
+mod cache;
 mod error;
 mod file;
 mod headers;
@@ -78,6 +80,7 @@ pub(crate) fn from_flags(listen: SocketAddr, to: &[String]) -> Result<Settings, 
         response_headers: HeaderEdits::default(),
         timeouts: UpstreamTimeouts::default(),
         body_bytes: limits.body_bytes,
+        cache: None,
         upgrade: action::default_upgrades(),
     };
     Ok(Settings {
@@ -85,6 +88,7 @@ pub(crate) fn from_flags(listen: SocketAddr, to: &[String]) -> Result<Settings, 
         listeners: vec![listen],
         admin: None,
         access_log: None,
+        cache: None,
         limits,
         timeouts: ClientTimeouts::default(),
         upstreams: vec![upstream],

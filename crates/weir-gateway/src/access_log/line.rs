@@ -63,6 +63,9 @@ pub(super) fn json(
     if let Some(route) = x.facts.route {
         text("route", view.snapshot.routes[route].name.as_bytes(), out);
     }
+    if let Some(outcome) = x.recall.outcome {
+        text("cache", outcome.as_bytes(), out);
+    }
     if let Some((upstream, endpoint)) = x.facts.endpoint {
         let upstream = &view.snapshot.upstreams[upstream];
         text("upstream", upstream.settings.name.as_bytes(), out);

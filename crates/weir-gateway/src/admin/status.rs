@@ -148,6 +148,7 @@ mod tests {
             listeners: Vec::new(),
             admin: None,
             access_log: None,
+            cache: None,
             limits,
             timeouts: ClientTimeouts::default(),
             upstreams: vec![upstream],
@@ -157,6 +158,7 @@ mod tests {
         Shared {
             admission,
             open: Vec::new(),
+            cache: None,
             metrics: (0..2).map(|_| WorkerMetrics::new(&snapshot)).collect(),
             is_draining: AtomicBool::new(false),
             is_cut_off: AtomicBool::new(false),

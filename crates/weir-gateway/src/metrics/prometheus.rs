@@ -1,5 +1,7 @@
 //! The counts in Prometheus text format (version 0.0.4), summed over the workers.
 
+mod cache;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -21,6 +23,7 @@ pub(crate) fn write(shared: &Shared) -> String {
     page.routes();
     page.endpoints();
     page.failures();
+    cache::write(&mut page);
     page.text
 }
 

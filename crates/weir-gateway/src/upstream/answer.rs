@@ -58,13 +58,23 @@ pub(crate) async fn respond(
         x.facts.failure = Some(worker.meaning_of(failure));
         return Ok(After::Abort);
     }
-    let is_whole = upstream.is_sent && x.upload.is_complete();
-    if is_whole && x.response.keep_alive && x.incoming.is_empty() && body.is_done() {
-        chosen
-            .pool()
-            .put(upstream.stream, worker.deadlines.now_ms());
-    }
+    put_back(x, worker, chosen, upstream, body.is_done());
     Ok(After::keep_alive(keep_alive))
+}
+
+/// Keeps the connection of a response that has been read, if it can serve again.
+pub(crate) fn put_back(
+    x: &Exchange,
+    worker: &Worker,
+    chosen: &Chosen,
+    upstream: Upstream,
+    is_done: bool,
+) {
+    let is_whole = upstream.is_sent && x.upload.is_complete() && is_done;
+    if is_whole && x.response.keep_alive && x.incoming.is_empty() {
+        let pool = chosen.pool();
+        pool.put(upstream.stream, worker.deadlines.now_ms());
+    }
 }
 
 /// Moves the body behind the head in `x.outgoing`, until its end.
@@ -210,6 +220,14 @@ fn write_head(
         &rewrite,
         &mut x.outgoing,
     );
+    if let Some(said) = &x.recall.status
+        && !x.response.is_interim()
+    {
+        // Before the empty line.
+        x.outgoing.truncate(x.outgoing.len() - 2);
+        said.write(&mut x.outgoing);
+        x.outgoing.extend_from_slice(b"\r\n");
+    }
     x.incoming.consume(head_bytes);
 }
 

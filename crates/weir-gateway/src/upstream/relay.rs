@@ -35,7 +35,7 @@ const RESPONSE_HEAD_LIMITS: HeadLimits = HeadLimits {
 /// A connection to an endpoint, with one request on it.
 #[derive(Debug)]
 pub(crate) struct Upstream {
-    pub(super) stream: Stream,
+    pub(crate) stream: Stream,
     /// Whether it came from the pool.
     pub(crate) is_reused: bool,
     /// Of the request.
@@ -62,6 +62,7 @@ pub(crate) fn prepare(
         scheme: b"http",
         default_host: default_host(&upstream.endpoints[0]),
         upgrade: passes_upgrade(x, rule),
+        conditions: x.recall.conditions(),
         edits: edits(&rule.request_headers),
     };
     forward::write_request(&x.request, &x.head, &rewrite, &mut outgoing);
@@ -218,7 +219,7 @@ pub(super) fn pace(x: &Exchange, rule: &Forward) -> Pace {
     }
 }
 
-pub(super) fn edits(edits: &HeaderEdits) -> Edits<'_> {
+pub(crate) fn edits(edits: &HeaderEdits) -> Edits<'_> {
     Edits {
         set: &edits.set,
         remove: &edits.remove,

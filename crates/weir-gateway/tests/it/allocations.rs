@@ -175,6 +175,7 @@ fn settings(address: SocketAddr, origin: SocketAddr, log: &Path, format: LogForm
         response_headers: HeaderEdits::default(),
         timeouts: UpstreamTimeouts::default(),
         body_bytes: 1 << 20,
+        cache: None,
         upgrade: vec!["websocket".to_owned()],
     });
     let route = |host: HostPattern, path: &str| Route {
@@ -195,6 +196,7 @@ fn settings(address: SocketAddr, origin: SocketAddr, log: &Path, format: LogForm
             flush: Duration::from_secs(1),
         }),
         limits: Limits::default(),
+        cache: None,
         timeouts: ClientTimeouts::default(),
         upstreams: vec![Upstream {
             name: "app".to_owned(),

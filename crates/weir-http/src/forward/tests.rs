@@ -16,6 +16,7 @@ fn request<'a>(text: &'a str, change: impl FnOnce(&mut RequestRewrite<'a>)) -> S
         scheme: b"http",
         default_host: b"up:80",
         upgrade: false,
+        conditions: None,
         edits: Edits::default(),
     };
     change(&mut rewrite);

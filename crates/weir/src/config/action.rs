@@ -8,6 +8,7 @@ use weir_gateway::settings::{
     Action, Forward, HeaderEdits, Limits, Redirect, Respond, UpstreamTimeouts,
 };
 
+use super::cache;
 use super::file::{BODY_BYTES, deadline};
 use super::headers::{self, Message, is_token};
 use super::pattern::{self, LOCATION_EXPECTED, PathPattern};
@@ -17,12 +18,13 @@ use super::upstream::Upstreams;
 use super::value::Value;
 
 const ACTIONS: [&str; 3] = ["upstream", "redirect", "respond"];
-const ONLY_WITH_UPSTREAM: [&str; 6] = [
+const ONLY_WITH_UPSTREAM: [&str; 7] = [
     "strip_prefix",
     "request_headers",
     "response_headers",
     "timeout",
     "body_limit",
+    "cache",
     "upgrade",
 ];
 const REDIRECT_STATUSES: [u64; 5] = [301, 302, 303, 307, 308];
@@ -115,6 +117,8 @@ fn forward(
     let timeouts = timeouts.map_or_else(UpstreamTimeouts::default, upstream_timeouts);
     let body_limit = table.optional("body_limit");
     let body_bytes = body_limit.and_then(|value| value.size_bytes(&BODY_BYTES));
+    let cache = table.optional("cache");
+    let cache = cache.and_then(|value| cache::policy(&value));
     let upgrade = table.optional("upgrade");
     let upgrade = upgrade.map_or_else(default_upgrades, |value| upgrades(&value));
     Some(Forward {
@@ -124,6 +128,7 @@ fn forward(
         response_headers,
         timeouts,
         body_bytes: body_bytes.unwrap_or(limits.body_bytes),
+        cache,
         upgrade,
     })
 }

@@ -11,13 +11,14 @@ use std::thread;
 use std::time::Duration;
 
 use weir_gateway::settings::{
-    AccessLog, Admin, ClientTimeouts, Limits, LogFormat, LogTarget, PerAddress, Settings,
+    AccessLog, Action, Admin, CacheStorage, ClientTimeouts, Limits, LogFormat, LogTarget,
+    PerAddress, Route, Settings,
 };
 
 use super::address::{LISTEN_EXPECTED, Resolve};
 use super::read::Table;
 use super::value::Value;
-use super::{route, units, upstream};
+use super::{cache, route, units, upstream};
 
 const WORKERS_MAX: u64 = 1024;
 const TOKEN_CHARS_MIN: usize = 16;
@@ -53,9 +54,18 @@ pub(super) fn settings(mut root: Table, resolve: Resolve) -> Settings {
         .map_or_else(Limits::default, limits);
     let timeouts = root.section("timeouts", "[timeouts]");
     let timeouts = timeouts.map_or_else(ClientTimeouts::default, client_timeouts);
+    let cache = root.section("cache", "[cache]").map(cache::storage);
     let upstreams = upstream::all(&mut root, resolve);
     let routes = route::all(&mut root, &upstreams, &limits);
     root.finish();
+    let is_cached =
+        |route: &Route| matches!(&route.action, Action::Forward(rule) if rule.cache.is_some());
+    let cache = cache.or_else(|| {
+        routes.iter().any(is_cached).then_some(CacheStorage {
+            memory_bytes: CacheStorage::MEMORY_BYTES,
+            disk: None,
+        })
+    });
     Settings {
         workers,
         listeners,
@@ -63,6 +73,7 @@ pub(super) fn settings(mut root: Table, resolve: Resolve) -> Settings {
         access_log,
         limits,
         timeouts,
+        cache,
         upstreams: upstreams.settings,
         routes,
     }

@@ -55,6 +55,13 @@ fn find(error: &StartError, root: &DeTable<'_>) -> Option<(usize, String)> {
             let path = member(root.get("access_log")?, "path")?;
             Some((path.span().start, "access_log.path".to_owned()))
         }
+        StartError::Cache(..) => {
+            let disk = member(root.get("cache")?, "disk")?;
+            Some((
+                member(disk, "path")?.span().start,
+                "cache.disk.path".to_owned(),
+            ))
+        }
         StartError::Routes(conflict) => {
             let route = items(root.get("route")?).get(conflict.route)?;
             let key = format!("route[{}].path", conflict.route + 1);

@@ -96,6 +96,31 @@ impl<'a> Value<'a> {
         u64::from_str_radix(integer.as_str(), integer.radix()).ok()
     }
 
+    /// The truth value when the value is one; says nothing when it is not.
+    pub(super) fn as_bool(&self) -> Option<bool> {
+        self.content.as_bool()
+    }
+
+    /// A truth value.
+    pub(super) fn boolean(&self) -> Option<bool> {
+        let boolean = self.as_bool();
+        if boolean.is_none() {
+            self.expected("true or false");
+        }
+        boolean
+    }
+
+    /// A share between 0 and 1, in percent.
+    pub(super) fn share_percent(&self) -> Option<u8> {
+        let share = self.content.as_float();
+        let share = share.and_then(|float| float.as_str().parse::<f64>().ok());
+        let share = share.filter(|share| *share > 0.0 && *share < 1.0);
+        if share.is_none() {
+            self.expected("a share above 0 and below 1, such as 0.9");
+        }
+        share.map(|share| (share * 100.0).round().clamp(1.0, 99.0) as u8)
+    }
+
     /// A whole number.
     pub(super) fn integer(&self, range: RangeInclusive<u64>) -> Option<u64> {
         let integer = self.as_integer().filter(|number| range.contains(number));

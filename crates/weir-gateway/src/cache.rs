@@ -1,0 +1,341 @@
+//! Remembering: what a route with a cache answers from what was asked before, and who asks when it cannot.
+//!
+//! The story of a request goes through two calls here: [`recall`] before anything is forwarded, [`remember::remember`] with
+//! what came of it. What may be stored or used is decided by weir-cache; this module looks up, waits, sends and counts.
+//!
+//! - [`lookup`]: what is there for a request
+//! - [`fill`], [`fills`]: one request asks, the others of its key wait for it and read along
+//! - [`remember`]: what becomes of an answer: stored, a confirmation of what is stored, or passed on
+//! - [`pump`]: a body on its way into a fill, whoever still reads along
+//! - [`answer`], [`stream`]: answers from what is stored, and from what is arriving
+//! - [`refresh`]: asking again in the background
+//! - [`invalidate`]: what a request that changes something ends
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Instant;
+
+use weir_cache::cache_status::{CacheStatus, Forwarded};
+use weir_cache::reuse::{self, OriginFailure};
+use weir_cache::store::{DiskConfig, DiskStore, MemoryConfig, MemoryStore, Object, Purges, Tiers};
+use weir_cache::{CachePolicy, RequestControl, validate};
+
+use crate::connection::Client;
+use crate::connection::h1::After;
+use crate::exchange::Exchange;
+use crate::failure::Failure;
+use crate::gateway::StartError;
+use crate::settings::{CacheStorage, Forward};
+use crate::worker::{View, Worker};
+
+use self::fill::{Outcome, Reader};
+use self::fills::{Fills, Place, Remembered};
+use self::lookup::Found;
+use self::remember::{Ask, Lead};
+
+mod answer;
+mod fill;
+mod fills;
+mod invalidate;
+mod lookup;
+mod pump;
+mod refresh;
+pub(crate) mod remember;
+mod stream;
+
+/// Fills that may fail before a request that waits is told so.
+const FAILED_FILLS_MAX: u32 = 2;
+
+/// What all workers remember.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    pub(crate) tiers: Tiers,
+    fills: Fills,
+    /// Keys whose last answer was not to be shared: their requests do not wait for each other.
+    unshared: Remembered,
+    /// How often keys were asked for that are not stored yet.
+    uses: Remembered,
+}
+
+impl Cache {
+    pub(crate) fn open(storage: &CacheStorage) -> Result<Self, StartError> {
+        let purges = Arc::<Purges>::default();
+        let disk = storage.disk.as_ref().map(|disk| {
+            let config = DiskConfig::with_budget(disk.path.clone(), disk.bytes);
+            DiskStore::open(config, Arc::clone(&purges)).map_err(|error| {
+                StartError::Cache(disk.path.display().to_string(), error.to_string())
+            })
+        });
+        let memory = MemoryConfig::with_budget(storage.memory_bytes);
+        let memory = MemoryStore::new(memory, Arc::clone(&purges));
+        Ok(Self {
+            tiers: Tiers::new(memory, disk.transpose()?, purges),
+            fills: Fills::default(),
+            unshared: Remembered::default(),
+            uses: Remembered::default(),
+        })
+    }
+}
+
+/// What a request and the cache have to do with each other; memory that the next request uses again.
+#[derive(Debug, Default)]
+pub(crate) struct Recall {
+    key: Vec<u8>,
+    /// The key, and behind it what tells variants apart whose fills are under way at once.
+    fill_key: Vec<u8>,
+    scratch: Vec<u8>,
+    /// Conditions that are sent in the place of the client's, if they are.
+    conditions: Vec<u8>,
+    replaces_conditions: bool,
+    is_conditional: bool,
+    /// To be said in the response's head.
+    pub(crate) status: Option<CacheStatus>,
+    /// For the log.
+    pub(crate) outcome: Option<&'static str>,
+}
+
+impl Recall {
+    /// What to ask in the place of the client's own conditions.
+    pub(crate) fn conditions(&self) -> Option<&[u8]> {
+        self.replaces_conditions.then_some(&self.conditions[..])
+    }
+
+    pub(crate) fn reset(&mut self) {
+        for kept in [&mut self.key, &mut self.fill_key, &mut self.conditions] {
+            kept.clear();
+            kept.shrink_to(16 << 10);
+        }
+        self.replaces_conditions = false;
+        self.is_conditional = false;
+        self.status = None;
+        self.outcome = None;
+    }
+
+    fn says(&mut self, outcome: &'static str, forwarded: Forwarded) {
+        self.outcome = Some(outcome);
+        self.status = Some(CacheStatus {
+            forwarded: Some(forwarded),
+            ..CacheStatus::default()
+        });
+    }
+}
+
+/// How a route with a cache goes about a request.
+#[derive(Debug)]
+pub(crate) enum Recalled {
+    /// It was answered.
+    Answered(After),
+    /// The origin is to be asked, and this is what for.
+    Ask(Ask),
+}
+
+/// What every step of this module is about.
+#[derive(Clone, Copy)]
+pub(crate) struct Cached<'a> {
+    pub(crate) worker: &'a Rc<Worker>,
+    pub(crate) view: &'a Rc<View>,
+    pub(crate) rule: &'a Forward,
+    pub(crate) policy: &'a CachePolicy,
+    pub(crate) cache: &'a Arc<Cache>,
+}
+
+/// Answers from what is stored or arriving, or says what is to be asked.
+pub(crate) async fn recall(
+    client: &mut Client,
+    x: &mut Exchange,
+    on: Cached<'_>,
+) -> Result<Recalled, Failure> {
+    let mut failed_fills = 0;
+    lookup::begin(x, on.policy);
+    loop {
+        let now = on.now(x);
+        let (stale, others, forwarded) = match lookup::find(x, on, now).await {
+            Found::Pass(forwarded, stored) => {
+                x.recall.says("pass", forwarded);
+                on.metrics().passed.add(1);
+                return Ok(Recalled::Ask(Ask::Pass(stored)));
+            }
+            Found::OnlyIfCached => return Err(Failure::OnlyIfCached),
+            Found::Hit(object, reuse) => {
+                refresh::if_due(client, x, on, &object, reuse);
+                return answer::hit(client, x, on, &object, reuse, now)
+                    .await
+                    .map(Recalled::Answered);
+            }
+            Found::Stale(object, why) => (Some(object), Vec::new(), Forwarded::of(why)),
+            Found::Miss(others, forwarded) => (None, others, forwarded),
+        };
+        let control = RequestControl::of(x.request.view(&x.head));
+        if stale.is_none() && !reuse::may_ask_origin(&control, on.policy) {
+            return Err(Failure::OnlyIfCached);
+        }
+        x.recall.says(
+            if stale.is_some() {
+                "revalidated"
+            } else {
+                "miss"
+            },
+            forwarded,
+        );
+        let reader = match on.place(x, &control, forwarded) {
+            Place::Leads(fill) => {
+                let lead = Lead::new(x, on, fill, stale, others, now);
+                // Whoever had the lead before may have ended between the look-up and now.
+                if lead.is_answered_meanwhile(x, on, now).await {
+                    drop(lead);
+                    continue;
+                }
+                on.metrics().fills.add(1);
+                on.metrics().missed(forwarded);
+                return Ok(Recalled::Ask(Ask::Lead(Box::new(lead))));
+            }
+            Place::Joins(reader) => reader,
+        };
+        on.metrics().waits.add(1);
+        match join(client, x, on, reader, forwarded).await? {
+            Joined::Answered(after) => return Ok(Recalled::Answered(after)),
+            Joined::Again => {}
+            Joined::Failed(Failure::ClientGone) => {}
+            Joined::Failed(failure) => {
+                failed_fills += 1;
+                if failed_fills > FAILED_FILLS_MAX {
+                    return fail(client, x, on, stale.as_ref(), failure).await;
+                }
+            }
+        }
+    }
+}
+
+/// What came of waiting for a fill.
+enum Joined {
+    Answered(After),
+    /// Look again: there may be something now, or this request is to ask by itself.
+    Again,
+    Failed(Failure),
+}
+
+async fn join(
+    client: &mut Client,
+    x: &mut Exchange,
+    on: Cached<'_>,
+    mut reader: Reader,
+    forwarded: Forwarded,
+) -> Result<Joined, Failure> {
+    client
+        .timer
+        .set(on.rule.timeouts.connect + on.rule.timeouts.response);
+    let outcome = poll_fn(|cx| match reader.poll_head(cx) {
+        Poll::Ready(outcome) => Poll::Ready(Ok(outcome)),
+        Poll::Pending if client.has_left(cx) => Poll::Ready(Err(Failure::ClientGone)),
+        Poll::Pending => client
+            .timer
+            .poll(cx)
+            .map(|()| Err(Failure::ResponseTimeout)),
+    })
+    .await?;
+    let status = CacheStatus {
+        forwarded: Some(forwarded),
+        collapsed: true,
+        ..CacheStatus::default()
+    };
+    let head = match &outcome {
+        Outcome::Arriving(head, _) => Arc::clone(head),
+        Outcome::Whole(object) => match object.stored_head() {
+            Some(head) => Arc::clone(head),
+            None => return Ok(Joined::Again),
+        },
+        Outcome::Unshared => return Ok(Joined::Again),
+        Outcome::Failed(failure) => return Ok(Joined::Failed(*failure)),
+    };
+    if !lookup::selects(x, on.policy, &head) {
+        lookup::ask_for_variant(x, on.policy, &head);
+        return Ok(Joined::Again);
+    }
+    x.recall.outcome = Some("joined");
+    x.recall.status = Some(status);
+    on.metrics().joins.add(1);
+    let after = match outcome {
+        Outcome::Whole(object) => answer::object(client, x, on, &object, on.time()).await?,
+        Outcome::Arriving(_, length) => {
+            stream::respond(client, x, on, reader, &head, length).await?
+        }
+        Outcome::Unshared | Outcome::Failed(_) => return Ok(Joined::Again),
+    };
+    Ok(Joined::Answered(after))
+}
+
+/// What is left when the origin cannot be asked: something stale where that is allowed, or the failure.
+async fn fail(
+    client: &mut Client,
+    x: &mut Exchange,
+    on: Cached<'_>,
+    stale: Option<&Arc<Object>>,
+    failure: Failure,
+) -> Result<Recalled, Failure> {
+    let now = on.time();
+    match stale.filter(|stale| on.may_be_stale(x, stale, OriginFailure::Unreachable)) {
+        Some(stale) => answer::stale(client, x, on, stale, now)
+            .await
+            .map(Recalled::Answered),
+        None => Err(failure),
+    }
+}
+
+impl<'a> Cached<'a> {
+    pub(crate) fn metrics(&self) -> &'a crate::metrics::CacheMetrics {
+        &self.view.metrics.cache
+    }
+
+    /// The time at which the request began.
+    fn now(&self, x: &Exchange) -> weir_cache::Timestamp {
+        let started = x.facts.started.unwrap_or_else(Instant::now);
+        self.worker.clock.timestamp(started)
+    }
+
+    /// The time after something was waited for.
+    fn time(&self) -> weir_cache::Timestamp {
+        self.worker.clock.timestamp(Instant::now())
+    }
+
+    fn may_be_stale(&self, x: &Exchange, stale: &Object, failure: OriginFailure) -> bool {
+        let control = RequestControl::of(x.request.view(&x.head));
+        stale.stored_head().is_some_and(|head| {
+            reuse::may_serve_on_failure(&head.meta, &control, self.policy, failure, self.time())
+        })
+    }
+
+    /// Whether the request waits for another one or others for it, and of neither, when it must not be shared.
+    fn place(&self, x: &Exchange, control: &RequestControl, forwarded: Forwarded) -> Place {
+        use weir_cache::control::Directive;
+        let wants_own = self.policy.obeys_clients
+            && (control.says.has(Directive::NoStore) || control.says.has(Directive::NoCache));
+        let is_alone = wants_own
+            || forwarded == Forwarded::Request
+            || self.cache.unshared.holds(&x.recall.key, self.time())
+            || x.request
+                .view(&x.head)
+                .has(weir_http::FieldName::Authorization);
+        if is_alone {
+            Place::Leads(fills::Lent::alone())
+        } else {
+            self.cache.fills.place(&x.recall.fill_key)
+        }
+    }
+
+    /// Whether all of a response is asked for, so that it can be stored, and not what the client alone wants of it.
+    fn asks_for_all(&self, x: &Exchange) -> bool {
+        !self.cache.unshared.holds(&x.recall.key, self.time())
+    }
+}
+
+/// The conditions that validate `stored`; none when there is nothing to validate by.
+fn write_conditions(x: &mut Exchange, stored: &[Arc<Object>]) {
+    let heads: Vec<_> = stored
+        .iter()
+        .filter_map(|object| object.stored_head().map(|head| &**head))
+        .collect();
+    x.recall.conditions.clear();
+    validate::write_conditional(&heads, &mut x.recall.conditions);
+}

@@ -1,0 +1,262 @@
+//! Answers from a stored object: its prepared head and its bytes, in one system call where the socket takes them.
+//!
+//! Conditions and ranges of the request are applied here. Nothing is parsed, and no body is copied but a small one.
+
+use std::future::poll_fn;
+use std::io::IoSlice;
+use std::ops::Range;
+use std::sync::Arc;
+use std::task::Poll;
+
+use weir_cache::cache_status::CacheStatus;
+use weir_cache::range::{self, Multipart, Wanted};
+use weir_cache::reuse::Reuse;
+use weir_cache::store::Object;
+use weir_cache::validate::{self, Precondition};
+use weir_cache::{StoredHead, Timestamp};
+use weir_http::Method;
+use weir_http::forward::connection_line;
+
+use super::Cached;
+use crate::connection::Client;
+use crate::connection::h1::After;
+use crate::exchange::Exchange;
+use crate::failure::Failure;
+use crate::upstream::relay::edits;
+
+/// Bodies up to this are copied behind the head: cheaper than telling the kernel of two pieces.
+const COPIED_BODY_BYTES_MAX: u64 = 4 << 10;
+/// Pieces of a body that one system call sends.
+const PIECES_MAX: usize = 64;
+
+/// Answers with what was found to do as it is.
+pub(super) async fn hit(
+    client: &mut Client,
+    x: &mut Exchange,
+    on: Cached<'_>,
+    object: &Arc<Object>,
+    reuse: Reuse,
+    now: Timestamp,
+) -> Result<After, Failure> {
+    let is_fresh = matches!(reuse, Reuse::Fresh { .. });
+    if is_fresh {
+        x.recall.outcome = Some("hit");
+        on.metrics().hits.add(1);
+    } else {
+        x.recall.outcome = Some("stale");
+        on.metrics().stale_hits.add(1);
+    }
+    x.recall.status = Some(status_of(object, now));
+    self::object(client, x, on, object, now).await
+}
+
+/// Answers with something stale because the origin failed.
+pub(super) async fn stale(
+    client: &mut Client,
+    x: &mut Exchange,
+    on: Cached<'_>,
+    object: &Arc<Object>,
+    now: Timestamp,
+) -> Result<After, Failure> {
+    x.recall.outcome = Some("stale");
+    x.recall.status = Some(status_of(object, now));
+    on.metrics().stale_hits.add(1);
+    self::object(client, x, on, object, now).await
+}
+
+fn status_of(object: &Object, now: Timestamp) -> CacheStatus {
+    let meta = object.stored_head().map(|head| head.meta);
+    let is_stale = meta.is_some_and(|meta| !meta.is_fresh(now));
+    CacheStatus {
+        ttl: meta.map(|meta| {
+            if is_stale {
+                meta.staleness(now)
+            } else {
+                meta.remaining(now)
+            }
+        }),
+        is_stale,
+        ..CacheStatus::default()
+    }
+}
+
+/// Answers with the object, or with the part of it that the request asks for.
+pub(super) async fn object(
+    client: &mut Client,
+    x: &mut Exchange,
+    on: Cached<'_>,
+    object: &Arc<Object>,
+    now: Timestamp,
+) -> Result<After, Failure> {
+    let Some(head) = object.stored_head() else {
+        return Err(Failure::ResponseCut);
+    };
+    let keep_alive = x.client_keeps_alive(on.worker) && x.upload.is_complete();
+    x.facts.bytes_sent = 0;
+    let sent = match what(x, head, Some(object.body_bytes()), now) {
+        What::NotModified => {
+            write_head(x, on, keep_alive, 304, |out| {
+                head.write_not_modified(now, edits(&on.rule.response_headers), out);
+            });
+            send(client, x, object, 0..0).await
+        }
+        What::Range(Wanted::Whole) => {
+            write_head(x, on, keep_alive, head.meta.status, |out| {
+                head.write(now, edits(&on.rule.response_headers), out);
+            });
+            send(client, x, object, 0..object.body_bytes()).await
+        }
+        What::Range(Wanted::One(part)) => {
+            write_head(x, on, keep_alive, 206, |out| {
+                let edits = edits(&on.rule.response_headers);
+                range::write_single(head, part, object.body_bytes(), now, edits, out);
+            });
+            send(client, x, object, part.first..part.last + 1).await
+        }
+        What::Range(Wanted::Many(parts)) => {
+            let random = on.worker.random.borrow_mut().u128(..);
+            let answer = Multipart::new(head, &parts, object.body_bytes(), random);
+            write_head(x, on, keep_alive, 206, |out| {
+                answer.write_head(now, edits(&on.rule.response_headers), out);
+            });
+            let mut sent = Ok(());
+            for part in parts.each() {
+                answer.write_part_head(*part, &mut x.outgoing);
+                sent = send(client, x, object, part.first..part.last + 1).await;
+                if sent.is_err() {
+                    break;
+                }
+            }
+            answer.write_end(&mut x.outgoing);
+            match sent {
+                Ok(()) => send(client, x, object, 0..0).await,
+                failed => failed,
+            }
+        }
+        What::Range(Wanted::Unsatisfiable) => {
+            write_head(x, on, keep_alive, 416, |out| {
+                range::write_unsatisfiable(object.body_bytes(), out);
+            });
+            send(client, x, object, 0..0).await
+        }
+    };
+    after(x, sent, keep_alive)
+}
+
+/// What becomes of the connection. Once a byte is out, a status is of no use.
+pub(super) fn after(
+    x: &mut Exchange,
+    sent: Result<(), Failure>,
+    keep_alive: bool,
+) -> Result<After, Failure> {
+    match sent {
+        Ok(()) => Ok(After::keep_alive(keep_alive)),
+        Err(failure) if x.facts.bytes_sent == 0 => {
+            x.facts.head_bytes_sent = 0;
+            Err(failure)
+        }
+        Err(failure) => {
+            x.facts.failure = Some(failure);
+            Ok(After::Abort)
+        }
+    }
+}
+
+/// What a request wants of a response.
+pub(super) enum What {
+    NotModified,
+    Range(Wanted),
+}
+
+/// Applies the conditions and ranges of the request; `length` is that of the body, where it is known.
+pub(super) fn what(x: &Exchange, head: &StoredHead, length: Option<u64>, now: Timestamp) -> What {
+    if !x.recall.is_conditional {
+        return What::Range(Wanted::Whole);
+    }
+    let (method, fields) = (x.request.method, x.request.view(&x.head));
+    if validate::evaluate(method, fields, head, now) == Precondition::NotModified {
+        return What::NotModified;
+    }
+    What::Range(match length {
+        Some(length) => range::resolve(method, fields, head, length, now),
+        None => Wanted::Whole,
+    })
+}
+
+/// Writes a head to `x.outgoing`: what `write` appends, and then what is said to every client.
+pub(super) fn write_head(
+    x: &mut Exchange,
+    on: Cached<'_>,
+    keep_alive: bool,
+    status: u16,
+    write: impl FnOnce(&mut Vec<u8>),
+) {
+    let _ = on;
+    x.outgoing.clear();
+    write(&mut x.outgoing);
+    if let Some(said) = &x.recall.status {
+        said.write(&mut x.outgoing);
+    }
+    let line = connection_line(false, keep_alive, x.request.version);
+    x.outgoing.extend_from_slice(line);
+    x.outgoing.extend_from_slice(b"\r\n");
+    x.facts.status = status;
+    x.facts.head_bytes_sent += x.outgoing.len() as u64;
+}
+
+/// Writes `x.outgoing` and behind it a range of the body, all of both, and clears the former.
+async fn send(
+    client: &mut Client,
+    x: &mut Exchange,
+    object: &Object,
+    mut range: Range<u64>,
+) -> Result<(), Failure> {
+    if x.request.method == Method::Head {
+        range.end = range.start;
+    }
+    if range.end - range.start <= COPIED_BODY_BYTES_MAX {
+        copy(object, &range, &mut x.outgoing);
+        range.end = range.start;
+    }
+    let patience = x.timeouts.send;
+    let total = x.outgoing.len() as u64 + (range.end - range.start);
+    let mut sent = 0;
+    client.timer.set(patience);
+    let result = poll_fn(|cx| {
+        while sent < total {
+            let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
+            let count = object.slices(&x.outgoing, range.clone(), sent, &mut pieces);
+            match client.stream.poll_write_pieces(cx, &pieces[..count]) {
+                Poll::Ready(Ok(count)) => {
+                    sent += count as u64;
+                    client.timer.set(patience);
+                }
+                Poll::Ready(Err(_)) => return Poll::Ready(Err(Failure::ClientGone)),
+                Poll::Pending => return client.timer.poll(cx).map(|()| Err(Failure::ClientGone)),
+            }
+        }
+        Poll::Ready(Ok(()))
+    })
+    .await;
+    x.facts.bytes_sent += sent;
+    x.outgoing.clear();
+    result
+}
+
+/// Appends a range of the body.
+fn copy(object: &Object, range: &Range<u64>, out: &mut Vec<u8>) {
+    let (mut skip, mut left) = (range.start, range.end - range.start);
+    for piece in object.body() {
+        let length = piece.len() as u64;
+        if left == 0 {
+            break;
+        }
+        if skip >= length {
+            skip -= length;
+            continue;
+        }
+        let shown = (length - skip).min(left);
+        out.extend_from_slice(&piece[skip as usize..(skip + shown) as usize]);
+        (left, skip) = (left - shown, 0);
+    }
+}

@@ -1,0 +1,186 @@
+//! What is there for a request: in RAM, or on disk. Decides nothing by itself; the rules of weir-cache do.
+
+use std::sync::Arc;
+
+use weir_cache::cache_status::Forwarded;
+use weir_cache::key::{self, Asked, Pass};
+use weir_cache::reuse::{self, Reuse, Why};
+use weir_cache::store::{Entry, Object};
+use weir_cache::{CachePolicy, RequestControl, StoredHead, Timestamp, vary};
+use weir_http::body::Framing;
+use weir_http::{FieldName, Method};
+
+use super::Cached;
+use crate::exchange::Exchange;
+
+/// What there is.
+pub(super) enum Found {
+    /// The request passes by the cache. What is stored is told to a HEAD, whose answer may confirm it.
+    Pass(Forwarded, Option<Arc<Object>>),
+    /// This answers it.
+    Hit(Arc<Object>, Reuse),
+    /// This may answer it once the origin has said so.
+    Stale(Arc<Object>, Why),
+    /// Nothing does; these are other variants of it.
+    Miss(Vec<Arc<Object>>, Forwarded),
+    /// The client does not want the origin asked.
+    OnlyIfCached,
+}
+
+/// Writes the key of a request.
+pub(super) fn begin(x: &mut Exchange, policy: &CachePolicy) {
+    let mut key = std::mem::take(&mut x.recall.key);
+    key.clear();
+    key::write(&policy.key, &asked(x), None, &mut key);
+    x.recall.key = key;
+    x.recall.fill_key.clear();
+    x.recall.fill_key.extend_from_slice(&x.recall.key);
+    let fields = x.request.view(&x.head);
+    x.recall.is_conditional = fields.iter().any(|(id, ..)| id.makes_conditional());
+}
+
+/// What the key is made of.
+pub(super) fn asked(x: &Exchange) -> Asked<'_> {
+    Asked {
+        scheme: b"http",
+        authority: x.request.authority.map_or(b"", |span| span.of(&x.head)),
+        path: x.request.target.path.of(&x.head),
+        query: x.request.target.query.map(|span| span.of(&x.head)),
+        fields: x.request.view(&x.head),
+    }
+}
+
+/// Looks for what could answer the request.
+pub(super) async fn find(x: &mut Exchange, on: Cached<'_>, now: Timestamp) -> Found {
+    if let Some(forwarded) = passes(x, on.policy) {
+        return Found::Pass(forwarded, None);
+    }
+    let entry = on.cache.tiers.find(&x.recall.key);
+    let chosen = entry
+        .as_deref()
+        .and_then(|entry| choose(x, on.policy, entry));
+    let chosen = match chosen {
+        None if on.cache.tiers.disk().is_some() => from_disk(x, on).await,
+        chosen => chosen,
+    };
+    let is_head = x.request.method == Method::Head;
+    let Some(object) = chosen else {
+        let control = RequestControl::of(x.request.view(&x.head));
+        if !reuse::may_ask_origin(&control, on.policy) {
+            return Found::OnlyIfCached;
+        }
+        let others = entry.map_or_else(Vec::new, |entry| entry.variants().to_vec());
+        let forwarded = if others.is_empty() {
+            Forwarded::UriMiss
+        } else {
+            Forwarded::VaryMiss
+        };
+        if is_head {
+            return Found::Pass(forwarded, None);
+        }
+        if let Some(head) = others.first().and_then(|other| other.stored_head())
+            && x.recall.fill_key.len() == x.recall.key.len()
+        {
+            let head = Arc::clone(head);
+            ask_for_variant(x, on.policy, &head);
+        }
+        return Found::Miss(others, forwarded);
+    };
+    let control = RequestControl::of(x.request.view(&x.head));
+    let Some(head) = object.stored_head() else {
+        return Found::Miss(Vec::new(), Forwarded::Miss);
+    };
+    let decided = match reuse::decide(&head.meta, &control, on.policy, now) {
+        Reuse::Fresh { .. } if object.is_marked_stale() => Reuse::Revalidate(Why::Stale),
+        decided => decided,
+    };
+    match decided {
+        Reuse::Revalidate(why) if is_head => Found::Pass(Forwarded::of(why), Some(object)),
+        Reuse::Revalidate(why) => {
+            if !head.secondary().is_empty() {
+                ask_for_variant(x, on.policy, &Arc::clone(head));
+            }
+            Found::Stale(object, why)
+        }
+        Reuse::GatewayTimeout => Found::OnlyIfCached,
+        usable => Found::Hit(object, usable),
+    }
+}
+
+/// Why a request has nothing to do with the cache, if it has not.
+fn passes(x: &Exchange, policy: &CachePolicy) -> Option<Forwarded> {
+    let fields = x.request.view(&x.head);
+    // These two are for the origin to judge (RFC 9111 §4.3.2).
+    let is_for_origin = x.recall.is_conditional
+        && (fields.has(FieldName::IfMatch) || fields.has(FieldName::IfUnmodifiedSince));
+    if is_for_origin || x.request.upgrade.is_some() || x.request.authority.is_none() {
+        return Some(Forwarded::Bypass);
+    }
+    let has_body = x.request.framing != Framing::Empty;
+    match key::class(x.request.method, has_body, &asked(x), policy) {
+        Ok(_) => None,
+        Err(Pass::Method) => Some(Forwarded::Method),
+        Err(Pass::Body | Pass::Bypass) => Some(Forwarded::Bypass),
+    }
+}
+
+fn choose(x: &mut Exchange, policy: &CachePolicy, entry: &Entry) -> Option<Arc<Object>> {
+    let mut scratch = std::mem::take(&mut x.recall.scratch);
+    let variants = entry.variants();
+    // One without a head, which only the disk could have, selects nothing.
+    let each = variants.iter().map_while(|object| {
+        let head = object.stored_head()?;
+        Some((head.secondary(), &head.meta))
+    });
+    let fields = x.request.view(&x.head);
+    let at = vary::choose(each, fields, policy.language_order_matters, &mut scratch);
+    x.recall.scratch = scratch;
+    let object = &variants[at?];
+    object.touch();
+    Some(Arc::clone(object))
+}
+
+async fn from_disk(x: &mut Exchange, on: Cached<'_>) -> Option<Arc<Object>> {
+    let mut scratch = std::mem::take(&mut x.recall.scratch);
+    let fields = x.request.view(&x.head);
+    let order = on.policy.language_order_matters;
+    let found = on.cache.tiers.find_on_disk(&x.recall.key);
+    let memory_max = on.cache.tiers.memory().object_bytes_max();
+    // What is larger than RAM takes is not read from disk: see `remember.rs`, which stores none.
+    let stored = found.into_iter().find(|stored| {
+        stored.body_bytes <= memory_max
+            && vary::matches(&stored.variant, fields, order, &mut scratch)
+    });
+    x.recall.scratch = scratch;
+    let stored = stored?;
+    on.cache
+        .tiers
+        .promote(&x.recall.key, &stored.variant)
+        .await
+        .ok()
+}
+
+/// Whether the request selects the response with this head among those of its key.
+pub(super) fn selects(x: &mut Exchange, policy: &CachePolicy, head: &StoredHead) -> bool {
+    let mut scratch = std::mem::take(&mut x.recall.scratch);
+    let fields = x.request.view(&x.head);
+    let order = policy.language_order_matters;
+    let selects = vary::matches(head.secondary(), fields, order, &mut scratch);
+    x.recall.scratch = scratch;
+    selects
+}
+
+/// The request asks for another variant than the one with `head`: it waits only with those that ask for the same.
+pub(super) fn ask_for_variant(x: &mut Exchange, policy: &CachePolicy, head: &StoredHead) {
+    let mut fill_key = std::mem::take(&mut x.recall.fill_key);
+    fill_key.truncate(x.recall.key.len());
+    fill_key.push(0);
+    let request = x.request.view(&x.head);
+    vary::write_secondary(
+        head.fields(),
+        request,
+        policy.language_order_matters,
+        &mut fill_key,
+    );
+    x.recall.fill_key = fill_key;
+}

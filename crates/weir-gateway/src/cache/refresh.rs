@@ -1,0 +1,109 @@
+//! Asking again for what is still used: in the background, one request for each key, with a client that is nobody.
+//!
+//! The one task that this module starts is [`refresh`]. It counts as a refresh, appears in no log and waits for nobody.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use weir_cache::reuse::Reuse;
+use weir_cache::store::Object;
+use weir_http::Method;
+use weir_http::head::HeadScan;
+use weir_http::request::Progress;
+
+use super::Cached;
+use super::fills::Place;
+use super::remember::{Ask, Lead};
+use crate::buffers::Input;
+use crate::connection::Client;
+use crate::deadline::Timer;
+use crate::exchange::{self, Exchange};
+use crate::io::Stream;
+use crate::worker::{View, Worker};
+
+/// Asks again for `object` when that is due and nobody does already.
+pub(super) fn if_due(
+    client: &Client,
+    x: &Exchange,
+    on: Cached<'_>,
+    object: &Arc<Object>,
+    reuse: Reuse,
+) {
+    let is_due = matches!(
+        reuse,
+        Reuse::StaleWhileRevalidate | Reuse::Fresh { refresh: true }
+    );
+    if !is_due || x.request.method != Method::Get {
+        return;
+    }
+    let Some(route) = x.facts.route else { return };
+    let mut asking = Box::<Exchange>::default();
+    let limits = on.view.snapshot.head_limits;
+    let parsed = asking
+        .request
+        .parse(&x.head, &mut HeadScan::default(), limits);
+    if !matches!(parsed, Ok(Progress::Complete(_))) {
+        return;
+    }
+    // What tells apart two variants whose fills are under way is part of this key.
+    let mut key = x.recall.key.clone();
+    if let Some(head) = object
+        .stored_head()
+        .filter(|head| !head.secondary().is_empty())
+    {
+        key.push(0);
+        key.extend_from_slice(head.secondary());
+    }
+    let Place::Leads(lent) = on.cache.fills.place(&key) else {
+        return;
+    };
+    asking.begin(&x.head);
+    asking.timeouts = x.timeouts;
+    asking.facts.route = Some(route);
+    asking.path_is_as_in(x);
+    super::lookup::begin(&mut asking, on.policy);
+    asking.recall.is_conditional = false;
+    let now = on.worker.clock.timestamp(Instant::now());
+    let lead = Lead::new(
+        &mut asking,
+        on,
+        lent,
+        Some(Arc::clone(object)),
+        Vec::new(),
+        now,
+    );
+    // Another refresh may have ended since this request looked.
+    let stored = on.cache.tiers.find(&asking.recall.key);
+    let is_still_there = stored.is_some_and(|entry| {
+        entry
+            .variants()
+            .iter()
+            .any(|variant| Arc::ptr_eq(variant, object))
+    });
+    if !is_still_there {
+        return;
+    }
+    on.metrics().refreshes.add(1);
+    let nobody = Client {
+        stream: Stream::Nobody,
+        address: client.address,
+        input: Input::default(),
+        timer: Timer::new(&on.worker.deadlines),
+    };
+    let (worker, view) = (Rc::clone(on.worker), Rc::clone(on.view));
+    tokio::task::spawn_local(refresh(nobody, asking, worker, view, lead));
+}
+
+async fn refresh(
+    mut nobody: Client,
+    mut asking: Box<Exchange>,
+    worker: Rc<Worker>,
+    view: Rc<View>,
+    lead: Lead,
+) {
+    let ask = Ask::Lead(Box::new(lead));
+    // How it ends is told to those who wait, and shows in what is stored; there is nobody else to tell.
+    let _ = exchange::refresh(&mut nobody, &mut asking, &worker, &view, ask).await;
+    asking.reset(&worker.buffers);
+}

@@ -1,0 +1,389 @@
+//! What becomes of an answer that was asked for: stored and sent, a confirmation of what is stored, or passed on.
+//!
+//! Whoever asks holds a [`Lead`]. Whichever way it ends, those who wait are told; dropped, it releases them.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use weir_cache::freshness::Exchanged;
+use weir_cache::reuse::OriginFailure;
+use weir_cache::store::purge::Ticket;
+use weir_cache::store::{Object, PurgeKind, PurgeScope};
+use weir_cache::store_rule::{self, Answered, NotStored};
+use weir_cache::stored_head::Arrived;
+use weir_cache::validate::{self, HeadMeans};
+use weir_cache::{Meta, RequestControl, StoredHead, Timestamp};
+use weir_http::body::Framing;
+use weir_http::{Body, Fields, Method};
+
+use super::fill::{Outcome, Reader};
+use super::fills::Lent;
+use super::pump::{self, Arriving};
+use super::{Cache, Cached, answer, invalidate, lookup, stream, write_conditions};
+use crate::connection::Client;
+use crate::connection::h1::After;
+use crate::exchange::Exchange;
+use crate::failure::{Failure, Fault};
+use crate::upstream::answer as passing;
+use crate::upstream::choose::Chosen;
+use crate::upstream::relay::Upstream;
+
+/// What the origin is asked for.
+#[derive(Debug)]
+pub(crate) enum Ask {
+    /// An answer that is passed on. What is stored is confirmed or ended by the answer to HEAD.
+    Pass(Option<Arc<Object>>),
+    /// An answer that may be stored.
+    Lead(Box<Lead>),
+}
+
+/// How the exchange goes on.
+pub(crate) enum Next {
+    /// The client has its answer.
+    Answered(After),
+    /// The answer is passed on.
+    Respond(Chosen, Upstream),
+    /// The origin is asked again, as the client asked.
+    AskAgain(Ask),
+}
+
+/// The right to ask for a key, and the duty to tell those who wait.
+#[derive(Debug)]
+pub(crate) struct Lead {
+    pub(super) cache: Arc<Cache>,
+    pub(super) key: Box<[u8]>,
+    pub(super) lent: Lent,
+    pub(super) ticket: Ticket,
+    /// What may be used on a failure.
+    stale: Option<Arc<Object>>,
+    /// What the conditions are about.
+    validated: Vec<Arc<Object>>,
+    request_time: Timestamp,
+    may_store: bool,
+}
+
+impl Drop for Lead {
+    fn drop(&mut self) {
+        self.cache.fills.abandon(&mut self.lent);
+    }
+}
+
+impl Lead {
+    pub(super) fn new(
+        x: &mut Exchange,
+        on: Cached<'_>,
+        lent: Lent,
+        stale: Option<Arc<Object>>,
+        others: Vec<Arc<Object>>,
+        now: Timestamp,
+    ) -> Self {
+        let validated = stale.clone().map_or(others, |stale| vec![stale]);
+        write_conditions(x, &validated);
+        x.recall.replaces_conditions = on.asks_for_all(x) || !x.recall.conditions.is_empty();
+        let uses_min = u64::from(on.policy.uses_min);
+        let may_store =
+            stale.is_some() || uses_min <= 1 || on.cache.uses.count(&x.recall.key) >= uses_min;
+        Self {
+            cache: Arc::clone(on.cache),
+            key: x.recall.key.as_slice().into(),
+            lent,
+            ticket: on.cache.tiers.ticket(),
+            stale,
+            validated,
+            request_time: now,
+            may_store,
+        }
+    }
+
+    /// Whether there is an answer now that there was not when this request looked.
+    pub(super) async fn is_answered_meanwhile(
+        &self,
+        x: &mut Exchange,
+        on: Cached<'_>,
+        now: Timestamp,
+    ) -> bool {
+        self.lent.key.is_some() && matches!(lookup::find(x, on, now).await, lookup::Found::Hit(..))
+    }
+
+    pub(super) fn end(&mut self, outcome: Outcome) {
+        self.cache.fills.end(&mut self.lent, outcome);
+    }
+
+    /// Stores a whole answer and gives it to those who wait.
+    pub(super) fn store(&mut self, object: &Arc<Object>) {
+        self.cache.unshared.forget(&self.key);
+        drop(self.cache.tiers.insert(&self.key, object));
+        self.end(Outcome::Whole(Arc::clone(object)));
+    }
+}
+
+/// Takes what the origin said, or why it said nothing.
+pub(crate) async fn remember(
+    client: &mut Client,
+    x: &mut Exchange,
+    on: Cached<'_>,
+    ask: Ask,
+    asked: Result<(Chosen, Upstream), Failure>,
+) -> Result<Next, Failure> {
+    let mut lead = match ask {
+        Ask::Pass(stored) => {
+            let (chosen, upstream) = asked?;
+            passed(x, on, stored).await;
+            return Ok(Next::Respond(chosen, upstream));
+        }
+        Ask::Lead(lead) => lead,
+    };
+    let (chosen, upstream) = match asked {
+        Ok(answered) => answered,
+        Err(failure) => {
+            let is_down = failure.fault() == Fault::Upstream;
+            if let Some(stale) = usable_stale(x, on, &lead, is_down, OriginFailure::Unreachable) {
+                lead.end(Outcome::Whole(Arc::clone(&stale)));
+                let sent = answer::stale(client, x, on, &stale, on.time()).await;
+                return sent.map(Next::Answered);
+            }
+            lead.end(Outcome::Failed(failure));
+            return Err(failure);
+        }
+    };
+    let status = x.response.status;
+    let failed = OriginFailure::Status(status);
+    if let Some(stale) = usable_stale(x, on, &lead, status >= 500, failed) {
+        lead.end(Outcome::Whole(Arc::clone(&stale)));
+        x.incoming.consume(x.incoming.unread().len());
+        let sent = answer::stale(client, x, on, &stale, on.time()).await;
+        return sent.map(Next::Answered);
+    }
+    let exchanged = Exchanged {
+        request_time: lead.request_time,
+        response_time: on.worker.clock.timestamp(Instant::now()),
+    };
+    if status == 304 && !x.recall.conditions.is_empty() {
+        return confirmed(client, x, on, lead, (chosen, upstream), exchanged).await;
+    }
+    match decide(x, on, &lead, exchanged) {
+        Ok(meta) => arrives(client, x, on, lead, (chosen, upstream), meta).await,
+        Err(why) => {
+            on.metrics().not_stored(why);
+            if let Some(said) = &mut x.recall.status {
+                said.detail = Some(why.name());
+            }
+            let now = on.time();
+            if why != NotStored::RequestNoStore {
+                on.cache.unshared.note(&lead.key, now);
+            }
+            lead.end(Outcome::Unshared);
+            // All of it was asked for to be stored; what the client wants is less.
+            let asked_for_more = x.recall.replaces_conditions
+                && x.request.view(&x.head).has(weir_http::FieldName::Range);
+            if asked_for_more && status == 200 {
+                x.recall.replaces_conditions = false;
+                x.incoming.consume(x.incoming.unread().len());
+                return Ok(Next::AskAgain(Ask::Pass(None)));
+            }
+            Ok(Next::Respond(chosen, upstream))
+        }
+    }
+}
+
+fn usable_stale(
+    x: &Exchange,
+    on: Cached<'_>,
+    lead: &Lead,
+    has_failed: bool,
+    failure: OriginFailure,
+) -> Option<Arc<Object>> {
+    let stale = lead.stale.as_ref().filter(|_| has_failed)?;
+    on.may_be_stale(x, stale, failure)
+        .then(|| Arc::clone(stale))
+}
+
+fn arrived(x: &Exchange) -> Arrived<'_> {
+    let head = &x.incoming.unread()[..x.response.head_bytes];
+    Arrived {
+        status_text: x.response.status_text.of(head),
+        version: x.response.version,
+        response: x.response.view(head),
+        request: x.request.view(&x.head),
+    }
+}
+
+fn length_of(framing: Framing) -> Option<u64> {
+    match framing {
+        Framing::Empty => Some(0),
+        Framing::Length(length) => Some(length),
+        Framing::Chunked | Framing::UntilClose => None,
+    }
+}
+
+fn decide(
+    x: &Exchange,
+    on: Cached<'_>,
+    lead: &Lead,
+    exchanged: Exchanged,
+) -> Result<Meta, NotStored> {
+    let arrived = arrived(x);
+    let body_bytes = length_of(x.response.framing);
+    let meta = store_rule::decide(
+        &Answered {
+            method: x.request.method,
+            is_keyed_by_body: false,
+            target: x.request.target_text.of(&x.head),
+            authority: x.request.authority.map_or(b"", |span| span.of(&x.head)),
+            request: arrived.request,
+            request_control: RequestControl::of(arrived.request),
+            status: x.response.status,
+            response: arrived.response,
+            body_bytes,
+            exchanged,
+        },
+        on.policy,
+    )?;
+    let bytes_max = on.cache.tiers.memory().object_bytes_max();
+    if body_bytes.is_some_and(|bytes| bytes > bytes_max) {
+        return Err(NotStored::TooLarge);
+    }
+    if lead.may_store {
+        Ok(meta)
+    } else {
+        Err(NotStored::Useless)
+    }
+}
+
+/// The answer is to be stored. What has come of its body is taken; a pump takes the rest, whoever still reads along.
+async fn arrives(
+    client: &mut Client,
+    x: &mut Exchange,
+    on: Cached<'_>,
+    mut lead: Box<Lead>,
+    (chosen, upstream): (Chosen, Upstream),
+    meta: Meta,
+) -> Result<Next, Failure> {
+    let mut head = StoredHead::new(&arrived(x), meta, on.policy);
+    let length = length_of(x.response.framing);
+    x.incoming.consume(x.response.head_bytes);
+    x.upload.answered();
+    let mut body = Body::new(x.response.framing);
+    let piece = match pump::take(&mut x.incoming, &mut body) {
+        Ok(piece) => piece,
+        Err(failure) => {
+            lead.end(Outcome::Failed(failure));
+            return Err(failure);
+        }
+    };
+    if let Some(said) = &mut x.recall.status {
+        said.stored = true;
+    }
+    if body.is_done() {
+        head.complete(piece.len() as u64);
+        let object = Arc::new(Object::of_head(Arc::new(head), lead.ticket, vec![piece]));
+        lead.store(&object);
+        passing::put_back(x, on.worker, &chosen, upstream, true);
+        let sent = answer::object(client, x, on, &object, on.time()).await?;
+        return Ok(Next::Answered(sent));
+    }
+    if let Some(length) = length {
+        head.complete(length);
+    }
+    let head = Arc::new(head);
+    let fill = Arc::clone(&lead.lent.fill);
+    let reader = Reader::new(&fill);
+    fill.begin(Arc::clone(&head), length);
+    if !piece.is_empty() {
+        fill.push(piece);
+    }
+    let arriving = Arriving {
+        lead,
+        head: Arc::clone(&head),
+        body,
+        incoming: std::mem::take(&mut x.incoming),
+        keeps_upstream: x.response.keep_alive && upstream.is_sent && x.upload.is_complete(),
+        chosen,
+        upstream,
+        idle: on.rule.timeouts.idle,
+        bytes_max: on
+            .policy
+            .body_bytes_max
+            .min(on.cache.tiers.memory().object_bytes_max()),
+    };
+    pump::spawn(on.worker, arriving);
+    let sent = stream::respond(client, x, on, reader, &head, length).await?;
+    Ok(Next::Answered(sent))
+}
+
+/// A 304 to conditions of our own: the stored response is fresh again.
+async fn confirmed(
+    client: &mut Client,
+    x: &mut Exchange,
+    on: Cached<'_>,
+    mut lead: Box<Lead>,
+    (chosen, upstream): (Chosen, Upstream),
+    exchanged: Exchanged,
+) -> Result<Next, Failure> {
+    let heads: Vec<&StoredHead> = lead
+        .validated
+        .iter()
+        .filter_map(|object| object.stored_head().map(|head| &**head))
+        .collect();
+    let arrived = arrived(x);
+    let selected = validate::select(&heads, arrived.response);
+    let renewed = selected.map(|at| {
+        let head = heads[at].freshened(&arrived, exchanged, on.policy);
+        (Arc::clone(&lead.validated[at]), Arc::new(head))
+    });
+    x.incoming.consume(x.response.head_bytes);
+    passing::put_back(x, on.worker, &chosen, upstream, true);
+    let Some((old, head)) = renewed else {
+        // It speaks of nothing that is here, so it must be asked without conditions.
+        lead.validated.clear();
+        lead.stale = None;
+        x.recall.conditions.clear();
+        x.recall.replaces_conditions = true;
+        return Ok(Next::AskAgain(Ask::Lead(lead)));
+    };
+    on.metrics().revalidated.add(1);
+    let (key, ticket) = (&lead.key, lead.ticket);
+    let object = on.cache.tiers.renew_head(key, &old, head, ticket);
+    lead.end(Outcome::Whole(Arc::clone(&object)));
+    x.recall.outcome = Some("revalidated");
+    if let Some(said) = &mut x.recall.status {
+        said.forwarded_status = Some(304);
+        said.stored = true;
+    }
+    let sent = answer::object(client, x, on, &object, on.time()).await?;
+    Ok(Next::Answered(sent))
+}
+
+/// An answer that is passed on may still say something of what is stored.
+async fn passed(x: &mut Exchange, on: Cached<'_>, stored: Option<Arc<Object>>) {
+    let response: Fields<'_> = x
+        .response
+        .view(&x.incoming.unread()[..x.response.head_bytes]);
+    if let Some(stored) = stored
+        && x.request.method == Method::Head
+        && x.response.status == 200
+        && let Some(head) = stored.stored_head()
+    {
+        let now = on.time();
+        match validate::compare_head(head, response) {
+            HeadMeans::Unchanged => {
+                let exchanged = Exchanged {
+                    request_time: on.now(x),
+                    response_time: now,
+                };
+                let head = head.freshened(&arrived(x), exchanged, on.policy);
+                let ticket = on.cache.tiers.ticket();
+                drop(
+                    on.cache
+                        .tiers
+                        .renew_head(&x.recall.key, &stored, Arc::new(head), ticket),
+                );
+            }
+            HeadMeans::Changed => {
+                let scope = PurgeScope::Key(x.recall.key.as_slice().into());
+                let _ = on.cache.tiers.purge(scope, PurgeKind::Soft).await;
+            }
+        }
+    }
+    invalidate::after(x, on).await;
+}
