@@ -196,8 +196,7 @@ pub(crate) async fn recall(
         on.metrics().waits.add(1);
         match join(client, x, on, reader, forwarded).await? {
             Joined::Answered(after) => return Ok(Recalled::Answered(after)),
-            Joined::Again => {}
-            Joined::Failed(Failure::ClientGone) => {}
+            Joined::Again | Joined::Failed(Failure::ClientGone) => {}
             Joined::Failed(failure) => {
                 failed_fills += 1;
                 if failed_fills > FAILED_FILLS_MAX {

@@ -135,7 +135,7 @@ fn cached<'a>(worker: &'a Rc<Worker>, view: &'a Rc<View>, rule: &'a Forward) -> 
         worker,
         view,
         rule,
-        policy: rule.cache.as_ref()?,
+        policy: rule.cache.as_deref()?,
         cache: worker.shared.cache.as_ref()?,
     })
 }

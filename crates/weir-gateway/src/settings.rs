@@ -287,7 +287,7 @@ pub struct Forward {
     /// Bytes of a request body; more is 413.
     pub body_bytes: u64,
     /// How responses are cached; `None` passes everything on. Takes [`Settings::cache`].
-    pub cache: Option<CachePolicy>,
+    pub cache: Option<Box<CachePolicy>>,
     /// Protocols that a client may upgrade to, in lower case; others are answered as if no upgrade had been asked for.
     pub upgrade: Vec<String>,
 }

@@ -163,6 +163,10 @@ pub(super) fn after(
 }
 
 /// What a request wants of a response.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it lies on the stack for a moment, and a hit must not allocate"
+)]
 pub(super) enum What {
     NotModified,
     Range(Wanted),

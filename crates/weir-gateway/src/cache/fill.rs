@@ -185,13 +185,11 @@ impl Reader {
     /// Ready once something is known of the answer.
     pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         let mut state = lock(&self.fill.0);
-        match state.outcome.clone() {
-            Some(outcome) => Poll::Ready(outcome),
-            None => {
-                self.wait(&mut state, cx);
-                Poll::Pending
-            }
+        if let Some(outcome) = state.outcome.clone() {
+            return Poll::Ready(outcome);
         }
+        self.wait(&mut state, cx);
+        Poll::Pending
     }
 
     /// The next piece of the body.

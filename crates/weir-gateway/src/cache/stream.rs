@@ -70,29 +70,20 @@ pub(super) async fn respond(
         (None, Version::Http10) => End::Close,
     };
     let keep_alive = x.client_keeps_alive(on.worker) && end != End::Close;
-    let part = match (wanted, length) {
-        (Wanted::One(part), Some(length)) => {
-            write_head(x, on, keep_alive, 206, |out| {
-                range::write_single(
-                    head,
-                    part,
-                    length,
-                    now,
-                    edits(&on.rule.response_headers),
-                    out,
-                );
-            });
-            part.first..part.last + 1
-        }
-        _ => {
-            write_head(x, on, keep_alive, head.meta.status, |out| {
-                head.write(now, edits(&on.rule.response_headers), out);
-                if end == End::Chunks {
-                    out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
-                }
-            });
-            0..length.unwrap_or(u64::MAX)
-        }
+    let part = if let (Wanted::One(part), Some(length)) = (wanted, length) {
+        write_head(x, on, keep_alive, 206, |out| {
+            let edits = edits(&on.rule.response_headers);
+            range::write_single(head, part, length, now, edits, out);
+        });
+        part.first..part.last + 1
+    } else {
+        write_head(x, on, keep_alive, head.meta.status, |out| {
+            head.write(now, edits(&on.rule.response_headers), out);
+            if end == End::Chunks {
+                out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+            }
+        });
+        0..length.unwrap_or(u64::MAX)
     };
     x.facts.bytes_sent = 0;
     let sent = stream_body(client, x, on, &mut reader, end, part).await;

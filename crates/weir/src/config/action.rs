@@ -118,7 +118,7 @@ fn forward(
     let body_limit = table.optional("body_limit");
     let body_bytes = body_limit.and_then(|value| value.size_bytes(&BODY_BYTES));
     let cache = table.optional("cache");
-    let cache = cache.and_then(|value| cache::policy(&value));
+    let cache = cache.and_then(|value| cache::policy(&value)).map(Box::new);
     let upgrade = table.optional("upgrade");
     let upgrade = upgrade.map_or_else(default_upgrades, |value| upgrades(&value));
     Some(Forward {

@@ -146,7 +146,7 @@ fn by_status(value: &Value) -> Vec<(StatusMatch, Duration)> {
         match (status_match(name), value.duration(&SPAN)) {
             (Some(status), Some(ttl)) => found.push((status, ttl)),
             (None, _) => {
-                value.wrong("expected it for a status such as 404, for \"4xx\" or for \"any\"")
+                value.wrong("expected it for a status such as 404, for \"4xx\" or for \"any\"");
             }
             (_, None) => {}
         }

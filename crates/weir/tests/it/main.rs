@@ -6,6 +6,7 @@
 mod harness;
 
 mod balance;
+mod cache;
 mod clients;
 mod drain;
 mod failover;

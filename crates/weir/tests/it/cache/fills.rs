@@ -1,0 +1,189 @@
+//! Many requests for one key: one asks, the others wait, read along, or go on their own.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread;
+
+use super::caching;
+use crate::harness::client::{Connection, get};
+use crate::harness::origin::Origin;
+use crate::harness::wait_until;
+
+const CLIENTS: usize = 200;
+
+#[test]
+fn two_hundred_misses_are_one_request() {
+    let (go, wait) = channel::<()>();
+    let wait = Mutex::new(wait);
+    let origin = Origin::start(move |mut peer, _| {
+        while peer.head().is_some() {
+            let _ = wait.lock().expect("one at a time").recv();
+            peer.send(
+                "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 6\r\n\r\nshared",
+            );
+        }
+    });
+    let gateway = caching(origin.address, "true");
+    let address = gateway.address;
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|_| thread::spawn(move || get(address, "/")))
+        .collect();
+    gateway.wait_for_metric("weir_cache_waits_total", CLIENTS as u64 - 1);
+    go.send(()).expect("the origin waits");
+    for client in clients {
+        let response = client.join().expect("it is answered");
+        assert_eq!((response.status, response.text().as_str()), (200, "shared"));
+    }
+    assert_eq!(origin.heads_waiting(), 1);
+    gateway.wait_for_metric("weir_cache_joins_total", CLIENTS as u64 - 1);
+}
+
+#[test]
+fn two_hundred_requests_for_something_stale_are_one_request() {
+    let (go, wait) = channel::<()>();
+    let wait = Mutex::new(wait);
+    let origin = Origin::start(move |mut peer, _| {
+        while let Some(head) = peer.head() {
+            if head.contains("If-None-Match") {
+                let _ = wait.lock().expect("one at a time").recv();
+                peer.send(
+                    "HTTP/1.1 304 Not Modified\r\nCache-Control: max-age=60\r\nETag: \"1\"\r\n\r\n",
+                );
+            } else {
+                peer.send("HTTP/1.1 200 OK\r\nCache-Control: max-age=0\r\nETag: \"1\"\r\nContent-Length: 3\r\n\r\nold");
+            }
+        }
+    });
+    let gateway = caching(origin.address, "true");
+    let address = gateway.address;
+    assert_eq!(get(address, "/").text(), "old");
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|_| thread::spawn(move || get(address, "/")))
+        .collect();
+    gateway.wait_for_metric("weir_cache_waits_total", CLIENTS as u64 - 1);
+    go.send(()).expect("the origin waits");
+    for client in clients {
+        assert_eq!(client.join().expect("it is answered").text(), "old");
+    }
+    assert_eq!(origin.heads_waiting(), 2);
+}
+
+#[test]
+fn with_stale_while_revalidate_nobody_waits() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let (go, wait) = channel::<()>();
+    let wait = Mutex::new(wait);
+    let count = Arc::clone(&asked);
+    let origin = Origin::start(move |mut peer, _| {
+        while peer.head().is_some() {
+            let number = count.fetch_add(1, Ordering::SeqCst);
+            if number > 0 {
+                let _ = wait.lock().expect("one at a time").recv();
+            }
+            let age = if number > 0 { 60 } else { 0 };
+            peer.send(format!(
+                "HTTP/1.1 200 OK\r\nCache-Control: max-age={age}\r\nContent-Length: 1\r\n\r\n{number}"
+            ));
+        }
+    });
+    let gateway = caching(origin.address, "{ stale_while_revalidate = \"60s\" }");
+    assert_eq!(get(gateway.address, "/").text(), "0");
+    for _ in 0..20 {
+        assert_eq!(
+            get(gateway.address, "/").text(),
+            "0",
+            "while the origin is asked"
+        );
+    }
+    go.send(()).expect("the origin waits");
+    wait_until("the refreshed response is served", || {
+        get(gateway.address, "/").text() == "1"
+    });
+    assert_eq!(asked.load(Ordering::SeqCst), 2);
+    assert_eq!(gateway.metric("weir_cache_refreshes_total"), 1);
+}
+
+#[test]
+fn what_is_not_to_be_shared_makes_no_queue() {
+    // Each answer waits until all have asked, so that requests behind each other would wait for ever.
+    let together = Arc::new(Barrier::new(20));
+    let first = Arc::new(AtomicUsize::new(0));
+    let origin = Origin::start(move |mut peer, _| {
+        while peer.head().is_some() {
+            if first.fetch_add(1, Ordering::SeqCst) > 0 {
+                together.wait();
+            }
+            peer.send("HTTP/1.1 200 OK\r\nCache-Control: no-store\r\nContent-Length: 1\r\n\r\nx");
+        }
+    });
+    let gateway = caching(origin.address, "true");
+    let address = gateway.address;
+    assert_eq!(get(address, "/").text(), "x");
+    let clients: Vec<_> = (0..20)
+        .map(|_| thread::spawn(move || get(address, "/")))
+        .collect();
+    for client in clients {
+        assert_eq!(client.join().expect("it is answered").text(), "x");
+    }
+}
+
+#[test]
+fn who_joins_reads_along_and_the_leader_may_leave() {
+    let (go, wait) = channel::<()>();
+    let wait = Mutex::new(wait);
+    let origin = Origin::start(move |mut peer, _| {
+        while peer.head().is_some() {
+            peer.send(
+                "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 8\r\n\r\nhalf",
+            );
+            let _ = wait.lock().expect("one at a time").recv();
+            peer.send("half");
+        }
+    });
+    let gateway = caching(origin.address, "true");
+    let mut leader = Connection::open(gateway.address);
+    leader.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
+    leader.until(b"\r\n\r\nhalf");
+    let mut joins = Connection::open(gateway.address);
+    joins.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
+    joins.until(b"\r\n\r\nhalf");
+    drop(leader);
+    go.send(()).expect("the origin waits");
+    assert_eq!(joins.exactly(4), b"half");
+    assert_eq!(get(gateway.address, "/").text(), "halfhalf");
+    assert_eq!(origin.heads_waiting(), 1);
+}
+
+#[test]
+fn a_fill_that_fails_releases_those_who_wait() {
+    let (go, wait) = channel::<()>();
+    let wait = Mutex::new(wait);
+    let origin = Origin::start(move |mut peer, number| {
+        while peer.head().is_some() {
+            if number == 0 {
+                let _ = wait.lock().expect("one at a time").recv();
+                // Not a response: whoever asked is told so, the others ask again.
+                peer.send("nonsense\r\n\r\n");
+                return;
+            }
+            peer.send(
+                "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 2\r\n\r\nok",
+            );
+        }
+    });
+    let gateway = caching(origin.address, "true");
+    let address = gateway.address;
+    let clients: Vec<_> = (0..20)
+        .map(|_| thread::spawn(move || get(address, "/").status))
+        .collect();
+    gateway.wait_for_metric("weir_cache_waits_total", 19);
+    go.send(()).expect("the origin waits");
+    let statuses: Vec<_> = clients
+        .into_iter()
+        .map(|client| client.join().expect("it is answered"))
+        .collect();
+    assert_eq!(statuses.iter().filter(|status| **status == 502).count(), 1);
+    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 19);
+    assert_eq!(origin.heads_waiting(), 2);
+}
