@@ -7,10 +7,12 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use weir_cache::CachePolicy;
 use weir_gateway::Gateway;
 use weir_gateway::settings::{
-    AccessLog, Action, ClientTimeouts, Forward, HashOn, HeaderEdits, HostPattern, Limits,
-    LogFormat, LogTarget, Route, Server, ServerAddress, Settings, Upstream, UpstreamTimeouts,
+    AccessLog, Action, CacheStorage, ClientTimeouts, Forward, HashOn, HeaderEdits, HostPattern,
+    Limits, LogFormat, LogTarget, Route, Server, ServerAddress, Settings, Upstream,
+    UpstreamTimeouts,
 };
 use weir_policy::balance::Method;
 
@@ -27,6 +29,9 @@ const CONNECTIONS: usize = 64;
 const GET: &[u8] =
     b"GET /items/17?full=yes HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: test\r\n\
     Accept: */*\r\nAccept-Encoding: gzip\r\nReferer: http://www.example.com/items\r\n\r\n";
+const HIT: &[u8] =
+    b"GET /items/17?full=yes HTTP/1.1\r\nHost: cached.example.com\r\nUser-Agent: test\r\n\
+    Accept: */*\r\nAccept-Encoding: gzip\r\nReferer: http://www.example.com/items\r\n\r\n";
 const POST: &[u8] = b"POST /items HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: test\r\n\
     Content-Type: application/json\r\nContent-Length: 27\r\n\r\n{\"name\": \"weir\", \"wall\": 1}";
 const RESPONSE_BODY: &[u8] = b"{\"saved\": true}";
@@ -40,6 +45,7 @@ fn a_warm_gateway_allocates_nothing_for_a_request() {
         let mut connection = gateway.connect();
         assert_no_allocations(&directory, "GET", || connection.exchange(GET));
         assert_no_allocations(&directory, "POST", || connection.exchange(POST));
+        assert_no_allocations(&directory, "cache hit", || connection.exchange(HIT));
         let mut connections: [_; CONNECTIONS] = std::array::from_fn(|_| gateway.connect());
         let mut turn = 0;
         assert_no_allocations(&directory, "connections that take turns", || {
@@ -178,6 +184,19 @@ fn settings(address: SocketAddr, origin: SocketAddr, log: &Path, format: LogForm
         cache: None,
         upgrade: vec!["websocket".to_owned()],
     });
+    let mut policy = CachePolicy::default();
+    policy.ttl.forced = Some(Duration::from_secs(86_400));
+    let Action::Forward(mut caching) = forward.clone() else {
+        unreachable!("it is one")
+    };
+    caching.cache = Some(Box::new(policy));
+    let cached = Route {
+        name: "cached".to_owned(),
+        host: HostPattern::Exact("cached.example.com".to_owned()),
+        path: "/items/{item}".to_owned(),
+        methods: None,
+        action: Action::Forward(caching),
+    };
     let route = |host: HostPattern, path: &str| Route {
         name: format!("{host:?} {path}"),
         host,
@@ -196,7 +215,10 @@ fn settings(address: SocketAddr, origin: SocketAddr, log: &Path, format: LogForm
             flush: Duration::from_secs(1),
         }),
         limits: Limits::default(),
-        cache: None,
+        cache: Some(CacheStorage {
+            memory_bytes: 16 << 20,
+            disk: None,
+        }),
         timeouts: ClientTimeouts::default(),
         upstreams: vec![Upstream {
             name: "app".to_owned(),
@@ -218,6 +240,7 @@ fn settings(address: SocketAddr, origin: SocketAddr, log: &Path, format: LogForm
             ),
             route(HostPattern::Wildcard("example.org".to_owned()), "/{*rest}"),
             route(HostPattern::Any, "/{*rest}"),
+            cached,
         ],
     }
 }

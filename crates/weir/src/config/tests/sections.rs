@@ -41,8 +41,8 @@ const BROKEN: &[&str] = &[
 [serve]
 #! serve: unknown key; did you mean "server"?
 workers = 1
-[cache]
-#! cache: unknown key; expected one of "server", "listener", "admin", "access_log", "limits", "timeouts", "upstream", "route"
+[compress]
+#! compress: unknown key; expected one of "server", "listener", "admin", "access_log", "limits", "timeouts", "cache", "upstream", "route"
 memory = "1MiB"
 "#,
     r#"
