@@ -1,0 +1,8 @@
+//! Load that tells the truth.
+//!
+//! A [`plan::Plan`] says what is sent, when and for how long; [`run`] has threads send it, each with its share of the
+//! connections, and gathers what happened into a [`report::Report`]. Three rules hold everywhere:
+//!
+//! - Latency counts from the moment a request was *meant* to be sent (`arrivals`), so a server that pauses cannot hide it.
+//! - Outcomes are kept apart (`outcome`): goodput and the latency of rejections are never mixed, timeouts are measured.
+//! - The generator is measured as well (`audit`): a run in which it was the bottleneck says so and is not valid.

@@ -1,0 +1,90 @@
+//! What a run sends, to whom, when, and for how long. A plan is valid when it is made; nothing here reads flags.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::arrivals::Arrivals;
+use crate::mix::Mix;
+
+/// A run, said completely: the same plan and seed send the same requests.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Who is asked.
+    pub target: Target,
+    /// How it is asked.
+    pub protocol: Protocol,
+    /// What it is asked.
+    pub mix: Mix,
+    /// When requests are meant to be sent.
+    pub arrivals: Arrivals,
+    /// When the run is over.
+    pub end: End,
+    /// Sent before the run and not counted.
+    pub warm_up: Duration,
+    /// Connections open at once, over all threads. At least one for each thread.
+    pub connections: usize,
+    /// Threads that send. Each has a runtime and its share of the connections and of the arrivals.
+    pub threads: usize,
+    /// Whether a connection serves more than one request.
+    pub keep_alive: bool,
+    /// From the sending of a request, and of the connection it needs, to the end of its response. It counts from the
+    /// moment a request was sent, so that a server that catches up is seen to.
+    pub timeout: Duration,
+    /// Of everything that is drawn at random.
+    pub seed: u64,
+}
+
+/// The server under load.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// Where to connect to.
+    pub address: Address,
+    /// The `Host` of requests that name none: what stands in the URL.
+    pub authority: String,
+    /// TLS to the server, with the name its certificate must have.
+    pub tls: Option<Tls>,
+}
+
+/// A resolved address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// TCP.
+    Tcp(SocketAddr),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+/// How TLS is spoken.
+#[derive(Debug, Clone)]
+pub struct Tls {
+    /// Roots, versions, ALPN: for [`Protocol`] already.
+    pub config: Arc<rustls::ClientConfig>,
+    /// Sent as SNI, and checked.
+    pub server_name: rustls::pki_types::ServerName<'static>,
+}
+
+/// The protocol of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1 with up to `pipeline` requests on their way on a connection; 1 waits for each response.
+    Http1 {
+        /// At least 1.
+        pipeline: usize,
+    },
+    /// HTTP/2 with up to `streams` requests on their way on a connection; by prior knowledge without TLS.
+    Http2 {
+        /// At least 1.
+        streams: usize,
+    },
+}
+
+/// When a run is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// After this long, warm-up not counted.
+    After(Duration),
+    /// After this many requests, warm-up not counted.
+    Requests(u64),
+}
