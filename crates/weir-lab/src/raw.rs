@@ -42,6 +42,9 @@ pub struct Run {
     pub rounds: usize,
     /// The configuration that others are compared with.
     pub baseline: String,
+    /// The columns of the notes in the tables of the report, from left to right; others follow in alphabetical order.
+    #[serde(default)]
+    pub columns: Vec<String>,
     /// Where it ran.
     pub machine: Machine,
     /// The programs that took part, each with what it says of its version.
@@ -128,7 +131,7 @@ pub struct LeftOut {
 pub struct Load {
     /// The name in tables.
     pub name: String,
-    /// Cells of its own in the tables, by column.
+    /// Cells of its own in the tables, by column; they win over those of the configuration.
     pub notes: BTreeMap<String, String>,
     /// Method.
     pub method: String,
