@@ -1,8 +1,8 @@
 //! The laboratory: a service under a ladder of configurations, and a report that says what helped.
 //!
-//! A [`scenario::Scenario`] says what runs and what is asked of it; `experiment` runs it in interleaved blocks with
-//! fresh processes and keeps [`raw`] data; `statistics` compares, the block being the sample; `report` writes it down,
+//! A scenario says what runs and what is asked of it; `experiment` runs it in interleaved blocks with
+//! fresh processes and keeps [`raw`] data; [`statistics`] compares, the block being the sample; `report` writes it down,
 //! with the figures that others published beside ours.
 
 pub mod raw;
-pub mod scenario;
+pub mod statistics;
