@@ -56,6 +56,15 @@ pub enum Address {
     Unix(PathBuf),
 }
 
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
 /// How TLS is spoken.
 #[derive(Debug, Clone)]
 pub struct Tls {
@@ -87,4 +96,46 @@ pub enum End {
     After(Duration),
     /// After this many requests, warm-up not counted.
     Requests(u64),
+}
+
+impl Plan {
+    /// What contradicts itself in the plan, in a sentence.
+    ///
+    /// # Errors
+    /// The first contradiction.
+    pub fn check(&self) -> Result<(), String> {
+        let Self {
+            connections,
+            threads,
+            ..
+        } = self;
+        if *connections == 0 {
+            return Err("expected at least one connection".to_owned());
+        }
+        if *threads == 0 {
+            return Err("expected at least one thread".to_owned());
+        }
+        if connections < threads {
+            return Err(format!(
+                "{connections} connections are too few for {threads} threads; each needs one of its own"
+            ));
+        }
+        let depth = match self.protocol {
+            Protocol::Http1 { pipeline } => pipeline,
+            Protocol::Http2 { streams } => streams,
+        };
+        if depth == 0 {
+            return Err("expected at least one request at a time on a connection".to_owned());
+        }
+        if !self.keep_alive && depth > 1 {
+            return Err(
+                "a connection for each request leaves no second request to pipeline".to_owned(),
+            );
+        }
+        match self.end {
+            End::After(Duration::ZERO) => Err("expected a duration above zero".to_owned()),
+            End::Requests(0) => Err("expected at least one request".to_owned()),
+            _ => self.arrivals.check(),
+        }
+    }
 }
