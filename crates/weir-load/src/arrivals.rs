@@ -7,6 +7,7 @@
 //! Every instant is computed from the request's number and never from the instant before it, so nothing drifts; only
 //! Poisson gaps have to be added up. Threads take every n-th arrival of one and the same schedule.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::plan::{End, Plan};
@@ -88,6 +89,25 @@ impl Arrivals {
             Self::Poisson(rate) => Self::Poisson(*rate),
             Self::Ramp { from, .. } => Self::Constant(*from),
             Self::Steps(steps) => Self::Constant(steps.first().map_or(0.0, |step| step.rate)),
+        }
+    }
+}
+
+impl fmt::Display for Arrivals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed => f.write_str("as soon as answers come"),
+            Self::Constant(rate) => write!(f, "{rate}/s"),
+            Self::Poisson(rate) => write!(f, "{rate}/s, Poisson"),
+            Self::Ramp { from, to, .. } => write!(f, "{from}..{to}/s"),
+            Self::Steps(steps) => {
+                for (index, step) in steps.iter().enumerate() {
+                    let separator = if index == 0 { "" } else { ", " };
+                    let lasts = step.lasts.as_secs_f64();
+                    write!(f, "{separator}{}/s for {lasts} s", step.rate)?;
+                }
+                Ok(())
+            }
         }
     }
 }

@@ -27,6 +27,7 @@ mod source;
 mod stream;
 pub mod template;
 mod thread;
+pub mod tls;
 mod wire;
 
 pub use plan::Plan;

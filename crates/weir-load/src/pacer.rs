@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
@@ -38,8 +39,13 @@ impl Pacer {
     pub(crate) fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        #[expect(
+            deprecated,
+            reason = "its replacement is unsafe for the sake of descriptors that are not owned; this one is"
+        )]
+        let timer = AsyncFd::new(timer)?;
         Ok(Self {
-            timer: AsyncFd::register(timer)?,
+            timer,
             armed_ns: Cell::new(UNARMED),
             idle: RefCell::default(),
         })
@@ -53,10 +59,8 @@ impl Pacer {
         self.armed_ns.set(due_ns);
         // Zero would disarm the timer.
         let wait = due_ns.saturating_sub(now_ns).max(1);
-        let it_value = Timespec {
-            tv_sec: (wait / 1_000_000_000) as i64,
-            tv_nsec: (wait % 1_000_000_000) as i64,
-        };
+        let wait = Duration::from_nanos(wait);
+        let it_value = Timespec::try_from(wait).expect("a wait fits into a timer");
         let once = Itimerspec {
             it_interval: Timespec::default(),
             it_value,

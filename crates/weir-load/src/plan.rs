@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
 use crate::arrivals::Arrivals;
 use crate::mix::Mix;
 
@@ -137,5 +139,39 @@ impl Plan {
             End::Requests(0) => Err("expected at least one request".to_owned()),
             _ => self.arrivals.check(),
         }
+    }
+}
+
+impl Plan {
+    /// The plan as it stands in reports.
+    pub fn to_json(&self) -> Value {
+        let requests = self.mix.requests().iter().map(|request| {
+            json!({"weight": request.weight, "method": request.method, "path": request.path.to_string()})
+        });
+        let (protocol, at_once) = match self.protocol {
+            Protocol::Http1 { pipeline } => ("HTTP/1.1", pipeline),
+            Protocol::Http2 { streams } => ("HTTP/2", streams),
+        };
+        let (lasts_s, amount) = match self.end {
+            End::After(lasts) => (Some(lasts.as_secs_f64()), None),
+            End::Requests(requests) => (None, Some(requests)),
+        };
+        json!({
+            "address": self.target.address.to_string(),
+            "authority": self.target.authority,
+            "tls": self.target.tls.is_some(),
+            "protocol": protocol,
+            "at_once": at_once,
+            "requests": requests.collect::<Vec<_>>(),
+            "arrivals": self.arrivals.to_string(),
+            "duration_s": lasts_s,
+            "amount": amount,
+            "warm_up_s": self.warm_up.as_secs_f64(),
+            "connections": self.connections,
+            "threads": self.threads,
+            "keep_alive": self.keep_alive,
+            "timeout_s": self.timeout.as_secs_f64(),
+            "seed": self.seed,
+        })
     }
 }

@@ -1,4 +1,9 @@
-//! What a run measured.
+//! What a run measured: the figures here, their forms in the modules.
+
+mod csv;
+mod hdr_log;
+mod json;
+mod text;
 
 use std::sync::Arc;
 
@@ -7,6 +12,19 @@ use hdrhistogram::Histogram;
 use crate::audit::Usage;
 use crate::outcome::Outcomes;
 use crate::plan::Plan;
+
+pub use text::show;
+
+/// The percentiles of every form of a report, by name.
+pub const PERCENTILES: &[(&str, f64)] = &[
+    ("p50", 0.5),
+    ("p75", 0.75),
+    ("p90", 0.9),
+    ("p99", 0.99),
+    ("p99.9", 0.999),
+    ("p99.99", 0.9999),
+    ("p99.999", 0.99999),
+];
 
 /// What a run measured, and whether it may be believed.
 #[derive(Debug, Clone)]
@@ -70,6 +88,11 @@ impl Report {
     /// Answers, 2xx and 3xx, per second.
     pub fn goodput(&self) -> f64 {
         self.per_second(self.outcomes.good())
+    }
+
+    /// Requests that an open loop was to send.
+    pub fn planned(&self) -> Option<u64> {
+        (!self.plan.arrivals.is_closed()).then_some(self.sent + self.not_sent)
     }
 
     /// Whether the figures are the server's.

@@ -21,6 +21,14 @@ const ZIPF_SKEW: f64 = 0.99;
 #[derive(Debug, Clone, Default)]
 pub struct Template {
     pieces: Vec<Piece>,
+    /// As it was written, for reports.
+    source: String,
+}
+
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.source)
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -128,7 +136,8 @@ impl Template {
         if !literal.is_empty() {
             pieces.push(Piece::Text(literal));
         }
-        Ok(Self { pieces })
+        let source = String::from_utf8_lossy(text).into_owned();
+        Ok(Self { pieces, source })
     }
 
     /// A text without fields, whatever braces it has.
@@ -138,7 +147,8 @@ impl Template {
         } else {
             vec![Piece::Text(text.to_owned())]
         };
-        Self { pieces }
+        let source = String::from_utf8_lossy(text).into_owned();
+        Self { pieces, source }
     }
 
     /// Whether it is the same for all requests.

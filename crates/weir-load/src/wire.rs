@@ -11,10 +11,8 @@ use crate::template::{Filling, append_number};
 pub(crate) struct Wire {
     mix: Mix,
     seed: u64,
-    authority: String,
-    is_kept_alive: bool,
     prepared: Vec<Prepared>,
-    body: Vec<u8>,
+    form: Form,
 }
 
 #[derive(Debug)]
@@ -26,32 +24,26 @@ struct Prepared {
 
 impl Wire {
     pub(crate) fn new(plan: &Plan) -> Self {
-        let mut wire = Self {
-            mix: plan.mix.clone(),
-            seed: plan.seed,
+        let mut form = Form {
             authority: plan.target.authority.clone(),
             is_kept_alive: plan.keep_alive,
-            prepared: Vec::new(),
             body: Vec::new(),
         };
-        wire.prepared = plan
-            .mix
-            .requests()
-            .iter()
-            .map(|request| {
+        let prepare = |request: &Request| Prepared {
+            // A mix holds no method that is refused.
+            method: Method::of(request.method.as_bytes()).unwrap_or(Method::Other),
+            bytes: request.is_fixed().then(|| {
                 let mut bytes = Vec::new();
-                let is_fixed = request.is_fixed();
-                if is_fixed {
-                    wire.render(request, &mut Filling::new(0, 0), &mut bytes);
-                }
-                Prepared {
-                    // A mix holds no method that is refused.
-                    method: Method::of(request.method.as_bytes()).unwrap_or(Method::Other),
-                    bytes: is_fixed.then_some(bytes),
-                }
-            })
-            .collect();
-        wire
+                form.render(request, &mut Filling::new(0, 0), &mut bytes);
+                bytes
+            }),
+        };
+        Self {
+            prepared: plan.mix.requests().iter().map(prepare).collect(),
+            mix: plan.mix.clone(),
+            seed: plan.seed,
+            form,
+        }
     }
 
     /// Appends the request of this number; always the same bytes for the same number.
@@ -69,18 +61,26 @@ impl Wire {
         }
         let mut filling = Filling::new(self.seed, number);
         let chosen = self.mix.choose(&mut filling);
-        let Prepared { method, bytes } = &self.prepared[chosen];
-        let method = *method;
-        match bytes {
-            Some(bytes) => out.extend_from_slice(bytes),
-            None => {
-                let request = self.mix.requests()[chosen].clone();
-                self.render(&request, &mut filling, out);
-            }
+        let prepared = &self.prepared[chosen];
+        if let Some(bytes) = &prepared.bytes {
+            out.extend_from_slice(bytes);
+        } else {
+            let request = &self.mix.requests()[chosen];
+            self.form.render(request, &mut filling, out);
         }
-        method
+        prepared.method
     }
+}
 
+/// What all requests have in common, and room for a body whose length has to be known first.
+#[derive(Debug)]
+struct Form {
+    authority: String,
+    is_kept_alive: bool,
+    body: Vec<u8>,
+}
+
+impl Form {
     fn render(&mut self, request: &Request, filling: &mut Filling, out: &mut Vec<u8>) {
         out.extend_from_slice(request.method.as_bytes());
         out.push(b' ');

@@ -70,10 +70,11 @@ struct Sent {
     start: Start,
     method: Method,
     /// The deadline counts from here and not from the intended sending: a server that catches up is let to.
-    sent_ns: u64,
+    at_ns: u64,
 }
 
 /// Why an exchange is over.
+#[derive(Debug, Clone, Copy)]
 enum After {
     /// All responses have come, and nothing is due.
     Idle,
@@ -131,7 +132,7 @@ impl Connection {
         self.on_the_way.push_back(Sent {
             start,
             method,
-            sent_ns: now_ns,
+            at_ns: now_ns,
         });
     }
 
@@ -274,7 +275,7 @@ impl Connection {
             self.lane.record(sent.start, outcome, now_ns);
         }
         if let Some(next) = self.on_the_way.front() {
-            self.timer.set(next.sent_ns + self.lane.timeout_ns);
+            self.timer.set(next.at_ns + self.lane.timeout_ns);
         }
     }
 
