@@ -145,6 +145,9 @@ pub struct Load {
     pub connections: usize,
     /// Threads of the generator.
     pub threads: usize,
+    /// Whether a connection serves more than one request.
+    #[serde(default)]
+    pub keep_alive: bool,
     /// Requests a second that were meant to be sent; `None` is a closed loop.
     pub rate: Option<f64>,
     /// The length of a measurement in words: `8,000 requests`, `20 s`.

@@ -7,6 +7,7 @@
 //!
 //! - [`mod@file`]: the sections of a file, in the order of the reference; the upstreams and routes in [`upstream`],
 //!   [`route`] and [`action`]
+//! - [`scenario`]: the files of `weir lab`, read by the same means
 //! - [`syntax`], [`read`], [`value`]: from text to values that know their line and key
 //! - [`address`], [`headers`], [`pattern`], [`units`]: what a single text may look like
 //! - [`error`], [`suggest`], [`place`]: how a mistake is told
@@ -20,11 +21,12 @@ mod pattern;
 mod place;
 mod read;
 mod route;
+pub(crate) mod scenario;
 mod suggest;
 mod syntax;
 #[cfg(test)]
 mod tests;
-mod units;
+pub(crate) mod units;
 mod upstream;
 mod value;
 

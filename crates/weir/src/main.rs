@@ -27,6 +27,12 @@ enum Command {
     App(commands::app::AppArgs),
     /// Run three replicas of the sample service behind a gateway, and show how it spreads load.
     Demo(commands::demo::DemoArgs),
+    /// Run services under a ladder of configurations, compare, and report what helped.
+    Lab(commands::lab::LabArgs),
+    #[command(hide = true)]
+    LabJanitor(commands::lab::JanitorArgs),
+    #[command(hide = true)]
+    LabStart(commands::lab::StartArgs),
 }
 
 fn main() -> ExitCode {
@@ -35,6 +41,9 @@ fn main() -> ExitCode {
         Command::Check(args) => commands::check::run(&args),
         Command::App(args) => commands::app::run(args),
         Command::Demo(args) => commands::demo::run(&args),
+        Command::Lab(args) => commands::lab::run(args),
+        Command::LabJanitor(args) => commands::lab::run_janitor(&args),
+        Command::LabStart(args) => commands::lab::run_start(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,183 @@
+//! Two targets beside each other: which is faster, which is cheaper, by how much, and how sure that is.
+//!
+//! Blocks go A B B A, so that a machine that gets slower step by step is unfair to none; four of them are one sample. First A
+//! is compared with itself in the same way: what that finds is the noise of the machine, and no difference below it
+//! is called one.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use crate::error::LabError;
+use crate::experiment::{Sample, measure};
+use crate::raw::Block;
+use crate::scenario::{Configuration, Effort, Kind, Load, Scenario};
+use crate::services::Lab;
+use crate::statistics::{self, Comparison, Verdict};
+
+/// The names of the two, in raw data and in words.
+pub const NAMES: [&str; 2] = ["A", "B"];
+
+/// What is compared, and how.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// A and B.
+    pub targets: [Kind; 2],
+    /// What both are asked.
+    pub load: Load,
+    /// How many times A B B A.
+    pub repeats: usize,
+    /// How long each block is under load before it is measured.
+    pub warm_up: Duration,
+    /// The least difference of interest, as a share.
+    pub minimum: f64,
+    /// Of everything that is drawn at random.
+    pub seed: u64,
+}
+
+/// What was found.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// A against itself.
+    pub noise: Differences,
+    /// B against A.
+    pub differences: Differences,
+    /// The least difference of interest that was applied: what was asked for, or what A against itself showed if that is
+    /// more.
+    pub minimum: f64,
+    /// Everything that was measured.
+    pub blocks: Vec<Block>,
+}
+
+/// The second of two against the first. `None` where there is too little to compare.
+#[derive(Debug, Clone)]
+pub struct Differences {
+    /// Requests a second.
+    pub rate: Option<Comparison>,
+    /// CPU time per request.
+    pub cpu: Option<Comparison>,
+    /// Latency by percentile.
+    pub latency: BTreeMap<&'static str, Option<Comparison>>,
+}
+
+/// Percentiles that are compared.
+pub const LATENCIES: [&str; 2] = ["p50", "p99"];
+
+/// Compares. `on_block` sees each block and how many there will be.
+pub fn run(lab: &Lab, plan: &Plan, on_block: &mut dyn FnMut(&Block, usize)) -> Result<Found, LabError> {
+    let scenario = scenario(plan);
+    let mut rng = Rng::with_seed(plan.seed);
+    let count = plan.repeats * 8;
+    let mut blocks = Vec::with_capacity(count);
+    for pair in [[0, 0], [0, 1]] {
+        for round in 0..plan.repeats {
+            for place in [0, 1, 1, 0] {
+                let block = block(lab, plan, &scenario, pair[place], blocks.len(), round)?;
+                on_block(&block, count);
+                blocks.push(block);
+            }
+        }
+    }
+    let (same, different) = blocks.split_at(plan.repeats * 4);
+    let noise = differences(same, plan.minimum, &mut rng);
+    let minimum = plan.minimum.max(noise.rate.as_ref().map_or(0.0, excess));
+    let differences = differences(different, minimum, &mut rng);
+    Ok(Found { noise, differences, minimum, blocks })
+}
+
+/// Compares A with itself only; for those who want to know the noise of a machine.
+pub fn noise(lab: &Lab, plan: &Plan, on_block: &mut dyn FnMut(&Block, usize)) -> Result<Differences, LabError> {
+    let scenario = scenario(plan);
+    let mut blocks = Vec::with_capacity(plan.repeats * 4);
+    for round in 0..plan.repeats {
+        for _place in 0..4 {
+            let block = block(lab, plan, &scenario, 0, blocks.len(), round)?;
+            on_block(&block, plan.repeats * 4);
+            blocks.push(block);
+        }
+    }
+    Ok(differences(&blocks, plan.minimum, &mut Rng::with_seed(plan.seed)))
+}
+
+fn block(
+    lab: &Lab,
+    plan: &Plan,
+    scenario: &Scenario,
+    target: usize,
+    order: usize,
+    round: usize,
+) -> Result<Block, LabError> {
+    let sample = Sample {
+        scenario,
+        configuration: &scenario.configurations[target],
+        load: &plan.load,
+        warm_up: plan.warm_up,
+        is_quick: false,
+        seed: plan.seed.wrapping_add(order as u64),
+    };
+    let block = measure(lab, &sample);
+    if lab.stop().load(Ordering::Relaxed) {
+        return Err(LabError::Stopped);
+    }
+    let block = Block { order, round, ..block? };
+    if block.rate <= 0.0 {
+        let ends = block.outcomes.iter().filter(|(_, count)| **count > 0);
+        let ends: Vec<String> = ends.map(|(outcome, count)| format!("{count} {outcome}")).collect();
+        let why = format!("no request was answered with 2xx or 3xx ({})", ends.join(", "));
+        return Err(LabError::Target { target: NAMES[target].to_owned(), why });
+    }
+    Ok(block)
+}
+
+/// What A against itself claims to be a difference.
+fn excess(noise: &Comparison) -> f64 {
+    if noise.verdict == Verdict::Different { (noise.ratio.estimate.ln().abs()).exp_m1() } else { 0.0 }
+}
+
+/// Compares the outer two blocks of each four with the inner two.
+fn differences(blocks: &[Block], minimum: f64, rng: &mut Rng) -> Differences {
+    let mut compare = |value: &dyn Fn(&Block) -> Option<f64>| {
+        let pairs: Vec<(f64, f64)> = blocks
+            .chunks_exact(4)
+            .filter_map(|four| {
+                let mean = |first: &Block, second: &Block| Some((value(first)? * value(second)?).sqrt());
+                Some((mean(&four[0], &four[3])?, mean(&four[1], &four[2])?))
+            })
+            .collect();
+        statistics::compare(&pairs, minimum, rng)
+    };
+    Differences {
+        rate: compare(&|block| Some(block.rate)),
+        cpu: compare(&|block| block.services.first()?.cpu_us_per_request),
+        latency: LATENCIES.map(|name| (name, compare(&|block| block.latency_us.get(name).copied()))).into(),
+    }
+}
+
+fn scenario(plan: &Plan) -> Scenario {
+    let configurations = NAMES.map(|name| Configuration {
+        name: name.to_owned(),
+        group: String::new(),
+        services: vec![name.to_owned()],
+        entry: name.to_owned(),
+        cpu_share: BTreeMap::new(),
+        notes: BTreeMap::new(),
+        needs: None,
+    });
+    let effort = Effort { rounds: plan.repeats, warm_up: plan.warm_up };
+    Scenario {
+        name: "compare".to_owned(),
+        title: String::new(),
+        about: String::new(),
+        source: String::new(),
+        services: NAMES.map(str::to_owned).into_iter().zip(plan.targets.clone()).collect(),
+        configurations: configurations.into(),
+        baseline: NAMES[0].to_owned(),
+        loads: vec![plan.load.clone()],
+        columns: Vec::new(),
+        effort,
+        quick: effort,
+        published: Vec::new(),
+    }
+}

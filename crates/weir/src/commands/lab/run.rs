@@ -1,0 +1,139 @@
+//! `weir lab run` and `weir lab report`.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use weir_lab::experiment::{self, Event, Options};
+use weir_lab::raw::{Block, Run};
+use weir_lab::scenario::Scenario;
+
+use super::summary;
+use crate::config;
+
+/// Directories tried for a run whose directory nobody named.
+const DIRECTORIES_MAX: usize = 10_000;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    /// A name from `weir lab list`, or the path of a scenario file.
+    #[arg(value_name = "NAME|FILE")]
+    scenario: String,
+    /// Measure for three minutes at most.
+    #[arg(long)]
+    quick: bool,
+    /// How often each configuration is measured, instead of what the scenario says.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: Option<u16>,
+    /// Where raw data and report go [default: lab-NAME, with a number if that exists].
+    #[arg(long, value_name = "DIRECTORY")]
+    out: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &RunArgs) -> anyhow::Result<()> {
+    let scenario = config::scenario::open(&args.scenario)?;
+    let lab = super::open()?;
+    let directory = directory(args, &scenario)?;
+    let options = Options {
+        is_quick: args.quick,
+        rounds: args.rounds.map(usize::from),
+        command: command(args),
+        seed: fastrand::u64(..),
+    };
+    eprintln!("{}: {}", scenario.name, scenario.title);
+    let mut progress = Progress::default();
+    let run = experiment::run(&lab, &scenario, &options, &mut |event| progress.tell(&event));
+    let run = run.inspect_err(|_| {
+        // Only when nothing is in it.
+        let _ = std::fs::remove_dir(&directory);
+    })?;
+    run.write(&directory)?;
+    drop(lab);
+    print!("{}", summary::of(&run));
+    report(&directory)
+}
+
+pub(super) fn report(directory: &Path) -> anyhow::Result<()> {
+    let run = Run::read(directory)?;
+    anyhow::ensure!(!run.blocks.is_empty(), "nothing was measured");
+    println!("{}", directory.join(weir_lab::raw::FILE).display());
+    Ok(())
+}
+
+/// What to type to run it again.
+fn command(args: &RunArgs) -> String {
+    let mut command = format!("weir lab run {}", args.scenario);
+    if args.quick {
+        command.push_str(" --quick");
+    }
+    if let Some(rounds) = args.rounds {
+        command.push_str(&format!(" --rounds {rounds}"));
+    }
+    command
+}
+
+/// Makes the directory of the run, before minutes are spent on measuring.
+fn directory(args: &RunArgs, scenario: &Scenario) -> anyhow::Result<PathBuf> {
+    let make = |path: &Path| {
+        std::fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))
+    };
+    if let Some(path) = &args.out {
+        make(path)?;
+        let raw = path.join(weir_lab::raw::FILE);
+        anyhow::ensure!(!raw.exists(), "{} is there already; choose another --out", raw.display());
+        return Ok(path.clone());
+    }
+    let named = |number: usize| match number {
+        1 => PathBuf::from(format!("lab-{}", scenario.name)),
+        _ => PathBuf::from(format!("lab-{}-{number}", scenario.name)),
+    };
+    let mut free = (1..DIRECTORIES_MAX).map(named).filter(|path| !path.exists());
+    let path = free.next().context("choose a directory with --out")?;
+    make(&path)?;
+    Ok(path)
+}
+
+/// One line for each block on standard error.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    blocks: usize,
+    measured: usize,
+}
+
+impl Progress {
+    pub(super) fn tell(&mut self, event: &Event<'_>) {
+        let line = match event {
+            Event::LeftOut(left_out) => format!("left out: {}: {}", left_out.configuration, left_out.why),
+            Event::Begins(blocks) => {
+                self.blocks = *blocks;
+                format!("{blocks} blocks")
+            }
+            Event::Measured(block) => {
+                self.measured += 1;
+                format!("{:>5}/{} {}", self.measured, self.blocks, line(block))
+            }
+        };
+        let _ = writeln!(std::io::stderr(), "{line}");
+    }
+}
+
+fn line(block: &Block) -> String {
+    let Block { configuration, load, rate, .. } = block;
+    let mut line = format!("{configuration:28} {load:32} {rate:>9.0} req/s");
+    if let (Some(p50), Some(p99)) = (block.latency_us.get("p50"), block.latency_us.get("p99")) {
+        line.push_str(&format!("   p50 {:>8.2} ms   p99 {:>8.2} ms", p50 / 1000.0, p99 / 1000.0));
+    }
+    let failed: Vec<String> = block
+        .outcomes
+        .iter()
+        .filter(|(outcome, count)| **count > 0 && !matches!(outcome.as_str(), "2xx" | "3xx"))
+        .map(|(outcome, count)| format!("{count} {outcome}"))
+        .collect();
+    if !failed.is_empty() {
+        line.push_str(&format!("   {}", failed.join(", ")));
+    }
+    if !block.is_valid {
+        line.push_str(&format!("   not valid: {}", block.why_invalid));
+    }
+    line
+}
