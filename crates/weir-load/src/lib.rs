@@ -23,6 +23,7 @@ mod recorder;
 pub mod report;
 mod response;
 mod run;
+pub mod search;
 mod source;
 mod stream;
 pub mod template;

@@ -8,6 +8,7 @@
 //! - [`mod@file`]: the sections of a file, in the order of the reference; the upstreams and routes in [`upstream`],
 //!   [`route`] and [`action`]
 //! - [`scenario`]: the files of `weir lab`, read by the same means
+//! - [`mix`]: the requests of `weir load`, read by the same means
 //! - [`syntax`], [`read`], [`value`]: from text to values that know their line and key
 //! - [`address`], [`headers`], [`pattern`], [`units`]: what a single text may look like
 //! - [`error`], [`suggest`], [`place`]: how a mistake is told
@@ -17,6 +18,7 @@ mod address;
 mod error;
 mod file;
 mod headers;
+pub(crate) mod mix;
 mod pattern;
 mod place;
 mod read;
