@@ -66,7 +66,11 @@ pub struct Differences {
 pub const LATENCIES: [&str; 2] = ["p50", "p99"];
 
 /// Compares. `on_block` sees each block and how many there will be.
-pub fn run(lab: &Lab, plan: &Plan, on_block: &mut dyn FnMut(&Block, usize)) -> Result<Found, LabError> {
+pub fn run(
+    lab: &Lab,
+    plan: &Plan,
+    on_block: &mut dyn FnMut(&Block, usize),
+) -> Result<Found, LabError> {
     let scenario = scenario(plan);
     let mut rng = Rng::with_seed(plan.seed);
     let count = plan.repeats * 8;
@@ -84,11 +88,20 @@ pub fn run(lab: &Lab, plan: &Plan, on_block: &mut dyn FnMut(&Block, usize)) -> R
     let noise = differences(same, plan.minimum, &mut rng);
     let minimum = plan.minimum.max(noise.rate.as_ref().map_or(0.0, excess));
     let differences = differences(different, minimum, &mut rng);
-    Ok(Found { noise, differences, minimum, blocks })
+    Ok(Found {
+        noise,
+        differences,
+        minimum,
+        blocks,
+    })
 }
 
 /// Compares A with itself only; for those who want to know the noise of a machine.
-pub fn noise(lab: &Lab, plan: &Plan, on_block: &mut dyn FnMut(&Block, usize)) -> Result<Differences, LabError> {
+pub fn noise(
+    lab: &Lab,
+    plan: &Plan,
+    on_block: &mut dyn FnMut(&Block, usize),
+) -> Result<Differences, LabError> {
     let scenario = scenario(plan);
     let mut blocks = Vec::with_capacity(plan.repeats * 4);
     for round in 0..plan.repeats {
@@ -98,7 +111,11 @@ pub fn noise(lab: &Lab, plan: &Plan, on_block: &mut dyn FnMut(&Block, usize)) ->
             blocks.push(block);
         }
     }
-    Ok(differences(&blocks, plan.minimum, &mut Rng::with_seed(plan.seed)))
+    Ok(differences(
+        &blocks,
+        plan.minimum,
+        &mut Rng::with_seed(plan.seed),
+    ))
 }
 
 fn block(
@@ -121,19 +138,35 @@ fn block(
     if lab.stop().load(Ordering::Relaxed) {
         return Err(LabError::Stopped);
     }
-    let block = Block { order, round, ..block? };
+    let block = Block {
+        round,
+        order,
+        ..block?
+    };
     if block.rate <= 0.0 {
         let ends = block.outcomes.iter().filter(|(_, count)| **count > 0);
-        let ends: Vec<String> = ends.map(|(outcome, count)| format!("{count} {outcome}")).collect();
-        let why = format!("no request was answered with 2xx or 3xx ({})", ends.join(", "));
-        return Err(LabError::Target { target: NAMES[target].to_owned(), why });
+        let ends: Vec<String> = ends
+            .map(|(outcome, count)| format!("{count} {outcome}"))
+            .collect();
+        let why = format!(
+            "no request was answered with 2xx or 3xx ({})",
+            ends.join(", ")
+        );
+        return Err(LabError::Target {
+            target: NAMES[target].to_owned(),
+            why,
+        });
     }
     Ok(block)
 }
 
 /// What A against itself claims to be a difference.
 fn excess(noise: &Comparison) -> f64 {
-    if noise.verdict == Verdict::Different { (noise.ratio.estimate.ln().abs()).exp_m1() } else { 0.0 }
+    if noise.verdict == Verdict::Different {
+        (noise.ratio.estimate.ln().abs()).exp_m1()
+    } else {
+        0.0
+    }
 }
 
 /// Compares the outer two blocks of each four with the inner two.
@@ -142,7 +175,8 @@ fn differences(blocks: &[Block], minimum: f64, rng: &mut Rng) -> Differences {
         let pairs: Vec<(f64, f64)> = blocks
             .chunks_exact(4)
             .filter_map(|four| {
-                let mean = |first: &Block, second: &Block| Some((value(first)? * value(second)?).sqrt());
+                let mean =
+                    |first: &Block, second: &Block| Some((value(first)? * value(second)?).sqrt());
                 Some((mean(&four[0], &four[3])?, mean(&four[1], &four[2])?))
             })
             .collect();
@@ -151,7 +185,9 @@ fn differences(blocks: &[Block], minimum: f64, rng: &mut Rng) -> Differences {
     Differences {
         rate: compare(&|block| Some(block.rate)),
         cpu: compare(&|block| block.services.first()?.cpu_us_per_request),
-        latency: LATENCIES.map(|name| (name, compare(&|block| block.latency_us.get(name).copied()))).into(),
+        latency: LATENCIES
+            .map(|name| (name, compare(&|block| block.latency_us.get(name).copied())))
+            .into(),
     }
 }
 
@@ -165,13 +201,20 @@ fn scenario(plan: &Plan) -> Scenario {
         notes: BTreeMap::new(),
         needs: None,
     });
-    let effort = Effort { rounds: plan.repeats, warm_up: plan.warm_up };
+    let effort = Effort {
+        rounds: plan.repeats,
+        warm_up: plan.warm_up,
+    };
     Scenario {
         name: "compare".to_owned(),
         title: String::new(),
         about: String::new(),
         source: String::new(),
-        services: NAMES.map(str::to_owned).into_iter().zip(plan.targets.clone()).collect(),
+        services: NAMES
+            .map(str::to_owned)
+            .into_iter()
+            .zip(plan.targets.clone())
+            .collect(),
         configurations: configurations.into(),
         baseline: NAMES[0].to_owned(),
         loads: vec![plan.load.clone()],

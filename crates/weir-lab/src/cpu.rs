@@ -69,7 +69,11 @@ impl Account {
         let exact = nanos as f64 / 1e9;
         let coarse = ticks as f64 / TICKS_PER_SECOND;
         let off_max = TICKS_OFF_MAX * self.ticks.len() as f64 / TICKS_PER_SECOND;
-        Some(if coarse > exact + off_max { coarse } else { exact })
+        Some(if coarse > exact + off_max {
+            coarse
+        } else {
+            exact
+        })
     }
 
     /// The largest resident memory so far, the processes added up; `None` when nothing could be read.
@@ -86,14 +90,19 @@ pub(crate) fn processes_of_group(group: Pid) -> Vec<Pid> {
 
 /// `roots` and all that descends from them.
 pub(crate) fn processes_of_trees(roots: &[Pid]) -> Vec<Pid> {
-    let mut tree: Vec<i32> = roots.iter().map(|root| root.as_raw_nonzero().get()).collect();
+    let mut tree: Vec<i32> = roots
+        .iter()
+        .map(|root| root.as_raw_nonzero().get())
+        .collect();
     let parents: Vec<(i32, i32)> = numbers_in("/proc")
         .into_iter()
         .filter_map(|process| Some((process, Stat::read(process)?.parent)))
         .collect();
     let mut next = 0;
     while let Some(parent) = tree.get(next).copied() {
-        let children = parents.iter().filter(|(child, of)| *of == parent && !tree.contains(child));
+        let children = parents
+            .iter()
+            .filter(|(child, of)| *of == parent && !tree.contains(child));
         let children: Vec<i32> = children.map(|(child, _)| *child).collect();
         tree.extend(children);
         next += 1;
@@ -105,19 +114,27 @@ pub(crate) fn processes_of_trees(roots: &[Pid]) -> Vec<Pid> {
 pub(crate) fn processes_listening(port: u16) -> Vec<Pid> {
     let mut sockets = listening_inodes("/proc/net/tcp", port);
     sockets.extend(listening_inodes("/proc/net/tcp6", port));
-    let links: Vec<PathBuf> =
-        sockets.iter().map(|inode| PathBuf::from(format!("socket:[{inode}]"))).collect();
+    let links: Vec<PathBuf> = sockets
+        .iter()
+        .map(|inode| PathBuf::from(format!("socket:[{inode}]")))
+        .collect();
     let holds_one = |process: &i32| {
         let Ok(descriptors) = fs::read_dir(format!("/proc/{process}/fd")) else {
             return false;
         };
-        let targets = descriptors.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
+        let targets = descriptors
+            .flatten()
+            .filter_map(|entry| fs::read_link(entry.path()).ok());
         targets.into_iter().any(|target| links.contains(&target))
     };
     if links.is_empty() {
         return Vec::new();
     }
-    numbers_in("/proc").into_iter().filter(holds_one).filter_map(Pid::from_raw).collect()
+    numbers_in("/proc")
+        .into_iter()
+        .filter(holds_one)
+        .filter_map(Pid::from_raw)
+        .collect()
 }
 
 /// The inodes of the sockets in a table of `/proc/net` that listen on `port`.
@@ -135,13 +152,16 @@ fn listening_inodes(table: &str, port: u16) -> Vec<u64> {
 
 fn all_processes(is_meant: impl Fn(&Stat) -> bool) -> Vec<Pid> {
     let processes = numbers_in("/proc").into_iter();
-    let found = processes.filter(|process| Stat::read(*process).is_some_and(|stat| is_meant(&stat)));
+    let found =
+        processes.filter(|process| Stat::read(*process).is_some_and(|stat| is_meant(&stat)));
     found.filter_map(Pid::from_raw).collect()
 }
 
 fn numbers_in(directory: &str) -> Vec<i32> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
 }
 
 fn rss_peak(process: i32) -> Option<u64> {
@@ -172,7 +192,10 @@ impl Stat {
         let has_ended = matches!(*fields.first()?, "Z" | "X");
         // utime, stime, cutime, cstime
         let times = fields.get(11..15)?.iter();
-        let ticks = times.map(|time| time.parse::<u64>()).sum::<Result<u64, _>>().ok()?;
+        let ticks = times
+            .map(|time| time.parse::<u64>())
+            .sum::<Result<u64, _>>()
+            .ok()?;
         (!has_ended).then_some(Self {
             parent: fields.get(1)?.parse().ok()?,
             group: fields.get(2)?.parse().ok()?,
@@ -192,7 +215,15 @@ mod tests {
         };
         for name in ["nginx", "a) S 1 (b", ""] {
             let stat = Stat::parse(&text(name, "S"));
-            assert_eq!(stat, Some(Stat { parent: 5, group: 6, ticks: 100 }), "{name}");
+            assert_eq!(
+                stat,
+                Some(Stat {
+                    parent: 5,
+                    group: 6,
+                    ticks: 100
+                }),
+                "{name}"
+            );
         }
         assert_eq!(Stat::parse(&text("nginx", "Z")), None);
         assert_eq!(Stat::parse(""), None);

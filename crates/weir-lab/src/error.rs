@@ -53,7 +53,10 @@ impl fmt::Display for LabError {
                 "{program} is not installed: `apt install {package}`, or `make setup` in weir's repository"
             ),
             Self::NoCpuShares(why) => {
-                write!(f, "this scenario limits CPU shares by cgroups, which is not possible here: {why}")
+                write!(
+                    f,
+                    "this scenario limits CPU shares by cgroups, which is not possible here: {why}"
+                )
             }
             Self::Service { name, why } => write!(f, "{name} did not start: {why}"),
             Self::Virtualenv(why) => write!(f, "the virtualenv cannot be made: {why}"),

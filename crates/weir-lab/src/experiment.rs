@@ -11,11 +11,11 @@ use std::sync::atomic::Ordering;
 use std::time::{Instant, SystemTime};
 
 use crate::error::LabError;
+use crate::machine;
 use crate::raw::{self, Block, LeftOut, Run};
 use crate::scenario::{Configuration, Effort, Scenario};
 use crate::services::recipe::{self, Recipe};
 use crate::services::{Lab, versions};
-use crate::machine;
 
 pub use self::block::{Sample, measure};
 
@@ -75,7 +75,12 @@ pub fn run(
         if lab.stop().load(Ordering::Relaxed) {
             break;
         }
-        let block = Block { round: step.round, order, at_seconds, ..measured? };
+        let block = Block {
+            round: step.round,
+            order,
+            at_seconds,
+            ..measured?
+        };
         on_event(Event::Measured(&block));
         blocks.push(block);
     }
@@ -98,16 +103,27 @@ pub fn run(
         columns: scenario.columns.clone(),
         machine: machine::describe(lab),
         programs: versions::of(lab, scenario),
-        configurations: configurations.iter().map(|it| describe(scenario, it)).collect(),
+        configurations: configurations
+            .iter()
+            .map(|it| describe(scenario, it))
+            .collect(),
         left_out,
-        loads: scenario.loads.iter().map(|load| load.raw(options.is_quick)).collect(),
+        loads: scenario
+            .loads
+            .iter()
+            .map(|load| load.raw(options.is_quick))
+            .collect(),
         blocks,
         published: scenario.published.clone(),
     })
 }
 
 /// Fails before anything is measured when something is missing that is wanted later.
-fn require(lab: &Lab, scenario: &Scenario, configurations: &[&Configuration]) -> Result<(), LabError> {
+fn require(
+    lab: &Lab,
+    scenario: &Scenario,
+    configurations: &[&Configuration],
+) -> Result<(), LabError> {
     for configuration in configurations {
         for service in &configuration.services {
             recipe::require_program(&scenario.services[service])?;
@@ -122,8 +138,15 @@ fn require(lab: &Lab, scenario: &Scenario, configurations: &[&Configuration]) ->
 }
 
 fn effort(scenario: &Scenario, options: &Options) -> Effort {
-    let effort = if options.is_quick { scenario.quick } else { scenario.effort };
-    Effort { rounds: options.rounds.unwrap_or(effort.rounds), ..effort }
+    let effort = if options.is_quick {
+        scenario.quick
+    } else {
+        scenario.effort
+    };
+    Effort {
+        rounds: options.rounds.unwrap_or(effort.rounds),
+        ..effort
+    }
 }
 
 /// A block that is to come; configuration and load by their indices.
@@ -140,7 +163,11 @@ fn order(rounds: usize, configurations: usize, loads: usize) -> Vec<Step> {
     for round in 0..rounds {
         let begin = steps.len();
         for load in 0..loads {
-            steps.extend((0..configurations).map(|configuration| Step { round, configuration, load }));
+            steps.extend((0..configurations).map(|configuration| Step {
+                round,
+                configuration,
+                load,
+            }));
         }
         if round % 2 == 1 {
             steps[begin..].reverse();
@@ -158,8 +185,12 @@ fn describe(scenario: &Scenario, configuration: &Configuration) -> raw::Configur
         raw::Service {
             name: name.clone(),
             kind: kind.name().to_owned(),
-            command: recipe.as_ref().map_or_else(String::new, Recipe::command_line),
-            config: recipe.and_then(|recipe| recipe.files.into_iter().next()).map_or_else(String::new, |file| file.1),
+            command: recipe
+                .as_ref()
+                .map_or_else(String::new, Recipe::command_line),
+            config: recipe
+                .and_then(|recipe| recipe.files.into_iter().next())
+                .map_or_else(String::new, |file| file.1),
             cpu_share: configuration.cpu_share.get(name).copied(),
         }
     });
@@ -171,7 +202,6 @@ fn describe(scenario: &Scenario, configuration: &Configuration) -> raw::Configur
         services: services.collect(),
     }
 }
-
 
 #[cfg(test)]
 mod tests {

@@ -20,8 +20,14 @@ use crate::scenario::{Amount, Load};
 
 /// A response that takes longer is a timeout.
 const TIMEOUT: Duration = Duration::from_secs(20);
-const PERCENTILES: [(&str, f64); 6] =
-    [("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
+const PERCENTILES: [(&str, f64); 6] = [
+    ("p50", 0.5),
+    ("p75", 0.75),
+    ("p90", 0.9),
+    ("p99", 0.99),
+    ("p99.9", 0.999),
+    ("p99.99", 0.9999),
+];
 
 impl Load {
     /// Whether it can be sent; the error is a sentence.
@@ -33,8 +39,12 @@ impl Load {
 
     /// What is sent to `target` for so long.
     fn plan(&self, target: (Address, String), amount: Amount, seed: u64) -> Result<Plan, String> {
-        let template = |text: &str| Template::parse(text.as_bytes()).map_err(|error| error.to_string());
-        let headers = self.headers.iter().map(|(name, value)| Ok((name.clone(), template(value)?)));
+        let template =
+            |text: &str| Template::parse(text.as_bytes()).map_err(|error| error.to_string());
+        let headers = self
+            .headers
+            .iter()
+            .map(|(name, value)| Ok((name.clone(), template(value)?)));
         let request = Request {
             weight: 1.0,
             method: self.method.clone(),
@@ -44,7 +54,11 @@ impl Load {
         };
         let (address, authority) = target;
         Ok(Plan {
-            target: Target { address, authority, tls: None },
+            target: Target {
+                address,
+                authority,
+                tls: None,
+            },
             protocol: Protocol::Http1 { pipeline: 1 },
             mix: Mix::only(request).map_err(|error| error.to_string())?,
             arrivals: self.rate.map_or(Arrivals::Closed, Arrivals::Constant),
@@ -87,7 +101,9 @@ pub(crate) fn measured(report: &Report) -> Block {
         seconds: report.seconds,
         requests: report.requests(),
         rate: report.goodput(),
-        outcomes: outcomes.map(|outcome| (outcome.name().to_owned(), report.outcomes.count(outcome))).collect(),
+        outcomes: outcomes
+            .map(|outcome| (outcome.name().to_owned(), report.outcomes.count(outcome)))
+            .collect(),
         latency_us: percentiles_us(&latency_ns),
         histogram: base64(&latency_ns),
         bytes_received: report.bytes_received,
@@ -106,8 +122,13 @@ fn percentiles_us(latency_ns: &Histogram<u64>) -> BTreeMap<String, f64> {
     let percentiles = PERCENTILES.iter();
     let percentiles = percentiles
         .map(|(name, quantile)| (*name, latency_ns.value_at_quantile(*quantile) as f64))
-        .chain([("max", latency_ns.max() as f64), ("mean", latency_ns.mean())]);
-    percentiles.map(|(name, ns)| (name.to_owned(), us(ns))).collect()
+        .chain([
+            ("max", latency_ns.max() as f64),
+            ("mean", latency_ns.mean()),
+        ]);
+    percentiles
+        .map(|(name, ns)| (name.to_owned(), us(ns)))
+        .collect()
 }
 
 fn base64(histogram: &Histogram<u64>) -> String {

@@ -68,7 +68,10 @@ impl Ladder {
     /// The rungs as a scenario.
     pub fn scenario(&self) -> Scenario {
         let first = &self.replicas[0];
-        let running = Kind::Running { address: first.address.clone(), authority: first.authority.clone() };
+        let running = Kind::Running {
+            address: first.address.clone(),
+            authority: first.authority.clone(),
+        };
         let mut services = BTreeMap::from([(SERVICE.to_owned(), running)]);
         let mut configurations = vec![configuration(DIRECT, SERVICE, None)];
         for (index, rung) in self.rungs().into_iter().enumerate() {
@@ -78,9 +81,14 @@ impl Ladder {
             configurations.push(configuration(&rung.name, &name, rung.needs));
         }
         let mut load = self.load.clone();
-        if !load.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+        if !load
+            .headers
+            .iter()
+            .any(|(name, _)| name.eq_ignore_ascii_case("host"))
+        {
             // weir hands it on, so that the service sees what it sees without weir.
-            load.headers.push(("Host".to_owned(), first.authority.clone()));
+            load.headers
+                .push(("Host".to_owned(), first.authority.clone()));
         }
         Scenario {
             name: "ladder".to_owned(),
@@ -106,7 +114,11 @@ impl Ladder {
                 config: upstream(&self.replicas[..1], "idle_connections = 0\n") + &route(""),
                 needs: None,
             },
-            Rung { name: "+ keep-alive".to_owned(), config: one.clone() + &route(""), needs: None },
+            Rung {
+                name: "+ keep-alive".to_owned(),
+                config: one.clone() + &route(""),
+                needs: None,
+            },
         ];
         let mut servers = one;
         if self.replicas.len() > 1 {
@@ -135,7 +147,11 @@ impl Ladder {
         }
         text.push('\n');
         let rungs = self.rungs();
-        let is_kept = |rung: &&Rung| steps.iter().any(|step| step.name == rung.name && step.is_kept);
+        let is_kept = |rung: &&Rung| {
+            steps
+                .iter()
+                .any(|step| step.name == rung.name && step.is_kept)
+        };
         // When everything was slower, weir as it comes is still what was asked for.
         let kept = rungs.iter().rev().find(is_kept).unwrap_or(&rungs[1]);
         text + &with_listener(LISTEN, &kept.config)
@@ -161,10 +177,16 @@ pub fn steps(run: &Run) -> Vec<Step> {
         let [below, name] = [&pair[0].name, &pair[1].name];
         let pairs = pairs(&run.blocks, below, name);
         let comparison = statistics::compare(&pairs, MINIMUM_OF_INTEREST, &mut rng);
-        let is_slower = comparison.is_some_and(|it| it.verdict == Verdict::Different && it.ratio.estimate < 1.0);
+        let is_slower = comparison
+            .is_some_and(|it| it.verdict == Verdict::Different && it.ratio.estimate < 1.0);
         // That a hop costs something is no reason to go without it.
         let is_kept = !is_slower || *below == DIRECT;
-        steps.push(Step { name: name.clone(), below: below.clone(), comparison, is_kept });
+        steps.push(Step {
+            name: name.clone(),
+            below: below.clone(),
+            comparison,
+            is_kept,
+        });
     }
     steps
 }
@@ -172,10 +194,18 @@ pub fn steps(run: &Run) -> Vec<Step> {
 fn pairs(blocks: &[Block], a: &str, b: &str) -> Vec<(f64, f64)> {
     let of = |name: &str, round| {
         let mut blocks = blocks.iter().filter(|block| block.configuration == name);
-        blocks.find(|block| block.round == round).map(|block| block.rate)
+        blocks
+            .find(|block| block.round == round)
+            .map(|block| block.rate)
     };
-    let rounds = blocks.iter().map(|block| block.round).max().map_or(0, |last| last + 1);
-    (0..rounds).filter_map(|round| Some((of(a, round)?, of(b, round)?))).collect()
+    let rounds = blocks
+        .iter()
+        .map(|block| block.round)
+        .max()
+        .map_or(0, |last| last + 1);
+    (0..rounds)
+        .filter_map(|round| Some((of(a, round)?, of(b, round)?)))
+        .collect()
 }
 
 fn configuration(name: &str, entry: &str, needs: Option<String>) -> Configuration {
@@ -199,8 +229,14 @@ fn with_listener(address: &str, config: &str) -> String {
 }
 
 fn upstream(replicas: &[Replica], more: &str) -> String {
-    let servers: Vec<String> = replicas.iter().map(|replica| format!("{:?}", replica.server)).collect();
-    format!("[upstream.service]\nservers = [{}]\n{more}\n", servers.join(", "))
+    let servers: Vec<String> = replicas
+        .iter()
+        .map(|replica| format!("{:?}", replica.server))
+        .collect();
+    format!(
+        "[upstream.service]\nservers = [{}]\n{more}\n",
+        servers.join(", ")
+    )
 }
 
 fn route(more: &str) -> String {

@@ -13,9 +13,15 @@ use crate::services::placeholder::{self, Placeholder};
 /// The scenarios that come with weir: name and text.
 pub const BUILT_IN: [(&str, &str); 4] = [
     ("guard", include_str!("scenarios/guard.toml")),
-    ("highload-nginx", include_str!("scenarios/highload-nginx.toml")),
+    (
+        "highload-nginx",
+        include_str!("scenarios/highload-nginx.toml"),
+    ),
     ("replicas", include_str!("scenarios/replicas.toml")),
-    ("tuning-ladder", include_str!("scenarios/tuning-ladder.toml")),
+    (
+        "tuning-ladder",
+        include_str!("scenarios/tuning-ladder.toml"),
+    ),
 ];
 
 /// A ladder of configurations under the same loads.
@@ -81,7 +87,7 @@ pub enum Kind {
         /// What it serves: paths below `{dir}` and contents.
         files: BTreeMap<String, String>,
     },
-    /// HAProxy with this config.
+    /// `HAProxy` with this config.
     HaProxy {
         /// The file.
         config: String,
@@ -182,16 +188,32 @@ impl Scenario {
     pub fn validate(&self) -> Vec<(Part, String)> {
         let mut problems = Vec::new();
         for (index, load) in self.loads.iter().enumerate() {
-            let same_name = self.loads[..index].iter().any(|other| other.name == load.name);
+            let same_name = self.loads[..index]
+                .iter()
+                .any(|other| other.name == load.name);
             let repeated = same_name.then(|| format!("a second load called {:?}", load.name));
-            problems.extend(repeated.or(load.check().err()).map(|why| (Part::Load(index), why)));
+            problems.extend(
+                repeated
+                    .or(load.check().err())
+                    .map(|why| (Part::Load(index), why)),
+            );
         }
         for (index, configuration) in self.configurations.iter().enumerate() {
             let mut found = self.problems_of(configuration);
-            if self.configurations[..index].iter().any(|other| other.name == configuration.name) {
-                found.push(format!("a second configuration called {:?}", configuration.name));
+            if self.configurations[..index]
+                .iter()
+                .any(|other| other.name == configuration.name)
+            {
+                found.push(format!(
+                    "a second configuration called {:?}",
+                    configuration.name
+                ));
             }
-            problems.extend(found.into_iter().map(|problem| (Part::Configuration(index), problem)));
+            problems.extend(
+                found
+                    .into_iter()
+                    .map(|problem| (Part::Configuration(index), problem)),
+            );
         }
         if self.configuration(&self.baseline).is_none() {
             let problem = format!("there is no configuration {:?}", self.baseline);
@@ -202,12 +224,19 @@ impl Scenario {
 
     /// The configuration called `name`.
     pub fn configuration(&self, name: &str) -> Option<&Configuration> {
-        self.configurations.iter().find(|configuration| configuration.name == name)
+        self.configurations
+            .iter()
+            .find(|configuration| configuration.name == name)
     }
 
     fn problems_of(&self, configuration: &Configuration) -> Vec<String> {
         let mut problems = Vec::new();
-        let Configuration { services, entry, cpu_share, .. } = configuration;
+        let Configuration {
+            services,
+            entry,
+            cpu_share,
+            ..
+        } = configuration;
         for name in services.iter().chain([entry]).chain(cpu_share.keys()) {
             if !self.services.contains_key(name) {
                 problems.push(format!("there is no service {name:?}"));
@@ -221,13 +250,24 @@ impl Scenario {
                 if let Placeholder::PortOf(other) | Placeholder::SocketOf(other) = used
                     && !services.iter().any(|service| service == other)
                 {
-                    problems.push(format!("{name:?} refers to {other:?}, which is not among its services"));
+                    problems.push(format!(
+                        "{name:?} refers to {other:?}, which is not among its services"
+                    ));
                 }
             }
         }
-        let figures = self.published.iter().filter(|figure| figure.configuration == configuration.name);
-        let unknown = figures.filter(|figure| self.loads.iter().all(|load| load.name != figure.load));
-        problems.extend(unknown.map(|figure| format!("a figure is published for the load {:?}, which there is not", figure.load)));
+        let figures = self
+            .published
+            .iter()
+            .filter(|figure| figure.configuration == configuration.name);
+        let unknown =
+            figures.filter(|figure| self.loads.iter().all(|load| load.name != figure.load));
+        problems.extend(unknown.map(|figure| {
+            format!(
+                "a figure is published for the load {:?}, which there is not",
+                figure.load
+            )
+        }));
         problems.sort();
         problems.dedup();
         problems

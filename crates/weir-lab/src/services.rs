@@ -80,7 +80,11 @@ pub struct Reading {
 
 impl<'lab> Services<'lab> {
     /// Starts the services of `configuration` in their order and waits until each listens.
-    pub fn start(lab: &'lab Lab, scenario: &Scenario, configuration: &Configuration) -> Result<Self, LabError> {
+    pub fn start(
+        lab: &'lab Lab,
+        scenario: &Scenario,
+        configuration: &Configuration,
+    ) -> Result<Self, LabError> {
         let mut services = Self {
             lab,
             running: Vec::new(),
@@ -112,7 +116,9 @@ impl<'lab> Services<'lab> {
     /// The processes of each service, for profiles.
     pub fn processes(&self) -> Vec<(String, Vec<Pid>)> {
         let services = self.running.iter();
-        services.map(|service| (service.name.clone(), self.processes_of(service))).collect()
+        services
+            .map(|service| (service.name.clone(), self.processes_of(service)))
+            .collect()
     }
 
     /// Fails with the last words of a service that has ended.
@@ -122,7 +128,10 @@ impl<'lab> Services<'lab> {
                 && let Ok(Some(status)) = process.try_wait()
             {
                 let why = format!("it ended with {status}: {}", process.last_words());
-                return Err(LabError::Service { name: service.name.clone(), why });
+                return Err(LabError::Service {
+                    name: service.name.clone(),
+                    why,
+                });
             }
         }
         Ok(())
@@ -132,25 +141,36 @@ impl<'lab> Services<'lab> {
         match &service.process {
             Some(process) => cpu::processes_of_group(process.group()),
             None => match &self.places[&service.name].address {
-                Address::Tcp(address) => cpu::processes_of_trees(&cpu::processes_listening(address.port())),
+                Address::Tcp(address) => {
+                    cpu::processes_of_trees(&cpu::processes_listening(address.port()))
+                }
                 Address::Unix(_) => Vec::new(),
             },
         }
     }
 
     fn start_one(&mut self, name: &str, kind: &Kind, share: Option<f64>) -> Result<(), LabError> {
-        let service = Service { name: name.to_owned(), process: None, cgroup: None };
+        let service = Service {
+            name: name.to_owned(),
+            process: None,
+            cgroup: None,
+        };
         self.running.push(service);
         let Some(recipe) = Recipe::of(name, kind, rustix::process::geteuid().is_root()) else {
             return Ok(());
         };
-        let directory = self.places[name].directory.clone().expect("what is started has a directory");
+        let directory = self.places[name]
+            .directory
+            .clone()
+            .expect("what is started has a directory");
         let virtualenv = match &recipe.packages {
             Some(packages) => virtualenv::prepare(self.lab, packages)?,
             None => PathBuf::new(),
         };
         let fill = |text: &str| {
-            placeholder::fill(text, |placeholder| self.value(placeholder, name, &directory, &virtualenv))
+            placeholder::fill(text, |placeholder| {
+                self.value(placeholder, name, &directory, &virtualenv)
+            })
         };
         let mut command: Vec<String> = recipe.command.iter().map(|text| fill(text)).collect();
         for (file, content) in &recipe.files {
@@ -181,7 +201,13 @@ impl<'lab> Services<'lab> {
         self.wait_until_it_listens()
     }
 
-    fn value(&self, placeholder: Placeholder<'_>, name: &str, directory: &Path, virtualenv: &Path) -> String {
+    fn value(
+        &self,
+        placeholder: Placeholder<'_>,
+        name: &str,
+        directory: &Path,
+        virtualenv: &Path,
+    ) -> String {
         let directory = || directory.display().to_string();
         match placeholder {
             Placeholder::Port => self.port(name),
@@ -231,7 +257,10 @@ impl<'lab> Services<'lab> {
             }
             if started.elapsed() > START_PATIENCE {
                 let seconds = START_PATIENCE.as_secs();
-                let why = format!("it does not listen after {seconds} s: {}", process.last_words());
+                let why = format!(
+                    "it does not listen after {seconds} s: {}",
+                    process.last_words()
+                );
                 return Err(LabError::Service { name: name(), why });
             }
             std::thread::sleep(POLL);
@@ -242,7 +271,11 @@ impl<'lab> Services<'lab> {
 impl Drop for Services<'_> {
     fn drop(&mut self) {
         let services = std::mem::take(&mut self.running);
-        for process in services.iter().rev().filter_map(|service| service.process.as_ref()) {
+        for process in services
+            .iter()
+            .rev()
+            .filter_map(|service| service.process.as_ref())
+        {
             process.ask_to_stop();
         }
         for service in services.into_iter().rev() {
@@ -253,7 +286,10 @@ impl Drop for Services<'_> {
                 self.lab.remove(&cgroup);
             }
         }
-        let directories = self.places.values().filter_map(|place| place.directory.as_ref());
+        let directories = self
+            .places
+            .values()
+            .filter_map(|place| place.directory.as_ref());
         for directory in directories {
             let _ = std::fs::remove_dir_all(directory);
         }
@@ -276,21 +312,40 @@ pub(crate) fn accepts(address: &Address) -> bool {
 }
 
 /// A place for every service of a configuration.
-fn places(lab: &Lab, scenario: &Scenario, configuration: &Configuration) -> Result<BTreeMap<String, Place>, LabError> {
+fn places(
+    lab: &Lab,
+    scenario: &Scenario,
+    configuration: &Configuration,
+) -> Result<BTreeMap<String, Place>, LabError> {
     let ports = lab.free_ports(configuration.services.len())?;
     let mut places = BTreeMap::new();
     for (name, port) in configuration.services.iter().zip(ports) {
         let kind = &scenario.services[name];
         let place = if let Kind::Running { address, authority } = kind {
-            Place { address: address.clone(), authority: authority.clone(), directory: None }
+            Place {
+                address: address.clone(),
+                authority: authority.clone(),
+                directory: None,
+            }
         } else {
             let directory = lab.new_directory(name)?;
             let tcp = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
             let is_on_socket = matches!(kind, Kind::Gunicorn { .. });
-            let address =
-                if is_on_socket { Address::Unix(directory.join("socket")) } else { Address::Tcp(tcp) };
-            let authority = if is_on_socket { "localhost".to_owned() } else { tcp.to_string() };
-            Place { address, authority, directory: Some(directory) }
+            let address = if is_on_socket {
+                Address::Unix(directory.join("socket"))
+            } else {
+                Address::Tcp(tcp)
+            };
+            let authority = if is_on_socket {
+                "localhost".to_owned()
+            } else {
+                tcp.to_string()
+            };
+            Place {
+                address,
+                authority,
+                directory: Some(directory),
+            }
         };
         places.insert(name.clone(), place);
     }

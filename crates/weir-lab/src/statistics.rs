@@ -123,7 +123,9 @@ pub fn median(values: &[f64]) -> Option<f64> {
 /// The mean with its 95 % interval; `None` of fewer than two values.
 pub fn mean_interval(values: &[f64], rng: &mut Rng) -> Option<Interval> {
     let (mean, error) = mean_and_error(values)?;
-    let (below, above) = if values.len() < BOOTSTRAP_PAIRS_MIN {
+    let (below, above) = if error <= 0.0 {
+        (0.0, 0.0)
+    } else if values.len() < BOOTSTRAP_PAIRS_MIN {
         let t = STUDENT_T[values.len() - 2];
         (t, t)
     } else {
@@ -145,8 +147,6 @@ fn bootstrap_t(values: &[f64], mean: f64, rng: &mut Rng) -> (f64, f64) {
         let (of_resample, error) = mean_and_error(&resample).expect("as many as the values");
         if error > 0.0 {
             deviations.push((of_resample - mean) / error);
-        } else if values.iter().all(|value| *value == values[0]) {
-            return (0.0, 0.0);
         }
     }
     deviations.sort_by(f64::total_cmp);

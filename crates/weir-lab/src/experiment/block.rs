@@ -30,7 +30,12 @@ pub struct Sample<'s> {
 /// The warm-up is a run of its own, so that what services used can be read between the two. The connections of the
 /// measurement are opened within it and count with it.
 pub fn measure(lab: &Lab, sample: &Sample<'_>) -> Result<Block, LabError> {
-    let Sample { scenario, configuration, load, .. } = *sample;
+    let Sample {
+        scenario,
+        configuration,
+        load,
+        ..
+    } = *sample;
     let mut services = Services::start(lab, scenario, configuration)?;
     if !sample.warm_up.is_zero() {
         let amount = Amount::Time(sample.warm_up);
@@ -38,14 +43,22 @@ pub fn measure(lab: &Lab, sample: &Sample<'_>) -> Result<Block, LabError> {
         services.check()?;
     }
     let before = services.readings();
-    let amount = if sample.is_quick { load.quick } else { load.amount };
+    let amount = if sample.is_quick {
+        load.quick
+    } else {
+        load.amount
+    };
     let report = load.send(services.entry(), amount, sample.seed, lab.stop())?;
     let after = services.readings();
     services.check()?;
     let mut block = generator::measured(&report);
     block.configuration.clone_from(&configuration.name);
     block.load.clone_from(&load.name);
-    block.services = before.iter().zip(&after).map(|(before, after)| used(before, after, block.requests)).collect();
+    block.services = before
+        .iter()
+        .zip(&after)
+        .map(|(before, after)| used(before, after, block.requests))
+        .collect();
     if report.outcomes.good() == 0 && block.is_valid {
         block.is_valid = false;
         "Not a single request was answered with 2xx or 3xx.".clone_into(&mut block.why_invalid);

@@ -23,13 +23,19 @@ pub(super) fn met<'s>(
         };
         let name = &configuration.name;
         match &configuration.needs {
-            Some(key) if complaint.contains(&format!("{key}: unknown key")) => left_out.push(LeftOut {
-                configuration: name.clone(),
-                why: format!("it needs the config key `{key}`, which this version of weir does not know"),
-            }),
+            Some(key) if complaint.contains(&format!("{key}: unknown key")) => {
+                left_out.push(LeftOut {
+                    configuration: name.clone(),
+                    why: format!(
+                        "it needs the config key `{key}`, which this version of weir does not know"
+                    ),
+                });
+            }
             _ => {
                 let line = complaint.lines().next().unwrap_or_default();
-                return Err(LabError::Configuration(format!("configuration {name:?}: {line}")));
+                return Err(LabError::Configuration(format!(
+                    "configuration {name:?}: {line}"
+                )));
             }
         }
     }
@@ -37,7 +43,11 @@ pub(super) fn met<'s>(
 }
 
 /// What `weir check` says against a config of this configuration.
-fn refused(lab: &Lab, scenario: &Scenario, configuration: &Configuration) -> Result<Option<String>, LabError> {
+fn refused(
+    lab: &Lab,
+    scenario: &Scenario,
+    configuration: &Configuration,
+) -> Result<Option<String>, LabError> {
     for service in &configuration.services {
         if let Kind::Weir { config } = &scenario.services[service]
             && let Some(complaint) = complaint(lab, config)?

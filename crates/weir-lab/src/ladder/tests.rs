@@ -27,7 +27,10 @@ fn ladder(replicas: usize) -> Ladder {
             quick: amount,
         },
         may_cache: true,
-        effort: Effort { rounds: 2, warm_up: Duration::ZERO },
+        effort: Effort {
+            rounds: 2,
+            warm_up: Duration::ZERO,
+        },
     }
 }
 
@@ -36,12 +39,26 @@ fn rungs_follow_from_what_there_is() {
     let names = |ladder: &Ladder| -> Vec<String> {
         let scenario = ladder.scenario();
         assert_eq!(scenario.validate(), []);
-        scenario.configurations.into_iter().map(|configuration| configuration.name).collect()
+        scenario
+            .configurations
+            .into_iter()
+            .map(|configuration| configuration.name)
+            .collect()
     };
-    let plain = ["direct", "weir, a connection for each request", "+ keep-alive"];
+    let plain = [
+        "direct",
+        "weir, a connection for each request",
+        "+ keep-alive",
+    ];
     assert_eq!(names(&ladder(1)), [&plain[..], &["+ cache"]].concat());
-    assert_eq!(names(&ladder(3)), [&plain[..], &["+ balance over 3", "+ cache"]].concat());
-    let without_cache = Ladder { may_cache: false, ..ladder(1) };
+    assert_eq!(
+        names(&ladder(3)),
+        [&plain[..], &["+ balance over 3", "+ cache"]].concat()
+    );
+    let without_cache = Ladder {
+        may_cache: false,
+        ..ladder(1)
+    };
     assert_eq!(names(&without_cache), plain);
 }
 
@@ -54,9 +71,13 @@ fn the_highest_rung_that_is_not_slower_is_kept() {
         is_kept,
     };
     let ladder = ladder(2);
-    let kept = ladder.config_to_keep(&[step("+ keep-alive", true), step("+ balance over 2", false)]);
+    let kept =
+        ladder.config_to_keep(&[step("+ keep-alive", true), step("+ balance over 2", false)]);
     assert!(kept.contains("servers = [\"127.0.0.1:3000\"]\n"), "{kept}");
     assert!(kept.contains("address = \"127.0.0.1:8080\"\n"), "{kept}");
     let kept = ladder.config_to_keep(&[step("+ keep-alive", true), step("+ balance over 2", true)]);
-    assert!(kept.contains("servers = [\"127.0.0.1:3000\", \"127.0.0.1:3001\"]\nbalance = \"p2c\"\n"), "{kept}");
+    assert!(
+        kept.contains("servers = [\"127.0.0.1:3000\", \"127.0.0.1:3001\"]\nbalance = \"p2c\"\n"),
+        "{kept}"
+    );
 }

@@ -30,12 +30,17 @@ pub(super) fn free_ports(count: usize, rng: &mut Rng) -> io::Result<Vec<u16>> {
     if held.len() < count {
         return Err(io::Error::other("there are no free ports on 127.0.0.1"));
     }
-    held.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()
+    held.iter()
+        .map(|listener| Ok(listener.local_addr()?.port()))
+        .collect()
 }
 
 fn outgoing_from() -> u16 {
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
-    let first = range.split_whitespace().next().and_then(|port| port.parse().ok());
+    let first = range
+        .split_whitespace()
+        .next()
+        .and_then(|port| port.parse().ok());
     first.unwrap_or(OUTGOING_FROM_DEFAULT)
 }
 
@@ -47,7 +52,11 @@ mod tests {
     fn ports_are_different_free_and_not_for_outgoing_connections() {
         let mut ports = free_ports(50, &mut Rng::with_seed(1)).unwrap();
         assert!(ports.iter().all(|port| *port < outgoing_from()));
-        assert!(ports.iter().all(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()));
+        assert!(
+            ports
+                .iter()
+                .all(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        );
         ports.sort_unstable();
         ports.dedup();
         assert_eq!(ports.len(), 50);

@@ -47,7 +47,10 @@ impl CpuShares {
             match candidate.probe() {
                 Ok(()) => return Ok(candidate),
                 Err(error) => {
-                    refusal = format!("{} cannot be written: {error}", candidate.parent().display());
+                    refusal = format!(
+                        "{} cannot be written: {error}",
+                        candidate.parent().display()
+                    );
                 }
             }
         }
@@ -65,11 +68,16 @@ impl CpuShares {
         if let Self::V2(parent) = self {
             let control = parent.join("cgroup.subtree_control");
             let given = fs::read_to_string(&control)?;
-            if !given.split_whitespace().any(|controller| controller == "cpu") {
+            if !given
+                .split_whitespace()
+                .any(|controller| controller == "cpu")
+            {
                 fs::write(control, "+cpu")?;
             }
         }
-        let path = self.parent().join(format!("weir-lab-{}-probe", std::process::id()));
+        let path = self
+            .parent()
+            .join(format!("weir-lab-{}-probe", std::process::id()));
         fs::create_dir(&path)?;
         let made = self.limit(&path, 1.0);
         remove(&path);
@@ -85,7 +93,9 @@ impl CpuShares {
     pub fn make(&self, path: &Path, share: f64) -> io::Result<Cgroup> {
         fs::create_dir(path)?;
         self.limit(path, share)?;
-        Ok(Cgroup { path: path.to_owned() })
+        Ok(Cgroup {
+            path: path.to_owned(),
+        })
     }
 
     fn limit(&self, path: &Path, share: f64) -> io::Result<()> {
@@ -145,7 +155,9 @@ fn candidates(mounts: &str, own: &str) -> Vec<CpuShares> {
         let has_cpu = options.split(',').any(|option| option == "cpu");
         match kind {
             Some("cgroup") if has_cpu => {
-                let inside = own_path(own, |controllers| controllers.split(',').any(|c| c == "cpu"));
+                let inside = own_path(own, |controllers| {
+                    controllers.split(',').any(|c| c == "cpu")
+                });
                 found.extend(upwards(mount, inside).map(CpuShares::V1));
             }
             Some("cgroup2") => {
@@ -166,12 +178,16 @@ fn own_path(own: &str, is_meant: impl Fn(&str) -> bool) -> &str {
         let (_, rest) = line.split_once(':')?;
         rest.split_once(':')
     });
-    lines.find(|(controllers, _)| is_meant(controllers)).map_or("/", |(_, path)| path)
+    lines
+        .find(|(controllers, _)| is_meant(controllers))
+        .map_or("/", |(_, path)| path)
 }
 
 fn upwards<'p>(mount: &'p str, inside: &'p str) -> impl Iterator<Item = PathBuf> {
     let inside = Path::new(inside.trim_start_matches('/'));
-    inside.ancestors().map(move |inside| Path::new(mount).join(inside))
+    inside
+        .ancestors()
+        .map(move |inside| Path::new(mount).join(inside))
 }
 
 #[cfg(test)]
@@ -193,7 +209,10 @@ mod tests {
                       27 24 0:24 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
         assert_eq!(
             candidates(hybrid, "3:cpu,cpuacct:/\n0::/\n"),
-            [v1("/sys/fs/cgroup/cpu,cpuacct/"), v2("/sys/fs/cgroup/unified/")]
+            [
+                v1("/sys/fs/cgroup/cpu,cpuacct/"),
+                v2("/sys/fs/cgroup/unified/")
+            ]
         );
         let unified = "30 24 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
         assert_eq!(
@@ -204,7 +223,10 @@ mod tests {
                 v2("/sys/fs/cgroup/"),
             ]
         );
-        assert_eq!(candidates("1 2 3:4 / /proc rw - proc proc rw\n", "0::/\n"), []);
+        assert_eq!(
+            candidates("1 2 3:4 / /proc rw - proc proc rw\n", "0::/\n"),
+            []
+        );
     }
 
     #[test]

@@ -34,9 +34,18 @@ pub struct Lab {
 impl Lab {
     /// Opens a laboratory that starts `weir` for its own services, keeps what is worth keeping in `cache`, and ends what
     /// it does when `stop` becomes true.
-    pub fn open(weir: PathBuf, cache: PathBuf, stop: Arc<AtomicBool>, mut rng: Rng) -> Result<Self, LabError> {
+    pub fn open(
+        weir: PathBuf,
+        cache: PathBuf,
+        stop: Arc<AtomicBool>,
+        mut rng: Rng,
+    ) -> Result<Self, LabError> {
         let janitor = Janitor::start(&weir).tried(|| format!("start {}", weir.display()))?;
-        let name = format!("{DIRECTORY_PREFIX}{}-{:06x}", std::process::id(), rng.u32(..1 << 24));
+        let name = format!(
+            "{DIRECTORY_PREFIX}{}-{:06x}",
+            std::process::id(),
+            rng.u32(..1 << 24)
+        );
         let memory = Some(Path::new(MEMORY)).filter(|path| path.is_dir());
         let temporary = std::env::temp_dir();
         let memory_directory = memory.unwrap_or(&temporary).join(format!("{name}-m"));
@@ -53,7 +62,9 @@ impl Lab {
         };
         for path in [&lab.directory, &lab.memory_directory] {
             let exists = lab.janitor.exists(&Item::Directory(path.clone()));
-            exists.and_then(|()| private_directory(path)).tried(|| format!("make {}", path.display()))?;
+            exists
+                .and_then(|()| private_directory(path))
+                .tried(|| format!("make {}", path.display()))?;
         }
         Ok(lab)
     }
@@ -89,7 +100,11 @@ impl Lab {
     }
 
     pub(crate) fn empty_memory_directory(&self) {
-        for entry in fs::read_dir(&self.memory_directory).into_iter().flatten().flatten() {
+        for entry in fs::read_dir(&self.memory_directory)
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -113,11 +128,20 @@ impl Lab {
 
     /// A new cgroup with a share of one CPU: its file of members, and what is to be removed.
     pub(crate) fn make_cgroup(&self, share: f64) -> Result<(PathBuf, Item), LabError> {
-        let shares = self.shares.as_ref().map_err(|why| LabError::NoCpuShares(why.clone()))?;
+        let shares = self
+            .shares
+            .as_ref()
+            .map_err(|why| LabError::NoCpuShares(why.clone()))?;
         let number = self.counter.fetch_add(1, Ordering::Relaxed);
-        let path = shares.path(&format!("{DIRECTORY_PREFIX}{}-{number}", std::process::id()));
+        let path = shares.path(&format!(
+            "{DIRECTORY_PREFIX}{}-{number}",
+            std::process::id()
+        ));
         let item = Item::Cgroup(path.clone());
-        let exists = self.janitor.exists(&item).and_then(|()| shares.make(&path, share));
+        let exists = self
+            .janitor
+            .exists(&item)
+            .and_then(|()| shares.make(&path, share));
         let cgroup = exists.tried(|| format!("make {}", path.display()))?;
         Ok((cgroup.members_file(), item))
     }

@@ -185,7 +185,14 @@ mod tests {
         ] {
             assert_eq!(Item::parse(&item.to_string()), Some(item));
         }
-        for text in ["", "group", "group 0", "group -1", "group x", "file /etc/passwd"] {
+        for text in [
+            "",
+            "group",
+            "group 0",
+            "group -1",
+            "group x",
+            "file /etc/passwd",
+        ] {
             assert_eq!(Item::parse(text), None, "{text}");
         }
     }
@@ -193,15 +200,32 @@ mod tests {
     #[test]
     fn what_was_not_reported_as_gone_is_left() {
         let mut left = Vec::new();
-        for line in ["+directory /a", "+group 5", "", "é", "-group 5", "-group 6", "+cgroup /c"] {
+        for line in [
+            "+directory /a",
+            "+group 5",
+            "",
+            "é",
+            "-group 5",
+            "-group 6",
+            "+cgroup /c",
+        ] {
             note(line, &mut left);
         }
-        assert_eq!(left, [Item::Directory("/a".into()), Item::Cgroup("/c".into())]);
+        assert_eq!(
+            left,
+            [Item::Directory("/a".into()), Item::Cgroup("/c".into())]
+        );
     }
 
     #[test]
     fn only_directories_of_a_laboratory_are_removed() {
-        for path in ["/", "/tmp", "weir-lab-1", "/tmp/weir-lab-1/..", "/home/weir-la"] {
+        for path in [
+            "/",
+            "/tmp",
+            "weir-lab-1",
+            "/tmp/weir-lab-1/..",
+            "/home/weir-la",
+        ] {
             assert!(!is_ours(Path::new(path)), "{path}");
         }
         assert!(is_ours(Path::new("/tmp/weir-lab-1")));

@@ -64,15 +64,13 @@ pub fn fill<'t>(text: &'t str, mut value: impl FnMut(Placeholder<'t>) -> String)
         let (before, from) = rest.split_at(start);
         filled.push_str(before);
         let inside = from[1..].split_once('}').map(|(inside, _)| inside);
-        match inside.and_then(|inside| Some((inside, Placeholder::parse(inside)?))) {
-            Some((inside, placeholder)) => {
-                filled.push_str(&value(placeholder));
-                rest = &from[inside.len() + 2..];
-            }
-            None => {
-                filled.push('{');
-                rest = &from[1..];
-            }
+        let known = inside.and_then(|inside| Some((inside, Placeholder::parse(inside)?)));
+        if let Some((inside, placeholder)) = known {
+            filled.push_str(&value(placeholder));
+            rest = &from[inside.len() + 2..];
+        } else {
+            filled.push('{');
+            rest = &from[1..];
         }
     }
     filled.push_str(rest);
@@ -90,7 +88,10 @@ mod tests {
             ("listen {port};", "listen <Port>;"),
             ("{port:app-1}{dir}/x", "<PortOf(\"app-1\")><Directory>/x"),
             ("unix:{socket:api}", "unix:<SocketOf(\"api\")>"),
-            ("http { server { listen {port}; } }", "http { server { listen <Port>; } }"),
+            (
+                "http { server { listen {port}; } }",
+                "http { server { listen <Port>; } }",
+            ),
             ("path = \"/{*rest}\"", "path = \"/{*rest}\""),
             ("{ports} {prot:x} {", "{ports} {prot:x} {"),
             ("{{port}}", "{<Port>}"),

@@ -67,7 +67,12 @@ impl Process {
             .spawn()?;
         let group = Pid::from_child(&child);
         let go = child.stdin.take();
-        let process = Self { child, group, output: start.output.clone(), is_stopped: false };
+        let process = Self {
+            child,
+            group,
+            output: start.output.clone(),
+            is_stopped: false,
+        };
         start.janitor.exists(&Item::Group(group))?;
         if let Some(mut go) = go {
             go.write_all(b"\n")?;
@@ -88,7 +93,11 @@ impl Process {
     pub(crate) fn last_words(&self) -> String {
         let text = fs::read(&self.output).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
-        let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let lines: Vec<&str> = text
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+            .collect();
         lines[lines.len().saturating_sub(SHOWN_LINES_MAX)..].join(" | ")
     }
 
@@ -120,7 +129,11 @@ impl Drop for Process {
 
 /// The life of a process that is about to be a service: waits for its go, joins a cgroup, becomes `program`. Returns only
 /// when that failed.
-pub fn become_program(join: Option<&Path>, program: &OsString, arguments: &[OsString]) -> io::Error {
+pub fn become_program(
+    join: Option<&Path>,
+    program: &OsString,
+    arguments: &[OsString],
+) -> io::Error {
     let mut go = [0; 1];
     if let Err(error) = io::stdin().read_exact(&mut go) {
         return error;
@@ -130,5 +143,8 @@ pub fn become_program(join: Option<&Path>, program: &OsString, arguments: &[OsSt
     {
         return io::Error::new(error.kind(), format!("{}: {error}", members.display()));
     }
-    Command::new(program).args(arguments).stdin(Stdio::null()).exec()
+    Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .exec()
 }

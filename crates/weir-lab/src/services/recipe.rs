@@ -29,7 +29,14 @@ impl Recipe {
         Some(match kind {
             Kind::App { threads, flags } => {
                 let threads = threads.to_string();
-                let fixed = ["{weir}", "app", "--listen", "127.0.0.1:{port}", "--name", name];
+                let fixed = [
+                    "{weir}",
+                    "app",
+                    "--listen",
+                    "127.0.0.1:{port}",
+                    "--name",
+                    name,
+                ];
                 let arguments = fixed.into_iter().chain(["--threads", &threads]);
                 let arguments = arguments.chain(flags.iter().map(String::as_str));
                 Self::reading(arguments.collect(), None)
@@ -42,16 +49,34 @@ impl Recipe {
                 // Workers of a master that runs as root could not read a private directory.
                 let user = if is_root { " user root;" } else { "" };
                 let globals = format!("daemon off; pid {{dir}}/nginx.pid;{user}");
-                let command = vec!["nginx", "-e", "stderr", "-p", "{dir}", "-c", "{dir}/nginx.conf", "-g", &globals];
+                let command = vec![
+                    "nginx",
+                    "-e",
+                    "stderr",
+                    "-p",
+                    "{dir}",
+                    "-c",
+                    "{dir}/nginx.conf",
+                    "-g",
+                    &globals,
+                ];
                 let mut recipe = Self::reading(command, Some(("nginx.conf", config)));
-                recipe.files.extend(files.iter().map(|(name, content)| (name.clone(), content.clone())));
+                recipe.files.extend(
+                    files
+                        .iter()
+                        .map(|(name, content)| (name.clone(), content.clone())),
+                );
                 recipe
             }
             Kind::HaProxy { config } => {
                 let command = vec!["haproxy", "-db", "-f", "{dir}/haproxy.cfg"];
                 Self::reading(command, Some(("haproxy.cfg", config)))
             }
-            Kind::Gunicorn { module, packages, workers } => {
+            Kind::Gunicorn {
+                module,
+                packages,
+                workers,
+            } => {
                 let workers = format!("--workers={workers}");
                 let python = ["{venv}/bin/python", "-m", "gunicorn"];
                 let arguments = ["api:app", &workers, "--bind=unix:{socket}"];
@@ -69,7 +94,11 @@ impl Recipe {
     /// As one would type it.
     pub(crate) fn command_line(&self) -> String {
         let quoted = self.command.iter().map(|argument| {
-            if argument.contains([' ', ';', '$', '"']) { format!("'{argument}'") } else { argument.clone() }
+            if argument.contains([' ', ';', '$', '"']) {
+                format!("'{argument}'")
+            } else {
+                argument.clone()
+            }
         });
         quoted.collect::<Vec<_>>().join(" ")
     }
@@ -77,7 +106,10 @@ impl Recipe {
     fn reading(command: Vec<&str>, file: Option<(&'static str, &String)>) -> Self {
         Self {
             command: command.into_iter().map(str::to_owned).collect(),
-            files: file.map(|(name, content)| (name.to_owned(), content.clone())).into_iter().collect(),
+            files: file
+                .map(|(name, content)| (name.to_owned(), content.clone()))
+                .into_iter()
+                .collect(),
             packages: None,
             is_on_socket: false,
         }
@@ -97,7 +129,9 @@ pub(crate) fn require_program(kind: &Kind) -> Result<(), LabError> {
         Kind::Nginx { .. } => ("nginx", "nginx-light"),
         Kind::HaProxy { .. } => ("haproxy", "haproxy"),
         Kind::Gunicorn { .. } => ("python3", "python3-venv"),
-        Kind::App { .. } | Kind::Weir { .. } | Kind::Command { .. } | Kind::Running { .. } => return Ok(()),
+        Kind::App { .. } | Kind::Weir { .. } | Kind::Command { .. } | Kind::Running { .. } => {
+            return Ok(());
+        }
     };
     match find_program(program) {
         Some(_) => Ok(()),
@@ -111,14 +145,16 @@ pub(crate) fn find_program(program: &str) -> Option<PathBuf> {
         return Some(PathBuf::from(program));
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let directories = std::env::split_paths(&path).chain(MORE_DIRECTORIES.iter().map(PathBuf::from));
+    let directories =
+        std::env::split_paths(&path).chain(MORE_DIRECTORIES.iter().map(PathBuf::from));
     let mut candidates = directories.map(|directory| directory.join(program));
     candidates.find(|candidate| is_executable(candidate))
 }
 
 fn is_executable(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
-    path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+    path.metadata()
+        .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(test)]
@@ -126,22 +162,45 @@ mod tests {
     use super::*;
 
     fn command_line(kind: &Kind) -> String {
-        Recipe::of("a", kind, true).expect("it is started").command.join(" ")
+        Recipe::of("a", kind, true)
+            .expect("it is started")
+            .command
+            .join(" ")
     }
 
     #[test]
     fn each_kind_has_its_command_line() {
         let config = || "x".to_owned();
-        let app = Kind::App { threads: 2, flags: vec!["--delay".to_owned(), "1ms".to_owned()] };
+        let app = Kind::App {
+            threads: 2,
+            flags: vec!["--delay".to_owned(), "1ms".to_owned()],
+        };
         for (kind, line) in [
-            (app, "{weir} app --listen 127.0.0.1:{port} --name a --threads 2 --delay 1ms"),
-            (Kind::Weir { config: config() }, "{weir} serve --config {dir}/weir.toml"),
             (
-                Kind::Nginx { config: config(), files: std::collections::BTreeMap::new() },
+                app,
+                "{weir} app --listen 127.0.0.1:{port} --name a --threads 2 --delay 1ms",
+            ),
+            (
+                Kind::Weir { config: config() },
+                "{weir} serve --config {dir}/weir.toml",
+            ),
+            (
+                Kind::Nginx {
+                    config: config(),
+                    files: std::collections::BTreeMap::new(),
+                },
                 "nginx -e stderr -p {dir} -c {dir}/nginx.conf -g daemon off; pid {dir}/nginx.pid; user root;",
             ),
-            (Kind::HaProxy { config: config() }, "haproxy -db -f {dir}/haproxy.cfg"),
-            (Kind::Command { line: "exec a {port}".to_owned() }, "sh -c exec a {port}"),
+            (
+                Kind::HaProxy { config: config() },
+                "haproxy -db -f {dir}/haproxy.cfg",
+            ),
+            (
+                Kind::Command {
+                    line: "exec a {port}".to_owned(),
+                },
+                "sh -c exec a {port}",
+            ),
         ] {
             assert_eq!(command_line(&kind), line);
         }

@@ -11,9 +11,15 @@ use crate::scenario::{Kind, Scenario};
 pub fn of(lab: &Lab, scenario: &Scenario) -> Vec<Program> {
     let mut programs = Vec::new();
     let mut add = |name: &str, version: Option<String>| {
-        if !programs.iter().any(|program: &Program| program.name == name) {
+        if !programs
+            .iter()
+            .any(|program: &Program| program.name == name)
+        {
             let version = version.unwrap_or_else(|| "version unknown".to_owned());
-            programs.push(Program { name: name.to_owned(), version });
+            programs.push(Program {
+                name: name.to_owned(),
+                version,
+            });
         }
     };
     let weir = lab.weir().display().to_string();
@@ -38,8 +44,16 @@ pub fn of(lab: &Lab, scenario: &Scenario) -> Vec<Program> {
 
 /// The first line that a program prints, wherever it prints it.
 fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
-    let output = Command::new(find_program(program)?).args(arguments).stdin(Stdio::null()).output().ok()?;
+    let output = Command::new(find_program(program)?)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .ok()?;
     let text = [output.stdout, output.stderr].concat();
-    let line = String::from_utf8_lossy(&text).lines().next()?.trim().to_owned();
+    let line = String::from_utf8_lossy(&text)
+        .lines()
+        .next()?
+        .trim()
+        .to_owned();
     Some(line)
 }

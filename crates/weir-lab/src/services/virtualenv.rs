@@ -35,12 +35,16 @@ pub(crate) fn prepare(lab: &Lab, packages: &[String]) -> Result<PathBuf, LabErro
     let unfinished = format!("{DIRECTORY_PREFIX}venv-{}", std::process::id());
     let unfinished = lab.cache().join(unfinished);
     let item = Item::Directory(unfinished.clone());
-    lab.janitor().exists(&item).tried(|| "tell the janitor".to_owned())?;
+    lab.janitor()
+        .exists(&item)
+        .tried(|| "tell the janitor".to_owned())?;
     let made = make(lab, &python, packages, &unfinished);
     let placed = made.and_then(|()| {
         // Another laboratory may have been faster; its virtualenv is as good.
         let renamed = fs::rename(&unfinished, &path);
-        renamed.or_else(|error| if path.is_dir() { Ok(()) } else { Err(error) }).tried(|| format!("make {}", path.display()))
+        renamed
+            .or_else(|error| if path.is_dir() { Ok(()) } else { Err(error) })
+            .tried(|| format!("make {}", path.display()))
     });
     item.remove();
     let _ = lab.janitor().is_gone(&item);
@@ -52,7 +56,16 @@ fn make(lab: &Lab, python: &Path, packages: &[String], unfinished: &Path) -> Res
     let venv = [text(python), "-m".into(), "venv".into(), text(unfinished)];
     run(lab, &venv)?;
     let mut install = vec![text(&unfinished.join("bin/python"))];
-    install.extend(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"].map(String::from));
+    install.extend(
+        [
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+        ]
+        .map(String::from),
+    );
     install.extend(packages.iter().cloned());
     run(lab, &install)
 }
@@ -69,7 +82,10 @@ fn run(lab: &Lab, command: &[String]) -> Result<(), LabError> {
     };
     let mut process = Process::start(&start).tried(|| format!("start {}", command[0]))?;
     let status = loop {
-        if let Some(status) = process.try_wait().tried(|| format!("wait for {}", command[0]))? {
+        if let Some(status) = process
+            .try_wait()
+            .tried(|| format!("wait for {}", command[0]))?
+        {
             break status;
         }
         if lab.stop().load(Ordering::Relaxed) {
@@ -83,7 +99,10 @@ fn run(lab: &Lab, command: &[String]) -> Result<(), LabError> {
         return Err(LabError::Stopped);
     }
     if !status.success() {
-        return Err(LabError::Virtualenv(format!("`{}` ended with {status}: {words}", command.join(" "))));
+        return Err(LabError::Virtualenv(format!(
+            "`{}` ended with {status}: {words}",
+            command.join(" ")
+        )));
     }
     Ok(())
 }
@@ -91,11 +110,21 @@ fn run(lab: &Lab, command: &[String]) -> Result<(), LabError> {
 /// Says which Python and which packages, so that another version is another virtualenv.
 fn name(python: &Path, packages: &[String]) -> String {
     let version = Command::new(python).arg("-V").output();
-    let version = version.map(|output| String::from_utf8_lossy(&output.stdout).trim().replace(' ', "-"));
+    let version = version.map(|output| {
+        String::from_utf8_lossy(&output.stdout)
+            .trim()
+            .replace(' ', "-")
+    });
     let mut name = format!("venv-{}", version.unwrap_or_default());
     for package in packages {
         name.push('-');
-        name.extend(package.chars().map(|c| if c.is_ascii_alphanumeric() || "=.".contains(c) { c } else { '_' }));
+        name.extend(package.chars().map(|c| {
+            if c.is_ascii_alphanumeric() || "=.".contains(c) {
+                c
+            } else {
+                '_'
+            }
+        }));
     }
     name
 }

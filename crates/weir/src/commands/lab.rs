@@ -96,7 +96,9 @@ fn cache() -> PathBuf {
 pub(crate) struct JanitorArgs {}
 
 pub(crate) fn run_janitor(_: &JanitorArgs) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     // Caught and not looked at: it ends when its pipe does.
     let _deaf = runtime.block_on(async { Signals::listen() })?;
     janitor::keep_house(io::stdin().lock());

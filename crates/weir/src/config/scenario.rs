@@ -7,8 +7,8 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
-use weir_lab::raw::Published;
 use toml::de::DeTable;
+use weir_lab::raw::Published;
 use weir_lab::scenario::{Amount, BUILT_IN, Configuration, Effort, Kind, Load, Part, Scenario};
 
 use super::error::{ConfigError, Report};
@@ -43,9 +43,16 @@ pub(crate) fn open(name_or_path: &str) -> anyhow::Result<Scenario> {
         };
         anyhow::bail!("there is no scenario {}{help}", quoted(name_or_path));
     }
-    let bytes = std::fs::read(path).map_err(|cause| ConfigError::Unreadable { file: name_or_path.to_owned(), cause })?;
+    let bytes = std::fs::read(path).map_err(|cause| ConfigError::Unreadable {
+        file: name_or_path.to_owned(),
+        cause,
+    })?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
-    Ok(parse(&name, super::text_of(&bytes, name_or_path)?, name_or_path)?)
+    Ok(parse(
+        &name,
+        super::text_of(&bytes, name_or_path)?,
+        name_or_path,
+    )?)
 }
 
 /// Reads the text of the scenario `name`; `file_name` begins every line of the error.
@@ -80,30 +87,46 @@ fn place(part: Part, root: &DeTable) -> (usize, String) {
         Part::Load(index) => ("load", index),
         Part::Configuration(index) => ("configuration", index),
     };
-    let item = root.get(list).and_then(|list| list.get_ref().as_array()?.get(index));
-    (item.map_or(0, |item| item.span().start), format!("{list}[{}]", index + 1))
+    let item = root
+        .get(list)
+        .and_then(|list| list.get_ref().as_array()?.get(index));
+    (
+        item.map_or(0, |item| item.span().start),
+        format!("{list}[{}]", index + 1),
+    )
 }
 
 fn scenario(name: &str, mut root: Table) -> Scenario {
     let title = text(&mut root, "title", "what it is about, in one line");
     let source = optional_text(&mut root, "source");
     let about = optional_text(&mut root, "about");
-    let baseline = root.required("baseline", "the configuration that others are compared with");
+    let baseline = root.required(
+        "baseline",
+        "the configuration that others are compared with",
+    );
     let baseline = baseline.and_then(|value| value.text("the name of a configuration"));
     let columns = root.optional("columns");
     let columns = columns.map_or_else(Vec::new, |value| texts(&value, "columns"));
     let normal = effort(&mut root);
     let quick = root.required("quick", "`{ rounds = 2, warm_up = \"100ms\" }`");
-    let quick = quick.and_then(|value| value.table("quick = { rounds = 2 }")).map(|mut table| {
-        let effort = effort(&mut table);
-        table.finish();
-        effort
-    });
+    let quick = quick
+        .and_then(|value| value.table("quick = { rounds = 2 }"))
+        .map(|mut table| {
+            let effort = effort(&mut table);
+            table.finish();
+            effort
+        });
     let loads = root.sections("load", "add `[[load]]` with what is asked");
     let loads = loads.into_iter().map(load).collect();
     let mut published = Vec::new();
-    let tables = root.sections("configuration", "add `[[configuration]]` with the services that run");
-    let configurations = tables.into_iter().map(|table| configuration(table, &mut published)).collect();
+    let tables = root.sections(
+        "configuration",
+        "add `[[configuration]]` with the services that run",
+    );
+    let configurations = tables
+        .into_iter()
+        .map(|table| configuration(table, &mut published))
+        .collect();
     let services = services(&mut root);
     root.finish();
     Scenario {
@@ -126,7 +149,9 @@ fn effort(table: &mut Table) -> Effort {
     let rounds = table.required("rounds", "how often each configuration is measured");
     let rounds = rounds.and_then(|value| value.integer(ROUNDS)).unwrap_or(1) as usize;
     let warm_up = table.optional("warm_up");
-    let warm_up = warm_up.and_then(|value| value.duration(&WARM_UP)).unwrap_or_default();
+    let warm_up = warm_up
+        .and_then(|value| value.duration(&WARM_UP))
+        .unwrap_or_default();
     Effort { rounds, warm_up }
 }
 
@@ -138,29 +163,43 @@ fn load(mut table: Table) -> Load {
     let headers = headers.map_or_else(Vec::new, |value| headers_of(&value));
     let body = optional_text(&mut table, "body");
     let connections = table.required("connections", "how many are open at once");
-    let connections = connections.and_then(|value| value.integer(CONNECTIONS)).unwrap_or(1) as usize;
+    let connections = connections
+        .and_then(|value| value.integer(CONNECTIONS))
+        .unwrap_or(1) as usize;
     let threads = table.optional("threads");
-    let threads = threads.and_then(|value| value.integer(THREADS)).unwrap_or(1) as usize;
+    let threads = threads
+        .and_then(|value| value.integer(THREADS))
+        .unwrap_or(1) as usize;
     let keep_alive = table.optional("keep_alive");
     let keep_alive = keep_alive.and_then(|value| value.boolean()).unwrap_or(true);
     let rate = table.optional("rate");
     let rate = rate.and_then(|value| value.number(&FIGURE));
     let duration = table.optional("duration");
-    let duration = duration.and_then(|value| value.duration(&DURATION)).map(Amount::Time);
+    let duration = duration
+        .and_then(|value| value.duration(&DURATION))
+        .map(Amount::Time);
     let requests = table.optional("requests");
-    let requests = requests.and_then(|value| value.integer(REQUESTS)).map(Amount::Requests);
+    let requests = requests
+        .and_then(|value| value.integer(REQUESTS))
+        .map(Amount::Requests);
     if duration.is_some() == requests.is_some() {
         table.wrong("duration", "expected either \"duration\" or \"requests\"");
     }
     let amount = duration.or(requests).unwrap_or(Amount::Requests(1));
     let quick = table.required("quick", "a duration for `--quick`, as in \"1s\"");
-    let quick = quick.and_then(|value| value.duration(&DURATION)).map(Amount::Time);
+    let quick = quick
+        .and_then(|value| value.duration(&DURATION))
+        .map(Amount::Time);
     let notes = notes(&mut table);
     table.finish();
     Load {
         name,
         notes,
-        method: if method.is_empty() { "GET".to_owned() } else { method },
+        method: if method.is_empty() {
+            "GET".to_owned()
+        } else {
+            method
+        },
         path,
         headers,
         body,
@@ -176,25 +215,44 @@ fn load(mut table: Table) -> Load {
 fn configuration(mut table: Table, published: &mut Vec<Published>) -> Configuration {
     let name = text(&mut table, "name", "a name for tables");
     let group = optional_text(&mut table, "group");
-    let services = table.required("services", "the services that run, in the order of their start");
+    let services = table.required(
+        "services",
+        "the services that run, in the order of their start",
+    );
     let services = services.map_or_else(Vec::new, |value| texts(&value, "names of services"));
     let entry = optional_text(&mut table, "entry");
     // Mostly what was started last stands in front of the others.
-    let entry = if entry.is_empty() { services.last().cloned().unwrap_or_default() } else { entry };
+    let entry = if entry.is_empty() {
+        services.last().cloned().unwrap_or_default()
+    } else {
+        entry
+    };
     let cpu_share = table.section("cpu_share", "cpu_share = { app = 0.2 }");
     let cpu_share = cpu_share.map_or_else(BTreeMap::new, |shares| {
         let shares = shares.entries().into_iter();
-        shares.filter_map(|(name, value)| Some((name.to_owned(), value.number(&CPU_SHARE)?))).collect()
+        shares
+            .filter_map(|(name, value)| Some((name.to_owned(), value.number(&CPU_SHARE)?)))
+            .collect()
     });
     let needs = table.optional("needs");
-    let needs = needs.and_then(|value| value.text("a config key of weir")).map(str::to_owned);
+    let needs = needs
+        .and_then(|value| value.text("a config key of weir"))
+        .map(str::to_owned);
     let notes = notes(&mut table);
     if let Some(figures) = table.section("published", "[configuration.published]") {
         let figures = figures.entries().into_iter();
         published.extend(figures.map(|(load, value)| figure(&name, load, &value)));
     }
     table.finish();
-    Configuration { name, group, services, entry, cpu_share, notes, needs }
+    Configuration {
+        name,
+        group,
+        services,
+        entry,
+        cpu_share,
+        notes,
+        needs,
+    }
 }
 
 /// A rate, or a table of a rate and of latencies in milliseconds.
@@ -255,27 +313,55 @@ const KINDS: [(&str, Known); 6] = [
 ];
 
 fn service(mut table: Table) -> Option<Kind> {
-    let kind = table.required("kind", "what it is, as in \"nginx\"")?.choice(&KINDS)?;
+    let kind = table
+        .required("kind", "what it is, as in \"nginx\"")?
+        .choice(&KINDS)?;
     let config = |table: &mut Table| text(table, "config", "the config file");
     let kind = match kind {
         Known::App => {
             let threads = table.optional("threads");
-            let threads = threads.and_then(|value| value.integer(THREADS)).unwrap_or(1) as usize;
+            let threads = threads
+                .and_then(|value| value.integer(THREADS))
+                .unwrap_or(1) as usize;
             let flags = table.optional("flags");
-            Kind::App { threads, flags: flags.map_or_else(Vec::new, |value| texts(&value, "flags of `weir app`")) }
+            Kind::App {
+                threads,
+                flags: flags.map_or_else(Vec::new, |value| texts(&value, "flags of `weir app`")),
+            }
         }
-        Known::Weir => Kind::Weir { config: config(&mut table) },
-        Known::Nginx => Kind::Nginx { config: config(&mut table), files: free_texts(&mut table, "files") },
-        Known::HaProxy => Kind::HaProxy { config: config(&mut table) },
+        Known::Weir => Kind::Weir {
+            config: config(&mut table),
+        },
+        Known::Nginx => Kind::Nginx {
+            config: config(&mut table),
+            files: free_texts(&mut table, "files"),
+        },
+        Known::HaProxy => Kind::HaProxy {
+            config: config(&mut table),
+        },
         Known::Gunicorn => {
-            let module = text(&mut table, "module", "the Python source of a module with an `app`");
+            let module = text(
+                &mut table,
+                "module",
+                "the Python source of a module with an `app`",
+            );
             let packages = table.optional("packages");
-            let packages = packages.map_or_else(Vec::new, |value| texts(&value, "packages as pip names them"));
+            let packages = packages.map_or_else(Vec::new, |value| {
+                texts(&value, "packages as pip names them")
+            });
             let workers = table.optional("workers");
-            let workers = workers.and_then(|value| value.integer(THREADS)).unwrap_or(1) as usize;
-            Kind::Gunicorn { module, packages, workers }
+            let workers = workers
+                .and_then(|value| value.integer(THREADS))
+                .unwrap_or(1) as usize;
+            Kind::Gunicorn {
+                module,
+                packages,
+                workers,
+            }
         }
-        Known::Command => Kind::Command { line: text(&mut table, "line", "a shell command with {port} in it") },
+        Known::Command => Kind::Command {
+            line: text(&mut table, "line", "a shell command with {port} in it"),
+        },
     };
     table.finish();
     Some(kind)
@@ -290,30 +376,46 @@ fn free_texts(table: &mut Table, key: &'static str) -> BTreeMap<String, String> 
     let entries = table.section(key, "{ name = \"text\" }");
     let entries = entries.as_ref().map_or_else(Vec::new, Table::entries);
     let texts = entries.into_iter();
-    texts.filter_map(|(name, value)| Some((name.to_owned(), value.text("a text")?.to_owned()))).collect()
+    texts
+        .filter_map(|(name, value)| Some((name.to_owned(), value.text("a text")?.to_owned())))
+        .collect()
 }
 
 fn text(table: &mut Table, key: &'static str, expected: &str) -> String {
     let value = table.required(key, expected);
-    value.and_then(|value| value.text(expected)).unwrap_or_default().to_owned()
+    value
+        .and_then(|value| value.text(expected))
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn optional_text(table: &mut Table, key: &'static str) -> String {
     let value = table.optional(key);
-    value.and_then(|value| value.text("a text")).unwrap_or_default().to_owned()
+    value
+        .and_then(|value| value.text("a text"))
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn texts(value: &Value, expected: &str) -> Vec<String> {
     let items = value.list(expected).unwrap_or_default();
-    items.iter().filter_map(|item| Some(item.text("a text")?.to_owned())).collect()
+    items
+        .iter()
+        .filter_map(|item| Some(item.text("a text")?.to_owned()))
+        .collect()
 }
 
 fn headers_of(value: &Value) -> Vec<(String, String)> {
     let expected = "a header such as \"Host: www.example.com\"";
     let items = value.list(expected).unwrap_or_default();
     let header = |text: &str| {
-        let (name, value) = text.split_once(':').ok_or_else(|| format!("expected {expected}"))?;
+        let (name, value) = text
+            .split_once(':')
+            .ok_or_else(|| format!("expected {expected}"))?;
         Ok((name.trim().to_owned(), value.trim().to_owned()))
     };
-    items.iter().filter_map(|item| item.parsed(expected, header)).collect()
+    items
+        .iter()
+        .filter_map(|item| item.parsed(expected, header))
+        .collect()
 }

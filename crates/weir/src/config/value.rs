@@ -108,8 +108,15 @@ impl<'a> Value<'a> {
 
     /// A number, whole or not.
     pub(super) fn number(&self, range: &RangeInclusive<f64>) -> Option<f64> {
-        let integer = || self.content.as_integer().map(|integer| integer.as_str().to_owned());
-        let float = self.content.as_float().map(|float| float.as_str().to_owned());
+        let integer = || {
+            self.content
+                .as_integer()
+                .map(|integer| integer.as_str().to_owned())
+        };
+        let float = self
+            .content
+            .as_float()
+            .map(|float| float.as_str().to_owned());
         let number = float.or_else(integer).and_then(|text| text.parse().ok());
         let number = number.filter(|number| range.contains(number));
         if number.is_none() {

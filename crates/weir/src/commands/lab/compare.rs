@@ -39,7 +39,11 @@ pub(crate) struct CompareArgs {
 }
 
 pub(super) fn run(args: &CompareArgs) -> anyhow::Result<()> {
-    let (targets, path) = if args.command { commands(args)? } else { running(args)? };
+    let (targets, path) = if args.command {
+        commands(args)?
+    } else {
+        running(args)?
+    };
     anyhow::ensure!(
         args.minimum.is_finite() && args.minimum >= 0.0,
         "--minimum: expected a number of percent that is not negative"
@@ -78,21 +82,35 @@ fn running(args: &CompareArgs) -> anyhow::Result<([Kind; 2], String)> {
     a.probe()?;
     b.probe()?;
     let path = a.path.clone();
-    let kinds = [a, b].map(|target| Kind::Running { address: target.where_to(), authority: target.authority });
+    let kinds = [a, b].map(|target| Kind::Running {
+        address: target.where_to(),
+        authority: target.authority,
+    });
     Ok((kinds, path))
 }
 
 fn commands(args: &CompareArgs) -> anyhow::Result<([Kind; 2], String)> {
     for line in [&args.a, &args.b] {
-        anyhow::ensure!(line.contains("{port}"), "{line:?}: expected {{port}} where the command is told its port");
+        anyhow::ensure!(
+            line.contains("{port}"),
+            "{line:?}: expected {{port}} where the command is told its port"
+        );
     }
     let kinds = [&args.a, &args.b].map(|line| Kind::Command { line: line.clone() });
     Ok((kinds, args.path.clone()))
 }
 
 fn tell(measured: usize, of: usize, block: &Block) {
-    let what = if measured <= of / 2 { "A against itself" } else { block.configuration.as_str() };
-    let _ = writeln!(std::io::stderr(), "{measured:>4}/{of} {what:16} {:>9.0} req/s", block.rate);
+    let what = if measured <= of / 2 {
+        "A against itself"
+    } else {
+        block.configuration.as_str()
+    };
+    let _ = writeln!(
+        std::io::stderr(),
+        "{measured:>4}/{of} {what:16} {:>9.0} req/s",
+        block.rate
+    );
 }
 
 fn in_words(found: &Found) -> String {
@@ -103,30 +121,54 @@ fn in_words(found: &Found) -> String {
     };
     for (name, blocks) in NAMES.map(|name| (name, second_half(found, name))) {
         let median = |value: &dyn Fn(&Block) -> Option<f64>| {
-            statistics::median(&blocks.iter().filter_map(|block| value(block)).collect::<Vec<_>>())
+            statistics::median(
+                &blocks
+                    .iter()
+                    .filter_map(|block| value(block))
+                    .collect::<Vec<_>>(),
+            )
         };
         let rate = median(&|block| Some(block.rate)).unwrap_or(0.0);
         let cpu = median(&|block| block.services.first()?.cpu_us_per_request);
-        let cpu = cpu.map_or_else(|| "CPU time unknown".to_owned(), |us| format!("{us:.1} µs CPU per request"));
+        let cpu = cpu.map_or_else(
+            || "CPU time unknown".to_owned(),
+            |us| format!("{us:.1} µs CPU per request"),
+        );
         line(&format!("{name}: {rate:.0} requests/s, {cpu}"));
     }
-    line(&format!("noise: A against itself: {}", sentence(found.noise.rate.as_ref(), "the second", RATE)));
-    if found.noise.rate.as_ref().is_some_and(|noise| noise.verdict == Verdict::Different) {
+    line(&format!(
+        "noise: A against itself: {}",
+        sentence(found.noise.rate.as_ref(), "the second", RATE)
+    ));
+    if found
+        .noise
+        .rate
+        .as_ref()
+        .is_some_and(|noise| noise.verdict == Verdict::Different)
+    {
         let percent = found.minimum * 100.0;
-        line(&format!("the machine is not quiet: only differences above {percent:.1} % count below"));
+        line(&format!(
+            "the machine is not quiet: only differences above {percent:.1} % count below"
+        ));
     }
     let Differences { rate, cpu, latency } = &found.differences;
     line(&format!("rate: {}", sentence(rate.as_ref(), "B", RATE)));
     line(&format!("CPU:  {}", sentence(cpu.as_ref(), "B", CPU_TIME)));
     for name in LATENCIES {
         let comparison = latency.get(name).and_then(Option::as_ref);
-        line(&format!("{name}:  {}", sentence(comparison, &format!("{name} of B"), LATENCY)));
+        line(&format!(
+            "{name}:  {}",
+            sentence(comparison, &format!("{name} of B"), LATENCY)
+        ));
     }
     text
 }
 
 fn sentence(comparison: Option<&Comparison>, b: &str, wording: Wording) -> String {
-    comparison.map_or_else(|| "not known".to_owned(), |comparison| comparison.in_words(b, wording))
+    comparison.map_or_else(
+        || "not known".to_owned(),
+        |comparison| comparison.in_words(b, wording),
+    )
 }
 
 fn second_half<'f>(found: &'f Found, name: &str) -> Vec<&'f Block> {

@@ -13,7 +13,9 @@ const EXIT_INTERRUPTED: i32 = 130;
 
 /// Sets `stop` at the first signal.
 pub(super) fn listen(stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let mut signals = runtime.block_on(async { Signals::listen() })?;
     let stop = Arc::clone(stop);
     std::thread::spawn(move || {

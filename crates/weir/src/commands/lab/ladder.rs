@@ -7,13 +7,13 @@ use weir_lab::experiment::{self, Options};
 use weir_lab::ladder::{self, Ladder, Replica};
 use weir_lab::scenario::Effort;
 
-use super::run::{Progress, report};
+use super::run::{Progress, ensure_complete, keep, report, writable};
 use super::summary;
 use super::target::{LoadArgs, Target};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LadderArgs {
-    /// The service, as in http://127.0.0.1:3000/path; repeat it for replicas, the first one is asked directly too.
+    /// The URL of the service; repeat it for replicas, the first one is asked directly too.
     #[arg(long, value_name = "URL", required = true)]
     to: Vec<String>,
     /// Answers may be kept as far as the service's own headers allow it.
@@ -30,7 +30,11 @@ pub(crate) struct LadderArgs {
 }
 
 pub(super) fn run(args: &LadderArgs) -> anyhow::Result<()> {
-    let targets: Vec<Target> = args.to.iter().map(|url| Target::parse(url)).collect::<anyhow::Result<_>>()?;
+    let targets: Vec<Target> = args
+        .to
+        .iter()
+        .map(|url| Target::parse(url))
+        .collect::<anyhow::Result<_>>()?;
     targets.iter().try_for_each(Target::probe)?;
     let replicas = targets.iter().map(|target| Replica {
         address: target.where_to(),
@@ -41,9 +45,12 @@ pub(super) fn run(args: &LadderArgs) -> anyhow::Result<()> {
         replicas: replicas.collect(),
         load: args.load.load(&targets[0].path)?,
         may_cache: args.cache,
-        effort: Effort { rounds: usize::from(args.rounds), warm_up: args.load.warm_up },
+        effort: Effort {
+            rounds: usize::from(args.rounds),
+            warm_up: args.load.warm_up,
+        },
     };
-    std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make {}", args.out.display()))?;
+    let out = writable(&args.out)?;
     let lab = super::open()?;
     let options = Options {
         is_quick: false,
@@ -52,18 +59,26 @@ pub(super) fn run(args: &LadderArgs) -> anyhow::Result<()> {
         seed: fastrand::u64(..),
     };
     let mut progress = Progress::default();
-    let run = experiment::run(&lab, &ladder.scenario(), &options, &mut |event| progress.tell(&event))?;
+    let run = experiment::run(&lab, &ladder.scenario(), &options, &mut |event| {
+        progress.tell(&event);
+    });
     drop(lab);
-    run.write(&args.out)?;
+    let run = run?;
+    keep(&run, &out)?;
     print!("{}", summary::table(&run, &run.loads[0].name));
     let steps = ladder::steps(&run);
     println!();
     for step in &steps {
         println!("{}", step.in_words());
     }
-    let path = args.out.join("weir.toml");
-    std::fs::write(&path, ladder.config_to_keep(&steps)).with_context(|| format!("cannot write {}", path.display()))?;
-    report(&args.out)?;
-    println!("{}: keep it with `weir serve --config {}`", path.display(), path.display());
-    Ok(())
+    let path = out.join("weir.toml");
+    std::fs::write(&path, ladder.config_to_keep(&steps))
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    report(&out)?;
+    println!(
+        "{}: keep it with `weir serve --config {}`",
+        path.display(),
+        path.display()
+    );
+    ensure_complete(&run)
 }

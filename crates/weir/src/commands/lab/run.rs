@@ -1,6 +1,7 @@
 //! `weir lab run` and `weir lab report`.
 
-use std::io::Write as _;
+use std::fmt::Write as _;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -42,15 +43,32 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<()> {
     };
     eprintln!("{}: {}", scenario.name, scenario.title);
     let mut progress = Progress::default();
-    let run = experiment::run(&lab, &scenario, &options, &mut |event| progress.tell(&event));
-    let run = run.inspect_err(|_| {
-        // Only when nothing is in it.
-        let _ = std::fs::remove_dir(&directory);
-    })?;
-    run.write(&directory)?;
+    let run = experiment::run(&lab, &scenario, &options, &mut |event| {
+        progress.tell(&event);
+    });
     drop(lab);
+    let run = run?;
+    keep(&run, &directory)?;
     print!("{}", summary::of(&run));
-    report(&directory)
+    report(&directory)?;
+    ensure_complete(&run)
+}
+
+/// Writes the raw data.
+pub(super) fn keep(run: &Run, directory: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(directory)
+        .with_context(|| format!("cannot make {}", directory.display()))?;
+    Ok(run.write(directory)?)
+}
+
+/// A run that was ended early has not done what was asked.
+pub(super) fn ensure_complete(run: &Run) -> anyhow::Result<()> {
+    let measured = run.blocks.len();
+    anyhow::ensure!(
+        !run.is_interrupted,
+        "ended early; what there is rests on {measured} blocks"
+    );
+    Ok(())
 }
 
 pub(super) fn report(directory: &Path) -> anyhow::Result<()> {
@@ -67,30 +85,45 @@ fn command(args: &RunArgs) -> String {
         command.push_str(" --quick");
     }
     if let Some(rounds) = args.rounds {
-        command.push_str(&format!(" --rounds {rounds}"));
+        let _ = write!(command, " --rounds {rounds}");
     }
     command
 }
 
-/// Makes the directory of the run, before minutes are spent on measuring.
+/// Where the run will go. That it can be written is found out before minutes are spent on measuring.
 fn directory(args: &RunArgs, scenario: &Scenario) -> anyhow::Result<PathBuf> {
-    let make = |path: &Path| {
-        std::fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))
-    };
     if let Some(path) = &args.out {
-        make(path)?;
-        let raw = path.join(weir_lab::raw::FILE);
-        anyhow::ensure!(!raw.exists(), "{} is there already; choose another --out", raw.display());
-        return Ok(path.clone());
+        return writable(path);
     }
     let named = |number: usize| match number {
         1 => PathBuf::from(format!("lab-{}", scenario.name)),
         _ => PathBuf::from(format!("lab-{}-{number}", scenario.name)),
     };
-    let mut free = (1..DIRECTORIES_MAX).map(named).filter(|path| !path.exists());
-    let path = free.next().context("choose a directory with --out")?;
-    make(&path)?;
-    Ok(path)
+    let mut free = (1..DIRECTORIES_MAX)
+        .map(named)
+        .filter(|path| !path.exists());
+    writable(&free.next().context("choose a directory with --out")?)
+}
+
+/// Fails when no run can be kept at `path`. Leaves nothing behind: a run that is killed has no directory.
+pub(super) fn writable(path: &Path) -> anyhow::Result<PathBuf> {
+    let raw = path.join(weir_lab::raw::FILE);
+    anyhow::ensure!(
+        !raw.exists(),
+        "{} is there already; choose another --out",
+        raw.display()
+    );
+    if !path.is_dir() {
+        let parent = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty());
+        let made = parent.map_or(Ok(()), std::fs::create_dir_all);
+        let made = made
+            .and_then(|()| std::fs::create_dir(path))
+            .and_then(|()| std::fs::remove_dir(path));
+        made.with_context(|| format!("cannot make {}", path.display()))?;
+    }
+    Ok(path.to_owned())
 }
 
 /// One line for each block on standard error.
@@ -103,7 +136,9 @@ pub(super) struct Progress {
 impl Progress {
     pub(super) fn tell(&mut self, event: &Event<'_>) {
         let line = match event {
-            Event::LeftOut(left_out) => format!("left out: {}: {}", left_out.configuration, left_out.why),
+            Event::LeftOut(left_out) => {
+                format!("left out: {}: {}", left_out.configuration, left_out.why)
+            }
             Event::Begins(blocks) => {
                 self.blocks = *blocks;
                 format!("{blocks} blocks")
@@ -113,15 +148,21 @@ impl Progress {
                 format!("{:>5}/{} {}", self.measured, self.blocks, line(block))
             }
         };
-        let _ = writeln!(std::io::stderr(), "{line}");
+        let _ = io::Write::write_all(&mut io::stderr(), format!("{line}\n").as_bytes());
     }
 }
 
 fn line(block: &Block) -> String {
-    let Block { configuration, load, rate, .. } = block;
+    let Block {
+        configuration,
+        load,
+        rate,
+        ..
+    } = block;
     let mut line = format!("{configuration:28} {load:32} {rate:>9.0} req/s");
     if let (Some(p50), Some(p99)) = (block.latency_us.get("p50"), block.latency_us.get("p99")) {
-        line.push_str(&format!("   p50 {:>8.2} ms   p99 {:>8.2} ms", p50 / 1000.0, p99 / 1000.0));
+        let [p50, p99] = [p50, p99].map(|us| us / 1000.0);
+        let _ = write!(line, "   p50 {p50:>8.2} ms   p99 {p99:>8.2} ms");
     }
     let failed: Vec<String> = block
         .outcomes
@@ -130,10 +171,10 @@ fn line(block: &Block) -> String {
         .map(|(outcome, count)| format!("{count} {outcome}"))
         .collect();
     if !failed.is_empty() {
-        line.push_str(&format!("   {}", failed.join(", ")));
+        let _ = write!(line, "   {}", failed.join(", "));
     }
     if !block.is_valid {
-        line.push_str(&format!("   not valid: {}", block.why_invalid));
+        let _ = write!(line, "   not valid: {}", block.why_invalid);
     }
     line
 }

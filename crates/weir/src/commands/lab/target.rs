@@ -61,7 +61,8 @@ impl LoadArgs {
             amount,
             quick: amount,
         };
-        load.check().map_err(|why| anyhow::anyhow!("the load cannot be sent: {why}"))?;
+        load.check()
+            .map_err(|why| anyhow::anyhow!("the load cannot be sent: {why}"))?;
         Ok(load)
     }
 }
@@ -80,18 +81,41 @@ impl Target {
     /// Reads `http://HOST[:PORT][/PATH]` and looks the host up.
     pub(super) fn parse(url: &str) -> anyhow::Result<Self> {
         let expected = "expected a URL such as http://127.0.0.1:3000/path";
-        let rest = url.strip_prefix("http://").with_context(|| format!("{url}: {expected}"))?;
+        let rest = url
+            .strip_prefix("http://")
+            .with_context(|| format!("{url}: {expected}"))?;
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         let path = path.split('#').next().unwrap_or_default();
-        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        let path = if path.starts_with('/') {
+            path.to_owned()
+        } else {
+            format!("/{path}")
+        };
         let is_host = |c: char| c.is_ascii_alphanumeric() || ".-:[]_".contains(c);
-        anyhow::ensure!(!authority.is_empty() && authority.chars().all(is_host), "{url}: {expected}");
-        let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-        let authority = if has_port { authority.to_owned() } else { format!("{authority}:80") };
-        let mut addresses = authority.to_socket_addrs().with_context(|| url.to_owned())?;
-        let address = addresses.next().with_context(|| format!("{url}: the host has no address"))?;
-        Ok(Self { address, authority, path })
+        anyhow::ensure!(
+            !authority.is_empty() && authority.chars().all(is_host),
+            "{url}: {expected}"
+        );
+        let has_port = authority
+            .rsplit_once(':')
+            .is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+        let authority = if has_port {
+            authority.to_owned()
+        } else {
+            format!("{authority}:80")
+        };
+        let mut addresses = authority
+            .to_socket_addrs()
+            .with_context(|| url.to_owned())?;
+        let address = addresses
+            .next()
+            .with_context(|| format!("{url}: the host has no address"))?;
+        Ok(Self {
+            address,
+            authority,
+            path,
+        })
     }
 
     /// Fails when nobody listens there.
@@ -112,7 +136,9 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 fn header(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once(':').ok_or("expected a header such as \"accept: text/html\"")?;
+    let (name, value) = text
+        .split_once(':')
+        .ok_or("expected a header such as \"accept: text/html\"")?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
@@ -128,9 +154,20 @@ mod tests {
             ("http://[::1]:3000?x", "[::1]:3000", "/?x"),
         ] {
             let target = Target::parse(url).unwrap();
-            assert_eq!((target.authority.as_str(), target.path.as_str()), (authority, path), "{url}");
+            assert_eq!(
+                (target.authority.as_str(), target.path.as_str()),
+                (authority, path),
+                "{url}"
+            );
         }
-        for url in ["", "127.0.0.1:3000", "https://127.0.0.1", "http://", "http:///x", "http://a b/"] {
+        for url in [
+            "",
+            "127.0.0.1:3000",
+            "https://127.0.0.1",
+            "http://",
+            "http:///x",
+            "http://a b/",
+        ] {
             assert!(Target::parse(url).is_err(), "{url}");
         }
     }
