@@ -40,8 +40,13 @@ pub(super) fn conditions(run: &Run) -> Vec<(&'static str, String)> {
             format!("{} a second", number::figure(rate))
         });
         let (connections, threads) = (load.connections, load.threads);
+        let reuse = if load.keep_alive {
+            ""
+        } else {
+            ", one for each request"
+        };
         format!(
-            "{} ({} {}, connections {connections}, threads {threads}, {pace}, {})",
+            "{} ({} {}, connections {connections}{reuse}, threads {threads}, {pace}, {})",
             load.name, load.method, load.path, load.amount
         )
     });
