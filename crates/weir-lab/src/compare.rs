@@ -1,11 +1,10 @@
 //! Two targets beside each other: which is faster, which is cheaper, by how much, and how sure that is.
 //!
 //! Blocks go A B B A, so that a machine that gets slower step by step is unfair to none; four of them are one sample. First A
-//! is compared with itself in the same way: what that finds is the noise of the machine, and no difference below it
-//! is called one.
+//! is compared with itself in the same way: what that finds is the noise of the machine, and no smaller difference is
+//! called one.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -15,7 +14,7 @@ use crate::experiment::{Sample, measure};
 use crate::raw::Block;
 use crate::scenario::{Configuration, Effort, Kind, Load, Scenario};
 use crate::services::Lab;
-use crate::statistics::{self, Comparison, Verdict};
+use crate::statistics::{self, Comparison};
 
 /// The names of the two, in raw data and in words.
 pub const NAMES: [&str; 2] = ["A", "B"];
@@ -44,26 +43,50 @@ pub struct Found {
     pub noise: Differences,
     /// B against A.
     pub differences: Differences,
-    /// The least difference of interest that was applied: what was asked for, or what A against itself showed if that is
-    /// more.
+    /// The least difference of rates that counted: what was asked for, or what A against itself showed if that is more.
     pub minimum: f64,
     /// Everything that was measured.
     pub blocks: Vec<Block>,
 }
 
-/// The second of two against the first. `None` where there is too little to compare.
-#[derive(Debug, Clone)]
-pub struct Differences {
+/// What is compared of two targets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Metric {
     /// Requests a second.
-    pub rate: Option<Comparison>,
+    Rate,
     /// CPU time per request.
-    pub cpu: Option<Comparison>,
-    /// Latency by percentile.
-    pub latency: BTreeMap<&'static str, Option<Comparison>>,
+    CpuTime,
+    /// The median latency.
+    Median,
+    /// The 99th percentile of latencies.
+    Percentile99,
 }
 
-/// Percentiles that are compared.
-pub const LATENCIES: [&str; 2] = ["p50", "p99"];
+impl Metric {
+    /// All, in the order in which they are told.
+    pub const ALL: [Self; 4] = [Self::Rate, Self::CpuTime, Self::Median, Self::Percentile99];
+
+    /// What a block says; `None` when it does not.
+    pub fn of(self, block: &Block) -> Option<f64> {
+        match self {
+            Self::Rate => Some(block.rate),
+            Self::CpuTime => block.services.first()?.cpu_us_per_request,
+            Self::Median => block.latency_us.get("p50").copied(),
+            Self::Percentile99 => block.latency_us.get("p99").copied(),
+        }
+    }
+}
+
+/// The second of two against the first, for each metric that could be compared.
+#[derive(Debug, Clone, Default)]
+pub struct Differences(BTreeMap<Metric, Comparison>);
+
+impl Differences {
+    /// What was found for `metric`.
+    pub fn get(&self, metric: Metric) -> Option<&Comparison> {
+        self.0.get(&metric)
+    }
+}
 
 /// Compares. `on_block` sees each block and how many there will be.
 pub fn run(
@@ -85,37 +108,16 @@ pub fn run(
         }
     }
     let (same, different) = blocks.split_at(plan.repeats * 4);
-    let noise = differences(same, plan.minimum, &mut rng);
-    let minimum = plan.minimum.max(noise.rate.as_ref().map_or(0.0, excess));
-    let differences = differences(different, minimum, &mut rng);
+    let noise = differences(same, &|_| plan.minimum, &mut rng);
+    let minimum = |metric: Metric| plan.minimum.max(noise.get(metric).map_or(0.0, size));
+    let differences = differences(different, &minimum, &mut rng);
+    let minimum = minimum(Metric::Rate);
     Ok(Found {
         noise,
         differences,
         minimum,
         blocks,
     })
-}
-
-/// Compares A with itself only; for those who want to know the noise of a machine.
-pub fn noise(
-    lab: &Lab,
-    plan: &Plan,
-    on_block: &mut dyn FnMut(&Block, usize),
-) -> Result<Differences, LabError> {
-    let scenario = scenario(plan);
-    let mut blocks = Vec::with_capacity(plan.repeats * 4);
-    for round in 0..plan.repeats {
-        for _place in 0..4 {
-            let block = block(lab, plan, &scenario, 0, blocks.len(), round)?;
-            on_block(&block, plan.repeats * 4);
-            blocks.push(block);
-        }
-    }
-    Ok(differences(
-        &blocks,
-        plan.minimum,
-        &mut Rng::with_seed(plan.seed),
-    ))
 }
 
 fn block(
@@ -135,7 +137,7 @@ fn block(
         seed: plan.seed.wrapping_add(order as u64),
     };
     let block = measure(lab, &sample);
-    if lab.stop().load(Ordering::Relaxed) {
+    if lab.is_stopped() {
         return Err(LabError::Stopped);
     }
     let block = Block {
@@ -160,35 +162,24 @@ fn block(
     Ok(block)
 }
 
-/// What A against itself claims to be a difference.
-fn excess(noise: &Comparison) -> f64 {
-    if noise.verdict == Verdict::Different {
-        (noise.ratio.estimate.ln().abs()).exp_m1()
-    } else {
-        0.0
-    }
+/// How large a difference is, whichever way it goes: 0.01 is 1 %.
+fn size(comparison: &Comparison) -> f64 {
+    comparison.ratio.estimate.ln().abs().exp_m1()
 }
 
 /// Compares the outer two blocks of each four with the inner two.
-fn differences(blocks: &[Block], minimum: f64, rng: &mut Rng) -> Differences {
-    let mut compare = |value: &dyn Fn(&Block) -> Option<f64>| {
-        let pairs: Vec<(f64, f64)> = blocks
-            .chunks_exact(4)
-            .filter_map(|four| {
-                let mean =
-                    |first: &Block, second: &Block| Some((value(first)? * value(second)?).sqrt());
-                Some((mean(&four[0], &four[3])?, mean(&four[1], &four[2])?))
-            })
-            .collect();
-        statistics::compare(&pairs, minimum, rng)
+fn differences(blocks: &[Block], minimum: &dyn Fn(Metric) -> f64, rng: &mut Rng) -> Differences {
+    let mut compare = |metric: Metric| {
+        let mean =
+            |first: &Block, second: &Block| Some((metric.of(first)? * metric.of(second)?).sqrt());
+        let fours = blocks.chunks_exact(4);
+        let pairs =
+            fours.filter_map(|four| Some((mean(&four[0], &four[3])?, mean(&four[1], &four[2])?)));
+        let pairs: Vec<(f64, f64)> = pairs.collect();
+        let found = statistics::compare(&pairs, minimum(metric), rng)?;
+        Some((metric, found))
     };
-    Differences {
-        rate: compare(&|block| Some(block.rate)),
-        cpu: compare(&|block| block.services.first()?.cpu_us_per_request),
-        latency: LATENCIES
-            .map(|name| (name, compare(&|block| block.latency_us.get(name).copied())))
-            .into(),
-    }
+    Differences(Metric::ALL.into_iter().filter_map(&mut compare).collect())
 }
 
 fn scenario(plan: &Plan) -> Scenario {

@@ -39,6 +39,8 @@ pub enum LabError {
     Configuration(String),
     /// A file, directory or process could not be made; what was tried.
     System(String, io::Error),
+    /// A profile could not be kept.
+    Profile(String),
     /// Raw data could not be read or written.
     Raw(RawError),
     /// The user ended it before anything was measured.
@@ -62,7 +64,7 @@ impl fmt::Display for LabError {
             Self::Virtualenv(why) => write!(f, "the virtualenv cannot be made: {why}"),
             Self::Target { target, why } => write!(f, "{target}: {why}"),
             Self::Load(why) => write!(f, "the load cannot be generated: {why}"),
-            Self::Configuration(why) => f.write_str(why),
+            Self::Configuration(why) | Self::Profile(why) => f.write_str(why),
             Self::System(what, cause) => write!(f, "cannot {what}: {cause}"),
             Self::Raw(cause) => cause.fmt(f),
             Self::Stopped => f.write_str("ended before anything was measured"),

@@ -6,8 +6,8 @@
 
 mod block;
 mod needs;
+mod profiled;
 
-use std::sync::atomic::Ordering;
 use std::time::{Instant, SystemTime};
 
 use crate::error::LabError;
@@ -18,6 +18,7 @@ use crate::services::recipe::{self, Recipe};
 use crate::services::{Lab, versions};
 
 pub use self::block::{Sample, measure};
+pub use self::profiled::profile;
 
 /// How a scenario is run.
 #[derive(Debug, Clone)]
@@ -72,7 +73,7 @@ pub fn run(
         };
         let at_seconds = began.elapsed().as_secs_f64();
         let measured = measure(lab, &sample);
-        if lab.stop().load(Ordering::Relaxed) {
+        if lab.is_stopped() {
             break;
         }
         let block = Block {

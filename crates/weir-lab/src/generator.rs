@@ -68,7 +68,7 @@ impl Load {
             },
             warm_up: Duration::ZERO,
             connections: self.connections,
-            threads: self.threads.min(self.connections),
+            threads: self.threads,
             keep_alive: self.keep_alive,
             timeout: TIMEOUT,
             seed,

@@ -19,7 +19,6 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
@@ -252,7 +251,7 @@ impl<'lab> Services<'lab> {
                 let why = format!("it ended with {status}: {}", process.last_words());
                 return Err(LabError::Service { name: name(), why });
             }
-            if self.lab.stop().load(Ordering::Relaxed) {
+            if self.lab.is_stopped() {
                 return Err(LabError::Stopped);
             }
             if started.elapsed() > START_PATIENCE {

@@ -79,6 +79,11 @@ impl Lab {
         &self.stop
     }
 
+    /// Whether the user wants to end.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
     /// Cgroups for CPU shares, or why there are none.
     pub fn cpu_shares(&self) -> Result<&CpuShares, &str> {
         self.shares.as_ref().map_err(String::as_str)

@@ -52,7 +52,10 @@ impl fmt::Display for Item {
 impl Item {
     fn parse(text: &str) -> Option<Self> {
         match text.split_once(' ')? {
-            ("group", id) => Some(Self::Group(Pid::from_raw(id.parse().ok()?)?)),
+            ("group", id) => {
+                let id = id.parse().ok().filter(|id| *id > 0)?;
+                Some(Self::Group(Pid::from_raw(id)?))
+            }
             ("cgroup", path) => Some(Self::Cgroup(PathBuf::from(path))),
             ("directory", path) => Some(Self::Directory(PathBuf::from(path))),
             _ => None,

@@ -6,7 +6,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Lab;
@@ -88,14 +87,14 @@ fn run(lab: &Lab, command: &[String]) -> Result<(), LabError> {
         {
             break status;
         }
-        if lab.stop().load(Ordering::Relaxed) {
+        if lab.is_stopped() {
             break std::process::ExitStatus::default();
         }
         std::thread::sleep(POLL);
     };
     let words = process.last_words();
     process.stop(Duration::ZERO, lab.janitor());
-    if lab.stop().load(Ordering::Relaxed) {
+    if lab.is_stopped() {
         return Err(LabError::Stopped);
     }
     if !status.success() {

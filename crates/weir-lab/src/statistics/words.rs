@@ -1,6 +1,6 @@
 //! A comparison in words: how large the difference is and how sure, so that nobody has to read an interval.
 
-use super::{BOOTSTRAP_PAIRS_MIN, Comparison, Interval, Verdict};
+use super::{Comparison, Interval, Verdict};
 
 /// How a ratio above and below 1 is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub const LATENCY: Wording = Wording {
     times: "as long",
 };
 
+/// With fewer pairs, that nothing was found says little.
+const FEW_PAIRS: usize = 5;
 /// From here on a ratio is told as a multiple.
 const MULTIPLE_MIN: f64 = 3.0;
 
@@ -51,7 +53,7 @@ impl Comparison {
                 difference(b, self.ratio, wording)
             ),
         };
-        let is_weak = self.verdict == Verdict::NotFound && self.pairs < BOOTSTRAP_PAIRS_MIN;
+        let is_weak = self.verdict == Verdict::NotFound && self.pairs < FEW_PAIRS;
         let pairs = self.pairs;
         if is_weak {
             format!("{found}; {pairs} rounds are few, more would tell")

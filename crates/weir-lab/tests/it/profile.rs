@@ -3,12 +3,19 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use weir_lab::profile::{Finding, Profiler, Running, Target};
 
 const LONGEST: Duration = Duration::from_secs(30);
 const PROBES: &str = "/sys/kernel/tracing/uprobe_events";
+/// The kernel's probes are one list for all; who adds one while another does so may be refused.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// `dd` without end: a process of which it is known what it does, two system calls for each block.
 struct Busy {
@@ -75,6 +82,7 @@ fn found<T>(finding: &Finding<T>) -> Option<&T> {
 
 #[test]
 fn a_busy_process_is_seen_through() {
+    let _alone = alone();
     let busy = Busy::start("busy");
     let running = busy.look();
     std::thread::sleep(Duration::from_millis(500));
@@ -115,6 +123,7 @@ fn a_busy_process_is_seen_through() {
 
 #[test]
 fn a_profile_that_is_dropped_leaves_nothing() {
+    let _alone = alone();
     let busy = Busy::start("dropped");
     let running = busy.look();
     drop(running);
@@ -127,6 +136,7 @@ fn a_profile_that_is_dropped_leaves_nothing() {
 #[test]
 fn probes_of_the_dead_are_taken_out() {
     const DEAD: &str = "weir_lab_4194399_0";
+    let _alone = alone();
     let libc = fs::read_to_string("/proc/self/maps").expect("our own maps");
     let libc = libc
         .lines()

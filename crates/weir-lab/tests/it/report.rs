@@ -203,7 +203,7 @@ fn graphs_of_profiles_are_inside_the_html() {
     };
     let summary = serde_json::json!({
         "title": "a <profile>", "seconds": 2.0, "requests": 100,
-        "targets": [target("app", "app.svg"), target("outside", "../raw.json")],
+        "targets": [target("app", "app.svg"), target("outside", "../outside.svg")],
     });
     fs::write(profiles.join("a.json"), summary.to_string()).expect("a profile");
     fs::write(
@@ -211,6 +211,11 @@ fn graphs_of_profiles_are_inside_the_html() {
         r#"<svg width="10" height="70"></svg>"#,
     )
     .expect("a graph");
+    fs::write(
+        directory.0.join("outside.svg"),
+        r#"<svg width="10" height="70"></svg>"#,
+    )
+    .expect("a file outside");
     let (markdown, html) = directory.report();
     assert_eq!(
         html.matches("<iframe").count(),
@@ -226,6 +231,7 @@ fn graphs_of_profiles_are_inside_the_html() {
         6
     );
     assert!(markdown.contains("[CPU flame graph](profiles/app.svg)"));
+    assert!(!markdown.contains("outside.svg"));
 }
 
 #[test]

@@ -419,3 +419,6 @@ fn headers_of(value: &Value) -> Vec<(String, String)> {
         .filter_map(|item| item.parsed(expected, header))
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

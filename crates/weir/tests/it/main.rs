@@ -10,6 +10,7 @@ mod clients;
 mod drain;
 mod failover;
 mod http;
+mod lab;
 mod limits;
 mod memory;
 mod observe;

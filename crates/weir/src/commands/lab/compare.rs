@@ -4,10 +4,10 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use weir_lab::compare::{self, Differences, Found, LATENCIES, NAMES, Plan};
+use weir_lab::compare::{self, Found, Metric, NAMES, Plan};
 use weir_lab::raw::Block;
 use weir_lab::scenario::Kind;
-use weir_lab::statistics::{self, CPU_TIME, Comparison, LATENCY, RATE, Verdict, Wording};
+use weir_lab::statistics::{self, CPU_TIME, LATENCY, RATE};
 
 use super::target::{LoadArgs, Target};
 
@@ -114,61 +114,45 @@ fn tell(measured: usize, of: usize, block: &Block) {
 }
 
 fn in_words(found: &Found) -> String {
-    let mut text = String::new();
-    let mut line = |words: &str| {
-        text.push_str(words);
-        text.push('\n');
-    };
-    for (name, blocks) in NAMES.map(|name| (name, second_half(found, name))) {
-        let median = |value: &dyn Fn(&Block) -> Option<f64>| {
-            statistics::median(
-                &blocks
-                    .iter()
-                    .filter_map(|block| value(block))
-                    .collect::<Vec<_>>(),
-            )
-        };
-        let rate = median(&|block| Some(block.rate)).unwrap_or(0.0);
-        let cpu = median(&|block| block.services.first()?.cpu_us_per_request);
-        let cpu = cpu.map_or_else(
-            || "CPU time unknown".to_owned(),
-            |us| format!("{us:.1} µs CPU per request"),
-        );
-        line(&format!("{name}: {rate:.0} requests/s, {cpu}"));
-    }
-    line(&format!(
-        "noise: A against itself: {}",
-        sentence(found.noise.rate.as_ref(), "the second", RATE)
+    let mut lines: Vec<String> = NAMES.iter().map(|name| figures(found, name)).collect();
+    let noise = found.noise.get(Metric::Rate);
+    let noise = noise.map_or_else(not_known, |it| it.in_words("the second", RATE));
+    lines.push(format!("noise: A against itself: {noise}"));
+    let minimum = found.minimum * 100.0;
+    lines.push(format!(
+        "so a difference below {minimum:.1} % would be called none"
     ));
-    if found
-        .noise
-        .rate
-        .as_ref()
-        .is_some_and(|noise| noise.verdict == Verdict::Different)
-    {
-        let percent = found.minimum * 100.0;
-        line(&format!(
-            "the machine is not quiet: only differences above {percent:.1} % count below"
-        ));
+    for (metric, label, b, wording) in [
+        (Metric::Rate, "rate", "B", RATE),
+        (Metric::CpuTime, "CPU", "B", CPU_TIME),
+        (Metric::Median, "p50", "p50 of B", LATENCY),
+        (Metric::Percentile99, "p99", "p99 of B", LATENCY),
+    ] {
+        let words = found.differences.get(metric);
+        let words = words.map_or_else(not_known, |it| it.in_words(b, wording));
+        lines.push(format!("{label}: {words}"));
     }
-    let Differences { rate, cpu, latency } = &found.differences;
-    line(&format!("rate: {}", sentence(rate.as_ref(), "B", RATE)));
-    line(&format!("CPU:  {}", sentence(cpu.as_ref(), "B", CPU_TIME)));
-    for name in LATENCIES {
-        let comparison = latency.get(name).and_then(Option::as_ref);
-        line(&format!(
-            "{name}:  {}",
-            sentence(comparison, &format!("{name} of B"), LATENCY)
-        ));
-    }
-    text
+    lines.push(String::new());
+    lines.join("\n")
 }
 
-fn sentence(comparison: Option<&Comparison>, b: &str, wording: Wording) -> String {
-    comparison.map_or_else(
-        || "not known".to_owned(),
-        |comparison| comparison.in_words(b, wording),
-    )
+fn not_known() -> String {
+    "not known".to_owned()
+}
+
+/// Medians of one of the two.
+fn figures(found: &Found, name: &str) -> String {
+    let blocks = second_half(found, name);
+    let median = |metric: Metric| {
+        let values: Vec<f64> = blocks.iter().filter_map(|block| metric.of(block)).collect();
+        statistics::median(&values)
+    };
+    let rate = median(Metric::Rate).unwrap_or(0.0);
+    let cpu = median(Metric::CpuTime).map_or_else(
+        || "CPU time unknown".to_owned(),
+        |us| format!("{us:.1} µs CPU per request"),
+    );
+    format!("{name}: {rate:.0} requests/s, {cpu}")
 }
 
 fn second_half<'f>(found: &'f Found, name: &str) -> Vec<&'f Block> {

@@ -26,6 +26,9 @@ pub(crate) struct RunArgs {
     /// How often each configuration is measured, instead of what the scenario says.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: Option<u16>,
+    /// Profile each configuration once more afterwards: flame graphs, waits, system calls, allocations.
+    #[arg(long)]
+    profile: bool,
     /// Where raw data and report go [default: lab-NAME, with a number if that exists].
     #[arg(long, value_name = "DIRECTORY")]
     out: Option<PathBuf>,
@@ -46,9 +49,14 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<()> {
     let run = experiment::run(&lab, &scenario, &options, &mut |event| {
         progress.tell(&event);
     });
-    drop(lab);
     let run = run?;
     keep(&run, &directory)?;
+    if args.profile {
+        experiment::profile(&lab, &scenario, &run, &directory, &mut |rung| {
+            let _ = tell(&format!("profile of {rung}"));
+        })?;
+    }
+    drop(lab);
     print!("{}", summary::of(&run));
     report(&directory)?;
     ensure_complete(&run)
@@ -72,9 +80,12 @@ pub(super) fn ensure_complete(run: &Run) -> anyhow::Result<()> {
 }
 
 pub(super) fn report(directory: &Path) -> anyhow::Result<()> {
-    let run = Run::read(directory)?;
-    anyhow::ensure!(!run.blocks.is_empty(), "nothing was measured");
-    println!("{}", directory.join(weir_lab::raw::FILE).display());
+    let written = weir_lab::report::write(directory)?;
+    println!(
+        "\n{}\n{}",
+        written.markdown.display(),
+        written.html.display()
+    );
     Ok(())
 }
 
@@ -83,6 +94,9 @@ fn command(args: &RunArgs) -> String {
     let mut command = format!("weir lab run {}", args.scenario);
     if args.quick {
         command.push_str(" --quick");
+    }
+    if args.profile {
+        command.push_str(" --profile");
     }
     if let Some(rounds) = args.rounds {
         let _ = write!(command, " --rounds {rounds}");
@@ -148,8 +162,13 @@ impl Progress {
                 format!("{:>5}/{} {}", self.measured, self.blocks, line(block))
             }
         };
-        let _ = io::Write::write_all(&mut io::stderr(), format!("{line}\n").as_bytes());
+        let _ = tell(&line);
     }
+}
+
+/// That nobody reads it any more must not keep a run from ending in order.
+fn tell(line: &str) -> io::Result<()> {
+    io::Write::write_all(&mut io::stderr(), format!("{line}\n").as_bytes())
 }
 
 fn line(block: &Block) -> String {
