@@ -108,3 +108,6 @@ impl Report {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -246,9 +246,12 @@ impl Knee {
             self.rate, self.low
         );
         if let Some(reason) = &self.cut_short {
-            text.push_str(&format!(
-                "the search {reason}; the figures are less certain than they could be\n"
-            ));
+            text.push_str("the search ");
+            text.push_str(reason);
+            text.push_str(
+                "; the figures are less certain than they could be
+",
+            );
         }
         text
     }

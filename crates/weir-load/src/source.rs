@@ -108,6 +108,9 @@ impl Source {
         if now_ns >= self.closes_ns {
             return Next::Over;
         }
+        if now_ns < self.start_ns {
+            return Next::WaitUntil(self.start_ns);
+        }
         match &mut self.loop_ {
             Loop::Closed { left: 0, .. } => Next::Over,
             Loop::Closed { number, .. } => Next::Send(Start {

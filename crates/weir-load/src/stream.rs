@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use rustix::net::{RecvFlags, SendFlags};
+use rustls::AlertDescription;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
@@ -50,11 +51,16 @@ impl Stream {
         let Some(tls) = &target.tls else {
             return Ok(Self::Plain(socket));
         };
-        TlsConnector::from(tls.config.clone())
-            .connect(tls.server_name.clone(), socket)
-            .await
-            .map(|stream| Self::Tls(Box::new(stream)))
-            .map_err(OpenError::Tls)
+        let connector = TlsConnector::from(tls.config.clone());
+        let stream = connector.connect(tls.server_name.clone(), socket).await;
+        let stream = stream.map_err(|error| OpenError::Tls(say_alpn(error)))?;
+        let agreed = stream.get_ref().1.alpn_protocol();
+        // A server without ALPN speaks HTTP/1.1; what else was asked for has to be agreed to.
+        let asked = tls.config.alpn_protocols.first().map(Vec::as_slice);
+        if asked == Some(b"h2") && agreed != asked {
+            return Err(OpenError::Tls(io::Error::other(NO_HTTP2)));
+        }
+        Ok(Self::Tls(Box::new(stream)))
     }
 
     /// Reads what has arrived. 0 is the end.
@@ -88,6 +94,19 @@ impl Stream {
             // It is flushed by the read that follows every send.
             Self::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
         }
+    }
+}
+
+const NO_HTTP2: &str = "the server does not speak HTTP/2";
+
+/// A server that refuses the protocol asked for says so with an alert that few people know.
+fn say_alpn(error: io::Error) -> io::Error {
+    let refused = rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol);
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
+    if cause == Some(&refused) {
+        io::Error::other(NO_HTTP2)
+    } else {
+        error
     }
 }
 

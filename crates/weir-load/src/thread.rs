@@ -94,12 +94,7 @@ impl ThreadStart {
             return Ok(None);
         };
         lane.start(Source::new(&self.plan, self.share, start_ns), start_ns);
-        let tasks: Vec<_> = streams
-            .into_iter()
-            .enumerate()
-            .map(|(id, stream)| connection::spawn(&lane, id, stream))
-            .collect();
-        for task in tasks {
+        for task in connection::spawn_all(&lane, streams) {
             task.await.expect("connections do not panic");
         }
         lane.is_over.set(true);

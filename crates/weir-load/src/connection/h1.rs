@@ -6,28 +6,19 @@ use std::future::poll_fn;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use weir_http::Method;
 
-use super::open;
+use super::{open_in_time, pause};
 use crate::deadline::Timer;
 use crate::outcome::Outcome;
-use crate::plan::Protocol;
 use crate::response::ResponseReader;
 use crate::source::{Next, Start};
 use crate::stream::Stream;
 use crate::thread::Lane;
 
-/// A closed loop that is refused tries again after this long, twice as long each time, up to the last.
-const PAUSE_MIN: Duration = Duration::from_millis(10);
-const PAUSE_MAX: Duration = Duration::from_secs(1);
-
 /// Sends until there is nothing more to send.
-pub(super) async fn run(lane: Rc<Lane>, id: usize, stream: Option<Stream>) {
-    let Protocol::Http1 { pipeline } = lane.plan.protocol else {
-        unreachable!("the protocol decides which task runs")
-    };
+pub(super) async fn run(lane: Rc<Lane>, id: usize, pipeline: usize, stream: Option<Stream>) {
     let mut connection = Connection {
         id,
         depth: if lane.plan.keep_alive { pipeline } else { 1 },
@@ -150,29 +141,17 @@ impl Connection {
         if self.stream.is_some() {
             return;
         }
-        match open(&self.lane, &self.timer).await {
+        match open_in_time(&self.lane, &self.timer).await {
             Ok(stream) => {
                 self.stream = Some(stream);
                 self.refusals = 0;
             }
             Err(failure) => {
-                if failure.is_local() {
-                    self.lane.recorder.borrow_mut().local_failures += 1;
-                }
+                failure.note(&self.lane);
                 self.fail_all(failure.outcome());
-                self.pause().await;
+                pause(&self.lane, &self.timer, self.refusals).await;
+                self.refusals += 1;
             }
-        }
-    }
-
-    /// Keeps a closed loop from asking as fast as it can whoever refuses at once. An open loop has its schedule.
-    async fn pause(&mut self) {
-        let doubled = PAUSE_MIN * 2_u32.saturating_pow(self.refusals.min(10));
-        self.refusals += 1;
-        if self.lane.plan.arrivals.is_closed() {
-            let pause = doubled.min(PAUSE_MAX).as_nanos() as u64;
-            self.timer.set(self.lane.now_ns() + pause);
-            poll_fn(|cx| self.timer.poll(cx)).await;
         }
     }
 

@@ -1,4 +1,4 @@
-//! The intervals of a report as an HdrHistogram log, which the tools around that library read and merge exactly.
+//! The intervals of a report as an `HdrHistogram` log, which the tools around that library read and merge exactly.
 
 use std::io;
 use std::time::{Duration, SystemTime};

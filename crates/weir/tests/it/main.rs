@@ -12,6 +12,7 @@ mod failover;
 mod http;
 mod lab;
 mod limits;
+mod load;
 mod memory;
 mod observe;
 mod routing;

@@ -10,6 +10,10 @@ use crate::config::units;
 /// Without a rate, each connection sends when its last answer has come. With one, requests are sent when they are due,
 /// and latency counts from that moment.
 #[derive(Debug, clap::Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag, and none excludes another"
+)]
 #[command(disable_version_flag = true)]
 pub(crate) struct LoadArgs {
     /// What is asked; path and query may have fields such as {rand:1..1000000}.
@@ -116,7 +120,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "FILE")]
     pub(super) csv: Option<PathBuf>,
 
-    /// Write a HdrHistogram log, with a histogram for each second and outcome.
+    /// Write an `HdrHistogram` log, with a histogram for each second and outcome.
     #[arg(long, value_name = "FILE")]
     pub(super) hdr_log: Option<PathBuf>,
 
