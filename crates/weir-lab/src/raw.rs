@@ -165,7 +165,7 @@ pub struct Block {
     pub round: usize,
     /// Its place among all blocks, from 0.
     pub order: usize,
-    /// Seconds from the beginning of the run to the beginning of the measurement.
+    /// Seconds from the beginning of the run to the beginning of the block.
     pub at_seconds: f64,
     /// How long was measured.
     pub seconds: f64,
