@@ -14,8 +14,8 @@ const LOOKED_AT: Duration = Duration::from_secs(3);
 /// How long the profiler may go on when the load hangs.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Looks at each rung of `run` under the last load of the scenario, which is the heaviest as a rule, and leaves the profiles in
-/// `directory`. `on_profile` is told the rung that follows.
+/// Looks at each rung of `run` under the last load of the scenario, which is the heaviest as a rule, and leaves the profiles
+/// in `directory`. `on_profile` is told the rung that follows.
 pub fn profile(
     lab: &Lab,
     scenario: &Scenario,

@@ -2,6 +2,8 @@
 //!
 //! The keys stand here in the order in which a person reads such a file; what they mean is in weir-lab's `scenario`.
 
+mod service;
+
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -9,7 +11,7 @@ use std::time::Duration;
 
 use toml::de::DeTable;
 use weir_lab::raw::Published;
-use weir_lab::scenario::{Amount, BUILT_IN, Configuration, Effort, Kind, Load, Part, Scenario};
+use weir_lab::scenario::{Amount, BUILT_IN, Configuration, Effort, Load, Part, Scenario};
 
 use super::error::{ConfigError, Report};
 use super::read::Table;
@@ -127,7 +129,7 @@ fn scenario(name: &str, mut root: Table) -> Scenario {
         .into_iter()
         .map(|table| configuration(table, &mut published))
         .collect();
-    let services = services(&mut root);
+    let services = service::all(&mut root);
     root.finish();
     Scenario {
         name: name.to_owned(),
@@ -276,95 +278,6 @@ fn figure(configuration: &str, load: &str, value: &Value) -> Published {
         }
     }
     figure
-}
-
-fn services(root: &mut Table) -> BTreeMap<String, Kind> {
-    let tables = root.section("service", "[service.app]");
-    let entries = tables.as_ref().map_or_else(Vec::new, Table::entries);
-    let services = entries.into_iter().filter_map(|(name, value)| {
-        // It becomes a part of file names and of placeholders.
-        let is_name_char = |c: char| c.is_ascii_alphanumeric() || c == '-';
-        if name.is_empty() || !name.chars().all(is_name_char) {
-            value.wrong("expected a name of letters, digits and \"-\"");
-        }
-        Some((name.to_owned(), service(value.table("[service.app]")?)?))
-    });
-    services.collect()
-}
-
-/// What a service is, so that the other keys of its table are known.
-#[derive(Clone, Copy)]
-enum Known {
-    App,
-    Weir,
-    Nginx,
-    HaProxy,
-    Gunicorn,
-    Command,
-}
-
-const KINDS: [(&str, Known); 6] = [
-    ("app", Known::App),
-    ("weir", Known::Weir),
-    ("nginx", Known::Nginx),
-    ("haproxy", Known::HaProxy),
-    ("gunicorn", Known::Gunicorn),
-    ("command", Known::Command),
-];
-
-fn service(mut table: Table) -> Option<Kind> {
-    let kind = table
-        .required("kind", "what it is, as in \"nginx\"")?
-        .choice(&KINDS)?;
-    let config = |table: &mut Table| text(table, "config", "the config file");
-    let kind = match kind {
-        Known::App => {
-            let threads = table.optional("threads");
-            let threads = threads
-                .and_then(|value| value.integer(THREADS))
-                .unwrap_or(1) as usize;
-            let flags = table.optional("flags");
-            Kind::App {
-                threads,
-                flags: flags.map_or_else(Vec::new, |value| texts(&value, "flags of `weir app`")),
-            }
-        }
-        Known::Weir => Kind::Weir {
-            config: config(&mut table),
-        },
-        Known::Nginx => Kind::Nginx {
-            config: config(&mut table),
-            files: free_texts(&mut table, "files"),
-        },
-        Known::HaProxy => Kind::HaProxy {
-            config: config(&mut table),
-        },
-        Known::Gunicorn => {
-            let module = text(
-                &mut table,
-                "module",
-                "the Python source of a module with an `app`",
-            );
-            let packages = table.optional("packages");
-            let packages = packages.map_or_else(Vec::new, |value| {
-                texts(&value, "packages as pip names them")
-            });
-            let workers = table.optional("workers");
-            let workers = workers
-                .and_then(|value| value.integer(THREADS))
-                .unwrap_or(1) as usize;
-            Kind::Gunicorn {
-                module,
-                packages,
-                workers,
-            }
-        }
-        Known::Command => Kind::Command {
-            line: text(&mut table, "line", "a shell command with {port} in it"),
-        },
-    };
-    table.finish();
-    Some(kind)
 }
 
 fn notes(table: &mut Table) -> BTreeMap<String, String> {
