@@ -9,6 +9,7 @@ mod address;
 pub(crate) mod cgroup;
 mod environment;
 pub mod janitor;
+mod place;
 pub mod placeholder;
 pub mod process;
 pub(crate) mod recipe;
@@ -16,8 +17,6 @@ pub mod versions;
 pub(crate) mod virtualenv;
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -25,6 +24,7 @@ use rustix::process::Pid;
 use weir_load::plan::Address;
 
 use self::janitor::Item;
+use self::place::Place;
 use self::placeholder::Placeholder;
 use self::process::{Process, Start};
 use self::recipe::Recipe;
@@ -38,7 +38,6 @@ pub use self::environment::Lab;
 const START_PATIENCE: Duration = Duration::from_secs(30);
 /// How long a service may take to end by itself.
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
-const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 const POLL: Duration = Duration::from_millis(2);
 
 /// The running services of a configuration. Dropping them stops them.
@@ -50,14 +49,6 @@ pub struct Services<'lab> {
     /// Where each listens, also of those that have not been started yet.
     places: BTreeMap<String, Place>,
     entry: String,
-}
-
-/// Where a service listens and keeps its files.
-#[derive(Debug)]
-struct Place {
-    address: Address,
-    authority: String,
-    directory: Option<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -87,7 +78,7 @@ impl<'lab> Services<'lab> {
         let mut services = Self {
             lab,
             running: Vec::new(),
-            places: places(lab, scenario, configuration)?,
+            places: place::all(lab, scenario, configuration)?,
             entry: configuration.entry.clone(),
         };
         for name in &configuration.services {
@@ -243,7 +234,7 @@ impl<'lab> Services<'lab> {
         let process = service.process.as_mut().expect("one was started");
         let started = Instant::now();
         loop {
-            if accepts(address) {
+            if place::accepts(address) {
                 return Ok(());
             }
             let name = || service.name.clone();
@@ -300,53 +291,4 @@ fn write(path: &Path, content: &str) -> Result<(), LabError> {
     let directory = path.parent().unwrap_or(path);
     let made = std::fs::create_dir_all(directory).and_then(|()| std::fs::write(path, content));
     made.tried(|| format!("write {}", path.display()))
-}
-
-/// Whether somebody takes connections there.
-pub(crate) fn accepts(address: &Address) -> bool {
-    match address {
-        Address::Tcp(address) => TcpStream::connect_timeout(address, CONNECT_TIMEOUT).is_ok(),
-        Address::Unix(path) => UnixStream::connect(path).is_ok(),
-    }
-}
-
-/// A place for every service of a configuration.
-fn places(
-    lab: &Lab,
-    scenario: &Scenario,
-    configuration: &Configuration,
-) -> Result<BTreeMap<String, Place>, LabError> {
-    let ports = lab.free_ports(configuration.services.len())?;
-    let mut places = BTreeMap::new();
-    for (name, port) in configuration.services.iter().zip(ports) {
-        let kind = &scenario.services[name];
-        let place = if let Kind::Running { address, authority } = kind {
-            Place {
-                address: address.clone(),
-                authority: authority.clone(),
-                directory: None,
-            }
-        } else {
-            let directory = lab.new_directory(name)?;
-            let tcp = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-            let is_on_socket = matches!(kind, Kind::Gunicorn { .. });
-            let address = if is_on_socket {
-                Address::Unix(directory.join("socket"))
-            } else {
-                Address::Tcp(tcp)
-            };
-            let authority = if is_on_socket {
-                "localhost".to_owned()
-            } else {
-                tcp.to_string()
-            };
-            Place {
-                address,
-                authority,
-                directory: Some(directory),
-            }
-        };
-        places.insert(name.clone(), place);
-    }
-    Ok(places)
 }

@@ -35,7 +35,7 @@ pub const LATENCY: Wording = Wording {
 /// With fewer pairs, that nothing was found says little.
 const FEW_PAIRS: usize = 5;
 /// From here on a ratio is told as a multiple.
-const MULTIPLE_MIN: f64 = 3.0;
+const MULTIPLE_MIN: f64 = 2.0;
 
 impl Comparison {
     /// One sentence without its full stop: "B is 12 % faster, 95 % interval 9 – 15 %".
