@@ -4,6 +4,9 @@ use crate::report::tests::report;
 
 const SECOND: u64 = 1_000_000_000;
 
+/// Makes one thing wrong with a run.
+type Spoil = fn(&mut Report);
+
 fn used(computing: f64, waiting: f64) -> Usage {
     Usage {
         wall_ns: SECOND,
@@ -17,7 +20,7 @@ fn used(computing: f64, waiting: f64) -> Usage {
 fn each_reason_and_its_remedy() {
     let valid = || report(&[(Outcome::Success, 2_000_000)]);
     assert_eq!(verdict(&valid()), [""; 0]);
-    let cases: [(fn(&mut Report), &str, &str); 8] = [
+    let cases: [(Spoil, &str, &str); 8] = [
         (
             |run| run.outcomes = Outcomes::default(),
             "No request ended",
