@@ -8,22 +8,29 @@ use weir_lab::statistics::{self, MINIMUM_OF_INTEREST, RATE};
 /// The same raw data gives the same text.
 const SEED: u64 = 1;
 
-/// A table for each load, and how each rung compares with the baseline.
+/// A table for each load, and how each rung compares with the first of its group.
 pub(super) fn of(run: &Run) -> String {
     let mut text = String::new();
     for load in &run.loads {
         text.push_str(&table(run, &load.name));
-        for configuration in run
-            .configurations
-            .iter()
-            .filter(|it| it.name != run.baseline)
-        {
-            if let Some(sentence) = sentence(run, &configuration.name, &load.name) {
+        for configuration in &run.configurations {
+            let baseline = baseline(run, &configuration.group);
+            if configuration.name != baseline
+                && let Some(sentence) = sentence(run, baseline, &configuration.name, &load.name)
+            {
                 let _ = writeln!(text, "  {sentence}");
             }
         }
     }
     text
+}
+
+/// What the rungs of a group are compared with: the baseline if it is one of them, else the first.
+fn baseline<'r>(run: &'r Run, group: &str) -> &'r str {
+    let mut of_group = run.configurations.iter().filter(|it| it.group == group);
+    let first = of_group.clone().next();
+    let named = of_group.find(|it| it.name == run.baseline);
+    named.or(first).map_or("", |it| &it.name)
 }
 
 /// The rungs under one load: medians of the blocks that count. Where none does, the generator was the limit, and the
@@ -70,8 +77,8 @@ pub(super) fn table(run: &Run, load: &str) -> String {
 }
 
 /// How a rung compares with the baseline.
-fn sentence(run: &Run, name: &str, load: &str) -> Option<String> {
-    let (base, is_base_valid) = blocks(run, &run.baseline, load);
+fn sentence(run: &Run, baseline: &str, name: &str, load: &str) -> Option<String> {
+    let (base, is_base_valid) = blocks(run, baseline, load);
     let (other, are_valid) = blocks(run, name, load);
     let pairs: Vec<(f64, f64)> = base
         .iter()
@@ -86,7 +93,7 @@ fn sentence(run: &Run, name: &str, load: &str) -> Option<String> {
     let sentence = format!(
         "{at_least}{} (than {})",
         found.in_words(name, RATE),
-        run.baseline
+        baseline
     );
     is_base_valid.then_some(sentence)
 }
