@@ -2,7 +2,7 @@
 //! directory, and stopped together.
 //!
 //! [`Lab`] is what all starts share: the janitor that cleans up whatever happens, directories, CPU shares. [`Services`] is
-//! one start. What a service is started with is in [`recipe`]; that nothing is left behind is the work of [`janitor`].
+//! one start. What a service is started with is in `recipe`; that nothing is left behind is the work of [`janitor`].
 //! Nothing here sends requests or knows why services run.
 
 mod address;
