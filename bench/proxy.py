@@ -8,8 +8,10 @@ Every proxy has one worker, alone on CPU 0; the origin (nginx, 612-byte response
 work: kept-alive connections on both sides, X-Forwarded-For, a buffered access log (HAProxy logs only to syslog, and
 does not here). "nginx (default)" is what a bare proxy_pass does: a new connection to the origin for each request.
 
-A round measures every proxy once, in turn; the order is reversed from round to round, so that a machine that slows
-down slows all of them. The figure is the median of the rounds, the ratio the median of the ratios within a round.
+A round starts every process anew and measures every proxy once, in turn; the order is reversed from round to round, so
+that a machine that slows down slows all of them. Two starts of the same program differ by more than two measurements of
+one process, so the start is the sample: the figure is the median of the rounds, the ratio the median of the ratios within
+a round.
 Needs nginx, haproxy and wrk (`make setup`). Traffic stays on the loopback interface.
 """
 import argparse
@@ -204,6 +206,34 @@ def write_readme(path, text):
         file.write(f"{before}{MARKERS[0]}\n{text}\n{MARKERS[1]}{after}")
 
 
+def measured_round(options, directory, number):
+    """The samples of one round, in which every process is a new one."""
+    ports = {name: free_port() for name in ("origin", "weir", "nginx", "HAProxy", "nginx (default)")}
+    upstream = ports["origin"]
+    commands = {
+        "weir": weir(options.weir, directory, ports["weir"], upstream),
+        "nginx": nginx_proxy(directory, "nginx", ports["nginx"], upstream, True),
+        "HAProxy": haproxy(directory, ports["HAProxy"], upstream),
+        "nginx (default)": nginx_proxy(directory, "default", ports["nginx (default)"], upstream, False),
+    }
+    servers, samples = [], []
+    try:
+        with open(f"{directory}/output", "a") as log:
+            servers.append(Server("origin", origin(directory, upstream), LOAD_CPU, upstream, log))
+            order = list(commands) if number % 2 == 0 else list(reversed(commands))
+            proxies = []
+            for name in order:
+                proxies.append(Server(name, commands[name], PROXY_CPU, ports[name], log))
+                servers.append(proxies[-1])
+            for connections in map(int, options.connections.split(",")):
+                for proxy in proxies:
+                    samples.append({"round": number, **measure(proxy, connections, options.seconds)})
+    finally:
+        for server in reversed(servers):
+            server.stop()
+    return samples
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--weir", required=True, help="the binary to measure")
@@ -213,32 +243,14 @@ def main():
     arguments.add_argument("--readme", help="the file whose table is replaced")
     options = arguments.parse_args()
     directory = tempfile.mkdtemp(prefix="weir-bench-", dir="/dev/shm")
-    servers = []
     try:
-        with open(f"{directory}/output", "a") as log:
-            ports = {name: free_port() for name in ("origin", "weir", "nginx", "HAProxy", "nginx (default)")}
-            upstream = ports["origin"]
-            commands = {
-                "weir": weir(options.weir, directory, ports["weir"], upstream),
-                "nginx": nginx_proxy(directory, "nginx", ports["nginx"], upstream, True),
-                "HAProxy": haproxy(directory, ports["HAProxy"], upstream),
-                "nginx (default)": nginx_proxy(directory, "default", ports["nginx (default)"], upstream, False),
-            }
-            servers.append(Server("origin", origin(directory, upstream), LOAD_CPU, upstream, log))
-            proxies = []
-            for name, command in commands.items():
-                proxies.append(Server(name, command, PROXY_CPU, ports[name], log))
-                servers.append(proxies[-1])
-            samples = []
-            for round_number in range(options.rounds):
-                for connections in map(int, options.connections.split(",")):
-                    for proxy in proxies if round_number % 2 == 0 else reversed(proxies):
-                        samples.append({"round": round_number, **measure(proxy, connections, options.seconds)})
+        samples = []
+        for number in range(options.rounds):
+            samples += measured_round(options, directory, number)
     finally:
-        for server in reversed(servers):
-            server.stop()
         shutil.rmtree(directory, ignore_errors=True)
-    text = f"{table(samples, list(commands))}\n\n{machine()}; `make bench` measures it again."
+    names = list(dict.fromkeys(sample["server"] for sample in samples))
+    text = f"{table(samples, names)}\n\n{machine()}; `make bench` measures it again."
     print(text)
     errors = [f"{s['server']}, {s['connections']} connections: {e}" for s in samples for e in s["errors"]]
     print(*errors, sep="\n")

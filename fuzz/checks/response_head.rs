@@ -91,7 +91,6 @@ fn check_rewritten(
     let ends_by_closing = framing == ClientFraming::RemoveChunks
         || (framing == ClientFraming::AsIs && response.framing == Framing::UntilClose);
     let rewrite = ResponseRewrite {
-        method,
         client_version: version,
         framing,
         keep_alive: keep_alive && !ends_by_closing,

@@ -50,6 +50,14 @@ impl Deadlines {
         self.wake(|_| true);
     }
 
+    /// Lets every deadline pass that is set now.
+    pub(crate) fn expire_all(&self) {
+        for slot in &mut self.slots.borrow_mut().table {
+            slot.due_ms = 0;
+        }
+        self.wake_all();
+    }
+
     fn wake(&self, is_due: impl Fn(&Slot) -> bool) {
         for slot in &mut self.slots.borrow_mut().table {
             // Waking only marks the task as ready, it runs nothing that could come back here.
@@ -96,6 +104,11 @@ impl Timer {
         let wait = (after + TICK).as_millis() as u64;
         let due_ms = self.deadlines.now_ms().saturating_add(wait);
         self.deadlines.slots.borrow_mut().table[self.slot].due_ms = due_ms;
+    }
+
+    /// The worker's time, see [`Deadlines::now_ms`].
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.deadlines.now_ms()
     }
 
     /// Ready once the deadline has passed; until then the task is woken when it does.

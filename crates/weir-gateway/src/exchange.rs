@@ -7,24 +7,28 @@ use std::time::{Duration, Instant};
 
 use weir_http::{RequestHead, ResponseHead, target};
 
-use crate::buffers::{Buffers, Input};
+use crate::buffers::{BUFFER_BYTES, Buffers, Input};
 use crate::connection::Client;
 use crate::connection::h1::After;
 use crate::failure::Failure;
 use crate::respond;
 use crate::router::Found;
-use crate::settings::{Action, Forward};
+use crate::settings::{Action, ClientTimeouts, Forward};
 use crate::upstream::choose::{Attempts, Chosen};
 use crate::upstream::upload::Upload;
 use crate::upstream::{answer, relay};
 use crate::worker::{View, Worker};
 
+/// Bytes that each part of an [`Exchange`] keeps memory for between requests: a head, and a full buffer of body behind it.
+const KEPT_BYTES_MAX: usize = 2 * BUFFER_BYTES;
+
 /// Serves the request whose head was read into `x`.
 pub(crate) async fn run(client: &mut Client, x: &mut Exchange, worker: &Rc<Worker>) -> After {
     let view = worker.view();
+    x.timeouts = view.snapshot.timeouts;
     let after = match serve(client, x, worker, &view).await {
         Ok(after) => after,
-        Err(failure) => respond::failure(client, x, worker, failure).await,
+        Err(failure) => respond::failure(client, x, worker, &view, failure).await,
     };
     account(client, x, worker, &view);
     after
@@ -41,7 +45,7 @@ async fn serve(
         Action::Respond(fixed) => respond::fixed(client, x, worker, fixed).await,
         Action::Redirect(redirect) => respond::redirect(client, x, worker, view, redirect).await,
         Action::Forward(rule) => {
-            admit(x, rule)?;
+            admit(x, view, rule)?;
             let (chosen, upstream) = forward(client, x, worker, view, rule).await?;
             answer::respond(client, x, worker, rule, &chosen, upstream).await
         }
@@ -51,7 +55,8 @@ async fn serve(
 /// Finds the route. A path that is not in normal form is matched as what it stands for.
 fn route(x: &mut Exchange, view: &View) -> Result<usize, Failure> {
     let path = x.request.target.path.of(&x.head);
-    if !target::is_normal(path) {
+    x.path_is_normal = target::is_normal(path);
+    if !x.path_is_normal {
         let path = if path == b"*" || path.is_empty() {
             b"/"
         } else {
@@ -76,8 +81,9 @@ fn route(x: &mut Exchange, view: &View) -> Result<usize, Failure> {
 }
 
 /// Refuses what the route does not take.
-fn admit(x: &mut Exchange, rule: &Forward) -> Result<(), Failure> {
-    x.upload.admit(x.request.framing, rule.body_bytes)
+fn admit(x: &mut Exchange, view: &View, rule: &Forward) -> Result<(), Failure> {
+    let rate_min = view.snapshot.body_rate;
+    x.upload.admit(x.request.framing, rule.body_bytes, rate_min)
 }
 
 /// Gets a response head for the request: chooses an endpoint, asks it, and asks elsewhere while that is safe.
@@ -95,7 +101,7 @@ async fn forward(
     let mut now = x.facts.started.unwrap_or_else(Instant::now);
     loop {
         let chosen = attempts.choose(worker, view, rule, now)?;
-        let failure = match relay::connect(client, rule, &chosen, attempts.wants_fresh()).await {
+        let failure = match relay::connect(client, x, rule, &chosen, attempts.wants_fresh()).await {
             Ok(mut upstream) => match relay::ask(client, x, worker, rule, &mut upstream).await {
                 Ok(()) => {
                     chosen.answered(x);
@@ -148,9 +154,11 @@ pub(crate) async fn refuse(
     worker: &Rc<Worker>,
     failure: Failure,
 ) -> After {
+    let view = worker.view();
     x.has_head = false;
-    let after = respond::failure(client, x, worker, failure).await;
-    account(client, x, worker, &worker.view());
+    x.timeouts = view.snapshot.timeouts;
+    let after = respond::failure(client, x, worker, &view, failure).await;
+    account(client, x, worker, &view);
     after
 }
 
@@ -162,8 +170,11 @@ pub(crate) struct Exchange {
     pub(crate) request: RequestHead,
     /// The bytes of the request head, which [`Exchange::request`] points into.
     pub(crate) head: Vec<u8>,
-    /// The path that routes are matched against, when it is not the one that was sent.
+    /// Whether routes are matched against the path as it was sent, else against `normal_path`.
+    path_is_normal: bool,
     normal_path: Vec<u8>,
+    /// The deadlines of the client's side, in the configuration that serves this exchange.
+    pub(crate) timeouts: ClientTimeouts,
     /// The request body on its way to the upstream.
     pub(crate) upload: Upload,
     pub(crate) response: ResponseHead,
@@ -206,7 +217,7 @@ impl Exchange {
     /// The path in normal form.
     pub(crate) fn path(&self) -> &str {
         let sent = self.request.target.path.of(&self.head);
-        let path = if target::is_normal(sent) {
+        let path = if self.path_is_normal {
             sent
         } else {
             &self.normal_path
@@ -223,8 +234,11 @@ impl Exchange {
     /// Forgets the request and keeps the memory.
     pub(crate) fn reset(&mut self, buffers: &Buffers) {
         self.has_head = false;
-        self.head.clear();
-        self.outgoing.clear();
+        for kept in [&mut self.head, &mut self.outgoing, &mut self.normal_path] {
+            kept.clear();
+            // What one large head needed is not held for all the small ones to come.
+            kept.shrink_to(KEPT_BYTES_MAX);
+        }
         self.incoming.consume(self.incoming.unread().len());
         self.incoming.release(buffers);
         self.upload = Upload::default();

@@ -31,6 +31,8 @@ pub(crate) enum Failure {
     ConnectFailed,
     /// The endpoint did not accept the connection in time.
     ConnectTimeout,
+    /// There was no socket, port or memory left to connect with.
+    NoSocket,
     /// The connection ended before the response head was complete.
     UpstreamClosed,
     /// The response head did not come in time.
@@ -39,11 +41,13 @@ pub(crate) enum Failure {
     Response(Reject),
     /// The connection ended or paused for too long inside the response body.
     ResponseCut,
+    /// The gateway ended, and the time for draining was over.
+    ShutDown,
 }
 
 impl Failure {
     /// Those that carry no further reason.
-    const PLAIN: [Self; 11] = [
+    const PLAIN: [Self; 13] = [
         Self::HeadTimeout,
         Self::BodyTimeout,
         Self::BodyTooLarge,
@@ -52,9 +56,11 @@ impl Failure {
         Self::MethodNotAllowed,
         Self::ConnectFailed,
         Self::ConnectTimeout,
+        Self::NoSocket,
         Self::UpstreamClosed,
         Self::ResponseTimeout,
         Self::ResponseCut,
+        Self::ShutDown,
     ];
 
     /// All of them, each at its [`Failure::index`].
@@ -87,7 +93,9 @@ impl Failure {
             | Self::BodyTimeout
             | Self::BodyTooLarge
             | Self::ClientGone => Fault::Client,
-            Self::NoRoute | Self::MethodNotAllowed => Fault::Gateway,
+            Self::NoRoute | Self::MethodNotAllowed | Self::NoSocket | Self::ShutDown => {
+                Fault::Gateway
+            }
             Self::ConnectFailed
             | Self::ConnectTimeout
             | Self::UpstreamClosed
@@ -110,6 +118,7 @@ impl Failure {
             Self::ConnectFailed | Self::UpstreamClosed | Self::Response(_) | Self::ResponseCut => {
                 502
             }
+            Self::NoSocket | Self::ShutDown => 503,
             Self::ConnectTimeout | Self::ResponseTimeout => 504,
         }
     }
@@ -126,9 +135,11 @@ impl Failure {
             Self::MethodNotAllowed => "method_not_allowed",
             Self::ConnectFailed => "connect_failed",
             Self::ConnectTimeout => "connect_timeout",
+            Self::NoSocket => "no_socket",
             Self::UpstreamClosed => "upstream_closed",
             Self::ResponseTimeout => "response_timeout",
             Self::ResponseCut => "response_cut",
+            Self::ShutDown => "shut_down",
         }
     }
 }

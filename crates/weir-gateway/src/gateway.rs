@@ -14,7 +14,6 @@ use tokio::sync::mpsc;
 
 use crate::access_log::{LogBuffer, LogWriter};
 use crate::admin;
-use crate::deadline::TICK;
 use crate::listener::{self, Admission, Arrival};
 use crate::metrics::WorkerMetrics;
 use crate::router::{RouteConflict, Router};
@@ -27,6 +26,8 @@ use crate::worker::{Shared, Worker};
 const EVENT_INTERVAL: u32 = 512;
 /// How often a draining gateway looks whether it is done.
 const DRAIN_POLL: Duration = Duration::from_millis(20);
+/// How long cut off exchanges have to be noticed and told, and the log then has to be written.
+const CUT_OFF: Duration = Duration::from_secs(2);
 
 /// A running gateway. Dropping it does not end it; see [`Gateway::drain`].
 #[derive(Debug)]
@@ -78,6 +79,7 @@ impl Gateway {
                 .map(|_| WorkerMetrics::new(&snapshot))
                 .collect(),
             is_draining: AtomicBool::new(false),
+            is_cut_off: AtomicBool::new(false),
             snapshot,
         });
         let (senders, receivers): (Vec<_>, Vec<_>) = workers
@@ -123,27 +125,32 @@ impl Gateway {
     }
 
     /// Stops accepting, lets what was accepted end, and returns when everything did or the time for it is over. The
-    /// access log is complete then. `false` when connections were cut off.
+    /// access log is complete then, unless nobody takes it. `false` when connections were cut off.
     pub fn drain(self) -> bool {
         self.shared.is_draining.store(true, Ordering::Relaxed);
         let started = Instant::now();
         while !self.workers.iter().all(JoinHandle::is_finished) {
             if started.elapsed() >= self.drain_timeout {
-                // Draining workers hand their log lines over with every tick.
-                std::thread::sleep(2 * TICK);
-                return false;
+                self.shared.is_cut_off.store(true, Ordering::Relaxed);
+            }
+            if started.elapsed() >= self.drain_timeout + CUT_OFF {
+                break;
             }
             std::thread::sleep(DRAIN_POLL);
         }
-        for worker in self.workers {
+        for worker in self.workers.into_iter().filter(JoinHandle::is_finished) {
             // A worker that panicked has said so already.
             let _ = worker.join();
         }
         if let Some(LogWriter { sink, thread }) = self.log {
             drop(sink);
-            let _ = thread.join();
+            let ended = Instant::now();
+            // The disk, or whoever reads the pipe, may take as little as it likes.
+            while !thread.is_finished() && ended.elapsed() < CUT_OFF {
+                std::thread::sleep(DRAIN_POLL);
+            }
         }
-        true
+        !self.shared.is_cut_off.load(Ordering::Relaxed)
     }
 }
 

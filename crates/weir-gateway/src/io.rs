@@ -1,12 +1,13 @@
 //! The seam to the runtime: a connected socket, read and written without waiting or by polling.
 //!
-//! Everything else in this crate sees sockets through these few calls, so another runtime stays possible.
+//! Exchanges and tunnels see sockets through these few calls alone; the listener and `upstream/connect.rs` make them.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::task::{Context, Poll, ready};
 
 use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 use socket2::SockRef;
 use tokio::io::Interest;
@@ -80,6 +81,36 @@ impl Stream {
         !has_news
     }
 
+    /// What there is to read, asked of the kernel, which may know more than the runtime.
+    pub(crate) fn peek(&self) -> Peek {
+        let socket = match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+        };
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        match rustix::net::recv(socket, &mut [0; 1], flags) {
+            Ok((_, 0)) => Peek::Closed,
+            Ok(_) => Peek::Bytes,
+            Err(Errno::AGAIN | Errno::INTR) => Peek::Nothing,
+            Err(_) => Peek::Closed,
+        }
+    }
+
+    /// Whether the peer has closed or reset the connection; the task is woken when it does. What it sent before hides it.
+    pub(crate) fn poll_closed(&self, cx: &mut Context<'_>) -> bool {
+        loop {
+            match self.poll_readable(cx) {
+                Poll::Pending => return false,
+                Poll::Ready(Err(_)) => return true,
+                Poll::Ready(Ok(())) => match self.peek() {
+                    // The report was an old one.
+                    Peek::Nothing => self.note_drained(),
+                    seen => return seen == Peek::Closed,
+                },
+            }
+        }
+    }
+
     /// Tells the peer that nothing more will be sent. An error means that the peer knows already.
     pub(crate) fn finish_sending(&self) {
         let _ = match self {
@@ -124,6 +155,17 @@ impl Stream {
     }
 }
 
+/// What [`Stream::peek`] finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Peek {
+    /// The peer is silent.
+    Nothing,
+    /// The peer has sent something.
+    Bytes,
+    /// The peer has closed or reset the connection.
+    Closed,
+}
+
 // The system calls are made directly: the C library's wrappers are cancellation points, which costs two atomic
 // operations a call, a few percent of a proxied request.
 
@@ -152,4 +194,65 @@ fn is_transient(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream as Peer;
+
+    use super::*;
+
+    /// Runs `test` with a stream and its peer; the runtime hears of nothing while it runs.
+    fn with_pair(test: impl AsyncFnOnce(Stream, Peer)) {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_io().build().expect("there is a runtime");
+        runtime.block_on(async {
+            let (own, peer) = Peer::pair().expect("there are sockets");
+            own.set_nonblocking(true).expect("it is a socket");
+            test(
+                Stream::Unix(UnixStream::from_std(own).expect("it is a socket")),
+                peer,
+            )
+            .await;
+        });
+    }
+
+    #[test]
+    fn the_kernel_knows_what_the_runtime_has_not_heard_yet() {
+        with_pair(async |stream, mut peer| {
+            stream.note_drained();
+            assert_eq!(stream.peek(), Peek::Nothing);
+            peer.write_all(b"x").expect("it is open");
+            assert_eq!((stream.is_quiet(), stream.peek()), (true, Peek::Bytes));
+        });
+        with_pair(async |stream, peer| {
+            stream.note_drained();
+            drop(peer);
+            assert_eq!((stream.is_quiet(), stream.peek()), (true, Peek::Closed));
+        });
+    }
+
+    #[test]
+    fn a_close_is_noticed_behind_an_old_report() {
+        with_pair(async |stream, mut peer| {
+            peer.write_all(b"x").expect("it is open");
+            let mut one = Vec::with_capacity(1);
+            let read = poll_fn(|cx| stream.poll_read(&mut one, cx)).await;
+            assert_eq!(read.expect("it is open"), 1, "and the buffer is full");
+            let mut peer = Some(peer);
+            poll_fn(|cx| {
+                let is_closed = stream.poll_closed(cx);
+                assert_eq!(is_closed, peer.is_none());
+                drop(peer.take());
+                if is_closed {
+                    Poll::Ready(())
+                } else {
+                    Poll::Pending
+                }
+            })
+            .await;
+        });
+    }
 }

@@ -10,7 +10,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ use crate::buffers::Input;
 use crate::connection::{AddressText, Client, h1};
 use crate::deadline::{TICK, Timer};
 use crate::io::Stream;
+use crate::metrics::WorkerMetrics;
 use crate::settings::{Limits, PerAddress};
 use crate::worker::Worker;
 
@@ -186,7 +187,8 @@ fn least_loaded(open: &[AtomicUsize], own: usize) -> usize {
 
 /// Starts the task that owns the connection from here on. This is the only place where such tasks begin.
 fn serve(stream: TcpStream, address: IpAddr, worker: &Rc<Worker>) {
-    let metrics = &worker.view().metrics;
+    let view = worker.view();
+    let metrics = &view.metrics;
     metrics.accepted.add(1);
     metrics.open.add(1);
     let client = Box::new(Client {
@@ -197,6 +199,7 @@ fn serve(stream: TcpStream, address: IpAddr, worker: &Rc<Worker>) {
     });
     let presence = Presence {
         worker: Rc::clone(worker),
+        metrics: Arc::clone(metrics),
         address,
     };
     tokio::task::spawn_local(async move { h1::serve(client, &presence.worker).await });
@@ -205,12 +208,13 @@ fn serve(stream: TcpStream, address: IpAddr, worker: &Rc<Worker>) {
 /// Keeps a connection in the counts for as long as its task lives, however it ends.
 struct Presence {
     worker: Rc<Worker>,
+    metrics: Arc<WorkerMetrics>,
     address: IpAddr,
 }
 
 impl Drop for Presence {
     fn drop(&mut self) {
-        self.worker.view().metrics.open.sub(1);
+        self.metrics.open.sub(1);
         leave(self.address, &self.worker);
     }
 }

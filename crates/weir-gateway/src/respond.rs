@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::io::Write as _;
-use std::task::Poll;
 
 use weir_http::Method;
 use weir_http::forward::{connection_line, write_field};
@@ -26,7 +25,7 @@ pub(crate) async fn fixed(
     for (name, value) in &fixed.headers {
         write_field(&mut x.outgoing, name.as_bytes(), value.as_bytes());
     }
-    finish(client, x, worker, &fixed.body).await?;
+    finish(client, x, &fixed.body).await?;
     Ok(after)
 }
 
@@ -51,7 +50,7 @@ pub(crate) async fn redirect(
     }
     outgoing.extend_from_slice(b"\r\n");
     x.outgoing = outgoing;
-    finish(client, x, worker, b"").await?;
+    finish(client, x, b"").await?;
     Ok(after)
 }
 
@@ -60,8 +59,10 @@ pub(crate) async fn failure(
     client: &mut Client,
     x: &mut Exchange,
     worker: &Worker,
+    view: &View,
     failure: Failure,
 ) -> After {
+    let failure = worker.meaning_of(failure);
     x.facts.failure = Some(failure);
     x.facts.status = failure.status();
     if failure == Failure::ClientGone {
@@ -74,7 +75,7 @@ pub(crate) async fn failure(
     // So that the response says it too.
     x.request.keep_alive &= !must_close;
     let allow = if failure == Failure::MethodNotAllowed {
-        allowed_methods(x, worker)
+        allowed_methods(x, view)
     } else {
         None
     };
@@ -89,7 +90,7 @@ pub(crate) async fn failure(
         Fault::Client => format!("{status} {}: {}\n", reason_phrase(status), failure.name()),
         Fault::Gateway | Fault::Upstream => format!("{status} {}\n", reason_phrase(status)),
     };
-    match finish(client, x, worker, body.as_bytes()).await {
+    match finish(client, x, body.as_bytes()).await {
         Ok(()) => after,
         Err(_) => After::Leave,
     }
@@ -111,12 +112,7 @@ fn begin(client: &mut Client, x: &mut Exchange, worker: &Worker, status: u16) ->
 }
 
 /// Ends the head, and sends it with its body.
-async fn finish(
-    client: &mut Client,
-    x: &mut Exchange,
-    worker: &Worker,
-    body: &[u8],
-) -> Result<(), Failure> {
+async fn finish(client: &mut Client, x: &mut Exchange, body: &[u8]) -> Result<(), Failure> {
     if !matches!(x.facts.status, 204 | 304) {
         let _ = write!(x.outgoing, "Content-Length: {}\r\n", body.len());
     }
@@ -127,26 +123,11 @@ async fn finish(
     } else {
         body
     };
-    let total = x.outgoing.len() + body.len();
     let mut sent = 0;
-    let patience = worker.view().snapshot.timeouts.send;
+    let patience = x.timeouts.send;
     client.timer.set(patience);
-    let result = poll_fn(|cx| {
-        while sent < total {
-            let head = x.outgoing.get(sent..).unwrap_or_default();
-            let rest = &body[sent.saturating_sub(x.outgoing.len())..];
-            match client.stream.poll_write(cx, head, rest) {
-                Poll::Ready(Ok(count)) => {
-                    sent += count;
-                    client.timer.set(patience);
-                }
-                Poll::Ready(Err(_)) => return Poll::Ready(Err(Failure::ClientGone)),
-                Poll::Pending => return client.timer.poll(cx).map(|()| Err(Failure::ClientGone)),
-            }
-        }
-        Poll::Ready(Ok(()))
-    })
-    .await;
+    let pieces = (&x.outgoing[..], body);
+    let result = poll_fn(|cx| client.poll_send(&mut sent, pieces, patience, cx)).await;
     x.facts.bytes_sent += sent as u64;
     result
 }
@@ -171,11 +152,10 @@ fn write_location(x: &Exchange, view: &View, redirect: &Redirect, out: &mut Vec<
     }
 }
 
-fn allowed_methods(x: &Exchange, worker: &Worker) -> Option<String> {
+fn allowed_methods(x: &Exchange, view: &View) -> Option<String> {
     let authority = x.request.authority.map(|span| span.of(&x.head));
     let method_name = x.request.method_name.of(&x.head);
-    match worker
-        .view()
+    match view
         .snapshot
         .router
         .find(authority, x.path(), x.request.method, method_name)

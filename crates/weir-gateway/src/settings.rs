@@ -84,6 +84,11 @@ pub struct Limits {
     pub header_count: usize,
     /// Bytes of a request body unless the route says otherwise; more is 413.
     pub body_bytes: u64,
+    /// Bytes a second of a request body that a client has to keep up in the time that is spent waiting for it, after the
+    /// first [`ClientTimeouts::body`]; slower is 408. Zero lets it take its time.
+    pub body_rate: u64,
+    /// Idle upstream connections kept in all, so that many endpoints cannot use up the descriptors that clients need.
+    pub idle_connections: usize,
 }
 
 /// How many connections one client address may hold.
@@ -104,12 +109,14 @@ impl Default for Limits {
             header_bytes: 32 << 10,
             header_count: 100,
             body_bytes: 1 << 30,
+            body_rate: 500,
+            idle_connections: 8192,
         }
     }
 }
 
 /// Deadlines on the client's side of a connection.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub struct ClientTimeouts {
     /// From the first byte of a request head to its end; late is 408.
     pub head: Duration,

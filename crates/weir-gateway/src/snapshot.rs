@@ -17,6 +17,9 @@ pub(crate) struct Snapshot {
     pub(crate) upstreams: Vec<UpstreamState>,
     pub(crate) head_limits: HeadLimits,
     pub(crate) timeouts: ClientTimeouts,
+    pub(crate) body_rate: u64,
+    /// Idle upstream connections, of all workers.
+    pub(crate) idle_connections: usize,
     started: Instant,
 }
 
@@ -45,7 +48,9 @@ impl Snapshot {
                 bytes: settings.limits.header_bytes,
                 fields: settings.limits.header_count.min(HeadLimits::FIELDS_CEILING),
             },
-            timeouts: settings.timeouts.clone(),
+            timeouts: settings.timeouts,
+            body_rate: settings.limits.body_rate,
+            idle_connections: settings.limits.idle_connections,
             started: Instant::now(),
         }))
     }

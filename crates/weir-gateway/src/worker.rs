@@ -16,6 +16,7 @@ use crate::access_log::LogBuffer;
 use crate::buffers::Buffers;
 use crate::connection::round::Round;
 use crate::deadline::{Deadlines, TICK};
+use crate::failure::Failure;
 use crate::listener::Admission;
 use crate::metrics::WorkerMetrics;
 use crate::snapshot::Snapshot;
@@ -23,6 +24,8 @@ use crate::upstream::pool::Pool;
 
 /// Ticks between two looks at the idle upstream connections.
 const SWEEP_TICKS: u64 = 10;
+/// Ticks between two times that a worker that is cut off lets all deadlines pass.
+const CUT_OFF_TICKS: u64 = 5;
 /// Rounds kept for reuse; as many requests may be on their way at once without allocating.
 const KEPT_ROUNDS_MAX: usize = 1024;
 
@@ -35,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) open: Vec<AtomicUsize>,
     pub(crate) metrics: Vec<Arc<WorkerMetrics>>,
     pub(crate) is_draining: AtomicBool,
+    /// Draining has taken too long: whatever still runs ends now.
+    pub(crate) is_cut_off: AtomicBool,
 }
 
 /// One worker's own things.
@@ -93,6 +98,26 @@ impl Worker {
         self.shared.is_draining.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.shared.is_cut_off.load(Ordering::Relaxed)
+    }
+
+    /// What a failure is when draining is over: that a deadline passed then is nobody's fault but ours.
+    pub(crate) fn meaning_of(&self, failure: Failure) -> Failure {
+        match failure {
+            Failure::HeadTimeout
+            | Failure::BodyTimeout
+            | Failure::ConnectTimeout
+            | Failure::ResponseTimeout
+            | Failure::ResponseCut
+                if self.is_cut_off() =>
+            {
+                Failure::ShutDown
+            }
+            other => other,
+        }
+    }
+
     pub(crate) fn take_round(&self) -> Round {
         self.rounds.borrow_mut().pop().unwrap_or_default()
     }
@@ -111,6 +136,7 @@ impl Worker {
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         let mut ticks = 0;
         let mut was_draining = false;
+        let mut cut_off_ticks = 0;
         while !self.is_over.get() {
             interval.tick().await;
             self.clock.update();
@@ -119,6 +145,13 @@ impl Worker {
             if !was_draining && self.is_draining() {
                 was_draining = true;
                 self.deadlines.wake_all();
+            }
+            if self.is_cut_off() {
+                // Now and then, so that what is written last can be read before the connection closes.
+                if cut_off_ticks % CUT_OFF_TICKS == 0 {
+                    self.deadlines.expire_all();
+                }
+                cut_off_ticks += 1;
             }
             if ticks % SWEEP_TICKS == 0 {
                 self.sweep(since_start.as_millis() as u64);
@@ -149,6 +182,8 @@ impl Worker {
 impl View {
     fn new(shared: &Shared, worker: usize) -> Self {
         let snapshot = Arc::clone(&shared.snapshot);
+        let idle_total = Rc::default();
+        let idle_max = (snapshot.idle_connections / shared.metrics.len()).max(1);
         let local = |upstream: &crate::snapshot::UpstreamState| {
             let settings = &upstream.settings;
             let endpoints: Vec<_> = settings
@@ -156,7 +191,8 @@ impl View {
                 .iter()
                 .map(|server| (server.label.as_str(), server.weight))
                 .collect();
-            let pool = || Pool::new(settings.idle_connections, settings.idle_timeout);
+            let idle = (&idle_total, idle_max);
+            let pool = || Pool::new(settings.idle_connections, settings.idle_timeout, idle);
             LocalUpstream {
                 balancer: RefCell::new(Balancer::new(settings.balance, &endpoints)),
                 pools: endpoints.iter().map(|_| pool()).collect(),
@@ -167,6 +203,13 @@ impl View {
             snapshot,
             upstreams,
             metrics: Arc::clone(&shared.metrics[worker]),
+        }
+    }
+
+    /// Closes all idle upstream connections.
+    pub(crate) fn close_idle(&self) {
+        for pool in self.upstreams.iter().flat_map(|upstream| &upstream.pools) {
+            pool.clear();
         }
     }
 }

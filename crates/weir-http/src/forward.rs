@@ -150,8 +150,6 @@ impl ClientFraming {
 /// What a forwarded response head depends on besides the response.
 #[derive(Debug, Clone, Copy)]
 pub struct ResponseRewrite<'a> {
-    /// The method of the request.
-    pub method: Method,
     /// The version of the request.
     pub client_version: Version,
     /// How the body is sent.
@@ -208,7 +206,7 @@ pub fn write_response(
     if !rewrite.edits.drops(b"via") {
         write_field(out, b"Via", via(response.version));
     }
-    if rewrite.framing == ClientFraming::AddChunks && rewrite.method != Method::Head {
+    if rewrite.framing == ClientFraming::AddChunks {
         out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
     }
     out.extend_from_slice(connection_line(

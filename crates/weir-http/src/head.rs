@@ -45,6 +45,12 @@ pub struct Field {
     pub id: FieldName,
 }
 
+/// The value of the first of `fields` that is `id`.
+pub(crate) fn known_field(fields: &[Field], id: FieldName) -> Option<Span> {
+    let field = fields.iter().find(|field| field.id == id)?;
+    Some(field.value)
+}
+
 /// The fields that a gateway reads, rewrites or removes; every other one is [`FieldName::Other`] and passed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each variant is the field of its name")]

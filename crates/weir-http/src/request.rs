@@ -45,10 +45,12 @@ impl Method {
 
     /// Whether sending it twice does no more than sending it once (RFC 9110 §9.2.2).
     pub fn is_idempotent(self) -> bool {
-        matches!(
-            self,
-            Self::Get | Self::Head | Self::Put | Self::Delete | Self::Options
-        )
+        self.is_safe() || matches!(self, Self::Put | Self::Delete)
+    }
+
+    /// Whether it asks for nothing to be changed (RFC 9110 §9.2.1).
+    pub fn is_safe(self) -> bool {
+        matches!(self, Self::Get | Self::Head | Self::Options)
     }
 }
 
@@ -153,11 +155,6 @@ impl RequestHead {
         Ok(Progress::Complete(end))
     }
 
-    /// Whether asking for it again changes nothing.
-    pub fn is_idempotent(&self) -> bool {
-        self.method.is_idempotent()
-    }
-
     /// The value of the first field called `name` (lower case).
     pub fn field<'h>(&self, head: &'h [u8], name: &str) -> Option<&'h [u8]> {
         let is_it = |field: &&Field| field.name.of(head).eq_ignore_ascii_case(name.as_bytes());
@@ -169,10 +166,7 @@ impl RequestHead {
 
     /// The value of the first field that is `id`.
     pub fn known_field(&self, id: FieldName) -> Option<Span> {
-        self.fields
-            .iter()
-            .find(|field| field.id == id)
-            .map(|field| field.value)
+        head::known_field(&self.fields, id)
     }
 
     fn read_fields(&mut self, head: &[u8], fields: &[httparse::Header<'_>]) -> Result<(), Reject> {

@@ -101,6 +101,11 @@ impl ResponseHead {
         self.status < 200 && self.status != 101
     }
 
+    /// The value of the first field that is `id`.
+    pub fn known_field(&self, id: FieldName) -> Option<Span> {
+        head::known_field(&self.fields, id)
+    }
+
     fn read_fields(
         &mut self,
         head: &[u8],

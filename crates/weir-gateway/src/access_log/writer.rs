@@ -2,7 +2,8 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -22,6 +23,7 @@ enum Order {
 #[derive(Debug, Clone)]
 pub(crate) struct Sink {
     orders: SyncSender<Order>,
+    reopening: Arc<AtomicBool>,
     empty: Arc<Mutex<Receiver<Vec<u8>>>>,
 }
 
@@ -38,7 +40,10 @@ impl LogWriter {
         let mut output = Output::open(&settings.target)?;
         let target = settings.target.clone();
         let buffers = workers * BUFFERS_PER_WORKER;
+        // Room for every buffer and one reopening, so there is always room.
         let (orders, to_do) = sync_channel(buffers + 1);
+        let reopening = Arc::<AtomicBool>::default();
+        let is_reopening = Arc::clone(&reopening);
         let (give_back, empty) = sync_channel(buffers);
         for _ in 0..buffers {
             // A line begins before the limit and may end after it.
@@ -55,19 +60,23 @@ impl LogWriter {
                             buffer.clear();
                             let _ = give_back.try_send(buffer);
                         }
-                        Order::Reopen => match Output::open(&target) {
-                            Ok(reopened) => output = reopened,
-                            Err(error) => complain(
-                                "the access log stays as it is, it cannot be reopened",
-                                &error,
-                            ),
-                        },
+                        Order::Reopen => {
+                            is_reopening.store(false, Ordering::Relaxed);
+                            match Output::open(&target) {
+                                Ok(reopened) => output = reopened,
+                                Err(error) => complain(
+                                    "the access log stays as it is, it cannot be reopened",
+                                    &error,
+                                ),
+                            }
+                        }
                     }
                 }
             })?;
         Ok(Self {
             sink: Sink {
                 orders,
+                reopening,
                 empty: Arc::new(Mutex::new(empty)),
             },
             thread,
@@ -90,11 +99,8 @@ impl Sink {
     pub(super) fn hand_over(&self, lines: &mut Vec<u8>) {
         if let Some(empty) = self.empty_buffer() {
             let full = std::mem::replace(lines, empty);
-            if let Err(TrySendError::Full(Order::Write(full))) =
-                self.orders.try_send(Order::Write(full))
-            {
-                *lines = full;
-            }
+            // It fails only when the thread has died, which has been seen then.
+            let _ = self.orders.try_send(Order::Write(full));
         }
     }
 
@@ -105,7 +111,9 @@ impl Sink {
 
     /// Has the log opened again, behind what was handed over before.
     pub(crate) fn reopen(&self) {
-        let _ = self.orders.send(Order::Reopen);
+        if !self.reopening.swap(true, Ordering::Relaxed) {
+            let _ = self.orders.try_send(Order::Reopen);
+        }
     }
 }
 

@@ -159,6 +159,7 @@ mod tests {
             open: Vec::new(),
             metrics: (0..2).map(|_| WorkerMetrics::new(&snapshot)).collect(),
             is_draining: AtomicBool::new(false),
+            is_cut_off: AtomicBool::new(false),
             snapshot,
         }
     }

@@ -4,7 +4,7 @@
 //! upstream while something waits for the client. Meanwhile what is left of the request body goes the other way.
 
 use std::future::poll_fn;
-use std::task::Poll;
+use std::io::Write as _;
 
 use weir_http::body::Framing;
 use weir_http::forward::{self, ClientFraming, ResponseRewrite};
@@ -45,15 +45,20 @@ pub(crate) async fn respond(
     if x.response.status == 101 {
         return tunnel(client, x, worker, &mut upstream).await;
     }
-    let pace = pace(worker, rule);
+    let pace = pace(x, rule);
+    let sent_before = x.facts.bytes_sent;
     if let Err(failure) =
         stream_body(client, x, worker, &mut upstream, &mut body, framing, pace).await
     {
+        if x.facts.bytes_sent == sent_before {
+            x.facts.head_bytes_sent = sent_before;
+            return Err(failure);
+        }
         // The head is out, so a status is of no use; only the connection can say that this is not the end.
-        x.facts.failure = Some(failure);
+        x.facts.failure = Some(worker.meaning_of(failure));
         return Ok(After::Abort);
     }
-    let is_whole = x.upload.is_complete();
+    let is_whole = upstream.is_sent && x.upload.is_complete();
     if is_whole && x.response.keep_alive && x.incoming.is_empty() && body.is_done() {
         chosen
             .pool()
@@ -116,7 +121,8 @@ fn take_body(x: &mut Exchange, body: &mut Body, framing: ClientFraming) -> Resul
         ClientFraming::AddChunks => {
             let taken = body.take(unread).map_err(Failure::Response)?;
             if taken > 0 {
-                outgoing.extend_from_slice(format!("{taken:x}\r\n").as_bytes());
+                // Writing to a vector cannot fail.
+                let _ = write!(outgoing, "{taken:x}\r\n");
                 outgoing.extend_from_slice(&unread[..taken]);
                 outgoing.extend_from_slice(b"\r\n");
             }
@@ -139,29 +145,17 @@ async fn send(
     body_bytes: usize,
     pace: Pace,
 ) -> Result<(), Failure> {
-    let total = x.outgoing.len() + body_bytes;
     let mut sent = 0;
-    let patience = worker.view().snapshot.timeouts.send;
+    let patience = x.timeouts.send;
     client.timer.set(patience);
     let result = poll_fn(|cx| {
-        while sent < total {
-            let head = x.outgoing.get(sent..).unwrap_or_default();
-            let body_start = sent.saturating_sub(x.outgoing.len());
-            let body = &x.incoming.unread()[body_start..body_bytes];
-            match client.stream.poll_write(cx, head, body) {
-                Poll::Ready(Ok(count)) => {
-                    sent += count;
-                    client.timer.set(patience);
-                }
-                Poll::Ready(Err(_)) => return Poll::Ready(Err(Failure::ClientGone)),
-                Poll::Pending => {
-                    x.upload
-                        .poll(client, &upstream.stream, &worker.buffers, pace, cx)?;
-                    return client.timer.poll(cx).map(|()| Err(Failure::ClientGone));
-                }
-            }
+        let pieces = (&x.outgoing[..], &x.incoming.unread()[..body_bytes]);
+        let progress = client.poll_send(&mut sent, pieces, patience, cx);
+        if progress.is_pending() {
+            x.upload
+                .poll(client, &upstream.stream, &worker.buffers, pace, cx)?;
         }
-        Poll::Ready(Ok(()))
+        progress
     })
     .await;
     x.facts.bytes_sent += sent as u64;
@@ -183,7 +177,7 @@ pub(super) async fn pass_interim(
         // The request is kept for as long as it may be sent again; after a byte of response it may not.
         write_head(x, worker, rule, ClientFraming::AsIs, true);
         x.facts.head_bytes_sent += x.outgoing.len() as u64;
-        let sent = send(client, x, worker, upstream, 0, pace(worker, rule)).await;
+        let sent = send(client, x, worker, upstream, 0, pace(x, rule)).await;
         // Half an interim response leaves no way to say anything else.
         sent.map_err(|_| Failure::ClientGone)?;
     } else {
@@ -202,7 +196,6 @@ fn write_head(
 ) {
     let texts = worker.clock.texts();
     let rewrite = ResponseRewrite {
-        method: x.request.method,
         client_version: x.request.version,
         framing,
         keep_alive,
@@ -226,7 +219,7 @@ async fn tunnel(
     worker: &Worker,
     upstream: &mut Upstream,
 ) -> Result<After, Failure> {
-    let timeouts = &worker.view().snapshot.timeouts;
+    let timeouts = x.timeouts;
     let pace = Pace {
         client: timeouts.send,
         upstream: timeouts.send,

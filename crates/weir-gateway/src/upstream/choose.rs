@@ -17,9 +17,6 @@ use crate::upstream::pool::Pool;
 use crate::upstream::relay::Upstream;
 use crate::worker::{View, Worker};
 
-/// Times that a request is sent to an endpoint; attempts to connect, which no endpoint notices, are not counted.
-const SENDS_MAX: u32 = 3;
-
 /// The attempts to get one request answered.
 #[derive(Debug)]
 pub(crate) struct Attempts {
@@ -27,8 +24,10 @@ pub(crate) struct Attempts {
     hash: u64,
     /// Endpoints that could not be connected to.
     unreachable: Vec<usize>,
-    sends: u32,
-    wants_fresh: bool,
+    /// Whether it was sent again after a connection from the pool was found dead, and after a fresh one died. Each may
+    /// happen once; attempts to connect, which no endpoint notices, are not counted.
+    was_stale: bool,
+    was_dropped: bool,
 }
 
 impl Attempts {
@@ -44,8 +43,8 @@ impl Attempts {
             upstream: rule.upstream,
             hash,
             unreachable: Vec::new(),
-            sends: 0,
-            wants_fresh: false,
+            was_stale: false,
+            was_dropped: false,
         }
     }
 
@@ -87,7 +86,7 @@ impl Attempts {
 
     /// Whether the next connection must not be one from the pool.
     pub(crate) fn wants_fresh(&self) -> bool {
-        self.wants_fresh
+        self.was_stale || self.was_dropped
     }
 
     /// After a connection did not stand, any other endpoint may be asked: nothing was sent.
@@ -97,6 +96,11 @@ impl Attempts {
         chosen: &Chosen,
         worker: &Worker,
     ) -> Option<Failure> {
+        if failure == Failure::NoSocket {
+            // What is kept for later is no use when there is nothing for now.
+            chosen.view.close_idle();
+            return Some(failure);
+        }
         chosen.refused(worker);
         self.unreachable.push(chosen.endpoint);
         let has_others = self.unreachable.len()
@@ -106,9 +110,12 @@ impl Attempts {
         if has_others { None } else { Some(failure) }
     }
 
-    /// After a connection ended without a byte of response: `None` when the request may be sent again. That is so when
-    /// none of it was sent, or when acting on it twice is like acting on it once (RFC 9112 §9.3.1), and as long as
+    /// After a connection ended without a byte of response: `None` when the request may be sent again, which takes that
     /// every byte that was sent is still here.
+    ///
+    /// A connection from the pool has most likely died of old age, so once it is sent again if none of it was sent, or
+    /// if acting on it twice is like acting on it once (RFC 9112 §9.3.1). When a fresh connection dies the endpoint may
+    /// well have acted on it, so that is repeated, once, only for methods that change nothing (RFC 9110 §9.2.1).
     pub(crate) fn after_asking(
         &mut self,
         failure: Failure,
@@ -116,18 +123,27 @@ impl Attempts {
         asked: &Upstream,
         chosen: &Chosen,
     ) -> Option<Failure> {
-        self.sends += 1;
         let ended_silently = failure == Failure::UpstreamClosed && !asked.has_answered;
-        // A connection from the pool that ends silently died of old age, which is no fault of the endpoint.
+        // Dying of old age is no fault of the endpoint.
         if failure.fault() == Fault::Upstream && !(asked.is_reused && ended_silently) {
             chosen.failed();
         }
-        let is_harmless = asked.bytes_sent == 0 || x.request.is_idempotent();
-        let may_repeat =
-            ended_silently && is_harmless && x.upload.is_unsent() && self.sends < SENDS_MAX;
-        // A connection from the pool may have died of old age, and its siblings with it.
-        self.wants_fresh |= asked.is_reused;
-        if may_repeat { None } else { Some(failure) }
+        let is_unheard = asked.bytes_sent == 0;
+        let (is_harmless, was_repeated) = if asked.is_reused {
+            let is_harmless = is_unheard || x.request.method.is_idempotent();
+            (is_harmless, &mut self.was_stale)
+        } else {
+            (
+                is_unheard || x.request.method.is_safe(),
+                &mut self.was_dropped,
+            )
+        };
+        let was_repeated = std::mem::replace(was_repeated, true);
+        if ended_silently && is_harmless && x.upload.is_unsent() && !was_repeated {
+            None
+        } else {
+            Some(failure)
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::deadline::Timer;
@@ -23,10 +24,21 @@ pub(crate) async fn connect(
     let mut attempt = pin!(open(address));
     poll_fn(|cx| match attempt.as_mut().poll(cx) {
         Poll::Ready(Ok(stream)) => Poll::Ready(Ok(stream)),
-        Poll::Ready(Err(_)) => Poll::Ready(Err(Failure::ConnectFailed)),
+        Poll::Ready(Err(error)) => Poll::Ready(Err(whose_failure(&error))),
         Poll::Pending => timer.poll(cx).map(|()| Err(Failure::ConnectTimeout)),
     })
     .await
+}
+
+/// A gateway that has run out of descriptors or memory must not take its endpoints for dead. `EADDRNOTAVAIL` is not among
+/// these: it is said of one destination, that all local ports towards it are in use or that there is no way to it.
+fn whose_failure(error: &io::Error) -> Failure {
+    match Errno::from_io_error(error) {
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM | Errno::NOSPC) => {
+            Failure::NoSocket
+        }
+        _ => Failure::ConnectFailed,
+    }
 }
 
 async fn open(address: &ServerAddress) -> io::Result<Stream> {
@@ -37,5 +49,26 @@ async fn open(address: &ServerAddress) -> io::Result<Stream> {
             Ok(Stream::Tcp(stream))
         }
         ServerAddress::Unix(path) => UnixStream::connect(path).await.map(Stream::Unix),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_gateway_lacks_is_not_held_against_the_endpoint() {
+        let failure = |errno: Errno| whose_failure(&errno.into());
+        for ours in [Errno::MFILE, Errno::NFILE, Errno::NOMEM] {
+            assert_eq!(failure(ours), Failure::NoSocket);
+        }
+        for theirs in [
+            Errno::CONNREFUSED,
+            Errno::HOSTUNREACH,
+            Errno::NOENT,
+            Errno::ADDRNOTAVAIL,
+        ] {
+            assert_eq!(failure(theirs), Failure::ConnectFailed);
+        }
     }
 }

@@ -3,11 +3,12 @@
 //! The one used last is used next: its socket is warm, and the ones at the bottom grow old and are closed. An idle
 //! connection must be silent: one that was closed or that speaks unasked is dropped, on taking and by the worker's sweep.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::time::Duration;
 
-use crate::io::Stream;
+use crate::io::{Peek, Stream};
 
 /// The idle connections of one endpoint.
 #[derive(Debug)]
@@ -15,6 +16,9 @@ pub(crate) struct Pool {
     idle: RefCell<VecDeque<Idle>>,
     connections_max: usize,
     idle_timeout_ms: u64,
+    /// Idle connections of all the worker's pools, and how many there may be.
+    total: Rc<Cell<usize>>,
+    total_max: usize,
 }
 
 #[derive(Debug)]
@@ -24,19 +28,27 @@ struct Idle {
 }
 
 impl Pool {
-    pub(crate) fn new(connections_max: usize, idle_timeout: Duration) -> Self {
+    pub(crate) fn new(
+        connections_max: usize,
+        idle_timeout: Duration,
+        (total, total_max): (&Rc<Cell<usize>>, usize),
+    ) -> Self {
         Self {
             idle: RefCell::default(),
             connections_max,
             idle_timeout_ms: idle_timeout.as_millis() as u64,
+            total: Rc::clone(total),
+            total_max,
         }
     }
 
-    /// A connection that, as far as is known, still stands.
-    pub(crate) fn take(&self) -> Option<Stream> {
+    /// A connection that, as far as the worker has heard, still stands. A request that `can_repeat` on another one takes
+    /// that for granted; for others the kernel is asked, so that what happened since the last wait is seen too.
+    pub(crate) fn take(&self, can_repeat: bool) -> Option<Stream> {
         let mut idle = self.idle.borrow_mut();
         while let Some(Idle { stream, .. }) = idle.pop_back() {
-            if stream.is_quiet() {
+            self.total.update(|total| total - 1);
+            if stream.is_quiet() && (can_repeat || stream.peek() == Peek::Nothing) {
                 return Some(stream);
             }
         }
@@ -46,20 +58,35 @@ impl Pool {
     /// Keeps a connection whose last response was read to its end.
     pub(crate) fn put(&self, stream: Stream, now_ms: u64) {
         let mut idle = self.idle.borrow_mut();
-        if idle.len() < self.connections_max {
-            idle.push_back(Idle {
-                stream,
-                since_ms: now_ms,
-            });
+        if idle.len() >= self.connections_max {
+            return;
         }
+        if self.total.get() < self.total_max {
+            self.total.update(|total| total + 1);
+        } else if idle.pop_front().is_none() {
+            // Others hold all that may be held. Otherwise it took the place of the oldest one here.
+            return;
+        }
+        idle.push_back(Idle {
+            stream,
+            since_ms: now_ms,
+        });
+    }
+
+    /// Closes all.
+    pub(crate) fn clear(&self) {
+        let mut idle = self.idle.borrow_mut();
+        self.total.update(|total| total - idle.len());
+        idle.clear();
     }
 
     /// Closes what has been idle for too long or was closed by the endpoint.
     pub(crate) fn sweep(&self, now_ms: u64) {
         let is_old = |idle: &Idle| idle.since_ms + self.idle_timeout_ms <= now_ms;
-        self.idle
-            .borrow_mut()
-            .retain(|idle| !is_old(idle) && idle.stream.is_quiet());
+        let mut idle = self.idle.borrow_mut();
+        let before = idle.len();
+        idle.retain(|idle| !is_old(idle) && idle.stream.is_quiet());
+        self.total.update(|total| total - (before - idle.len()));
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -4,13 +4,14 @@
 //! whole goes along with it, and what the endpoint says is read in one piece.
 
 use std::future::poll_fn;
+use std::io;
 use std::task::{Context, Poll};
 
 use weir_http::body::Framing;
 use weir_http::forward::{self, Edits, RequestRewrite};
 use weir_http::head::HeadScan;
 use weir_http::request::Progress;
-use weir_http::{HeadLimits, Reject};
+use weir_http::{FieldName, HeadLimits, Reject};
 
 use crate::connection::Client;
 use crate::deadline::Timer;
@@ -39,6 +40,8 @@ pub(crate) struct Upstream {
     pub(crate) is_reused: bool,
     /// Of the request.
     pub(crate) bytes_sent: usize,
+    /// Whether that was all of `Exchange::outgoing`.
+    pub(crate) is_sent: bool,
     /// Whether a byte of response has come.
     pub(crate) has_answered: bool,
 }
@@ -69,6 +72,7 @@ pub(crate) fn prepare(
 /// A connection to the chosen endpoint: an idle one, unless a `fresh` one is wanted.
 pub(crate) async fn connect(
     client: &Client,
+    x: &Exchange,
     rule: &Forward,
     chosen: &Chosen,
     fresh: bool,
@@ -76,7 +80,7 @@ pub(crate) async fn connect(
     // An endpoint on trial proves itself by accepting a connection, not by one that it accepted long ago.
     let may_reuse = !fresh && !chosen.is_trial();
     let pooled = if may_reuse {
-        chosen.pool().take()
+        chosen.pool().take(x.request.method.is_idempotent())
     } else {
         None
     };
@@ -99,6 +103,7 @@ pub(crate) async fn connect(
         stream,
         is_reused,
         bytes_sent: 0,
+        is_sent: false,
         has_answered: false,
     })
 }
@@ -111,9 +116,16 @@ pub(crate) async fn ask(
     rule: &Forward,
     upstream: &mut Upstream,
 ) -> Result<(), Failure> {
-    let pace = pace(worker, rule);
+    let pace = pace(x, rule);
     client.timer.set(pace.upstream);
     poll_fn(|cx| poll_send(upstream, &x.outgoing, &client.timer, cx)).await?;
+    if !upstream.is_sent {
+        // What can be read from a kept connection that took nothing is no answer to this request.
+        if upstream.is_reused && upstream.bytes_sent == 0 {
+            return Err(Failure::UpstreamClosed);
+        }
+        x.upload.refused();
+    }
     client.timer.set(x.upload.patience(pace));
     let mut scan = HeadScan::default();
     loop {
@@ -127,7 +139,7 @@ pub(crate) async fn ask(
                 scan = HeadScan::default();
                 client.timer.set(x.upload.patience(pace));
             }
-            Progress::Complete(_) if x.response.status == 101 && !passes_upgrade(x, rule) => {
+            Progress::Complete(_) if x.response.status == 101 && !is_asked_upgrade(x, rule) => {
                 return Err(Failure::Response(Reject::UnaskedUpgrade));
             }
             Progress::Complete(_) => return Ok(()),
@@ -158,6 +170,10 @@ pub(super) async fn receive(
         {
             Poll::Ready(Ok(count)) => Poll::Ready(Ok(count)),
             Poll::Ready(Err(_)) => Poll::Ready(Err(Failure::UpstreamClosed)),
+            // There is no use in a response that nobody waits for, and the endpoint has others to serve.
+            Poll::Pending if !x.upload.is_running() && client.has_left(cx) => {
+                Poll::Ready(Err(Failure::ClientGone))
+            }
             Poll::Pending => client.timer.poll(cx).map(|()| Err(x.upload.late())),
         }
     })
@@ -176,17 +192,27 @@ fn poll_send(
             .poll_write(cx, &bytes[upstream.bytes_sent..], &[])
         {
             Poll::Ready(Ok(count)) => upstream.bytes_sent += count,
+            // It may have answered before it closed, so what it sent is still read.
+            Poll::Ready(Err(error)) if has_closed(&error) => return Poll::Ready(Ok(())),
             Poll::Ready(Err(_)) => return Poll::Ready(Err(Failure::UpstreamClosed)),
             Poll::Pending => return timer.poll(cx).map(|()| Err(Failure::ResponseTimeout)),
         }
     }
+    upstream.is_sent = true;
     Poll::Ready(Ok(()))
 }
 
+fn has_closed(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+    )
+}
+
 /// The deadlines of an exchange.
-pub(super) fn pace(worker: &Worker, rule: &Forward) -> Pace {
+pub(super) fn pace(x: &Exchange, rule: &Forward) -> Pace {
     Pace {
-        client: worker.view().snapshot.timeouts.body,
+        client: x.timeouts.body,
         upstream: rule.timeouts.idle,
         response: rule.timeouts.response,
     }
@@ -218,6 +244,17 @@ fn stripped_path<'x>(x: &'x Exchange, rule: &Forward) -> &'x [u8] {
         Some(rest @ [b'/', ..]) => rest,
         _ => path,
     }
+}
+
+/// Whether a 101 agrees to what was asked for (RFC 9110 §7.8).
+fn is_asked_upgrade(x: &Exchange, rule: &Forward) -> bool {
+    let head = x.incoming.unread();
+    let agreed = x.response.known_field(FieldName::Upgrade);
+    let asked = x.request.upgrade.map(|span| span.of(&x.head));
+    let is_same = agreed
+        .zip(asked)
+        .is_some_and(|(agreed, asked)| agreed.of(head).eq_ignore_ascii_case(asked));
+    is_same && passes_upgrade(x, rule)
 }
 
 /// Whether the client asks for an upgrade that the route lets through. Others are left out of the request, so the

@@ -22,8 +22,12 @@ pub(crate) struct Upload {
     /// Bytes at the front of the client's input that belong to the body and were not sent yet.
     ready: usize,
     received: u64,
+    /// Milliseconds spent waiting for the client, and since when it is waited for now.
+    waited_ms: u64,
+    waits_since_ms: Option<u64>,
     sent: u64,
     bytes_max: u64,
+    rate_min: u64,
     /// The upstream takes no more of it.
     is_refused: bool,
     /// The client sends nothing before the upstream has said that it may (`Expect: 100-continue`).
@@ -53,9 +57,15 @@ impl Upload {
         }
     }
 
-    /// Sets the limit, and refuses a body that says it is larger.
-    pub(crate) fn admit(&mut self, framing: Framing, bytes_max: u64) -> Result<(), Failure> {
+    /// Sets the limits, and refuses a body that says it is larger. `rate_min` is in bytes a second.
+    pub(crate) fn admit(
+        &mut self,
+        framing: Framing,
+        bytes_max: u64,
+        rate_min: u64,
+    ) -> Result<(), Failure> {
         self.bytes_max = bytes_max;
+        self.rate_min = rate_min;
         match framing {
             Framing::Length(length) if length > bytes_max => Err(Failure::BodyTooLarge),
             _ => Ok(()),
@@ -93,9 +103,17 @@ impl Upload {
         while self.is_running() {
             if self.ready == 0 {
                 match client.input.poll_fill(&mut client.stream, buffers, cx) {
-                    Poll::Pending => break,
+                    Poll::Pending => {
+                        if !self.awaits_continue {
+                            self.waits_since_ms.get_or_insert(client.timer.now_ms());
+                        }
+                        break;
+                    }
                     Poll::Ready(Ok(0) | Err(_)) => return Err(Failure::ClientGone),
                     Poll::Ready(Ok(_)) => self.take(client)?,
+                }
+                if let Some(since) = self.waits_since_ms.take() {
+                    self.waited_ms += client.timer.now_ms() - since;
                 }
                 self.awaits_continue = false;
                 self.arm(client, pace);
@@ -125,15 +143,33 @@ impl Upload {
     /// The deadline for whatever the exchange waits for now.
     pub(crate) fn patience(&self, pace: Pace) -> Duration {
         match (self.is_running(), self.ready) {
-            (true, 0) if !self.awaits_continue => pace.client,
+            (true, 0) if !self.awaits_continue => self.patience_with_client(pace),
             (true, 1..) => pace.upstream,
             (true, 0) | (false, _) => pace.response,
         }
     }
 
+    /// A client that sends a byte now and then would hold an upstream connection for ever, so the time it may take in
+    /// all grows with what it has sent and with nothing else.
+    fn patience_with_client(&self, pace: Pace) -> Duration {
+        let Some(earned_ms) = (1000 * self.received).checked_div(self.rate_min) else {
+            return pace.client;
+        };
+        let allowed = pace.client + Duration::from_millis(earned_ms);
+        allowed
+            .saturating_sub(Duration::from_millis(self.waited_ms))
+            .min(pace.client)
+    }
+
     /// The body is to be sent once more, from its first byte, which is still here.
     pub(crate) fn restart(&mut self) {
         self.is_refused = false;
+        self.waits_since_ms = None;
+    }
+
+    /// The upstream takes nothing more of it; its answer may still come.
+    pub(crate) fn refused(&mut self) {
+        self.is_refused = true;
     }
 
     /// The upstream has said something before its response: the client may send.

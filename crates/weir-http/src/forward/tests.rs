@@ -125,7 +125,6 @@ fn response(text: &str, client_version: Version, method: Method) -> String {
         .unwrap();
     let framing = ClientFraming::of(&head, client_version);
     let rewrite = ResponseRewrite {
-        method,
         client_version,
         framing,
         keep_alive: true,

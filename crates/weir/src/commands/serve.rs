@@ -81,14 +81,21 @@ fn say(what: std::fmt::Arguments<'_>) {
 /// Descriptors kept for listeners, logs, the admin listener and the runtime.
 const DESCRIPTORS_KEPT: u64 = 256;
 
+/// The part of all descriptors that idle upstream connections may hold.
+const DESCRIPTORS_IDLE_PART: u64 = 16;
+
 /// Raises the limit of open files as far as it goes, and the number of client connections no further than that
-/// allows: each may need one more descriptor for its upstream.
+/// allows: each may need one more descriptor for its upstream, and some connections are kept without a client.
 pub(super) fn fit_to_descriptors(settings: &mut Settings) -> anyhow::Result<()> {
     let (soft, hard) = rlimit::Resource::NOFILE.get()?;
     if soft < hard {
         rlimit::Resource::NOFILE.set(hard, hard)?;
     }
-    let fit = usize::try_from(hard.saturating_sub(DESCRIPTORS_KEPT) / 2).unwrap_or(usize::MAX);
-    settings.limits.connections = settings.limits.connections.min(fit.max(1));
+    let count = |descriptors| usize::try_from(descriptors).unwrap_or(usize::MAX).max(1);
+    let limits = &mut settings.limits;
+    let idle = hard / DESCRIPTORS_IDLE_PART;
+    limits.idle_connections = limits.idle_connections.min(count(idle));
+    let both = hard.saturating_sub(DESCRIPTORS_KEPT).saturating_sub(idle);
+    limits.connections = limits.connections.min(count(both / 2));
     Ok(())
 }

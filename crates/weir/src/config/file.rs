@@ -28,6 +28,8 @@ const LOG_FLUSH_DEFAULT: Duration = Duration::from_secs(10);
 const HEADER_BYTES: RangeInclusive<u64> = 1 << 10..=64 << 10;
 const HEADER_COUNT_MAX: u64 = weir_http::HeadLimits::FIELDS_CEILING as u64;
 
+const BODY_RATE: RangeInclusive<u64> = 0..=1 << 30;
+
 /// Every deadline of the file.
 pub(super) const DEADLINE: RangeInclusive<Duration> =
     units::ABOVE_ZERO..=Duration::from_secs(24 * 3600);
@@ -187,6 +189,10 @@ fn limits(mut table: Table) -> Limits {
     let body = table.optional("body");
     if let Some(bytes) = body.and_then(|value| value.size_bytes(&BODY_BYTES)) {
         limits.body_bytes = bytes;
+    }
+    let body_rate = table.optional("body_rate");
+    if let Some(bytes) = body_rate.and_then(|value| value.size_bytes(&BODY_RATE)) {
+        limits.body_rate = bytes;
     }
     table.finish();
     limits

@@ -1,6 +1,6 @@
 //! Ending: what was accepted is answered, nothing new comes in, and a second request to end is granted at once.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _};
 use std::net::TcpStream;
 use std::sync::Mutex;
 use std::sync::mpsc::{Sender, channel};
@@ -177,11 +177,29 @@ fn the_drain_timeout_cuts_off() {
     });
     gateway.process.signal("TERM");
     assert_eq!(gateway.process.wait().code(), Some(2));
+    // What is cut off is told so, and has its line in the log like everything else.
+    assert_eq!(connection.response().status, 503);
     assert!(connection.is_closed());
     assert!(gateway.process.output().contains("drain timeout"));
     let lines = log_lines(&gateway);
-    assert!(
-        lines.iter().any(|line| line.contains("/before")),
-        "{lines:?}"
-    );
+    let has = |part: &str| lines.iter().any(|line| line.contains(part));
+    assert!(has("/before HTTP/1.1\" 200"), "{lines:?}");
+    assert!(has("/held HTTP/1.1\" 503"), "{lines:?}");
+}
+
+/// A client that is still sending when it is cut off gets to read why: its bytes do not reset the connection.
+#[test]
+fn an_upload_that_is_cut_off_reads_its_503() {
+    let origin = Origin::start(|mut peer, _| while peer.head().is_some() {});
+    let mut gateway = gateway(&origin, "[timeouts]\ndrain = \"300ms\"");
+    let mut connection = Connection::open(gateway.address);
+    connection.send("POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 100000000\r\n\r\n");
+    let _ = origin.next_head();
+    let mut writer = connection.stream.try_clone().expect("a socket is shared");
+    let upload = std::thread::spawn(move || while writer.write_all(&[b'x'; 16 << 10]).is_ok() {});
+    gateway.process.signal("TERM");
+    assert_eq!(connection.response().status, 503);
+    assert_eq!(gateway.process.wait().code(), Some(2));
+    drop(connection);
+    upload.join().expect("it ends with its connection");
 }

@@ -10,6 +10,7 @@ pub(crate) mod tool;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use process::Process;
@@ -17,13 +18,18 @@ use process::Process;
 /// Waits end after this long; what takes longer has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A port that nothing listens on. Another process could take it before it is used; none here does.
+/// A port that nothing listens on. Each call gives another one, from below those that the kernel hands out by itself, so
+/// nothing else on this machine takes it before it is used.
 pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
-    listener
-        .local_addr()
-        .expect("a bound socket has an address")
-        .port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    // Test processes that run side by side begin in different places.
+    let offset = (std::process::id() % 200) as u16 * 100;
+    loop {
+        let port = 10_000 + (offset + NEXT.fetch_add(1, Ordering::Relaxed)) % 20_000;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// Waits until `condition` holds.
@@ -41,8 +47,8 @@ pub(crate) struct Directory(PathBuf);
 
 impl Directory {
     pub(crate) fn new() -> Self {
-        static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("weir-test-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&path).expect("a temporary directory can be made");
         Self(path)

@@ -193,7 +193,7 @@ header_count = 257
 body = "-1"
 #! limits.body: found "-1", expected a size such as "512", "16KiB", "1MiB" or "10GiB"
 bodies = 1
-#! limits.bodies: unknown key; expected one of "connections", "connections_per_address", "header_bytes", "header_count", "body"
+#! limits.bodies: unknown key; expected one of "connections", "connections_per_address", "header_bytes", "header_count", "body", "body_rate"
 "#,
     r#"
 [limits]

@@ -118,6 +118,14 @@ impl Peer {
         let _ = self.stream.write_all(bytes.as_ref());
     }
 
+    /// Closes, and returns when the gateway's side of the kernel knows.
+    pub(crate) fn close(self) {
+        let socket = socket2::SockRef::from(&self.stream);
+        socket
+            .set_linger(Some(PATIENCE))
+            .expect("closing can be waited for");
+    }
+
     fn fill(&mut self) -> bool {
         let mut buffer = [0; 16 << 10];
         match self.stream.read(&mut buffer) {

@@ -1,0 +1,162 @@
+//! What is said of a config file, and of a start that cannot be; and a start without a file.
+
+use std::net::{SocketAddr, TcpListener};
+
+use super::answering;
+use crate::harness::client::{self, Connection};
+use crate::harness::process::Process;
+use crate::harness::{Directory, Gateway, free_port};
+
+/// Runs `weir` to its end; its exit status and what it printed.
+fn run(directory: &Directory, arguments: &[&str]) -> (Option<i32>, String) {
+    let mut process = Process::weir(arguments, directory);
+    let code = process.wait().code();
+    (code, process.output())
+}
+
+const GOOD: &str = "[[listener]]\naddress = \"127.0.0.1:8080\"\n[upstream.app]\nservers = [\"127.0.0.1:9001\"]\n\
+                    [[route]]\npath = \"/{*rest}\"\nupstream = \"app\"\n";
+
+#[test]
+fn check_accepts_a_good_file_and_starts_nothing() {
+    let directory = Directory::new();
+    let path = directory.write("weir.toml", GOOD);
+    let path = path.to_str().expect("UTF-8");
+    let (code, output) = run(&directory, &["check", "--config", path]);
+    assert_eq!(code, Some(0), "{output}");
+    assert_eq!(output, format!("{path}: ok, 1 routes, 1 upstreams\n"));
+}
+
+/// Every mistake of a file is told at once: file, line, key, what was found, what was expected, what was meant.
+#[test]
+fn check_and_serve_say_what_is_wrong_with_a_file() {
+    let directory = Directory::new();
+    let path = directory.write(
+        "weir.toml",
+        "[server]\nworker = 2\n[[listener]]\naddress = \"127.0.0.1\"\n[timeouts]\nidle = \"60\"\n\
+         [upstream.app]\nservers = [\"127.0.0.1:9001\"]\nbalance = \"round-robbin\"\n\
+         [[route]]\npath = \"/{*rest}\"\nupstream = \"ap\"\n",
+    );
+    let path = path.to_str().expect("UTF-8");
+    for command in ["check", "serve"] {
+        let (code, output) = run(&directory, &[command, "--config", path]);
+        assert_eq!(code, Some(2), "{output}");
+        let lines: Vec<_> = output.lines().collect();
+        let expected: [(&str, &[&str]); 5] = [
+            (
+                "2: server.worker: ",
+                &["unknown key", "did you mean \"workers\"?"],
+            ),
+            (
+                "4: listener[1].address: ",
+                &["found \"127.0.0.1\"", "expected an IP address and a port"],
+            ),
+            (
+                "6: timeouts.idle: ",
+                &["found \"60\"", "expected a duration"],
+            ),
+            (
+                "9: upstream.app.balance: ",
+                &[
+                    "found \"round-robbin\"",
+                    "expected one of",
+                    "did you mean \"round-robin\"?",
+                ],
+            ),
+            (
+                "12: route[1].upstream: ",
+                &["\"ap\"", "did you mean \"app\"?"],
+            ),
+        ];
+        assert_eq!(lines.len(), expected.len(), "{output}");
+        for (line, (start, parts)) in lines.iter().zip(expected) {
+            assert!(line.starts_with(&format!("{path}:{start}")), "{line}");
+            for part in parts {
+                assert!(line.contains(part), "{part} in {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_one_line() {
+    let directory = Directory::new();
+    let broken = directory.write("broken.toml", "[[listener]]\naddress = \"127.0.0.1:1\n");
+    let missing = directory.file("missing.toml");
+    for (path, parts) in [
+        (broken, &["broken.toml:2: "][..]),
+        (missing, &["cannot read ", "missing.toml: No such file"]),
+    ] {
+        let path = path.to_str().expect("UTF-8");
+        let (code, output) = run(&directory, &["check", "--config", path]);
+        assert_eq!((code, output.lines().count()), (Some(2), 1), "{output}");
+        for part in parts {
+            assert!(output.contains(part), "{part} in {output}");
+        }
+    }
+}
+
+/// Another process listens there: one line says so, and nothing is left running.
+#[test]
+fn a_taken_port_is_one_clear_line() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    let address = taken.local_addr().expect("a bound socket has an address");
+    let directory = Directory::new();
+    let path = directory.write(
+        "weir.toml",
+        GOOD.replace("127.0.0.1:8080", &address.to_string()),
+    );
+    let admin = directory.write(
+        "admin.toml",
+        GOOD.replace(":8080", &format!(":{}", free_port()))
+            + &format!("[admin]\nlisten = \"{address}\"\n"),
+    );
+    let (path, admin) = (
+        path.to_str().expect("UTF-8"),
+        admin.to_str().expect("UTF-8"),
+    );
+    let listen = address.to_string();
+    for arguments in [
+        &["serve", "--config", path][..],
+        &["serve", "--config", admin],
+        &["serve", "--listen", &listen, "--to", "http://127.0.0.1:1"],
+    ] {
+        let (code, output) = run(&directory, arguments);
+        assert_eq!((code, output.lines().count()), (Some(2), 1), "{output}");
+        let expected = format!("cannot listen on {address}: another process does");
+        assert!(output.contains(&expected), "{output}");
+    }
+}
+
+/// Two gateways of one user could share a port by `SO_REUSEPORT`; the second one is refused instead.
+#[test]
+fn a_second_gateway_does_not_share_the_port() {
+    let origin = answering();
+    let first = Gateway::to(&[origin.address]);
+    let directory = Directory::new();
+    let listen = first.address.to_string();
+    let to = format!("http://{}", origin.address);
+    let (code, output) = run(&directory, &["serve", "--listen", &listen, "--to", &to]);
+    assert_eq!(code, Some(2), "{output}");
+    assert_eq!(client::get(first.address, "/").text(), "hello");
+}
+
+/// No file is needed for the plain case.
+#[test]
+fn serve_takes_its_settings_from_flags() {
+    let origins = [answering(), answering()];
+    let directory = Directory::new();
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let to = origins
+        .each_ref()
+        .map(|origin| format!("http://{}", origin.address));
+    let listen = address.to_string();
+    let arguments = ["serve", "--listen", &listen, "--to", &to[0], "--to", &to[1]];
+    let process = Process::weir(&arguments, &directory);
+    process.wait_for_port(address);
+    let mut connection = Connection::open(address);
+    for _ in 0..4 {
+        assert_eq!(connection.get("/").text(), "hello");
+    }
+    assert_eq!(origins.map(|origin| origin.heads_waiting()), [2, 2]);
+}
