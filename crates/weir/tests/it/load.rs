@@ -3,7 +3,6 @@
 mod input;
 mod outcomes;
 mod output;
-mod pause;
 mod server;
 mod tls;
 
