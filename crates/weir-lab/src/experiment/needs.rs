@@ -27,7 +27,7 @@ pub(super) fn met<'s>(
                 left_out.push(LeftOut {
                     configuration: name.clone(),
                     why: format!(
-                        "it needs the config key `{key}`, which this version of weir does not know"
+                        "it needs the config key \"{key}\", which this version of weir does not know"
                     ),
                 });
             }
