@@ -12,7 +12,8 @@ fn a_scenario_of_ones_own_is_measured_and_reported() {
     let output = run(&["run", "./tiny.toml", "--out", "out"], &directory);
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(
-        stderr(&output).contains("left out: weir of tomorrow: it needs the config key \"foresight\""),
+        stderr(&output)
+            .contains("left out: weir of tomorrow: it needs the config key \"foresight\""),
         "{}",
         stderr(&output)
     );
