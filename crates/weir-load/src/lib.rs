@@ -1,6 +1,6 @@
 //! Load that tells the truth.
 //!
-//! A [`plan::Plan`] says what is sent, when and for how long; [`run`] has threads send it, each with its share of the
+//! A [`plan::Plan`] says what is sent, when and for how long; [`run()`] has threads send it, each with its share of the
 //! connections, and gathers what happened into a [`report::Report`]. Three rules hold everywhere:
 //!
 //! - Latency counts from the moment a request was *meant* to be sent (`arrivals`), so a server that pauses cannot hide it.
@@ -8,7 +8,7 @@
 //! - The generator is measured as well (`audit`): a run in which it was the bottleneck says so and is not valid.
 //!
 //! The way of a request: [`arrivals`] and `source` say when, `thread` and `pacer` wake a connection, `wire` writes,
-//! `connection` sends and `response` reads, [`outcome`] is recorded, `recorder` hands it over, [`run`] adds it up.
+//! `connection` sends and `response` reads, [`outcome`] is recorded, `recorder` hands it over, [`run()`] adds it up.
 
 pub mod arrivals;
 pub mod audit;

@@ -88,7 +88,7 @@ pub(crate) struct LoadArgs {
     #[arg(short, long, value_name = "TEXT|@FILE")]
     pub(super) body: Option<String>,
 
-    /// Requests with weights, from a file of [[request]] tables; their paths replace the URL's.
+    /// Requests with weights, from a file of `[[request]]` tables; their paths replace the URL's.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["method", "header", "body"])]
     pub(super) mix: Option<PathBuf>,
 
