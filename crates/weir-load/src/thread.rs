@@ -69,6 +69,18 @@ pub(crate) struct ThreadEnd {
 impl ThreadStart {
     /// Runs the thread to its end. `None`: it was never told to start.
     pub(crate) fn run(self) -> std::io::Result<Option<ThreadEnd>> {
+        let opened = self.opened.clone();
+        let end = self.run_to_end();
+        if let Err(error) = &end {
+            // Whoever waits for all threads must not wait for this one.
+            let _ = opened.try_send(Err(format!(
+                "a thread cannot start: {error}; use fewer --threads, or raise the limit of open files (ulimit -n)"
+            )));
+        }
+        end
+    }
+
+    fn run_to_end(self) -> std::io::Result<Option<ThreadEnd>> {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         let _ = builder.enable_io().event_interval(EVENT_INTERVAL);
         let runtime: LocalRuntime = builder.build_local(LocalOptions::default())?;

@@ -1,7 +1,8 @@
 //! What cannot be done as it was asked is one clear line and exit code 2.
 
 use super::load;
-use crate::harness::{Directory, free_port};
+use crate::harness::tool::run_to_end;
+use crate::harness::{App, Directory, free_port};
 
 fn assert_refused(flags: &[&str], expected: &str) {
     let run = load(flags);
@@ -75,4 +76,16 @@ fn mistakes_in_a_mix_name_the_line() {
             expected,
         );
     }
+}
+
+/// Each thread needs a few descriptors of its own. One that cannot start must not leave the others waiting for it.
+#[test]
+fn threads_that_cannot_start_are_told() {
+    let app = App::start("app");
+    let url = format!("http://{}/", app.address);
+    let weir = env!("CARGO_BIN_EXE_weir");
+    let flags = ["load", &url, "-c", "200", "-t", "50", "-d", "1s"];
+    let run = run_to_end("prlimit", &[&["--nofile=300", weir][..], &flags].concat());
+    assert_eq!(run.status.code(), Some(2), "{}", run.stderr);
+    assert!(run.stderr.contains("use fewer --threads"), "{}", run.stderr);
 }
