@@ -100,6 +100,11 @@ pub enum End {
     Requests(u64),
 }
 
+/// More connections than one machine has ports for towards one server, many times over.
+const CONNECTIONS_MAX: usize = 1_000_000;
+/// More requests on their way on a connection than servers take.
+const DEPTH_MAX: usize = 65_536;
+
 impl Plan {
     /// What contradicts itself in the plan, in a sentence.
     ///
@@ -111,6 +116,11 @@ impl Plan {
             threads,
             ..
         } = self;
+        if *connections > CONNECTIONS_MAX {
+            return Err(format!(
+                "{connections} connections are beyond {CONNECTIONS_MAX}"
+            ));
+        }
         if *connections == 0 {
             return Err("expected at least one connection".to_owned());
         }
@@ -128,6 +138,11 @@ impl Plan {
         };
         if depth == 0 {
             return Err("expected at least one request at a time on a connection".to_owned());
+        }
+        if depth > DEPTH_MAX {
+            return Err(format!(
+                "{depth} requests at a time on a connection are beyond {DEPTH_MAX}"
+            ));
         }
         if !self.keep_alive && depth > 1 {
             return Err(

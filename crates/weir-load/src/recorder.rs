@@ -20,6 +20,9 @@ pub(crate) struct Recorder {
     pub(crate) bytes_received: u64,
     /// Connections that could not be made for want of local ports or descriptors.
     pub(crate) local_failures: u64,
+    /// Requests of a closed loop that ended when its time was over: all, and the answers among them.
+    pub(crate) overtime: u64,
+    pub(crate) overtime_good: u64,
     /// When the last request was sent, in nanoseconds of the run's clock.
     pub(crate) last_sent_ns: u64,
     /// When the last one ended.
@@ -35,6 +38,8 @@ impl Default for Recorder {
             sent_late: 0,
             bytes_received: 0,
             local_failures: 0,
+            overtime: 0,
+            overtime_good: 0,
             last_sent_ns: 0,
             last_ended_ns: 0,
         }
@@ -53,6 +58,8 @@ impl Recorder {
         self.sent_late += other.sent_late;
         self.bytes_received += other.bytes_received;
         self.local_failures += other.local_failures;
+        self.overtime += other.overtime;
+        self.overtime_good += other.overtime_good;
         self.last_sent_ns = self.last_sent_ns.max(other.last_sent_ns);
         self.last_ended_ns = self.last_ended_ns.max(other.last_ended_ns);
     }
@@ -65,6 +72,8 @@ impl Recorder {
         self.sent_late = 0;
         self.bytes_received = 0;
         self.local_failures = 0;
+        self.overtime = 0;
+        self.overtime_good = 0;
     }
 }
 

@@ -47,6 +47,11 @@ pub struct Report {
     pub sent_late: u64,
     /// Requests that were on their way when the run was told to end.
     pub abandoned: u64,
+    /// Requests of a closed loop that ended after its time was over, and the answers among them: they have latencies like
+    /// all others, and are in no rate, since their time is not in `seconds`.
+    pub overtime: u64,
+    /// See [`Report::overtime`].
+    pub overtime_good: u64,
     /// Whether the run was told to end before its time.
     pub is_cut_short: bool,
     /// Nanoseconds by which the generator itself sent late; of an open loop.
@@ -82,12 +87,12 @@ impl Report {
 
     /// Requests per second.
     pub fn rate(&self) -> f64 {
-        self.per_second(self.requests())
+        self.per_second(self.requests() - self.overtime)
     }
 
     /// Answers, 2xx and 3xx, per second.
     pub fn goodput(&self) -> f64 {
-        self.per_second(self.outcomes.good())
+        self.per_second(self.outcomes.good() - self.overtime_good)
     }
 
     /// Requests that an open loop was to send.

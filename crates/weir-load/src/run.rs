@@ -291,6 +291,8 @@ impl Gathering {
             sent: self.sum.sent,
             not_sent: ends.iter().map(|end| end.not_sent).sum(),
             sent_late: self.sum.sent_late,
+            overtime: self.sum.overtime,
+            overtime_good: self.sum.overtime_good,
             abandoned: ends.iter().map(|end| end.abandoned).sum(),
             is_cut_short: self.is_cut_short,
             lag_ns: self.sum.lag_ns,

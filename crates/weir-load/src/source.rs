@@ -139,6 +139,15 @@ impl Source {
         }
     }
 
+    /// When the time of a closed loop is over; what ends later belongs to no rate. An open loop is measured against its
+    /// schedule instead.
+    pub(crate) fn time_is_over_ns(&self) -> u64 {
+        match self.loop_ {
+            Loop::Closed { .. } => self.closes_ns,
+            Loop::Open(_) => u64::MAX,
+        }
+    }
+
     /// Whether counted requests are sent by now, if any are.
     pub(crate) fn is_counting(&self, now_ns: u64) -> bool {
         now_ns >= self.counted_from_ns

@@ -133,6 +133,8 @@ pub(crate) struct Lane {
     halt: Arc<AtomicBool>,
     usage: Cell<Usages>,
     abandoned: Cell<u64>,
+    /// When a closed loop that runs for a while is over; never for others.
+    time_is_over_ns: Cell<u64>,
     is_over: Cell<bool>,
 }
 
@@ -160,6 +162,7 @@ impl Lane {
             halt: Arc::clone(&start.halt),
             usage: Cell::default(),
             abandoned: Cell::new(0),
+            time_is_over_ns: Cell::new(u64::MAX),
             is_over: Cell::new(false),
         })
     }
@@ -171,6 +174,7 @@ impl Lane {
                 sent: None,
             });
         }
+        self.time_is_over_ns.set(source.time_is_over_ns());
         *self.source.borrow_mut() = Some(source);
     }
 
@@ -239,6 +243,10 @@ impl Lane {
                 .outcomes
                 .record(outcome, now_ns.saturating_sub(start.intended_ns));
             recorder.last_ended_ns = now_ns;
+            if now_ns > self.time_is_over_ns.get() {
+                recorder.overtime += 1;
+                recorder.overtime_good += u64::from(outcome.is_good());
+            }
         }
     }
 

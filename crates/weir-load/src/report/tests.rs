@@ -45,6 +45,8 @@ pub(crate) fn report(ended: &[(Outcome, u64)]) -> Report {
         sent: 100,
         not_sent: 0,
         sent_late: 0,
+        overtime: 0,
+        overtime_good: 0,
         abandoned: 0,
         is_cut_short: false,
         lag_ns: histogram(),

@@ -20,12 +20,20 @@ fn mistakes_are_one_line() {
     let url = &*format!("http://127.0.0.1:{}/", free_port());
     let field = &*format!("{url}{{sequence}}");
     let range = &*format!("{url}{{rand:9..1}}");
-    let cases: [(&[&str], &str); 16] = [
+    let cases: [(&[&str], &str); 18] = [
         (&[url], "cannot connect to 127.0.0.1"),
         (&[url, "--connections", "0"], "at least one connection"),
         (
             &[url, "-c", "2", "-t", "3"],
             "2 connections are too few for 3 threads",
+        ),
+        (
+            &[url, "-c", "18446744073709551615"],
+            "connections are beyond",
+        ),
+        (
+            &[url, "--pipeline", "18446744073709551615"],
+            "are beyond 65536",
         ),
         (&[url, "-t", "0"], "at least one thread"),
         (&[url, "-n", "0"], "at least one request"),

@@ -10,7 +10,7 @@ use socket2::SockRef;
 use super::server::Server;
 use super::{Measured, load};
 use crate::harness::process::Process;
-use crate::harness::{App, Directory, wait_until};
+use crate::harness::{App, Directory, free_port, wait_until};
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -30,6 +30,17 @@ fn a_number_of_requests_is_sent_exactly() {
         assert_eq!(measured.requests(), 1001, "{flags:?}");
         measured.assert_all("2xx");
     }
+}
+
+/// What ends when the time is over is measured, and raises no rate: its time is not in the run's.
+#[test]
+fn answers_after_the_end_are_in_no_rate() {
+    let app = App::start_with("slow", free_port(), &["--delay", "700ms"]);
+    let url = format!("http://{}/", app.address);
+    let measured = Measured::by(&[&url, "-c", "4", "-t", "1", "-d", "1s"]);
+    assert_eq!(measured.requests(), 8, "four in time, and four after it");
+    let rate = measured.0["rate"].as_f64().expect("a rate");
+    assert!(rate <= 4.0, "{rate}");
 }
 
 #[test]
