@@ -28,8 +28,9 @@ test:            ## all tests, with real peers
 docs:            ## the API documentation builds without warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked --document-private-items
 
-bench: setup build ## what a request costs beside nginx and HAProxy; writes the README's table
+bench: setup build ## what a request costs beside nginx and HAProxy, and to generate one; writes the README's table
 	bench/proxy.py --weir target/release/weir --readme README.md
+	bench/load.py --weir target/release/weir
 
 fuzz:            ## ten minutes of fuzzing for each target; needs cargo-fuzz and a nightly toolchain
 	for target in request_head response_head chunked_body cache_control vary range; do \

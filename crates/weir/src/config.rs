@@ -8,6 +8,8 @@
 //! - [`mod@file`]: the sections of a file, in the order of the reference; the upstreams and routes in [`upstream`],
 //!   [`route`] and [`action`]
 //! - [`cache`]: `[cache]` and what routes say of it
+//! - [`scenario`]: the files of `weir lab`, read by the same means
+//! - [`mix`]: the requests of `weir load`, read by the same means
 //! - [`syntax`], [`read`], [`value`]: from text to values that know their line and key
 //! - [`address`], [`headers`], [`pattern`], [`units`]: what a single text may look like
 //! - [`error`], [`suggest`], [`place`]: how a mistake is told
@@ -18,15 +20,17 @@ mod cache;
 mod error;
 mod file;
 mod headers;
+pub(crate) mod mix;
 mod pattern;
 mod place;
 mod read;
 mod route;
+pub(crate) mod scenario;
 mod suggest;
 mod syntax;
 #[cfg(test)]
 mod tests;
-mod units;
+pub(crate) mod units;
 mod upstream;
 mod value;
 

@@ -25,8 +25,16 @@ enum Command {
     Check(commands::check::CheckArgs),
     /// Run the sample service.
     App(commands::app::AppArgs),
+    /// Put a service under load, and measure what it answers.
+    Load(Box<commands::load::LoadArgs>),
     /// Run three replicas of the sample service behind a gateway, and show how it spreads load.
     Demo(commands::demo::DemoArgs),
+    /// Run services under a ladder of configurations, compare, and report what helped.
+    Lab(commands::lab::LabArgs),
+    #[command(hide = true)]
+    LabJanitor(commands::lab::JanitorArgs),
+    #[command(hide = true)]
+    LabStart(commands::lab::StartArgs),
 }
 
 fn main() -> ExitCode {
@@ -34,7 +42,11 @@ fn main() -> ExitCode {
         Command::Serve(args) => commands::serve::run(&args),
         Command::Check(args) => commands::check::run(&args),
         Command::App(args) => commands::app::run(args),
+        Command::Load(args) => commands::load::run(&args),
         Command::Demo(args) => commands::demo::run(&args),
+        Command::Lab(args) => commands::lab::run(args),
+        Command::LabJanitor(args) => commands::lab::run_janitor(&args),
+        Command::LabStart(args) => commands::lab::run_start(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -13,7 +13,7 @@ pub(super) const DURATION_EXPECTED: &str = r#"a duration such as "500ms", "2s", 
 pub(super) const SIZE_EXPECTED: &str = r#"a size such as "512", "16KiB", "1MiB" or "10GiB""#;
 
 /// The shortest duration there is: a range that begins here means "more than zero".
-pub(super) const ABOVE_ZERO: Duration = Duration::from_nanos(1);
+pub(crate) const ABOVE_ZERO: Duration = Duration::from_nanos(1);
 
 /// Nanoseconds. The first unit that begins like a wrong one is suggested for it.
 const DURATION_UNITS: [(&str, u128); 5] = [
@@ -37,7 +37,7 @@ const SIZE_UNITS: [(&str, u128); 8] = [
 ];
 
 /// Reads a duration within `range`.
-pub(super) fn duration(text: &str, range: &RangeInclusive<Duration>) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str, range: &RangeInclusive<Duration>) -> Result<Duration, String> {
     let Some(nanos) = quantity(text, &DURATION_UNITS) else {
         let meant = meant(text, &DURATION_UNITS);
         return Err(format!(

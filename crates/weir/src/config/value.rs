@@ -131,6 +131,26 @@ impl<'a> Value<'a> {
         integer
     }
 
+    /// A number, whole or not.
+    pub(super) fn number(&self, range: &RangeInclusive<f64>) -> Option<f64> {
+        let integer = || {
+            self.content
+                .as_integer()
+                .map(|integer| integer.as_str().to_owned())
+        };
+        let float = self
+            .content
+            .as_float()
+            .map(|float| float.as_str().to_owned());
+        let number = float.or_else(integer).and_then(|text| text.parse().ok());
+        let number = number.filter(|number| range.contains(number));
+        if number.is_none() {
+            let (least, most) = (range.start(), range.end());
+            self.expected(&format!("a number from {least} to {most}"));
+        }
+        number
+    }
+
     /// A duration.
     pub(super) fn duration(&self, range: &RangeInclusive<Duration>) -> Option<Duration> {
         self.parsed(units::DURATION_EXPECTED, |text| {

@@ -31,7 +31,7 @@ pub(crate) fn run(program: &str, arguments: &[&str]) -> Run {
 }
 
 /// Runs `program` to its end, whatever that is.
-fn run_to_end(program: &str, arguments: &[&str]) -> Run {
+pub(crate) fn run_to_end(program: &str, arguments: &[&str]) -> Run {
     let directory = Directory::new();
     let (stdout, stderr) = (directory.file("stdout"), directory.file("stderr"));
     let create = |path| File::create(path).expect("a temporary file can be made");

@@ -1,0 +1,93 @@
+//! Why the laboratory could not do what it was asked. Each is told in one line, with what to do about it.
+
+use std::fmt;
+use std::io;
+
+use crate::raw::RawError;
+
+/// Whatever kept a run from being made.
+#[derive(Debug)]
+pub enum LabError {
+    /// A program that is not installed, and the Debian package that has it.
+    MissingProgram {
+        /// The program.
+        program: &'static str,
+        /// The package.
+        package: &'static str,
+    },
+    /// A scenario wants CPU shares and this system gives none.
+    NoCpuShares(String),
+    /// A service did not come up.
+    Service {
+        /// Its name.
+        name: String,
+        /// What happened, with its last words.
+        why: String,
+    },
+    /// A virtualenv could not be made.
+    Virtualenv(String),
+    /// The service to be measured cannot be reached or does not answer well.
+    Target {
+        /// As the user named it.
+        target: String,
+        /// What happened.
+        why: String,
+    },
+    /// The load could not be generated.
+    Load(String),
+    /// A rung cannot run, in words.
+    Configuration(String),
+    /// A file, directory or process could not be made; what was tried.
+    System(String, io::Error),
+    /// A profile could not be kept.
+    Profile(String),
+    /// Raw data could not be read or written.
+    Raw(RawError),
+    /// The user ended it before anything was measured.
+    Stopped,
+}
+
+impl fmt::Display for LabError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MissingProgram { program, package } => write!(
+                f,
+                "{program} is not installed: `apt install {package}`, or `make setup` in weir's repository"
+            ),
+            Self::NoCpuShares(why) => {
+                write!(
+                    f,
+                    "this scenario limits CPU shares by cgroups, which is not possible here: {why}"
+                )
+            }
+            Self::Service { name, why } => write!(f, "{name} did not start: {why}"),
+            Self::Virtualenv(why) => write!(f, "the virtualenv cannot be made: {why}"),
+            Self::Target { target, why } => write!(f, "{target}: {why}"),
+            Self::Load(why) => write!(f, "the load cannot be generated: {why}"),
+            Self::Configuration(why) | Self::Profile(why) => f.write_str(why),
+            Self::System(what, cause) => write!(f, "cannot {what}: {cause}"),
+            Self::Raw(cause) => cause.fmt(f),
+            Self::Stopped => f.write_str("ended before anything was measured"),
+        }
+    }
+}
+
+impl std::error::Error for LabError {}
+
+impl From<RawError> for LabError {
+    fn from(cause: RawError) -> Self {
+        Self::Raw(cause)
+    }
+}
+
+/// Says what was tried when the system refused it.
+pub(crate) trait Tried<T> {
+    /// `what` completes "cannot ...".
+    fn tried(self, what: impl FnOnce() -> String) -> Result<T, LabError>;
+}
+
+impl<T> Tried<T> for io::Result<T> {
+    fn tried(self, what: impl FnOnce() -> String) -> Result<T, LabError> {
+        self.map_err(|cause| LabError::System(what(), cause))
+    }
+}

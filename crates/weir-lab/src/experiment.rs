@@ -1,0 +1,221 @@
+//! A scenario is run: blocks with fresh processes, interleaved so that a machine that changes changes for all.
+//!
+//! In every round each configuration is measured once under each load, and from round to round the order is reversed. A
+//! block starts the services, warms them up, measures, and stops them; what it found is a sample of [`crate::statistics`].
+//! Nothing is judged here.
+
+mod block;
+mod needs;
+mod profiled;
+
+use std::time::{Instant, SystemTime};
+
+use crate::error::LabError;
+use crate::machine;
+use crate::raw::{self, Block, LeftOut, Run};
+use crate::scenario::{Configuration, Effort, Scenario};
+use crate::services::recipe::{self, Recipe};
+use crate::services::{Lab, versions};
+
+pub use self::block::{Sample, measure};
+pub use self::profiled::profile;
+
+/// How a scenario is run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The short form.
+    pub is_quick: bool,
+    /// Instead of the scenario's number of rounds.
+    pub rounds: Option<usize>,
+    /// What to type to run it again.
+    pub command: String,
+    /// Of everything that is drawn at random.
+    pub seed: u64,
+}
+
+/// What there is to tell while a scenario runs.
+#[derive(Debug)]
+pub enum Event<'e> {
+    /// A configuration will not run, and why.
+    LeftOut(&'e LeftOut),
+    /// Everything is ready; so many blocks follow.
+    Begins(usize),
+    /// A block was measured.
+    Measured(&'e Block),
+}
+
+/// Runs `scenario`. When the user ends it early, what was measured so far is the result.
+pub fn run(
+    lab: &Lab,
+    scenario: &Scenario,
+    options: &Options,
+    on_event: &mut dyn FnMut(Event<'_>),
+) -> Result<Run, LabError> {
+    let began = Instant::now();
+    let started = machine::rfc3339(SystemTime::now());
+    let (configurations, left_out) = needs::met(lab, scenario)?;
+    for left_out in &left_out {
+        on_event(Event::LeftOut(left_out));
+    }
+    require(lab, scenario, &configurations)?;
+    let effort = effort(scenario, options);
+    let plan = order(effort.rounds, configurations.len(), scenario.loads.len());
+    on_event(Event::Begins(plan.len()));
+    let mut blocks = Vec::with_capacity(plan.len());
+    for (order, step) in plan.iter().enumerate() {
+        let sample = Sample {
+            scenario,
+            configuration: configurations[step.configuration],
+            load: &scenario.loads[step.load],
+            warm_up: effort.warm_up,
+            is_quick: options.is_quick,
+            seed: options.seed.wrapping_add(order as u64),
+        };
+        let at_seconds = began.elapsed().as_secs_f64();
+        let measured = measure(lab, &sample);
+        if lab.is_stopped() {
+            break;
+        }
+        let block = Block {
+            round: step.round,
+            order,
+            at_seconds,
+            ..measured?
+        };
+        on_event(Event::Measured(&block));
+        blocks.push(block);
+    }
+    if blocks.is_empty() {
+        return Err(LabError::Stopped);
+    }
+    Ok(Run {
+        format: raw::FORMAT,
+        scenario: scenario.name.clone(),
+        title: scenario.title.clone(),
+        about: scenario.about.clone(),
+        source: scenario.source.clone(),
+        started,
+        seconds: began.elapsed().as_secs_f64(),
+        is_quick: options.is_quick,
+        is_interrupted: blocks.len() < plan.len(),
+        command: options.command.clone(),
+        rounds: effort.rounds,
+        baseline: scenario.baseline.clone(),
+        columns: scenario.columns.clone(),
+        machine: machine::describe(lab),
+        programs: versions::of(lab, scenario),
+        configurations: configurations
+            .iter()
+            .map(|it| describe(scenario, it))
+            .collect(),
+        left_out,
+        loads: scenario
+            .loads
+            .iter()
+            .map(|load| load.raw(options.is_quick))
+            .collect(),
+        blocks,
+        published: scenario.published.clone(),
+    })
+}
+
+/// Fails before anything is measured when something is missing that is wanted later.
+fn require(
+    lab: &Lab,
+    scenario: &Scenario,
+    configurations: &[&Configuration],
+) -> Result<(), LabError> {
+    for configuration in configurations {
+        for service in &configuration.services {
+            recipe::require_program(&scenario.services[service])?;
+        }
+        if !configuration.cpu_share.is_empty()
+            && let Err(why) = lab.cpu_shares()
+        {
+            return Err(LabError::NoCpuShares(why.to_owned()));
+        }
+    }
+    Ok(())
+}
+
+fn effort(scenario: &Scenario, options: &Options) -> Effort {
+    let effort = if options.is_quick {
+        scenario.quick
+    } else {
+        scenario.effort
+    };
+    Effort {
+        rounds: options.rounds.unwrap_or(effort.rounds),
+        ..effort
+    }
+}
+
+/// A block that is to come; configuration and load by their indices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Step {
+    round: usize,
+    configuration: usize,
+    load: usize,
+}
+
+/// The order of blocks: every configuration in turn for each load, backwards in every second round.
+fn order(rounds: usize, configurations: usize, loads: usize) -> Vec<Step> {
+    let mut steps = Vec::with_capacity(rounds * configurations * loads);
+    for round in 0..rounds {
+        let begin = steps.len();
+        for load in 0..loads {
+            steps.extend((0..configurations).map(|configuration| Step {
+                round,
+                configuration,
+                load,
+            }));
+        }
+        if round % 2 == 1 {
+            steps[begin..].reverse();
+        }
+    }
+    steps
+}
+
+/// A configuration as it stands in raw data: placeholders are left as they are, since ports differ in each block.
+fn describe(scenario: &Scenario, configuration: &Configuration) -> raw::Configuration {
+    let services = configuration.services.iter().map(|name| {
+        let kind = &scenario.services[name];
+        let is_root = rustix::process::geteuid().is_root();
+        let recipe = Recipe::of(name, kind, is_root);
+        raw::Service {
+            name: name.clone(),
+            kind: kind.name().to_owned(),
+            command: recipe
+                .as_ref()
+                .map_or_else(String::new, Recipe::command_line),
+            config: recipe
+                .and_then(|recipe| recipe.files.into_iter().next())
+                .map_or_else(String::new, |file| file.1),
+            cpu_share: configuration.cpu_share.get(name).copied(),
+        }
+    });
+    raw::Configuration {
+        name: configuration.name.clone(),
+        group: configuration.group.clone(),
+        notes: configuration.notes.clone(),
+        entry: configuration.entry.clone(),
+        services: services.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_interleaved_and_turned_around() {
+        let told = |step: &Step| format!("{}{}{}", step.round, step.configuration, step.load);
+        let steps: Vec<String> = order(3, 2, 2).iter().map(told).collect();
+        assert_eq!(
+            steps.join(" "),
+            "000 010 001 011 111 101 110 100 200 210 201 211"
+        );
+        assert_eq!(order(0, 2, 2), []);
+    }
+}

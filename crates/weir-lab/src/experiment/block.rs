@@ -1,0 +1,78 @@
+//! One block: fresh processes, warm-up, measurement, and an end.
+
+use std::time::Duration;
+
+use crate::error::LabError;
+use crate::generator;
+use crate::raw::{Block, Usage};
+use crate::scenario::{Amount, Configuration, Load, Scenario};
+use crate::services::{Lab, Reading, Services};
+
+/// What one block measures.
+#[derive(Debug, Clone, Copy)]
+pub struct Sample<'s> {
+    /// Where the services are.
+    pub scenario: &'s Scenario,
+    /// Which of them run.
+    pub configuration: &'s Configuration,
+    /// What they are asked.
+    pub load: &'s Load,
+    /// For how long before anything counts.
+    pub warm_up: Duration,
+    /// Whether the short amount of the load is meant.
+    pub is_quick: bool,
+    /// Of the generator.
+    pub seed: u64,
+}
+
+/// Measures one block. Its place in the run is left at 0 for the caller to fill in.
+///
+/// The warm-up is a run of its own, so that what services used can be read between the two. The connections of the
+/// measurement are opened within it and count with it.
+pub fn measure(lab: &Lab, sample: &Sample<'_>) -> Result<Block, LabError> {
+    let Sample {
+        scenario,
+        configuration,
+        load,
+        ..
+    } = *sample;
+    let mut services = Services::start(lab, scenario, configuration)?;
+    if !sample.warm_up.is_zero() {
+        let amount = Amount::Time(sample.warm_up);
+        load.send(services.entry(), amount, sample.seed, lab.stop())?;
+        services.check()?;
+    }
+    let before = services.readings();
+    let amount = if sample.is_quick {
+        load.quick
+    } else {
+        load.amount
+    };
+    let report = load.send(services.entry(), amount, sample.seed, lab.stop())?;
+    let after = services.readings();
+    services.check()?;
+    let mut block = generator::measured(&report);
+    block.configuration.clone_from(&configuration.name);
+    block.load.clone_from(&load.name);
+    block.services = before
+        .iter()
+        .zip(&after)
+        .map(|(before, after)| used(before, after, block.requests))
+        .collect();
+    if report.outcomes.good() == 0 && block.is_valid {
+        block.is_valid = false;
+        "Not a single request was answered with 2xx or 3xx.".clone_into(&mut block.why_invalid);
+    }
+    Ok(block)
+}
+
+fn used(before: &Reading, after: &Reading, requests: u64) -> Usage {
+    let cpu_seconds = after.account.cpu_seconds_since(&before.account);
+    let per_request = |seconds: f64| (requests > 0).then(|| seconds * 1e6 / requests as f64);
+    Usage {
+        name: after.name.clone(),
+        cpu_seconds,
+        cpu_us_per_request: cpu_seconds.and_then(per_request),
+        rss_peak_bytes: after.account.rss_peak_bytes(),
+    }
+}

@@ -1,0 +1,140 @@
+//! Between a scenario and the load generator: a [`Load`] becomes a plan, a report becomes a [`Block`].
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use base64::Engine as _;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
+use weir_load::arrivals::Arrivals;
+use weir_load::mix::{Mix, Request};
+use weir_load::outcome::Outcome;
+use weir_load::plan::{Address, End, Plan, Protocol, Target};
+use weir_load::report::Report;
+use weir_load::template::Template;
+
+use crate::error::LabError;
+use crate::raw::Block;
+use crate::scenario::{Amount, Load};
+
+/// A response that takes longer is a timeout.
+const TIMEOUT: Duration = Duration::from_secs(20);
+const PERCENTILES: [(&str, f64); 6] = [
+    ("p50", 0.5),
+    ("p75", 0.75),
+    ("p90", 0.9),
+    ("p99", 0.99),
+    ("p99.9", 0.999),
+    ("p99.99", 0.9999),
+];
+
+impl Load {
+    /// Whether it can be sent; the error is a sentence.
+    pub fn check(&self) -> Result<(), String> {
+        let nowhere = Address::Unix("".into());
+        let plan = self.plan((nowhere, String::new()), self.amount, 0)?;
+        plan.check()
+    }
+
+    /// What is sent to `target` for so long.
+    fn plan(&self, target: (Address, String), amount: Amount, seed: u64) -> Result<Plan, String> {
+        let template =
+            |text: &str| Template::parse(text.as_bytes()).map_err(|error| error.to_string());
+        let headers = self
+            .headers
+            .iter()
+            .map(|(name, value)| Ok((name.clone(), template(value)?)));
+        let request = Request {
+            weight: 1.0,
+            method: self.method.clone(),
+            path: template(&self.path)?,
+            headers: headers.collect::<Result<_, String>>()?,
+            body: template(&self.body)?,
+        };
+        let (address, authority) = target;
+        Ok(Plan {
+            target: Target {
+                address,
+                authority,
+                tls: None,
+            },
+            protocol: Protocol::Http1 { pipeline: 1 },
+            mix: Mix::only(request).map_err(|error| error.to_string())?,
+            arrivals: self.rate.map_or(Arrivals::Closed, Arrivals::Constant),
+            end: match amount {
+                Amount::Time(time) => End::After(time),
+                Amount::Requests(count) => End::Requests(count),
+            },
+            warm_up: Duration::ZERO,
+            connections: self.connections,
+            threads: self.threads,
+            keep_alive: self.keep_alive,
+            timeout: TIMEOUT,
+            seed,
+        })
+    }
+
+    /// Sends it for so long.
+    pub(crate) fn send(
+        &self,
+        target: (Address, String),
+        amount: Amount,
+        seed: u64,
+        stop: &AtomicBool,
+    ) -> Result<Report, LabError> {
+        let plan = self.plan(target, amount, seed).map_err(LabError::Load)?;
+        weir_load::run(plan, stop, |_| {}).map_err(|error| LabError::Load(error.to_string()))
+    }
+}
+
+/// What `report` says, as raw data; where and when it was measured is the caller's to fill in.
+pub(crate) fn measured(report: &Report) -> Block {
+    let latency_ns = report.outcomes.good_latency_ns();
+    let outcomes = Outcome::ALL.into_iter();
+    Block {
+        configuration: String::new(),
+        load: String::new(),
+        round: 0,
+        order: 0,
+        at_seconds: 0.0,
+        seconds: report.seconds,
+        requests: report.requests(),
+        rate: report.goodput(),
+        outcomes: outcomes
+            .map(|outcome| (outcome.name().to_owned(), report.outcomes.count(outcome)))
+            .collect(),
+        latency_us: percentiles_us(&latency_ns),
+        histogram: base64(&latency_ns),
+        bytes_received: report.bytes_received,
+        generator_cpu_seconds: report.generator_cpu_s,
+        is_valid: report.is_valid(),
+        why_invalid: report.why_invalid.join(" "),
+        services: Vec::new(),
+    }
+}
+
+fn percentiles_us(latency_ns: &Histogram<u64>) -> BTreeMap<String, f64> {
+    if latency_ns.is_empty() {
+        return BTreeMap::new();
+    }
+    let us = |ns: f64| (ns / 10.0).round() / 100.0;
+    let percentiles = PERCENTILES.iter();
+    let percentiles = percentiles
+        .map(|(name, quantile)| (*name, latency_ns.value_at_quantile(*quantile) as f64))
+        .chain([
+            ("max", latency_ns.max() as f64),
+            ("mean", latency_ns.mean()),
+        ]);
+    percentiles
+        .map(|(name, ns)| (name.to_owned(), us(ns)))
+        .collect()
+}
+
+fn base64(histogram: &Histogram<u64>) -> String {
+    let mut bytes = Vec::new();
+    V2DeflateSerializer::new()
+        .serialize(histogram, &mut bytes)
+        .expect("a histogram of latencies fits into memory");
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}

@@ -1,0 +1,247 @@
+//! weir in front of a service that runs already, one step at a time: what each step gave, and the config that is left.
+//!
+//! The rungs are a [`Scenario`] like any other, so that they are measured and reported alike. The service itself is only
+//! asked, never started, stopped or limited.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use fastrand::Rng;
+use weir_load::plan::Address;
+
+use crate::raw::{Block, Run};
+use crate::scenario::{Configuration, Effort, Kind, Load, Scenario};
+use crate::statistics::{self, Comparison, MINIMUM_OF_INTEREST, RATE, Verdict};
+
+const SERVICE: &str = "service";
+const DIRECT: &str = "direct";
+/// Where the config to keep listens.
+const LISTEN: &str = "127.0.0.1:8080";
+/// The same raw data gives the same words.
+const SEED: u64 = 1;
+
+/// What a ladder is made for.
+#[derive(Debug, Clone)]
+pub struct Ladder {
+    /// The replicas of the service, the first one is asked directly too; at least one.
+    pub replicas: Vec<Replica>,
+    /// What is asked.
+    pub load: Load,
+    /// Whether answers may be kept, as far as the service says so.
+    pub may_cache: bool,
+    /// How much is measured.
+    pub effort: Effort,
+}
+
+/// A replica of a service.
+#[derive(Debug, Clone)]
+pub struct Replica {
+    /// Where it listens.
+    pub address: Address,
+    /// The `Host` of requests to it.
+    pub authority: String,
+    /// As it stands in `servers` of a config.
+    pub server: String,
+}
+
+/// What a rung gave over the one below.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// The rung.
+    pub name: String,
+    /// The rung below.
+    pub below: String,
+    /// The rate against it; `None` when there is too little to compare.
+    pub comparison: Option<Comparison>,
+    /// Whether the rung is worth keeping: it is not slower.
+    pub is_kept: bool,
+}
+
+/// A rung through weir: its name and its config without the listener.
+struct Rung {
+    name: String,
+    config: String,
+    needs: Option<String>,
+}
+
+impl Ladder {
+    /// The rungs as a scenario.
+    pub fn scenario(&self) -> Scenario {
+        let first = &self.replicas[0];
+        let running = Kind::Running {
+            address: first.address.clone(),
+            authority: first.authority.clone(),
+        };
+        let mut services = BTreeMap::from([(SERVICE.to_owned(), running)]);
+        let mut configurations = vec![configuration(DIRECT, SERVICE, None)];
+        for (index, rung) in self.rungs().into_iter().enumerate() {
+            let name = format!("weir-{}", index + 1);
+            let config = with_listener("127.0.0.1:{port}", &rung.config);
+            services.insert(name.clone(), Kind::Weir { config });
+            configurations.push(configuration(&rung.name, &name, rung.needs));
+        }
+        let mut load = self.load.clone();
+        if !load
+            .headers
+            .iter()
+            .any(|(name, _)| name.eq_ignore_ascii_case("host"))
+        {
+            // weir hands it on, so that the service sees what it sees without weir.
+            load.headers
+                .push(("Host".to_owned(), first.authority.clone()));
+        }
+        Scenario {
+            name: "ladder".to_owned(),
+            title: format!("weir in front of {}, step by step", first.authority),
+            about: "What each step gives over the one below it.".to_owned(),
+            source: String::new(),
+            services,
+            configurations,
+            baseline: DIRECT.to_owned(),
+            loads: vec![load],
+            columns: Vec::new(),
+            effort: self.effort,
+            quick: self.effort,
+            published: Vec::new(),
+        }
+    }
+
+    fn rungs(&self) -> Vec<Rung> {
+        let one = upstream(&self.replicas[..1], "");
+        let mut rungs = vec![
+            Rung {
+                name: "weir, a connection for each request".to_owned(),
+                config: upstream(&self.replicas[..1], "idle_connections = 0\n") + &route(""),
+                needs: None,
+            },
+            Rung {
+                name: "+ keep-alive".to_owned(),
+                config: one.clone() + &route(""),
+                needs: None,
+            },
+        ];
+        let mut servers = one;
+        if self.replicas.len() > 1 {
+            servers = upstream(&self.replicas, "balance = \"p2c\"\n");
+            rungs.push(Rung {
+                name: format!("+ balance over {}", self.replicas.len()),
+                config: servers.clone() + &route(""),
+                needs: None,
+            });
+        }
+        if self.may_cache {
+            rungs.push(Rung {
+                name: "+ cache".to_owned(),
+                config: servers + &route("cache = true\n"),
+                needs: Some("cache".to_owned()),
+            });
+        }
+        rungs
+    }
+
+    /// The config of the highest rung of `steps` that is kept, with what each step gave.
+    pub fn config_to_keep(&self, steps: &[Step]) -> String {
+        let mut text = String::from("# Made by `weir lab ladder`. What each step gave:\n");
+        for step in steps {
+            let _ = writeln!(text, "#   {}", step.in_words());
+        }
+        text.push('\n');
+        let rungs = self.rungs();
+        let is_kept = |rung: &&Rung| {
+            steps
+                .iter()
+                .any(|step| step.name == rung.name && step.is_kept)
+        };
+        // When everything was slower, weir as it comes is still what was asked for.
+        let kept = rungs.iter().rev().find(is_kept).unwrap_or(&rungs[1]);
+        text + &with_listener(LISTEN, &kept.config)
+    }
+}
+
+impl Step {
+    /// One sentence without its full stop.
+    pub fn in_words(&self) -> String {
+        let Self { name, below, .. } = self;
+        match &self.comparison {
+            Some(comparison) => format!("{} (than {below})", comparison.in_words(name, RATE)),
+            None => format!("{name}: too little was measured to compare it with {below}"),
+        }
+    }
+}
+
+/// What each rung of `run` gave over the one below.
+pub fn steps(run: &Run) -> Vec<Step> {
+    let mut rng = Rng::with_seed(SEED);
+    let mut steps = Vec::new();
+    for pair in run.configurations.windows(2) {
+        let [below, name] = [&pair[0].name, &pair[1].name];
+        let pairs = pairs(&run.blocks, below, name);
+        let comparison = statistics::compare(&pairs, MINIMUM_OF_INTEREST, &mut rng);
+        let is_slower = comparison
+            .is_some_and(|it| it.verdict == Verdict::Different && it.ratio.estimate < 1.0);
+        // That a hop costs something is no reason to go without it.
+        let is_kept = !is_slower || *below == DIRECT;
+        steps.push(Step {
+            name: name.clone(),
+            below: below.clone(),
+            comparison,
+            is_kept,
+        });
+    }
+    steps
+}
+
+fn pairs(blocks: &[Block], a: &str, b: &str) -> Vec<(f64, f64)> {
+    let of = |name: &str, round| {
+        let mut blocks = blocks.iter().filter(|block| block.configuration == name);
+        blocks
+            .find(|block| block.round == round)
+            .map(|block| block.rate)
+    };
+    let rounds = blocks
+        .iter()
+        .map(|block| block.round)
+        .max()
+        .map_or(0, |last| last + 1);
+    (0..rounds)
+        .filter_map(|round| Some((of(a, round)?, of(b, round)?)))
+        .collect()
+}
+
+fn configuration(name: &str, entry: &str, needs: Option<String>) -> Configuration {
+    let mut services = vec![SERVICE.to_owned()];
+    if entry != SERVICE {
+        services.push(entry.to_owned());
+    }
+    Configuration {
+        name: name.to_owned(),
+        group: String::new(),
+        services,
+        entry: entry.to_owned(),
+        cpu_share: BTreeMap::new(),
+        notes: BTreeMap::new(),
+        needs,
+    }
+}
+
+fn with_listener(address: &str, config: &str) -> String {
+    format!("[[listener]]\naddress = \"{address}\"\n\n{config}")
+}
+
+fn upstream(replicas: &[Replica], more: &str) -> String {
+    let servers: Vec<String> = replicas
+        .iter()
+        .map(|replica| format!("{:?}", replica.server))
+        .collect();
+    format!(
+        "[upstream.service]\nservers = [{}]\n{more}\n",
+        servers.join(", ")
+    )
+}
+
+fn route(more: &str) -> String {
+    format!("[[route]]\npath = \"/{{*rest}}\"\nupstream = \"service\"\n{more}")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,21 @@
+//! The laboratory: a service under a ladder of configurations, and a report that says what helped.
+//!
+//! A [`scenario::Scenario`] says what runs and what is asked of it; [`experiment`] runs it in interleaved blocks with
+//! fresh processes and keeps [`raw`] data; [`statistics`] compares, the block being the sample; [`report`] writes it down,
+//! with the figures that others published beside ours.
+
+pub mod compare;
+mod cpu;
+mod error;
+pub mod experiment;
+mod generator;
+pub mod ladder;
+mod machine;
+pub mod profile;
+pub mod raw;
+pub mod report;
+pub mod scenario;
+pub mod services;
+pub mod statistics;
+
+pub use self::error::LabError;

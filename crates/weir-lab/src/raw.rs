@@ -1,0 +1,277 @@
+//! The raw data of a run: all that was measured and all that is needed to judge it, as one file `raw.json`.
+//!
+//! `experiment` writes it, `report` reads it and nothing else: a report can be made again years later
+//! from this file alone. Fields are added, never given another meaning; [`FORMAT`] grows when that cannot be kept.
+//! Nothing here measures or computes.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// The name of the file in the directory of a run.
+pub const FILE: &str = "raw.json";
+/// The version of this format.
+pub const FORMAT: u32 = 1;
+
+/// A run of a scenario.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// [`FORMAT`] of the program that wrote it.
+    pub format: u32,
+    /// The name of the scenario on the command line.
+    pub scenario: String,
+    /// One line.
+    pub title: String,
+    /// What was asked and why; Markdown.
+    pub about: String,
+    /// Where the published figures come from.
+    pub source: String,
+    /// When it began: RFC 3339, UTC.
+    pub started: String,
+    /// How long it took.
+    pub seconds: f64,
+    /// Whether it was shortened with `--quick`.
+    pub is_quick: bool,
+    /// Whether it was ended before its last block.
+    pub is_interrupted: bool,
+    /// What to type to run it again.
+    pub command: String,
+    /// How often each configuration was to be measured under each load.
+    pub rounds: usize,
+    /// The configuration that others are compared with.
+    pub baseline: String,
+    /// The columns of the notes in the tables of the report, from left to right; others follow in alphabetical order.
+    #[serde(default)]
+    pub columns: Vec<String>,
+    /// Where it ran.
+    pub machine: Machine,
+    /// The programs that took part, each with what it says of its version.
+    pub programs: Vec<Program>,
+    /// The rungs that ran, in the order of the report.
+    pub configurations: Vec<Configuration>,
+    /// The rungs that did not.
+    pub left_out: Vec<LeftOut>,
+    /// What each rung was asked, in the order of the report.
+    pub loads: Vec<Load>,
+    /// What was measured, in the order in which it was.
+    pub blocks: Vec<Block>,
+    /// What others measured.
+    pub published: Vec<Published>,
+}
+
+/// The machine of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// The model of the processor.
+    pub processor: String,
+    /// How many CPUs the run may use.
+    pub cpus: usize,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// Kernel and its release.
+    pub system: String,
+    /// `cgroup v1`, `cgroup v2`, or why CPU shares cannot be given.
+    pub cpu_shares: String,
+    /// The limit of open files of a process.
+    pub open_files: u64,
+}
+
+/// A program that took part.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Program {
+    /// Its name.
+    pub name: String,
+    /// What it says of its version, one line.
+    pub version: String,
+}
+
+/// A rung of the ladder.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Configuration {
+    /// The name in tables.
+    pub name: String,
+    /// The table of the report it belongs to; empty when there is one only.
+    pub group: String,
+    /// Cells of its own in the tables, by column.
+    pub notes: BTreeMap<String, String>,
+    /// The service that is asked.
+    pub entry: String,
+    /// The services, in the order of their start.
+    pub services: Vec<Service>,
+}
+
+/// A service of a rung, as it was started. Ports and directories stand as they are written in the scenario.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Service {
+    /// The name in the scenario.
+    pub name: String,
+    /// `app`, `weir`, `nginx`, `haproxy`, `gunicorn`, `command` or `running`.
+    pub kind: String,
+    /// The command line.
+    pub command: String,
+    /// The config file; empty when it has none.
+    pub config: String,
+    /// At most this share of one CPU.
+    pub cpu_share: Option<f64>,
+}
+
+/// A rung that did not run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// Its name.
+    pub configuration: String,
+    /// Why: one sentence.
+    pub why: String,
+}
+
+/// What a rung is asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// The name in tables.
+    pub name: String,
+    /// Cells of its own in the tables, by column; they win over those of the configuration.
+    pub notes: BTreeMap<String, String>,
+    /// Method.
+    pub method: String,
+    /// Path and query.
+    pub path: String,
+    /// Names and values.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: String,
+    /// Connections open at once.
+    pub connections: usize,
+    /// Threads of the generator.
+    pub threads: usize,
+    /// Whether a connection serves more than one request.
+    #[serde(default)]
+    pub keep_alive: bool,
+    /// Requests a second that were meant to be sent; `None` is a closed loop.
+    pub rate: Option<f64>,
+    /// The length of a measurement in words: `8,000 requests`, `20 s`.
+    pub amount: String,
+}
+
+/// One measurement of one rung under one load, with processes of its own: a sample of the statistics.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Block {
+    /// The rung.
+    pub configuration: String,
+    /// The load.
+    pub load: String,
+    /// The round it belongs to, from 0; blocks of a round are compared with each other.
+    pub round: usize,
+    /// Its place among all blocks, from 0.
+    pub order: usize,
+    /// Seconds from the beginning of the run to the beginning of the block.
+    pub at_seconds: f64,
+    /// How long was measured.
+    pub seconds: f64,
+    /// Requests that ended, however they did.
+    pub requests: u64,
+    /// 2xx and 3xx responses a second.
+    pub rate: f64,
+    /// How requests ended: `2xx`, `3xx`, `4xx`, `5xx`, `refused`, `reset`, `timeout`.
+    pub outcomes: BTreeMap<String, u64>,
+    /// Microseconds of 2xx and 3xx responses by percentile: `p50`, `p90`, `p99`, `p99.9`, `p99.99`, `max`, and `mean`.
+    /// Empty when there were none.
+    pub latency_us: BTreeMap<String, f64>,
+    /// The same latencies in nanoseconds as an `HdrHistogram`, V2 compressed, base64.
+    pub histogram: String,
+    /// Bytes that were received, heads counted.
+    pub bytes_received: u64,
+    /// CPU seconds of the generator.
+    pub generator_cpu_seconds: f64,
+    /// Whether the block counts.
+    pub is_valid: bool,
+    /// Why it does not; empty when it does.
+    pub why_invalid: String,
+    /// What the services used while it was measured.
+    pub services: Vec<Usage>,
+}
+
+/// What a service used during a block, over all of its processes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// The name in the scenario.
+    pub name: String,
+    /// User and system time. `None` when it could not be read.
+    pub cpu_seconds: Option<f64>,
+    /// The same divided by all requests of the block, in microseconds.
+    pub cpu_us_per_request: Option<f64>,
+    /// The largest resident memory since its start, the processes added up; pages that they share count for each.
+    pub rss_peak_bytes: Option<u64>,
+}
+
+/// A figure of others.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Published {
+    /// The rung it belongs to.
+    pub configuration: String,
+    /// The load it belongs to.
+    pub load: String,
+    /// Requests a second.
+    pub rate: Option<f64>,
+    /// Milliseconds by percentile (`p50`) or `mean`.
+    pub latency_ms: BTreeMap<String, f64>,
+}
+
+/// Why raw data could not be read or written.
+#[derive(Debug)]
+pub enum RawError {
+    /// The file cannot be read or written.
+    File(PathBuf, io::Error),
+    /// The file is not raw data of a run.
+    Content(PathBuf, serde_json::Error),
+    /// The file is of a later version of this program.
+    Format(PathBuf, u32),
+}
+
+impl std::fmt::Display for RawError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::File(path, cause) => write!(f, "{}: {cause}", path.display()),
+            Self::Content(path, cause) => {
+                write!(
+                    f,
+                    "{} is not the raw data of a run: {cause}",
+                    path.display()
+                )
+            }
+            Self::Format(path, format) => write!(
+                f,
+                "{} has format {format}, this version of weir reads up to {FORMAT}",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for RawError {}
+
+impl Run {
+    /// Reads the run in `directory`.
+    pub fn read(directory: &Path) -> Result<Self, RawError> {
+        let path = directory.join(FILE);
+        let text = std::fs::read(&path).map_err(|error| RawError::File(path.clone(), error))?;
+        let run: Self = serde_json::from_slice(&text)
+            .map_err(|error| RawError::Content(path.clone(), error))?;
+        if run.format > FORMAT {
+            return Err(RawError::Format(path, run.format));
+        }
+        Ok(run)
+    }
+
+    /// Writes the run into `directory`, whole or not at all.
+    pub fn write(&self, directory: &Path) -> Result<(), RawError> {
+        let path = directory.join(FILE);
+        let unfinished = directory.join(format!("{FILE}.unfinished"));
+        let mut text = serde_json::to_vec_pretty(self).expect("the types are plain data");
+        text.push(b'\n');
+        std::fs::write(&unfinished, text)
+            .and_then(|()| std::fs::rename(&unfinished, &path))
+            .map_err(|error| RawError::File(path, error))
+    }
+}

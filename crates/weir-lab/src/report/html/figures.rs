@@ -1,0 +1,93 @@
+//! Pictures in the HTML report: the plots of a load, and flame graphs.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use horrorshow::html;
+use horrorshow::prelude::*;
+
+use crate::raw::Load;
+use crate::report::plot;
+use crate::report::profiles::Graph;
+use crate::report::summary::{Group, Measure, Row};
+
+/// The two plots of a load and whose colours they have.
+pub(super) fn plots(group: &Group<'_>, load: &Load) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for row in &group.rows {
+        if !names.contains(&row.configuration.name.as_str()) {
+            names.push(&row.configuration.name);
+        }
+    }
+    let index = |row: &Row<'_>| {
+        names
+            .iter()
+            .position(|name| *name == row.configuration.name)
+    };
+    let of_load = group.rows.iter().filter(|row| row.load.name == load.name);
+    let rows: Vec<(usize, &Row<'_>)> = of_load.filter_map(|row| Some((index(row)?, row))).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let throughput = plot::throughput::draw(
+        &rows,
+        &format!("Requests per second of each rung: {}", load.name),
+    );
+    let latency = plot::latency::draw(
+        &rows,
+        &format!("Latency by percentile of each rung: {}", load.name),
+    );
+    let has_published = rows.iter().any(|(_, row)| row.published.is_some());
+    html! {
+        h3(class = "load"): &load.name;
+        div(class = "plots") {
+            figure {
+                figcaption {
+                    strong: "Requests per second";
+                    : " with 95 % intervals";
+                    @ if has_published { : "; ◆ published" }
+                    @ if Measure::of(load) == Measure::P99 { : "; the rate was given" }
+                }
+                : Raw(&throughput);
+            }
+            @ if let Some(latency) = &latency {
+                figure {
+                    figcaption {
+                        strong: "Latency by percentile";
+                        : ", both axes logarithmic";
+                    }
+                    : Raw(latency);
+                    ul(class = "legend") {
+                        @ for (color, row) in &rows {
+                            li {
+                                span(class = "swatch", style = format_args!("background:var(--rung-{})", color % plot::RUNGS.len())): "";
+                                : &row.configuration.name;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    .to_string()
+}
+
+/// A flame graph, which is a page of its own inside the report and can do nothing outside of itself.
+pub(super) fn flame_graph(topic: &str, svg: &Graph) -> String {
+    let source = format!("data:image/svg+xml;base64,{}", BASE64.encode(&svg.text));
+    html! {
+        figure(class = "flame") {
+            figcaption {
+                strong: topic;
+                : "; wider is more, a click zooms in";
+            }
+            iframe(
+                sandbox = "allow-scripts",
+                loading = "lazy",
+                title = topic,
+                height = svg.height,
+                src = &source
+            ): "";
+        }
+    }
+    .to_string()
+}

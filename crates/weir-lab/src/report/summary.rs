@@ -1,0 +1,221 @@
+//! What was measured, by rung and load: the numbers that tables, plots and sentences share.
+//!
+//! Blocks that are not valid do not count, unless there are no others; then the row says so. Nothing is written here.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
+
+use super::estimate::{self, Estimate, Ratio};
+use crate::raw::{Block, Configuration, Load, Published, Run};
+use crate::statistics;
+
+/// The percentiles of tables.
+pub(super) const PERCENTILES: [&str; 6] = ["p50", "p90", "p99", "p99.9", "p99.99", "max"];
+
+/// Rows that stand in one table.
+pub(super) struct Group<'a> {
+    /// Empty when there is only one.
+    pub(super) name: &'a str,
+    /// The rung that the others of the group are compared with.
+    pub(super) baseline: &'a str,
+    /// Rung by rung, and for each load by load.
+    pub(super) rows: Vec<Row<'a>>,
+}
+
+/// A rung under a load.
+pub(super) struct Row<'a> {
+    pub(super) configuration: &'a Configuration,
+    pub(super) load: &'a Load,
+    /// Those that count.
+    pub(super) blocks: Vec<&'a Block>,
+    /// Whether they are valid; when not, there was no valid one.
+    pub(super) is_valid: bool,
+    /// 2xx and 3xx a second.
+    pub(super) rate: Estimate,
+    /// Against the baseline of the group; `None` for the baseline itself, and where no round has both.
+    pub(super) against_baseline: Option<Ratio>,
+    /// Against the rung before it in the group, when it stands on that one.
+    pub(super) against_previous: Option<Ratio>,
+    /// All latencies of 2xx and 3xx, merged. `None` when there were none or when they cannot be read.
+    pub(super) latencies: Option<Histogram<u64>>,
+    pub(super) published: Option<&'a Published>,
+}
+
+/// What rungs are compared by under a load.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Measure {
+    /// Answers a second, in a closed loop. More is better.
+    Rate,
+    /// The 99th percentile, where the rate is given. Less is better.
+    P99,
+}
+
+impl Measure {
+    pub(super) fn of(load: &Load) -> Self {
+        if load.rate.is_some() {
+            Self::P99
+        } else {
+            Self::Rate
+        }
+    }
+
+    fn read(self, block: &Block) -> Option<f64> {
+        match self {
+            Self::Rate => Some(block.rate),
+            Self::P99 => block.latency_us.get("p99").copied(),
+        }
+    }
+}
+
+/// The groups of a run, in the order of the report.
+pub(super) fn groups(run: &Run) -> Vec<Group<'_>> {
+    let mut names: Vec<&str> = Vec::new();
+    for configuration in &run.configurations {
+        if !names.contains(&configuration.group.as_str()) {
+            names.push(&configuration.group);
+        }
+    }
+    names.into_iter().map(|name| group(run, name)).collect()
+}
+
+fn group<'a>(run: &'a Run, name: &'a str) -> Group<'a> {
+    let configurations = run.configurations.iter();
+    let members: Vec<&Configuration> = configurations.filter(|c| c.group == name).collect();
+    let has_baseline = members.iter().any(|member| member.name == run.baseline);
+    let baseline = if has_baseline {
+        &run.baseline
+    } else {
+        // A group comes from a configuration, so there is a first one.
+        &members[0].name
+    };
+    let mut rows = Vec::new();
+    for (index, member) in members.iter().enumerate() {
+        let previous = index.checked_sub(1).map(|before| members[before]);
+        let previous = previous.filter(|previous| is_step(previous, member, baseline));
+        let previous = previous.map(|previous| previous.name.as_str());
+        let of_load = |load| row(run, member, load, baseline, previous);
+        rows.extend(run.loads.iter().filter_map(of_load));
+    }
+    Group {
+        name,
+        baseline,
+        rows,
+    }
+}
+
+/// Whether a rung stands on the one before it. The first rung of another program stands on the baseline at most.
+fn is_step(previous: &Configuration, next: &Configuration, baseline: &str) -> bool {
+    let kind = |configuration: &Configuration| {
+        let mut services = configuration.services.iter();
+        let entry = services.find(|service| service.name == configuration.entry);
+        entry.map(|service| service.kind.clone())
+    };
+    previous.name == baseline || kind(previous) == kind(next)
+}
+
+fn row<'a>(
+    run: &'a Run,
+    configuration: &'a Configuration,
+    load: &'a Load,
+    baseline: &str,
+    previous: Option<&str>,
+) -> Option<Row<'a>> {
+    let (blocks, is_valid) = counted(run, &configuration.name, load);
+    let rates: Vec<f64> = blocks.iter().map(|block| block.rate).collect();
+    let against = |other: &str| {
+        let (others, are_valid) = counted(run, other, load);
+        let is_comparable = is_valid && are_valid && other != configuration.name;
+        is_comparable.then(|| compare(Measure::of(load), &blocks, &others))?
+    };
+    let mut published = run.published.iter();
+    Some(Row {
+        rate: estimate::typical(&rates)?,
+        against_baseline: against(baseline),
+        against_previous: previous.and_then(against),
+        latencies: latencies(&blocks),
+        published: published.find(|p| p.configuration == configuration.name && p.load == load.name),
+        configuration,
+        load,
+        blocks,
+        is_valid,
+    })
+}
+
+/// The valid blocks of a rung under a load, or all of them when none is valid.
+fn counted<'a>(run: &'a Run, configuration: &str, load: &Load) -> (Vec<&'a Block>, bool) {
+    let blocks = run.blocks.iter();
+    let all =
+        blocks.filter(|block| block.configuration == configuration && block.load == load.name);
+    let (valid, invalid): (Vec<_>, Vec<_>) = all.partition(|block| block.is_valid);
+    if valid.is_empty() {
+        (invalid, false)
+    } else {
+        (valid, true)
+    }
+}
+
+/// Blocks of the same round are compared with each other: what changed on the machine between rounds cancels out.
+fn compare(measure: Measure, blocks: &[&Block], others: &[&Block]) -> Option<Ratio> {
+    let mut pairs = Vec::new();
+    for block in blocks {
+        let mut same_round = others.iter().filter(|other| other.round == block.round);
+        let other = same_round.next().and_then(|other| measure.read(other));
+        pairs.extend(other.zip(measure.read(block)));
+    }
+    estimate::ratio(&pairs)
+}
+
+/// Merging histograms is exact; averaging percentiles would not be.
+fn latencies(blocks: &[&Block]) -> Option<Histogram<u64>> {
+    let mut merged = Histogram::<u64>::new(3).ok()?;
+    for block in blocks {
+        let bytes = BASE64.decode(&block.histogram).ok()?;
+        let histogram: Histogram<u64> = Deserializer::new()
+            .deserialize(&mut bytes.as_slice())
+            .ok()?;
+        merged.add(&histogram).ok()?;
+    }
+    (!merged.is_empty()).then_some(merged)
+}
+
+impl Row<'_> {
+    /// The cell of a column of notes. A load knows better than a configuration: a POST is not cached by any.
+    pub(super) fn note(&self, column: &str) -> &str {
+        let cell = self.load.notes.get(column);
+        cell.or_else(|| self.configuration.notes.get(column))
+            .map_or("", String::as_str)
+    }
+
+    /// Microseconds at one of [`PERCENTILES`]: of the merged histogram, or else the median of the blocks.
+    pub(super) fn latency_us(&self, percentile: &str) -> Option<f64> {
+        if let Some(latencies) = &self.latencies {
+            let share = percentile
+                .strip_prefix('p')
+                .and_then(|share| share.parse().ok());
+            let ns = share.map_or(latencies.max(), |share: f64| {
+                latencies.value_at_percentile(share)
+            });
+            return Some(ns as f64 / 1_000.0);
+        }
+        self.median(|block| block.latency_us.get(percentile).copied())
+    }
+
+    /// The median over the blocks of what `read` finds in them.
+    pub(super) fn median(&self, read: impl Fn(&Block) -> Option<f64>) -> Option<f64> {
+        let samples: Vec<f64> = self.blocks.iter().filter_map(|block| read(block)).collect();
+        statistics::median(&samples)
+    }
+
+    /// How the requests of all blocks ended.
+    pub(super) fn outcomes(&self) -> BTreeMap<&str, u64> {
+        let mut sums = BTreeMap::new();
+        for (outcome, count) in self.blocks.iter().flat_map(|block| &block.outcomes) {
+            *sums.entry(outcome.as_str()).or_default() += count;
+        }
+        sums
+    }
+}

@@ -1,0 +1,276 @@
+//! The tables of a report as text cells. Markdown and HTML print the same ones.
+//!
+//! A table leaves out what would be the same empty cell in every row.
+
+mod layout;
+
+use self::layout::Layout;
+use super::number;
+use super::summary::{Group, Measure, PERCENTILES, Row};
+use crate::raw::Run;
+
+/// A table before it is laid out.
+pub(super) struct Table {
+    /// What it shows; a heading.
+    pub(super) title: &'static str,
+    /// What a reader must know to read it right; one or two sentences.
+    pub(super) note: String,
+    pub(super) columns: Vec<Column>,
+    pub(super) rows: Vec<Vec<String>>,
+}
+
+/// A column and how its cells stand.
+pub(super) struct Column {
+    pub(super) title: String,
+    /// Numbers stand at the right, digit below digit.
+    pub(super) is_number: bool,
+}
+
+/// The order of outcomes, which is not that of the alphabet.
+const OUTCOMES: [&str; 7] = ["2xx", "3xx", "4xx", "5xx", "refused", "reset", "timeout"];
+
+/// What every rung gave under every load, at a glance: a column for each load. `None` when there is one load only; then
+/// the table of throughput says it.
+pub(super) fn effects(run: &Run, group: &Group<'_>) -> Option<Table> {
+    if run.loads.len() < 2 {
+        return None;
+    }
+    let loads = run.loads.iter().map(|load| Column {
+        title: load.name.clone(),
+        is_number: true,
+    });
+    let setup = Column {
+        title: "Setup".to_owned(),
+        is_number: false,
+    };
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for row in &group.rows {
+        let name = &row.configuration.name;
+        if rows.last().is_none_or(|last| last[0] != *name) {
+            rows.push(vec![name.clone()]);
+            rows.last_mut()
+                .expect("just pushed")
+                .resize(run.loads.len() + 1, String::new());
+        }
+        let place = run.loads.iter().position(|load| load.name == row.load.name);
+        let cells = rows.last_mut().expect("pushed above");
+        cells[place.expect("a row is of a load of the run") + 1] = effect(row, group);
+    }
+    Some(Table {
+        title: "At a glance",
+        note: format!(
+            "Requests per second against {}, with 95 % intervals; 99th percentiles where the rate was given.",
+            group.baseline
+        ),
+        columns: std::iter::once(setup).chain(loads).collect(),
+        rows,
+    })
+}
+
+fn effect(row: &Row<'_>, group: &Group<'_>) -> String {
+    if !row.is_valid {
+        return "not valid".to_owned();
+    }
+    let Some(ratio) = &row.against_baseline else {
+        let is_baseline = row.configuration.name == group.baseline;
+        return if is_baseline {
+            number::figure(row.rate.value)
+        } else {
+            String::new()
+        };
+    };
+    let change = number::change(ratio.estimate.value);
+    let interval = number::change_interval(&ratio.estimate);
+    interval.map_or(change.clone(), |interval| format!("{change} ({interval})"))
+}
+
+/// All tables of a group.
+pub(super) fn of_group(run: &Run, group: &Group<'_>) -> Vec<Table> {
+    let mut tables = vec![throughput(run, group), latency(run, group)];
+    tables.extend(per_service(run, group));
+    tables.push(outcomes(run, group));
+    tables
+}
+
+/// The table that the published ones are told by, with both figures side by side.
+fn throughput(run: &Run, group: &Group<'_>) -> Table {
+    let mut layout = Layout::new(run, group);
+    let has_published = group.rows.iter().any(|row| published_rate(row).is_some());
+    layout.number("Requests per second");
+    layout.number("95 % interval");
+    if has_published {
+        layout.number("Published");
+    }
+    layout.number(&format!("Against {}", group.baseline));
+    layout.number("95 % interval");
+    layout.text("Blocks");
+    layout.rows(group, |row| {
+        let mut cells = vec![number::figure(row.rate.value), number::interval(&row.rate)];
+        if has_published {
+            cells.push(published_rate(row).map_or(String::new(), number::published));
+        }
+        let against = row.against_baseline.as_ref().map(|ratio| &ratio.estimate);
+        cells.push(against.map_or(String::new(), |ratio| number::change(ratio.value)));
+        cells.push(
+            against
+                .and_then(number::change_interval)
+                .unwrap_or_default(),
+        );
+        cells.push(blocks(run, row));
+        cells
+    });
+    let is_open = group
+        .rows
+        .iter()
+        .any(|row| Measure::of(row.load) == Measure::P99);
+    let compared = if is_open {
+        "Under a given rate, rungs are compared by their 99th percentile: less is better."
+    } else {
+        "Answers with 2xx and 3xx only."
+    };
+    layout.table(
+        "Throughput",
+        format!("{compared} The geometric mean of the blocks; a block is one measurement with fresh processes."),
+    )
+}
+
+fn published_rate(row: &Row<'_>) -> Option<f64> {
+    row.published.and_then(|published| published.rate)
+}
+
+/// How many blocks a row stands for, and what is wrong with them.
+fn blocks(run: &Run, row: &Row<'_>) -> String {
+    let of_row = |block: &&crate::raw::Block| {
+        block.configuration == row.configuration.name && block.load == row.load.name
+    };
+    let measured = run.blocks.iter().filter(of_row).count();
+    let counted = row.blocks.len();
+    match row.is_valid {
+        false => format!("none of {measured} valid"),
+        true if counted == measured => counted.to_string(),
+        true => format!("{counted} of {measured} valid"),
+    }
+}
+
+fn latency(run: &Run, group: &Group<'_>) -> Table {
+    let mut layout = Layout::new(run, group);
+    for percentile in PERCENTILES {
+        layout.number(percentile);
+    }
+    let published = |row: &Row<'_>| {
+        let figures = row
+            .published
+            .iter()
+            .flat_map(|published| &published.latency_ms);
+        let texts = figures.map(|(name, ms)| format!("{name} {}", number::published(*ms)));
+        texts.collect::<Vec<_>>().join(", ")
+    };
+    let has_published = group.rows.iter().any(|row| !published(row).is_empty());
+    if has_published {
+        layout.text("Published");
+    }
+    layout.rows(group, |row| {
+        let percentiles = PERCENTILES.iter().map(|percentile| {
+            let us = row.latency_us(percentile);
+            us.map_or(String::new(), |us| number::figure(us / 1_000.0))
+        });
+        let mut cells: Vec<String> = percentiles.collect();
+        cells.extend(has_published.then(|| published(row)));
+        cells
+    });
+    layout.table(
+        "Latency",
+        "Milliseconds of 2xx and 3xx answers, from the moment a request was meant to be sent. The histograms of all \
+         blocks are merged; nothing is averaged."
+            .to_owned(),
+    )
+}
+
+/// CPU time and memory, a column for each service that takes part in the group.
+fn per_service(run: &Run, group: &Group<'_>) -> [Table; 2] {
+    let mut names: Vec<&str> = Vec::new();
+    for service in group
+        .rows
+        .iter()
+        .flat_map(|row| &row.configuration.services)
+    {
+        if !names.contains(&service.name.as_str()) {
+            names.push(&service.name);
+        }
+    }
+    let usage = |row: &Row<'_>, name: &str, read: &dyn Fn(&crate::raw::Usage) -> Option<f64>| {
+        row.median(|block| {
+            let mut usages = block.services.iter();
+            usages.find(|usage| usage.name == name).and_then(read)
+        })
+    };
+    let mut cpu = Layout::new(run, group);
+    let mut memory = Layout::new(run, group);
+    for name in &names {
+        cpu.number(name);
+        memory.number(name);
+    }
+    cpu.number("generator");
+    cpu.rows(group, |row| {
+        let of_service = |name: &&str| usage(row, name, &|usage| usage.cpu_us_per_request);
+        let generator = row.median(|block| {
+            (block.requests > 0).then(|| block.generator_cpu_seconds * 1e6 / block.requests as f64)
+        });
+        let cells = names.iter().map(of_service).chain([generator]);
+        cells
+            .map(|us| us.map_or(String::new(), number::figure))
+            .collect()
+    });
+    memory.rows(group, |row| {
+        let of_service = |name: &&str| {
+            usage(row, name, &|usage| {
+                usage.rss_peak_bytes.map(|bytes| bytes as f64)
+            })
+        };
+        let cells = names.iter().map(of_service);
+        cells
+            .map(|bytes| bytes.map_or(String::new(), |bytes| number::mebibytes(bytes as u64)))
+            .collect()
+    });
+    let cpu = cpu.table(
+        "CPU time",
+        "Microseconds of all processes of a service, divided by all requests; the median of the blocks.".to_owned(),
+    );
+    let memory = memory.table(
+        "Memory",
+        "Peak MiB resident, the processes of a service added up; pages that they share count for each.".to_owned(),
+    );
+    [cpu, memory]
+}
+
+fn outcomes(run: &Run, group: &Group<'_>) -> Table {
+    let mut layout = Layout::new(run, group);
+    let occurs = |outcome: &&str| {
+        *outcome == "2xx"
+            || group
+                .rows
+                .iter()
+                .any(|row| row.outcomes().get(*outcome).is_some_and(|count| *count > 0))
+    };
+    let columns: Vec<&str> = OUTCOMES.into_iter().filter(occurs).collect();
+    layout.number("Requests");
+    for column in &columns {
+        layout.number(column);
+    }
+    layout.rows(group, |row| {
+        let outcomes = row.outcomes();
+        let requests = row.blocks.iter().map(|block| block.requests).sum();
+        let counts = columns
+            .iter()
+            .map(|column| outcomes.get(column).copied().unwrap_or(0));
+        std::iter::once(requests)
+            .chain(counts)
+            .map(number::count)
+            .collect()
+    });
+    layout.table(
+        "Outcomes",
+        "How the requests of the counted blocks ended. What does not stand here did not happen."
+            .to_owned(),
+    )
+}

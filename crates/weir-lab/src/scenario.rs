@@ -1,0 +1,330 @@
+//! A scenario: which services, which limits, which configurations, which loads, and what others measured.
+//!
+//! Those that come with weir are a file each, `scenarios/NAME.toml`, meant to be read by people; the binary reads them
+//! into these types, and its own ladders and comparisons are made of them too. A scenario that was read is valid:
+//! names refer to what is there, see [`Scenario::validate`]. Nothing here starts anything.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::raw::{self, Published};
+use crate::services::placeholder::{self, Placeholder};
+
+/// The scenarios that come with weir: name and text.
+pub const BUILT_IN: [(&str, &str); 4] = [
+    ("guard", include_str!("scenarios/guard.toml")),
+    (
+        "highload-nginx",
+        include_str!("scenarios/highload-nginx.toml"),
+    ),
+    ("replicas", include_str!("scenarios/replicas.toml")),
+    (
+        "tuning-ladder",
+        include_str!("scenarios/tuning-ladder.toml"),
+    ),
+];
+
+/// A ladder of configurations under the same loads.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// The name on the command line.
+    pub name: String,
+    /// One line.
+    pub title: String,
+    /// What is asked and why, for the report; Markdown.
+    pub about: String,
+    /// Where the published figures come from.
+    pub source: String,
+    /// All that can be started, by name.
+    pub services: BTreeMap<String, Kind>,
+    /// The rungs of the ladder, in the order of the report.
+    pub configurations: Vec<Configuration>,
+    /// The rung that others are compared with.
+    pub baseline: String,
+    /// What each rung is asked.
+    pub loads: Vec<Load>,
+    /// The columns of the notes in tables, from left to right.
+    pub columns: Vec<String>,
+    /// How much is measured.
+    pub effort: Effort,
+    /// The same for `--quick`.
+    pub quick: Effort,
+    /// What others measured, to stand beside ours.
+    pub published: Vec<Published>,
+}
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy)]
+pub struct Effort {
+    /// How often each rung is measured under each load, with fresh processes every time.
+    pub rounds: usize,
+    /// How long each block is under load before it is measured.
+    pub warm_up: Duration,
+}
+
+/// The kinds of services that the laboratory can start.
+///
+/// In configs and command lines, `{port}` is the port of the service itself, `{port:NAME}` and `{socket:NAME}` are where
+/// another one listens, `{dir}` is a directory of its own and `{shm}` is one in memory.
+#[derive(Debug, Clone)]
+pub enum Kind {
+    /// `weir app` with so many threads and further flags.
+    App {
+        /// Threads that answer.
+        threads: usize,
+        /// Further flags.
+        flags: Vec<String>,
+    },
+    /// `weir serve` with this config.
+    Weir {
+        /// The file.
+        config: String,
+    },
+    /// nginx with this config; `{temporary}` stands for its directories of temporary files.
+    Nginx {
+        /// The file.
+        config: String,
+        /// What it serves: paths below `{dir}` and contents.
+        files: BTreeMap<String, String>,
+    },
+    /// `HAProxy` with this config.
+    HaProxy {
+        /// The file.
+        config: String,
+    },
+    /// A WSGI module under gunicorn in a private virtualenv, on a Unix socket.
+    Gunicorn {
+        /// The source of the module; its application is called `app`.
+        module: String,
+        /// Packages besides gunicorn, as pip names them.
+        packages: Vec<String>,
+        /// Worker processes.
+        workers: usize,
+    },
+    /// Whatever this shell command starts, which listens on `{port}`.
+    Command {
+        /// For `sh -c`.
+        line: String,
+    },
+    /// A service that runs already and is left alone.
+    Running {
+        /// Where it listens.
+        address: weir_load::plan::Address,
+        /// The `Host` of requests to it.
+        authority: String,
+    },
+}
+
+/// One rung.
+#[derive(Debug, Clone)]
+pub struct Configuration {
+    /// The name in tables.
+    pub name: String,
+    /// The table of the report it belongs to; empty when there is one only.
+    pub group: String,
+    /// The services that run, in the order of their start.
+    pub services: Vec<String>,
+    /// The service that is asked.
+    pub entry: String,
+    /// At most this share of one CPU for a service: 0.2 is a fifth.
+    pub cpu_share: BTreeMap<String, f64>,
+    /// Cells of its own in the tables, by column: `caching = "yes"`.
+    pub notes: BTreeMap<String, String>,
+    /// The config key without which the rung is left out, as long as this weir does not know it.
+    pub needs: Option<String>,
+}
+
+/// What is asked of a rung.
+#[derive(Debug, Clone)]
+pub struct Load {
+    /// The name in tables.
+    pub name: String,
+    /// Cells of its own in the tables, by column.
+    pub notes: BTreeMap<String, String>,
+    /// The method of the request.
+    pub method: String,
+    /// Path and query.
+    pub path: String,
+    /// Names and values.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: String,
+    /// Connections open at once.
+    pub connections: usize,
+    /// Threads of the generator.
+    pub threads: usize,
+    /// Whether a connection serves more than one request.
+    pub keep_alive: bool,
+    /// Requests a second, evenly; `None` is a closed loop.
+    pub rate: Option<f64>,
+    /// How much is measured.
+    pub amount: Amount,
+    /// The same for `--quick`.
+    pub quick: Amount,
+}
+
+/// The length of a measurement.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Amount {
+    /// So long.
+    Time(Duration),
+    /// So many requests.
+    Requests(u64),
+}
+
+/// Where in a scenario something does not fit; entries are counted from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The name of the baseline.
+    Baseline,
+    /// A load.
+    Load(usize),
+    /// A configuration.
+    Configuration(usize),
+}
+
+impl Scenario {
+    /// What does not fit together, each in words; empty when the scenario can run.
+    pub fn validate(&self) -> Vec<(Part, String)> {
+        let mut problems = Vec::new();
+        for (index, load) in self.loads.iter().enumerate() {
+            let same_name = self.loads[..index]
+                .iter()
+                .any(|other| other.name == load.name);
+            let repeated = same_name.then(|| format!("a second load called {:?}", load.name));
+            problems.extend(
+                repeated
+                    .or(load.check().err())
+                    .map(|why| (Part::Load(index), why)),
+            );
+        }
+        for (index, configuration) in self.configurations.iter().enumerate() {
+            let mut found = self.problems_of(configuration);
+            if self.configurations[..index]
+                .iter()
+                .any(|other| other.name == configuration.name)
+            {
+                found.push(format!(
+                    "a second configuration called {:?}",
+                    configuration.name
+                ));
+            }
+            problems.extend(
+                found
+                    .into_iter()
+                    .map(|problem| (Part::Configuration(index), problem)),
+            );
+        }
+        if self.configuration(&self.baseline).is_none() {
+            let problem = format!("there is no configuration {:?}", self.baseline);
+            problems.push((Part::Baseline, problem));
+        }
+        problems
+    }
+
+    /// The configuration called `name`.
+    pub fn configuration(&self, name: &str) -> Option<&Configuration> {
+        self.configurations
+            .iter()
+            .find(|configuration| configuration.name == name)
+    }
+
+    fn problems_of(&self, configuration: &Configuration) -> Vec<String> {
+        let mut problems = Vec::new();
+        let Configuration {
+            services,
+            entry,
+            cpu_share,
+            ..
+        } = configuration;
+        for name in services.iter().chain([entry]).chain(cpu_share.keys()) {
+            if !self.services.contains_key(name) {
+                problems.push(format!("there is no service {name:?}"));
+            } else if !services.contains(name) {
+                problems.push(format!("{name:?} is not among its services"));
+            }
+        }
+        for name in services {
+            let text = self.services.get(name).map_or("", Kind::text);
+            for used in placeholder::all(text) {
+                if let Placeholder::PortOf(other) | Placeholder::SocketOf(other) = used
+                    && !services.iter().any(|service| service == other)
+                {
+                    problems.push(format!(
+                        "{name:?} refers to {other:?}, which is not among its services"
+                    ));
+                }
+            }
+        }
+        let figures = self
+            .published
+            .iter()
+            .filter(|figure| figure.configuration == configuration.name);
+        let unknown =
+            figures.filter(|figure| self.loads.iter().all(|load| load.name != figure.load));
+        problems.extend(unknown.map(|figure| {
+            format!(
+                "a figure is published for the load {:?}, which there is not",
+                figure.load
+            )
+        }));
+        problems.sort();
+        problems.dedup();
+        problems
+    }
+}
+
+impl Kind {
+    /// The name in scenario files and reports.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::App { .. } => "app",
+            Self::Weir { .. } => "weir",
+            Self::Nginx { .. } => "nginx",
+            Self::HaProxy { .. } => "haproxy",
+            Self::Gunicorn { .. } => "gunicorn",
+            Self::Command { .. } => "command",
+            Self::Running { .. } => "running",
+        }
+    }
+
+    /// What placeholders may stand in: the config file, the module or the command line.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Weir { config } | Self::Nginx { config, .. } | Self::HaProxy { config } => config,
+            Self::Gunicorn { module, .. } => module,
+            Self::Command { line } => line,
+            Self::App { .. } | Self::Running { .. } => "",
+        }
+    }
+}
+
+impl Load {
+    /// As it stands in raw data.
+    pub fn raw(&self, is_quick: bool) -> raw::Load {
+        let amount = if is_quick { self.quick } else { self.amount };
+        raw::Load {
+            name: self.name.clone(),
+            notes: self.notes.clone(),
+            method: self.method.clone(),
+            path: self.path.clone(),
+            headers: self.headers.clone(),
+            body: self.body.clone(),
+            connections: self.connections,
+            threads: self.threads,
+            keep_alive: self.keep_alive,
+            rate: self.rate,
+            amount: amount.in_words(),
+        }
+    }
+}
+
+impl Amount {
+    /// In words, for reports.
+    pub fn in_words(self) -> String {
+        match self {
+            Self::Time(time) => format!("{} s", time.as_secs_f64()),
+            Self::Requests(count) => format!("{count} requests"),
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The services of a configuration: started together on loopback, each in a process group of its own with a private
+//! directory, and stopped together.
+//!
+//! [`Lab`] is what all starts share: the janitor that cleans up whatever happens, directories, CPU shares. [`Services`] is
+//! one start. What a service is started with is in `recipe`; that nothing is left behind is the work of [`janitor`].
+//! Nothing here sends requests or knows why services run.
+
+mod address;
+pub(crate) mod cgroup;
+mod environment;
+pub mod janitor;
+mod place;
+pub mod placeholder;
+pub mod process;
+pub(crate) mod recipe;
+pub mod versions;
+pub(crate) mod virtualenv;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::process::Pid;
+use weir_load::plan::Address;
+
+use self::janitor::Item;
+use self::place::Place;
+use self::placeholder::Placeholder;
+use self::process::{Process, Start};
+use self::recipe::Recipe;
+use crate::cpu::{self, Account};
+use crate::error::{LabError, Tried as _};
+use crate::scenario::{Configuration, Kind, Scenario};
+
+pub use self::environment::Lab;
+
+/// How long a service may take to listen. Python on a busy machine is slow to start.
+const START_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a service may take to end by itself.
+const STOP_PATIENCE: Duration = Duration::from_secs(2);
+const POLL: Duration = Duration::from_millis(2);
+
+/// The running services of a configuration. Dropping them stops them.
+#[derive(Debug)]
+pub struct Services<'lab> {
+    lab: &'lab Lab,
+    /// In the order of their start.
+    running: Vec<Service>,
+    /// Where each listens, also of those that have not been started yet.
+    places: BTreeMap<String, Place>,
+    entry: String,
+}
+
+#[derive(Debug)]
+struct Service {
+    name: String,
+    /// `None` for one that runs without us.
+    process: Option<Process>,
+    cgroup: Option<Item>,
+}
+
+/// What a service had used at a moment.
+#[derive(Debug)]
+pub struct Reading {
+    /// The name in the scenario.
+    pub name: String,
+    /// Its account.
+    pub account: Account,
+}
+
+impl<'lab> Services<'lab> {
+    /// Starts the services of `configuration` in their order and waits until each listens.
+    pub fn start(
+        lab: &'lab Lab,
+        scenario: &Scenario,
+        configuration: &Configuration,
+    ) -> Result<Self, LabError> {
+        let mut services = Self {
+            lab,
+            running: Vec::new(),
+            places: place::all(lab, scenario, configuration)?,
+            entry: configuration.entry.clone(),
+        };
+        for name in &configuration.services {
+            let share = configuration.cpu_share.get(name).copied();
+            services.start_one(name, &scenario.services[name], share)?;
+        }
+        Ok(services)
+    }
+
+    /// Where requests go, and the `Host` that they name.
+    pub fn entry(&self) -> (Address, String) {
+        let place = &self.places[&self.entry];
+        (place.address.clone(), place.authority.clone())
+    }
+
+    /// What the services have used so far.
+    pub fn readings(&self) -> Vec<Reading> {
+        let services = self.running.iter().map(|service| Reading {
+            name: service.name.clone(),
+            account: Account::of(&self.processes_of(service)),
+        });
+        services.collect()
+    }
+
+    /// The processes of each service, for profiles.
+    pub fn processes(&self) -> Vec<(String, Vec<Pid>)> {
+        let services = self.running.iter();
+        services
+            .map(|service| (service.name.clone(), self.processes_of(service)))
+            .collect()
+    }
+
+    /// Fails with the last words of a service that has ended.
+    pub fn check(&mut self) -> Result<(), LabError> {
+        for service in &mut self.running {
+            if let Some(process) = &mut service.process
+                && let Ok(Some(status)) = process.try_wait()
+            {
+                let why = format!("it ended with {status}: {}", process.last_words());
+                return Err(LabError::Service {
+                    name: service.name.clone(),
+                    why,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn processes_of(&self, service: &Service) -> Vec<Pid> {
+        match &service.process {
+            Some(process) => cpu::processes_of_group(process.group()),
+            None => match &self.places[&service.name].address {
+                Address::Tcp(address) => {
+                    cpu::processes_of_trees(&cpu::processes_listening(address.port()))
+                }
+                Address::Unix(_) => Vec::new(),
+            },
+        }
+    }
+
+    fn start_one(&mut self, name: &str, kind: &Kind, share: Option<f64>) -> Result<(), LabError> {
+        let service = Service {
+            name: name.to_owned(),
+            process: None,
+            cgroup: None,
+        };
+        self.running.push(service);
+        let Some(recipe) = Recipe::of(name, kind, rustix::process::geteuid().is_root()) else {
+            return Ok(());
+        };
+        let directory = self.places[name]
+            .directory
+            .clone()
+            .expect("what is started has a directory");
+        let virtualenv = match &recipe.packages {
+            Some(packages) => virtualenv::prepare(self.lab, packages)?,
+            None => PathBuf::new(),
+        };
+        let fill = |text: &str| {
+            placeholder::fill(text, |placeholder| {
+                self.value(placeholder, name, &directory, &virtualenv)
+            })
+        };
+        let mut command: Vec<String> = recipe.command.iter().map(|text| fill(text)).collect();
+        for (file, content) in &recipe.files {
+            write(&directory.join(file), &fill(content))?;
+        }
+        recipe::require_program(kind)?;
+        if let Some(program) = recipe::find_program(&command[0]) {
+            command[0] = program.display().to_string();
+        }
+        let (join, cgroup) = match share {
+            Some(share) => {
+                let (members, item) = self.lab.make_cgroup(share)?;
+                (Some(members), Some(item))
+            }
+            None => (None, None),
+        };
+        let service = self.running.last_mut().expect("it was pushed above");
+        service.cgroup = cgroup;
+        let start = Start {
+            weir: self.lab.weir(),
+            janitor: self.lab.janitor(),
+            command: &command,
+            output: directory.join("output.txt"),
+            directory: &directory,
+            join,
+        };
+        service.process = Some(Process::start(&start).tried(|| format!("start {name}"))?);
+        self.wait_until_it_listens()
+    }
+
+    fn value(
+        &self,
+        placeholder: Placeholder<'_>,
+        name: &str,
+        directory: &Path,
+        virtualenv: &Path,
+    ) -> String {
+        let directory = || directory.display().to_string();
+        match placeholder {
+            Placeholder::Port => self.port(name),
+            Placeholder::PortOf(other) => self.port(other),
+            Placeholder::Socket => self.socket(name),
+            Placeholder::SocketOf(other) => self.socket(other),
+            Placeholder::Directory => directory(),
+            Placeholder::Memory => self.lab.memory_directory().display().to_string(),
+            Placeholder::Temporary => recipe::nginx_temporary(&directory()),
+            Placeholder::Weir => self.lab.weir().display().to_string(),
+            Placeholder::Virtualenv => virtualenv.display().to_string(),
+        }
+    }
+
+    /// Empty for a service that is on a socket: a scenario that asks for its port is mended when nginx says so.
+    fn port(&self, name: &str) -> String {
+        match self.places.get(name).map(|place| &place.address) {
+            Some(Address::Tcp(address)) => address.port().to_string(),
+            _ => String::new(),
+        }
+    }
+
+    fn socket(&self, name: &str) -> String {
+        match self.places.get(name).map(|place| &place.address) {
+            Some(Address::Unix(path)) => path.display().to_string(),
+            _ => String::new(),
+        }
+    }
+
+    /// Waits for the service that was started last.
+    fn wait_until_it_listens(&mut self) -> Result<(), LabError> {
+        let service = self.running.last_mut().expect("one was started");
+        let address = &self.places[&service.name].address;
+        let process = service.process.as_mut().expect("one was started");
+        let started = Instant::now();
+        loop {
+            if place::accepts(address) {
+                return Ok(());
+            }
+            let name = || service.name.clone();
+            if let Ok(Some(status)) = process.try_wait() {
+                let why = format!("it ended with {status}: {}", process.last_words());
+                return Err(LabError::Service { name: name(), why });
+            }
+            if self.lab.is_stopped() {
+                return Err(LabError::Stopped);
+            }
+            if started.elapsed() > START_PATIENCE {
+                let seconds = START_PATIENCE.as_secs();
+                let why = format!(
+                    "it does not listen after {seconds} s: {}",
+                    process.last_words()
+                );
+                return Err(LabError::Service { name: name(), why });
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+}
+
+impl Drop for Services<'_> {
+    fn drop(&mut self) {
+        let services = std::mem::take(&mut self.running);
+        for process in services
+            .iter()
+            .rev()
+            .filter_map(|service| service.process.as_ref())
+        {
+            process.ask_to_stop();
+        }
+        for service in services.into_iter().rev() {
+            if let Some(process) = service.process {
+                process.stop(STOP_PATIENCE, self.lab.janitor());
+            }
+            if let Some(cgroup) = service.cgroup {
+                self.lab.remove(&cgroup);
+            }
+        }
+        let directories = self
+            .places
+            .values()
+            .filter_map(|place| place.directory.as_ref());
+        for directory in directories {
+            let _ = std::fs::remove_dir_all(directory);
+        }
+        self.lab.empty_memory_directory();
+    }
+}
+
+fn write(path: &Path, content: &str) -> Result<(), LabError> {
+    let directory = path.parent().unwrap_or(path);
+    let made = std::fs::create_dir_all(directory).and_then(|()| std::fs::write(path, content));
+    made.tried(|| format!("write {}", path.display()))
+}

@@ -1,0 +1,64 @@
+//! Ports that nobody else takes in the time between their choice and their use.
+
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+
+use fastrand::Rng;
+
+/// How many ports below those that the system gives to outgoing connections are chosen from.
+const RANGE: u16 = 12_000;
+/// The lowest port for outgoing connections where the system does not say.
+const OUTGOING_FROM_DEFAULT: u16 = 32_768;
+const ATTEMPTS_MAX: usize = 1_000;
+
+/// `count` different free ports of the loopback interface. They are not among those that the system gives to outgoing
+/// connections: under load those are taken by the thousand.
+pub(super) fn free_ports(count: usize, rng: &mut Rng) -> io::Result<Vec<u16>> {
+    let end = outgoing_from().max(RANGE + 1024);
+    // Held until all are chosen, so that none is chosen twice.
+    let mut held = Vec::with_capacity(count);
+    for _ in 0..ATTEMPTS_MAX {
+        if held.len() == count {
+            break;
+        }
+        let port = rng.u16(end - RANGE..end);
+        if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            held.push(listener);
+        }
+    }
+    if held.len() < count {
+        return Err(io::Error::other("there are no free ports on 127.0.0.1"));
+    }
+    held.iter()
+        .map(|listener| Ok(listener.local_addr()?.port()))
+        .collect()
+}
+
+fn outgoing_from() -> u16 {
+    let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let first = range
+        .split_whitespace()
+        .next()
+        .and_then(|port| port.parse().ok());
+    first.unwrap_or(OUTGOING_FROM_DEFAULT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_different_free_and_not_for_outgoing_connections() {
+        let mut ports = free_ports(50, &mut Rng::with_seed(1)).unwrap();
+        assert!(ports.iter().all(|port| *port < outgoing_from()));
+        assert!(
+            ports
+                .iter()
+                .all(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        );
+        ports.sort_unstable();
+        ports.dedup();
+        assert_eq!(ports.len(), 50);
+    }
+}

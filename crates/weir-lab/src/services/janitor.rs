@@ -1,0 +1,236 @@
+//! Nothing of a laboratory outlives it, however it ends.
+//!
+//! A process of its own, the janitor, holds the reading end of a pipe. The laboratory tells it, before anything can
+//! happen, which process groups, cgroups and directories there are, and when one is gone. When the pipe ends, because the
+//! laboratory closed it, crashed or was killed, the janitor kills and removes what was not reported as gone.
+//! [`Janitor`] is the laboratory's end, [`keep_house`] the life of the other process.
+
+use std::fmt;
+use std::io::{self, BufRead, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::cgroup;
+use crate::cpu;
+
+/// The hidden command of the binary that runs [`keep_house`].
+pub const COMMAND: &str = "lab-janitor";
+/// Every directory of a laboratory is called so. The janitor removes no other, whatever it is told.
+pub const DIRECTORY_PREFIX: &str = "weir-lab-";
+
+/// How long processes that were killed may take to be gone.
+const KILL_PATIENCE: Duration = Duration::from_secs(5);
+const POLL: Duration = Duration::from_millis(5);
+
+/// Something that must not be left behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Item {
+    /// A process group, by its id.
+    Group(Pid),
+    /// A cgroup, by its directory.
+    Cgroup(PathBuf),
+    /// A directory and all in it.
+    Directory(PathBuf),
+}
+
+impl fmt::Display for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Group(id) => write!(f, "group {}", id.as_raw_nonzero()),
+            Self::Cgroup(path) => write!(f, "cgroup {}", path.display()),
+            Self::Directory(path) => write!(f, "directory {}", path.display()),
+        }
+    }
+}
+
+impl Item {
+    fn parse(text: &str) -> Option<Self> {
+        match text.split_once(' ')? {
+            ("group", id) => {
+                let id = id.parse().ok().filter(|id| *id > 0)?;
+                Some(Self::Group(Pid::from_raw(id)?))
+            }
+            ("cgroup", path) => Some(Self::Cgroup(PathBuf::from(path))),
+            ("directory", path) => Some(Self::Directory(PathBuf::from(path))),
+            _ => None,
+        }
+    }
+
+    /// Kills or removes it; that it is gone already is fine.
+    pub(super) fn remove(&self) {
+        match self {
+            Self::Group(id) => end_group(*id),
+            Self::Cgroup(path) => cgroup::remove(path),
+            Self::Directory(path) if is_ours(path) => {
+                let _ = std::fs::remove_dir_all(path);
+            }
+            Self::Directory(_) => {}
+        }
+    }
+}
+
+/// The laboratory's end of the pipe. Dropping it waits until the janitor has left.
+#[derive(Debug)]
+pub struct Janitor {
+    child: Child,
+    pipe: Option<Mutex<ChildStdin>>,
+}
+
+impl Janitor {
+    /// Starts the janitor, `weir lab-janitor`.
+    pub fn start(weir: &Path) -> io::Result<Self> {
+        let mut child = Command::new(weir)
+            .arg(COMMAND)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            // Ctrl-C in a terminal is not for the one who cleans up after it.
+            .process_group(0)
+            .spawn()?;
+        let pipe = child.stdin.take().map(Mutex::new);
+        Ok(Self { child, pipe })
+    }
+
+    /// To be called before the item can do anything that would have to be cleaned up.
+    pub fn exists(&self, item: &Item) -> io::Result<()> {
+        self.tell('+', item)
+    }
+
+    /// To be called when the item is gone for certain.
+    pub fn is_gone(&self, item: &Item) -> io::Result<()> {
+        self.tell('-', item)
+    }
+
+    fn tell(&self, sign: char, item: &Item) -> io::Result<()> {
+        let pipe = self.pipe.as_ref().expect("the pipe lasts until the drop");
+        let mut pipe = pipe.lock().expect("nobody panics while writing a line");
+        pipe.write_all(format!("{sign}{item}\n").as_bytes())
+    }
+}
+
+impl Drop for Janitor {
+    fn drop(&mut self) {
+        drop(self.pipe.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// The life of the janitor: reads until `input` ends, then cleans up. A session of its own keeps it out of reach of
+/// what ends the laboratory's terminal.
+pub fn keep_house(input: impl BufRead) {
+    // It fails for the leader of a group, which is out of reach of the terminal's signals as well.
+    let _ = rustix::process::setsid();
+    let mut left = Vec::new();
+    // A line that breaks off was about something that has not begun to do anything.
+    for line in input.lines().map_while(Result::ok) {
+        note(&line, &mut left);
+    }
+    // Processes first: a cgroup or a directory in use comes back or cannot go.
+    left.sort_by_key(|item| !matches!(item, Item::Group(_)));
+    for item in &left {
+        item.remove();
+    }
+}
+
+fn note(line: &str, left: &mut Vec<Item>) {
+    let Some((sign, item)) = line.split_at_checked(1) else {
+        return;
+    };
+    let Some(item) = Item::parse(item) else {
+        return;
+    };
+    match sign {
+        "+" => left.push(item),
+        "-" => left.retain(|other| *other != item),
+        _ => {}
+    }
+}
+
+/// Kills all processes of a group and waits until they are gone.
+pub(super) fn end_group(id: Pid) {
+    let _ = kill_process_group(id, Signal::KILL);
+    wait_for_group(id, KILL_PATIENCE);
+}
+
+/// Waits until no process of the group runs any more; `false` when the time is over first.
+pub(super) fn wait_for_group(id: Pid, patience: Duration) -> bool {
+    let started = Instant::now();
+    while !cpu::processes_of_group(id).is_empty() {
+        if started.elapsed() > patience {
+            return false;
+        }
+        std::thread::sleep(POLL);
+    }
+    true
+}
+
+fn is_ours(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    path.is_absolute() && name.as_bytes().starts_with(DIRECTORY_PREFIX.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_read_back_as_they_were_written() {
+        for item in [
+            Item::Group(Pid::from_raw(4242).unwrap()),
+            Item::Cgroup("/sys/fs/cgroup/cpu/weir-lab-1".into()),
+            Item::Directory("/tmp/weir-lab-1 with a blank".into()),
+        ] {
+            assert_eq!(Item::parse(&item.to_string()), Some(item));
+        }
+        for text in [
+            "",
+            "group",
+            "group 0",
+            "group -1",
+            "group x",
+            "file /etc/passwd",
+        ] {
+            assert_eq!(Item::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_reported_as_gone_is_left() {
+        let mut left = Vec::new();
+        for line in [
+            "+directory /a",
+            "+group 5",
+            "",
+            "é",
+            "-group 5",
+            "-group 6",
+            "+cgroup /c",
+        ] {
+            note(line, &mut left);
+        }
+        assert_eq!(
+            left,
+            [Item::Directory("/a".into()), Item::Cgroup("/c".into())]
+        );
+    }
+
+    #[test]
+    fn only_directories_of_a_laboratory_are_removed() {
+        for path in [
+            "/",
+            "/tmp",
+            "weir-lab-1",
+            "/tmp/weir-lab-1/..",
+            "/home/weir-la",
+        ] {
+            assert!(!is_ours(Path::new(path)), "{path}");
+        }
+        assert!(is_ours(Path::new("/tmp/weir-lab-1")));
+    }
+}

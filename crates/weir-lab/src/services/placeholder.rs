@@ -1,0 +1,107 @@
+//! The places in configs and command lines where ports, sockets and directories are filled in. Pure.
+//!
+//! Only exactly these are placeholders: every other brace is left alone, since configs of nginx and routes of weir are
+//! full of them.
+
+/// Something to fill in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placeholder<'t> {
+    /// `{port}`: where the service itself listens.
+    Port,
+    /// `{port:NAME}`: where another service listens.
+    PortOf(&'t str),
+    /// `{socket}`: the Unix socket of the service itself.
+    Socket,
+    /// `{socket:NAME}`: the Unix socket of another service.
+    SocketOf(&'t str),
+    /// `{dir}`: a directory of the service's own.
+    Directory,
+    /// `{shm}`: a directory of its own in memory.
+    Memory,
+    /// `{temporary}`: nginx's directives that put temporary files into `{dir}`.
+    Temporary,
+    /// `{weir}`: the running program.
+    Weir,
+    /// `{venv}`: the virtualenv of a Python service.
+    Virtualenv,
+}
+
+impl<'t> Placeholder<'t> {
+    fn parse(inside: &'t str) -> Option<Self> {
+        match inside.split_once(':') {
+            Some(("port", name)) => Some(Self::PortOf(name)),
+            Some(("socket", name)) => Some(Self::SocketOf(name)),
+            Some(_) => None,
+            None => match inside {
+                "port" => Some(Self::Port),
+                "socket" => Some(Self::Socket),
+                "dir" => Some(Self::Directory),
+                "shm" => Some(Self::Memory),
+                "temporary" => Some(Self::Temporary),
+                "weir" => Some(Self::Weir),
+                "venv" => Some(Self::Virtualenv),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// All placeholders in `text`, in their order.
+pub fn all(text: &str) -> Vec<Placeholder<'_>> {
+    let mut found = Vec::new();
+    fill(text, |placeholder| {
+        found.push(placeholder);
+        String::new()
+    });
+    found
+}
+
+/// `text` with every placeholder replaced by what `value` says.
+pub fn fill<'t>(text: &'t str, mut value: impl FnMut(Placeholder<'t>) -> String) -> String {
+    let mut filled = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find('{') {
+        let (before, from) = rest.split_at(start);
+        filled.push_str(before);
+        let inside = from[1..].split_once('}').map(|(inside, _)| inside);
+        let known = inside.and_then(|inside| Some((inside, Placeholder::parse(inside)?)));
+        if let Some((inside, placeholder)) = known {
+            filled.push_str(&value(placeholder));
+            rest = &from[inside.len() + 2..];
+        } else {
+            filled.push('{');
+            rest = &from[1..];
+        }
+    }
+    filled.push_str(rest);
+    filled
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_are_filled_and_other_braces_left_alone() {
+        let name = |placeholder: Placeholder<'_>| format!("<{placeholder:?}>");
+        for (text, filled) in [
+            ("listen {port};", "listen <Port>;"),
+            ("{port:app-1}{dir}/x", "<PortOf(\"app-1\")><Directory>/x"),
+            ("unix:{socket:api}", "unix:<SocketOf(\"api\")>"),
+            (
+                "http { server { listen {port}; } }",
+                "http { server { listen <Port>; } }",
+            ),
+            ("path = \"/{*rest}\"", "path = \"/{*rest}\""),
+            ("{ports} {prot:x} {", "{ports} {prot:x} {"),
+            ("{{port}}", "{<Port>}"),
+            ("", ""),
+        ] {
+            assert_eq!(fill(text, name), filled, "{text}");
+        }
+        assert_eq!(
+            all("{port} {x} {port:b}"),
+            [Placeholder::Port, Placeholder::PortOf("b")]
+        );
+    }
+}

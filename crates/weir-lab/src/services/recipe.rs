@@ -1,0 +1,214 @@
+//! How each kind of service is started: program, arguments and files, with placeholders still in them. Pure, except
+//! that programs are looked for.
+
+use std::path::{Path, PathBuf};
+
+use super::virtualenv;
+use crate::error::LabError;
+use crate::scenario::Kind;
+
+/// Where daemons are that a user's `PATH` may leave out.
+const MORE_DIRECTORIES: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
+
+/// What a service needs to be started; everything may contain placeholders.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Recipe {
+    /// Program and arguments.
+    pub(crate) command: Vec<String>,
+    /// Names and contents of the files that it reads, its config first.
+    pub(crate) files: Vec<(String, String)>,
+    /// Packages of its virtualenv.
+    pub(crate) packages: Option<Vec<String>>,
+    /// Whether it listens on a Unix socket rather than a port.
+    pub(crate) is_on_socket: bool,
+}
+
+impl Recipe {
+    /// How the service called `name` is started; `None` for one that runs already.
+    pub(crate) fn of(name: &str, kind: &Kind, is_root: bool) -> Option<Self> {
+        Some(match kind {
+            Kind::App { threads, flags } => {
+                let threads = threads.to_string();
+                let fixed = [
+                    "{weir}",
+                    "app",
+                    "--listen",
+                    "127.0.0.1:{port}",
+                    "--name",
+                    name,
+                ];
+                let arguments = fixed.into_iter().chain(["--threads", &threads]);
+                let arguments = arguments.chain(flags.iter().map(String::as_str));
+                Self::reading(arguments.collect(), None)
+            }
+            Kind::Weir { config } => {
+                let command = vec!["{weir}", "serve", "--config", "{dir}/weir.toml"];
+                Self::reading(command, Some(("weir.toml", config)))
+            }
+            Kind::Nginx { config, files } => {
+                // Workers of a master that runs as root could not read a private directory.
+                let user = if is_root { " user root;" } else { "" };
+                let globals = format!("daemon off; pid {{dir}}/nginx.pid;{user}");
+                let command = vec![
+                    "nginx",
+                    "-e",
+                    "stderr",
+                    "-p",
+                    "{dir}",
+                    "-c",
+                    "{dir}/nginx.conf",
+                    "-g",
+                    &globals,
+                ];
+                let mut recipe = Self::reading(command, Some(("nginx.conf", config)));
+                recipe.files.extend(
+                    files
+                        .iter()
+                        .map(|(name, content)| (name.clone(), content.clone())),
+                );
+                recipe
+            }
+            Kind::HaProxy { config } => {
+                let command = vec!["haproxy", "-db", "-f", "{dir}/haproxy.cfg"];
+                Self::reading(command, Some(("haproxy.cfg", config)))
+            }
+            Kind::Gunicorn {
+                module,
+                packages,
+                workers,
+            } => {
+                let workers = format!("--workers={workers}");
+                let python = ["{venv}/bin/python", "-m", "gunicorn"];
+                let arguments = ["api:app", &workers, "--bind=unix:{socket}"];
+                let command = python.into_iter().chain(arguments).collect();
+                let mut recipe = Self::reading(command, Some(("api.py", module)));
+                recipe.packages = Some(virtualenv::with_gunicorn(packages));
+                recipe.is_on_socket = true;
+                recipe
+            }
+            Kind::Command { line } => Self::reading(vec!["sh", "-c", line], None),
+            Kind::Running { .. } => return None,
+        })
+    }
+
+    /// As one would type it.
+    pub(crate) fn command_line(&self) -> String {
+        let quoted = self.command.iter().map(|argument| {
+            if argument.contains([' ', ';', '$', '"']) {
+                format!("'{argument}'")
+            } else {
+                argument.clone()
+            }
+        });
+        quoted.collect::<Vec<_>>().join(" ")
+    }
+
+    fn reading(command: Vec<&str>, file: Option<(&'static str, &String)>) -> Self {
+        Self {
+            command: command.into_iter().map(str::to_owned).collect(),
+            files: file
+                .map(|(name, content)| (name.to_owned(), content.clone()))
+                .into_iter()
+                .collect(),
+            packages: None,
+            is_on_socket: false,
+        }
+    }
+}
+
+/// The directives that keep nginx from the directories that all nginx of a machine share.
+pub(super) fn nginx_temporary(directory: &str) -> String {
+    let kinds = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+    let directives = kinds.map(|kind| format!("{kind}_temp_path {directory}/{kind};"));
+    directives.join(" ")
+}
+
+/// Fails when a kind of service needs a program that is not there.
+pub(crate) fn require_program(kind: &Kind) -> Result<(), LabError> {
+    let (program, package) = match kind {
+        Kind::Nginx { .. } => ("nginx", "nginx-light"),
+        Kind::HaProxy { .. } => ("haproxy", "haproxy"),
+        Kind::Gunicorn { .. } => ("python3", "python3-venv"),
+        Kind::App { .. } | Kind::Weir { .. } | Kind::Command { .. } | Kind::Running { .. } => {
+            return Ok(());
+        }
+    };
+    match find_program(program) {
+        Some(_) => Ok(()),
+        None => Err(LabError::MissingProgram { program, package }),
+    }
+}
+
+/// Where a program is; a path is taken as it is.
+pub(crate) fn find_program(program: &str) -> Option<PathBuf> {
+    if program.contains('/') {
+        return Some(PathBuf::from(program));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let directories =
+        std::env::split_paths(&path).chain(MORE_DIRECTORIES.iter().map(PathBuf::from));
+    let mut candidates = directories.map(|directory| directory.join(program));
+    candidates.find(|candidate| is_executable(candidate))
+}
+
+fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    path.metadata()
+        .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command_line(kind: &Kind) -> String {
+        Recipe::of("a", kind, true)
+            .expect("it is started")
+            .command
+            .join(" ")
+    }
+
+    #[test]
+    fn each_kind_has_its_command_line() {
+        let config = || "x".to_owned();
+        let app = Kind::App {
+            threads: 2,
+            flags: vec!["--delay".to_owned(), "1ms".to_owned()],
+        };
+        for (kind, line) in [
+            (
+                app,
+                "{weir} app --listen 127.0.0.1:{port} --name a --threads 2 --delay 1ms",
+            ),
+            (
+                Kind::Weir { config: config() },
+                "{weir} serve --config {dir}/weir.toml",
+            ),
+            (
+                Kind::Nginx {
+                    config: config(),
+                    files: std::collections::BTreeMap::new(),
+                },
+                "nginx -e stderr -p {dir} -c {dir}/nginx.conf -g daemon off; pid {dir}/nginx.pid; user root;",
+            ),
+            (
+                Kind::HaProxy { config: config() },
+                "haproxy -db -f {dir}/haproxy.cfg",
+            ),
+            (
+                Kind::Command {
+                    line: "exec a {port}".to_owned(),
+                },
+                "sh -c exec a {port}",
+            ),
+        ] {
+            assert_eq!(command_line(&kind), line);
+        }
+    }
+
+    #[test]
+    fn programs_are_found_or_not() {
+        assert!(find_program("sh").is_some_and(|path| path.is_absolute()));
+        assert_eq!(find_program("no-such-program-anywhere"), None);
+    }
+}

@@ -1,0 +1,139 @@
+use super::*;
+
+/// A standard normal variable, by Box and Muller.
+fn normal(rng: &mut Rng) -> f64 {
+    let radius = (-2.0 * (1.0 - rng.f64()).ln()).sqrt();
+    radius * (std::f64::consts::TAU * rng.f64()).cos()
+}
+
+/// The share of intervals of `count` values that hold `truth`.
+fn coverage(count: usize, truth: f64, draw: impl Fn(&mut Rng) -> f64) -> f64 {
+    const EXPERIMENTS: usize = 600;
+    let mut rng = Rng::with_seed(count as u64);
+    let holds = |_: &usize| {
+        let values: Vec<f64> = (0..count).map(|_| draw(&mut rng)).collect();
+        let interval = mean_interval(&values, &mut rng).expect("two values or more");
+        interval.low <= truth && truth <= interval.high
+    };
+    (0..EXPERIMENTS).filter(holds).count() as f64 / EXPERIMENTS as f64
+}
+
+#[test]
+fn an_interval_of_95_percent_holds_the_truth_in_95_percent() {
+    for count in [2, 3, 5, 8, 10, 16] {
+        let share = coverage(count, 0.0, normal);
+        assert!((0.92..=0.98).contains(&share), "{count} values: {share}");
+    }
+}
+
+#[test]
+fn skewed_values_make_it_less_but_not_useless() {
+    let truth = 0.5_f64.exp();
+    for count in [10, 16] {
+        let share = coverage(count, truth, |rng| normal(rng).exp());
+        assert!(share >= 0.86, "{count} values: {share}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_interval() {
+    let values = [1.0, 2.0, 4.0, 3.0, 2.5, 1.5, 2.2];
+    let once = || mean_interval(&values, &mut Rng::with_seed(7));
+    assert_eq!(once(), once());
+}
+
+#[test]
+fn verdicts_follow_from_interval_and_minimum() {
+    let compare = |pairs: &[(f64, f64)]| {
+        let found = compare(pairs, 0.02, &mut Rng::with_seed(1)).expect("enough pairs");
+        (
+            found.verdict,
+            (found.ratio.estimate * 1000.0).round() / 1000.0,
+        )
+    };
+    // 12 % more in every round, whatever the machine did between rounds.
+    let steady: Vec<(f64, f64)> = (0..8)
+        .map(|n| {
+            (
+                100.0 + 30.0 * f64::from(n % 3),
+                (112.0 + 33.6 * f64::from(n % 3)) * (1.0 + 0.001 * f64::from(n)),
+            )
+        })
+        .collect();
+    assert_eq!(compare(&steady), (Verdict::Different, 1.124));
+    // Sure, but too small to matter.
+    let small: Vec<(f64, f64)> = (0..8)
+        .map(|n| (100.0, 101.0 + 0.1 * f64::from(n)))
+        .collect();
+    assert_eq!(compare(&small), (Verdict::AlikeEnough, 1.013));
+    // Large, but rounds disagree.
+    let noisy = [(100.0, 150.0), (100.0, 80.0), (100.0, 140.0), (100.0, 70.0)];
+    assert_eq!(compare(&noisy).0, Verdict::NotFound);
+    // The same in every round.
+    assert_eq!(compare(&[(5.0, 5.0); 7]), (Verdict::AlikeEnough, 1.0));
+}
+
+#[test]
+fn too_little_is_not_compared() {
+    let rng = &mut Rng::with_seed(1);
+    assert_eq!(compare(&[], 0.01, rng), None);
+    assert_eq!(compare(&[(1.0, 2.0)], 0.01, rng), None);
+    // A block without a single answer has no rate to compare.
+    assert_eq!(
+        compare(
+            &[(0.0, 2.0), (1.0, 0.0), (1.0, f64::NAN), (1.0, 2.0)],
+            0.01,
+            rng
+        ),
+        None
+    );
+    assert_eq!(median(&[]), None);
+    assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+    assert_eq!(median(&[3.0, 1.0]), Some(2.0));
+    assert_eq!(typical(&[4.0], rng), None);
+}
+
+#[test]
+fn a_comparison_reads_as_a_sentence() {
+    let told = |estimate, low, high, verdict, pairs| {
+        let ratio = Interval {
+            estimate,
+            low,
+            high,
+        };
+        Comparison {
+            ratio,
+            pairs,
+            verdict,
+        }
+        .in_words("B", RATE)
+    };
+    for (told, sentence) in [
+        (
+            told(1.12, 1.09, 1.15, Verdict::Different, 8),
+            "B is 12 % faster, 95 % interval 9 – 15 %",
+        ),
+        (
+            told(0.75, 0.70, 0.80, Verdict::Different, 8),
+            "B is 25 % slower, 95 % interval 20 – 30 %",
+        ),
+        (
+            told(19.0, 17.96, 20.04, Verdict::Different, 8),
+            "B is 19 times as fast, 95 % interval 18 – 20 times",
+        ),
+        (
+            told(1.001, 0.998, 1.004, Verdict::AlikeEnough, 8),
+            "no difference that matters (B is 0.1 % faster, 95 % interval −0.2 – 0.4 %)",
+        ),
+        (
+            told(0.99, 0.97, 1.01, Verdict::NotFound, 8),
+            "no difference found (B is 1.0 % slower, 95 % interval −1.0 – 3.0 %)",
+        ),
+        (
+            told(1.1, 0.8, 1.5, Verdict::NotFound, 2),
+            "no difference found (B is 10 % faster, 95 % interval −20 – 50 %); 2 rounds are few, more would tell",
+        ),
+    ] {
+        assert_eq!(told, sentence);
+    }
+}

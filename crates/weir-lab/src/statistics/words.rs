@@ -1,0 +1,102 @@
+//! A comparison in words: how large the difference is and how sure, so that nobody has to read an interval.
+
+use super::{Comparison, Interval, Verdict};
+
+/// How a ratio above and below 1 is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wording {
+    /// Above, as in "B is 12 % ...".
+    pub above: &'static str,
+    /// Below.
+    pub below: &'static str,
+    /// At a multiple, as in "B is 19 times ...".
+    pub times: &'static str,
+}
+
+/// Of requests a second.
+pub const RATE: Wording = Wording {
+    above: "faster",
+    below: "slower",
+    times: "as fast",
+};
+/// Of CPU time per request.
+pub const CPU_TIME: Wording = Wording {
+    above: "dearer in CPU time",
+    below: "cheaper in CPU time",
+    times: "as dear in CPU time",
+};
+/// Of latencies.
+pub const LATENCY: Wording = Wording {
+    above: "longer",
+    below: "shorter",
+    times: "as long",
+};
+
+/// With fewer pairs, that nothing was found says little.
+const FEW_PAIRS: usize = 5;
+/// From here on a ratio is told as a multiple.
+const MULTIPLE_MIN: f64 = 2.0;
+
+impl Comparison {
+    /// One sentence without its full stop: "B is 12 % faster, 95 % interval 9 – 15 %".
+    pub fn in_words(&self, b: &str, wording: Wording) -> String {
+        let found = match self.verdict {
+            Verdict::Different => difference(b, self.ratio, wording),
+            Verdict::AlikeEnough => {
+                format!(
+                    "no difference that matters ({})",
+                    difference(b, self.ratio, wording)
+                )
+            }
+            Verdict::NotFound => format!(
+                "no difference found ({})",
+                difference(b, self.ratio, wording)
+            ),
+        };
+        let is_weak = self.verdict == Verdict::NotFound && self.pairs < FEW_PAIRS;
+        let pairs = self.pairs;
+        if is_weak {
+            format!("{found}; {pairs} rounds are few, more would tell")
+        } else {
+            found
+        }
+    }
+}
+
+fn difference(b: &str, ratio: Interval, wording: Wording) -> String {
+    let Interval {
+        estimate,
+        low,
+        high,
+    } = ratio;
+    if estimate >= MULTIPLE_MIN {
+        let [low, high] = [low, high].map(|bound| rounded(bound, estimate));
+        let (size, times) = (rounded(estimate, estimate), wording.times);
+        return format!("{b} is {size} times {times}, 95 % interval {low} – {high} times");
+    }
+    let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+    let size = percent(estimate).abs();
+    let (word, low, high) = if estimate >= 1.0 {
+        (wording.above, percent(low), percent(high))
+    } else {
+        (wording.below, -percent(high), -percent(low))
+    };
+    let [low, high] = [low, high].map(|bound| rounded(bound, size));
+    format!(
+        "{b} is {} % {word}, 95 % interval {low} – {high} %",
+        rounded(size, size)
+    )
+}
+
+/// With a digit behind the point when `size` is below ten, and with a proper minus sign.
+fn rounded(number: f64, size: f64) -> String {
+    let text = if size < 9.95 {
+        format!("{number:.1}")
+    } else {
+        format!("{number:.0}")
+    };
+    match text.as_str() {
+        "-0.0" | "-0" => text[1..].to_owned(),
+        _ => text.replace('-', "\u{2212}"),
+    }
+}

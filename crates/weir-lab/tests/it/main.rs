@@ -1,0 +1,4 @@
+//! What the laboratory writes, from files to files.
+
+mod profile;
+mod report;

@@ -1,0 +1,151 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::mix::{Mix, Request};
+use crate::plan::{Address, Protocol, Target};
+
+fn plan(arrivals: Arrivals, end: End, warm_up: Duration) -> Plan {
+    Plan {
+        target: Target {
+            address: Address::Unix("unused".into()),
+            authority: String::new(),
+            tls: None,
+        },
+        protocol: Protocol::Http1 { pipeline: 1 },
+        mix: Mix::only(Request::get("/")).expect("a mix"),
+        arrivals,
+        end,
+        warm_up,
+        connections: 1,
+        threads: 1,
+        keep_alive: true,
+        timeout: Duration::from_secs(1),
+        seed: 7,
+    }
+}
+
+fn whole(plan: &Plan) -> Vec<Arrival> {
+    Schedule::new(plan, Share { index: 0, of: 1 }).collect()
+}
+
+fn ramp(from: f64, to: f64, seconds: u64) -> Arrivals {
+    Arrivals::Ramp {
+        from,
+        to,
+        over: Duration::from_secs(seconds),
+    }
+}
+
+fn steps(steps: &[(f64, u64)]) -> Arrivals {
+    let step = |&(rate, seconds)| Step {
+        rate,
+        lasts: Duration::from_secs(seconds),
+    };
+    Arrivals::Steps(steps.iter().map(step).collect())
+}
+
+/// The number of arrivals is the area under the rate.
+#[test]
+fn as_many_as_the_rate_says() {
+    for (arrivals, seconds, count) in [
+        (Arrivals::Constant(1000.0), 3, 3000),
+        (Arrivals::Constant(0.5), 10, 5),
+        (ramp(0.0, 1000.0, 4), 4, 2000),
+        (ramp(1000.0, 0.0, 4), 4, 2000),
+        (ramp(100.0, 300.0, 2), 5, 400 + 900),
+        (ramp(500.0, 500.0, 2), 2, 1000),
+        (steps(&[(100.0, 2), (0.0, 3), (200.0, 1)]), 6, 400),
+        (steps(&[(100.0, 1), (10.0, 1)]), 10, 100 + 90),
+    ] {
+        let plan = plan(
+            arrivals,
+            End::After(Duration::from_secs(seconds)),
+            Duration::ZERO,
+        );
+        let found = whole(&plan).len();
+        assert_eq!(found, count, "{:?}", plan.arrivals);
+    }
+}
+
+#[test]
+fn each_at_its_instant() {
+    let after = |seconds| End::After(Duration::from_secs(seconds));
+    let at = |plan: &Plan, number: usize| whole(plan)[number].at_ns;
+    // No error adds up: the last of a million is as exact as the first.
+    let even = plan(Arrivals::Constant(300_000.0), after(4), Duration::ZERO);
+    assert_eq!(at(&even, 0), 0);
+    assert_eq!(at(&even, 1), 3_333);
+    assert_eq!(at(&even, 1_199_999), 3_999_996_667);
+    // A ramp from nothing: the n-th when n = 500/2 t².
+    let growing = plan(ramp(0.0, 500.0, 1), after(1), Duration::ZERO);
+    assert_eq!(at(&growing, 10), 200_000_000);
+    assert_eq!(at(&growing, 90), 600_000_000);
+    let stepping = plan(
+        steps(&[(10.0, 1), (0.0, 1), (100.0, 1)]),
+        after(3),
+        Duration::ZERO,
+    );
+    assert_eq!(at(&stepping, 9), 900_000_000);
+    assert_eq!(at(&stepping, 10), 2_000_000_000);
+    assert_eq!(at(&stepping, 11), 2_010_000_000);
+}
+
+#[test]
+fn the_warm_up_is_the_load_as_it_begins() {
+    let warm_up = Duration::from_secs(2);
+    let plan = plan(ramp(100.0, 300.0, 1), End::Requests(50), warm_up);
+    let all = whole(&plan);
+    let (counted, warm): (Vec<Arrival>, Vec<Arrival>) =
+        all.iter().partition(|arrival| arrival.is_counted);
+    assert_eq!((warm.len(), counted.len()), (200, 50));
+    assert_eq!(warm[199].at_ns, 1_990_000_000);
+    assert_eq!(counted[0].at_ns, 2_000_000_000);
+    assert_eq!(counted[0].number, 200);
+}
+
+#[test]
+fn poisson_gaps_have_the_mean_and_the_spread_of_an_exponential() {
+    let plan = plan(
+        Arrivals::Poisson(1000.0),
+        End::Requests(100_000),
+        Duration::ZERO,
+    );
+    let all = whole(&plan);
+    let gaps = all
+        .windows(2)
+        .map(|pair| (pair[1].at_ns - pair[0].at_ns) as f64 / 1e9);
+    let gaps: Vec<f64> = gaps.collect();
+    let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+    let longer = gaps.iter().filter(|gap| **gap > 0.002).count() as f64 / gaps.len() as f64;
+    assert!((mean * 1000.0 - 1.0).abs() < 0.02, "{mean}");
+    assert!((longer - (-2.0_f64).exp()).abs() < 0.01, "{longer}");
+}
+
+proptest! {
+    /// However many threads there are, together they send the whole, each arrival once, at the same instants.
+    #[test]
+    fn the_parts_are_the_whole(
+        kind in 0..4,
+        rate in 1.0..5000.0_f64,
+        threads in 1_u64..9,
+        warm_ms in 0_u64..300,
+        by_number in any::<bool>(),
+    ) {
+        let arrivals = match kind {
+            0 => Arrivals::Constant(rate),
+            1 => Arrivals::Poisson(rate),
+            2 => ramp(rate, 2.0 * rate, 1),
+            _ => steps(&[(rate, 1), (0.0, 1), (rate / 2.0, 1)]),
+        };
+        let end = if by_number { End::Requests(500) } else { End::After(Duration::from_secs(1)) };
+        let plan = plan(arrivals, end, Duration::from_millis(warm_ms));
+        let whole = whole(&plan);
+        let parts = (0..threads).map(|index| Schedule::new(&plan, Share { index, of: threads }));
+        let mut together: Vec<_> = parts.flatten().collect();
+        together.sort_by_key(|arrival| arrival.number);
+        prop_assert_eq!(&together, &whole);
+        prop_assert!(whole.is_sorted_by_key(|arrival| arrival.at_ns));
+        let numbers = whole.iter().map(|arrival| arrival.number);
+        prop_assert!(numbers.eq(0..whole.len() as u64));
+    }
+}

@@ -1,0 +1,154 @@
+//! The generator looked at as the server is: what it used, whether it kept its own schedule, and so whether a run's
+//! figures are the server's.
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::report::{Report, show};
+
+/// What a thread has used, at an instant or between two.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// On the run's clock, or how long.
+    pub wall_ns: u64,
+    /// On a CPU.
+    pub cpu_ns: u64,
+    /// Ready to run while others had the CPU; 0 where the kernel does not say.
+    pub waited_ns: u64,
+}
+
+impl Usage {
+    /// Of the calling thread so far.
+    pub(crate) fn of_this_thread(now_ns: u64) -> Self {
+        let cpu = clock_gettime(ClockId::ThreadCPUTime);
+        // "on a CPU, waiting for one, times run" in nanoseconds (Documentation/scheduler/sched-stats.rst).
+        let waited = std::fs::read_to_string("/proc/thread-self/schedstat")
+            .ok()
+            .and_then(|line| line.split(' ').nth(1)?.parse().ok());
+        Self {
+            wall_ns: now_ns,
+            cpu_ns: cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64,
+            waited_ns: waited.unwrap_or(0),
+        }
+    }
+
+    /// What was used after `earlier`.
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        Self {
+            wall_ns: self.wall_ns.saturating_sub(earlier.wall_ns),
+            cpu_ns: self.cpu_ns.saturating_sub(earlier.cpu_ns),
+            waited_ns: self.waited_ns.saturating_sub(earlier.waited_ns),
+        }
+    }
+}
+
+/// Less than this part of the planned requests sent: the load was another one than was asked for.
+const SENT_MIN: f64 = 0.99;
+/// A thread that was busy, or ready and waiting for a CPU, for more than this part of the time could not have sent more.
+const BUSY_MAX: f64 = 0.9;
+/// A generator that sends late by more than this part of what it measures, measures itself.
+const LAG_MAX: f64 = 0.25;
+/// Less lag than this is that of any kernel's timers.
+const LAG_HARMLESS_NS: u64 = 100_000;
+
+/// Why the figures of `report` are not the server's, in whole sentences with the remedy.
+pub(crate) fn verdict(report: &Report) -> Vec<String> {
+    [
+        nothing_measured(report),
+        not_sent(report),
+        local_failures(report),
+        busy(report),
+        lag(report),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn nothing_measured(report: &Report) -> Option<String> {
+    (report.requests() == 0)
+        .then(|| "No request ended, so there is nothing to say about the server.".to_owned())
+}
+
+fn not_sent(report: &Report) -> Option<String> {
+    let planned = report.planned()?;
+    if planned == 0 || report.sent as f64 >= SENT_MIN * planned as f64 {
+        return None;
+    }
+    let percent = 100.0 * report.sent as f64 / planned as f64;
+    // Late for want of a free connection is the server's doing, late in spite of one the generator's.
+    let remedy = if report.sent_late > report.sent / 10 {
+        "every connection was waiting for the server; raise --connections if it could answer more at once, or \
+         lower the rate to what it can answer"
+    } else {
+        "raise --threads, or lower the rate"
+    };
+    Some(format!(
+        "Only {} of {planned} planned requests were sent ({percent:.1} %): {remedy}.",
+        report.sent
+    ))
+}
+
+fn local_failures(report: &Report) -> Option<String> {
+    (report.local_failures > 0).then(|| {
+        format!(
+            "{} connections could not be made because this machine had no port or descriptor left: use fewer \
+             connections, keep them alive, or raise the limit of open files (ulimit -n).",
+            report.local_failures
+        )
+    })
+}
+
+/// A thread that only computes is busy, and one that is ready but has no CPU, because the server has it, is no less the
+/// bottleneck: in both cases answers lay unread, and requests were sent later than they could have been.
+fn busy(report: &Report) -> Option<String> {
+    let share = |part: u64, usage: &Usage| part as f64 / usage.wall_ns.max(1) as f64;
+    let busiest = report.usage.iter().max_by(|one, other| {
+        let occupied = |usage: &Usage| share(usage.cpu_ns + usage.waited_ns, usage);
+        occupied(one).total_cmp(&occupied(other))
+    })?;
+    let (computing, waiting) = (
+        share(busiest.cpu_ns, busiest),
+        share(busiest.waited_ns, busiest),
+    );
+    if computing + waiting <= BUSY_MAX {
+        return None;
+    }
+    let percent = |share: f64| (100.0 * share).round();
+    Some(if waiting > 0.1 {
+        format!(
+            "The generator was held up: its busiest thread computed for {} % of the time and waited for a CPU that \
+             others had for {} %; give it CPUs of its own (taskset), or another machine than the server's.",
+            percent(computing),
+            percent(waiting)
+        )
+    } else {
+        format!(
+            "The generator was the bottleneck: its busiest thread computed for {} % of the time; raise --threads if \
+             CPUs are free, or use another machine as well.",
+            percent(computing)
+        )
+    })
+}
+
+fn lag(report: &Report) -> Option<String> {
+    let latency = report.outcomes.good_latency_ns();
+    if report.lag_ns.is_empty() || latency.is_empty() {
+        return None;
+    }
+    let (lag, latency) = (
+        report.lag_ns.value_at_quantile(0.99),
+        latency.value_at_quantile(0.99),
+    );
+    if lag <= LAG_HARMLESS_NS || lag as f64 <= LAG_MAX * latency as f64 {
+        return None;
+    }
+    Some(format!(
+        "The generator sent late: by {} at its 99th percentile, beside a latency of {}; give it CPUs of its own \
+         (taskset), or lower the rate.",
+        show(lag),
+        show(latency)
+    ))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+use super::*;
+use crate::outcome::{Outcome, Outcomes, histogram, record};
+use crate::report::tests::report;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Makes one thing wrong with a run.
+type Spoil = fn(&mut Report);
+
+fn used(computing: f64, waiting: f64) -> Usage {
+    Usage {
+        wall_ns: SECOND,
+        cpu_ns: (computing * SECOND as f64) as u64,
+        waited_ns: (waiting * SECOND as f64) as u64,
+    }
+}
+
+/// The beginnings of the sentences, for a run that is valid but for one thing.
+#[test]
+fn each_reason_and_its_remedy() {
+    let valid = || report(&[(Outcome::Success, 2_000_000)]);
+    assert_eq!(verdict(&valid()), [""; 0]);
+    let cases: [(Spoil, &str, &str); 8] = [
+        (
+            |run| run.outcomes = Outcomes::default(),
+            "No request ended",
+            "",
+        ),
+        (
+            |run| run.not_sent = 2,
+            "Only 100 of 102 planned",
+            "raise --threads",
+        ),
+        (
+            |run| (run.not_sent, run.sent_late) = (50, 40),
+            "Only 100 of 150 planned requests were sent (66.7 %)",
+            "raise --connections",
+        ),
+        (
+            |run| run.local_failures = 3,
+            "3 connections could not be made",
+            "ulimit -n",
+        ),
+        (
+            |run| run.usage = vec![used(0.3, 0.0), used(0.95, 0.0)],
+            "The generator was the bottleneck",
+            "--threads",
+        ),
+        // It computed little, and yet could do no more: the server had its CPU.
+        (
+            |run| run.usage = vec![used(0.4, 0.55)],
+            "The generator was held up",
+            "taskset",
+        ),
+        (
+            |run| record(&mut run.lag_ns, 30_000_000),
+            "The generator sent late",
+            "taskset",
+        ),
+        (|run| run.usage = vec![used(0.85, 0.04)], "", ""),
+    ];
+    for (spoil, begins, remedy) in cases {
+        let mut run = valid();
+        spoil(&mut run);
+        let reasons = verdict(&run);
+        if begins.is_empty() {
+            assert_eq!(reasons, [""; 0]);
+            continue;
+        }
+        assert_eq!(reasons.len(), 1, "{reasons:?}");
+        assert!(
+            reasons[0].starts_with(begins) && reasons[0].contains(remedy),
+            "{reasons:?}"
+        );
+    }
+}
+
+/// A closed loop has no schedule to miss.
+#[test]
+fn one_request_of_a_hundred_may_be_missing() {
+    let mut run = report(&[(Outcome::Success, 2_000_000)]);
+    run.not_sent = 1;
+    assert_eq!(verdict(&run), [""; 0]);
+    run.lag_ns = histogram();
+    assert_eq!(verdict(&run), [""; 0]);
+}

@@ -1,0 +1,139 @@
+//! The connections of a thread: how they are opened, and a task for each.
+
+mod h1;
+mod h2;
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::task::{JoinHandle, spawn_local};
+
+use crate::deadline::Timer;
+use crate::outcome::Outcome;
+use crate::plan::{Address, Protocol};
+use crate::stream::{OpenError, Stream};
+use crate::thread::Lane;
+
+/// Opens the connections of a thread before the load starts, so that their number is there from the first request on.
+/// One that fails is tried again when it has a request to send; that all fail is an error.
+pub(crate) async fn open_all(
+    lane: &Rc<Lane>,
+    connections: usize,
+) -> Result<Vec<Option<Stream>>, String> {
+    // With a connection for each request one attempt shows whether anybody is there.
+    let opened = if lane.plan.keep_alive { connections } else { 1 };
+    let attempts: Vec<_> = (0..opened)
+        .map(|_| {
+            let lane = Rc::clone(lane);
+            spawn_local(async move {
+                let timer = Timer::new(&lane.deadlines);
+                timer.set(lane.now_ns() + lane.timeout_ns);
+                open_in_time(&lane, &timer).await
+            })
+        })
+        .collect();
+    let (mut streams, mut failure) = (Vec::with_capacity(connections), None);
+    for attempt in attempts {
+        match attempt.await.expect("opening does not panic") {
+            Ok(stream) => streams.push(Some(stream)),
+            Err(error) => failure = Some(error),
+        }
+    }
+    if let (true, Some(failure)) = (streams.is_empty(), failure) {
+        return Err(failure.told(&lane.plan.target.address));
+    }
+    if !lane.plan.keep_alive {
+        streams.clear();
+    }
+    streams.resize_with(connections, || None);
+    Ok(streams)
+}
+
+/// Starts the tasks of all connections.
+pub(crate) fn spawn_all(lane: &Rc<Lane>, streams: Vec<Option<Stream>>) -> Vec<JoinHandle<()>> {
+    let connections = streams.into_iter().enumerate();
+    match lane.plan.protocol {
+        Protocol::Http1 { pipeline } => connections
+            .map(|(id, stream)| spawn_local(h1::run(Rc::clone(lane), id, pipeline, stream)))
+            .collect(),
+        Protocol::Http2 { streams } => connections
+            .flat_map(|(id, stream)| h2::spawn(lane, id, streams, stream))
+            .collect(),
+    }
+}
+
+/// Connects; whoever asks for it has a deadline.
+async fn open(lane: &Lane) -> Result<Stream, OpenFailure> {
+    let opened = Stream::open(&lane.plan.target).await;
+    opened.map_err(OpenFailure::Failed)
+}
+
+/// Connects within the deadline that `timer` was set to.
+async fn open_in_time(lane: &Lane, timer: &Timer) -> Result<Stream, OpenFailure> {
+    let mut attempt = pin!(open(lane));
+    poll_fn(|cx| match attempt.as_mut().poll(cx) {
+        Poll::Ready(result) => Poll::Ready(result),
+        Poll::Pending => timer.poll(cx).map(|()| Err(OpenFailure::Timeout)),
+    })
+    .await
+}
+
+/// A closed loop that is refused tries again after this long, twice as long each time, up to the last.
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// Keeps a closed loop from asking as fast as it can whoever refuses at once. An open loop has its schedule.
+async fn pause(lane: &Lane, timer: &Timer, refusals: u32) {
+    if lane.plan.arrivals.is_closed() {
+        let pause = PAUSE_MIN * 2_u32.saturating_pow(refusals.min(10));
+        timer.set(lane.now_ns() + pause.min(PAUSE_MAX).as_nanos() as u64);
+        poll_fn(|cx| timer.poll(cx)).await;
+    }
+}
+
+/// Why a connection could not be used.
+#[derive(Debug)]
+enum OpenFailure {
+    Failed(OpenError),
+    Timeout,
+}
+
+impl OpenFailure {
+    fn outcome(&self) -> Outcome {
+        match self {
+            Self::Failed(OpenError::Connect(_)) => Outcome::Refused,
+            Self::Failed(OpenError::Tls(_)) => Outcome::Reset,
+            Self::Timeout => Outcome::Timeout,
+        }
+    }
+
+    /// Counts it if it is this machine's own failure.
+    fn note(&self, lane: &Lane) {
+        if self.is_local() {
+            lane.recorder.borrow_mut().local_failures += 1;
+        }
+    }
+
+    /// Whether this machine had no port or descriptor left, which says nothing about the server.
+    fn is_local(&self) -> bool {
+        const EMFILE: i32 = 24;
+        matches!(self, Self::Failed(OpenError::Connect(error))
+            if error.kind() == io::ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(EMFILE))
+    }
+
+    fn told(&self, address: &Address) -> String {
+        match self {
+            Self::Failed(OpenError::Connect(error)) => {
+                format!("cannot connect to {address}: {error}")
+            }
+            Self::Failed(OpenError::Tls(error)) => {
+                format!("cannot speak TLS with {address}: {error}")
+            }
+            Self::Timeout => format!("cannot connect to {address}: no answer in time"),
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! An HTTP/1.1 connection: as many requests on their way as the plan's pipeline is deep, the next one written as soon as
+//! a response is complete. One send and one receive for each request, no timer object, no allocation.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::ops::ControlFlow;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use weir_http::Method;
+
+use super::{open_in_time, pause};
+use crate::deadline::Timer;
+use crate::outcome::Outcome;
+use crate::response::ResponseReader;
+use crate::source::{Next, Start};
+use crate::stream::Stream;
+use crate::thread::Lane;
+
+/// Sends until there is nothing more to send.
+pub(super) async fn run(lane: Rc<Lane>, id: usize, pipeline: usize, stream: Option<Stream>) {
+    let mut connection = Connection {
+        id,
+        depth: if lane.plan.keep_alive { pipeline } else { 1 },
+        timer: Timer::new(&lane.deadlines),
+        stream,
+        on_the_way: VecDeque::with_capacity(pipeline),
+        out: Vec::new(),
+        written: 0,
+        reader: ResponseReader::default(),
+        refusals: 0,
+        lane,
+    };
+    while poll_fn(|cx| connection.poll_begin(cx)).await {
+        connection.ensure_open().await;
+        if connection.stream.is_some() {
+            let after = poll_fn(|cx| connection.poll_exchange(cx)).await;
+            connection.settle(after);
+        }
+    }
+}
+
+struct Connection {
+    lane: Rc<Lane>,
+    id: usize,
+    depth: usize,
+    timer: Timer,
+    stream: Option<Stream>,
+    /// Requests without a response, in the order of their sending.
+    on_the_way: VecDeque<Sent>,
+    /// Requests as bytes, of which `written` were sent.
+    out: Vec<u8>,
+    written: usize,
+    reader: ResponseReader,
+    /// Attempts to connect in a row that failed.
+    refusals: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Sent {
+    start: Start,
+    method: Method,
+    /// The deadline counts from here and not from the intended sending: a server that catches up is let to.
+    at_ns: u64,
+}
+
+/// Why an exchange is over.
+#[derive(Debug, Clone, Copy)]
+enum After {
+    /// All responses have come, and nothing is due.
+    Idle,
+    /// The server has said that it closes; requests without a response are sent again.
+    Closing,
+    /// The connection broke.
+    Lost,
+    TimedOut,
+}
+
+impl Connection {
+    /// Waits for a request to send; `false` is the end of the run.
+    fn poll_begin(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        if !self.on_the_way.is_empty() {
+            return Poll::Ready(true);
+        }
+        let now_ns = self.lane.now_ns();
+        match self.lane.next(self.id, now_ns, cx) {
+            Next::Over => Poll::Ready(false),
+            Next::WaitUntil(_) => {
+                self.drop_if_closed(cx);
+                Poll::Pending
+            }
+            Next::Send(start) => {
+                self.drop_if_closed(cx);
+                self.begin(start, now_ns);
+                self.refill(now_ns);
+                Poll::Ready(true)
+            }
+        }
+    }
+
+    /// A server may close a connection that nothing is sent on; that is no failure of the next request.
+    fn drop_if_closed(&mut self, cx: &mut Context<'_>) {
+        if self.lane.plan.arrivals.is_closed() {
+            return;
+        }
+        if let Some(stream) = &mut self.stream
+            && stream.poll_receive(cx, &mut [0]).is_ready()
+        {
+            self.close();
+        }
+    }
+
+    /// Puts a request behind the ones that are on their way.
+    fn begin(&mut self, start: Start, now_ns: u64) {
+        let method = self
+            .lane
+            .wire
+            .borrow_mut()
+            .write(start.number, &mut self.out);
+        if self.on_the_way.is_empty() {
+            self.timer.set(now_ns + self.lane.timeout_ns);
+        }
+        self.on_the_way.push_back(Sent {
+            start,
+            method,
+            at_ns: now_ns,
+        });
+    }
+
+    /// Takes what is due, as far as the pipeline goes.
+    fn refill(&mut self, now_ns: u64) {
+        while self.on_the_way.len() < self.depth {
+            let Next::Send(start) = self.lane.next_at_once(now_ns) else {
+                break;
+            };
+            self.begin(start, now_ns);
+        }
+    }
+
+    async fn ensure_open(&mut self) {
+        if self.stream.is_some() {
+            return;
+        }
+        match open_in_time(&self.lane, &self.timer).await {
+            Ok(stream) => {
+                self.stream = Some(stream);
+                self.refusals = 0;
+            }
+            Err(failure) => {
+                failure.note(&self.lane);
+                self.fail_all(failure.outcome());
+                pause(&self.lane, &self.timer, self.refusals).await;
+                self.refusals += 1;
+            }
+        }
+    }
+
+    /// Writes and reads until the connection is idle or of no more use.
+    fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Poll<After> {
+        loop {
+            if self.written < self.out.len() && self.poll_write(cx).is_break() {
+                return Poll::Ready(After::Lost);
+            }
+            let received = self.poll_read(cx);
+            match received {
+                Poll::Ready(ControlFlow::Continue(())) => {}
+                Poll::Ready(ControlFlow::Break(after)) => return Poll::Ready(after),
+                Poll::Pending if self.begins_what_is_due(cx) => {}
+                Poll::Pending => return self.timer.poll(cx).map(|()| After::TimedOut),
+            }
+        }
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> ControlFlow<()> {
+        let Some(stream) = &mut self.stream else {
+            return ControlFlow::Break(());
+        };
+        match stream.poll_send(cx, &self.out[self.written..]) {
+            Poll::Ready(Ok(count)) if count > 0 => {
+                self.written += count;
+                if self.written == self.out.len() {
+                    self.out.clear();
+                    self.written = 0;
+                }
+                ControlFlow::Continue(())
+            }
+            Poll::Ready(_) => ControlFlow::Break(()),
+            Poll::Pending => ControlFlow::Continue(()),
+        }
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<ControlFlow<After>> {
+        let Some(stream) = &mut self.stream else {
+            return Poll::Ready(ControlFlow::Break(After::Lost));
+        };
+        let lane = Rc::clone(&self.lane);
+        let mut buffer = lane.read_buffer.borrow_mut();
+        let count = match stream.poll_receive(cx, &mut buffer) {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(Err(_)) => return Poll::Ready(ControlFlow::Break(After::Lost)),
+            Poll::Ready(Ok(count)) => count,
+        };
+        let now_ns = lane.now_ns();
+        Poll::Ready(if count == 0 {
+            ControlFlow::Break(self.take_end(now_ns))
+        } else {
+            lane.recorder.borrow_mut().bytes_received += count as u64;
+            self.take_in(&buffer[..count], now_ns)
+        })
+    }
+
+    /// Reads the responses in `bytes` and takes new requests for the ones that are complete.
+    fn take_in(&mut self, mut bytes: &[u8], now_ns: u64) -> ControlFlow<After> {
+        let lane = Rc::clone(&self.lane);
+        while !bytes.is_empty() {
+            let Some(first) = self.on_the_way.front() else {
+                // Nobody asked for this.
+                return ControlFlow::Break(After::Lost);
+            };
+            let mut seen = lane.seen_head.borrow_mut();
+            match self.reader.read(&mut bytes, first.method, &mut seen) {
+                Ok(None) => return ControlFlow::Continue(()),
+                Err(_) => return ControlFlow::Break(After::Lost),
+                Ok(Some(meaning)) => {
+                    self.finish(Outcome::of_status(meaning.status), now_ns);
+                    if !meaning.keep_alive || !lane.plan.keep_alive {
+                        return ControlFlow::Break(After::Closing);
+                    }
+                }
+            }
+        }
+        self.refill(now_ns);
+        if self.on_the_way.is_empty() {
+            ControlFlow::Break(After::Idle)
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+
+    /// The server has closed.
+    fn take_end(&mut self, now_ns: u64) -> After {
+        match self.reader.end() {
+            Some(meaning) => {
+                self.finish(Outcome::of_status(meaning.status), now_ns);
+                After::Closing
+            }
+            None => After::Lost,
+        }
+    }
+
+    /// The first request on its way has ended.
+    fn finish(&mut self, outcome: Outcome, now_ns: u64) {
+        if let Some(sent) = self.on_the_way.pop_front() {
+            self.lane.record(sent.start, outcome, now_ns);
+        }
+        if let Some(next) = self.on_the_way.front() {
+            self.timer.set(next.at_ns + self.lane.timeout_ns);
+        }
+    }
+
+    /// A pipeline with room takes what is due while it waits; whether it did.
+    fn begins_what_is_due(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.on_the_way.len() == self.depth || self.lane.plan.arrivals.is_closed() {
+            return false;
+        }
+        let now_ns = self.lane.now_ns();
+        let Next::Send(start) = self.lane.next(self.id, now_ns, cx) else {
+            return false;
+        };
+        self.begin(start, now_ns);
+        true
+    }
+
+    /// Draws the consequences of an exchange that is over.
+    fn settle(&mut self, after: After) {
+        if self.depth > 1 {
+            // Whoever is on the list must be able to send when it is woken.
+            self.lane.leave(self.id);
+        }
+        match after {
+            After::Idle => {}
+            After::Closing => {
+                self.close();
+                self.send_again();
+            }
+            After::Lost => {
+                self.close();
+                self.fail_all(Outcome::Reset);
+            }
+            After::TimedOut if self.lane.is_halted() => {
+                self.close();
+                for sent in self.on_the_way.drain(..) {
+                    self.lane.abandon(sent.start);
+                }
+            }
+            After::TimedOut => {
+                self.close();
+                self.fail_all(Outcome::Timeout);
+            }
+        }
+    }
+
+    /// What was behind the last response of a connection that closes was not acted on (RFC 9112 §9.3.2).
+    fn send_again(&mut self) {
+        let lane = Rc::clone(&self.lane);
+        for sent in &self.on_the_way {
+            lane.wire
+                .borrow_mut()
+                .write(sent.start.number, &mut self.out);
+        }
+    }
+
+    fn fail_all(&mut self, outcome: Outcome) {
+        let now_ns = self.lane.now_ns();
+        for sent in self.on_the_way.drain(..) {
+            self.lane.record(sent.start, outcome, now_ns);
+        }
+        self.out.clear();
+        self.written = 0;
+    }
+
+    fn close(&mut self) {
+        self.stream = None;
+        self.reader.reset();
+        self.out.clear();
+        self.written = 0;
+    }
+}

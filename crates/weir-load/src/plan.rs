@@ -1,0 +1,192 @@
+//! What a run sends, to whom, when, and for how long. A plan is valid when it is made; nothing here reads flags.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::arrivals::Arrivals;
+use crate::mix::Mix;
+
+/// A run, said completely: the same plan and seed send the same requests.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Who is asked.
+    pub target: Target,
+    /// How it is asked.
+    pub protocol: Protocol,
+    /// What it is asked.
+    pub mix: Mix,
+    /// When requests are meant to be sent.
+    pub arrivals: Arrivals,
+    /// When the run is over.
+    pub end: End,
+    /// Sent before the run and not counted.
+    pub warm_up: Duration,
+    /// Connections open at once, over all threads. At least one for each thread.
+    pub connections: usize,
+    /// Threads that send. Each has a runtime and its share of the connections and of the arrivals.
+    pub threads: usize,
+    /// Whether a connection serves more than one request.
+    pub keep_alive: bool,
+    /// From the sending of a request, and of the connection it needs, to the end of its response. It counts from the
+    /// moment a request was sent, so that a server that catches up is seen to.
+    pub timeout: Duration,
+    /// Of everything that is drawn at random.
+    pub seed: u64,
+}
+
+/// The server under load.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// Where to connect to.
+    pub address: Address,
+    /// The `Host` of requests that name none: what stands in the URL.
+    pub authority: String,
+    /// TLS to the server, with the name its certificate must have.
+    pub tls: Option<Tls>,
+}
+
+/// A resolved address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// TCP.
+    Tcp(SocketAddr),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// How TLS is spoken.
+#[derive(Debug, Clone)]
+pub struct Tls {
+    /// Roots, versions, ALPN: for [`Protocol`] already.
+    pub config: Arc<rustls::ClientConfig>,
+    /// Sent as SNI, and checked.
+    pub server_name: rustls::pki_types::ServerName<'static>,
+}
+
+/// The protocol of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1 with up to `pipeline` requests on their way on a connection; 1 waits for each response.
+    Http1 {
+        /// At least 1.
+        pipeline: usize,
+    },
+    /// HTTP/2 with up to `streams` requests on their way on a connection; by prior knowledge without TLS.
+    Http2 {
+        /// At least 1.
+        streams: usize,
+    },
+}
+
+/// When a run is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// After this long, warm-up not counted.
+    After(Duration),
+    /// After this many requests, warm-up not counted.
+    Requests(u64),
+}
+
+/// More connections than one machine has ports for towards one server, many times over.
+const CONNECTIONS_MAX: usize = 1_000_000;
+/// More requests on their way on a connection than servers take.
+const DEPTH_MAX: usize = 65_536;
+
+impl Plan {
+    /// What contradicts itself in the plan, in a sentence.
+    ///
+    /// # Errors
+    /// The first contradiction.
+    pub fn check(&self) -> Result<(), String> {
+        let Self {
+            connections,
+            threads,
+            ..
+        } = self;
+        if *connections > CONNECTIONS_MAX {
+            return Err(format!(
+                "{connections} connections are beyond {CONNECTIONS_MAX}"
+            ));
+        }
+        if *connections == 0 {
+            return Err("expected at least one connection".to_owned());
+        }
+        if *threads == 0 {
+            return Err("expected at least one thread".to_owned());
+        }
+        if connections < threads {
+            return Err(format!(
+                "{connections} connections are too few for {threads} threads; each needs one of its own"
+            ));
+        }
+        let depth = match self.protocol {
+            Protocol::Http1 { pipeline } => pipeline,
+            Protocol::Http2 { streams } => streams,
+        };
+        if depth == 0 {
+            return Err("expected at least one request at a time on a connection".to_owned());
+        }
+        if depth > DEPTH_MAX {
+            return Err(format!(
+                "{depth} requests at a time on a connection are beyond {DEPTH_MAX}"
+            ));
+        }
+        if !self.keep_alive && depth > 1 {
+            return Err(
+                "a connection for each request leaves no second request to pipeline".to_owned(),
+            );
+        }
+        match self.end {
+            End::After(Duration::ZERO) => Err("expected a duration above zero".to_owned()),
+            End::Requests(0) => Err("expected at least one request".to_owned()),
+            _ => self.arrivals.check(),
+        }
+    }
+}
+
+impl Plan {
+    /// The plan as it stands in reports.
+    pub fn to_json(&self) -> Value {
+        let requests = self.mix.requests().iter().map(|request| {
+            json!({"weight": request.weight, "method": request.method, "path": request.path.to_string()})
+        });
+        let (protocol, at_once) = match self.protocol {
+            Protocol::Http1 { pipeline } => ("HTTP/1.1", pipeline),
+            Protocol::Http2 { streams } => ("HTTP/2", streams),
+        };
+        let (lasts_s, amount) = match self.end {
+            End::After(lasts) => (Some(lasts.as_secs_f64()), None),
+            End::Requests(requests) => (None, Some(requests)),
+        };
+        json!({
+            "address": self.target.address.to_string(),
+            "authority": self.target.authority,
+            "tls": self.target.tls.is_some(),
+            "protocol": protocol,
+            "at_once": at_once,
+            "requests": requests.collect::<Vec<_>>(),
+            "arrivals": self.arrivals.to_string(),
+            "duration_s": lasts_s,
+            "amount": amount,
+            "warm_up_s": self.warm_up.as_secs_f64(),
+            "connections": self.connections,
+            "threads": self.threads,
+            "keep_alive": self.keep_alive,
+            "timeout_s": self.timeout.as_secs_f64(),
+            "seed": self.seed,
+        })
+    }
+}

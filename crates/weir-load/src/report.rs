@@ -1,0 +1,118 @@
+//! What a run measured: the figures here, their forms in the modules.
+
+mod csv;
+mod hdr_log;
+mod json;
+mod text;
+
+use std::sync::Arc;
+
+use hdrhistogram::Histogram;
+
+use crate::audit::Usage;
+use crate::outcome::Outcomes;
+use crate::plan::Plan;
+
+pub use text::show;
+
+/// The percentiles of every form of a report, by name.
+pub const PERCENTILES: &[(&str, f64)] = &[
+    ("p50", 0.5),
+    ("p75", 0.75),
+    ("p90", 0.9),
+    ("p99", 0.99),
+    ("p99.9", 0.999),
+    ("p99.99", 0.9999),
+    ("p99.999", 0.99999),
+];
+
+/// What a run measured, and whether it may be believed.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// What was asked for.
+    pub plan: Arc<Plan>,
+    /// Seconds since the epoch at which counting began.
+    pub started_unix: f64,
+    /// For how long requests were sent; for a number of requests, until the last one ended.
+    pub seconds: f64,
+    /// All that ended, each counted once.
+    pub outcomes: Outcomes,
+    /// The same for each second or so.
+    pub intervals: Vec<Interval>,
+    /// Requests sent, or tried to.
+    pub sent: u64,
+    /// Requests that an open loop was to send and did not: it could not follow its schedule.
+    pub not_sent: u64,
+    /// Requests that were sent after they were due because every connection was waiting.
+    pub sent_late: u64,
+    /// Requests that were on their way when the run was told to end.
+    pub abandoned: u64,
+    /// Requests of a closed loop that ended after its time was over, and the answers among them: they have latencies like
+    /// all others, and are in no rate, since their time is not in `seconds`.
+    pub overtime: u64,
+    /// See [`Report::overtime`].
+    pub overtime_good: u64,
+    /// Whether the run was told to end before its time.
+    pub is_cut_short: bool,
+    /// Nanoseconds by which the generator itself sent late; of an open loop.
+    pub lag_ns: Histogram<u64>,
+    /// Bytes that came, warm-up included.
+    pub bytes_received: u64,
+    /// Attempts to connect that failed on this machine: no port, no descriptor was left.
+    pub local_failures: u64,
+    /// What each thread used while requests were sent.
+    pub usage: Vec<Usage>,
+    /// CPU time of all threads from the first counted request to the end of the last one.
+    pub generator_cpu_s: f64,
+    /// Why the figures are not the server's, in whole sentences; none: the run is valid.
+    pub why_invalid: Vec<String>,
+}
+
+/// A part of a run.
+#[derive(Debug, Clone)]
+pub struct Interval {
+    /// Seconds after counting began.
+    pub from_s: f64,
+    /// Likewise.
+    pub to_s: f64,
+    /// What ended in it.
+    pub outcomes: Outcomes,
+}
+
+impl Report {
+    /// All requests that ended, whatever way.
+    pub fn requests(&self) -> u64 {
+        self.outcomes.total()
+    }
+
+    /// Requests per second.
+    pub fn rate(&self) -> f64 {
+        self.per_second(self.requests() - self.overtime)
+    }
+
+    /// Answers, 2xx and 3xx, per second.
+    pub fn goodput(&self) -> f64 {
+        self.per_second(self.outcomes.good() - self.overtime_good)
+    }
+
+    /// Requests that an open loop was to send.
+    pub fn planned(&self) -> Option<u64> {
+        (!self.plan.arrivals.is_closed()).then_some(self.sent + self.not_sent)
+    }
+
+    /// Whether the figures are the server's.
+    pub fn is_valid(&self) -> bool {
+        self.why_invalid.is_empty()
+    }
+
+    fn per_second(&self, count: u64) -> f64 {
+        if self.seconds > 0.0 {
+            count as f64 / self.seconds
+        } else {
+            0.0
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

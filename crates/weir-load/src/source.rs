@@ -1,0 +1,185 @@
+//! Where the requests of a thread come from: out of its own readiness in a closed loop, from the schedule in an open one.
+//! Pure: the time is an argument.
+
+use std::iter::Peekable;
+use std::time::Duration;
+
+use crate::arrivals::{Arrival, Schedule, Share};
+use crate::plan::{End, Plan};
+
+/// How long after its end an open loop may send what was due before: a server that pauses just then must not look as if
+/// it could not follow.
+const CATCH_UP_MAX: Duration = Duration::from_secs(1);
+
+/// A request to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Start {
+    /// Its number in the run, over all threads.
+    pub(crate) number: u64,
+    /// When it was meant to be sent: latency counts from here.
+    pub(crate) intended_ns: u64,
+    /// Whether it belongs to the run and not to its warm-up.
+    pub(crate) is_counted: bool,
+}
+
+/// What there is to do for a free connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Send this, now.
+    Send(Start),
+    /// The next request is due then.
+    WaitUntil(u64),
+    /// There is nothing more to send.
+    Over,
+}
+
+/// The requests of a thread, in the order of their sending.
+#[derive(Debug)]
+pub(crate) struct Source {
+    loop_: Loop,
+    start_ns: u64,
+    /// When what is sent begins to count.
+    counted_from_ns: u64,
+    /// When nothing more is sent.
+    closes_ns: u64,
+}
+
+#[derive(Debug)]
+enum Loop {
+    Closed {
+        /// The number of the next request, and the distance to the one after it.
+        number: u64,
+        stride: u64,
+        /// Counted requests left.
+        left: u64,
+    },
+    Open(Box<Peekable<Schedule>>),
+}
+
+impl Source {
+    /// The part `share` of a run that starts at `start_ns` of the run's clock.
+    pub(crate) fn new(plan: &Plan, share: Share, start_ns: u64) -> Self {
+        let counted_from_ns = start_ns + plan.warm_up.as_nanos() as u64;
+        let is_closed = plan.arrivals.is_closed();
+        let closes_ns = match plan.end {
+            End::Requests(_) => u64::MAX,
+            End::After(lasts) => {
+                let catch_up = if is_closed {
+                    Duration::ZERO
+                } else {
+                    CATCH_UP_MAX.min(plan.timeout)
+                };
+                counted_from_ns + (lasts + catch_up).as_nanos() as u64
+            }
+        };
+        let loop_ = if is_closed {
+            Loop::Closed {
+                number: share.index,
+                stride: share.of,
+                left: match plan.end {
+                    End::After(_) => u64::MAX,
+                    End::Requests(all) => all / share.of + u64::from(share.index < all % share.of),
+                },
+            }
+        } else {
+            Loop::Open(Box::new(Schedule::new(plan, share).peekable()))
+        };
+        Self {
+            loop_,
+            start_ns,
+            counted_from_ns,
+            closes_ns,
+        }
+    }
+
+    /// What a connection that is free at `now_ns` does.
+    pub(crate) fn next(&mut self, now_ns: u64) -> Next {
+        match self.look(now_ns) {
+            Next::Send(start) => {
+                self.advance(start.is_counted);
+                Next::Send(start)
+            }
+            other => other,
+        }
+    }
+
+    /// The same, without taking it.
+    pub(crate) fn look(&mut self, now_ns: u64) -> Next {
+        if now_ns >= self.closes_ns {
+            return Next::Over;
+        }
+        if now_ns < self.start_ns {
+            return Next::WaitUntil(self.start_ns);
+        }
+        match &mut self.loop_ {
+            Loop::Closed { left: 0, .. } => Next::Over,
+            Loop::Closed { number, .. } => Next::Send(Start {
+                number: *number,
+                intended_ns: now_ns,
+                is_counted: now_ns >= self.counted_from_ns,
+            }),
+            Loop::Open(schedule) => match schedule.peek() {
+                None => Next::Over,
+                Some(&Arrival {
+                    number,
+                    at_ns,
+                    is_counted,
+                }) => {
+                    let intended_ns = self.start_ns + at_ns;
+                    if intended_ns > now_ns {
+                        return Next::WaitUntil(intended_ns);
+                    }
+                    Next::Send(Start {
+                        number,
+                        intended_ns,
+                        is_counted,
+                    })
+                }
+            },
+        }
+    }
+
+    /// When the time of a closed loop is over; what ends later belongs to no rate. An open loop is measured against its
+    /// schedule instead.
+    pub(crate) fn time_is_over_ns(&self) -> u64 {
+        match self.loop_ {
+            Loop::Closed { .. } => self.closes_ns,
+            Loop::Open(_) => u64::MAX,
+        }
+    }
+
+    /// Whether counted requests are sent by now, if any are.
+    pub(crate) fn is_counting(&self, now_ns: u64) -> bool {
+        now_ns >= self.counted_from_ns
+    }
+
+    /// Requests of an open loop that were to be sent by `now_ns` and were not.
+    pub(crate) fn not_sent(&mut self, now_ns: u64) -> u64 {
+        let start_ns = self.start_ns;
+        match &mut self.loop_ {
+            Loop::Closed { .. } => 0,
+            Loop::Open(schedule) => schedule
+                .take_while(|arrival| start_ns + arrival.at_ns <= now_ns)
+                .filter(|arrival| arrival.is_counted)
+                .count() as u64,
+        }
+    }
+
+    fn advance(&mut self, is_counted: bool) {
+        match &mut self.loop_ {
+            Loop::Closed {
+                number,
+                stride,
+                left,
+            } => {
+                *number += *stride;
+                if is_counted && *left != u64::MAX {
+                    *left -= 1;
+                }
+            }
+            Loop::Open(schedule) => {
+                schedule.next();
+            }
+        }
+    }
+}

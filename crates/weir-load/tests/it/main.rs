@@ -1,0 +1,3 @@
+//! What needs the machine to itself: these run apart from the tests of the binary, which load it.
+
+mod pause;

@@ -1,0 +1,196 @@
+//! `weir load`: puts a service under load and prints what was measured.
+//!
+//! Results go to standard output, everything said meanwhile to standard error, so that either can be piped.
+
+mod args;
+mod live;
+mod planning;
+mod url;
+
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context as _;
+use weir_load::{Plan, Report};
+
+pub(crate) use self::args::LoadArgs;
+
+use self::live::Live;
+use super::signals::{Asked, Signals};
+
+pub(crate) fn run(args: &LoadArgs) -> anyhow::Result<()> {
+    let plan = planning::plan(args)?;
+    fit_to_descriptors(&plan)?;
+    let stop = stop_on_signal()?;
+    let outputs = Outputs::create(args)?;
+    if args.find_max {
+        return find_max(args, &plan, &stop, outputs);
+    }
+    let mut live = Live::begin(args.quiet);
+    let report = weir_load::run(plan, &stop, |progress| live.show(progress));
+    drop(live);
+    outputs.write(&report?)
+}
+
+fn find_max(
+    args: &LoadArgs,
+    plan: &Plan,
+    stop: &AtomicBool,
+    outputs: Outputs,
+) -> anyhow::Result<()> {
+    let search = planning::search(args)?;
+    let mut live = Live::begin(args.quiet);
+    let knee = weir_load::search::find_max(plan, &search, stop, |step| live.say(&step.to_string()));
+    drop(live);
+    let knee = knee?;
+    if !outputs.is_json_on_stdout() {
+        say(&knee.to_text())?;
+    }
+    outputs.write_json(&knee.to_json())
+}
+
+/// Set by the first signal to end; the second one ends the process at once.
+fn stop_on_signal() -> anyhow::Result<Arc<AtomicBool>> {
+    let stop = Arc::<AtomicBool>::default();
+    let is_set = Arc::clone(&stop);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let mut signals = runtime.block_on(async { Signals::listen() })?;
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            loop {
+                if signals.next().await != Asked::End {
+                    continue;
+                }
+                if is_set.swap(true, Ordering::Relaxed) {
+                    live::restore();
+                    std::process::exit(130);
+                }
+            }
+        });
+    });
+    Ok(stop)
+}
+
+/// Descriptors for everything but connections.
+const DESCRIPTORS_KEPT: u64 = 64;
+
+fn fit_to_descriptors(plan: &Plan) -> anyhow::Result<()> {
+    let (soft, hard) = rlimit::Resource::NOFILE.get()?;
+    let needed = plan.connections as u64 + DESCRIPTORS_KEPT;
+    anyhow::ensure!(
+        needed <= hard,
+        "--connections {}: this process may open {hard} files; raise the limit (ulimit -n)",
+        plan.connections
+    );
+    if soft < needed {
+        rlimit::Resource::NOFILE.set(needed, hard)?;
+    }
+    Ok(())
+}
+
+/// Where results go, opened before the run: a file that cannot be written must not cost one.
+struct Outputs {
+    json: Option<Output>,
+    csv: Option<Output>,
+    hdr_log: Option<Output>,
+}
+
+enum Output {
+    Stdout,
+    File(PathBuf, File),
+}
+
+impl Outputs {
+    fn create(args: &LoadArgs) -> anyhow::Result<Self> {
+        let create = |path: &Option<PathBuf>| path.as_deref().map(Output::create).transpose();
+        let outputs = Self {
+            json: create(&args.json)?,
+            csv: create(&args.csv)?,
+            hdr_log: create(&args.hdr_log)?,
+        };
+        let all = [&outputs.json, &outputs.csv, &outputs.hdr_log];
+        let on_stdout = all
+            .iter()
+            .filter(|output| matches!(output, Some(Output::Stdout)));
+        anyhow::ensure!(
+            on_stdout.count() <= 1,
+            "--json, --csv and --hdr-log cannot share standard output; name files"
+        );
+        Ok(outputs)
+    }
+
+    fn is_json_on_stdout(&self) -> bool {
+        matches!(self.json, Some(Output::Stdout))
+    }
+
+    fn write(self, report: &Report) -> anyhow::Result<()> {
+        let all = [&self.json, &self.csv, &self.hdr_log];
+        if !all
+            .iter()
+            .any(|output| matches!(output, Some(Output::Stdout)))
+        {
+            say(&report.to_text())?;
+        }
+        if let Some(csv) = &self.csv {
+            csv.write(|out| out.write_all(report.to_csv().as_bytes()))?;
+        }
+        if let Some(hdr_log) = &self.hdr_log {
+            hdr_log.write(|mut out| report.write_hdr_log(&mut out))?;
+        }
+        self.write_json(&report.to_json())
+    }
+
+    fn write_json(self, json: &serde_json::Value) -> anyhow::Result<()> {
+        let Some(output) = &self.json else {
+            return Ok(());
+        };
+        output.write(|out| {
+            serde_json::to_writer_pretty(&mut *out, json)?;
+            out.write_all(b"\n")
+        })
+    }
+}
+
+impl Output {
+    fn create(path: &Path) -> anyhow::Result<Self> {
+        if path == Path::new("-") {
+            return Ok(Self::Stdout);
+        }
+        let file =
+            File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self::File(path.to_owned(), file))
+    }
+
+    fn write(
+        &self,
+        write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
+    ) -> anyhow::Result<()> {
+        match self {
+            Self::Stdout => {
+                write(&mut io::stdout().lock()).context("cannot write to standard output")
+            }
+            Self::File(path, file) => {
+                let mut out = BufWriter::new(file);
+                write(&mut out)
+                    .and_then(|()| out.flush())
+                    .with_context(|| format!("cannot write {}", path.display()))
+            }
+        }
+    }
+}
+
+fn say(text: &str) -> anyhow::Result<()> {
+    io::stdout()
+        .write_all(text.as_bytes())
+        .context("cannot write to standard output")
+}
+
+/// Whether somebody looks at standard error, rather than a file.
+fn is_watched() -> bool {
+    io::stderr().is_terminal()
+}

@@ -1,0 +1,157 @@
+//! What is seen while a run lasts, on standard error: a few lines that are drawn again on a terminal, a line every few
+//! seconds when it is piped.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::time::{Duration, Instant};
+
+use weir_load::outcome::Outcome;
+use weir_load::progress::Progress;
+use weir_load::report::show;
+
+/// Between two lines that stay.
+const LINE_EVERY: Duration = Duration::from_secs(2);
+/// Characters of the bar.
+const BAR: usize = 30;
+const HIDE_CURSOR: &str = "\x1b[?25l";
+const SHOW_CURSOR: &str = "\x1b[?25h";
+
+/// The view of a run; dropping it leaves the terminal as it was.
+pub(super) struct Live {
+    mode: Mode,
+    last_line: Instant,
+    /// Lines drawn, to be drawn over.
+    drawn: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Quiet,
+    Lines,
+    Terminal,
+}
+
+impl Live {
+    pub(super) fn begin(is_quiet: bool) -> Self {
+        let mode = match (is_quiet, super::is_watched()) {
+            (true, _) => Mode::Quiet,
+            (false, true) => Mode::Terminal,
+            (false, false) => Mode::Lines,
+        };
+        if mode == Mode::Terminal {
+            put(HIDE_CURSOR);
+        }
+        Self {
+            mode,
+            last_line: Instant::now(),
+            drawn: 0,
+        }
+    }
+
+    /// Shows how far the run is.
+    pub(super) fn show(&mut self, progress: &Progress<'_>) {
+        match self.mode {
+            Mode::Quiet => {}
+            Mode::Lines => {
+                if self.last_line.elapsed() >= LINE_EVERY {
+                    self.last_line = Instant::now();
+                    put(&format!("{}\n", line(progress)));
+                }
+            }
+            Mode::Terminal => {
+                let view = format!(
+                    "{}\n{}\n{}\n",
+                    bar(progress),
+                    line(progress),
+                    ends(progress)
+                );
+                self.redraw(&view);
+            }
+        }
+    }
+
+    /// Says a line that stays.
+    pub(super) fn say(&mut self, text: &str) {
+        if self.mode != Mode::Quiet {
+            self.redraw("");
+            put(&format!("{text}\n"));
+        }
+    }
+
+    fn redraw(&mut self, view: &str) {
+        let mut text = String::new();
+        if self.drawn > 0 {
+            // Up to the first of our lines, and clear from there to the end of the screen.
+            let _ = write!(text, "\x1b[{}A\r\x1b[J", self.drawn);
+        }
+        text.push_str(view);
+        self.drawn = view.lines().count();
+        put(&text);
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        if self.mode == Mode::Terminal {
+            self.redraw("");
+            restore();
+        }
+    }
+}
+
+/// Leaves the terminal as it was; for a process that ends without dropping its view.
+pub(super) fn restore() {
+    if super::is_watched() {
+        put(SHOW_CURSOR);
+    }
+}
+
+fn bar(progress: &Progress<'_>) -> String {
+    let filled = (progress.done * BAR as f64).round() as usize;
+    let phase = if progress.is_counting {
+        format!("{:.0} %", progress.done * 100.0)
+    } else {
+        "warming up".to_owned()
+    };
+    format!(
+        "[{}{}] {phase}, {:.1} s",
+        "#".repeat(filled),
+        "-".repeat(BAR - filled),
+        progress.elapsed.as_secs_f64()
+    )
+}
+
+fn line(progress: &Progress<'_>) -> String {
+    let recent = progress.recent;
+    let rate = recent.total() as f64 / progress.recent_seconds.max(f64::MIN_POSITIVE);
+    let latency = recent.good_latency_ns();
+    let latency = if latency.is_empty() {
+        "no answer".to_owned()
+    } else {
+        let at = |quantile| show(latency.value_at_quantile(quantile));
+        format!(
+            "p50 {}, p99 {}, max {}",
+            at(0.5),
+            at(0.99),
+            show(latency.max())
+        )
+    };
+    let errors = recent.total() - recent.good();
+    format!("{rate:.0}/s, {latency}, {errors} not good")
+}
+
+/// What has ended how, so far.
+fn ends(progress: &Progress<'_>) -> String {
+    let counts = Outcome::ALL.into_iter().filter_map(|outcome| {
+        let count = progress.so_far.count(outcome);
+        (count > 0).then(|| format!("{} {count}", outcome.name()))
+    });
+    counts.collect::<Vec<_>>().join("  ")
+}
+
+/// That nobody reads it must not end the run.
+fn put(text: &str) {
+    let mut stderr = io::stderr().lock();
+    let _ = stderr.write_all(text.as_bytes());
+    let _ = stderr.flush();
+}

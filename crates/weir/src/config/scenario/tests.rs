@@ -1,0 +1,131 @@
+use super::*;
+
+const SOUND: &str = r#"title = "t"
+baseline = "one"
+rounds = 2
+quick = { rounds = 1 }
+
+[[load]]
+name = "l"
+path = "/"
+connections = 1
+duration = "1s"
+quick = "100ms"
+
+[[configuration]]
+name = "one"
+services = ["app"]
+published = { l = 5 }
+
+[service.app]
+kind = "app"
+"#;
+
+fn complaints(text: &str) -> String {
+    parse("s", text, "s.toml")
+        .err()
+        .map_or_else(String::new, |error| error.to_string())
+}
+
+#[test]
+fn all_that_come_with_weir_can_be_read() {
+    for (name, text) in BUILT_IN {
+        let scenario = parse(name, text, name).unwrap_or_else(|error| panic!("{error}"));
+        assert!(
+            !scenario.about.is_empty() && !scenario.source.is_empty(),
+            "{name}"
+        );
+        assert!(!scenario.published.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn a_file_becomes_what_it_says() {
+    let scenario = parse("s", SOUND, "s.toml").expect("it is sound");
+    assert_eq!(scenario.name, "s");
+    assert_eq!((scenario.effort.rounds, scenario.quick.rounds), (2, 1));
+    assert_eq!(scenario.loads[0].method, "GET");
+    assert_eq!(
+        scenario.loads[0].amount,
+        Amount::Time(Duration::from_secs(1))
+    );
+    assert_eq!(scenario.configurations[0].entry, "app");
+    assert_eq!(scenario.published[0].rate, Some(5.0));
+}
+
+#[test]
+fn a_mistake_is_told_with_its_file_line_and_key() {
+    for (wrong, instead, complaint) in [
+        (
+            "rounds = 2\n",
+            "",
+            "s.toml:18: rounds: missing, expected how often each configuration is measured",
+        ),
+        (
+            "connections = 1",
+            "connections = 0",
+            "s.toml:9: load[1].connections: found the integer 0, expected an integer from 1 to 1000000",
+        ),
+        (
+            "duration = \"1s\"\n",
+            "",
+            "s.toml:6: load[1].duration: expected either \"duration\" or \"requests\"",
+        ),
+        (
+            "kind = \"app\"",
+            "kind = \"ap\"",
+            "s.toml:19: service.app.kind: found \"ap\", expected one of",
+        ),
+        (
+            "kind = \"app\"",
+            "kind = \"app\"\nthread = 2",
+            "s.toml:20: service.app.thread: unknown key; did you mean \"threads\"?",
+        ),
+        (
+            "path = \"/\"",
+            "path = \"/{rnd:1..2}\"",
+            "s.toml:6: load[1]: ",
+        ),
+        (
+            "[\"app\"]",
+            "[\"ap\"]",
+            "s.toml:13: configuration[1]: there is no service \"ap\"",
+        ),
+        (
+            "{ l = 5 }",
+            "{ m = 5 }",
+            "s.toml:13: configuration[1]: a figure is published for the load \"m\", which there is not",
+        ),
+        (
+            "{ l = 5 }",
+            "{ l = \"5\" }",
+            "s.toml:16: configuration[1].published.l: found \"5\", expected a number",
+        ),
+        (
+            "baseline = \"one\"",
+            "baseline = \"two\"",
+            "s.toml:2: baseline: there is no configuration \"two\"",
+        ),
+        (
+            "kind = \"app\"",
+            "kind = \"nginx\"\nconfig = \"proxy_pass http://127.0.0.1:{port:other};\"",
+            "s.toml:13: configuration[1]: \"app\" refers to \"other\", which is not among its services",
+        ),
+    ] {
+        assert!(SOUND.contains(wrong), "{wrong}");
+        let told = complaints(&SOUND.replacen(wrong, instead, 1));
+        assert!(told.contains(complaint), "{told}\n instead of {complaint}");
+    }
+    assert_eq!(complaints(SOUND), "");
+}
+
+#[test]
+fn a_name_that_is_nearly_right_is_suggested() {
+    let told = |name: &str| open(name).expect_err("there is none").to_string();
+    assert_eq!(
+        told("gaurd"),
+        "there is no scenario \"gaurd\"; did you mean \"guard\"?"
+    );
+    assert!(told("x").ends_with("or the path of a file"));
+    assert!(told("./none.toml").starts_with("cannot read ./none.toml: "));
+}
