@@ -172,13 +172,14 @@ fn a_server_that_goes_away() {
         "-c",
         "4",
         "-d",
-        "1500ms",
-        "-q",
+        "4s",
         "--json",
         json.to_str().expect("UTF-8"),
     ];
     let mut process = Process::weir(&flags, &directory);
-    std::thread::sleep(Duration::from_millis(400));
+    wait_until("it tells its progress", || {
+        process.output().contains("/s, p50")
+    });
     app.process.kill();
     assert!(process.wait().success());
     let text = std::fs::read_to_string(json).expect("results are written");
