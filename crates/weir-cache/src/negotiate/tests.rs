@@ -39,42 +39,47 @@ fn clients_get_what_they_want_most() {
 
 #[test]
 fn some_responses_are_not_compressed() {
-    use NotCompressed as N;
+    type Case<'c> = (u16, &'c [&'c str], Option<u64>, Result<(), NotCompressed>);
     let text = "Content-Type: text/plain; charset=utf-8";
-    let cases: [(u16, &[&str], Option<u64>, Result<(), N>); 13] = [
+    let cases: [Case<'_>; 13] = [
         (200, &[text], Some(2000), Ok(())),
         (200, &[text], None, Ok(())),
         (404, &[text], Some(2000), Ok(())),
-        (200, &[text], Some(1023), Err(N::TooSmall)),
-        (206, &[text], Some(2000), Err(N::Status)),
-        (304, &[text], None, Err(N::Status)),
+        (200, &[text], Some(1023), Err(NotCompressed::TooSmall)),
+        (206, &[text], Some(2000), Err(NotCompressed::Status)),
+        (304, &[text], None, Err(NotCompressed::Status)),
         (
             200,
             &[text, "Content-Encoding: gzip"],
             None,
-            Err(N::Encoded),
+            Err(NotCompressed::Encoded),
         ),
         (200, &[text, "Content-Encoding: identity"], None, Ok(())),
         (
             200,
             &[text, "Content-Range: bytes 0-1/2"],
             None,
-            Err(N::Encoded),
+            Err(NotCompressed::Encoded),
         ),
         (
             200,
             &[text, "Cache-Control: No-Transform"],
             None,
-            Err(N::NoTransform),
+            Err(NotCompressed::NoTransform),
         ),
         (
             200,
             &[text, "CDN-Cache-Control: no-transform"],
             None,
-            Err(N::NoTransform),
+            Err(NotCompressed::NoTransform),
         ),
-        (200, &["Content-Type: image/png"], None, Err(N::MediaType)),
-        (200, &[], None, Err(N::MediaType)),
+        (
+            200,
+            &["Content-Type: image/png"],
+            None,
+            Err(NotCompressed::MediaType),
+        ),
+        (200, &[], None, Err(NotCompressed::MediaType)),
     ];
     let policy = CompressPolicy::default();
     for (status, lines, bytes, expected) in cases {

@@ -119,13 +119,13 @@ proptest! {
         };
         let age = said.map_or(AgeField::Absent, AgeField::Seconds);
         let initial = initial_age(age, Timestamp::from_secs(date as u64), exchanged);
-        let response_time = (request + delay) as i64;
+        let response_time = (request + delay).cast_signed();
         let apparent_age = (response_time / 1000 * 1000 - date * 1000).max(0);
-        let corrected_age_value = i64::from(said.unwrap_or(0)) * 1000 + delay as i64;
+        let corrected_age_value = i64::from(said.unwrap_or(0)) * 1000 + delay.cast_signed();
         let corrected_initial_age = apparent_age.max(corrected_age_value);
         prop_assert_eq!(initial.as_millis() as i64, corrected_initial_age);
         let meta = Meta { initial_age: initial, response_time: exchanged.response_time, ..meta() };
-        let now = response_time + later as i64;
+        let now = response_time + later.cast_signed();
         let current_age = corrected_initial_age + (now - response_time);
         prop_assert_eq!(meta.age(Timestamp::from_ms(now as u64)).as_millis() as i64, current_age);
         prop_assert_eq!(meta.is_fresh(Timestamp::from_ms(now as u64)), current_age < 30_000);
@@ -146,12 +146,12 @@ proptest! {
         let now = Timestamp::from_secs(age);
         let verdict = reuse::decide(&meta, &request, &CachePolicy::default(), now);
 
-        let stale_by = age as i64 - 30;
+        let stale_by = age.cast_signed() - 30;
         let is_fresh = stale_by < 0;
         let client_forbids = no_cache || max_age.is_some_and(|most| most == 0 || age > u64::from(most))
-            || min_fresh.is_some_and(|least| least > 0 && (age as i64) + i64::from(least) > 30);
+            || min_fresh.is_some_and(|least| least > 0 && age.cast_signed() + i64::from(least) > 30);
         let client_takes = max_stale.is_some_and(|most| stale_by <= i64::from(most)) && !must_revalidate;
-        let background = !must_revalidate && stale_by < allowed as i64;
+        let background = !must_revalidate && stale_by < allowed.cast_signed();
         let usable = !asks_validation && !client_forbids && (is_fresh || client_takes || background);
         let expected = match (usable, only_if_cached) {
             (true, _) if is_fresh => Reuse::Fresh { refresh: false },
@@ -193,22 +193,17 @@ fn request(
     min_fresh: Option<u32>,
     max_stale: Option<u32>,
 ) -> RequestControl {
-    let mut line = String::from("Cache-Control: x");
-    if no_cache {
-        line.push_str(", no-cache");
-    }
-    if only_if_cached {
-        line.push_str(", only-if-cached");
-    }
-    for (name, value) in [
-        ("max-age", max_age),
-        ("min-fresh", min_fresh),
-        ("max-stale", max_stale),
-    ] {
-        if let Some(value) = value {
-            line.push_str(&format!(", {name}={value}"));
-        }
-    }
+    let number = |name: &str, value: Option<u32>| value.map(|value| format!("{name}={value}"));
+    let word = |name: &str, is_said: bool| is_said.then(|| name.to_owned());
+    let said = [
+        word("no-cache", no_cache),
+        word("only-if-cached", only_if_cached),
+        number("max-age", max_age),
+        number("min-fresh", min_fresh),
+        number("max-stale", max_stale),
+    ];
+    let said: Vec<_> = said.into_iter().flatten().collect();
+    let line = format!("Cache-Control: {}", said.join(", "));
     let head = Head::request(&[line.into_bytes()]).expect("a request");
     RequestControl::of(head.fields())
 }

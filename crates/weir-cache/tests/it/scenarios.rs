@@ -32,8 +32,7 @@ impl Play {
     }
 
     fn origin_says(&self, status: &str, lines: &[&str], body: &str) {
-        let lines: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
-        let head = format!("HTTP/1.1 {status}\r\n{lines}\r\n");
+        let head = format!("HTTP/1.1 {status}\r\n{}\r\n", as_text(lines));
         *self.answer.borrow_mut() = Some((head, body.to_owned()));
     }
 
@@ -42,8 +41,7 @@ impl Play {
     }
 
     fn ask(&self, first: &str, lines: &[&str]) -> Text {
-        let lines: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
-        let text = format!("{first} HTTP/1.1\r\nHost: h\r\n{lines}\r\n");
+        let text = format!("{first} HTTP/1.1\r\nHost: h\r\n{}\r\n", as_text(lines));
         let mut origin = |sent: &str| {
             self.asked.borrow_mut().push(sent.to_owned());
             self.answer.borrow().clone()
@@ -56,6 +54,10 @@ impl Play {
     fn asked(&self) -> usize {
         self.asked.borrow_mut().drain(..).count()
     }
+}
+
+fn as_text(lines: &[&str]) -> String {
+    lines.iter().flat_map(|line| [line, "\r\n"]).collect()
 }
 
 fn play() -> Play {
