@@ -15,8 +15,10 @@
 //! - `disk/renewing.rs`: another head for the same body
 //! - `disk/rebuild.rs`: what a start finds
 
+mod config;
 mod format;
 mod index;
+mod open_object;
 mod reading;
 mod rebuild;
 mod renewing;
@@ -26,7 +28,6 @@ mod volume;
 mod writer;
 mod writing;
 
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -42,59 +43,11 @@ use super::answer::{Answer, JobQueue, lock};
 use super::object::Object;
 use super::purge::{PurgeKind, PurgeScope, Purges, Ticket};
 
+pub use config::{DiskConfig, DiskStats, DiskSync};
 pub use format::BLOCK_BYTES;
 pub use index::Stored;
+pub use open_object::DiskObject;
 pub use writer::DiskWriter;
-
-/// Where the disk tier is, and its limits.
-#[derive(Debug, Clone)]
-pub struct DiskConfig {
-    /// Its directory, which is made when it is not there. Nothing else may be in it.
-    pub directory: PathBuf,
-    /// Bytes of all files, with what the file system rounds up. At the first start with less than there is, the rest goes.
-    pub bytes_max: u64,
-    /// Bytes of one body.
-    pub object_bytes_max: u64,
-    /// Objects, each of which costs about 300 bytes of RAM, its key and its tags.
-    pub objects_max: usize,
-    /// Threads that read and write.
-    pub threads: usize,
-    /// Jobs that may wait for them; further ones are refused.
-    pub jobs_max: usize,
-    /// Bytes of one object that may wait to be written.
-    pub pending_bytes_max: usize,
-    /// When written bytes are waited for.
-    pub sync: DiskSync,
-}
-
-impl DiskConfig {
-    /// Usual limits within a budget.
-    pub fn with_budget(directory: PathBuf, bytes_max: u64) -> Self {
-        let (object_bytes_max, objects_max) = (bytes_max / 4, 1_000_000);
-        let (threads, jobs_max, pending_bytes_max, sync) = (2, 1024, 1 << 20, DiskSync::Never);
-        Self {
-            directory,
-            bytes_max,
-            object_bytes_max,
-            objects_max,
-            threads,
-            jobs_max,
-            pending_bytes_max,
-            sync,
-        }
-    }
-}
-
-/// When written bytes are waited for. A process that is killed loses nothing in either case; a loss of power may tear an
-/// object, which is then noticed and dropped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DiskSync {
-    /// Never: the system writes when it likes.
-    Never,
-    /// The bytes of an object before it gets its name: fewer are dropped after a loss of power, at the cost of one
-    /// `fdatasync` for each.
-    BeforeCommit,
-}
 
 /// One object on disk, and no other that had or will have its place.
 #[derive(Debug, Clone, Copy)]
@@ -105,27 +58,6 @@ pub struct DiskName<'a> {
     pub variant: &'a [u8],
     /// Its identity, as the index, an open object or a commit says it.
     pub identity: u64,
-}
-
-/// What the disk holds, and counts since the store was opened.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct DiskStats {
-    /// Bytes of all files that count, temporary ones included.
-    pub bytes: u64,
-    /// Objects in the index.
-    pub objects: u64,
-    /// Objects opened.
-    pub opened: u64,
-    /// Objects committed.
-    pub written: u64,
-    /// Objects that had to make room.
-    pub evicted: u64,
-    /// Files and objects dropped because they did not verify or could not be read.
-    pub damaged: u64,
-    /// Writes that met a full file system.
-    pub disk_full: u64,
-    /// Whether the files of the last run have all been indexed.
-    pub is_indexed: bool,
 }
 
 /// The disk tier. Dropped, it does the jobs that wait and then stops its threads.
@@ -172,7 +104,7 @@ impl DiskStore {
         };
         let volume = Arc::clone(&store.shared.volume);
         store.spawn("disk index".to_owned(), move || {
-            rebuild::rebuild(&volume, ticket)
+            rebuild::rebuild(&volume, ticket);
         })?;
         for number in 0..threads {
             let shared = Arc::clone(&store.shared);
@@ -196,7 +128,7 @@ impl DiskStore {
         let shared = Arc::clone(&self.shared);
         self.ask(move |volume| {
             let opened = Arc::new(reading::open_stored(volume, &key, &variant)?);
-            Ok(DiskObject { shared, opened })
+            Ok(DiskObject::new(shared, opened))
         })
     }
 
@@ -248,7 +180,7 @@ impl DiskStore {
         let (key, object): (Box<[u8]>, _) = (key.into(), Arc::clone(object));
         let (reply, answer) = Answer::pair();
         let job: Job = Box::new(move |volume| {
-            reply.send(store_whole(volume, &key, &object, ticket, is_wanted))
+            reply.send(store_whole(volume, &key, &object, ticket, is_wanted));
         });
         match self.shared.jobs.push_if_calm(job) {
             Ok(()) => answer,
@@ -300,15 +232,19 @@ impl DiskStore {
     /// files of the last run are being indexed, it takes effect at once and is answered at the end of that.
     pub fn sweep(&self, scope: PurgeScope, kind: PurgeKind) -> Answer<u64> {
         let (reply, answer) = Answer::pair();
-        let job: Job = Box::new(move |volume| match volume.sweep(&scope, kind) {
-            Err(error) => reply.send(Err(error)),
-            Ok(_) if !volume.is_indexed.load(Ordering::Acquire) => {
-                volume.when_indexed(Box::new(move |volume| {
-                    // Objects that were indexed after the announcement have been met already, uncounted.
-                    reply.send(volume.sweep(&scope, kind));
-                }))
+        let job: Job = Box::new(move |volume| {
+            let swept = volume.sweep(&scope, kind);
+            if swept.is_err() || volume.is_indexed.load(Ordering::Acquire) {
+                return reply.send(swept);
             }
-            Ok(objects) => reply.send(Ok(objects)),
+            // What is indexed after the announcement is met by the log; it is not counted.
+            volume.when_indexed(Box::new(move |volume| {
+                reply.send(
+                    volume
+                        .sweep(&scope, kind)
+                        .and_then(|more| Ok(more + swept?)),
+                );
+            }));
         });
         // Refused, the reply in the job answers that the store is closed.
         _ = self.shared.jobs.push_always(job);
@@ -373,59 +309,6 @@ impl Drop for DiskStore {
             // A thread that has panicked has said so already.
             _ = thread.join();
         }
-    }
-}
-
-/// An object on disk that is open: it can be read to its end whatever happens to it in the store.
-#[derive(Debug, Clone)]
-pub struct DiskObject {
-    shared: Arc<Shared>,
-    opened: Arc<Opened>,
-}
-
-impl DiskObject {
-    /// What the rules need to know of it.
-    pub fn metadata(&self) -> &Bytes {
-        &self.opened.trailer.metadata
-    }
-
-    /// Its prepared head.
-    pub fn head(&self) -> &Bytes {
-        &self.opened.trailer.head
-    }
-
-    /// Tells it from what had or will have its place.
-    pub fn identity(&self) -> u64 {
-        self.opened.header.identity
-    }
-
-    /// Its tags.
-    pub fn tags(&self) -> &[Box<str>] {
-        &self.opened.trailer.tags
-    }
-
-    /// Bytes of its body.
-    pub fn body_bytes(&self) -> u64 {
-        self.opened.header.body_bytes
-    }
-
-    /// Whether a soft purge asked for its validation before it was opened.
-    pub fn is_marked_stale(&self) -> bool {
-        self.opened.header.is_stale
-    }
-
-    /// Reads from `offset` of the body into the buffer, which is emptied first and handed back: to the end of the block
-    /// that this is in, and on as long as whole blocks fit into its capacity. An empty buffer comes back at the end of
-    /// the body. An error after the first bytes were sent means that the response must be cut off.
-    ///
-    /// Never refused for a full queue, because a response may be half sent; whoever sends has one read under way.
-    pub fn read(&self, offset: u64, mut buffer: Vec<u8>) -> Answer<Vec<u8>> {
-        let opened = Arc::clone(&self.opened);
-        self.shared.ask_always(move |volume| {
-            buffer.clear();
-            reading::read_or_drop(volume, &opened, |opened| opened.read(offset, &mut buffer))?;
-            Ok(buffer)
-        })
     }
 }
 

@@ -126,7 +126,9 @@ impl Trailer {
         for length in parts.iter().map(|part| part.len()).chain([self.tags.len()]) {
             bytes.extend_from_slice(&(length as u32).to_le_bytes());
         }
-        parts.iter().for_each(|part| bytes.extend_from_slice(part));
+        for part in parts {
+            bytes.extend_from_slice(part);
+        }
         for tag in &self.tags {
             bytes.extend_from_slice(&(tag.len() as u16).to_le_bytes());
             bytes.extend_from_slice(tag.as_bytes());

@@ -50,6 +50,9 @@ impl Stored {
     }
 }
 
+/// An object and its primary key.
+pub(super) type Named = (Arc<[u8]>, Stored);
+
 #[derive(Debug, Default)]
 pub(super) struct Index {
     objects: BTreeMap<Arc<[u8]>, Vec<Stored>>,
@@ -100,7 +103,12 @@ impl Index {
         self.queue.push_back((Arc::clone(&key), stored.identity));
         self.tags.add(&key, stored.tags.iter());
         self.count += 1;
-        self.objects.entry(key).or_default().insert(0, stored);
+        // Most keys have one variant; a vector that grows would begin with room for four.
+        let variants = self
+            .objects
+            .entry(key)
+            .or_insert_with(|| Vec::with_capacity(1));
+        variants.insert(0, stored);
         if self.queue.len() > 2 * self.count + 64 {
             let objects = &self.objects;
             let is_there = |key: &[u8], identity| {
@@ -171,7 +179,7 @@ impl Index {
         scope: &PurgeScope,
         after: Option<&Arc<[u8]>>,
         keys_max: usize,
-    ) -> (Vec<(Arc<[u8]>, Stored)>, Option<Arc<[u8]>>) {
+    ) -> (Vec<Named>, Option<Arc<[u8]>>) {
         if let PurgeScope::Tag(tag) = scope {
             let keys = self.tags.keys(tag);
             return (
@@ -211,13 +219,11 @@ impl Index {
         &'i self,
         key: &Arc<[u8]>,
         scope: &'i PurgeScope,
-    ) -> impl Iterator<Item = (Arc<[u8]>, Stored)> + 'i {
-        let key = Arc::clone(key);
+    ) -> impl Iterator<Item = Named> + 'i {
+        let (key, name) = (Arc::clone(key), Arc::clone(key));
         let variants = self.find(&key).iter();
-        let covers = move |key: &[u8], stored: &Stored| scope.covers(key, &stored.tags);
-        variants.filter_map(move |stored| {
-            covers(&key, stored).then(|| (Arc::clone(&key), stored.clone()))
-        })
+        let covered = variants.filter(move |stored| scope.covers(&key, &stored.tags));
+        covered.map(move |stored| (Arc::clone(&name), stored.clone()))
     }
 }
 

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use super::format::HEADER_BYTES;
+use std::path::PathBuf;
+
 use super::*;
 use crate::store::purge::PurgeScope;
 
@@ -159,16 +161,15 @@ fn a_damaged_file_is_dropped_and_never_served() {
         put(&store, b"k", purges.ticket(), &wanted).unwrap();
         let path = store.shared.volume.path(b"k", b"");
         let mut bytes = fs::read(&path).unwrap();
-        match round % 3 {
-            0 => bytes.truncate(random.usize(..bytes.len())),
-            _ => {
-                let at = if round % 3 == 1 {
-                    random.usize(..HEADER_BYTES)
-                } else {
-                    random.usize(..bytes.len())
-                };
-                bytes[at] ^= 1 << random.u8(..8);
-            }
+        if round % 3 == 0 {
+            bytes.truncate(random.usize(..bytes.len()));
+        } else {
+            let length = if round % 3 == 1 {
+                HEADER_BYTES
+            } else {
+                bytes.len()
+            };
+            bytes[random.usize(..length)] ^= 1 << random.u8(..8);
         }
         fs::write(&path, &bytes).unwrap();
         let store = if random.bool() {

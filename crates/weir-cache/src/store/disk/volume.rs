@@ -31,6 +31,8 @@ const EVICTED_WHEN_FULL: usize = 64;
 /// How bytes are written: the seam at which tests let the disk be full.
 pub(super) type WriteAt = fn(&File, &[u8], u64) -> io::Result<()>;
 
+type Deferred = Box<dyn FnOnce(&Volume) + Send>;
+
 pub(super) struct Volume {
     pub(super) config: DiskConfig,
     pub(super) purges: Arc<Purges>,
@@ -44,7 +46,7 @@ pub(super) struct Volume {
     bytes: AtomicU64,
     next_identity: AtomicU64,
     /// Purges that are answered once they have met every file.
-    until_indexed: Mutex<Vec<Box<dyn FnOnce(&Volume) + Send>>>,
+    until_indexed: Mutex<Vec<Deferred>>,
     /// Held open: the lock on it says that the directory is in use.
     _in_use: File,
 }
@@ -271,7 +273,7 @@ impl Volume {
     }
 
     /// Does `work` once every file of the last run is in the index or gone; at once if that is so already.
-    pub(super) fn when_indexed(&self, work: Box<dyn FnOnce(&Self) + Send>) {
+    pub(super) fn when_indexed(&self, work: Deferred) {
         let mut waiting = lock(&self.until_indexed);
         if self.is_indexed.load(Ordering::Acquire) {
             drop(waiting);
@@ -286,7 +288,9 @@ impl Volume {
         let mut waiting = lock(&self.until_indexed);
         self.is_indexed.store(true, Ordering::Release);
         let waiting = std::mem::take(&mut *waiting);
-        waiting.into_iter().for_each(|work| work(self));
+        for work in waiting {
+            work(self);
+        }
     }
 
     /// Removes or marks everything in the index that a purge covers, which has been announced in the log of purges.

@@ -158,7 +158,7 @@ fn tags_of_evicted_and_replaced_entries_are_forgotten() {
             .variants()
             .iter()
             .map(|object| object.tags.len())
-            .sum::<usize>()
+            .sum::<usize>();
     });
     let indexed: usize = (0..50)
         .map(|tag| lock(&store.writers).tags.keys(&tag.to_string()).len())

@@ -43,9 +43,9 @@ fn a_hit_is_whole_while_others_insert_and_purge() {
             })
         })
         .collect();
-    workers
-        .into_iter()
-        .for_each(|worker| worker.join().unwrap());
+    for worker in workers {
+        worker.join().unwrap();
+    }
     let stats = store.stats();
     assert_eq!(stats.hits as usize, hits.load(Ordering::Relaxed));
     assert!(stats.hits > 10_000 && stats.evicted > 0);
