@@ -19,7 +19,11 @@ use std::time::Instant;
 
 use weir_cache::cache_status::{CacheStatus, Forwarded};
 use weir_cache::reuse::{self, OriginFailure};
-use weir_cache::store::{DiskConfig, DiskStore, MemoryConfig, MemoryStore, Object, Purges, Tiers};
+use weir_cache::store::tiers::Purged;
+use weir_cache::store::{
+    DiskConfig, DiskStore, MemoryConfig, MemoryStore, Object, PurgeKind, PurgeScope, Purges, Share,
+    StoreError, Tiers,
+};
 use weir_cache::{CachePolicy, RequestControl, validate};
 
 use crate::connection::Client;
@@ -27,7 +31,7 @@ use crate::connection::h1::After;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::gateway::StartError;
-use crate::settings::{CacheStorage, Forward};
+use crate::settings::{Action, CacheStorage, Forward, Route};
 use crate::worker::{View, Worker};
 
 use self::fill::{Outcome, Reader};
@@ -57,10 +61,12 @@ pub(crate) struct Cache {
     unshared: Remembered,
     /// How often keys were asked for that are not stored yet.
     uses: Remembered,
+    /// For each route that caches, what it may take of RAM.
+    shares: Vec<Option<Arc<Share>>>,
 }
 
 impl Cache {
-    pub(crate) fn open(storage: &CacheStorage) -> Result<Self, StartError> {
+    pub(crate) fn open(storage: &CacheStorage, routes: &[Route]) -> Result<Self, StartError> {
         let purges = Arc::<Purges>::default();
         let disk = storage.disk.as_ref().map(|disk| {
             let config = DiskConfig::with_budget(disk.path.clone(), disk.bytes);
@@ -75,8 +81,41 @@ impl Cache {
             fills: Fills::default(),
             unshared: Remembered::default(),
             uses: Remembered::default(),
+            shares: routes.iter().map(share).collect(),
         })
     }
+
+    /// Ends what is stored or on its way: when this returns, no request that begins finds it as it was, whichever worker
+    /// serves it.
+    pub(crate) async fn purge(
+        &self,
+        scope: PurgeScope,
+        kind: PurgeKind,
+    ) -> Result<Purged, StoreError> {
+        let covered = scope.clone();
+        let announced = || self.fills.cut_off(&covered);
+        self.tiers.purge(scope, kind, announced).await
+    }
+
+    /// Whether anything is stored or on its way that has this URL.
+    fn holds(&self, url: &PurgeScope) -> bool {
+        // What leaves the fills is stored before.
+        self.fills.holds(url) || self.tiers.holds(url)
+    }
+
+    /// What the route may take of RAM.
+    fn share(&self, route: Option<usize>) -> Option<&Arc<Share>> {
+        self.shares.get(route?)?.as_ref()
+    }
+}
+
+fn share(route: &Route) -> Option<Arc<Share>> {
+    let Action::Forward(rule) = &route.action else {
+        return None;
+    };
+    let policy = rule.cache.as_deref()?;
+    let bytes_max = policy.memory_bytes_max.unwrap_or(u64::MAX);
+    Some(Arc::new(Share::new(bytes_max, policy.variants_max)))
 }
 
 /// What a request and the cache have to do with each other; memory that the next request uses again.
@@ -151,10 +190,13 @@ pub(crate) async fn recall(
     lookup::begin(x, on.policy);
     loop {
         let now = on.now(x);
+        // From before anything is found, so that a purge which comes later also meets what is made of it.
+        let ticket = on.cache.tiers.ticket();
         let (stale, others, forwarded) = match lookup::find(x, on, now).await {
             Found::Pass(forwarded, stored) => {
                 x.recall.says("pass", forwarded);
                 on.metrics().passed.add(1);
+                let stored = stored.map(|stored| (stored, ticket));
                 return Ok(Recalled::Ask(Ask::Pass(stored)));
             }
             Found::OnlyIfCached => return Err(Failure::OnlyIfCached),
@@ -181,7 +223,7 @@ pub(crate) async fn recall(
         );
         let reader = match on.place(x, &control, forwarded) {
             Place::Leads(fill) => {
-                let lead = Lead::new(x, on, fill, stale, others, now);
+                let lead = Lead::new(x, on, fill, (stale, others), ticket, now);
                 // Whoever had the lead before may have ended between the look-up and now.
                 if lead.is_answered_meanwhile(x, on, now).await {
                     drop(lead);

@@ -129,6 +129,8 @@ pub(crate) struct CacheMetrics {
     pub(crate) joins: Counter,
     /// Requests that the gateway made by itself.
     pub(crate) refreshes: Counter,
+    /// URLs that ended because a request changed something.
+    pub(crate) invalidations: Counter,
     missed: [Counter; Forwarded::ALL.len()],
     not_stored: [Counter; NotStored::ALL.len()],
 }

@@ -90,11 +90,14 @@ pub(super) async fn find(x: &mut Exchange, on: Cached<'_>, now: Timestamp) -> Fo
     let Some(head) = object.stored_head() else {
         return Found::Miss(Vec::new(), Forwarded::Miss);
     };
-    let decided = match reuse::decide(&head.meta, &control, on.policy, now) {
-        Reuse::Fresh { .. } if object.is_marked_stale() => Reuse::Revalidate(Why::Stale),
-        decided => decided,
+    let ended;
+    let meta = if object.is_marked_stale() {
+        ended = head.meta.ended(now);
+        &ended
+    } else {
+        &head.meta
     };
-    match decided {
+    match reuse::decide(meta, &control, on.policy, now) {
         Reuse::Revalidate(why) if is_head => Found::Pass(Forwarded::of(why), Some(object)),
         Reuse::Revalidate(why) => {
             if !head.secondary().is_empty() {
@@ -155,7 +158,11 @@ async fn from_disk(x: &mut Exchange, on: Cached<'_>) -> Option<Arc<Object>> {
     let stored = stored?;
     on.cache
         .tiers
-        .promote(&x.recall.key, &stored.variant)
+        .promote(
+            &x.recall.key,
+            &stored.variant,
+            on.cache.share(x.facts.route),
+        )
         .await
         .ok()
 }

@@ -8,7 +8,7 @@ use crate::metrics::{Counter, WorkerMetrics};
 type Of = fn(&WorkerMetrics) -> &Counter;
 type Reasons = fn(&WorkerMetrics) -> Vec<(&'static str, u64)>;
 
-const COUNTS: [(&str, &str, Of); 8] = [
+const COUNTS: [(&str, &str, Of); 9] = [
     (
         "hits",
         "Requests answered with what is stored and fresh.",
@@ -46,6 +46,11 @@ const COUNTS: [(&str, &str, Of); 8] = [
         "refreshes",
         "Requests that the gateway made in the background.",
         |w| &w.cache.refreshes,
+    ),
+    (
+        "invalidations",
+        "URLs whose stored answers a request ended that changed something.",
+        |w| &w.cache.invalidations,
     ),
 ];
 
