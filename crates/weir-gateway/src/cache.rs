@@ -10,6 +10,7 @@
 //! - [`answer`], [`stream`]: answers from what is stored, and from what is arriving
 //! - [`refresh`]: asking again in the background
 //! - [`invalidate`]: what a request that changes something ends
+//! - [`scope`], [`inspect`]: for operators: what a purge is to cover, and what is stored
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -31,6 +32,7 @@ use crate::connection::h1::After;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::gateway::StartError;
+use crate::metrics::PurgeCounts;
 use crate::settings::{Action, CacheStorage, Forward, Route};
 use crate::worker::{View, Worker};
 
@@ -42,11 +44,13 @@ use self::remember::{Ask, Lead};
 mod answer;
 mod fill;
 mod fills;
+pub(crate) mod inspect;
 mod invalidate;
 mod lookup;
 mod pump;
 mod refresh;
 pub(crate) mod remember;
+pub(crate) mod scope;
 mod stream;
 
 /// Fills that may fail before a request that waits is told so.
@@ -63,6 +67,8 @@ pub(crate) struct Cache {
     uses: Remembered,
     /// For each route that caches, what it may take of RAM.
     shares: Vec<Option<Arc<Share>>>,
+    /// What operators have purged.
+    pub(crate) purge_counts: PurgeCounts,
 }
 
 impl Cache {
@@ -82,6 +88,7 @@ impl Cache {
             unshared: Remembered::default(),
             uses: Remembered::default(),
             shares: routes.iter().map(share).collect(),
+            purge_counts: PurgeCounts::default(),
         })
     }
 

@@ -8,6 +8,8 @@
 //!
 //! An object too large to be held whole is written to disk while it arrives, by [`DiskStore::write`], and read from there.
 
+mod inspect;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -22,6 +24,8 @@ use crate::StoredHead;
 
 use super::purge::{PurgeKind, PurgeScope, Purges, Ticket, Verdict};
 use super::share::Share;
+
+pub use inspect::Held;
 
 /// Finds of an object on disk after which it goes to RAM.
 const USES_FOR_PROMOTION: u8 = 2;
