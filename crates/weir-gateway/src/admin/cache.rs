@@ -15,6 +15,7 @@ use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use hyper::{Request, StatusCode};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use weir_cache::Timestamp;
 use weir_cache::store::walk::Key;
 use weir_cache::store::{PurgeKind, PurgeScope};
@@ -99,7 +100,9 @@ async fn purge(
     let body = tokio::time::timeout(BODY_TIMEOUT, body).await;
     let body = body.map_err(|_| Refusal::wrong("the body did not come in time"))?;
     let body = body.map_err(|_| Refusal::wrong("expected a whole body of at most 64 KiB"))?;
-    let asked: Purge = serde_json::from_slice(&body.to_bytes()).map_err(|error| {
+    let asked = serde_json::from_slice::<Map<_, _>>(&body.to_bytes());
+    let asked = asked.and_then(|asked| Purge::deserialize(Value::Object(asked)));
+    let asked = asked.map_err(|error| {
         Refusal::wrong(format!(
             "expected an object such as {{\"tag\": \"news\"}}: {error}"
         ))
