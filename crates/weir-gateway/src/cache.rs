@@ -71,6 +71,17 @@ pub(crate) struct Cache {
     pub(crate) purge_counts: PurgeCounts,
 }
 
+/// What a tier holds now, and what had to make room in it since the start.
+#[derive(Debug)]
+pub(crate) struct TierCounts {
+    pub(crate) name: &'static str,
+    pub(crate) bytes: u64,
+    pub(crate) bytes_max: u64,
+    /// Keys in memory, variants on disk.
+    pub(crate) objects: u64,
+    pub(crate) evictions: u64,
+}
+
 impl Cache {
     pub(crate) fn open(storage: &CacheStorage, routes: &[Route]) -> Result<Self, StartError> {
         let purges = Arc::<Purges>::default();
@@ -102,6 +113,29 @@ impl Cache {
         let covered = scope.clone();
         let announced = || self.fills.cut_off(&covered);
         self.tiers.purge(scope, kind, announced).await
+    }
+
+    /// What each tier holds.
+    pub(crate) fn tier_counts(&self) -> Vec<TierCounts> {
+        let memory = self.tiers.memory().stats();
+        let in_memory = TierCounts {
+            name: "memory",
+            bytes: memory.bytes,
+            bytes_max: memory.bytes_max,
+            objects: memory.entries,
+            evictions: memory.evicted,
+        };
+        let on_disk = self.tiers.disk().map(|disk| {
+            let disk = disk.stats();
+            TierCounts {
+                name: "disk",
+                bytes: disk.bytes,
+                bytes_max: disk.bytes_max,
+                objects: disk.objects,
+                evictions: disk.evicted,
+            }
+        });
+        [in_memory].into_iter().chain(on_disk).collect()
     }
 
     /// Whether anything is stored or on its way that has this URL.

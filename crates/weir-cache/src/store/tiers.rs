@@ -220,6 +220,19 @@ impl Tiers {
         Ok(Purged { in_memory, on_disk })
     }
 
+    /// Whether an object that was found is still what is stored: in RAM, or on disk where RAM has none like it.
+    pub fn is_current(&self, key: &[u8], object: &Arc<Object>) -> bool {
+        let entry = self.memory.peek(key);
+        let mut variants = entry.iter().flat_map(|entry| entry.variants());
+        match variants.find(|other| other.variant == object.variant) {
+            Some(other) => Arc::ptr_eq(other, object),
+            None => self.disk.as_ref().is_some_and(|disk| {
+                let identity = object.disk_identity();
+                identity.is_some() && disk.identity(key, &object.variant) == identity
+            }),
+        }
+    }
+
     /// Whether anything is stored that `scope` covers, which is a key, a first line or a prefix.
     pub fn holds(&self, scope: &PurgeScope) -> bool {
         let on_disk = |disk: &DiskStore| !disk.step(scope, None, 1).0.is_empty();

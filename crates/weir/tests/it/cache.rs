@@ -1,6 +1,7 @@
 //! The cache: what is answered without the origin, who asks it, and what others get meanwhile.
 
 mod fills;
+mod inspect;
 mod purge;
 mod stored;
 
