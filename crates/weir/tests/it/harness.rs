@@ -5,6 +5,7 @@
 pub(crate) mod client;
 pub(crate) mod nginx;
 pub(crate) mod origin;
+pub(crate) mod pattern;
 pub(crate) mod process;
 pub(crate) mod tool;
 
