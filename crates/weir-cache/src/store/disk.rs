@@ -46,7 +46,7 @@ use super::purge::{PurgeKind, PurgeScope, Purges, Ticket};
 
 pub use arriving::DiskArriving;
 pub use config::{DiskConfig, DiskStats, DiskSync};
-pub use format::BLOCK_BYTES;
+pub use format::{BLOCK_BYTES, READ_BYTES_OF_BLOCK};
 pub use index::Stored;
 pub use open_object::DiskObject;
 pub use writer::DiskWriter;
