@@ -8,6 +8,7 @@
 //! - [`remember`]: what becomes of an answer: stored, a confirmation of what is stored, or passed on
 //! - [`pump`]: a body on its way into a fill, whoever still reads along
 //! - [`answer`], [`stream`]: answers from what is stored, and from what is arriving
+//! - [`on_disk`]: bodies that are read from disk while they are sent
 //! - [`refresh`]: asking again in the background
 //! - [`invalidate`]: what a request that changes something ends
 //! - [`scope`], [`inspect`]: for operators: what a purge is to cover, and what is stored
@@ -40,6 +41,7 @@ use self::fill::{Outcome, Reader};
 use self::fills::{Fills, Place, Remembered};
 use self::lookup::Found;
 use self::remember::{Ask, Lead};
+use self::stream::Streamed;
 
 mod answer;
 mod fill;
@@ -47,6 +49,7 @@ mod fills;
 pub(crate) mod inspect;
 mod invalidate;
 mod lookup;
+mod on_disk;
 mod pump;
 mod refresh;
 pub(crate) mod remember;
@@ -170,6 +173,8 @@ pub(crate) struct Recall {
     conditions: Vec<u8>,
     replaces_conditions: bool,
     is_conditional: bool,
+    /// Something from disk was damaged, so this request looks for nothing there any more.
+    disk_has_failed: bool,
     /// To be said in the response's head.
     pub(crate) status: Option<CacheStatus>,
     /// For the log.
@@ -189,6 +194,7 @@ impl Recall {
         }
         self.replaces_conditions = false;
         self.is_conditional = false;
+        self.disk_has_failed = false;
         self.status = None;
         self.outcome = None;
     }
@@ -243,9 +249,12 @@ pub(crate) async fn recall(
             Found::OnlyIfCached => return Err(Failure::OnlyIfCached),
             Found::Hit(object, reuse) => {
                 refresh::if_due(client, x, on, &object, reuse);
-                return answer::hit(client, x, on, &object, reuse, now)
-                    .await
-                    .map(Recalled::Answered);
+                match answer::hit(client, x, on, &object, reuse, now).await {
+                    // Nothing of it was sent.
+                    Err(Failure::StoreFailed) => x.recall.disk_has_failed = true,
+                    sent => return sent.map(Recalled::Answered),
+                }
+                continue;
             }
             Found::Stale(object, why) => (Some(object), Vec::new(), Forwarded::of(why)),
             Found::Miss(others, forwarded) => (None, others, forwarded),
@@ -279,6 +288,11 @@ pub(crate) async fn recall(
         on.metrics().waits.add(1);
         match join(client, x, on, reader, forwarded).await? {
             Joined::Answered(after) => return Ok(Recalled::Answered(after)),
+            Joined::Elsewhere => {
+                x.recall.replaces_conditions = false;
+                x.recall.says("miss", forwarded);
+                return Ok(Recalled::Ask(Ask::Pass(None)));
+            }
             Joined::Again | Joined::Failed(Failure::ClientGone) => {}
             Joined::Failed(failure) => {
                 failed_fills += 1;
@@ -295,6 +309,8 @@ enum Joined {
     Answered(After),
     /// Look again: there may be something now, or this request is to ask by itself.
     Again,
+    /// What it wants is far from having arrived: it is to ask for that by itself.
+    Elsewhere,
     Failed(Failure),
 }
 
@@ -337,14 +353,23 @@ async fn join(
     }
     x.recall.outcome = Some("joined");
     x.recall.status = Some(status);
-    on.metrics().joins.add(1);
     let after = match outcome {
-        Outcome::Whole(object) => answer::object(client, x, on, &object, on.time()).await?,
+        Outcome::Whole(object) => match answer::object(client, x, on, &object, on.time()).await {
+            Err(Failure::StoreFailed) => {
+                x.recall.disk_has_failed = true;
+                return Ok(Joined::Again);
+            }
+            sent => sent?,
+        },
         Outcome::Arriving(_, length) => {
-            stream::respond(client, x, on, reader, &head, length).await?
+            match stream::respond(client, x, on, reader, &head, length).await? {
+                Streamed::Answered(after) => after,
+                Streamed::Elsewhere => return Ok(Joined::Elsewhere),
+            }
         }
         Outcome::Unshared | Outcome::Failed(_) => return Ok(Joined::Again),
     };
+    on.metrics().joins.add(1);
     Ok(Joined::Answered(after))
 }
 

@@ -57,6 +57,8 @@ pub enum Refusal {
     TooRare,
     /// It was purged while it was on its way.
     Purged,
+    /// It comes from disk, and a newer one has come meanwhile.
+    Superseded,
 }
 
 /// The RAM tier.
@@ -124,8 +126,35 @@ impl MemoryStore {
         self.entries.peek(key)
     }
 
+    /// The object with exactly this variant, without counting as a use.
+    pub(super) fn variant(&self, key: &[u8], variant: &[u8]) -> Option<Arc<Object>> {
+        let entry = self.peek(key)?;
+        let mut variants = entry.variants().iter();
+        variants
+            .find(|object| *object.variant == *variant)
+            .map(Arc::clone)
+    }
+
     /// Stores an object beside the other variants of its key, in place of the one with the same variant.
     pub fn insert(&self, key: &[u8], object: Arc<Object>) -> Inserted {
+        self.insert_unless(key, object, |_| false)
+    }
+
+    /// Stores an object that was read from disk, unless there is one with the same variant.
+    pub(super) fn insert_absent(&self, key: &[u8], object: Arc<Object>) -> Inserted {
+        let variant = object.variant.clone();
+        self.insert_unless(key, object, |entry| {
+            let mut variants = entry.variants().iter();
+            variants.any(|other| other.variant == variant)
+        })
+    }
+
+    fn insert_unless(
+        &self,
+        key: &[u8],
+        object: Arc<Object>,
+        is_superseded: impl FnOnce(&Entry) -> bool,
+    ) -> Inserted {
         let refused = |why| {
             self.counts.refused.fetch_add(1, Ordering::Relaxed);
             Inserted::Refused(why)
@@ -133,7 +162,7 @@ impl MemoryStore {
         let share = object.share().cloned();
         let share_bytes = share.as_ref().map_or(u64::MAX, |share| share.bytes_max);
         let largest = self.object_bytes_max().min(share_bytes);
-        if object.weight() + key.len() as u64 > largest {
+        if object.disk().is_some() || object.weight() + key.len() as u64 > largest {
             return refused(Refusal::TooLarge);
         }
         let mut writers = lock(&self.writers);
@@ -143,6 +172,9 @@ impl MemoryStore {
             Verdict::Drop => return refused(Refusal::Purged),
         }
         let old = self.entries.peek(key);
+        if old.as_deref().is_some_and(is_superseded) {
+            return refused(Refusal::Superseded);
+        }
         if old.is_none() && !self.is_admitted(&mut writers, key, object.weight()) {
             return refused(Refusal::TooRare);
         }
@@ -177,6 +209,29 @@ impl MemoryStore {
     /// Removes all variants of a primary key; says whether there were any.
     pub fn remove(&self, key: &[u8]) -> bool {
         self.remove_entry(&mut lock(&self.writers), key)
+    }
+
+    /// Removes one object, if it still is there.
+    pub(super) fn remove_object(&self, key: &[u8], object: &Arc<Object>) {
+        let mut writers = lock(&self.writers);
+        let Some(entry) = self.entries.peek(key) else {
+            return;
+        };
+        let others: Vec<_> = entry
+            .variants()
+            .iter()
+            .filter(|other| !Arc::ptr_eq(other, object))
+            .map(Arc::clone)
+            .collect();
+        if others.len() < entry.variants().len() {
+            self.remove_entry(&mut writers, key);
+            if !others.is_empty() {
+                let serial = writers.serial();
+                let rest = Arc::new(Entry::new(Arc::clone(&entry.key), others, serial));
+                writers.enter(&rest);
+                self.entries.insert(Arc::clone(&rest.key), rest);
+            }
+        }
     }
 
     /// Removes or marks what a purge covers, and says how many entries that were. The purge has been announced in the log

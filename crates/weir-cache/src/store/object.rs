@@ -1,4 +1,4 @@
-//! One stored response, and the variants of it that share a primary key.
+//! One stored response, and the variants of it that share a primary key. Its body is in RAM, or in a file that is open.
 //!
 //! Nothing here is ever changed once it is stored, except the marks that a purge, a hit and a copy to disk leave. To
 //! change a head, a new object with the same body is stored; the bytes of the body are shared, not copied.
@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
+use super::disk::DiskObject;
 use super::purge::Ticket;
 use super::share::Share;
 use super::walk::Key;
@@ -34,12 +35,18 @@ pub struct Object {
     pub head: Bytes,
     /// The head as the rules read it, so that no hit reads it from bytes; what comes from disk is read at its first use.
     parsed: OnceLock<Option<Arc<StoredHead>>>,
-    /// The body, in the pieces it arrived in. Each piece should own about as much as it shows.
-    body: Box<[Bytes]>,
+    body: Body,
     body_bytes: u64,
     marks: Marks,
     /// The share of RAM it is stored in; none is as much as there is.
     share: OnceLock<Arc<Share>>,
+}
+
+#[derive(Debug, Clone)]
+enum Body {
+    /// In the pieces it arrived in. Each piece should own about as much as it shows.
+    InMemory(Box<[Bytes]>),
+    OnDisk(DiskObject),
 }
 
 /// Uses that are told apart: none, one, and more.
@@ -74,9 +81,30 @@ impl Object {
             ticket,
             head,
             parsed: OnceLock::new(),
-            body,
+            body: Body::InMemory(body),
             body_bytes,
             marks: Marks::default(),
+            share: OnceLock::new(),
+        }
+    }
+
+    /// A response whose body stays on disk; `ticket` is from before it was opened. Such an object never gets into RAM.
+    pub fn on_disk(disk: DiskObject, variant: &[u8], ticket: Ticket) -> Self {
+        let (metadata, head) = (disk.metadata().clone(), disk.head().clone());
+        let (tags, body_bytes) = (disk.tags().into(), disk.body_bytes());
+        let marks = Marks::default();
+        marks.on_disk.store(disk.identity(), Ordering::Relaxed);
+        marks.stale.store(disk.is_marked_stale(), Ordering::Relaxed);
+        Self {
+            variant: variant.into(),
+            metadata,
+            tags,
+            ticket,
+            head,
+            parsed: OnceLock::new(),
+            body: Body::OnDisk(disk),
+            body_bytes,
+            marks,
             share: OnceLock::new(),
         }
     }
@@ -158,9 +186,20 @@ impl Object {
         self.body_bytes
     }
 
-    /// The pieces of the body.
+    /// The pieces of the body; none, when it is on disk.
     pub fn body(&self) -> &[Bytes] {
-        &self.body
+        match &self.body {
+            Body::InMemory(pieces) => pieces,
+            Body::OnDisk(_) => &[],
+        }
+    }
+
+    /// Where to read the body from, when it is not in RAM.
+    pub fn disk(&self) -> Option<&DiskObject> {
+        match &self.body {
+            Body::InMemory(_) => None,
+            Body::OnDisk(disk) => Some(disk),
+        }
     }
 
     /// Bytes it counts for in RAM.
@@ -169,10 +208,10 @@ impl Object {
         let parsed = self.parsed.get().and_then(Option::as_ref);
         let parsed = parsed.map_or(0, |head| head.memory_bytes());
         let small = parsed + self.variant.len() + self.metadata.len() + self.head.len() + tags;
-        self.body_bytes + small as u64 + OBJECT_OVERHEAD_BYTES + 48 * self.body.len() as u64
+        self.body_bytes + small as u64 + OBJECT_OVERHEAD_BYTES + 48 * self.body().len() as u64
     }
 
-    /// Fills `slices` with what is still to be sent of `head` followed by `range` of the body, when `sent` bytes of that
+    /// For a body in RAM: fills `slices` with what is still to be sent of `head` followed by `range` of the body, when `sent` bytes of that
     /// are out already; returns how many slices it filled. One `writev` of them sends as much as fits; nothing is copied.
     pub fn slices<'a>(
         &'a self,
@@ -191,7 +230,7 @@ impl Object {
             *slot = IoSlice::new(head_left);
             filled = 1;
         }
-        for piece in &*self.body {
+        for piece in self.body() {
             let length = piece.len() as u64;
             if skip >= length {
                 skip -= length;

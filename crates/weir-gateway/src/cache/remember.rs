@@ -18,7 +18,8 @@ use weir_http::{Body, Fields, Method};
 
 use super::fill::{Outcome, Reader};
 use super::fills::Lent;
-use super::pump::{self, Arriving};
+use super::pump::{self, Arriving, Limits};
+use super::stream::Streamed;
 use super::{Cache, Cached, answer, invalidate, lookup, stream, write_conditions};
 use crate::connection::Client;
 use crate::connection::h1::After;
@@ -127,6 +128,11 @@ impl Lead {
         }
         drop(self.cache.tiers.insert(&self.key, object));
         self.end(Outcome::Whole(Arc::clone(object)));
+    }
+
+    /// What is too large for RAM has been stored.
+    pub(super) fn stored_large(&mut self) {
+        self.cache.unshared.forget(&self.key);
     }
 }
 
@@ -252,7 +258,7 @@ fn decide(
         },
         on.policy,
     )?;
-    let bytes_max = on.cache.tiers.memory().object_bytes_max();
+    let bytes_max = on.cache.tiers.object_bytes_max();
     if body_bytes.is_some_and(|bytes| bytes > bytes_max) {
         return Err(NotStored::TooLarge);
     }
@@ -301,11 +307,7 @@ async fn arrives(
     let head = Arc::new(head);
     let fill = Arc::clone(&lead.lent.fill);
     let reader = Reader::new(&fill);
-    fill.begin(Arc::clone(&head), length);
-    if !piece.is_empty() {
-        fill.push(piece);
-    }
-    let arriving = Arriving {
+    let mut arriving = Arriving {
         lead,
         head: Arc::clone(&head),
         body,
@@ -314,14 +316,24 @@ async fn arrives(
         chosen,
         upstream,
         idle: on.rule.timeouts.idle,
-        bytes_max: on
-            .policy
-            .body_bytes_max
-            .min(on.cache.tiers.memory().object_bytes_max()),
+        limits: Limits::of(on),
+        large: None,
     };
+    arriving.begin(length, piece);
     pump::spawn(on.worker, arriving);
-    let sent = stream::respond(client, x, on, reader, &head, length).await?;
-    Ok(Next::Answered(sent))
+    match stream::respond(client, x, on, reader, &head, length).await? {
+        Streamed::Answered(after) => Ok(Next::Answered(after)),
+        Streamed::Elsewhere => Ok(ask_for_itself(x)),
+    }
+}
+
+/// The client gets its answer from the origin, past the cache.
+fn ask_for_itself(x: &mut Exchange) -> Next {
+    x.recall.replaces_conditions = false;
+    if let Some(said) = &mut x.recall.status {
+        said.stored = false;
+    }
+    Next::AskAgain(Ask::Pass(None))
 }
 
 /// A 304 to conditions of our own: the stored response is fresh again.
@@ -356,15 +368,18 @@ async fn confirmed(
     };
     on.metrics().revalidated.add(1);
     let (key, ticket) = (&lead.key, lead.ticket);
-    let object = on.cache.tiers.renew_head(key, &old, head, ticket);
+    let object = on.cache.tiers.renew_head(key, &old, head, ticket).await;
     lead.end(Outcome::Whole(Arc::clone(&object)));
     x.recall.outcome = Some("revalidated");
     if let Some(said) = &mut x.recall.status {
         said.forwarded_status = Some(304);
         said.stored = true;
     }
-    let sent = answer::object(client, x, on, &object, on.time()).await?;
-    Ok(Next::Answered(sent))
+    match answer::object(client, x, on, &object, on.time()).await {
+        // What was confirmed turned out to be damaged, and nothing of it was sent.
+        Err(Failure::StoreFailed) => Ok(ask_for_itself(x)),
+        sent => sent.map(Next::Answered),
+    }
 }
 
 /// An answer that is passed on may still say something of what is stored.
@@ -385,11 +400,8 @@ async fn passed(x: &mut Exchange, on: Cached<'_>, stored: Option<(Arc<Object>, T
                     response_time: now,
                 };
                 let head = head.freshened(&arrived(x), exchanged, on.policy);
-                drop(
-                    on.cache
-                        .tiers
-                        .renew_head(&x.recall.key, &stored, Arc::new(head), ticket),
-                );
+                let (tiers, key) = (&on.cache.tiers, &x.recall.key);
+                drop(tiers.renew_head(key, &stored, Arc::new(head), ticket).await);
             }
             HeadMeans::Changed => {
                 let scope = PurgeScope::Key(x.recall.key.as_slice().into());

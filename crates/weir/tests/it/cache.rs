@@ -1,5 +1,6 @@
 //! The cache: what is answered without the origin, who asks it, and what others get meanwhile.
 
+mod disk;
 mod fills;
 mod inspect;
 mod purge;

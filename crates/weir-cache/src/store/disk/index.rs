@@ -25,6 +25,8 @@ pub struct Stored {
     pub tags: Arc<[Box<str>]>,
     /// Tells it from what had or will have its place.
     pub identity: u64,
+    /// How often its head was renewed since it was written or indexed.
+    pub renewals: u32,
     pub(super) cost: u64,
     was_used: bool,
 }
@@ -45,6 +47,7 @@ impl Stored {
             uses: 0,
             tags,
             identity,
+            renewals: 0,
             cost,
             was_used: false,
         }

@@ -191,13 +191,13 @@ impl Volume {
         Ok((self.write_at)(file, bytes, offset)?)
     }
 
-    /// Gives a complete file its name and puts it in the index, unless a purge has covered it meanwhile. The bytes of it
-    /// have been reserved; those of the object that it replaces are released.
+    /// Gives a complete file its name and puts it in the index, unless a purge has covered it meanwhile; says whether a
+    /// soft one has. The bytes of it have been reserved; those of the object that it replaces are released.
     pub(super) fn commit(
         &self,
         committed: Committed<'_>,
         is_wanted: impl FnOnce() -> bool,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let Committed {
             temporary,
             file,
@@ -218,6 +218,7 @@ impl Volume {
             Verdict::Keep => {}
         }
         fs::rename(temporary, self.path(key, &stored.variant))?;
+        let is_stale = stored.is_stale;
         let mut index = lock(&self.index);
         let replaced = index.insert(key, stored);
         let is_over = index.len() > self.config.objects_max;
@@ -229,7 +230,7 @@ impl Volume {
             self.evict_one();
         }
         self.counts.written.fetch_add(1, Ordering::Relaxed);
-        Ok(())
+        Ok(is_stale)
     }
 
     /// Puts a file of the last run in the index, unless a purge of this run covers it; then it is removed or marked.

@@ -82,6 +82,7 @@ pub(super) fn write(page: &mut Page<'_>) {
     }
     tiers(page);
     purges(page);
+    disk(page);
 }
 
 fn by_reason(page: &mut Page<'_>, name: &str, of: Reasons) {
@@ -157,5 +158,37 @@ fn purges(page: &mut Page<'_>) {
     for (tier, count) in [("memory", &counts.in_memory), ("disk", &counts.on_disk)] {
         let count = count.read();
         let _ = writeln!(page.text, "{name}{{tier=\"{tier}\"}} {count}");
+    }
+}
+
+fn disk(page: &mut Page<'_>) {
+    let cache = page.shared.cache.as_ref();
+    let Some(disk) = cache.and_then(|cache| cache.tiers.disk()) else {
+        return;
+    };
+    let stats = disk.stats();
+    let families = [
+        (
+            "weir_cache_disk_indexed",
+            "gauge",
+            "1 once the files of the last run are indexed; nothing is written before.",
+            u64::from(stats.is_indexed),
+        ),
+        (
+            "weir_cache_disk_damaged_total",
+            "counter",
+            "Files dropped because they were not what they should be.",
+            stats.damaged,
+        ),
+        (
+            "weir_cache_disk_full_total",
+            "counter",
+            "Writes that met a full file system.",
+            stats.disk_full,
+        ),
+    ];
+    for (name, kind, help, value) in families {
+        page.family(name, kind, help);
+        let _ = writeln!(page.text, "{name} {value}");
     }
 }
