@@ -220,7 +220,7 @@ impl Tiers {
         ticket: Ticket,
     ) -> Arc<Object> {
         if let (Some(disk), Some(identity)) = (&self.disk, old.disk_identity()) {
-            if renewed.variant == old.variant {
+            if renewed.variant == old.variant && renewed.tags == old.tags {
                 let (metadata, head) = renewed.bytes_for_disk();
                 let variant = &old.variant;
                 let name = DiskName {
@@ -232,7 +232,7 @@ impl Tiers {
                 _ = disk.renew(name, ticket, metadata, head).await;
                 renewed.mark_on_disk(identity);
             } else {
-                // Its file lies under the name of a variant that it no longer is.
+                // Its file lies under the name of a variant that it no longer is, or has tags that it no longer has.
                 disk.remove(key, &old.variant);
             }
         }
@@ -296,19 +296,6 @@ impl Tiers {
             None => 0,
         };
         Ok(Purged { in_memory, on_disk })
-    }
-
-    /// Whether an object that was found is still what is stored: in RAM, or on disk where RAM has none like it.
-    pub fn is_current(&self, key: &[u8], object: &Arc<Object>) -> bool {
-        let entry = self.memory.peek(key);
-        let mut variants = entry.iter().flat_map(|entry| entry.variants());
-        match variants.find(|other| other.variant == object.variant) {
-            Some(other) => Arc::ptr_eq(other, object),
-            None => self.disk.as_ref().is_some_and(|disk| {
-                let identity = object.disk_identity();
-                identity.is_some() && disk.identity(key, &object.variant) == identity
-            }),
-        }
     }
 
     /// Whether anything is stored that `scope` covers, which is a key, a first line or a prefix.
