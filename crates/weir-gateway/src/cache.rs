@@ -11,6 +11,7 @@
 //! - [`on_disk`]: bodies that are read from disk while they are sent
 //! - [`refresh`]: asking again in the background
 //! - [`invalidate`]: what a request that changes something ends
+//! - [`scope`], [`inspect`]: for operators: what a purge is to cover, and what is stored
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -20,7 +21,11 @@ use std::time::Instant;
 
 use weir_cache::cache_status::{CacheStatus, Forwarded};
 use weir_cache::reuse::{self, OriginFailure};
-use weir_cache::store::{DiskConfig, DiskStore, MemoryConfig, MemoryStore, Object, Purges, Tiers};
+use weir_cache::store::tiers::Purged;
+use weir_cache::store::{
+    DiskConfig, DiskStore, MemoryConfig, MemoryStore, Object, PurgeKind, PurgeScope, Purges, Share,
+    StoreError, Tiers,
+};
 use weir_cache::{CachePolicy, RequestControl, validate};
 
 use crate::connection::Client;
@@ -28,7 +33,8 @@ use crate::connection::h1::After;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::gateway::StartError;
-use crate::settings::{CacheStorage, Forward};
+use crate::metrics::PurgeCounts;
+use crate::settings::{Action, CacheStorage, Forward, Route};
 use crate::worker::{View, Worker};
 
 use self::fill::{Outcome, Reader};
@@ -40,12 +46,14 @@ use self::stream::Streamed;
 mod answer;
 mod fill;
 mod fills;
+pub(crate) mod inspect;
 mod invalidate;
 mod lookup;
 mod on_disk;
 mod pump;
 mod refresh;
 pub(crate) mod remember;
+pub(crate) mod scope;
 mod stream;
 
 /// Fills that may fail before a request that waits is told so.
@@ -60,10 +68,14 @@ pub(crate) struct Cache {
     unshared: Remembered,
     /// How often keys were asked for that are not stored yet.
     uses: Remembered,
+    /// For each route that caches, what it may take of RAM.
+    shares: Vec<Option<Arc<Share>>>,
+    /// What operators have purged.
+    pub(crate) purge_counts: PurgeCounts,
 }
 
 impl Cache {
-    pub(crate) fn open(storage: &CacheStorage) -> Result<Self, StartError> {
+    pub(crate) fn open(storage: &CacheStorage, routes: &[Route]) -> Result<Self, StartError> {
         let purges = Arc::<Purges>::default();
         let disk = storage.disk.as_ref().map(|disk| {
             let config = DiskConfig::with_budget(disk.path.clone(), disk.bytes);
@@ -78,8 +90,42 @@ impl Cache {
             fills: Fills::default(),
             unshared: Remembered::default(),
             uses: Remembered::default(),
+            shares: routes.iter().map(share).collect(),
+            purge_counts: PurgeCounts::default(),
         })
     }
+
+    /// Ends what is stored or on its way: when this returns, no request that begins finds it as it was, whichever worker
+    /// serves it.
+    pub(crate) async fn purge(
+        &self,
+        scope: PurgeScope,
+        kind: PurgeKind,
+    ) -> Result<Purged, StoreError> {
+        let covered = scope.clone();
+        let announced = || self.fills.cut_off(&covered);
+        self.tiers.purge(scope, kind, announced).await
+    }
+
+    /// Whether anything is stored or on its way that has this URL.
+    fn holds(&self, url: &PurgeScope) -> bool {
+        // What leaves the fills is stored before.
+        self.fills.holds(url) || self.tiers.holds(url)
+    }
+
+    /// What the route may take of RAM.
+    fn share(&self, route: Option<usize>) -> Option<&Arc<Share>> {
+        self.shares.get(route?)?.as_ref()
+    }
+}
+
+fn share(route: &Route) -> Option<Arc<Share>> {
+    let Action::Forward(rule) = &route.action else {
+        return None;
+    };
+    let policy = rule.cache.as_deref()?;
+    let bytes_max = policy.memory_bytes_max.unwrap_or(u64::MAX);
+    Some(Arc::new(Share::new(bytes_max, policy.variants_max)))
 }
 
 /// What a request and the cache have to do with each other; memory that the next request uses again.
@@ -157,10 +203,13 @@ pub(crate) async fn recall(
     lookup::begin(x, on.policy);
     loop {
         let now = on.now(x);
+        // From before anything is found, so that a purge which comes later also meets what is made of it.
+        let ticket = on.cache.tiers.ticket();
         let (stale, others, forwarded) = match lookup::find(x, on, now).await {
             Found::Pass(forwarded, stored) => {
                 x.recall.says("pass", forwarded);
                 on.metrics().passed.add(1);
+                let stored = stored.map(|stored| (stored, ticket));
                 return Ok(Recalled::Ask(Ask::Pass(stored)));
             }
             Found::OnlyIfCached => return Err(Failure::OnlyIfCached),
@@ -190,7 +239,7 @@ pub(crate) async fn recall(
         );
         let reader = match on.place(x, &control, forwarded) {
             Place::Leads(fill) => {
-                let lead = Lead::new(x, on, fill, stale, others, now);
+                let lead = Lead::new(x, on, fill, (stale, others), ticket, now);
                 // Whoever had the lead before may have ended between the look-up and now.
                 if lead.is_answered_meanwhile(x, on, now).await {
                     drop(lead);

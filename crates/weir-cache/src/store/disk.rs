@@ -43,6 +43,7 @@ use super::StoreError;
 use super::answer::{Answer, JobQueue, lock};
 use super::object::Object;
 use super::purge::{PurgeKind, PurgeScope, Purges, Ticket};
+use super::walk::Key;
 
 pub use arriving::DiskArriving;
 pub use config::{DiskConfig, DiskStats, DiskSync};
@@ -262,6 +263,26 @@ impl DiskStore {
         // Refused, the reply in the job answers that the store is closed.
         _ = self.shared.jobs.push_always(job);
         answer
+    }
+
+    /// Some of what a scope covers: the objects of the next `keys_max` keys behind `after`, sorted by key; and where to go
+    /// on. For tools.
+    pub fn step(
+        &self,
+        scope: &PurgeScope,
+        after: Option<&[u8]>,
+        keys_max: usize,
+    ) -> (Vec<(Key, Stored)>, Option<Key>) {
+        lock(&self.shared.volume.index).covered(scope, after, keys_max)
+    }
+
+    /// Reads what the rules know of an object, without counting as a use. For tools.
+    pub fn metadata(&self, key: &[u8], variant: &[u8]) -> Answer<Bytes> {
+        let (key, variant): (Box<[u8]>, Box<[u8]>) = (key.into(), variant.into());
+        self.ask(move |volume| {
+            let file = std::fs::File::open(volume.path(&key, &variant))?;
+            Ok(reading::open(file)?.trailer.metadata)
+        })
     }
 
     /// The identity of the object with this variant.

@@ -12,11 +12,13 @@ use bytes::Bytes;
 
 use super::disk::DiskObject;
 use super::purge::Ticket;
+use super::share::Share;
+use super::walk::Key;
 use crate::StoredHead;
 
-/// What the bookkeeping of one object costs besides its bytes: the object, its entry, its place in the map and the
-/// queues, and its tags.
-pub const OBJECT_OVERHEAD_BYTES: u64 = 320;
+/// What the bookkeeping of one object costs besides its bytes: the object, its entry, its place in the map, in the queues
+/// and among the sorted keys, and its tags.
+pub const OBJECT_OVERHEAD_BYTES: u64 = 384;
 
 /// A stored response.
 #[derive(Debug)]
@@ -36,6 +38,8 @@ pub struct Object {
     body: Body,
     body_bytes: u64,
     marks: Marks,
+    /// The share of RAM it is stored in; none is as much as there is.
+    share: OnceLock<Arc<Share>>,
 }
 
 #[derive(Debug, Clone)]
@@ -44,6 +48,11 @@ enum Body {
     InMemory(Box<[Bytes]>),
     OnDisk(DiskObject),
 }
+
+/// Uses that are told apart: none, one, and more.
+const USES_TOLD_APART: u8 = 2;
+/// In [`Marks::uses`]: there was a use since somebody took note of it.
+const RECENTLY: u8 = 1 << 7;
 
 #[derive(Debug, Default)]
 struct Marks {
@@ -75,6 +84,7 @@ impl Object {
             body: Body::InMemory(body),
             body_bytes,
             marks: Marks::default(),
+            share: OnceLock::new(),
         }
     }
 
@@ -95,17 +105,16 @@ impl Object {
             body: Body::OnDisk(disk),
             body_bytes,
             marks,
+            share: OnceLock::new(),
         }
     }
 
     /// A response with a head that the rules have made; its bytes are written when it goes to disk.
     pub fn of_head(head: Arc<StoredHead>, ticket: Ticket, body: Vec<Bytes>) -> Self {
-        let tags = crate::tags::of(head.fields());
-        let tags = tags.filter_map(|tag| std::str::from_utf8(tag).ok().map(Box::from));
-        let tags: Vec<Box<str>> = tags.collect();
-        let object = Self::new(head.secondary(), ticket, Bytes::new(), Bytes::new(), body);
+        let mut object = Self::new(head.secondary(), ticket, Bytes::new(), Bytes::new(), body);
+        object.tags = tags_of(&head);
         _ = object.parsed.set(Some(head));
-        object.with_tags(tags)
+        object
     }
 
     /// The head as the rules read it; `None` when its bytes, which came from disk, are none.
@@ -131,6 +140,7 @@ impl Object {
     pub fn renewed_head(&self, head: Arc<StoredHead>, ticket: Ticket) -> Self {
         let mut renewed = self.renewed(ticket, Bytes::new(), Bytes::new());
         renewed.variant = head.secondary().into();
+        renewed.tags = tags_of(&head);
         _ = renewed.parsed.set(Some(head));
         renewed
     }
@@ -157,7 +167,18 @@ impl Object {
             body,
             body_bytes: self.body_bytes,
             marks: Marks::default(),
+            share: self.share.clone(),
         }
+    }
+
+    /// It is stored in this share, unless it is in another already.
+    pub fn belongs_to(&self, share: &Arc<Share>) {
+        _ = self.share.set(Arc::clone(share));
+    }
+
+    /// The share it is stored in.
+    pub fn share(&self) -> Option<&Arc<Share>> {
+        self.share.get()
     }
 
     /// Bytes of the body.
@@ -245,36 +266,78 @@ impl Object {
 
     /// Notes a hit. Two are told from one and from none; a popular object is only read here, not written.
     pub fn touch(&self) {
-        let uses = self.marks.uses.load(Ordering::Relaxed);
-        if uses < 2 {
-            self.marks.uses.store(uses + 1, Ordering::Relaxed);
+        let marks = self.marks.uses.load(Ordering::Relaxed);
+        if marks != USES_TOLD_APART | RECENTLY {
+            let uses = (marks & !RECENTLY) + 1;
+            let marks = uses.min(USES_TOLD_APART) | RECENTLY;
+            self.marks.uses.store(marks, Ordering::Relaxed);
         }
+    }
+
+    /// How often it was used at least since it came into RAM; more than twice is not counted.
+    pub fn uses(&self) -> u8 {
+        self.marks.uses.load(Ordering::Relaxed) & !RECENTLY
     }
 
     /// Whether it was used since it came into RAM.
     pub fn was_used(&self) -> bool {
-        self.marks.uses.load(Ordering::Relaxed) > 0
+        self.uses() > 0
     }
+
+    /// Whether it was used since this was last asked.
+    fn take_recent_use(&self) -> bool {
+        self.marks.uses.fetch_and(!RECENTLY, Ordering::Relaxed) & RECENTLY != 0
+    }
+}
+
+/// The tags in a head.
+fn tags_of(head: &StoredHead) -> Box<[Box<str>]> {
+    let tags = crate::tags::of(head.fields());
+    let tags = tags.filter_map(|tag| std::str::from_utf8(tag).ok());
+    tags.map(Box::from).collect()
 }
 
 /// The objects of one primary key.
 #[derive(Debug)]
 pub struct Entry {
     /// The primary key.
-    pub key: Arc<[u8]>,
+    pub key: Key,
     variants: Box<[Arc<Object>]>,
     weight: u64,
+    /// Its place among those that share a part of RAM.
+    serial: AtomicU64,
 }
 
 impl Entry {
     /// An entry of one or more variants.
-    pub(crate) fn new(key: Arc<[u8]>, variants: Vec<Arc<Object>>) -> Self {
+    pub(crate) fn new(key: Key, variants: Vec<Arc<Object>>, serial: u64) -> Self {
         let weight = key.len() as u64 + variants.iter().map(|object| object.weight()).sum::<u64>();
         Self {
             key,
             variants: variants.into(),
             weight,
+            serial: AtomicU64::new(serial),
         }
+    }
+
+    /// The share of the newest variant: that of all of them, since a key is of one route.
+    pub(super) fn share(&self) -> Option<&Share> {
+        let newest = self.variants.first()?;
+        newest.share().map(Arc::as_ref)
+    }
+
+    pub(super) fn serial(&self) -> u64 {
+        self.serial.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn renumber(&self, serial: u64) {
+        self.serial.store(serial, Ordering::Relaxed);
+    }
+
+    /// Whether any variant was used since this was last asked.
+    pub(super) fn take_recent_use(&self) -> bool {
+        let variants = self.variants.iter();
+        variants.fold(false, |used, object| object.take_recent_use() | used)
     }
 
     /// The variants, the newest first. The rules choose among them.

@@ -8,6 +8,7 @@
 //!
 //! An object too large for RAM is written to disk while it arrives ([`large`]).
 
+mod inspect;
 pub mod large;
 
 use std::collections::HashSet;
@@ -23,7 +24,10 @@ use super::memory::{Inserted, MemoryStore, Refusal};
 use super::object::{Entry, Object};
 use crate::StoredHead;
 
-use super::purge::{PurgeKind, PurgeScope, Purges, Ticket};
+use super::purge::{PurgeKind, PurgeScope, Purges, Ticket, Verdict};
+use super::share::Share;
+
+pub use inspect::Held;
 
 /// Finds of an object on disk after which it goes to RAM.
 const USES_FOR_PROMOTION: u8 = 2;
@@ -72,9 +76,14 @@ impl Tiers {
         }
     }
 
-    /// A ticket for a fill; to be taken before its request is sent.
+    /// A ticket for a request: to be taken before it looks for what is stored, and before it asks the origin.
     pub fn ticket(&self) -> Ticket {
-        self.purges.ticket()
+        self.purges.settled()
+    }
+
+    /// What the purges since `ticket` ask of an object that was found behind it.
+    pub fn verdict(&self, ticket: Ticket, key: &[u8], tags: &[Box<str>]) -> Verdict {
+        self.purges.verdict(ticket, key, tags)
     }
 
     /// What RAM has of a primary key: the way of nearly every hit.
@@ -96,13 +105,18 @@ impl Tiers {
             && stored.body_bytes < self.memory.object_bytes_max() / 2
     }
 
-    /// Fetches an object from disk: to RAM if this use makes it worth that, whole if it is no more than a block, and else
-    /// open, with its body on disk.
-    pub async fn fetch(&self, key: &[u8], stored: &Stored) -> Result<Arc<Object>, StoreError> {
+    /// Fetches an object from disk: to RAM, and to `share` there if one is given, if this use makes it worth that; whole if
+    /// it is no more than a block; and else open, with its body on disk.
+    pub async fn fetch(
+        &self,
+        key: &[u8],
+        stored: &Stored,
+        share: Option<&Arc<Share>>,
+    ) -> Result<Arc<Object>, StoreError> {
         let disk = self.disk.as_ref().ok_or(StoreError::Gone)?;
         if self.is_worth_promoting(stored) && lock(&self.promoting).insert(key.into()) {
             let _ends = Promoting(&self.promoting, key);
-            return self.promote(key, &stored.variant).await;
+            return self.promote(key, &stored.variant, share).await;
         }
         if stored.body_bytes <= BLOCK_BYTES as u64 {
             return disk.load(key, &stored.variant).await.map(Arc::new);
@@ -127,10 +141,19 @@ impl Tiers {
         })
     }
 
-    /// Reads an object from disk and puts it in RAM. It is handed back even where RAM does not admit it.
-    pub async fn promote(&self, key: &[u8], variant: &[u8]) -> Result<Arc<Object>, StoreError> {
+    /// Reads an object from disk and puts it in RAM, in `share` if there is one. It is handed back even where RAM does not
+    /// admit it.
+    pub async fn promote(
+        &self,
+        key: &[u8],
+        variant: &[u8],
+        share: Option<&Arc<Share>>,
+    ) -> Result<Arc<Object>, StoreError> {
         let disk = self.disk.as_ref().ok_or(StoreError::Gone)?;
         let object = Arc::new(disk.load(key, variant).await?);
+        if let Some(share) = share {
+            object.belongs_to(share);
+        }
         let left = self.purges.settled();
         if let Inserted::Stored(evicted) = self.memory.insert_absent(key, Arc::clone(&object)) {
             self.demote(&evicted, left);
@@ -226,6 +249,8 @@ impl Tiers {
         let identity = old.disk_identity();
         if let (Some(disk), Some(identity)) = (&self.disk, identity)
             && renewed.variant == old.variant
+            // The tags of a file stay as they are; one with others is superseded.
+            && renewed.tags == old.tags
             && disk.identity(key, &old.variant) == Some(identity)
         {
             renewed.mark_on_disk(identity);
@@ -252,18 +277,31 @@ impl Tiers {
     }
 
     /// Purges, and returns when no worker finds a covered object as it was and no fill under way can bring one back.
-    pub async fn purge(&self, scope: PurgeScope, kind: PurgeKind) -> Result<Purged, StoreError> {
+    /// `announced` is called when whatever is looked for from now on is met by the purge.
+    pub async fn purge(
+        &self,
+        scope: PurgeScope,
+        kind: PurgeKind,
+        announced: impl FnOnce(),
+    ) -> Result<Purged, StoreError> {
         let ticket = self.purges.begin(scope.clone(), kind);
         let _sweep = Sweep {
             purges: &self.purges,
             ticket,
         };
+        announced();
         let in_memory = self.memory.sweep(&scope, kind);
         let on_disk = match &self.disk {
             Some(disk) => disk.sweep(scope, kind).await?,
             None => 0,
         };
         Ok(Purged { in_memory, on_disk })
+    }
+
+    /// Whether anything is stored that `scope` covers, which is a key, a first line or a prefix.
+    pub fn holds(&self, scope: &PurgeScope) -> bool {
+        let on_disk = |disk: &DiskStore| !disk.step(scope, None, 1).0.is_empty();
+        !self.memory.step(scope, None, 1).0.is_empty() || self.disk.as_ref().is_some_and(on_disk)
     }
 
     /// Whether objects are on their way to disk.

@@ -65,7 +65,13 @@ pub(super) async fn stale(
 }
 
 fn status_of(object: &Object, now: Timestamp) -> CacheStatus {
-    let meta = object.stored_head().map(|head| head.meta);
+    let meta = object.stored_head().map(|head| {
+        if object.is_marked_stale() {
+            head.meta.ended(now)
+        } else {
+            head.meta
+        }
+    });
     let is_stale = meta.is_some_and(|meta| !meta.is_fresh(now));
     CacheStatus {
         ttl: meta.map(|meta| {

@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use weir_cache::StoredHead;
 use weir_cache::store::Object;
 use weir_cache::store::disk::DiskArriving;
+use weir_cache::{StoredHead, tags};
 
 use self::held::Held;
 use super::fills::lock;
@@ -130,6 +130,18 @@ impl Fill {
         let mut state = lock(&self.0);
         state.outcome = Some(Outcome::Arriving(head, length));
         state.wake_readers();
+    }
+
+    /// Whether what arrives has this tag, or its head is not here yet, so that it may have it.
+    pub(super) fn may_have_tag(&self, tag: &str) -> bool {
+        match &lock(&self.0).outcome {
+            None => true,
+            Some(Outcome::Arriving(head, _)) => {
+                tags::of(head.fields()).any(|one| one == tag.as_bytes())
+            }
+            Some(Outcome::Whole(object)) => object.tags.iter().any(|one| **one == *tag),
+            Some(Outcome::Unshared | Outcome::Failed(_)) => false,
+        }
     }
 
     /// More of the body.

@@ -93,11 +93,14 @@ pub(super) async fn find(x: &mut Exchange, on: Cached<'_>, now: Timestamp) -> Fo
     let Some(head) = object.stored_head() else {
         return Found::Miss(Vec::new(), Forwarded::Miss);
     };
-    let decided = match reuse::decide(&head.meta, &control, on.policy, now) {
-        Reuse::Fresh { .. } if object.is_marked_stale() => Reuse::Revalidate(Why::Stale),
-        decided => decided,
+    let ended;
+    let meta = if object.is_marked_stale() {
+        ended = head.meta.ended(now);
+        &ended
+    } else {
+        &head.meta
     };
-    match decided {
+    match reuse::decide(meta, &control, on.policy, now) {
         Reuse::Revalidate(why) if is_head => Found::Pass(Forwarded::of(why), Some(object)),
         Reuse::Revalidate(why) => {
             if !head.secondary().is_empty() {
@@ -152,7 +155,9 @@ async fn from_disk(x: &mut Exchange, on: Cached<'_>) -> Option<Arc<Object>> {
         .into_iter()
         .find(|stored| vary::matches(&stored.variant, fields, order, &mut scratch));
     x.recall.scratch = scratch;
-    let fetched = on.cache.tiers.fetch(&x.recall.key, stored.as_ref()?);
+    let share = on.cache.share(x.facts.route);
+    let tiers = &on.cache.tiers;
+    let fetched = tiers.fetch(&x.recall.key, stored.as_ref()?, share);
     let timer = Timer::new(&on.worker.deadlines);
     on_disk::within(&timer, fetched).await.ok()
 }

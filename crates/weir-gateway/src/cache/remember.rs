@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use weir_cache::freshness::Exchanged;
 use weir_cache::reuse::OriginFailure;
-use weir_cache::store::purge::Ticket;
-use weir_cache::store::{Object, PurgeKind, PurgeScope};
+use weir_cache::store::purge::{Ticket, Verdict};
+use weir_cache::store::{Object, PurgeKind, PurgeScope, Share};
 use weir_cache::store_rule::{self, Answered, NotStored};
 use weir_cache::stored_head::Arrived;
 use weir_cache::validate::{self, HeadMeans};
@@ -32,8 +32,9 @@ use crate::upstream::relay::Upstream;
 /// What the origin is asked for.
 #[derive(Debug)]
 pub(crate) enum Ask {
-    /// An answer that is passed on. What is stored is confirmed or ended by the answer to HEAD.
-    Pass(Option<Arc<Object>>),
+    /// An answer that is passed on. What is stored is confirmed or ended by the answer to HEAD; the ticket is from before
+    /// it was found.
+    Pass(Option<(Arc<Object>, Ticket)>),
     /// An answer that may be stored.
     Lead(Box<Lead>),
 }
@@ -55,6 +56,7 @@ pub(crate) struct Lead {
     pub(super) key: Box<[u8]>,
     pub(super) lent: Lent,
     pub(super) ticket: Ticket,
+    share: Option<Arc<Share>>,
     /// What may be used on a failure.
     stale: Option<Arc<Object>>,
     /// What the conditions are about.
@@ -74,11 +76,18 @@ impl Lead {
         x: &mut Exchange,
         on: Cached<'_>,
         lent: Lent,
-        stale: Option<Arc<Object>>,
-        others: Vec<Arc<Object>>,
+        (stale, others): (Option<Arc<Object>>, Vec<Arc<Object>>),
+        ticket: Ticket,
         now: Timestamp,
     ) -> Self {
-        let validated = stale.clone().map_or(others, |stale| vec![stale]);
+        // The fill can be found by now: what was purged before must not come back through it.
+        let is_purged = |object: &Arc<Object>| {
+            let verdict = on.cache.tiers.verdict(ticket, &x.recall.key, &object.tags);
+            verdict == Verdict::Drop
+        };
+        let stale = stale.filter(|stale| !is_purged(stale));
+        let mut validated = stale.clone().map_or(others, |stale| vec![stale]);
+        validated.retain(|object| !is_purged(object));
         write_conditions(x, &validated);
         x.recall.replaces_conditions = on.asks_for_all(x) || !x.recall.conditions.is_empty();
         let uses_min = u64::from(on.policy.uses_min);
@@ -88,7 +97,8 @@ impl Lead {
             cache: Arc::clone(on.cache),
             key: x.recall.key.as_slice().into(),
             lent,
-            ticket: on.cache.tiers.ticket(),
+            ticket,
+            share: on.cache.share(x.facts.route).cloned(),
             stale,
             validated,
             request_time: now,
@@ -113,6 +123,9 @@ impl Lead {
     /// Stores a whole answer and gives it to those who wait.
     pub(super) fn store(&mut self, object: &Arc<Object>) {
         self.cache.unshared.forget(&self.key);
+        if let Some(share) = &self.share {
+            object.belongs_to(share);
+        }
         drop(self.cache.tiers.insert(&self.key, object));
         self.end(Outcome::Whole(Arc::clone(object)));
     }
@@ -370,11 +383,11 @@ async fn confirmed(
 }
 
 /// An answer that is passed on may still say something of what is stored.
-async fn passed(x: &mut Exchange, on: Cached<'_>, stored: Option<Arc<Object>>) {
+async fn passed(x: &mut Exchange, on: Cached<'_>, stored: Option<(Arc<Object>, Ticket)>) {
     let response: Fields<'_> = x
         .response
         .view(&x.incoming.unread()[..x.response.head_bytes]);
-    if let Some(stored) = stored
+    if let Some((stored, ticket)) = stored
         && x.request.method == Method::Head
         && x.response.status == 200
         && let Some(head) = stored.stored_head()
@@ -387,13 +400,12 @@ async fn passed(x: &mut Exchange, on: Cached<'_>, stored: Option<Arc<Object>>) {
                     response_time: now,
                 };
                 let head = head.freshened(&arrived(x), exchanged, on.policy);
-                let ticket = on.cache.tiers.ticket();
                 let (tiers, key) = (&on.cache.tiers, &x.recall.key);
                 drop(tiers.renew_head(key, &stored, Arc::new(head), ticket).await);
             }
             HeadMeans::Changed => {
                 let scope = PurgeScope::Key(x.recall.key.as_slice().into());
-                let _ = on.cache.tiers.purge(scope, PurgeKind::Soft).await;
+                let _ = on.cache.purge(scope, PurgeKind::Soft).await;
             }
         }
     }

@@ -2,6 +2,7 @@
 
 mod disk;
 mod fills;
+mod purge;
 mod stored;
 
 use std::net::SocketAddr;

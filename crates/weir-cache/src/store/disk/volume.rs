@@ -20,6 +20,7 @@ use super::{DiskConfig, DiskStats};
 use crate::store::StoreError;
 use crate::store::answer::lock;
 use crate::store::purge::{PurgeKind, PurgeScope, Purges, Ticket, Verdict};
+use crate::store::walk::Key;
 
 /// Space in the file system and an inode are handed out in pieces; this is what a file costs besides its bytes.
 const FILE_OVERHEAD_BYTES: u64 = 4096;
@@ -295,23 +296,27 @@ impl Volume {
     }
 
     /// Removes or marks everything in the index that a purge covers, which has been announced in the log of purges.
-    /// Returns how many objects that were.
+    /// Returns how many objects that were. What cannot be removed stays and does not keep the others from being removed;
+    /// the purge fails, and can be tried again.
     pub(super) fn sweep(&self, scope: &PurgeScope, kind: PurgeKind) -> Result<u64, StoreError> {
-        let (mut after, mut objects) = (None, 0);
+        let (mut after, mut objects, mut failed) = (None::<Key>, 0, None);
         loop {
             let names = lock(&self.names);
-            let (covered, last) = lock(&self.index).covered(scope, after.as_ref(), PURGE_KEYS);
+            let (covered, last) = lock(&self.index).covered(scope, after.as_deref(), PURGE_KEYS);
             for (key, stored) in &covered {
-                match kind {
-                    PurgeKind::Hard => self.remove_named(key, stored)?,
-                    PurgeKind::Soft => self.mark_named(key, stored)?,
+                let done = match kind {
+                    PurgeKind::Hard => self.remove_named(key, stored),
+                    PurgeKind::Soft => self.mark_named(key, stored),
+                };
+                match done {
+                    Ok(()) => objects += 1,
+                    Err(error) => failed = failed.or(Some(error)),
                 }
             }
             drop(names);
-            objects += covered.len() as u64;
             after = last;
             if after.is_none() {
-                return Ok(objects);
+                return failed.map_or(Ok(objects), Err);
             }
         }
     }
@@ -320,6 +325,7 @@ impl Volume {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         DiskStats {
             bytes: self.bytes.load(Ordering::Acquire),
+            bytes_max: self.config.bytes_max,
             objects: lock(&self.index).len() as u64,
             opened: load(&self.counts.opened),
             written: load(&self.counts.written),
@@ -350,19 +356,18 @@ impl Volume {
         }
     }
 
-    /// As [`Volume::unlink`], but a purge must not answer while the file is there: the next start would bring it back.
+    /// As [`Volume::unlink`], but a purge must not answer while the file is there: the next start would bring it back. What
+    /// cannot be removed stays in the index, so that another purge finds it.
     fn remove_named(&self, key: &[u8], stored: &Stored) -> Result<(), StoreError> {
-        let Some(removed) = lock(&self.index).remove(key, &stored.variant, Some(stored.identity))
-        else {
-            return Ok(());
-        };
-        match fs::remove_file(self.path(key, &removed.variant)) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
-            _ => {
-                self.release(removed.cost);
-                Ok(())
-            }
+        match fs::remove_file(self.path(key, &stored.variant)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
         }
+        let removed = lock(&self.index).remove(key, &stored.variant, Some(stored.identity));
+        if let Some(removed) = removed {
+            self.release(removed.cost);
+        }
+        Ok(())
     }
 
     fn mark_named(&self, key: &[u8], stored: &Stored) -> Result<(), StoreError> {

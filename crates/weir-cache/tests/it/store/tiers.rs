@@ -84,7 +84,7 @@ fn push_out(tiers: &Tiers, key: &[u8]) {
 /// Waits until the disk has done what it was asked before: a purge of nothing, twice, for two threads.
 fn settle(tiers: &Tiers) {
     while tiers.has_demotions() {
-        block_on(tiers.purge(PurgeScope::Tag("none".into()), PurgeKind::Hard)).unwrap();
+        block_on(tiers.purge(PurgeScope::Tag("none".into()), PurgeKind::Hard, || {})).unwrap();
     }
 }
 
@@ -112,7 +112,7 @@ fn what_was_used_in_ram_goes_to_disk_and_comes_back_on_its_second_use() {
         .unwrap();
     assert_eq!(opened.body_bytes(), 2000);
     assert!(tiers.is_worth_promoting(&found(&tiers, b"used").unwrap()));
-    let promoted = block_on(tiers.promote(b"used", b"")).unwrap();
+    let promoted = block_on(tiers.promote(b"used", b"", None)).unwrap();
     assert_eq!(
         (
             &*promoted.head,
@@ -199,7 +199,7 @@ fn a_purge_reaches_both_tiers_and_what_moves_between_them() {
         }
     }
     let purged =
-        block_on(tiers.purge(PurgeScope::Prefix((*b"a/").into()), PurgeKind::Hard)).unwrap();
+        block_on(tiers.purge(PurgeScope::Prefix((*b"a/").into()), PurgeKind::Hard, || {})).unwrap();
     assert!(purged.in_memory > 10 && tiers.memory().stats().entries == 0);
     settle(&tiers);
     for number in 0..200_u32 {
