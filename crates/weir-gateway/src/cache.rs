@@ -3,7 +3,7 @@
 //! The story of a request goes through two calls here: [`recall`] before anything is forwarded, [`remember::remember`] with
 //! what came of it. What may be stored or used is decided by weir-cache; this module looks up, waits, sends and counts.
 //!
-//! - [`lookup`]: what is there for a request
+//! - [`lookup`]: what is there for a request; [`body_key`]: the part of its key that a body makes
 //! - [`fill`], [`fills`]: one request asks, the others of its key wait for it and read along
 //! - [`remember`]: what becomes of an answer: stored, a confirmation of what is stored, or passed on
 //! - [`pump`]: a body on its way into a fill, whoever still reads along
@@ -36,6 +36,7 @@ use self::lookup::Found;
 use self::remember::{Ask, Lead};
 
 mod answer;
+mod body_key;
 mod fill;
 mod fills;
 mod invalidate;
@@ -90,6 +91,7 @@ pub(crate) struct Recall {
     conditions: Vec<u8>,
     replaces_conditions: bool,
     is_conditional: bool,
+    is_keyed_by_body: bool,
     /// To be said in the response's head.
     pub(crate) status: Option<CacheStatus>,
     /// For the log.
@@ -109,6 +111,7 @@ impl Recall {
         }
         self.replaces_conditions = false;
         self.is_conditional = false;
+        self.is_keyed_by_body = false;
         self.status = None;
         self.outcome = None;
     }
@@ -148,7 +151,8 @@ pub(crate) async fn recall(
     on: Cached<'_>,
 ) -> Result<Recalled, Failure> {
     let mut failed_fills = 0;
-    lookup::begin(x, on.policy);
+    let digest = body_key::digest(client, x, on).await?;
+    lookup::begin(x, on.policy, digest);
     loop {
         let now = on.now(x);
         let (stale, others, forwarded) = match lookup::find(x, on, now).await {

@@ -62,7 +62,7 @@ pub(super) fn if_due(
     asking.timeouts = x.timeouts;
     asking.facts.route = Some(route);
     asking.path_is_as_in(x);
-    super::lookup::begin(&mut asking, on.policy);
+    super::lookup::begin(&mut asking, on.policy, None);
     asking.recall.is_conditional = false;
     let now = on.worker.clock.timestamp(Instant::now());
     let lead = Lead::new(

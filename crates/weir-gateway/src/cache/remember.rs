@@ -78,8 +78,11 @@ impl Lead {
         now: Timestamp,
     ) -> Self {
         let validated = stale.clone().map_or(others, |stale| vec![stale]);
-        write_conditions(x, &validated);
-        x.recall.replaces_conditions = on.asks_for_all(x) || !x.recall.conditions.is_empty();
+        // The conditions of a POST are about what it would change (RFC 9110 §13.1), so it is never sent with any of ours.
+        if !x.recall.is_keyed_by_body {
+            write_conditions(x, &validated);
+            x.recall.replaces_conditions = on.asks_for_all(x) || !x.recall.conditions.is_empty();
+        }
         let uses_min = u64::from(on.policy.uses_min);
         let may_store =
             stale.is_some() || uses_min <= 1 || on.cache.uses.count(&x.recall.key) >= uses_min;
@@ -227,7 +230,7 @@ fn decide(
     let meta = store_rule::decide(
         &Answered {
             method: x.request.method,
-            is_keyed_by_body: false,
+            is_keyed_by_body: x.recall.is_keyed_by_body,
             target: x.request.target_text.of(&x.head),
             authority: x.request.authority.map_or(b"", |span| span.of(&x.head)),
             request: arrived.request,

@@ -47,7 +47,7 @@ pub(super) async fn respond(
             write_head(x, on, keep_alive, 304, |out| {
                 head.write_not_modified(now, edits(&on.rule.response_headers), out);
             });
-            let sent = send(client, x, &Bytes::new()).await;
+            let sent = send(client, x, b"", b"").await;
             return after(x, sent, keep_alive);
         }
         What::Range(wanted) => wanted,
@@ -69,7 +69,8 @@ pub(super) async fn respond(
         (None, Version::Http11) => End::Chunks,
         (None, Version::Http10) => End::Close,
     };
-    let keep_alive = x.client_keeps_alive(on.worker) && end != End::Close;
+    let keep_alive =
+        x.client_keeps_alive(on.worker) && end != End::Close && x.upload.is_over(client);
     let part = if let (Wanted::One(part), Some(length)) = (wanted, length) {
         write_head(x, on, keep_alive, 206, |out| {
             let edits = edits(&on.rule.response_headers);
