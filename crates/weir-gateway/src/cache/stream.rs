@@ -4,11 +4,10 @@
 //! except in a fill that outgrew RAM (`fill.rs`).
 
 use std::future::poll_fn;
-use std::io::Write as _;
+use std::io::{IoSlice, Write as _};
 use std::sync::Arc;
 use std::task::Poll;
 
-use bytes::Bytes;
 use weir_cache::StoredHead;
 use weir_cache::range::{self, Wanted};
 use weir_http::{FieldName, Version};
@@ -43,7 +42,7 @@ pub(super) async fn respond(
     let now = on.time();
     let wanted = match what(x, head, length, now) {
         What::NotModified => {
-            let keep_alive = x.client_keeps_alive(on.worker);
+            let keep_alive = x.client_keeps_alive(on.worker) && x.upload.is_over(client);
             write_head(x, on, keep_alive, 304, |out| {
                 head.write_not_modified(now, edits(&on.rule.response_headers), out);
             });
@@ -119,15 +118,13 @@ async fn stream_body(
             // Writing to a vector cannot fail.
             let _ = write!(x.outgoing, "{:x}\r\n", piece.len());
         }
-        send(client, x, &piece).await?;
-        if end == End::Chunks {
-            x.outgoing.extend_from_slice(b"\r\n");
-        }
+        let tail: &[u8] = if end == End::Chunks { b"\r\n" } else { b"" };
+        send(client, x, &piece, tail).await?;
     }
     if end == End::Chunks {
         x.outgoing.extend_from_slice(b"0\r\n\r\n");
     }
-    send(client, x, &Bytes::new()).await
+    send(client, x, b"", b"").await
 }
 
 /// Waits for a piece, for as long as the route lets its origin pause.
@@ -158,13 +155,33 @@ async fn wait_for_all(
     .await
 }
 
-async fn send(client: &mut Client, x: &mut Exchange, piece: &Bytes) -> Result<(), Failure> {
+/// Writes `x.outgoing`, which it clears, then the piece and the tail, in one system call where the socket takes them.
+async fn send(
+    client: &mut Client,
+    x: &mut Exchange,
+    piece: &[u8],
+    tail: &[u8],
+) -> Result<(), Failure> {
     let patience = x.timeouts.send;
-    let mut sent = 0;
+    let mut slices = [&x.outgoing[..], piece, tail].map(IoSlice::new);
+    let mut left = &mut slices[..];
     client.timer.set(patience);
-    let pieces = (&x.outgoing[..], &piece[..]);
-    let result = poll_fn(|cx| client.poll_send(&mut sent, pieces, patience, cx)).await;
-    x.facts.bytes_sent += sent as u64;
+    let result = poll_fn(|cx| {
+        IoSlice::advance_slices(&mut left, 0);
+        while !left.is_empty() {
+            match client.stream.poll_write_pieces(cx, left) {
+                Poll::Ready(Ok(count)) => {
+                    x.facts.bytes_sent += count as u64;
+                    IoSlice::advance_slices(&mut left, count);
+                    client.timer.set(patience);
+                }
+                Poll::Ready(Err(_)) => return Poll::Ready(Err(Failure::ClientGone)),
+                Poll::Pending => return client.timer.poll(cx).map(|()| Err(Failure::ClientGone)),
+            }
+        }
+        Poll::Ready(Ok(()))
+    })
+    .await;
     x.outgoing.clear();
     result
 }
