@@ -47,7 +47,7 @@ pub(crate) mod remember;
 mod stream;
 
 /// Fills that may fail before a request that waits is told so.
-const FAILED_FILLS_MAX: u32 = 2;
+const FAILED_FILLS_MAX: u32 = 1;
 
 /// What all workers remember.
 #[derive(Debug)]

@@ -37,7 +37,7 @@ pub struct MemoryConfig {
     /// About how large an object is; decides how many evicted keys are remembered. A factor of ten either way costs about a
     /// point of hit ratio.
     pub object_bytes_mean: u64,
-    /// Variants kept for one primary key; the oldest go first.
+    /// Variants kept for one primary key, where an object does not say less; the oldest go first.
     pub variants_max: usize,
     /// Seed of the hash of keys, so that nobody outside can choose keys that collide.
     pub seed: u64,
@@ -53,7 +53,7 @@ impl MemoryConfig {
             bytes_max,
             object_bytes_max,
             object_bytes_mean,
-            variants_max: 16,
+            variants_max: 1000,
             seed,
         }
     }
@@ -288,10 +288,11 @@ impl MemoryStore {
         bytes_max: u64,
     ) -> Entry {
         let mut bytes = object.weight() + key.len() as u64;
+        let variants_max = self.config.variants_max.min(object.variants_max);
         let mut variants = vec![object];
         for other in old.map(Entry::variants).unwrap_or_default() {
             bytes += other.weight();
-            if variants.len() >= self.config.variants_max || bytes > bytes_max {
+            if variants.len() >= variants_max || bytes > bytes_max {
                 break;
             }
             if other.variant == variants[0].variant {

@@ -35,6 +35,8 @@ pub struct Object {
     /// The body, in the pieces it arrived in. Each piece should own about as much as it shows.
     body: Box<[Bytes]>,
     body_bytes: u64,
+    /// Variants of its key that are kept beside it, itself included.
+    pub(crate) variants_max: usize,
     marks: Marks,
 }
 
@@ -67,6 +69,7 @@ impl Object {
             parsed: OnceLock::new(),
             body,
             body_bytes,
+            variants_max: usize::MAX,
             marks: Marks::default(),
         }
     }
@@ -115,6 +118,13 @@ impl Object {
         self
     }
 
+    /// The same, as one of at most so many variants: the ones stored longest ago make room for it.
+    #[must_use]
+    pub fn among_variants(mut self, variants_max: usize) -> Self {
+        self.variants_max = variants_max;
+        self
+    }
+
     /// The same body under another head and other metadata, as after a validation. It is fresh again, and its copy on
     /// disk, if any, is the old one.
     #[must_use]
@@ -129,6 +139,7 @@ impl Object {
             parsed: OnceLock::new(),
             body,
             body_bytes: self.body_bytes,
+            variants_max: self.variants_max,
             marks: Marks::default(),
         }
     }
@@ -211,6 +222,11 @@ impl Object {
         if uses < 2 {
             self.marks.uses.store(uses + 1, Ordering::Relaxed);
         }
+    }
+
+    /// Whether it was used more than once since it came into RAM.
+    pub fn is_hot(&self) -> bool {
+        self.marks.uses.load(Ordering::Relaxed) > 1
     }
 
     /// Whether it was used since it came into RAM.

@@ -34,6 +34,7 @@ pub(super) struct Arriving {
     pub(super) keeps_upstream: bool,
     pub(super) idle: Duration,
     pub(super) bytes_max: u64,
+    pub(super) variants_max: usize,
 }
 
 pub(super) fn spawn(worker: &Rc<Worker>, arriving: Arriving) {
@@ -93,6 +94,7 @@ impl Arriving {
                 head.complete(bytes);
             }
             let object = Object::of_head(Arc::new(head), self.lead.ticket, fill.body());
+            let object = object.among_variants(self.variants_max);
             self.lead.store(&Arc::new(object));
         } else {
             fill.finish();

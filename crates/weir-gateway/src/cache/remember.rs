@@ -274,13 +274,25 @@ async fn arrives(
             return Err(failure);
         }
     };
+    let bytes_max = on
+        .policy
+        .body_bytes_max
+        .min(on.cache.tiers.memory().object_bytes_max());
+    // A body of unknown length may have come whole and be too large all the same.
+    let is_too_large = piece.len() as u64 > bytes_max;
     if let Some(said) = &mut x.recall.status {
-        said.stored = true;
+        said.stored = !is_too_large;
     }
     if body.is_done() {
         head.complete(piece.len() as u64);
-        let object = Arc::new(Object::of_head(Arc::new(head), lead.ticket, vec![piece]));
-        lead.store(&object);
+        let object = Object::of_head(Arc::new(head), lead.ticket, vec![piece]);
+        let object = Arc::new(object.among_variants(on.policy.variants_max));
+        if is_too_large {
+            on.metrics().not_stored(NotStored::TooLarge);
+            lead.end(Outcome::Whole(Arc::clone(&object)));
+        } else {
+            lead.store(&object);
+        }
         passing::put_back(x, on.worker, &chosen, upstream, true);
         let sent = answer::object(client, x, on, &object, on.time()).await?;
         return Ok(Next::Answered(sent));
@@ -304,10 +316,8 @@ async fn arrives(
         chosen,
         upstream,
         idle: on.rule.timeouts.idle,
-        bytes_max: on
-            .policy
-            .body_bytes_max
-            .min(on.cache.tiers.memory().object_bytes_max()),
+        bytes_max,
+        variants_max: on.policy.variants_max,
     };
     pump::spawn(on.worker, arriving);
     let sent = stream::respond(client, x, on, reader, &head, length).await?;
