@@ -30,10 +30,12 @@ pub(super) fn if_due(
     object: &Arc<Object>,
     reuse: Reuse,
 ) {
-    let is_due = matches!(
-        reuse,
-        Reuse::StaleWhileRevalidate | Reuse::Fresh { refresh: true }
-    );
+    let is_due = match reuse {
+        Reuse::StaleWhileRevalidate => true,
+        // What was asked for once in all its time is let expire.
+        Reuse::Fresh { refresh } => refresh && object.is_hot(),
+        _ => false,
+    };
     if !is_due || x.request.method != Method::Get {
         return;
     }
