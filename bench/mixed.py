@@ -22,7 +22,7 @@ from proxy import LOAD_CPU, PROXY_CPU, Server, free_port
 
 OBJECTS = 1000
 HITS = f'[[request]]\npath = "/hit/{{zipf:1..{OBJECTS}:0.9}}"\n'
-MISSES = '[[request]]\npath = "/miss/{uuid}"\n'
+MISSES = '[[request]]\npath = "/miss/%d/{seq}"\n'
 CONFIG = """[server]
 workers = 1
 [[listener]]
@@ -82,7 +82,7 @@ def result(process):
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--weir", help="the binary to measure")
-    arguments.add_argument("--rate", type=int, default=9000, help="hits a second; a ninth of it is misses")
+    arguments.add_argument("--rate", type=int, default=4500, help="hits a second; a ninth of it is misses")
     arguments.add_argument("--pairs", type=int, default=4)
     arguments.add_argument("--seconds", type=int, default=4, help="of each round")
     arguments.add_argument("--origin", type=int, help=argparse.SUPPRESS)
@@ -95,7 +95,7 @@ def main():
     try:
         hits, misses, config = (f"{directory}/{name}.toml" for name in ("hits", "misses", "weir"))
         origin, proxy = free_port(), free_port()
-        for path, text in [(hits, HITS), (misses, MISSES), (config, CONFIG % (proxy, origin))]:
+        for path, text in [(hits, HITS), (config, CONFIG % (proxy, origin))]:
             with open(path, "w") as file:
                 file.write(text)
         log = open(f"{directory}/out.log", "a")
@@ -107,9 +107,13 @@ def main():
         for pair in range(options.pairs):
             both = {}
             for has_misses in (False, True) if pair % 2 == 0 else (True, False):
+                with open(misses, "w") as file:
+                    file.write(MISSES % (2 * pair + has_misses))
                 beside = load(weir, misses, proxy if has_misses else origin, options.rate // 9, 512, options.seconds + 1, 0)
                 asked = result(load(weir, hits, proxy, options.rate, 64, options.seconds))
                 waited = result(beside)
+                if waited["latency_us"]["p50"] < 200_000:
+                    sys.exit("what should have been misses was not")
                 both[has_misses] = asked
                 quantiles = "  ".join(f"{name} {asked['latency_us'][name]:8.0f}" for name in ("p50", "p90", "p99", "p99.9"))
                 print(f"{'with' if has_misses else 'without':8} misses: hits {asked['rate']:6.0f}/s, us: {quantiles}; "

@@ -1,4 +1,4 @@
-//! One stored response, and the variants of it that share a primary key.
+//! One stored response, and the variants of it that share a primary key. Its body is in RAM, or in a file that is open.
 //!
 //! Nothing here is ever changed once it is stored, except the marks that a purge, a hit and a copy to disk leave. To
 //! change a head, a new object with the same body is stored; the bytes of the body are shared, not copied.
@@ -10,12 +10,15 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
+use super::disk::DiskObject;
 use super::purge::Ticket;
+use super::share::Share;
+use super::walk::Key;
 use crate::StoredHead;
 
-/// What the bookkeeping of one object costs besides its bytes: the object, its entry, its place in the map and the
-/// queues, and its tags.
-pub const OBJECT_OVERHEAD_BYTES: u64 = 320;
+/// What the bookkeeping of one object costs besides its bytes: the object, its entry, its place in the map, in the queues
+/// and among the sorted keys, and its tags.
+pub const OBJECT_OVERHEAD_BYTES: u64 = 384;
 
 /// A stored response.
 #[derive(Debug)]
@@ -32,13 +35,24 @@ pub struct Object {
     pub head: Bytes,
     /// The head as the rules read it, so that no hit reads it from bytes; what comes from disk is read at its first use.
     parsed: OnceLock<Option<Arc<StoredHead>>>,
-    /// The body, in the pieces it arrived in. Each piece should own about as much as it shows.
-    body: Box<[Bytes]>,
+    body: Body,
     body_bytes: u64,
-    /// Variants of its key that are kept beside it, itself included.
-    pub(crate) variants_max: usize,
     marks: Marks,
+    /// The share of RAM it is stored in; none is as much as there is.
+    share: OnceLock<Arc<Share>>,
 }
+
+#[derive(Debug, Clone)]
+enum Body {
+    /// In the pieces it arrived in. Each piece should own about as much as it shows.
+    InMemory(Box<[Bytes]>),
+    OnDisk(DiskObject),
+}
+
+/// Uses that are told apart: none, one, and more.
+const USES_TOLD_APART: u8 = 2;
+/// In [`Marks::uses`]: there was a use since somebody took note of it.
+const RECENTLY: u8 = 1 << 7;
 
 #[derive(Debug, Default)]
 struct Marks {
@@ -67,21 +81,40 @@ impl Object {
             ticket,
             head,
             parsed: OnceLock::new(),
-            body,
+            body: Body::InMemory(body),
             body_bytes,
-            variants_max: usize::MAX,
             marks: Marks::default(),
+            share: OnceLock::new(),
+        }
+    }
+
+    /// A response whose body stays on disk; `ticket` is from before it was opened. Such an object never gets into RAM.
+    pub fn on_disk(disk: DiskObject, variant: &[u8], ticket: Ticket) -> Self {
+        let (metadata, head) = (disk.metadata().clone(), disk.head().clone());
+        let (tags, body_bytes) = (disk.tags().into(), disk.body_bytes());
+        let marks = Marks::default();
+        marks.on_disk.store(disk.identity(), Ordering::Relaxed);
+        marks.stale.store(disk.is_marked_stale(), Ordering::Relaxed);
+        Self {
+            variant: variant.into(),
+            metadata,
+            tags,
+            ticket,
+            head,
+            parsed: OnceLock::new(),
+            body: Body::OnDisk(disk),
+            body_bytes,
+            marks,
+            share: OnceLock::new(),
         }
     }
 
     /// A response with a head that the rules have made; its bytes are written when it goes to disk.
     pub fn of_head(head: Arc<StoredHead>, ticket: Ticket, body: Vec<Bytes>) -> Self {
-        let tags = crate::tags::of(head.fields());
-        let tags = tags.filter_map(|tag| std::str::from_utf8(tag).ok().map(Box::from));
-        let tags: Vec<Box<str>> = tags.collect();
-        let object = Self::new(head.secondary(), ticket, Bytes::new(), Bytes::new(), body);
+        let mut object = Self::new(head.secondary(), ticket, Bytes::new(), Bytes::new(), body);
+        object.tags = tags_of(&head);
         _ = object.parsed.set(Some(head));
-        object.with_tags(tags)
+        object
     }
 
     /// The head as the rules read it; `None` when its bytes, which came from disk, are none.
@@ -107,6 +140,7 @@ impl Object {
     pub fn renewed_head(&self, head: Arc<StoredHead>, ticket: Ticket) -> Self {
         let mut renewed = self.renewed(ticket, Bytes::new(), Bytes::new());
         renewed.variant = head.secondary().into();
+        renewed.tags = tags_of(&head);
         _ = renewed.parsed.set(Some(head));
         renewed
     }
@@ -115,13 +149,6 @@ impl Object {
     #[must_use]
     pub fn with_tags(mut self, tags: Vec<Box<str>>) -> Self {
         self.tags = tags.into();
-        self
-    }
-
-    /// The same, as one of at most so many variants: the ones stored longest ago make room for it.
-    #[must_use]
-    pub fn among_variants(mut self, variants_max: usize) -> Self {
-        self.variants_max = variants_max;
         self
     }
 
@@ -139,9 +166,19 @@ impl Object {
             parsed: OnceLock::new(),
             body,
             body_bytes: self.body_bytes,
-            variants_max: self.variants_max,
             marks: Marks::default(),
+            share: self.share.clone(),
         }
+    }
+
+    /// It is stored in this share, unless it is in another already.
+    pub fn belongs_to(&self, share: &Arc<Share>) {
+        _ = self.share.set(Arc::clone(share));
+    }
+
+    /// The share it is stored in.
+    pub fn share(&self) -> Option<&Arc<Share>> {
+        self.share.get()
     }
 
     /// Bytes of the body.
@@ -149,9 +186,20 @@ impl Object {
         self.body_bytes
     }
 
-    /// The pieces of the body.
+    /// The pieces of the body; none, when it is on disk.
     pub fn body(&self) -> &[Bytes] {
-        &self.body
+        match &self.body {
+            Body::InMemory(pieces) => pieces,
+            Body::OnDisk(_) => &[],
+        }
+    }
+
+    /// Where to read the body from, when it is not in RAM.
+    pub fn disk(&self) -> Option<&DiskObject> {
+        match &self.body {
+            Body::InMemory(_) => None,
+            Body::OnDisk(disk) => Some(disk),
+        }
     }
 
     /// Bytes it counts for in RAM.
@@ -160,10 +208,10 @@ impl Object {
         let parsed = self.parsed.get().and_then(Option::as_ref);
         let parsed = parsed.map_or(0, |head| head.memory_bytes());
         let small = parsed + self.variant.len() + self.metadata.len() + self.head.len() + tags;
-        self.body_bytes + small as u64 + OBJECT_OVERHEAD_BYTES + 48 * self.body.len() as u64
+        self.body_bytes + small as u64 + OBJECT_OVERHEAD_BYTES + 48 * self.body().len() as u64
     }
 
-    /// Fills `slices` with what is still to be sent of `head` followed by `range` of the body, when `sent` bytes of that
+    /// For a body in RAM: fills `slices` with what is still to be sent of `head` followed by `range` of the body, when `sent` bytes of that
     /// are out already; returns how many slices it filled. One `writev` of them sends as much as fits; nothing is copied.
     pub fn slices<'a>(
         &'a self,
@@ -182,7 +230,7 @@ impl Object {
             *slot = IoSlice::new(head_left);
             filled = 1;
         }
-        for piece in &*self.body {
+        for piece in self.body() {
             let length = piece.len() as u64;
             if skip >= length {
                 skip -= length;
@@ -218,41 +266,78 @@ impl Object {
 
     /// Notes a hit. Two are told from one and from none; a popular object is only read here, not written.
     pub fn touch(&self) {
-        let uses = self.marks.uses.load(Ordering::Relaxed);
-        if uses < 2 {
-            self.marks.uses.store(uses + 1, Ordering::Relaxed);
+        let marks = self.marks.uses.load(Ordering::Relaxed);
+        if marks != USES_TOLD_APART | RECENTLY {
+            let uses = (marks & !RECENTLY) + 1;
+            let marks = uses.min(USES_TOLD_APART) | RECENTLY;
+            self.marks.uses.store(marks, Ordering::Relaxed);
         }
     }
 
-    /// Whether it was used more than once since it came into RAM.
-    pub fn is_hot(&self) -> bool {
-        self.marks.uses.load(Ordering::Relaxed) > 1
+    /// How often it was used at least since it came into RAM; more than twice is not counted.
+    pub fn uses(&self) -> u8 {
+        self.marks.uses.load(Ordering::Relaxed) & !RECENTLY
     }
 
     /// Whether it was used since it came into RAM.
     pub fn was_used(&self) -> bool {
-        self.marks.uses.load(Ordering::Relaxed) > 0
+        self.uses() > 0
     }
+
+    /// Whether it was used since this was last asked.
+    fn take_recent_use(&self) -> bool {
+        self.marks.uses.fetch_and(!RECENTLY, Ordering::Relaxed) & RECENTLY != 0
+    }
+}
+
+/// The tags in a head.
+fn tags_of(head: &StoredHead) -> Box<[Box<str>]> {
+    let tags = crate::tags::of(head.fields());
+    let tags = tags.filter_map(|tag| std::str::from_utf8(tag).ok());
+    tags.map(Box::from).collect()
 }
 
 /// The objects of one primary key.
 #[derive(Debug)]
 pub struct Entry {
     /// The primary key.
-    pub key: Arc<[u8]>,
+    pub key: Key,
     variants: Box<[Arc<Object>]>,
     weight: u64,
+    /// Its place among those that share a part of RAM.
+    serial: AtomicU64,
 }
 
 impl Entry {
     /// An entry of one or more variants.
-    pub(crate) fn new(key: Arc<[u8]>, variants: Vec<Arc<Object>>) -> Self {
+    pub(crate) fn new(key: Key, variants: Vec<Arc<Object>>, serial: u64) -> Self {
         let weight = key.len() as u64 + variants.iter().map(|object| object.weight()).sum::<u64>();
         Self {
             key,
             variants: variants.into(),
             weight,
+            serial: AtomicU64::new(serial),
         }
+    }
+
+    /// The share of the newest variant: that of all of them, since a key is of one route.
+    pub(super) fn share(&self) -> Option<&Share> {
+        let newest = self.variants.first()?;
+        newest.share().map(Arc::as_ref)
+    }
+
+    pub(super) fn serial(&self) -> u64 {
+        self.serial.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn renumber(&self, serial: u64) {
+        self.serial.store(serial, Ordering::Relaxed);
+    }
+
+    /// Whether any variant was used since this was last asked.
+    pub(super) fn take_recent_use(&self) -> bool {
+        let variants = self.variants.iter();
+        variants.fold(false, |used, object| object.take_recent_use() | used)
     }
 
     /// The variants, the newest first. The rules choose among them.

@@ -1,8 +1,10 @@
 //! The cache: what is answered without the origin, who asks it, and what others get meanwhile.
 
 mod crowds;
+mod disk;
 mod fills;
 mod keys;
+mod purge;
 mod stored;
 mod times;
 
