@@ -196,6 +196,20 @@ fn a_post_that_is_named_is_found_by_its_body() {
 }
 
 #[test]
+fn a_body_that_does_not_come_is_waited_for_as_long_as_any() {
+    let origin = counting("max-age=60");
+    let gateway = Gateway::start(&format!(
+        "[timeouts]\nbody = \"200ms\"\n[upstream.app]\nservers = [\"{}\"]\n[[route]]\npath = \"/{{*rest}}\"\nupstream = \"app\"\ncache = {{ methods = [\"POST\"] }}\n",
+        origin.address
+    ));
+    let mut connection = Connection::open(gateway.address);
+    connection.send("POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 2\r\n\r\na");
+    assert_eq!(connection.response().status, 408);
+    assert!(connection.is_closed());
+    assert_eq!(origin.heads_waiting(), 0);
+}
+
+#[test]
 fn posts_with_one_body_wait_for_one_answer() {
     const CLIENTS: usize = 20;
     let origin = counting("max-age=60");
