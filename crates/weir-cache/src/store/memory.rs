@@ -198,8 +198,34 @@ impl MemoryStore {
             return refused(Refusal::TooRare);
         }
         let entry = Arc::new(self.with_variant(key, old.as_deref(), object, largest));
+        let evicted = self.put(&mut writers, entry, old.as_deref());
+        self.counts.inserted.fetch_add(1, Ordering::Relaxed);
+        Inserted::Stored(evicted)
+    }
+
+    /// Counts anew what an object weighs that has grown, and hands back what had to make room for it. An object that is not
+    /// stored any more is not brought back.
+    pub fn reweigh(&self, key: &[u8], object: &Arc<Object>) -> Vec<Arc<Entry>> {
+        let mut writers = lock(&self.writers);
+        let Some(old) = self.entries.peek(key) else {
+            return Vec::new();
+        };
+        if !old.variants().iter().any(|own| Arc::ptr_eq(own, object)) {
+            return Vec::new();
+        }
+        let entry = Entry::new(Arc::clone(&old.key), old.variants().to_vec());
+        self.put(&mut writers, Arc::new(entry), Some(&old))
+    }
+
+    /// Puts an entry in the place of the `old` one of its key, and hands back what made room.
+    fn put(
+        &self,
+        writers: &mut Writers,
+        entry: Arc<Entry>,
+        old: Option<&Entry>,
+    ) -> Vec<Arc<Entry>> {
         if let Some(old) = old {
-            writers.tags.remove(key, old.tags());
+            writers.tags.remove(&old.key, old.tags());
         }
         writers.tags.add(&entry.key, entry.tags());
         let mut evicted = Vec::new();
@@ -209,16 +235,14 @@ impl MemoryStore {
             &mut evicted,
         );
         // What it replaced is reported like what made room, but its tags have gone already.
-        evicted.retain(|gone| *gone.key != *key || Arc::ptr_eq(gone, &entry));
+        evicted.retain(|gone| *gone.key != *entry.key || Arc::ptr_eq(gone, &entry));
         for gone in &evicted {
             writers.tags.remove(&gone.key, gone.tags());
         }
-        drop(writers);
-        self.counts.inserted.fetch_add(1, Ordering::Relaxed);
         self.counts
             .evicted
             .fetch_add(evicted.len() as u64, Ordering::Relaxed);
-        Inserted::Stored(evicted)
+        evicted
     }
 
     /// Removes all variants of a primary key; says whether there were any.

@@ -1,6 +1,7 @@
 //! One stored response, and the variants of it that share a primary key.
 //!
-//! Nothing here is ever changed once it is stored, except the marks that a purge, a hit and a copy to disk leave. To
+//! Nothing here is ever changed once it is stored, except the marks that a purge, a hit and a copy to disk leave, and that
+//! compressed forms of it are added. To
 //! change a head, a new object with the same body is stored; the bytes of the body are shared, not copied.
 
 use std::io::IoSlice;
@@ -10,8 +11,10 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
+use super::forms::Forms;
 use super::purge::Ticket;
 use crate::StoredHead;
+use crate::meta::Demands;
 
 /// What the bookkeeping of one object costs besides its bytes: the object, its entry, its place in the map and the
 /// queues, and its tags.
@@ -35,6 +38,9 @@ pub struct Object {
     /// The body, in the pieces it arrived in. Each piece should own about as much as it shows.
     body: Box<[Bytes]>,
     body_bytes: u64,
+    /// Its compressed forms, once somebody has asked whether it may have any; `None` when it may not. In RAM alone: what
+    /// goes to disk comes back without them.
+    forms: OnceLock<Option<Box<Forms>>>,
     marks: Marks,
 }
 
@@ -67,6 +73,7 @@ impl Object {
             parsed: OnceLock::new(),
             body,
             body_bytes,
+            forms: OnceLock::new(),
             marks: Marks::default(),
         }
     }
@@ -79,6 +86,13 @@ impl Object {
         let object = Self::new(head.secondary(), ticket, Bytes::new(), Bytes::new(), body);
         _ = object.parsed.set(Some(head));
         object.with_tags(tags)
+    }
+
+    /// A compressed form of a response, which is found through that response alone.
+    pub(super) fn of_form(head: Arc<StoredHead>, ticket: Ticket, body: Bytes) -> Self {
+        let form = Self::new(b"", ticket, Bytes::new(), Bytes::new(), vec![body]);
+        _ = form.parsed.set(Some(head));
+        form
     }
 
     /// The head as the rules read it; `None` when its bytes, which came from disk, are none.
@@ -99,13 +113,30 @@ impl Object {
         }
     }
 
-    /// The same body under another head that the rules have made, as after a validation.
+    /// The same body under another head that the rules have made, as after a validation. Its compressed forms are those of
+    /// before under heads of their own, so that nothing is compressed again, unless they may not be any more.
     #[must_use]
     pub fn renewed_head(&self, head: Arc<StoredHead>, ticket: Ticket) -> Self {
         let mut renewed = self.renewed(ticket, Bytes::new(), Bytes::new());
         renewed.variant = head.secondary().into();
+        if let Some(Some(forms)) = self.forms.get()
+            && !head.meta.demands.has(Demands::AS_IS)
+        {
+            _ = renewed
+                .forms
+                .set(Some(Box::new(forms.renewed(&head, ticket))));
+        }
         _ = renewed.parsed.set(Some(head));
         renewed
+    }
+
+    /// Its compressed forms, if it may have any. That is decided once, with `may_have_forms`, at the first request.
+    pub fn forms(&self, may_have_forms: impl FnOnce(&StoredHead) -> bool) -> Option<&Forms> {
+        let decide = || {
+            let head = self.stored_head().filter(|head| may_have_forms(head))?;
+            Some(Box::new(Forms::new(head)))
+        };
+        self.forms.get_or_init(decide).as_deref()
     }
 
     /// The same, with tags.
@@ -129,6 +160,7 @@ impl Object {
             parsed: OnceLock::new(),
             body,
             body_bytes: self.body_bytes,
+            forms: OnceLock::new(),
             marks: Marks::default(),
         }
     }
@@ -148,8 +180,10 @@ impl Object {
         let tags: usize = self.tags.iter().map(|tag| 2 * tag.len() + 64).sum();
         let parsed = self.parsed.get().and_then(Option::as_ref);
         let parsed = parsed.map_or(0, |head| head.memory_bytes());
+        let forms = self.forms.get().and_then(Option::as_ref);
+        let forms = forms.map_or(0, |forms| forms.weight());
         let small = parsed + self.variant.len() + self.metadata.len() + self.head.len() + tags;
-        self.body_bytes + small as u64 + OBJECT_OVERHEAD_BYTES + 48 * self.body.len() as u64
+        self.body_bytes + small as u64 + forms + OBJECT_OVERHEAD_BYTES + 48 * self.body.len() as u64
     }
 
     /// Fills `slices` with what is still to be sent of `head` followed by `range` of the body, when `sent` bytes of that
