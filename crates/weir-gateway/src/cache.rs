@@ -22,6 +22,7 @@ use weir_cache::reuse::{self, OriginFailure};
 use weir_cache::store::{DiskConfig, DiskStore, MemoryConfig, MemoryStore, Object, Purges, Tiers};
 use weir_cache::{CachePolicy, RequestControl, validate};
 
+use crate::compress::compressor::Compressor;
 use crate::connection::Client;
 use crate::connection::h1::After;
 use crate::exchange::Exchange;
@@ -52,6 +53,7 @@ const FAILED_FILLS_MAX: u32 = 2;
 #[derive(Debug)]
 pub(crate) struct Cache {
     pub(crate) tiers: Tiers,
+    pub(crate) compressor: Compressor,
     fills: Fills,
     /// Keys whose last answer was not to be shared: their requests do not wait for each other.
     unshared: Remembered,
@@ -72,6 +74,7 @@ impl Cache {
         let memory = MemoryStore::new(memory, Arc::clone(&purges));
         Ok(Self {
             tiers: Tiers::new(memory, disk.transpose()?, purges),
+            compressor: Compressor::default(),
             fills: Fills::default(),
             unshared: Remembered::default(),
             uses: Remembered::default(),
@@ -258,7 +261,7 @@ async fn join(
     let after = match outcome {
         Outcome::Whole(object) => answer::object(client, x, on, &object, on.time()).await?,
         Outcome::Arriving(_, length) => {
-            stream::respond(client, x, on, reader, &head, length).await?
+            stream::respond(client, x, on, reader, (&head, length), false).await?
         }
         Outcome::Unshared | Outcome::Failed(_) => return Ok(Joined::Again),
     };

@@ -307,7 +307,7 @@ async fn arrives(
             .min(on.cache.tiers.memory().object_bytes_max()),
     };
     pump::spawn(on.worker, arriving);
-    let sent = stream::respond(client, x, on, reader, &head, length).await?;
+    let sent = stream::respond(client, x, on, reader, (&head, length), true).await?;
     Ok(Next::Answered(sent))
 }
 

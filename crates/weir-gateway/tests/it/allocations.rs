@@ -182,6 +182,7 @@ fn settings(address: SocketAddr, origin: SocketAddr, log: &Path, format: LogForm
         timeouts: UpstreamTimeouts::default(),
         body_bytes: 1 << 20,
         cache: None,
+        compress: None,
         upgrade: vec!["websocket".to_owned()],
     });
     let mut policy = CachePolicy::default();
