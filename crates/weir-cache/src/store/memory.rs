@@ -197,7 +197,7 @@ impl MemoryStore {
         if old.is_none() && !self.is_admitted(&mut writers, key, object.weight()) {
             return refused(Refusal::TooRare);
         }
-        let entry = Arc::new(self.with_variant(key, old.as_deref(), object, largest));
+        let entry = self.with_variant(key, old.as_deref(), object, largest);
         let evicted = self.put(&mut writers, entry, old.as_deref());
         self.counts.inserted.fetch_add(1, Ordering::Relaxed);
         Inserted::Stored(evicted)
@@ -214,16 +214,17 @@ impl MemoryStore {
             return Vec::new();
         }
         let entry = Entry::new(Arc::clone(&old.key), old.variants().to_vec());
-        self.put(&mut writers, Arc::new(entry), Some(&old))
+        self.put(&mut writers, entry, Some(&old))
     }
 
     /// Puts an entry in the place of the `old` one of its key, and hands back what made room.
     fn put(
         &self,
         writers: &mut Writers,
-        entry: Arc<Entry>,
+        entry: Entry,
         old: Option<&Entry>,
     ) -> Vec<Arc<Entry>> {
+        let entry = Arc::new(entry);
         if let Some(old) = old {
             writers.tags.remove(&old.key, old.tags());
         }
