@@ -159,14 +159,18 @@ pub fn is_of_url(key: &[u8], url: &[u8]) -> bool {
         .is_some_and(|rest| matches!(rest, [] | [b'\n', ..]))
 }
 
-/// Whether the URL of `key` begins with `prefix`.
-pub fn matches_prefix(key: &[u8], prefix: &[u8]) -> bool {
-    url_of(key).starts_with(prefix)
-}
-
 /// The URL of `key`.
 pub fn url_of(key: &[u8]) -> &[u8] {
     key.split(|&b| b == b'\n').next().unwrap_or_default()
+}
+
+/// The path and query of `key`.
+pub fn target_of(key: &[u8]) -> &[u8] {
+    let url = url_of(key);
+    let authority_at = url.windows(3).position(|three| three == b"://");
+    let rest = &url[authority_at.map_or(0, |at| at + 3)..];
+    let path_at = rest.iter().position(|&b| b == b'/');
+    &rest[path_at.unwrap_or(rest.len())..]
 }
 
 /// More parameters than this are not sorted: a query that long is part of the key as it was sent.

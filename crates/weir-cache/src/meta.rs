@@ -164,6 +164,16 @@ impl Meta {
         self.freshness_age(now).saturating_sub(self.lifetime)
     }
 
+    /// The same with a lifetime that is over by now, as after a soft purge: it is as stale as it was without, or has just
+    /// become stale.
+    #[must_use]
+    pub fn ended(&self, now: Timestamp) -> Self {
+        Self {
+            lifetime: self.lifetime.min(self.freshness_age(now)),
+            ..*self
+        }
+    }
+
     /// For how long it is still fresh.
     pub fn remaining(&self, now: Timestamp) -> Duration {
         self.lifetime.saturating_sub(self.freshness_age(now))

@@ -34,8 +34,10 @@ pub struct CachePolicy {
     pub uses_min: u32,
     /// Larger bodies are passed on and not stored.
     pub body_bytes_max: u64,
-    /// Stored variants of one key (RFC 9111 §4.1); the one not used for longest makes room. Default: 32.
+    /// Stored variants of one key (RFC 9111 §4.1); the oldest makes room. Default: 32.
     pub variants_max: usize,
+    /// Bytes of RAM that what the route stores may take, of those that all routes share. Default: all.
+    pub memory_bytes_max: Option<u64>,
     /// Refresh in the background once this share of the freshness lifetime has passed, in percent. Default: never.
     pub refresh_ahead_percent: Option<u8>,
     /// Whether `en, de` and `de, en` ask for different responses. RFC 9110 §12.5.4 says that the order cannot be relied
@@ -58,6 +60,7 @@ impl Default for CachePolicy {
             uses_min: 1,
             body_bytes_max: 1 << 30,
             variants_max: 32,
+            memory_bytes_max: None,
             refresh_ahead_percent: None,
             language_order_matters: false,
         }

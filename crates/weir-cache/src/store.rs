@@ -20,6 +20,8 @@
 //! - [`disk`]: files, crash-safe, read block by block
 //! - [`tiers`]: both as one: demotion and promotion
 //! - [`purge`]: what a purge covers, and why a fill that was under way cannot undo it
+//! - [`share`]: how much of RAM one route may take
+//! - [`walk`]: from key to key in steps, for purges and for whoever lists what is stored
 //! - [`answer`]: the future of a job, and the bounded queue of jobs
 
 // The rules of this crate look at no clock and have no threads; the disk tier must have both threads and files.
@@ -31,8 +33,10 @@ pub mod forms;
 pub mod memory;
 pub mod object;
 pub mod purge;
+pub mod share;
 mod tags;
 pub mod tiers;
+pub mod walk;
 
 pub use answer::Answer;
 pub use disk::{DiskConfig, DiskStore};
@@ -41,6 +45,7 @@ pub use forms::Forms;
 pub use memory::{MemoryConfig, MemoryStore};
 pub use object::{Entry, Object};
 pub use purge::{PurgeKind, PurgeScope, Purges, Ticket};
+pub use share::Share;
 pub use tiers::{Placed, Tiers};
 
 use std::io;

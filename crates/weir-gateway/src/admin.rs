@@ -1,28 +1,35 @@
-//! The control listener: `/metrics`, `/status`, `/healthz` and the dashboard. One thread of its own, so that asking
-//! for numbers never delays a request, and never the other way round.
+//! The control listener: `/metrics`, `/status`, `/healthz`, the dashboard, and `/cache/` to purge and to look. One thread
+//! of its own, so that asking for numbers never delays a request, and never the other way round.
+//!
+//! - [`guard`]: who may ask
+//! - [`cache`]: the cache's part
+//! - [`status`]: the state as JSON
+//! - [`reply`]: how answers are made
 //!
 //! Built on hyper: its cost does not matter here, its correctness does.
 
 use std::convert::Infallible;
-use std::future::{Ready, ready};
 use std::io;
 use std::net::TcpListener as StdListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
+use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
+use self::reply::{Reply, of_type, text};
 use crate::gateway::StartError;
 use crate::metrics::prometheus;
 use crate::settings::Admin;
 use crate::worker::Shared;
 
+mod cache;
+mod guard;
+mod reply;
 mod status;
 
 const DASHBOARD: &str = include_str!("admin/dashboard.html");
@@ -87,7 +94,10 @@ async fn accept(listener: StdListener, state: Arc<State>) {
         };
         let state = Arc::clone(&state);
         tokio::spawn(async move {
-            let service = hyper::service::service_fn(move |request| state.answer(&request));
+            let service = hyper::service::service_fn(move |request| {
+                let state = Arc::clone(&state);
+                async move { Ok::<_, Infallible>(state.answer(request).await) }
+            });
             let mut http = hyper::server::conn::http1::Builder::new();
             http.timer(TokioTimer::new())
                 .header_read_timeout(HEAD_TIMEOUT);
@@ -99,75 +109,34 @@ async fn accept(listener: StdListener, state: Arc<State>) {
 }
 
 impl State {
-    fn answer(
-        &self,
-        request: &Request<Incoming>,
-    ) -> Ready<Result<Response<Full<Bytes>>, Infallible>> {
-        let response = if !self.is_allowed(request) {
-            let mut response = text(
+    async fn answer(&self, request: Request<Incoming>) -> Reply {
+        if !guard::has_token(&request, self.token.as_deref()) {
+            let mut refusal = text(
                 StatusCode::UNAUTHORIZED,
                 "send the configured token: Authorization: Bearer …\n",
             );
-            response.headers_mut().insert(
-                WWW_AUTHENTICATE,
-                hyper::header::HeaderValue::from_static("Bearer"),
-            );
-            response
-        } else if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            text(StatusCode::METHOD_NOT_ALLOWED, "only GET is served here\n")
-        } else {
-            match request.uri().path() {
-                "/" => of_type("text/html; charset=utf-8", DASHBOARD),
-                "/metrics" => of_type(
-                    "text/plain; version=0.0.4; charset=utf-8",
-                    prometheus::write(&self.shared),
-                ),
-                "/status" => of_type("application/json", status::write(&self.shared)),
-                "/healthz" => text(StatusCode::OK, "ok\n"),
-                _ => text(
-                    StatusCode::NOT_FOUND,
-                    "here are /, /metrics, /status and /healthz\n",
-                ),
-            }
-        };
-        ready(Ok(response))
+            let scheme = HeaderValue::from_static("Bearer");
+            refusal.headers_mut().insert(WWW_AUTHENTICATE, scheme);
+            return refusal;
+        }
+        if request.uri().path().starts_with("/cache/") {
+            return cache::answer(&self.shared, request, self.token.is_some()).await;
+        }
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is served here\n");
+        }
+        match request.uri().path() {
+            "/" => of_type("text/html; charset=utf-8", DASHBOARD),
+            "/metrics" => of_type(
+                "text/plain; version=0.0.4; charset=utf-8",
+                prometheus::write(&self.shared),
+            ),
+            "/status" => of_type("application/json", status::write(&self.shared)),
+            "/healthz" => text(StatusCode::OK, "ok\n"),
+            _ => text(
+                StatusCode::NOT_FOUND,
+                "here are /, /metrics, /status, /healthz and /cache/\n",
+            ),
+        }
     }
-
-    fn is_allowed(&self, request: &Request<Incoming>) -> bool {
-        let Some(token) = &self.token else {
-            return true;
-        };
-        let given = request
-            .headers()
-            .get(AUTHORIZATION)
-            .map(hyper::http::HeaderValue::as_bytes)
-            .unwrap_or_default();
-        given
-            .strip_prefix(b"Bearer ")
-            .is_some_and(|given| equal_in_constant_time(given, token.as_bytes()))
-    }
-}
-
-/// Takes as long for a guess that is nearly right as for any other.
-fn equal_in_constant_time(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len()
-        && a.iter()
-            .zip(b)
-            .fold(0, |difference, (a, b)| difference | (a ^ b))
-            == 0
-}
-
-fn text(status: StatusCode, body: &'static str) -> Response<Full<Bytes>> {
-    let mut response = of_type("text/plain; charset=utf-8", body);
-    *response.status_mut() = status;
-    response
-}
-
-fn of_type(content_type: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(body.into()));
-    response.headers_mut().insert(
-        CONTENT_TYPE,
-        hyper::header::HeaderValue::from_static(content_type),
-    );
-    response
 }

@@ -8,8 +8,10 @@
 //! - [`remember`]: what becomes of an answer: stored, a confirmation of what is stored, or passed on
 //! - [`pump`]: a body on its way into a fill, whoever still reads along
 //! - [`answer`], [`stream`]: answers from what is stored, and from what is arriving
+//! - [`on_disk`]: bodies that are read from disk while they are sent
 //! - [`refresh`]: asking again in the background
 //! - [`invalidate`]: what a request that changes something ends
+//! - [`scope`], [`inspect`]: for operators: what a purge is to cover, and what is stored
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -19,7 +21,11 @@ use std::time::Instant;
 
 use weir_cache::cache_status::{CacheStatus, Forwarded};
 use weir_cache::reuse::{self, OriginFailure};
-use weir_cache::store::{DiskConfig, DiskStore, MemoryConfig, MemoryStore, Object, Purges, Tiers};
+use weir_cache::store::tiers::Purged;
+use weir_cache::store::{
+    DiskConfig, DiskStore, MemoryConfig, MemoryStore, Object, PurgeKind, PurgeScope, Purges, Share,
+    StoreError, Tiers,
+};
 use weir_cache::{CachePolicy, RequestControl, validate};
 
 use crate::compress::compressor::Compressor;
@@ -28,22 +34,27 @@ use crate::connection::h1::After;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::gateway::StartError;
-use crate::settings::{CacheStorage, Forward};
+use crate::metrics::PurgeCounts;
+use crate::settings::{Action, CacheStorage, Forward, Route};
 use crate::worker::{View, Worker};
 
 use self::fill::{Outcome, Reader};
 use self::fills::{Fills, Place, Remembered};
 use self::lookup::Found;
 use self::remember::{Ask, Lead};
+use self::stream::Streamed;
 
 mod answer;
 mod fill;
 mod fills;
+pub(crate) mod inspect;
 mod invalidate;
 mod lookup;
+mod on_disk;
 mod pump;
 mod refresh;
 pub(crate) mod remember;
+pub(crate) mod scope;
 mod stream;
 
 /// Fills that may fail before a request that waits is told so.
@@ -59,10 +70,14 @@ pub(crate) struct Cache {
     unshared: Remembered,
     /// How often keys were asked for that are not stored yet.
     uses: Remembered,
+    /// For each route that caches, what it may take of RAM.
+    shares: Vec<Option<Arc<Share>>>,
+    /// What operators have purged.
+    pub(crate) purge_counts: PurgeCounts,
 }
 
 impl Cache {
-    pub(crate) fn open(storage: &CacheStorage) -> Result<Self, StartError> {
+    pub(crate) fn open(storage: &CacheStorage, routes: &[Route]) -> Result<Self, StartError> {
         let purges = Arc::<Purges>::default();
         let disk = storage.disk.as_ref().map(|disk| {
             let config = DiskConfig::with_budget(disk.path.clone(), disk.bytes);
@@ -78,8 +93,42 @@ impl Cache {
             fills: Fills::default(),
             unshared: Remembered::default(),
             uses: Remembered::default(),
+            shares: routes.iter().map(share).collect(),
+            purge_counts: PurgeCounts::default(),
         })
     }
+
+    /// Ends what is stored or on its way: when this returns, no request that begins finds it as it was, whichever worker
+    /// serves it.
+    pub(crate) async fn purge(
+        &self,
+        scope: PurgeScope,
+        kind: PurgeKind,
+    ) -> Result<Purged, StoreError> {
+        let covered = scope.clone();
+        let announced = || self.fills.cut_off(&covered);
+        self.tiers.purge(scope, kind, announced).await
+    }
+
+    /// Whether anything is stored or on its way that has this URL.
+    fn holds(&self, url: &PurgeScope) -> bool {
+        // What leaves the fills is stored before.
+        self.fills.holds(url) || self.tiers.holds(url)
+    }
+
+    /// What the route may take of RAM.
+    fn share(&self, route: Option<usize>) -> Option<&Arc<Share>> {
+        self.shares.get(route?)?.as_ref()
+    }
+}
+
+fn share(route: &Route) -> Option<Arc<Share>> {
+    let Action::Forward(rule) = &route.action else {
+        return None;
+    };
+    let policy = rule.cache.as_deref()?;
+    let bytes_max = policy.memory_bytes_max.unwrap_or(u64::MAX);
+    Some(Arc::new(Share::new(bytes_max, policy.variants_max)))
 }
 
 /// What a request and the cache have to do with each other; memory that the next request uses again.
@@ -93,6 +142,8 @@ pub(crate) struct Recall {
     conditions: Vec<u8>,
     replaces_conditions: bool,
     is_conditional: bool,
+    /// Something from disk was damaged, so this request looks for nothing there any more.
+    disk_has_failed: bool,
     /// To be said in the response's head.
     pub(crate) status: Option<CacheStatus>,
     /// For the log.
@@ -112,6 +163,7 @@ impl Recall {
         }
         self.replaces_conditions = false;
         self.is_conditional = false;
+        self.disk_has_failed = false;
         self.status = None;
         self.outcome = None;
     }
@@ -154,18 +206,24 @@ pub(crate) async fn recall(
     lookup::begin(x, on.policy);
     loop {
         let now = on.now(x);
+        // From before anything is found, so that a purge which comes later also meets what is made of it.
+        let ticket = on.cache.tiers.ticket();
         let (stale, others, forwarded) = match lookup::find(x, on, now).await {
             Found::Pass(forwarded, stored) => {
                 x.recall.says("pass", forwarded);
                 on.metrics().passed.add(1);
+                let stored = stored.map(|stored| (stored, ticket));
                 return Ok(Recalled::Ask(Ask::Pass(stored)));
             }
             Found::OnlyIfCached => return Err(Failure::OnlyIfCached),
             Found::Hit(object, reuse) => {
                 refresh::if_due(client, x, on, &object, reuse);
-                return answer::hit(client, x, on, &object, reuse, now)
-                    .await
-                    .map(Recalled::Answered);
+                match answer::hit(client, x, on, &object, reuse, now).await {
+                    // Nothing of it was sent.
+                    Err(Failure::StoreFailed) => x.recall.disk_has_failed = true,
+                    sent => return sent.map(Recalled::Answered),
+                }
+                continue;
             }
             Found::Stale(object, why) => (Some(object), Vec::new(), Forwarded::of(why)),
             Found::Miss(others, forwarded) => (None, others, forwarded),
@@ -184,7 +242,7 @@ pub(crate) async fn recall(
         );
         let reader = match on.place(x, &control, forwarded) {
             Place::Leads(fill) => {
-                let lead = Lead::new(x, on, fill, stale, others, now);
+                let lead = Lead::new(x, on, fill, (stale, others), ticket, now);
                 // Whoever had the lead before may have ended between the look-up and now.
                 if lead.is_answered_meanwhile(x, on, now).await {
                     drop(lead);
@@ -199,6 +257,11 @@ pub(crate) async fn recall(
         on.metrics().waits.add(1);
         match join(client, x, on, reader, forwarded).await? {
             Joined::Answered(after) => return Ok(Recalled::Answered(after)),
+            Joined::Elsewhere => {
+                x.recall.replaces_conditions = false;
+                x.recall.says("miss", forwarded);
+                return Ok(Recalled::Ask(Ask::Pass(None)));
+            }
             Joined::Again | Joined::Failed(Failure::ClientGone) => {}
             Joined::Failed(failure) => {
                 failed_fills += 1;
@@ -215,6 +278,8 @@ enum Joined {
     Answered(After),
     /// Look again: there may be something now, or this request is to ask by itself.
     Again,
+    /// What it wants is far from having arrived: it is to ask for that by itself.
+    Elsewhere,
     Failed(Failure),
 }
 
@@ -257,14 +322,23 @@ async fn join(
     }
     x.recall.outcome = Some("joined");
     x.recall.status = Some(status);
-    on.metrics().joins.add(1);
     let after = match outcome {
-        Outcome::Whole(object) => answer::object(client, x, on, &object, on.time()).await?,
+        Outcome::Whole(object) => match answer::object(client, x, on, &object, on.time()).await {
+            Err(Failure::StoreFailed) => {
+                x.recall.disk_has_failed = true;
+                return Ok(Joined::Again);
+            }
+            sent => sent?,
+        },
         Outcome::Arriving(_, length) => {
-            stream::respond(client, x, on, reader, (&head, length), false).await?
+            match stream::respond(client, x, on, reader, (&head, length), false).await? {
+                Streamed::Answered(after) => after,
+                Streamed::Elsewhere => return Ok(Joined::Elsewhere),
+            }
         }
         Outcome::Unshared | Outcome::Failed(_) => return Ok(Joined::Again),
     };
+    on.metrics().joins.add(1);
     Ok(Joined::Answered(after))
 }
 

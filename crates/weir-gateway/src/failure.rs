@@ -43,13 +43,15 @@ pub(crate) enum Failure {
     Response(Reject),
     /// The connection ended or paused for too long inside the response body.
     ResponseCut,
+    /// What was stored is damaged, or its disk does not answer.
+    StoreFailed,
     /// The gateway ended, and the time for draining was over.
     ShutDown,
 }
 
 impl Failure {
     /// Those that carry no further reason.
-    const PLAIN: [Self; 14] = [
+    const PLAIN: [Self; 15] = [
         Self::HeadTimeout,
         Self::BodyTimeout,
         Self::BodyTooLarge,
@@ -63,6 +65,7 @@ impl Failure {
         Self::UpstreamClosed,
         Self::ResponseTimeout,
         Self::ResponseCut,
+        Self::StoreFailed,
         Self::ShutDown,
     ];
 
@@ -97,9 +100,11 @@ impl Failure {
             | Self::BodyTooLarge
             | Self::OnlyIfCached
             | Self::ClientGone => Fault::Client,
-            Self::NoRoute | Self::MethodNotAllowed | Self::NoSocket | Self::ShutDown => {
-                Fault::Gateway
-            }
+            Self::NoRoute
+            | Self::MethodNotAllowed
+            | Self::NoSocket
+            | Self::StoreFailed
+            | Self::ShutDown => Fault::Gateway,
             Self::ConnectFailed
             | Self::ConnectTimeout
             | Self::UpstreamClosed
@@ -122,6 +127,7 @@ impl Failure {
             Self::ConnectFailed | Self::UpstreamClosed | Self::Response(_) | Self::ResponseCut => {
                 502
             }
+            Self::StoreFailed => 500,
             Self::NoSocket | Self::ShutDown => 503,
             Self::OnlyIfCached | Self::ConnectTimeout | Self::ResponseTimeout => 504,
         }
@@ -144,6 +150,7 @@ impl Failure {
             Self::UpstreamClosed => "upstream_closed",
             Self::ResponseTimeout => "response_timeout",
             Self::ResponseCut => "response_cut",
+            Self::StoreFailed => "store_failed",
             Self::ShutDown => "shut_down",
         }
     }

@@ -73,7 +73,10 @@ impl Gateway {
             .map_err(StartError::Thread)?;
         let admin = settings.admin.as_ref().map(admin::bind).transpose()?;
         let log = start_log(settings)?;
-        let cache = settings.cache.as_ref().map(Cache::open).transpose()?;
+        let cache = settings.cache.as_ref();
+        let cache = cache
+            .map(|storage| Cache::open(storage, &settings.routes))
+            .transpose()?;
         let workers = 0..settings.workers;
         let shared = Arc::new(Shared {
             admission: Admission::new(&settings.limits),

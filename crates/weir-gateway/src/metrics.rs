@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use weir_cache::cache_status::Forwarded;
 use weir_cache::negotiate::Coding;
+use weir_cache::store::PurgeKind;
 use weir_cache::store_rule::NotStored;
 
 use crate::failure::Failure;
@@ -130,6 +131,8 @@ pub(crate) struct CacheMetrics {
     pub(crate) joins: Counter,
     /// Requests that the gateway made by itself.
     pub(crate) refreshes: Counter,
+    /// URLs that ended because a request changed something.
+    pub(crate) invalidations: Counter,
     missed: [Counter; Forwarded::ALL.len()],
     not_stored: [Counter; NotStored::ALL.len()],
 }
@@ -177,6 +180,28 @@ impl CompressMetrics {
     /// By [`Coding::ALL`].
     pub(crate) fn responses(&self) -> [u64; Coding::ALL.len()] {
         self.responses.each_ref().map(Counter::read)
+    }
+}
+
+/// What the control thread counts of purges.
+#[derive(Debug, Default)]
+pub(crate) struct PurgeCounts {
+    pub(crate) hard: Counter,
+    pub(crate) soft: Counter,
+    /// Keys in memory, objects on disk.
+    pub(crate) in_memory: Counter,
+    pub(crate) on_disk: Counter,
+}
+
+impl PurgeCounts {
+    /// A purge of `kind` has met so much.
+    pub(crate) fn add(&self, kind: PurgeKind, in_memory: u64, on_disk: u64) {
+        match kind {
+            PurgeKind::Hard => self.hard.add(1),
+            PurgeKind::Soft => self.soft.add(1),
+        }
+        self.in_memory.add(in_memory);
+        self.on_disk.add(on_disk);
     }
 }
 

@@ -1,7 +1,9 @@
 //! The commands of the binary, a file each.
 
 pub(crate) mod app;
+pub(crate) mod cache;
 pub(crate) mod check;
+mod client;
 pub(crate) mod demo;
 pub(crate) mod lab;
 pub(crate) mod load;

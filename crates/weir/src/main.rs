@@ -23,6 +23,8 @@ enum Command {
     Serve(commands::serve::ServeArgs),
     /// Validate a config file and say all that is wrong with it.
     Check(commands::check::CheckArgs),
+    /// Purge the cache of a running gateway, and see what it holds.
+    Cache(commands::cache::CacheArgs),
     /// Run the sample service.
     App(commands::app::AppArgs),
     /// Put a service under load, and measure what it answers.
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Serve(args) => commands::serve::run(&args),
         Command::Check(args) => commands::check::run(&args),
+        Command::Cache(args) => commands::cache::run(&args),
         Command::App(args) => commands::app::run(args),
         Command::Load(args) => commands::load::run(&args),
         Command::Demo(args) => commands::demo::run(&args),

@@ -5,16 +5,18 @@
 //!   verified against its sum in the same read.
 //! - A purge that was answered stays in force after a kill -9. After a loss of power it may be undone, as may the last
 //!   commits: nothing waits for the disk unless `sync` says so, and then only the bytes of an object are waited for.
-//! - No more than one block of an object, and what its writer has pending, is held in RAM.
+//! - No more than one block of an object, and what its writer has pending, is held in RAM, unless it is loaded for RAM.
 //! - No call of a worker touches a file. It looks at the index under a short lock, or leaves a job to a disk thread.
 //!
 //! - [`format`](self): the file, byte by byte, is described in `disk/format.rs`
 //! - `disk/volume.rs`: the directory, names, bytes, eviction, purges
 //! - `disk/writing.rs`, `disk/writer.rs`: an object on its way to disk, the disk thread's side and the worker's
+//! - `disk/arriving.rs`: read while it is written
 //! - `disk/reading.rs`: and back
 //! - `disk/renewing.rs`: another head for the same body
 //! - `disk/rebuild.rs`: what a start finds
 
+mod arriving;
 mod config;
 mod format;
 mod index;
@@ -34,7 +36,6 @@ use std::thread::{self, JoinHandle};
 
 use bytes::Bytes;
 
-use self::reading::Opened;
 use self::renewing::Renewal;
 use self::volume::{Volume, WriteAt};
 use self::writing::Unfinished;
@@ -42,9 +43,11 @@ use super::StoreError;
 use super::answer::{Answer, JobQueue, lock};
 use super::object::Object;
 use super::purge::{PurgeKind, PurgeScope, Purges, Ticket};
+use super::walk::Key;
 
+pub use arriving::DiskArriving;
 pub use config::{DiskConfig, DiskStats, DiskSync};
-pub use format::BLOCK_BYTES;
+pub use format::{BLOCK_BYTES, READ_BYTES_OF_BLOCK};
 pub use index::Stored;
 pub use open_object::DiskObject;
 pub use writer::DiskWriter;
@@ -138,7 +141,7 @@ impl DiskStore {
         self.ask(move |volume| {
             let ticket = volume.purges.settled();
             let opened = reading::open_stored(volume, &key, &variant)?;
-            let body = reading::read_or_drop(volume, &opened, Opened::read_all)?;
+            let body = reading::read_or_drop(volume, &opened, |blocks| blocks.read_all())?;
             let trailer = opened.trailer;
             let object = Object::new(&variant, ticket, trailer.metadata, trailer.head, body)
                 .with_tags(trailer.tags);
@@ -177,14 +180,25 @@ impl DiskStore {
         ticket: Ticket,
         is_wanted: impl Fn() -> bool + Send + 'static,
     ) -> Answer<()> {
-        let (key, object): (Box<[u8]>, _) = (key.into(), Arc::clone(object));
         let (reply, answer) = Answer::pair();
+        let (key_of_job, object_of_job) = (Box::<[u8]>::from(key), Arc::clone(object));
         let job: Job = Box::new(move |volume| {
-            reply.send(store_whole(volume, &key, &object, ticket, is_wanted));
+            let (key, object) = (key_of_job, object_of_job);
+            let stored = store_whole(volume, &key, &object, ticket, is_wanted);
+            // What cannot be written must not leave an older one in its place.
+            if !matches!(stored, Ok(()) | Err(StoreError::Gone | StoreError::Purged)) {
+                volume.remove(&key, &object.variant, None);
+            }
+            reply.send(stored);
         });
         match self.shared.jobs.push_if_calm(job) {
             Ok(()) => answer,
-            Err(error) => Answer::ready(Err(error)),
+            Err(error) => {
+                if self.identity(key, &object.variant).is_some() {
+                    self.remove(key, &object.variant);
+                }
+                Answer::ready(Err(error))
+            }
         }
     }
 
@@ -251,11 +265,41 @@ impl DiskStore {
         answer
     }
 
+    /// Some of what a scope covers: the objects of the next `keys_max` keys behind `after`, sorted by key; and where to go
+    /// on. For tools.
+    pub fn step(
+        &self,
+        scope: &PurgeScope,
+        after: Option<&[u8]>,
+        keys_max: usize,
+    ) -> (Vec<(Key, Stored)>, Option<Key>) {
+        lock(&self.shared.volume.index).covered(scope, after, keys_max)
+    }
+
+    /// Reads what the rules know of an object, without counting as a use. For tools.
+    pub fn metadata(&self, key: &[u8], variant: &[u8]) -> Answer<Bytes> {
+        let (key, variant): (Box<[u8]>, Box<[u8]>) = (key.into(), variant.into());
+        self.ask(move |volume| {
+            let file = std::fs::File::open(volume.path(&key, &variant))?;
+            Ok(reading::open(file)?.trailer.metadata)
+        })
+    }
+
     /// The identity of the object with this variant.
     pub fn identity(&self, key: &[u8], variant: &[u8]) -> Option<u64> {
         lock(&self.shared.volume.index)
             .variant(key, variant)
             .map(|stored| stored.identity)
+    }
+
+    /// The largest body that is taken now; nothing is, until the files of the last run have been indexed.
+    pub fn object_bytes_max(&self) -> u64 {
+        let volume = &self.shared.volume;
+        if volume.is_indexed.load(Ordering::Acquire) {
+            volume.config.object_bytes_max
+        } else {
+            0
+        }
     }
 
     /// What the store holds and has counted.
@@ -325,6 +369,7 @@ fn store_whole(
     }
     let (metadata, head) = object.bytes_for_disk();
     let trailer = writing::trailer(key, &object.variant, metadata, head, object.tags.to_vec());
-    object.mark_on_disk(unfinished.commit(key, ticket, &trailer, &is_wanted)?);
+    let opened = unfinished.commit(key, ticket, trailer, is_wanted)?;
+    object.mark_on_disk(opened.header.identity);
     Ok(())
 }

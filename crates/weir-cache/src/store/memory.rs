@@ -8,9 +8,11 @@
 //! the average: see [`admission`]. `docs/decisions/0004-cache-stores.md` has the measurements behind both.
 
 mod admission;
+mod config;
 mod striped;
 #[cfg(test)]
 mod tests;
+mod writers;
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,61 +24,19 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use self::admission::Admission;
 use self::striped::Striped;
+use self::writers::Writers;
 use super::answer::lock;
 use super::object::{Entry, Object};
 use super::purge::{PurgeKind, PurgeScope, Purges, Verdict};
-use super::tags::TagIndex;
+use super::share::Share;
+use super::walk::Key;
 
-/// Limits of the RAM tier.
-#[derive(Debug, Clone, Copy)]
-pub struct MemoryConfig {
-    /// Bytes of everything stored, bookkeeping included.
-    pub bytes_max: u64,
-    /// Bytes of one object; a larger one is refused.
-    pub object_bytes_max: u64,
-    /// About how large an object is; decides how many evicted keys are remembered. A factor of ten either way costs about a
-    /// point of hit ratio.
-    pub object_bytes_mean: u64,
-    /// Variants kept for one primary key; the oldest go first.
-    pub variants_max: usize,
-    /// Seed of the hash of keys, so that nobody outside can choose keys that collide.
-    pub seed: u64,
-}
+pub use config::{MemoryConfig, MemoryStats};
 
-impl MemoryConfig {
-    /// Usual limits within a budget, with a random seed.
-    pub fn with_budget(bytes_max: u64) -> Self {
-        let (object_bytes_max, object_bytes_mean) =
-            (bytes_max / 8, (16 << 10).min(bytes_max / 64).max(1));
-        let seed = fastrand::Rng::new().u64(..);
-        Self {
-            bytes_max,
-            object_bytes_max,
-            object_bytes_mean,
-            variants_max: 16,
-            seed,
-        }
-    }
-}
-
-/// Counts since the store was made, and what it holds now.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct MemoryStats {
-    /// Bytes stored.
-    pub bytes: u64,
-    /// Primary keys stored.
-    pub entries: u64,
-    /// Lookups that found an entry.
-    pub hits: u64,
-    /// Lookups that found none.
-    pub misses: u64,
-    /// Objects stored.
-    pub inserted: u64,
-    /// Entries that had to make room.
-    pub evicted: u64,
-    /// Objects that were not admitted.
-    pub refused: u64,
-}
+/// Keys that a purge looks at before it lets other writers at the store.
+const PURGE_KEYS: usize = 256;
+/// Entries of a share that one insert gives another round.
+const SPARED_MAX: usize = 64;
 
 /// What became of an insert.
 #[derive(Debug)]
@@ -97,6 +57,8 @@ pub enum Refusal {
     TooRare,
     /// It was purged while it was on its way.
     Purged,
+    /// It comes from disk, and a newer one has come meanwhile.
+    Superseded,
 }
 
 /// The RAM tier.
@@ -105,15 +67,9 @@ pub struct MemoryStore {
     entries: Cache<Arc<[u8]>, Arc<Entry>, EntryWeight, Seeded, Evicted>,
     config: MemoryConfig,
     purges: Arc<Purges>,
-    /// Taken by whoever changes the store. While it is held, tags and entries agree.
+    /// Taken by whoever changes the store. While it is held, what is noted there and the entries agree.
     writers: Mutex<Writers>,
     counts: Counts,
-}
-
-#[derive(Debug)]
-struct Writers {
-    tags: TagIndex,
-    admission: Admission,
 }
 
 #[derive(Debug, Default)]
@@ -143,11 +99,7 @@ impl MemoryStore {
             .build()
             .expect("both capacities are given");
         let entries = Cache::with_options(options, EntryWeight, Seeded(config.seed), Evicted);
-        let admission = Admission::new(items);
-        let writers = Mutex::new(Writers {
-            tags: TagIndex::default(),
-            admission,
-        });
+        let writers = Mutex::new(Writers::new(Admission::new(items)));
         Self {
             entries,
             config,
@@ -174,17 +126,42 @@ impl MemoryStore {
         self.entries.peek(key)
     }
 
+    /// The object with exactly this variant, without counting as a use.
+    pub(super) fn variant(&self, key: &[u8], variant: &[u8]) -> Option<Arc<Object>> {
+        let entry = self.peek(key)?;
+        let mut variants = entry.variants().iter();
+        variants
+            .find(|object| *object.variant == *variant)
+            .map(Arc::clone)
+    }
+
     /// Stores an object beside the other variants of its key, in place of the one with the same variant.
     pub fn insert(&self, key: &[u8], object: Arc<Object>) -> Inserted {
+        self.insert_unless(key, object, |_| false)
+    }
+
+    /// Stores an object that was read from disk, unless there is one with the same variant.
+    pub(super) fn insert_absent(&self, key: &[u8], object: Arc<Object>) -> Inserted {
+        let variant = object.variant.clone();
+        self.insert_unless(key, object, |entry| {
+            let mut variants = entry.variants().iter();
+            variants.any(|other| other.variant == variant)
+        })
+    }
+
+    fn insert_unless(
+        &self,
+        key: &[u8],
+        object: Arc<Object>,
+        is_superseded: impl FnOnce(&Entry) -> bool,
+    ) -> Inserted {
         let refused = |why| {
             self.counts.refused.fetch_add(1, Ordering::Relaxed);
             Inserted::Refused(why)
         };
-        let largest = self
-            .config
-            .object_bytes_max
-            .min(self.entries.shard_capacity() * 9 / 10);
-        if object.weight() + key.len() as u64 > largest {
+        let share_bytes = object.share().map_or(u64::MAX, |share| share.bytes_max);
+        let largest = self.object_bytes_max().min(share_bytes);
+        if object.disk().is_some() || object.weight() + key.len() as u64 > largest {
             return refused(Refusal::TooLarge);
         }
         let mut writers = lock(&self.writers);
@@ -194,17 +171,20 @@ impl MemoryStore {
             Verdict::Drop => return refused(Refusal::Purged),
         }
         let old = self.entries.peek(key);
+        if old.as_deref().is_some_and(is_superseded) {
+            return refused(Refusal::Superseded);
+        }
         if old.is_none() && !self.is_admitted(&mut writers, key, object.weight()) {
             return refused(Refusal::TooRare);
         }
-        let entry = self.with_variant(key, old.as_deref(), object, largest);
+        let entry = self.with_variant(key, old.as_deref(), object, largest, writers.serial());
         let evicted = self.put(&mut writers, entry, old.as_deref());
         self.counts.inserted.fetch_add(1, Ordering::Relaxed);
         Inserted::Stored(evicted)
     }
 
-    /// Counts anew what an object weighs that has grown, and hands back what had to make room for it. An object that is not
-    /// stored any more is not brought back.
+    /// Counts anew what an object weighs that has grown, and hands back what had to make room for it, other variants of its
+    /// key left out. An object that is not stored any more is not brought back.
     pub fn reweigh(&self, key: &[u8], object: &Arc<Object>) -> Vec<Arc<Entry>> {
         let mut writers = lock(&self.writers);
         let Some(old) = self.entries.peek(key) else {
@@ -213,32 +193,36 @@ impl MemoryStore {
         if !old.variants().iter().any(|own| Arc::ptr_eq(own, object)) {
             return Vec::new();
         }
-        let entry = Entry::new(Arc::clone(&old.key), old.variants().to_vec());
+        let (mut bytes, largest) = (key.len() as u64, self.object_bytes_max());
+        let mut variants = old.variants().to_vec();
+        variants.retain(|own| {
+            bytes += own.weight();
+            bytes <= largest || Arc::ptr_eq(own, object)
+        });
+        let entry = Entry::new(Arc::clone(&old.key), variants, writers.serial());
         self.put(&mut writers, entry, Some(&old))
     }
 
     /// Puts an entry in the place of the `old` one of its key, and hands back what made room.
-    fn put(
-        &self,
-        writers: &mut Writers,
-        entry: Entry,
-        old: Option<&Entry>,
-    ) -> Vec<Arc<Entry>> {
+    fn put(&self, writers: &mut Writers, entry: Entry, old: Option<&Entry>) -> Vec<Arc<Entry>> {
         let entry = Arc::new(entry);
         if let Some(old) = old {
-            writers.tags.remove(&old.key, old.tags());
+            writers.leave(old);
         }
-        writers.tags.add(&entry.key, entry.tags());
+        writers.enter(&entry);
         let mut evicted = Vec::new();
         self.entries.insert_with_lifecycle(
             Arc::clone(&entry.key),
             Arc::clone(&entry),
             &mut evicted,
         );
-        // What it replaced is reported like what made room, but its tags have gone already.
+        // What it replaced is reported like what made room, but it has left already.
         evicted.retain(|gone| *gone.key != *entry.key || Arc::ptr_eq(gone, &entry));
         for gone in &evicted {
-            writers.tags.remove(&gone.key, gone.tags());
+            writers.leave(gone);
+        }
+        if let Some(share) = entry.share() {
+            self.keep_within(share, writers, &mut evicted);
         }
         self.counts
             .evicted
@@ -251,19 +235,64 @@ impl MemoryStore {
         self.remove_entry(&mut lock(&self.writers), key)
     }
 
+    /// Removes one object, if it still is there.
+    pub(super) fn remove_object(&self, key: &[u8], object: &Arc<Object>) {
+        let mut writers = lock(&self.writers);
+        let Some(entry) = self.entries.peek(key) else {
+            return;
+        };
+        let others: Vec<_> = entry
+            .variants()
+            .iter()
+            .filter(|other| !Arc::ptr_eq(other, object))
+            .map(Arc::clone)
+            .collect();
+        if others.len() < entry.variants().len() {
+            self.remove_entry(&mut writers, key);
+            if !others.is_empty() {
+                let serial = writers.serial();
+                let rest = Arc::new(Entry::new(Arc::clone(&entry.key), others, serial));
+                writers.enter(&rest);
+                self.entries.insert(Arc::clone(&rest.key), rest);
+            }
+        }
+    }
+
     /// Removes or marks what a purge covers, and says how many entries that were. The purge has been announced in the log
     /// of purges. When this returns, no lookup finds a covered object as it was. An entry is removed with all its variants
     /// when one of them carries the tag.
     pub fn sweep(&self, scope: &PurgeScope, kind: PurgeKind) -> u64 {
-        let mut writers = lock(&self.writers);
-        let covered = self.covered(&writers, scope);
-        for key in &covered {
-            match kind {
-                PurgeKind::Hard => _ = self.remove_entry(&mut writers, key),
-                PurgeKind::Soft => self.mark_entry(key, scope),
+        let (mut after, mut covered) = (None::<Key>, 0);
+        loop {
+            // What is stored between two steps has asked the log.
+            let mut writers = lock(&self.writers);
+            let (keys, last) = writers.step(scope, after.as_deref(), PURGE_KEYS);
+            for key in &keys {
+                match kind {
+                    PurgeKind::Hard => _ = self.remove_entry(&mut writers, key),
+                    PurgeKind::Soft => self.mark_entry(key, scope),
+                }
+            }
+            drop(writers);
+            covered += keys.len() as u64;
+            after = last;
+            if after.is_none() {
+                return covered;
             }
         }
-        covered.len() as u64
+    }
+
+    /// The entries that `scope` covers among the next `keys_max` keys behind `after`, sorted, without counting as a use;
+    /// and where to go on. For tools.
+    pub fn step(
+        &self,
+        scope: &PurgeScope,
+        after: Option<&[u8]>,
+        keys_max: usize,
+    ) -> (Vec<Arc<Entry>>, Option<Key>) {
+        let (keys, last) = lock(&self.writers).step(scope, after, keys_max);
+        let entries = keys.iter().filter_map(|key| self.peek(key)).collect();
+        (entries, last)
     }
 
     /// Calls `visit` with each entry, in no particular order, without counting as a use. Entries that come or go
@@ -278,6 +307,7 @@ impl MemoryStore {
     pub fn stats(&self) -> MemoryStats {
         MemoryStats {
             bytes: self.entries.weight(),
+            bytes_max: self.config.bytes_max,
             entries: self.entries.len() as u64,
             inserted: self.counts.inserted.load(Ordering::Relaxed),
             evicted: self.counts.evicted.load(Ordering::Relaxed),
@@ -311,48 +341,48 @@ impl MemoryStore {
         old: Option<&Entry>,
         object: Arc<Object>,
         bytes_max: u64,
+        serial: u64,
     ) -> Entry {
+        let variants_max = object
+            .share()
+            .map_or(self.config.variants_max, |share| share.variants_max);
         let mut bytes = object.weight() + key.len() as u64;
         let mut variants = vec![object];
         for other in old.map(Entry::variants).unwrap_or_default() {
             bytes += other.weight();
-            if variants.len() >= self.config.variants_max || bytes > bytes_max {
-                break;
-            }
             if other.variant == variants[0].variant {
                 bytes -= other.weight();
-            } else {
-                variants.push(Arc::clone(other));
+                continue;
             }
+            if variants.len() >= variants_max || bytes > bytes_max {
+                break;
+            }
+            variants.push(Arc::clone(other));
         }
-        Entry::new(
-            old.map_or_else(|| key.into(), |old| Arc::clone(&old.key)),
-            variants,
-        )
+        let key = old.map_or_else(|| key.into(), |old| Arc::clone(&old.key));
+        Entry::new(key, variants, serial)
     }
 
-    fn covered(&self, writers: &Writers, scope: &PurgeScope) -> Vec<Arc<[u8]>> {
-        match scope {
-            PurgeScope::Key(key) => self
-                .entries
-                .peek(&**key)
-                .map(|entry| Arc::clone(&entry.key))
-                .into_iter()
-                .collect(),
-            PurgeScope::Tag(tag) => writers.tags.keys(tag),
-            PurgeScope::All | PurgeScope::Prefix(_) => self
-                .entries
-                .iter()
-                .map(|(key, _)| key)
-                .filter(|key| scope.covers(key, &[]))
-                .collect(),
+    /// Lets entries of a share make room until it is within its limit.
+    fn keep_within(&self, share: &Share, writers: &mut Writers, evicted: &mut Vec<Arc<Entry>>) {
+        let mut spared = 0;
+        while let Some(key) = share.next_to_leave()
+            && let Some(entry) = self.entries.peek(&key)
+        {
+            if spared < SPARED_MAX && entry.take_recent_use() {
+                share.spare(&entry, writers.serial());
+                spared += 1;
+                continue;
+            }
+            self.remove_entry(writers, &entry.key);
+            evicted.push(entry);
         }
     }
 
     fn remove_entry(&self, writers: &mut Writers, key: &[u8]) -> bool {
         let removed = self.entries.remove(key);
         if let Some((_, entry)) = &removed {
-            writers.tags.remove(key, entry.tags());
+            writers.leave(entry);
         }
         removed.is_some()
     }

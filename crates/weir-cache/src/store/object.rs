@@ -1,4 +1,4 @@
-//! One stored response, and the variants of it that share a primary key.
+//! One stored response, and the variants of it that share a primary key. Its body is in RAM, or in a file that is open.
 //!
 //! Nothing here is ever changed once it is stored, except the marks that a purge, a hit and a copy to disk leave, and that
 //! compressed forms of it are added. To
@@ -11,14 +11,17 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
+use super::disk::DiskObject;
 use super::forms::Forms;
 use super::purge::Ticket;
+use super::share::Share;
+use super::walk::Key;
 use crate::StoredHead;
 use crate::meta::Demands;
 
-/// What the bookkeeping of one object costs besides its bytes: the object, its entry, its place in the map and the
-/// queues, and its tags.
-pub const OBJECT_OVERHEAD_BYTES: u64 = 320;
+/// What the bookkeeping of one object costs besides its bytes: the object, its entry, its place in the map, in the queues
+/// and among the sorted keys, and its tags.
+pub const OBJECT_OVERHEAD_BYTES: u64 = 384;
 
 /// A stored response.
 #[derive(Debug)]
@@ -35,14 +38,27 @@ pub struct Object {
     pub head: Bytes,
     /// The head as the rules read it, so that no hit reads it from bytes; what comes from disk is read at its first use.
     parsed: OnceLock<Option<Arc<StoredHead>>>,
-    /// The body, in the pieces it arrived in. Each piece should own about as much as it shows.
-    body: Box<[Bytes]>,
+    body: Body,
     body_bytes: u64,
     /// Its compressed forms, once somebody has asked whether it may have any; `None` when it may not. In RAM alone: what
     /// goes to disk comes back without them.
     forms: OnceLock<Option<Box<Forms>>>,
     marks: Marks,
+    /// The share of RAM it is stored in; none is as much as there is.
+    share: OnceLock<Arc<Share>>,
 }
+
+#[derive(Debug, Clone)]
+enum Body {
+    /// In the pieces it arrived in. Each piece should own about as much as it shows.
+    InMemory(Box<[Bytes]>),
+    OnDisk(DiskObject),
+}
+
+/// Uses that are told apart: none, one, and more.
+const USES_TOLD_APART: u8 = 2;
+/// In [`Marks::uses`]: there was a use since somebody took note of it.
+const RECENTLY: u8 = 1 << 7;
 
 #[derive(Debug, Default)]
 struct Marks {
@@ -71,21 +87,42 @@ impl Object {
             ticket,
             head,
             parsed: OnceLock::new(),
-            body,
+            body: Body::InMemory(body),
             body_bytes,
             forms: OnceLock::new(),
             marks: Marks::default(),
+            share: OnceLock::new(),
+        }
+    }
+
+    /// A response whose body stays on disk; `ticket` is from before it was opened. Such an object never gets into RAM.
+    pub fn on_disk(disk: DiskObject, variant: &[u8], ticket: Ticket) -> Self {
+        let (metadata, head) = (disk.metadata().clone(), disk.head().clone());
+        let (tags, body_bytes) = (disk.tags().into(), disk.body_bytes());
+        let marks = Marks::default();
+        marks.on_disk.store(disk.identity(), Ordering::Relaxed);
+        marks.stale.store(disk.is_marked_stale(), Ordering::Relaxed);
+        Self {
+            variant: variant.into(),
+            metadata,
+            tags,
+            ticket,
+            head,
+            parsed: OnceLock::new(),
+            body: Body::OnDisk(disk),
+            body_bytes,
+            forms: OnceLock::new(),
+            marks,
+            share: OnceLock::new(),
         }
     }
 
     /// A response with a head that the rules have made; its bytes are written when it goes to disk.
     pub fn of_head(head: Arc<StoredHead>, ticket: Ticket, body: Vec<Bytes>) -> Self {
-        let tags = crate::tags::of(head.fields());
-        let tags = tags.filter_map(|tag| std::str::from_utf8(tag).ok().map(Box::from));
-        let tags: Vec<Box<str>> = tags.collect();
-        let object = Self::new(head.secondary(), ticket, Bytes::new(), Bytes::new(), body);
+        let mut object = Self::new(head.secondary(), ticket, Bytes::new(), Bytes::new(), body);
+        object.tags = tags_of(&head);
         _ = object.parsed.set(Some(head));
-        object.with_tags(tags)
+        object
     }
 
     /// A compressed form of a response, which is found through that response alone.
@@ -119,21 +156,25 @@ impl Object {
     pub fn renewed_head(&self, head: Arc<StoredHead>, ticket: Ticket) -> Self {
         let mut renewed = self.renewed(ticket, Bytes::new(), Bytes::new());
         renewed.variant = head.secondary().into();
+        renewed.tags = tags_of(&head);
         if let Some(Some(forms)) = self.forms.get()
             && !head.meta.demands.has(Demands::AS_IS)
         {
-            _ = renewed
-                .forms
-                .set(Some(Box::new(forms.renewed(&head, ticket))));
+            let forms = forms.renewed(&head, ticket);
+            _ = renewed.forms.set(Some(Box::new(forms)));
         }
         _ = renewed.parsed.set(Some(head));
         renewed
     }
 
-    /// Its compressed forms, if it may have any. That is decided once, with `may_have_forms`, at the first request.
+    /// Its compressed forms, if it may have any. That is decided once, with `may_have_forms`, at the first request; what stays
+    /// on disk has none.
     pub fn forms(&self, may_have_forms: impl FnOnce(&StoredHead) -> bool) -> Option<&Forms> {
         let decide = || {
-            let head = self.stored_head().filter(|head| may_have_forms(head))?;
+            let head = self.stored_head().filter(|_| self.disk().is_none())?;
+            if !may_have_forms(head) {
+                return None;
+            }
             Some(Box::new(Forms::new(head)))
         };
         self.forms.get_or_init(decide).as_deref()
@@ -162,7 +203,18 @@ impl Object {
             body_bytes: self.body_bytes,
             forms: OnceLock::new(),
             marks: Marks::default(),
+            share: self.share.clone(),
         }
+    }
+
+    /// It is stored in this share, unless it is in another already.
+    pub fn belongs_to(&self, share: &Arc<Share>) {
+        _ = self.share.set(Arc::clone(share));
+    }
+
+    /// The share it is stored in.
+    pub fn share(&self) -> Option<&Arc<Share>> {
+        self.share.get()
     }
 
     /// Bytes of the body.
@@ -170,9 +222,20 @@ impl Object {
         self.body_bytes
     }
 
-    /// The pieces of the body.
+    /// The pieces of the body; none, when it is on disk.
     pub fn body(&self) -> &[Bytes] {
-        &self.body
+        match &self.body {
+            Body::InMemory(pieces) => pieces,
+            Body::OnDisk(_) => &[],
+        }
+    }
+
+    /// Where to read the body from, when it is not in RAM.
+    pub fn disk(&self) -> Option<&DiskObject> {
+        match &self.body {
+            Body::InMemory(_) => None,
+            Body::OnDisk(disk) => Some(disk),
+        }
     }
 
     /// Bytes it counts for in RAM.
@@ -183,10 +246,11 @@ impl Object {
         let forms = self.forms.get().and_then(Option::as_ref);
         let forms = forms.map_or(0, |forms| forms.weight());
         let small = parsed + self.variant.len() + self.metadata.len() + self.head.len() + tags;
-        self.body_bytes + small as u64 + forms + OBJECT_OVERHEAD_BYTES + 48 * self.body.len() as u64
+        let pieces = 48 * self.body().len() as u64;
+        self.body_bytes + small as u64 + forms + OBJECT_OVERHEAD_BYTES + pieces
     }
 
-    /// Fills `slices` with what is still to be sent of `head` followed by `range` of the body, when `sent` bytes of that
+    /// For a body in RAM: fills `slices` with what is still to be sent of `head` followed by `range` of the body, when `sent` bytes of that
     /// are out already; returns how many slices it filled. One `writev` of them sends as much as fits; nothing is copied.
     pub fn slices<'a>(
         &'a self,
@@ -205,7 +269,7 @@ impl Object {
             *slot = IoSlice::new(head_left);
             filled = 1;
         }
-        for piece in &*self.body {
+        for piece in self.body() {
             let length = piece.len() as u64;
             if skip >= length {
                 skip -= length;
@@ -241,36 +305,78 @@ impl Object {
 
     /// Notes a hit. Two are told from one and from none; a popular object is only read here, not written.
     pub fn touch(&self) {
-        let uses = self.marks.uses.load(Ordering::Relaxed);
-        if uses < 2 {
-            self.marks.uses.store(uses + 1, Ordering::Relaxed);
+        let marks = self.marks.uses.load(Ordering::Relaxed);
+        if marks != USES_TOLD_APART | RECENTLY {
+            let uses = (marks & !RECENTLY) + 1;
+            let marks = uses.min(USES_TOLD_APART) | RECENTLY;
+            self.marks.uses.store(marks, Ordering::Relaxed);
         }
+    }
+
+    /// How often it was used at least since it came into RAM; more than twice is not counted.
+    pub fn uses(&self) -> u8 {
+        self.marks.uses.load(Ordering::Relaxed) & !RECENTLY
     }
 
     /// Whether it was used since it came into RAM.
     pub fn was_used(&self) -> bool {
-        self.marks.uses.load(Ordering::Relaxed) > 0
+        self.uses() > 0
     }
+
+    /// Whether it was used since this was last asked.
+    fn take_recent_use(&self) -> bool {
+        self.marks.uses.fetch_and(!RECENTLY, Ordering::Relaxed) & RECENTLY != 0
+    }
+}
+
+/// The tags in a head.
+fn tags_of(head: &StoredHead) -> Box<[Box<str>]> {
+    let tags = crate::tags::of(head.fields());
+    let tags = tags.filter_map(|tag| std::str::from_utf8(tag).ok());
+    tags.map(Box::from).collect()
 }
 
 /// The objects of one primary key.
 #[derive(Debug)]
 pub struct Entry {
     /// The primary key.
-    pub key: Arc<[u8]>,
+    pub key: Key,
     variants: Box<[Arc<Object>]>,
     weight: u64,
+    /// Its place among those that share a part of RAM.
+    serial: AtomicU64,
 }
 
 impl Entry {
     /// An entry of one or more variants.
-    pub(crate) fn new(key: Arc<[u8]>, variants: Vec<Arc<Object>>) -> Self {
+    pub(crate) fn new(key: Key, variants: Vec<Arc<Object>>, serial: u64) -> Self {
         let weight = key.len() as u64 + variants.iter().map(|object| object.weight()).sum::<u64>();
         Self {
             key,
             variants: variants.into(),
             weight,
+            serial: AtomicU64::new(serial),
         }
+    }
+
+    /// The share of the newest variant: that of all of them, since a key is of one route.
+    pub(super) fn share(&self) -> Option<&Share> {
+        let newest = self.variants.first()?;
+        newest.share().map(Arc::as_ref)
+    }
+
+    pub(super) fn serial(&self) -> u64 {
+        self.serial.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn renumber(&self, serial: u64) {
+        self.serial.store(serial, Ordering::Relaxed);
+    }
+
+    /// Whether any variant was used since this was last asked.
+    pub(super) fn take_recent_use(&self) -> bool {
+        let variants = self.variants.iter();
+        variants.fold(false, |used, object| object.take_recent_use() | used)
     }
 
     /// The variants, the newest first. The rules choose among them.

@@ -12,6 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::answer::lock;
+use crate::key;
 
 /// Purges that are remembered.
 const REMEMBERED_MAX: usize = 1024;
@@ -23,8 +24,12 @@ pub enum PurgeScope {
     All,
     /// All variants of one primary key.
     Key(Box<[u8]>),
+    /// All whose primary key has this first line: all that is stored of one URL.
+    FirstLine(Box<[u8]>),
     /// All whose primary key begins with these bytes.
     Prefix(Box<[u8]>),
+    /// All whose path begins with these bytes, on whichever host.
+    Path(Box<[u8]>),
     /// All that carry this tag.
     Tag(Box<str>),
 }
@@ -33,10 +38,32 @@ impl PurgeScope {
     /// Whether an object with this primary key and these tags is covered.
     pub fn covers(&self, key: &[u8], tags: &[Box<str>]) -> bool {
         match self {
-            Self::All => true,
-            Self::Key(wanted) => **wanted == *key,
-            Self::Prefix(prefix) => key.starts_with(prefix),
             Self::Tag(tag) => tags.contains(tag),
+            _ => self.names(key),
+        }
+    }
+
+    /// Whether an object with this primary key is covered, whatever its tags are.
+    pub fn names(&self, key: &[u8]) -> bool {
+        match self {
+            Self::All | Self::Tag(_) => true,
+            Self::Key(wanted) => **wanted == *key,
+            Self::FirstLine(line) => key::is_of_url(key, line),
+            Self::Prefix(prefix) => key.starts_with(prefix),
+            Self::Path(prefix) => key::target_of(key).starts_with(prefix),
+        }
+    }
+
+    /// Whether the keys that it names follow one another in sorted order.
+    pub(super) fn is_range(&self) -> bool {
+        matches!(self, Self::Key(_) | Self::FirstLine(_) | Self::Prefix(_))
+    }
+
+    /// No key before this one is named.
+    pub(super) fn first(&self) -> &[u8] {
+        match self {
+            Self::Key(first) | Self::FirstLine(first) | Self::Prefix(first) => first,
+            Self::All | Self::Path(_) | Self::Tag(_) => &[],
         }
     }
 }
@@ -66,9 +93,11 @@ pub enum Verdict {
 }
 
 /// The log of recent purges.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Purges {
     generation: AtomicU64,
+    /// The highest generation before which no sweep is under way.
+    settled: AtomicU64,
     log: Mutex<Log>,
 }
 
@@ -81,15 +110,6 @@ struct Log {
     forgotten: u64,
 }
 
-impl Default for Purges {
-    fn default() -> Self {
-        Self {
-            generation: AtomicU64::new(0),
-            log: Mutex::default(),
-        }
-    }
-}
-
 impl Purges {
     /// A ticket for something that is read from the origin, or from a store, after this call.
     pub fn ticket(&self) -> Ticket {
@@ -97,11 +117,9 @@ impl Purges {
     }
 
     /// A ticket for something that a store holds now or held a moment ago: a purge whose sweep may have missed it is not
-    /// older than the ticket.
+    /// older than the ticket. Takes no lock.
     pub fn settled(&self) -> Ticket {
-        let log = lock(&self.log);
-        let first_sweeping = log.sweeping.iter().min().map(|generation| generation - 1);
-        Ticket(first_sweeping.unwrap_or_else(|| self.generation.load(Ordering::Acquire)))
+        Ticket(self.settled.load(Ordering::Acquire))
     }
 
     /// Announces a purge: from now on it is answered for by every verdict. Its sweep follows, then [`Purges::finish`].
@@ -121,9 +139,11 @@ impl Purges {
 
     /// The sweep of the purge that got this ticket is done in all stores.
     pub fn finish(&self, purge: Ticket) {
-        lock(&self.log)
-            .sweeping
-            .retain(|generation| *generation != purge.0);
+        let mut log = lock(&self.log);
+        log.sweeping.retain(|generation| *generation != purge.0);
+        let first_sweeping = log.sweeping.iter().min().map(|generation| generation - 1);
+        let settled = first_sweeping.unwrap_or_else(|| self.generation.load(Ordering::Acquire));
+        self.settled.store(settled, Ordering::Release);
     }
 
     /// What the purges since `ticket` ask of an object. Whoever stores it calls this while no sweep of that store can run
@@ -169,6 +189,10 @@ mod tests {
         assert!(!covers(PurgeScope::Prefix((*b"example.com/b").into())));
         assert!(covers(PurgeScope::Key((*b"example.com/a/b").into())));
         assert!(!covers(PurgeScope::Key((*b"example.com/a").into())));
+        let path = |path: &str| PurgeScope::Path(path.as_bytes().into());
+        let on_any_host = path("/a/").covers(b"http://example.com/a/b?c\nheader d:e", &[]);
+        assert!(on_any_host && path("/a/b?c").covers(b"http:///a/b?c", &[]));
+        assert!(!path("/b").covers(b"http://a/a/b?c=/b", &[]));
         assert!(covers(tag("news")));
         assert!(!covers(tag("new")));
     }
@@ -196,6 +220,18 @@ mod tests {
         purges.finish(purge);
         assert_eq!(purges.verdict(during, b"k", &[]), Verdict::Drop);
         assert_eq!(purges.verdict(purges.settled(), b"k", &[]), Verdict::Keep);
+    }
+
+    #[test]
+    fn the_oldest_sweep_decides_what_is_settled() {
+        let purges = Purges::default();
+        let first = purges.begin(PurgeScope::Key((*b"a").into()), PurgeKind::Hard);
+        let second = purges.begin(PurgeScope::Key((*b"b").into()), PurgeKind::Hard);
+        purges.finish(second);
+        let during = purges.settled();
+        purges.finish(first);
+        assert_eq!(purges.verdict(during, b"a", &[]), Verdict::Drop);
+        assert_eq!(purges.settled(), second);
     }
 
     #[test]

@@ -1,21 +1,23 @@
 //! Which primary keys carry a tag. Each tier keeps one for itself, changed by its writers; hits do not know it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+
+use super::walk::Key;
 
 #[derive(Debug, Default)]
 pub(crate) struct TagIndex {
-    keys_by_tag: HashMap<Box<str>, HashSet<Arc<[u8]>>>,
+    keys_by_tag: HashMap<Box<str>, BTreeSet<Key>>,
 }
 
 impl TagIndex {
-    pub(crate) fn add<'t>(&mut self, key: &Arc<[u8]>, tags: impl Iterator<Item = &'t Box<str>>) {
+    pub(crate) fn add<'t>(&mut self, key: &Key, tags: impl Iterator<Item = &'t Box<str>>) {
         for tag in tags {
             if let Some(keys) = self.keys_by_tag.get_mut(tag) {
                 keys.insert(Arc::clone(key));
             } else {
                 self.keys_by_tag
-                    .insert(tag.clone(), HashSet::from([Arc::clone(key)]));
+                    .insert(tag.clone(), BTreeSet::from([Arc::clone(key)]));
             }
         }
     }
@@ -34,13 +36,9 @@ impl TagIndex {
     }
 
     /// The keys of which a variant carries this tag.
-    pub(crate) fn keys(&self, tag: &str) -> Vec<Arc<[u8]>> {
-        self.keys_by_tag
-            .get(tag)
-            .into_iter()
-            .flatten()
-            .cloned()
-            .collect()
+    pub(crate) fn keys(&self, tag: &str) -> &BTreeSet<Key> {
+        static NONE: BTreeSet<Key> = BTreeSet::new();
+        self.keys_by_tag.get(tag).unwrap_or(&NONE)
     }
 
     #[cfg(test)]

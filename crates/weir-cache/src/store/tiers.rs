@@ -3,24 +3,31 @@
 //! - A new object goes to RAM. What does not get in there (too large, too rare while RAM is full) goes to disk.
 //! - What is evicted from RAM goes to disk if it was used there and is not on disk already, unless the disk is busy.
 //! - What is found on disk for the second time and fits goes back to RAM; its file stays, so that it need not be written
-//!   again.
+//!   again. Everything else that is larger than a block is sent from its file.
 //! - A newer object supersedes what the other tier has under the same key and variant.
 //!
-//! An object too large to be held whole is written to disk while it arrives, by [`DiskStore::write`], and read from there.
+//! An object too large for RAM is written to disk while it arrives ([`large`]).
 
-use std::sync::Arc;
+mod inspect;
+pub mod large;
+
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 
 use super::StoreError;
-use super::answer::Answer;
-use super::disk::{DiskName, DiskStore, Stored};
+use super::answer::{Answer, lock};
+use super::disk::{BLOCK_BYTES, DiskName, DiskStore, Stored};
 use super::memory::{Inserted, MemoryStore, Refusal};
 use super::object::{Entry, Object};
 use crate::StoredHead;
 
-use super::purge::{PurgeKind, PurgeScope, Purges, Ticket};
+use super::purge::{PurgeKind, PurgeScope, Purges, Ticket, Verdict};
+use super::share::Share;
+
+pub use inspect::Held;
 
 /// Finds of an object on disk after which it goes to RAM.
 const USES_FOR_PROMOTION: u8 = 2;
@@ -31,8 +38,10 @@ pub struct Tiers {
     memory: Arc<MemoryStore>,
     disk: Option<DiskStore>,
     purges: Arc<Purges>,
-    /// Objects that have left RAM and are not in the index of the disk yet.
+    /// Objects that have left RAM, or never were in it, and are not in the index of the disk yet.
     demotions: Arc<AtomicUsize>,
+    /// Keys of which an object is being loaded for RAM: one request does that, however many ask.
+    promoting: Mutex<HashSet<Box<[u8]>>>,
 }
 
 /// Where a new object is.
@@ -63,12 +72,18 @@ impl Tiers {
             disk,
             purges,
             demotions: Arc::default(),
+            promoting: Mutex::default(),
         }
     }
 
-    /// A ticket for a fill; to be taken before its request is sent.
+    /// A ticket for a request: to be taken before it looks for what is stored, and before it asks the origin.
     pub fn ticket(&self) -> Ticket {
-        self.purges.ticket()
+        self.purges.settled()
+    }
+
+    /// What the purges since `ticket` ask of an object that was found behind it.
+    pub fn verdict(&self, ticket: Ticket, key: &[u8], tags: &[Box<str>]) -> Verdict {
+        self.purges.verdict(ticket, key, tags)
     }
 
     /// What RAM has of a primary key: the way of nearly every hit.
@@ -76,8 +91,7 @@ impl Tiers {
         self.memory.get(key)
     }
 
-    /// What the disk has of a primary key, when RAM has nothing that fits. The one that is chosen is then loaded, if
-    /// [`Tiers::is_worth_promoting`], or opened and sent from disk.
+    /// What the disk has of a primary key, when RAM has nothing that fits. The one that is chosen is then fetched.
     pub fn find_on_disk(&self, key: &[u8]) -> Vec<Stored> {
         self.disk
             .as_ref()
@@ -91,12 +105,57 @@ impl Tiers {
             && stored.body_bytes < self.memory.object_bytes_max() / 2
     }
 
-    /// Reads an object from disk and puts it in RAM. It is handed back even where RAM does not admit it.
-    pub async fn promote(&self, key: &[u8], variant: &[u8]) -> Result<Arc<Object>, StoreError> {
+    /// Fetches an object from disk: to RAM, and to `share` there if one is given, if this use makes it worth that; whole if
+    /// it is no more than a block; and else open, with its body on disk.
+    pub async fn fetch(
+        &self,
+        key: &[u8],
+        stored: &Stored,
+        share: Option<&Arc<Share>>,
+    ) -> Result<Arc<Object>, StoreError> {
+        let disk = self.disk.as_ref().ok_or(StoreError::Gone)?;
+        if self.is_worth_promoting(stored) && lock(&self.promoting).insert(key.into()) {
+            let _ends = Promoting(&self.promoting, key);
+            return self.promote(key, &stored.variant, share).await;
+        }
+        if stored.body_bytes <= BLOCK_BYTES as u64 {
+            return disk.load(key, &stored.variant).await.map(Arc::new);
+        }
+        let ticket = self.purges.settled();
+        let opened = disk.open_object(key, &stored.variant).await?;
+        Ok(Arc::new(Object::on_disk(opened, &stored.variant, ticket)))
+    }
+
+    /// Whether an object that a lookup has found is still what a lookup finds.
+    pub fn is_current(&self, key: &[u8], object: &Arc<Object>) -> bool {
+        if let Some(now) = self.memory.variant(key, &object.variant) {
+            return Arc::ptr_eq(&now, object);
+        }
+        let on_disk = self.find_on_disk(key);
+        let mut same = on_disk
+            .iter()
+            .filter(|now| Some(now.identity) == object.disk_identity());
+        same.any(|now| {
+            let opened = object.disk();
+            opened.is_none_or(|opened| opened.renewals() == now.renewals)
+        })
+    }
+
+    /// Reads an object from disk and puts it in RAM, in `share` if there is one. It is handed back even where RAM does not
+    /// admit it.
+    pub async fn promote(
+        &self,
+        key: &[u8],
+        variant: &[u8],
+        share: Option<&Arc<Share>>,
+    ) -> Result<Arc<Object>, StoreError> {
         let disk = self.disk.as_ref().ok_or(StoreError::Gone)?;
         let object = Arc::new(disk.load(key, variant).await?);
+        if let Some(share) = share {
+            object.belongs_to(share);
+        }
         let left = self.purges.settled();
-        if let Inserted::Stored(evicted) = self.memory.insert(key, Arc::clone(&object)) {
+        if let Inserted::Stored(evicted) = self.memory.insert_absent(key, Arc::clone(&object)) {
             self.demote(&evicted, left);
         }
         Ok(object)
@@ -112,7 +171,12 @@ impl Tiers {
                 Placed::Memory
             }
             (Inserted::Refused(Refusal::TooLarge | Refusal::TooRare), Some(disk)) => {
-                Placed::Disk(disk.store(key, object, object.ticket, || true))
+                // RAM has an older one only if this one is too large.
+                if let Some(older) = self.memory.variant(key, &object.variant) {
+                    self.memory.remove_object(key, &older);
+                }
+                let is_wanted = self.is_wanted(key, None, object.variant.clone());
+                Placed::Disk(disk.store(key, object, object.ticket, is_wanted))
             }
             (Inserted::Refused(why), _) => Placed::Nowhere(why),
         }
@@ -138,15 +202,48 @@ impl Tiers {
         self.insert_renewed(key, old, renewed, ticket)
     }
 
-    /// The same with a head that the rules have made.
-    pub fn renew_head(
+    /// The same with a head that the rules have made. Where the body is only on disk, this returns when lookups find the
+    /// new head there.
+    pub async fn renew_head(
         &self,
         key: &[u8],
         old: &Object,
         head: Arc<StoredHead>,
         ticket: Ticket,
     ) -> Arc<Object> {
-        self.insert_renewed(key, old, old.renewed_head(head, ticket), ticket)
+        let renewed = old.renewed_head(head, ticket);
+        if old.disk().is_some() {
+            self.renew_on_disk(key, old, renewed, ticket).await
+        } else {
+            self.insert_renewed(key, old, renewed, ticket)
+        }
+    }
+
+    async fn renew_on_disk(
+        &self,
+        key: &[u8],
+        old: &Object,
+        renewed: Object,
+        ticket: Ticket,
+    ) -> Arc<Object> {
+        if let (Some(disk), Some(identity)) = (&self.disk, old.disk_identity()) {
+            if renewed.variant == old.variant {
+                let (metadata, head) = renewed.bytes_for_disk();
+                let variant = &old.variant;
+                let name = DiskName {
+                    key,
+                    variant,
+                    identity,
+                };
+                // Where it fails, the object is gone from disk; this response can still be sent from the open file.
+                _ = disk.renew(name, ticket, metadata, head).await;
+                renewed.mark_on_disk(identity);
+            } else {
+                // Its file lies under the name of a variant that it no longer is.
+                disk.remove(key, &old.variant);
+            }
+        }
+        Arc::new(renewed)
     }
 
     fn insert_renewed(
@@ -159,6 +256,8 @@ impl Tiers {
         let identity = old.disk_identity();
         if let (Some(disk), Some(identity)) = (&self.disk, identity)
             && renewed.variant == old.variant
+            // The tags of a file stay as they are; one with others is superseded.
+            && renewed.tags == old.tags
             && disk.identity(key, &old.variant) == Some(identity)
         {
             renewed.mark_on_disk(identity);
@@ -185,12 +284,19 @@ impl Tiers {
     }
 
     /// Purges, and returns when no worker finds a covered object as it was and no fill under way can bring one back.
-    pub async fn purge(&self, scope: PurgeScope, kind: PurgeKind) -> Result<Purged, StoreError> {
+    /// `announced` is called when whatever is looked for from now on is met by the purge.
+    pub async fn purge(
+        &self,
+        scope: PurgeScope,
+        kind: PurgeKind,
+        announced: impl FnOnce(),
+    ) -> Result<Purged, StoreError> {
         let ticket = self.purges.begin(scope.clone(), kind);
         let _sweep = Sweep {
             purges: &self.purges,
             ticket,
         };
+        announced();
         let in_memory = self.memory.sweep(&scope, kind);
         let on_disk = match &self.disk {
             Some(disk) => disk.sweep(scope, kind).await?,
@@ -199,7 +305,13 @@ impl Tiers {
         Ok(Purged { in_memory, on_disk })
     }
 
-    /// Whether objects are on their way from RAM to disk.
+    /// Whether anything is stored that `scope` covers, which is a key, a first line or a prefix.
+    pub fn holds(&self, scope: &PurgeScope) -> bool {
+        let on_disk = |disk: &DiskStore| !disk.step(scope, None, 1).0.is_empty();
+        !self.memory.step(scope, None, 1).0.is_empty() || self.disk.as_ref().is_some_and(on_disk)
+    }
+
+    /// Whether objects are on their way to disk.
     pub fn has_demotions(&self) -> bool {
         self.demotions.load(Ordering::Acquire) > 0
     }
@@ -228,21 +340,31 @@ impl Tiers {
                 if identity.is_some() && disk.identity(&entry.key, &object.variant) == identity {
                     continue;
                 }
-                let under_way = UnderWay::new(&self.demotions);
-                let (memory, key, this) = (
-                    Arc::clone(&self.memory),
-                    Arc::clone(&entry.key),
-                    Arc::clone(object),
-                );
-                let is_wanted = move || {
-                    // Counted until the disk thread drops this, which is after the index has the object.
-                    let _counted = &under_way;
-                    let now = memory.peek(&key);
-                    let mut others = now.iter().flat_map(|entry| entry.variants());
-                    !others.any(|other| other.variant == this.variant && !Arc::ptr_eq(other, &this))
-                };
+                let (this, variant) = (Some(Arc::clone(object)), object.variant.clone());
+                let is_wanted = self.is_wanted(&entry.key, this, variant);
                 drop(disk.store(&entry.key, object, left, is_wanted));
             }
+        }
+    }
+
+    /// To be asked in a disk thread at the moment when an object would be found on disk: whether RAM has nothing of its
+    /// variant then, or only what it had before. What comes into RAM afterwards removes it from disk again, because
+    /// this counts as a demotion until it is dropped, which is after the index has the object.
+    fn is_wanted(
+        &self,
+        key: &[u8],
+        before: Option<Arc<Object>>,
+        variant: Box<[u8]>,
+    ) -> impl Fn() -> bool + Send + 'static {
+        let under_way = UnderWay::new(&self.demotions);
+        let (memory, key) = (Arc::clone(&self.memory), Box::<[u8]>::from(key));
+        move || {
+            let _counted = &under_way;
+            let now = memory.variant(&key, &variant);
+            now.is_none_or(|now| {
+                let mut before = before.iter();
+                before.any(|before| Arc::ptr_eq(before, &now))
+            })
         }
     }
 
@@ -266,6 +388,15 @@ struct Sweep<'a> {
 impl Drop for Sweep<'_> {
     fn drop(&mut self) {
         self.purges.finish(self.ticket);
+    }
+}
+
+/// Ends a promotion, also one whose request has left.
+struct Promoting<'a>(&'a Mutex<HashSet<Box<[u8]>>>, &'a [u8]);
+
+impl Drop for Promoting<'_> {
+    fn drop(&mut self) {
+        lock(self.0).remove(self.1);
     }
 }
 

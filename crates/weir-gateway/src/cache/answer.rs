@@ -17,7 +17,7 @@ use weir_cache::{StoredHead, Timestamp};
 use weir_http::Method;
 use weir_http::forward::connection_line;
 
-use super::Cached;
+use super::{Cached, on_disk};
 use crate::compress::stored;
 use crate::connection::Client;
 use crate::connection::h1::After;
@@ -66,7 +66,13 @@ pub(super) async fn stale(
 }
 
 fn status_of(object: &Object, now: Timestamp) -> CacheStatus {
-    let meta = object.stored_head().map(|head| head.meta);
+    let meta = object.stored_head().map(|head| {
+        if object.is_marked_stale() {
+            head.meta.ended(now)
+        } else {
+            head.meta
+        }
+    });
     let is_stale = meta.is_some_and(|meta| !meta.is_fresh(now));
     CacheStatus {
         ttl: meta.map(|meta| {
@@ -217,6 +223,9 @@ async fn send(
 ) -> Result<(), Failure> {
     if x.request.method == Method::Head {
         range.end = range.start;
+    }
+    if let Some(disk) = object.disk() {
+        return on_disk::send(client, x, disk, range).await;
     }
     if range.end - range.start <= COPIED_BODY_BYTES_MAX {
         copy(object, &range, &mut x.outgoing);

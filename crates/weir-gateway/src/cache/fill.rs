@@ -1,21 +1,29 @@
 //! One answer on its way from the origin, and everybody who reads along: requests of any worker.
 //!
-//! A fill that is stored keeps all its pieces until it is whole, so that whoever joins reads from the first byte on; that
-//! is at most the largest object that RAM takes. One that outgrew this is passed on without being stored: it lets go of
-//! what all its readers have, and holds at most [`WINDOW_BYTES_MAX`] for the slowest of them.
+//! What is held of its body depends on what becomes of it ([`Keeps`]):
+//! - On its way to RAM, all of it, so that whoever joins reads from the first byte on; that is at most the largest object
+//!   that RAM takes.
+//! - On its way to disk, what is not in the file yet, which the disk bounds (`pending_bytes_max` and a block), and what
+//!   came last, up to [`WINDOW_BYTES_MAX`] of both together or as much as the disk has not taken. Readers
+//!   that are behind it read the file. Nobody holds anybody back, and the origin is read as fast as the disk writes.
+//! - Passed on without being stored, what somebody has yet to read, up to [`WINDOW_BYTES_MAX`]; then the origin waits for the
+//!   slowest reader. One that makes others wait for a whole deadline is cut off.
 
-use std::collections::VecDeque;
+mod held;
+
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use weir_cache::StoredHead;
 use weir_cache::store::Object;
+use weir_cache::store::disk::DiskArriving;
+use weir_cache::{StoredHead, tags};
 
+use self::held::Held;
 use super::fills::lock;
 use crate::failure::Failure;
 
-/// Bytes that an outgrown fill holds for its slowest reader; beyond that, the origin waits.
+/// Bytes that a fill holds for its readers when it is not on its way to RAM.
 const WINDOW_BYTES_MAX: u64 = 1 << 20;
 
 /// What there is of an answer.
@@ -35,6 +43,8 @@ pub(super) enum Outcome {
 #[derive(Debug)]
 pub(super) enum Piece {
     Bytes(Bytes),
+    /// It is to be read from this file, from this place on.
+    Behind(DiskArriving, u64),
     End,
     Broken(Failure),
 }
@@ -46,22 +56,31 @@ pub(super) struct Fill(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     outcome: Option<Outcome>,
-    pieces: VecDeque<Bytes>,
-    /// Pieces that were let go of.
-    passed: usize,
-    bytes_held: u64,
-    bytes: u64,
-    is_outgrown: bool,
+    held: Held,
+    keeps: Keeps,
+    /// What has gone to disk so far, also after it stopped going there.
+    file: Option<DiskArriving>,
     is_over: bool,
     readers: Vec<Option<Place>>,
     writer: Option<Waker>,
 }
 
+/// What is held of the body.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Keeps {
+    #[default]
+    All,
+    Window,
+    Unread,
+}
+
 /// Where a reader is.
 #[derive(Debug, Default)]
 struct Place {
-    next: usize,
+    at: u64,
     waker: Option<Waker>,
+    /// It made others wait for too long.
+    is_cut: bool,
 }
 
 impl State {
@@ -73,20 +92,31 @@ impl State {
         }
     }
 
-    /// Lets go of what nobody will read any more.
+    /// Where the slowest reader is that is not cut off.
+    fn slowest(&self) -> u64 {
+        let reading = self.readers.iter().flatten().filter(|place| !place.is_cut);
+        reading.map(|place| place.at).min().unwrap_or(u64::MAX)
+    }
+
+    /// Lets go of what nobody will read from here any more.
     fn shed(&mut self) {
-        if !self.is_outgrown {
-            return;
+        let written = self.file.as_ref().map_or(0, DiskArriving::bytes_written);
+        let slowest = self.slowest();
+        while let Some(end) = self.held.first_end() {
+            let is_read = end <= slowest;
+            let may_go = match self.keeps {
+                Keeps::All => false,
+                Keeps::Window => {
+                    end <= written && (is_read || self.held.bytes() > WINDOW_BYTES_MAX)
+                }
+                Keeps::Unread => is_read,
+            };
+            if !may_go {
+                break;
+            }
+            self.held.drop_first();
         }
-        let slowest = self.readers.iter().flatten().map(|place| place.next).min();
-        let slowest = slowest.unwrap_or(usize::MAX);
-        while self.passed < slowest
-            && let Some(piece) = self.pieces.pop_front()
-        {
-            self.passed += 1;
-            self.bytes_held -= piece.len() as u64;
-        }
-        if self.bytes_held < WINDOW_BYTES_MAX
+        if self.held.bytes() < WINDOW_BYTES_MAX
             && let Some(writer) = self.writer.take()
         {
             writer.wake();
@@ -102,31 +132,60 @@ impl Fill {
         state.wake_readers();
     }
 
+    /// Whether what arrives has this tag, or its head is not here yet, so that it may have it.
+    pub(super) fn may_have_tag(&self, tag: &str) -> bool {
+        match &lock(&self.0).outcome {
+            None => true,
+            Some(Outcome::Arriving(head, _)) => {
+                tags::of(head.fields()).any(|one| one == tag.as_bytes())
+            }
+            Some(Outcome::Whole(object)) => object.tags.iter().any(|one| **one == *tag),
+            Some(Outcome::Unshared | Outcome::Failed(_)) => false,
+        }
+    }
+
     /// More of the body.
     pub(super) fn push(&self, piece: Bytes) {
         let mut state = lock(&self.0);
-        state.bytes += piece.len() as u64;
-        state.bytes_held += piece.len() as u64;
-        state.pieces.push_back(piece);
+        state.held.push(piece);
         state.wake_readers();
         state.shed();
     }
 
     /// Bytes of the body so far.
     pub(super) fn bytes(&self) -> u64 {
-        lock(&self.0).bytes
+        lock(&self.0).held.end()
+    }
+
+    /// Whether it is on its way to RAM, so far.
+    pub(super) fn is_for_memory(&self) -> bool {
+        lock(&self.0).keeps == Keeps::All
+    }
+
+    /// It goes to disk, and this is the file.
+    pub(super) fn spill(&self, file: DiskArriving) {
+        let mut state = lock(&self.0);
+        state.keeps = Keeps::Window;
+        state.file = Some(file);
+        state.wake_readers();
+    }
+
+    /// The disk has taken more.
+    pub(super) fn shed(&self) {
+        lock(&self.0).shed();
     }
 
     /// It will not be stored after all.
-    pub(super) fn outgrow(&self) {
+    pub(super) fn pass_on(&self) {
         let mut state = lock(&self.0);
-        state.is_outgrown = true;
+        state.keeps = Keeps::Unread;
+        state.wake_readers();
         state.shed();
     }
 
-    /// The body so far, shared.
+    /// The body so far, shared, where it is on its way to RAM.
     pub(super) fn body(&self) -> Vec<Bytes> {
-        lock(&self.0).pieces.iter().cloned().collect()
+        lock(&self.0).held.pieces().cloned().collect()
     }
 
     /// The body has ended, and nothing more is to be said of it.
@@ -150,12 +209,27 @@ impl Fill {
     /// Ready when there is room for more: `false` when nobody wants it.
     pub(super) fn poll_room(&self, cx: &mut Context<'_>) -> Poll<bool> {
         let mut state = lock(&self.0);
-        if !state.is_outgrown || state.bytes_held < WINDOW_BYTES_MAX {
-            let is_wanted = !state.is_outgrown || state.readers.iter().any(Option::is_some);
-            return Poll::Ready(is_wanted);
+        if state.keeps != Keeps::Unread {
+            return Poll::Ready(true);
+        }
+        if state.held.bytes() < WINDOW_BYTES_MAX {
+            return Poll::Ready(state.readers.iter().flatten().any(|place| !place.is_cut));
         }
         state.writer = Some(cx.waker().clone());
         Poll::Pending
+    }
+
+    /// There was no room for a whole deadline: whoever has not read the first piece by now is cut off, if there are others.
+    pub(super) fn cut_slowest(&self) {
+        let mut state = lock(&self.0);
+        let end = state.held.first_end().unwrap_or(0);
+        if state.readers.iter().flatten().any(|place| place.at >= end) {
+            let slow = state.readers.iter_mut().flatten();
+            slow.filter(|place| place.at < end)
+                .for_each(|place| place.is_cut = true);
+            state.wake_readers();
+            state.shed();
+        }
     }
 }
 
@@ -192,19 +266,43 @@ impl Reader {
         Poll::Pending
     }
 
-    /// The next piece of the body.
+    /// Goes on at this place of the body, which may not have come yet.
+    pub(super) fn move_to(&mut self, at: u64) {
+        let mut state = lock(&self.fill.0);
+        if let Some(place) = &mut state.readers[self.slot] {
+            place.at = at;
+        }
+        state.shed();
+    }
+
+    /// Whether the body is on its way to RAM, so far.
+    pub(super) fn is_for_memory(&self) -> bool {
+        self.fill.is_for_memory()
+    }
+
+    /// Whether the body has come so far, or nearly.
+    pub(super) fn is_near(&self, at: u64) -> bool {
+        at <= self.fill.bytes() + WINDOW_BYTES_MAX
+    }
+
+    /// The next piece of the body. What is read from a file is behind the reader when it has moved.
     pub(super) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Piece> {
         let mut state = lock(&self.fill.0);
-        let next = state.readers[self.slot]
-            .as_ref()
-            .map_or(0, |place| place.next);
-        if let Some(piece) = next
-            .checked_sub(state.passed)
-            .and_then(|at| state.pieces.get(at))
+        let Some(place) = &state.readers[self.slot] else {
+            return Poll::Ready(Piece::End);
+        };
+        let at = place.at;
+        if place.is_cut {
+            return Poll::Ready(Piece::Broken(Failure::ClientGone));
+        }
+        if at < state.held.start()
+            && let Some(file) = &state.file
         {
-            let piece = piece.clone();
+            return Poll::Ready(Piece::Behind(file.clone(), at));
+        }
+        if let Some(piece) = state.held.from(at) {
             if let Some(place) = &mut state.readers[self.slot] {
-                place.next += 1;
+                place.at = at + piece.len() as u64;
             }
             state.shed();
             return Poll::Ready(Piece::Bytes(piece));
@@ -224,7 +322,7 @@ impl Reader {
         let mut state = lock(&self.fill.0);
         match &state.outcome {
             Some(Outcome::Whole(object)) => Poll::Ready(Some(Arc::clone(object))),
-            _ if state.is_over || state.is_outgrown => Poll::Ready(None),
+            _ if state.is_over || state.keeps != Keeps::All => Poll::Ready(None),
             _ => {
                 self.wait(&mut state, cx);
                 Poll::Pending
@@ -244,7 +342,7 @@ impl Drop for Reader {
         let mut state = lock(&self.fill.0);
         state.readers[self.slot] = None;
         state.shed();
-        // An outgrown fill that nobody reads is over.
+        // A fill that is passed on and that nobody reads is over.
         if let Some(writer) = state.writer.take() {
             writer.wake();
         }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use weir_cache::Timestamp;
+use weir_cache::store::PurgeScope;
 
 use super::fill::{Fill, Outcome, Reader};
 use crate::failure::Failure;
@@ -65,8 +66,15 @@ impl Fills {
         }
     }
 
-    pub(super) fn holds(&self, key: &[u8]) -> bool {
-        lock(&self.0).contains_key(key)
+    /// Whether anything that `scope` covers is asked for.
+    pub(super) fn holds(&self, scope: &PurgeScope) -> bool {
+        let table = lock(&self.0);
+        table.iter().any(|(key, fill)| is_covered(key, fill, scope))
+    }
+
+    /// No further request finds the fills that a purge covers: what they bring was asked for before it.
+    pub(super) fn cut_off(&self, scope: &PurgeScope) {
+        lock(&self.0).retain(|key, fill| !is_covered(key, fill, scope));
     }
 
     /// No further request finds the fill.
@@ -92,6 +100,16 @@ impl Fills {
     /// The leader is gone before there was an answer.
     pub(super) fn abandon(&self, lent: &mut Lent) {
         self.end(lent, Outcome::Failed(Failure::ClientGone));
+    }
+}
+
+/// Whether a purge of `scope` may cover what the fill brings.
+fn is_covered(fill_key: &[u8], fill: &Fill, scope: &PurgeScope) -> bool {
+    // Behind a NUL, which no key has, stands what tells variants apart.
+    let key = fill_key.split(|&b| b == 0).next().unwrap_or_default();
+    match scope {
+        PurgeScope::Tag(tag) => fill.may_have_tag(tag),
+        _ => scope.names(key),
     }
 }
 

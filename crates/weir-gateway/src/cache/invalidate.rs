@@ -26,19 +26,11 @@ pub(super) async fn after(x: &Exchange, on: Cached<'_>) {
         asked.query = query_at.map(|at| &target[at + 1..]);
         let mut url = Vec::new();
         key::write_url(&on.policy.key, &asked, &mut url);
-        let tiers = &on.cache.tiers;
-        let has_parts = !on.policy.key.headers.is_empty() || !on.policy.key.cookies.is_empty();
-        let is_there = tiers.memory().peek(&url).is_some()
-            || on.cache.fills.holds(&url)
-            || !tiers.find_on_disk(&url).is_empty();
-        if is_there {
-            let scope = PurgeScope::Key(url.as_slice().into());
-            let _ = tiers.purge(scope, PurgeKind::Hard).await;
-        }
-        if has_parts {
-            url.push(b'\n');
-            let scope = PurgeScope::Prefix(url.as_slice().into());
-            let _ = tiers.purge(scope, PurgeKind::Hard).await;
+        let url = PurgeScope::FirstLine(url.into());
+        if on.cache.holds(&url) {
+            on.metrics().invalidations.add(1);
+            // A file that cannot be removed is found again; there is nobody to tell here.
+            let _ = on.cache.purge(url, PurgeKind::Hard).await;
         }
     }
 }

@@ -10,7 +10,8 @@ use weir_cache::{CachePolicy, RequestControl, StoredHead, Timestamp, vary};
 use weir_http::body::Framing;
 use weir_http::{FieldName, Method};
 
-use super::Cached;
+use super::{Cached, on_disk};
+use crate::deadline::Timer;
 use crate::exchange::Exchange;
 
 /// What there is.
@@ -60,7 +61,9 @@ pub(super) async fn find(x: &mut Exchange, on: Cached<'_>, now: Timestamp) -> Fo
         .as_deref()
         .and_then(|entry| choose(x, on.policy, entry));
     let chosen = match chosen {
-        None if on.cache.tiers.disk().is_some() => from_disk(x, on).await,
+        None if on.cache.tiers.disk().is_some() && !x.recall.disk_has_failed => {
+            from_disk(x, on).await
+        }
         chosen => chosen,
     };
     let is_head = x.request.method == Method::Head;
@@ -90,11 +93,14 @@ pub(super) async fn find(x: &mut Exchange, on: Cached<'_>, now: Timestamp) -> Fo
     let Some(head) = object.stored_head() else {
         return Found::Miss(Vec::new(), Forwarded::Miss);
     };
-    let decided = match reuse::decide(&head.meta, &control, on.policy, now) {
-        Reuse::Fresh { .. } if object.is_marked_stale() => Reuse::Revalidate(Why::Stale),
-        decided => decided,
+    let ended;
+    let meta = if object.is_marked_stale() {
+        ended = head.meta.ended(now);
+        &ended
+    } else {
+        &head.meta
     };
-    match decided {
+    match reuse::decide(meta, &control, on.policy, now) {
         Reuse::Revalidate(why) if is_head => Found::Pass(Forwarded::of(why), Some(object)),
         Reuse::Revalidate(why) => {
             if !head.secondary().is_empty() {
@@ -145,19 +151,15 @@ async fn from_disk(x: &mut Exchange, on: Cached<'_>) -> Option<Arc<Object>> {
     let fields = x.request.view(&x.head);
     let order = on.policy.language_order_matters;
     let found = on.cache.tiers.find_on_disk(&x.recall.key);
-    let memory_max = on.cache.tiers.memory().object_bytes_max();
-    // What is larger than RAM takes is not read from disk: see `remember.rs`, which stores none.
-    let stored = found.into_iter().find(|stored| {
-        stored.body_bytes <= memory_max
-            && vary::matches(&stored.variant, fields, order, &mut scratch)
-    });
+    let stored = found
+        .into_iter()
+        .find(|stored| vary::matches(&stored.variant, fields, order, &mut scratch));
     x.recall.scratch = scratch;
-    let stored = stored?;
-    on.cache
-        .tiers
-        .promote(&x.recall.key, &stored.variant)
-        .await
-        .ok()
+    let share = on.cache.share(x.facts.route);
+    let tiers = &on.cache.tiers;
+    let fetched = tiers.fetch(&x.recall.key, stored.as_ref()?, share);
+    let timer = Timer::new(&on.worker.deadlines);
+    on_disk::within(&timer, fetched).await.ok()
 }
 
 /// Whether the request selects the response with this head among those of its key.

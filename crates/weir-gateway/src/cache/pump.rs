@@ -1,5 +1,6 @@
-//! A body on its way from the origin into a fill. It goes on when the client that asked for it leaves, because it is being
-//! stored; it ends when the origin fails, or when the answer is not to be stored after all and nobody reads it.
+//! A body on its way from the origin into a fill, and from there to RAM or to disk. It goes on when the client that asked
+//! for it leaves, because it is being stored; it ends when the origin fails, or when the answer is not to be stored after all
+//! and nobody reads it.
 //!
 //! The one task that this module starts is [`pump`], for each answer whose body did not come with its head.
 
@@ -11,11 +12,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use weir_cache::StoredHead;
-use weir_cache::store::Object;
+use weir_cache::store::tiers::large::LargeWrite;
+use weir_cache::store::{Object, StoreError};
 use weir_http::Body;
 
 use super::fill::Outcome;
 use super::remember::Lead;
+use super::{Cached, on_disk};
 use crate::buffers::Input;
 use crate::deadline::Timer;
 use crate::failure::Failure;
@@ -33,7 +36,28 @@ pub(super) struct Arriving {
     pub(super) upstream: Upstream,
     pub(super) keeps_upstream: bool,
     pub(super) idle: Duration,
-    pub(super) bytes_max: u64,
+    pub(super) limits: Limits,
+    /// What is being written of it, when it is too large for RAM.
+    pub(super) large: Option<LargeWrite>,
+}
+
+/// Bytes of a body.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Beyond these it goes to disk.
+    memory: u64,
+    /// Beyond these it is not stored.
+    stored: u64,
+}
+
+impl Limits {
+    pub(super) fn of(on: Cached<'_>) -> Self {
+        let tiers = &on.cache.tiers;
+        Self {
+            memory: tiers.memory().object_bytes_max(),
+            stored: on.policy.body_bytes_max.min(tiers.object_bytes_max()),
+        }
+    }
 }
 
 pub(super) fn spawn(worker: &Rc<Worker>, arriving: Arriving) {
@@ -43,18 +67,37 @@ pub(super) fn spawn(worker: &Rc<Worker>, arriving: Arriving) {
 async fn pump(worker: Rc<Worker>, mut arriving: Arriving) {
     let timer = Timer::new(&worker.deadlines);
     match arriving.receive(&worker, &timer).await {
-        Ok(true) => arriving.finish(&worker),
+        Ok(true) => arriving.finish(&worker, &timer).await,
         Ok(false) => {}
         Err(failure) => arriving.lead.end(Outcome::Failed(failure)),
     }
 }
 
 impl Arriving {
+    /// The head goes into the fill and what has come of the body behind it.
+    pub(super) fn begin(&mut self, length: Option<u64>, piece: Bytes) {
+        let fill = Arc::clone(&self.lead.lent.fill);
+        if length.is_some_and(|length| length > self.limits.memory) {
+            self.begin_large();
+        }
+        fill.begin(Arc::clone(&self.head), length);
+        if !piece.is_empty() {
+            // The first piece always finds room.
+            let is_lost = self
+                .large
+                .as_mut()
+                .is_some_and(|large| large.append(piece.clone()).is_err());
+            fill.push(piece);
+            if is_lost {
+                self.pass_on();
+            }
+        }
+    }
+
     /// Takes the body to its end; `false` when nobody wants it any more.
     async fn receive(&mut self, worker: &Worker, timer: &Timer) -> Result<bool, Failure> {
         while !self.body.is_done() {
-            let fill = Arc::clone(&self.lead.lent.fill);
-            if !poll_fn(|cx| fill.poll_room(cx)).await {
+            if !self.room(timer).await {
                 return Ok(false);
             }
             timer.set(self.idle);
@@ -72,35 +115,114 @@ impl Arriving {
             }
             let piece = take(&mut self.incoming, &mut self.body)?;
             self.incoming.release(&worker.buffers);
-            if fill.bytes() + piece.len() as u64 > self.bytes_max {
-                self.lead.cache.fills.hide(&mut self.lead.lent);
-                fill.outgrow();
-            }
             if !piece.is_empty() {
-                fill.push(piece);
+                self.keep(piece, timer).await;
             }
         }
         Ok(true)
     }
 
-    /// All of it is here.
-    fn finish(mut self, worker: &Worker) {
-        let fill = Arc::clone(&self.lead.lent.fill);
-        let bytes = fill.bytes();
-        if bytes <= self.bytes_max {
-            let mut head = (*self.head).clone();
-            if head.body_bytes().is_none() {
-                head.complete(bytes);
+    /// Waits until the fill has room; `false` when nobody reads what is not stored.
+    async fn room(&self, timer: &Timer) -> bool {
+        let fill = &self.lead.lent.fill;
+        loop {
+            timer.set(self.idle);
+            let room = poll_fn(|cx| match fill.poll_room(cx) {
+                Poll::Ready(is_wanted) => Poll::Ready(Some(is_wanted)),
+                Poll::Pending => timer.poll(cx).map(|()| None),
+            });
+            match room.await {
+                Some(is_wanted) => return is_wanted,
+                None => fill.cut_slowest(),
             }
-            let object = Object::of_head(Arc::new(head), self.lead.ticket, fill.body());
-            self.lead.store(&Arc::new(object));
-        } else {
-            fill.finish();
         }
+    }
+
+    /// Shows a piece to those who read along, and then gives it to the disk, if it is to go there.
+    async fn keep(&mut self, piece: Bytes, timer: &Timer) {
+        let fill = Arc::clone(&self.lead.lent.fill);
+        let bytes = fill.bytes() + piece.len() as u64;
+        let is_stored = self.large.is_some() || fill.is_for_memory();
+        if is_stored && bytes > self.limits.stored {
+            self.pass_on();
+        } else if bytes > self.limits.memory && fill.is_for_memory() {
+            // Its length was not known. All of it so far is in RAM.
+            let so_far = fill.body();
+            self.begin_large();
+            for piece in so_far {
+                self.append(piece, timer).await;
+            }
+        }
+        fill.push(piece.clone());
+        self.append(piece, timer).await;
+    }
+
+    fn begin_large(&mut self) {
+        let (lead, variant) = (&self.lead, self.head.secondary());
+        match lead
+            .cache
+            .tiers
+            .write_large(&lead.key, variant, lead.ticket)
+        {
+            Ok(large) => {
+                lead.lent.fill.spill(large.arriving());
+                self.large = Some(large);
+            }
+            Err(_) => self.pass_on(),
+        }
+    }
+
+    /// Gives a piece to the disk as soon as that has room. If it cannot, the answer is passed on.
+    async fn append(&mut self, piece: Bytes, timer: &Timer) {
+        let Some(large) = &mut self.large else { return };
+        let appended = loop {
+            match large.append(piece.clone()) {
+                Err(StoreError::Busy) => {
+                    if let Err(error) = on_disk::within(timer, large.room()).await {
+                        break Err(error);
+                    }
+                }
+                other => break other,
+            }
+        };
+        match appended {
+            Ok(()) => self.lead.lent.fill.shed(),
+            Err(_) => self.pass_on(),
+        }
+    }
+
+    /// It is not stored after all: who reads it already gets it, and nobody else finds it.
+    fn pass_on(&mut self) {
+        self.large = None;
+        let lead = &mut self.lead;
+        lead.cache.fills.hide(&mut lead.lent);
+        lead.lent.fill.pass_on();
+    }
+
+    /// All of it is here.
+    async fn finish(mut self, worker: &Worker, timer: &Timer) {
         let is_reusable = self.keeps_upstream && self.incoming.is_empty() && self.body.is_done();
         if is_reusable {
             let now_ms = worker.deadlines.now_ms();
             self.chosen.pool().put(self.upstream.stream, now_ms);
+        }
+        let fill = Arc::clone(&self.lead.lent.fill);
+        let mut head = (*self.head).clone();
+        if head.body_bytes().is_none() {
+            head.complete(fill.bytes());
+        }
+        let head = Arc::new(head);
+        if let Some(large) = self.large {
+            // Whoever reads along need not wait for the commit; whoever joins meanwhile reads the file.
+            fill.finish();
+            if on_disk::within(timer, large.commit(head)).await.is_ok() {
+                self.lead.stored_large();
+            }
+        } else if fill.is_for_memory() {
+            let object = Object::of_head(head, self.lead.ticket, fill.body());
+            self.lead.store(&Arc::new(object));
+        } else {
+            fill.finish();
         }
     }
 }

@@ -65,23 +65,11 @@ pub(super) fn if_due(
     super::lookup::begin(&mut asking, on.policy);
     asking.recall.is_conditional = false;
     let now = on.worker.clock.timestamp(Instant::now());
-    let lead = Lead::new(
-        &mut asking,
-        on,
-        lent,
-        Some(Arc::clone(object)),
-        Vec::new(),
-        now,
-    );
-    // Another refresh may have ended since this request looked.
-    let stored = on.cache.tiers.find(&asking.recall.key);
-    let is_still_there = stored.is_some_and(|entry| {
-        entry
-            .variants()
-            .iter()
-            .any(|variant| Arc::ptr_eq(variant, object))
-    });
-    if !is_still_there {
+    let ticket = on.cache.tiers.ticket();
+    let stored = (Some(Arc::clone(object)), Vec::new());
+    let lead = Lead::new(&mut asking, on, lent, stored, ticket, now);
+    // Another refresh may have ended since this request looked, or a purge may have come.
+    if !on.cache.tiers.is_current(&asking.recall.key, object) {
         return;
     }
     on.metrics().refreshes.add(1);

@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use weir_cache::freshness::Exchanged;
 use weir_cache::reuse::OriginFailure;
-use weir_cache::store::purge::Ticket;
-use weir_cache::store::{Object, PurgeKind, PurgeScope};
+use weir_cache::store::purge::{Ticket, Verdict};
+use weir_cache::store::{Object, PurgeKind, PurgeScope, Share};
 use weir_cache::store_rule::{self, Answered, NotStored};
 use weir_cache::stored_head::Arrived;
 use weir_cache::validate::{self, HeadMeans};
@@ -18,7 +18,8 @@ use weir_http::{Body, Fields, Method};
 
 use super::fill::{Outcome, Reader};
 use super::fills::Lent;
-use super::pump::{self, Arriving};
+use super::pump::{self, Arriving, Limits};
+use super::stream::Streamed;
 use super::{Cache, Cached, answer, invalidate, lookup, stream, write_conditions};
 use crate::connection::Client;
 use crate::connection::h1::After;
@@ -31,8 +32,9 @@ use crate::upstream::relay::Upstream;
 /// What the origin is asked for.
 #[derive(Debug)]
 pub(crate) enum Ask {
-    /// An answer that is passed on. What is stored is confirmed or ended by the answer to HEAD.
-    Pass(Option<Arc<Object>>),
+    /// An answer that is passed on. What is stored is confirmed or ended by the answer to HEAD; the ticket is from before
+    /// it was found.
+    Pass(Option<(Arc<Object>, Ticket)>),
     /// An answer that may be stored.
     Lead(Box<Lead>),
 }
@@ -54,6 +56,7 @@ pub(crate) struct Lead {
     pub(super) key: Box<[u8]>,
     pub(super) lent: Lent,
     pub(super) ticket: Ticket,
+    share: Option<Arc<Share>>,
     /// What may be used on a failure.
     stale: Option<Arc<Object>>,
     /// What the conditions are about.
@@ -73,11 +76,18 @@ impl Lead {
         x: &mut Exchange,
         on: Cached<'_>,
         lent: Lent,
-        stale: Option<Arc<Object>>,
-        others: Vec<Arc<Object>>,
+        (stale, others): (Option<Arc<Object>>, Vec<Arc<Object>>),
+        ticket: Ticket,
         now: Timestamp,
     ) -> Self {
-        let validated = stale.clone().map_or(others, |stale| vec![stale]);
+        // The fill can be found by now: what was purged before must not come back through it.
+        let is_purged = |object: &Arc<Object>| {
+            let verdict = on.cache.tiers.verdict(ticket, &x.recall.key, &object.tags);
+            verdict == Verdict::Drop
+        };
+        let stale = stale.filter(|stale| !is_purged(stale));
+        let mut validated = stale.clone().map_or(others, |stale| vec![stale]);
+        validated.retain(|object| !is_purged(object));
         write_conditions(x, &validated);
         x.recall.replaces_conditions = on.asks_for_all(x) || !x.recall.conditions.is_empty();
         let uses_min = u64::from(on.policy.uses_min);
@@ -87,7 +97,8 @@ impl Lead {
             cache: Arc::clone(on.cache),
             key: x.recall.key.as_slice().into(),
             lent,
-            ticket: on.cache.tiers.ticket(),
+            ticket,
+            share: on.cache.share(x.facts.route).cloned(),
             stale,
             validated,
             request_time: now,
@@ -112,8 +123,16 @@ impl Lead {
     /// Stores a whole answer and gives it to those who wait.
     pub(super) fn store(&mut self, object: &Arc<Object>) {
         self.cache.unshared.forget(&self.key);
+        if let Some(share) = &self.share {
+            object.belongs_to(share);
+        }
         drop(self.cache.tiers.insert(&self.key, object));
         self.end(Outcome::Whole(Arc::clone(object)));
+    }
+
+    /// What is too large for RAM has been stored.
+    pub(super) fn stored_large(&mut self) {
+        self.cache.unshared.forget(&self.key);
     }
 }
 
@@ -239,7 +258,7 @@ fn decide(
         },
         on.policy,
     )?;
-    let bytes_max = on.cache.tiers.memory().object_bytes_max();
+    let bytes_max = on.cache.tiers.object_bytes_max();
     if body_bytes.is_some_and(|bytes| bytes > bytes_max) {
         return Err(NotStored::TooLarge);
     }
@@ -288,11 +307,7 @@ async fn arrives(
     let head = Arc::new(head);
     let fill = Arc::clone(&lead.lent.fill);
     let reader = Reader::new(&fill);
-    fill.begin(Arc::clone(&head), length);
-    if !piece.is_empty() {
-        fill.push(piece);
-    }
-    let arriving = Arriving {
+    let mut arriving = Arriving {
         lead,
         head: Arc::clone(&head),
         body,
@@ -301,14 +316,24 @@ async fn arrives(
         chosen,
         upstream,
         idle: on.rule.timeouts.idle,
-        bytes_max: on
-            .policy
-            .body_bytes_max
-            .min(on.cache.tiers.memory().object_bytes_max()),
+        limits: Limits::of(on),
+        large: None,
     };
+    arriving.begin(length, piece);
     pump::spawn(on.worker, arriving);
-    let sent = stream::respond(client, x, on, reader, (&head, length), true).await?;
-    Ok(Next::Answered(sent))
+    match stream::respond(client, x, on, reader, (&head, length), true).await? {
+        Streamed::Answered(after) => Ok(Next::Answered(after)),
+        Streamed::Elsewhere => Ok(ask_for_itself(x)),
+    }
+}
+
+/// The client gets its answer from the origin, past the cache.
+fn ask_for_itself(x: &mut Exchange) -> Next {
+    x.recall.replaces_conditions = false;
+    if let Some(said) = &mut x.recall.status {
+        said.stored = false;
+    }
+    Next::AskAgain(Ask::Pass(None))
 }
 
 /// A 304 to conditions of our own: the stored response is fresh again.
@@ -343,23 +368,26 @@ async fn confirmed(
     };
     on.metrics().revalidated.add(1);
     let (key, ticket) = (&lead.key, lead.ticket);
-    let object = on.cache.tiers.renew_head(key, &old, head, ticket);
+    let object = on.cache.tiers.renew_head(key, &old, head, ticket).await;
     lead.end(Outcome::Whole(Arc::clone(&object)));
     x.recall.outcome = Some("revalidated");
     if let Some(said) = &mut x.recall.status {
         said.forwarded_status = Some(304);
         said.stored = true;
     }
-    let sent = answer::object(client, x, on, &object, on.time()).await?;
-    Ok(Next::Answered(sent))
+    match answer::object(client, x, on, &object, on.time()).await {
+        // What was confirmed turned out to be damaged, and nothing of it was sent.
+        Err(Failure::StoreFailed) => Ok(ask_for_itself(x)),
+        sent => sent.map(Next::Answered),
+    }
 }
 
 /// An answer that is passed on may still say something of what is stored.
-async fn passed(x: &mut Exchange, on: Cached<'_>, stored: Option<Arc<Object>>) {
+async fn passed(x: &mut Exchange, on: Cached<'_>, stored: Option<(Arc<Object>, Ticket)>) {
     let response: Fields<'_> = x
         .response
         .view(&x.incoming.unread()[..x.response.head_bytes]);
-    if let Some(stored) = stored
+    if let Some((stored, ticket)) = stored
         && x.request.method == Method::Head
         && x.response.status == 200
         && let Some(head) = stored.stored_head()
@@ -372,16 +400,12 @@ async fn passed(x: &mut Exchange, on: Cached<'_>, stored: Option<Arc<Object>>) {
                     response_time: now,
                 };
                 let head = head.freshened(&arrived(x), exchanged, on.policy);
-                let ticket = on.cache.tiers.ticket();
-                drop(
-                    on.cache
-                        .tiers
-                        .renew_head(&x.recall.key, &stored, Arc::new(head), ticket),
-                );
+                let (tiers, key) = (&on.cache.tiers, &x.recall.key);
+                drop(tiers.renew_head(key, &stored, Arc::new(head), ticket).await);
             }
             HeadMeans::Changed => {
                 let scope = PurgeScope::Key(x.recall.key.as_slice().into());
-                let _ = on.cache.tiers.purge(scope, PurgeKind::Soft).await;
+                let _ = on.cache.purge(scope, PurgeKind::Soft).await;
             }
         }
     }

@@ -1,22 +1,26 @@
 //! An answer from what is still arriving: the head at once, and the body as its pieces come.
 //!
 //! Whoever joined before the answer began and whoever led reads the same way. A client that is slow holds nobody back,
-//! except in a fill that outgrew RAM (`fill.rs`).
+//! except in a fill that is not stored (`fill.rs`).
+//!
+//! A part of a body is sent as soon as it has arrived. Of a body that is too large for RAM, a part that will not have arrived
+//! soon is not waited for: the origin is asked for it by itself, while the fill goes on.
 
 use std::future::poll_fn;
 use std::io::Write as _;
 use std::sync::Arc;
 use std::task::Poll;
 
-use bytes::Bytes;
 use weir_cache::StoredHead;
 use weir_cache::range::{self, Wanted};
+use weir_cache::store::disk::DiskArriving;
 use weir_http::chunk::write_chunk;
 use weir_http::{FieldName, Version};
 
 use super::Cached;
 use super::answer::{self, What, after, what, write_head};
 use super::fill::{Piece, Reader};
+use super::on_disk::{make_room, send_piece, within};
 use crate::compress::{self, encoder::Encoder};
 use crate::connection::Client;
 use crate::connection::h1::After;
@@ -33,6 +37,13 @@ enum End {
     Close,
 }
 
+/// What came of reading along.
+pub(super) enum Streamed {
+    Answered(After),
+    /// Nothing was sent: the part that is wanted is far from having arrived.
+    Elsewhere,
+}
+
 /// Sends what the reader reads.
 pub(super) async fn respond(
     client: &mut Client,
@@ -41,35 +52,47 @@ pub(super) async fn respond(
     mut reader: Reader,
     (head, length): (&Arc<StoredHead>, Option<u64>),
     leads: bool,
-) -> Result<After, Failure> {
+) -> Result<Streamed, Failure> {
     let now = on.time();
     let compress::Arriving {
         head,
         length,
         encoder,
-    } = compress::arriving(x, on.worker, on.rule, head, length, leads);
+    } = compress::arriving(
+        x,
+        on.worker,
+        on.rule,
+        head,
+        length,
+        leads && reader.is_for_memory(),
+    );
     let wanted = match what(x, &head, length, now) {
         What::NotModified => {
             let keep_alive = x.client_keeps_alive(on.worker);
             write_head(x, on, keep_alive, 304, |out| {
                 head.write_not_modified(now, edits(&on.rule.response_headers), out);
             });
-            let sent = send(client, x, &Bytes::new()).await;
-            return after(x, sent, keep_alive);
+            let sent = send_piece(client, x, &[]).await;
+            return after(x, sent, keep_alive).map(Streamed::Answered);
         }
         What::Range(wanted) => wanted,
     };
     let has_range = x.request.view(&x.head).has(FieldName::Range);
     let needs_all = matches!(wanted, Wanted::Many(_) | Wanted::Unsatisfiable)
         || (has_range && length.is_none());
-    if needs_all {
+    if needs_all && reader.is_for_memory() {
         let whole = wait_for_all(client, on, &mut reader).await?;
         if let Some(object) = whole {
-            return answer::object(client, x, on, &object, on.time()).await;
+            let sent = answer::object(client, x, on, &object, on.time()).await;
+            return sent.map(Streamed::Answered);
         }
-        if length.is_some() {
-            return Err(Failure::ResponseCut);
-        }
+    }
+    let is_near = match wanted {
+        Wanted::One(part) => reader.is_for_memory() || reader.is_near(part.first),
+        _ => !needs_all,
+    };
+    if !is_near {
+        return Ok(Streamed::Elsewhere);
     }
     let end = match (length, x.request.version) {
         (Some(_), _) => End::Length,
@@ -94,7 +117,7 @@ pub(super) async fn respond(
     };
     x.facts.bytes_sent = 0;
     let sent = stream_body(client, x, on, &mut reader, (encoder, end), part).await;
-    after(x, sent, keep_alive)
+    after(x, sent, keep_alive).map(Streamed::Answered)
 }
 
 async fn stream_body(
@@ -105,33 +128,40 @@ async fn stream_body(
     (mut encoder, end): (Option<Encoder>, End),
     part: std::ops::Range<u64>,
 ) -> Result<(), Failure> {
-    let mut at = 0;
+    let (mut at, mut buffer) = (part.start, Vec::new());
+    reader.move_to(at);
     while at < part.end {
-        let piece = match next(client, on, reader).await? {
-            Piece::Bytes(piece) => piece,
+        let piece;
+        let shown = match next(client, on, reader).await? {
+            Piece::Bytes(bytes) => {
+                piece = bytes;
+                &piece[..]
+            }
+            Piece::Behind(file, from) => {
+                make_room(&mut buffer, &(from..part.end));
+                buffer = read_behind(client, &file, from, buffer).await?;
+                reader.move_to(from + buffer.len() as u64);
+                &buffer
+            }
             Piece::Broken(failure) => return Err(failure),
             Piece::End if end == End::Length => return Err(Failure::ResponseCut),
             Piece::End => break,
         };
-        let length = piece.len() as u64;
-        let first = part.start.saturating_sub(at).min(length);
-        let last = (part.end - at).min(length);
-        at += length;
-        if first >= last {
-            continue;
-        }
-        let piece = piece.slice(first as usize..last as usize);
+        let shown = &shown[..shown
+            .len()
+            .min((part.end - at).try_into().unwrap_or(usize::MAX))];
+        at += shown.len() as u64;
         if let Some(encoder) = &mut encoder {
-            encoder.write(&piece);
+            encoder.write(shown);
             encoder.flush(|made| append(made, end, &mut x.outgoing));
-            send(client, x, &Bytes::new()).await?;
+            send_piece(client, x, &[]).await?;
             continue;
         }
         if end == End::Chunks {
             // Writing to a vector cannot fail.
-            let _ = write!(x.outgoing, "{:x}\r\n", piece.len());
+            let _ = write!(x.outgoing, "{:x}\r\n", shown.len());
         }
-        send(client, x, &piece).await?;
+        send_piece(client, x, shown).await?;
         if end == End::Chunks {
             x.outgoing.extend_from_slice(b"\r\n");
         }
@@ -142,7 +172,22 @@ async fn stream_body(
     if end == End::Chunks {
         x.outgoing.extend_from_slice(b"0\r\n\r\n");
     }
-    send(client, x, &Bytes::new()).await
+    send_piece(client, x, &[]).await
+}
+
+/// Reads what a reader has left behind from the file; never nothing.
+async fn read_behind(
+    client: &Client,
+    file: &DiskArriving,
+    from: u64,
+    buffer: Vec<u8>,
+) -> Result<Vec<u8>, Failure> {
+    let read = within(&client.timer, file.read(from, buffer)).await;
+    let read = read.map_err(|_| Failure::StoreFailed)?;
+    if read.is_empty() {
+        return Err(Failure::StoreFailed);
+    }
+    Ok(read)
 }
 
 /// Appends what an encoder made; the length of all that is never known.
@@ -180,15 +225,4 @@ async fn wait_for_all(
         Poll::Pending => client.timer.poll(cx).map(|()| Err(Failure::ResponseCut)),
     })
     .await
-}
-
-async fn send(client: &mut Client, x: &mut Exchange, piece: &Bytes) -> Result<(), Failure> {
-    let patience = x.timeouts.send;
-    let mut sent = 0;
-    client.timer.set(patience);
-    let pieces = (&x.outgoing[..], &piece[..]);
-    let result = poll_fn(|cx| client.poll_send(&mut sent, pieces, patience, cx)).await;
-    x.facts.bytes_sent += sent as u64;
-    x.outgoing.clear();
-    result
 }

@@ -19,6 +19,9 @@ use crate::exchange::Exchange;
 /// millisecond, once.
 const INLINE_BYTES_MAX: u64 = 16 << 10;
 
+/// What a form takes besides its bytes, at most: its bookkeeping and its head.
+const FORM_OVERHEAD_BYTES: u64 = 4 << 10;
+
 /// The form of a stored response that answers the request, with its head; `None` when the response has no head.
 pub(crate) fn select<'o>(
     x: &Exchange,
@@ -90,6 +93,10 @@ pub(super) fn make(cache: &Cache, key: &[u8], object: &Arc<Object>, coding: Codi
         return;
     };
     let body = encoder::whole(object.body(), coding, level);
+    // Beside a form that makes both larger than RAM takes, the response itself would be lost.
+    let room = cache.tiers.memory().object_bytes_max();
+    let room = room.saturating_sub(object.weight() + key.len() as u64 + FORM_OVERHEAD_BYTES);
+    let body = body.filter(|body| body.len() as u64 <= room);
     let bytes_out = body.as_ref().map(|body| body.len() as u64);
     let counts = &cache.compressor.counts;
     counts.made(coding, object.body_bytes(), bytes_out);

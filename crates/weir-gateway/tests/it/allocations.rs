@@ -197,20 +197,7 @@ fn settings(address: SocketAddr, origin: SocketAddr, log: &Path, format: LogForm
         compress: None,
         upgrade: vec!["websocket".to_owned()],
     });
-    let mut policy = CachePolicy::default();
-    policy.ttl.forced = Some(Duration::from_secs(86_400));
-    let Action::Forward(mut caching) = forward.clone() else {
-        unreachable!("it is one")
-    };
-    caching.cache = Some(Box::new(policy));
-    caching.compress = Some(Box::new(CompressPolicy::default()));
-    let cached = Route {
-        name: "cached".to_owned(),
-        host: HostPattern::Exact("cached.example.com".to_owned()),
-        path: "/items/{item}".to_owned(),
-        methods: None,
-        action: Action::Forward(caching),
-    };
+    let cached = cached(&forward);
     let route = |host: HostPattern, path: &str| Route {
         name: format!("{host:?} {path}"),
         host,
@@ -256,6 +243,24 @@ fn settings(address: SocketAddr, origin: SocketAddr, log: &Path, format: LogForm
             route(HostPattern::Any, "/{*rest}"),
             cached,
         ],
+    }
+}
+
+/// A route that stores and compresses, and otherwise does what `forward` does.
+fn cached(forward: &Action) -> Route {
+    let Action::Forward(mut caching) = forward.clone() else {
+        unreachable!("it is one")
+    };
+    let mut policy = CachePolicy::default();
+    policy.ttl.forced = Some(Duration::from_secs(86_400));
+    caching.cache = Some(Box::new(policy));
+    caching.compress = Some(Box::new(CompressPolicy::default()));
+    Route {
+        name: "cached".to_owned(),
+        host: HostPattern::Exact("cached.example.com".to_owned()),
+        path: "/items/{item}".to_owned(),
+        methods: None,
+        action: Action::Forward(caching),
     }
 }
 

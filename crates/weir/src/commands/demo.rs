@@ -5,7 +5,6 @@
 //!
 //! A replica ends with the demo, however that ends: see [`replica`].
 
-mod client;
 mod guide;
 mod replica;
 mod screen;
@@ -18,12 +17,12 @@ use std::time::Duration;
 use anyhow::Context as _;
 use weir_gateway::{Gateway, StartError};
 
-use self::client::Client;
 use self::guide::Guide;
 use self::replica::{Place, Replica};
 use self::screen::Screen;
 use self::spread::Status;
 use self::traffic::Traffic;
+use super::client::{self, Client};
 use super::serve::fit_to_descriptors;
 use super::signals::{Asked, Signals};
 use crate::config;

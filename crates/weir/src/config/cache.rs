@@ -114,6 +114,8 @@ pub(super) fn policy(value: &Value) -> Option<CachePolicy> {
     if let Some(count) = variants.and_then(|value| value.integer(1..=VARIANTS_MAX)) {
         policy.variants_max = count as usize;
     }
+    let max_memory = table.optional("max_memory");
+    policy.memory_bytes_max = max_memory.and_then(|value| value.size_bytes(&MEMORY_BYTES));
     if let Some(value) = table.optional("refresh_ahead") {
         policy.refresh_ahead_percent = value.share_percent();
     }

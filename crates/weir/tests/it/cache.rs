@@ -1,6 +1,8 @@
 //! The cache: what is answered without the origin, who asks it, and what others get meanwhile.
 
+mod disk;
 mod fills;
+mod purge;
 mod stored;
 
 use std::net::SocketAddr;

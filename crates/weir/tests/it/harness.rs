@@ -5,6 +5,7 @@
 pub(crate) mod client;
 pub(crate) mod nginx;
 pub(crate) mod origin;
+pub(crate) mod pattern;
 pub(crate) mod process;
 pub(crate) mod tool;
 
@@ -91,6 +92,23 @@ impl Gateway {
     pub(crate) fn start_in(config: impl FnOnce(&Directory) -> String) -> Self {
         let directory = Directory::new();
         let config = config(&directory);
+        Self::start_by(directory, &config, Process::weir)
+    }
+
+    /// The same by a shell that has run `limits` before: what is said there of resources and signals holds for the gateway.
+    pub(crate) fn start_limited(config: &str, limits: &str) -> Self {
+        let script = format!("{limits}; exec \"$0\" \"$@\"");
+        Self::start_by(Directory::new(), config, |arguments, directory| {
+            let shell = ["-c", &script, env!("CARGO_BIN_EXE_weir")];
+            Process::start("sh", &[&shell, arguments].concat(), directory)
+        })
+    }
+
+    fn start_by(
+        directory: Directory,
+        config: &str,
+        start: impl FnOnce(&[&str], &Directory) -> Process,
+    ) -> Self {
         let (port, admin) = (free_port(), free_port());
         let server = if config.contains("[server]") {
             ""
@@ -101,10 +119,8 @@ impl Gateway {
             "{server}[[listener]]\naddress = \"127.0.0.1:{port}\"\n[admin]\nlisten = \"127.0.0.1:{admin}\"\n{config}"
         );
         let path = directory.write("weir.toml", text);
-        let process = Process::weir(
-            &["serve", "--config", path.to_str().expect("UTF-8")],
-            &directory,
-        );
+        let arguments = ["serve", "--config", path.to_str().expect("UTF-8")];
+        let process = start(&arguments, &directory);
         let gateway = Self {
             address: SocketAddr::from(([127, 0, 0, 1], port)),
             admin: SocketAddr::from(([127, 0, 0, 1], admin)),

@@ -4,55 +4,14 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use crate::harness::client::Connection;
+use crate::harness::pattern::{PERIOD, growth_during, read_head, read_pattern, write_pattern};
 use crate::harness::{Gateway, PATIENCE, forward_everything, wait_until};
 
 const GIB: u64 = 1 << 30;
-/// Its length has no divisor in common with any buffer, so a byte that is lost, doubled or moved is noticed.
-const PERIOD: usize = 65_521;
 /// How much the gateway may grow by while a body passes through.
 const GROWTH_BYTES_MAX: u64 = 8 << 20;
-
-/// What all bodies consist of, twice, so that every window of a period is one slice.
-fn pattern() -> Vec<u8> {
-    let period = (0..PERIOD as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8);
-    let period: Vec<u8> = period.collect();
-    [period.as_slice(), &period].concat()
-}
-
-/// Writes `count` bytes of the pattern.
-fn write_pattern(to: &mut impl Write, count: u64) -> std::io::Result<()> {
-    let pattern = pattern();
-    let mut at = 0;
-    while at < count {
-        let start = (at % PERIOD as u64) as usize;
-        let length = (count - at).min(PERIOD as u64) as usize;
-        to.write_all(&pattern[start..start + length])?;
-        at += length as u64;
-    }
-    Ok(())
-}
-
-/// Reads `count` bytes, which must be those of the pattern.
-fn read_pattern(from: &mut impl Read, count: u64) {
-    let pattern = pattern();
-    let mut buffer = vec![0; PERIOD];
-    let mut at = 0;
-    while at < count {
-        let room = (count - at).min(PERIOD as u64) as usize;
-        let length = from.read(&mut buffer[..room]).expect("the body goes on");
-        assert!(length > 0, "the body ended after {at} bytes");
-        let start = (at % PERIOD as u64) as usize;
-        assert!(
-            buffer[..length] == pattern[start..start + length],
-            "the body differs between byte {at} and {}",
-            at + length as u64
-        );
-        at += length as u64;
-    }
-}
 
 /// An origin that handles its connections one after the other, each with one request head already read.
 fn origin(handler: impl Fn(TcpStream, &str) + Send + 'static) -> SocketAddr {
@@ -84,21 +43,6 @@ fn warm_gateway(origin: SocketAddr) -> Gateway {
     gateway
 }
 
-/// Watches the resident memory of the gateway while `work` is done, and returns by how much it grew.
-fn growth_during(gateway: &Gateway, work: impl FnOnce() + Send) -> u64 {
-    let before = gateway.process.resident_bytes();
-    let mut most = before;
-    std::thread::scope(|scope| {
-        let working = scope.spawn(work);
-        while !working.is_finished() {
-            most = most.max(gateway.process.resident_bytes());
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        working.join().expect("every byte arrives");
-    });
-    most - before
-}
-
 const SMALL: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
 #[test]
@@ -108,7 +52,7 @@ fn a_gibibyte_goes_down_in_constant_memory() {
             return stream.write_all(SMALL).expect("the gateway reads");
         }
         write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {GIB}\r\n\r\n")
-            .and_then(|()| write_pattern(&mut stream, GIB))
+            .and_then(|()| write_pattern(&mut stream, 0..GIB))
             .expect("the gateway reads");
     });
     let gateway = warm_gateway(address);
@@ -121,7 +65,7 @@ fn a_gibibyte_goes_down_in_constant_memory() {
             head.contains(&format!("Content-Length: {GIB}\r\n")),
             "{head}"
         );
-        read_pattern(&mut connection.stream, GIB);
+        read_pattern(&mut connection.stream, 0..GIB);
     });
     assert!(growth < GROWTH_BYTES_MAX, "grew by {growth} bytes");
 }
@@ -130,7 +74,7 @@ fn a_gibibyte_goes_down_in_constant_memory() {
 fn a_gibibyte_goes_up_in_constant_memory() {
     let address = origin(|mut stream, head| {
         if !head.starts_with("GET /warm") {
-            read_pattern(&mut stream, GIB);
+            read_pattern(&mut stream, 0..GIB);
         }
         stream.write_all(SMALL).expect("the gateway reads");
     });
@@ -140,7 +84,7 @@ fn a_gibibyte_goes_up_in_constant_memory() {
         connection.send(format!(
             "POST / HTTP/1.1\r\nHost: test\r\nContent-Length: {GIB}\r\n\r\n"
         ));
-        write_pattern(&mut connection.stream, GIB).expect("the gateway reads");
+        write_pattern(&mut connection.stream, 0..GIB).expect("the gateway reads");
         assert_eq!(connection.response().status, 200);
     });
     assert!(growth < GROWTH_BYTES_MAX, "grew by {growth} bytes");
@@ -162,7 +106,7 @@ fn chunks_stream_both_ways_at_once() {
             .expect("the gateway reads");
         for _ in 0..CHUNKS {
             read_exactly(&mut stream, size_line.as_bytes());
-            read_pattern(&mut stream, CHUNK);
+            read_pattern(&mut stream, 0..CHUNK);
             read_exactly(&mut stream, b"\r\n");
             write_chunk(&mut stream, &size_line, CHUNK).expect("the gateway reads");
         }
@@ -184,7 +128,7 @@ fn chunks_stream_both_ways_at_once() {
         read_head(&mut connection.stream);
         for _ in 0..CHUNKS {
             read_exactly(&mut connection.stream, line.as_bytes());
-            read_pattern(&mut connection.stream, CHUNK);
+            read_pattern(&mut connection.stream, 0..CHUNK);
             read_exactly(&mut connection.stream, b"\r\n");
         }
         read_exactly(&mut connection.stream, b"0\r\n\r\n");
@@ -207,7 +151,7 @@ fn a_client_that_stops_reading_holds_the_upstream_back() {
             &stream,
             "HTTP/1.1 200 OK\r\nContent-Length: {LENGTH}\r\n\r\n"
         )
-        .and_then(|()| write_pattern(&mut Counted(&stream, &count), LENGTH))
+        .and_then(|()| write_pattern(&mut Counted(&stream, &count), 0..LENGTH))
         .expect("the gateway reads in the end");
     });
     let gateway = warm_gateway(address);
@@ -217,7 +161,7 @@ fn a_client_that_stops_reading_holds_the_upstream_back() {
         let held_at = stands_still(&written);
         assert!(held_at < LENGTH / 2, "{held_at} bytes went nowhere");
         read_head(&mut connection.stream);
-        read_pattern(&mut connection.stream, LENGTH);
+        read_pattern(&mut connection.stream, 0..LENGTH);
     });
     assert!(growth < GROWTH_BYTES_MAX, "grew by {growth} bytes");
 }
@@ -230,7 +174,7 @@ fn an_upstream_that_stops_reading_holds_the_client_back() {
     let address = origin(move |mut stream, head| {
         if !head.starts_with("GET /warm") {
             may_go_on.recv_timeout(PATIENCE).expect("the test goes on");
-            read_pattern(&mut stream, LENGTH);
+            read_pattern(&mut stream, 0..LENGTH);
         }
         stream.write_all(SMALL).expect("the gateway reads");
     });
@@ -244,7 +188,8 @@ fn an_upstream_that_stops_reading_holds_the_client_back() {
         std::thread::scope(|scope| {
             let stream = connection.stream.try_clone().expect("a second handle");
             let count = &written;
-            let sender = scope.spawn(move || write_pattern(&mut Counted(&stream, count), LENGTH));
+            let sender =
+                scope.spawn(move || write_pattern(&mut Counted(&stream, count), 0..LENGTH));
             let held_at = stands_still(&written);
             assert!(held_at < LENGTH / 2, "{held_at} bytes went nowhere");
             go_on.send(()).expect("the origin waits");
@@ -313,16 +258,6 @@ fn stands_still(count: &AtomicU64) -> u64 {
     last
 }
 
-fn read_head(stream: &mut TcpStream) -> String {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        let mut byte = [0];
-        stream.read_exact(&mut byte).expect("the head goes on");
-        head.push(byte[0]);
-    }
-    String::from_utf8(head).expect("text")
-}
-
 fn read_exactly(stream: &mut TcpStream, expected: &[u8]) {
     let mut buffer = vec![0; expected.len()];
     stream.read_exact(&mut buffer).expect("there is more");
@@ -334,6 +269,6 @@ fn read_exactly(stream: &mut TcpStream, expected: &[u8]) {
 
 fn write_chunk(stream: &mut TcpStream, size_line: &str, size: u64) -> std::io::Result<()> {
     stream.write_all(size_line.as_bytes())?;
-    write_pattern(stream, size)?;
+    write_pattern(stream, 0..size)?;
     stream.write_all(b"\r\n")
 }

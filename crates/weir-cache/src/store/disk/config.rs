@@ -57,6 +57,8 @@ pub enum DiskSync {
 pub struct DiskStats {
     /// Bytes of all files that count, temporary ones included.
     pub bytes: u64,
+    /// Bytes that they may have.
+    pub bytes_max: u64,
     /// Objects in the index.
     pub objects: u64,
     /// Objects opened.

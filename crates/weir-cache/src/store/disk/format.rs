@@ -31,6 +31,8 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
 /// Bytes of the body that share a sum.
 pub const BLOCK_BYTES: usize = 64 << 10;
 pub(super) const SUM_BYTES: usize = 8;
+/// Bytes of buffer that it takes to read one more block.
+pub const READ_BYTES_OF_BLOCK: usize = BLOCK_BYTES + SUM_BYTES;
 pub(super) const HEADER_BYTES: usize = 64;
 pub(super) const STALE_OFFSET: u64 = 56;
 /// A longer trailer is not read: the parts of it have smaller limits of their own.

@@ -4,11 +4,11 @@
 //! (FIFO with reinsertion, the main queue of S3-FIFO). Keys are sorted, so that a purge by prefix touches only what it covers.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::store::purge::PurgeScope;
 use crate::store::tags::TagIndex;
+use crate::store::walk::{self, Key};
 
 /// What is known in RAM of an object on disk.
 #[derive(Debug, Clone)]
@@ -21,9 +21,12 @@ pub struct Stored {
     pub is_stale: bool,
     /// Times it was opened since it was written or indexed, up to 255.
     pub uses: u8,
-    pub(super) tags: Arc<[Box<str>]>,
+    /// The tags by which it can be purged.
+    pub tags: Arc<[Box<str>]>,
     /// Tells it from what had or will have its place.
     pub identity: u64,
+    /// How often its head was renewed since it was written or indexed.
+    pub renewals: u32,
     pub(super) cost: u64,
     was_used: bool,
 }
@@ -44,6 +47,7 @@ impl Stored {
             uses: 0,
             tags,
             identity,
+            renewals: 0,
             cost,
             was_used: false,
         }
@@ -51,13 +55,13 @@ impl Stored {
 }
 
 /// An object and its primary key.
-pub(super) type Named = (Arc<[u8]>, Stored);
+pub(super) type Named = (Key, Stored);
 
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    objects: BTreeMap<Arc<[u8]>, Vec<Stored>>,
+    objects: BTreeMap<Key, Vec<Stored>>,
     /// Key and identity in the order of arrival. What is gone is skipped when its turn comes.
-    queue: VecDeque<(Arc<[u8]>, u64)>,
+    queue: VecDeque<(Key, u64)>,
     tags: TagIndex,
     count: usize,
 }
@@ -148,7 +152,7 @@ impl Index {
     }
 
     /// Removes whichever object is to make room next.
-    pub(super) fn evict(&mut self) -> Option<(Arc<[u8]>, Stored)> {
+    pub(super) fn evict(&mut self) -> Option<(Key, Stored)> {
         while let Some((key, identity)) = self.queue.pop_front() {
             let variants = self
                 .objects
@@ -172,52 +176,27 @@ impl Index {
         None
     }
 
-    /// Some of the objects that a purge covers: those of at most `keys_max` keys that come after `after`. With it the last
-    /// key that was looked at; `None` when there are no more.
+    /// Some of the objects that a purge covers: those of the next `keys_max` keys behind `after`. With it the last key that
+    /// was looked at; `None` when there are no more.
     pub(super) fn covered(
         &self,
         scope: &PurgeScope,
-        after: Option<&Arc<[u8]>>,
+        after: Option<&[u8]>,
         keys_max: usize,
-    ) -> (Vec<Named>, Option<Arc<[u8]>>) {
-        if let PurgeScope::Tag(tag) = scope {
-            let keys = self.tags.keys(tag);
-            return (
-                keys.iter()
-                    .flat_map(|key| self.covered_of(key, scope))
-                    .collect(),
-                None,
-            );
-        }
-        let first: &[u8] = match scope {
-            PurgeScope::Key(key) | PurgeScope::Prefix(key) => key,
-            PurgeScope::All | PurgeScope::Tag(_) => &[],
-        };
-        let from = after.map_or(Bound::Included(first), |after| Bound::Excluded(&**after));
-        let keys = self
-            .objects
-            .range::<[u8], _>((from, Bound::Unbounded))
-            .map(|(key, _)| key);
-        let keys: Vec<_> = keys
-            .take(keys_max)
-            .take_while(|key| scope.covers(key, &[]))
-            .collect();
-        let last = if keys.len() == keys_max {
-            keys.last().map(|key| Arc::clone(key))
+    ) -> (Vec<Named>, Option<Key>) {
+        let (keys, last) = if let PurgeScope::Tag(tag) = scope {
+            walk::step_of_set(self.tags.keys(tag), scope, after, keys_max)
         } else {
-            None
+            let range = self.objects.range::<[u8], _>(walk::bounds(scope, after));
+            walk::step(range.map(|(key, _)| key), scope, keys_max)
         };
-        (
-            keys.into_iter()
-                .flat_map(|key| self.covered_of(key, scope))
-                .collect(),
-            last,
-        )
+        let covered = keys.iter().flat_map(|key| self.covered_of(key, scope));
+        (covered.collect(), last)
     }
 
     fn covered_of<'i>(
         &'i self,
-        key: &Arc<[u8]>,
+        key: &Key,
         scope: &'i PurgeScope,
     ) -> impl Iterator<Item = Named> + 'i {
         let (key, name) = (Arc::clone(key), Arc::clone(key));
@@ -239,7 +218,7 @@ mod tests {
     fn identities(index: &Index, scope: &PurgeScope) -> Vec<u64> {
         let (mut found, mut after) = (Vec::new(), None);
         loop {
-            let (covered, last) = index.covered(scope, after.as_ref(), 2);
+            let (covered, last) = index.covered(scope, after.as_deref(), 2);
             found.extend(covered.iter().map(|(_, stored)| stored.identity));
             after = last;
             if after.is_none() {

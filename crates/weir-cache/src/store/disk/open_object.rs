@@ -35,6 +35,11 @@ impl DiskObject {
         self.opened.header.identity
     }
 
+    /// How often its head had been renewed, at the least, when it was read.
+    pub fn renewals(&self) -> u32 {
+        self.opened.renewals
+    }
+
     /// Its tags.
     pub fn tags(&self) -> &[Box<str>] {
         &self.opened.trailer.tags
@@ -59,7 +64,7 @@ impl DiskObject {
         let opened = Arc::clone(&self.opened);
         self.shared.ask_always(move |volume| {
             buffer.clear();
-            reading::read_or_drop(volume, &opened, |opened| opened.read(offset, &mut buffer))?;
+            reading::read_or_drop(volume, &opened, |blocks| blocks.read(offset, &mut buffer))?;
             Ok(buffer)
         })
     }

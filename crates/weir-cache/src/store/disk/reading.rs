@@ -5,6 +5,7 @@
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
@@ -19,9 +20,20 @@ use crate::store::StoreError;
 /// A file whose header and trailer have been read and are right.
 #[derive(Debug)]
 pub(super) struct Opened {
-    pub(super) file: File,
+    pub(super) file: Arc<File>,
     pub(super) header: Header,
     pub(super) trailer: Trailer,
+    /// How often its head had been renewed, at the least, when this was read.
+    pub(super) renewals: u32,
+}
+
+/// The blocks of a body, as far as they are in the file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Blocks<'a> {
+    pub(super) file: &'a File,
+    pub(super) identity: u64,
+    /// Bytes of the body that can be read: all of it, or whole blocks.
+    pub(super) body_bytes: u64,
 }
 
 /// Reads what is not the body.
@@ -37,9 +49,10 @@ pub(super) fn open(file: File) -> Result<Opened, StoreError> {
     }
     let trailer = Trailer::decode(trailer.into()).map_err(StoreError::Damaged)?;
     Ok(Opened {
-        file,
+        file: Arc::new(file),
         header,
         trailer,
+        renewals: 0,
     })
 }
 
@@ -57,7 +70,8 @@ pub(super) fn open_stored(
         if opened.trailer.key != key || opened.trailer.variant != variant {
             return Err(StoreError::Damaged("the file of another object"));
         }
-        Ok(opened)
+        let renewals = stored.renewals;
+        Ok(Opened { renewals, ..opened })
     };
     // The second attempt is made while nobody changes a head or replaces the file.
     let opened = attempt().or_else(|_| volume.with_names_held(attempt));
@@ -79,12 +93,22 @@ pub(super) fn open_stored(
 }
 
 impl Opened {
+    pub(super) fn blocks(&self) -> Blocks<'_> {
+        Blocks {
+            file: &self.file,
+            identity: self.header.identity,
+            body_bytes: self.header.body_bytes,
+        }
+    }
+}
+
+impl Blocks<'_> {
     /// Appends the body from `offset` on to `buffer`: at least to the end of the block that this is in, and further as long
     /// as whole blocks fit into the capacity. Appends nothing at the end of the body.
-    pub(super) fn read(&self, offset: u64, buffer: &mut Vec<u8>) -> Result<(), StoreError> {
+    pub(super) fn read(self, offset: u64, buffer: &mut Vec<u8>) -> Result<(), StoreError> {
         let mut offset = offset;
         let mut is_first = true;
-        while offset < self.header.body_bytes
+        while offset < self.body_bytes
             && (is_first || buffer.capacity() - buffer.len() >= BLOCK_BYTES + SUM_BYTES)
         {
             offset += self.read_block(offset, buffer)?;
@@ -97,7 +121,7 @@ impl Opened {
     fn read_block(&self, offset: u64, buffer: &mut Vec<u8>) -> Result<u64, StoreError> {
         let index = offset / BLOCK_BYTES as u64;
         let length =
-            (self.header.body_bytes - index * BLOCK_BYTES as u64).min(BLOCK_BYTES as u64) as usize;
+            (self.body_bytes - index * BLOCK_BYTES as u64).min(BLOCK_BYTES as u64) as usize;
         let start = buffer.len();
         buffer.resize(start + length + SUM_BYTES, 0);
         let read = self
@@ -105,8 +129,7 @@ impl Opened {
             .read_exact_at(&mut buffer[start..], block_offset(index))
             .map_err(torn);
         let (block, sum) = buffer[start..].split_at(length);
-        let is_right =
-            read.is_ok() && sum == block_sum(self.header.identity, index, block).to_le_bytes();
+        let is_right = read.is_ok() && sum == block_sum(self.identity, index, block).to_le_bytes();
         if !is_right {
             buffer.truncate(start);
             return Err(read
@@ -120,11 +143,11 @@ impl Opened {
     }
 
     /// Reads the whole body, in pieces of one block.
-    pub(super) fn read_all(&self) -> Result<Vec<Bytes>, StoreError> {
+    pub(super) fn read_all(self) -> Result<Vec<Bytes>, StoreError> {
         let mut pieces = Vec::new();
         let mut offset = 0;
-        while offset < self.header.body_bytes {
-            let length = (self.header.body_bytes - offset).min(BLOCK_BYTES as u64) as usize;
+        while offset < self.body_bytes {
+            let length = (self.body_bytes - offset).min(BLOCK_BYTES as u64) as usize;
             let mut piece = Vec::with_capacity(length + SUM_BYTES);
             offset += self.read_block(offset, &mut piece)?;
             pieces.push(Bytes::from(piece));
@@ -137,9 +160,9 @@ impl Opened {
 pub(super) fn read_or_drop<R>(
     volume: &Volume,
     opened: &Opened,
-    read: impl FnOnce(&Opened) -> Result<R, StoreError>,
+    read: impl FnOnce(Blocks<'_>) -> Result<R, StoreError>,
 ) -> Result<R, StoreError> {
-    let result = read(opened);
+    let result = read(opened.blocks());
     let is_damaged = match &result {
         Err(StoreError::Io(error)) => !is_passing(error),
         Err(_) => true,

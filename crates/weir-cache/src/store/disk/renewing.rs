@@ -62,6 +62,7 @@ fn renew_named(volume: &Volume, renewal: &Renewal, more: u64) -> Result<u64, Sto
         file,
         header,
         trailer,
+        ..
     } = reading::open(file)?;
     if [header.identity, stored.identity] != [*identity; 2] {
         return Err(StoreError::Gone);
@@ -94,6 +95,7 @@ fn renew_named(volume: &Volume, renewal: &Renewal, more: u64) -> Result<u64, Sto
     file.write_all_at(&renewed.encode(), 0)?;
     if let Some(stored) = lock(&volume.index).variant_mut(key, variant) {
         stored.is_stale = renewed.is_stale;
+        stored.renewals = stored.renewals.wrapping_add(1);
         stored.cost = cost;
     }
     Ok(cost - stored.cost)

@@ -86,6 +86,7 @@ fn put(store: &DiskStore, key: &[u8], ticket: Ticket, body: &Bytes) -> Result<()
             Bytes::from_static(b"meta"),
             Bytes::from_static(b"head"),
             vec!["tag".into()],
+            || true,
         )
         .wait()
         .map(|_| ())

@@ -20,6 +20,7 @@ use super::{DiskConfig, DiskStats};
 use crate::store::StoreError;
 use crate::store::answer::lock;
 use crate::store::purge::{PurgeKind, PurgeScope, Purges, Ticket, Verdict};
+use crate::store::walk::Key;
 
 /// Space in the file system and an inode are handed out in pieces; this is what a file costs besides its bytes.
 const FILE_OVERHEAD_BYTES: u64 = 4096;
@@ -190,13 +191,13 @@ impl Volume {
         Ok((self.write_at)(file, bytes, offset)?)
     }
 
-    /// Gives a complete file its name and puts it in the index, unless a purge has covered it meanwhile. The bytes of it
-    /// have been reserved; those of the object that it replaces are released.
+    /// Gives a complete file its name and puts it in the index, unless a purge has covered it meanwhile; says whether a
+    /// soft one has. The bytes of it have been reserved; those of the object that it replaces are released.
     pub(super) fn commit(
         &self,
         committed: Committed<'_>,
         is_wanted: impl FnOnce() -> bool,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let Committed {
             temporary,
             file,
@@ -217,6 +218,7 @@ impl Volume {
             Verdict::Keep => {}
         }
         fs::rename(temporary, self.path(key, &stored.variant))?;
+        let is_stale = stored.is_stale;
         let mut index = lock(&self.index);
         let replaced = index.insert(key, stored);
         let is_over = index.len() > self.config.objects_max;
@@ -228,7 +230,7 @@ impl Volume {
             self.evict_one();
         }
         self.counts.written.fetch_add(1, Ordering::Relaxed);
-        Ok(())
+        Ok(is_stale)
     }
 
     /// Puts a file of the last run in the index, unless a purge of this run covers it; then it is removed or marked.
@@ -294,23 +296,27 @@ impl Volume {
     }
 
     /// Removes or marks everything in the index that a purge covers, which has been announced in the log of purges.
-    /// Returns how many objects that were.
+    /// Returns how many objects that were. What cannot be removed stays and does not keep the others from being removed;
+    /// the purge fails, and can be tried again.
     pub(super) fn sweep(&self, scope: &PurgeScope, kind: PurgeKind) -> Result<u64, StoreError> {
-        let (mut after, mut objects) = (None, 0);
+        let (mut after, mut objects, mut failed) = (None::<Key>, 0, None);
         loop {
             let names = lock(&self.names);
-            let (covered, last) = lock(&self.index).covered(scope, after.as_ref(), PURGE_KEYS);
+            let (covered, last) = lock(&self.index).covered(scope, after.as_deref(), PURGE_KEYS);
             for (key, stored) in &covered {
-                match kind {
-                    PurgeKind::Hard => self.remove_named(key, stored)?,
-                    PurgeKind::Soft => self.mark_named(key, stored)?,
+                let done = match kind {
+                    PurgeKind::Hard => self.remove_named(key, stored),
+                    PurgeKind::Soft => self.mark_named(key, stored),
+                };
+                match done {
+                    Ok(()) => objects += 1,
+                    Err(error) => failed = failed.or(Some(error)),
                 }
             }
             drop(names);
-            objects += covered.len() as u64;
             after = last;
             if after.is_none() {
-                return Ok(objects);
+                return failed.map_or(Ok(objects), Err);
             }
         }
     }
@@ -319,6 +325,7 @@ impl Volume {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         DiskStats {
             bytes: self.bytes.load(Ordering::Acquire),
+            bytes_max: self.config.bytes_max,
             objects: lock(&self.index).len() as u64,
             opened: load(&self.counts.opened),
             written: load(&self.counts.written),
@@ -349,19 +356,18 @@ impl Volume {
         }
     }
 
-    /// As [`Volume::unlink`], but a purge must not answer while the file is there: the next start would bring it back.
+    /// As [`Volume::unlink`], but a purge must not answer while the file is there: the next start would bring it back. What
+    /// cannot be removed stays in the index, so that another purge finds it.
     fn remove_named(&self, key: &[u8], stored: &Stored) -> Result<(), StoreError> {
-        let Some(removed) = lock(&self.index).remove(key, &stored.variant, Some(stored.identity))
-        else {
-            return Ok(());
-        };
-        match fs::remove_file(self.path(key, &removed.variant)) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
-            _ => {
-                self.release(removed.cost);
-                Ok(())
-            }
+        match fs::remove_file(self.path(key, &stored.variant)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
         }
+        let removed = lock(&self.index).remove(key, &stored.variant, Some(stored.identity));
+        if let Some(removed) = removed {
+            self.release(removed.cost);
+        }
+        Ok(())
     }
 
     fn mark_named(&self, key: &[u8], stored: &Stored) -> Result<(), StoreError> {

@@ -4,12 +4,15 @@
 //! in RAM. Whoever has more to append awaits [`DiskWriter::room`] first, or lets the object go without the disk.
 
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 
 use super::Shared;
+use super::arriving::{DiskArriving, Written};
 use super::format::Trailer;
+use super::open_object::DiskObject;
 use super::writing::{Unfinished, trailer};
 use crate::store::StoreError;
 use crate::store::answer::{Answer, Reply, lock};
@@ -24,6 +27,7 @@ pub(super) struct Pending {
     key: Box<[u8]>,
     variant: Box<[u8]>,
     ticket: Ticket,
+    written: Arc<Written>,
     state: Mutex<State>,
 }
 
@@ -42,8 +46,13 @@ struct State {
 
 enum Step {
     Append(Bytes),
-    Commit(Box<Trailer>, Reply<u64>),
+    Commit(Box<Commit>, Reply<DiskObject>),
     Abort,
+}
+
+struct Commit {
+    trailer: Trailer,
+    is_wanted: Box<dyn FnOnce() -> bool + Send>,
 }
 
 impl std::fmt::Debug for Pending {
@@ -56,14 +65,20 @@ impl std::fmt::Debug for Pending {
 
 impl DiskWriter {
     pub(super) fn new(shared: Arc<Shared>, key: &[u8], variant: &[u8], ticket: Ticket) -> Self {
-        let state = Mutex::default();
+        let (written, state) = (Arc::default(), Mutex::default());
         Self(Arc::new(Pending {
             shared,
             key: key.into(),
             variant: variant.into(),
             ticket,
+            written,
             state,
         }))
+    }
+
+    /// The object as it can be read meanwhile.
+    pub fn arriving(&self) -> DiskArriving {
+        DiskArriving::new(&self.0.shared, &self.0.written)
     }
 
     /// Hands over the next piece of the body. [`StoreError::Busy`] says that too much is waiting: nothing was taken, and
@@ -94,10 +109,19 @@ impl DiskWriter {
         answer
     }
 
-    /// Ends the body and gives the object its place. Once this is answered, with the
-    /// identity of the object, it is found.
-    pub fn commit(self, metadata: Bytes, head: Bytes, tags: Vec<Box<str>>) -> Answer<u64> {
-        let trailer = Box::new(trailer(&self.0.key, &self.0.variant, metadata, head, tags));
+    /// Ends the body and gives the object its place, if `is_wanted` says so at that moment, in a disk thread. Once this is
+    /// answered, with the object as if it had been opened, it is found.
+    pub fn commit(
+        self,
+        metadata: Bytes,
+        head: Bytes,
+        tags: Vec<Box<str>>,
+        is_wanted: impl FnOnce() -> bool + Send + 'static,
+    ) -> Answer<DiskObject> {
+        let commit = Box::new(Commit {
+            trailer: trailer(&self.0.key, &self.0.variant, metadata, head, tags),
+            is_wanted: Box::new(is_wanted),
+        });
         let (reply, answer) = Answer::pair();
         let mut state = lock(&self.0.state);
         state.is_ended = true;
@@ -105,7 +129,7 @@ impl DiskWriter {
             reply.send(Err(state.failed.take().unwrap_or(StoreError::Closed)));
         } else {
             // Refused, the reply in the step answers that the store is closed.
-            _ = Pending::add(&self.0, &mut state, Step::Commit(trailer, reply));
+            _ = Pending::add(&self.0, &mut state, Step::Commit(commit, reply));
         }
         drop(state);
         answer
@@ -164,16 +188,19 @@ impl Pending {
         match step {
             Step::Append(piece) => {
                 let object = unfinished.insert(object(begun)?);
+                self.written.file.get_or_init(|| object.file());
                 let result = object.append(&piece);
+                let bytes = object.bytes_written();
+                self.written.bytes.store(bytes, Ordering::Release);
                 self.has_written(piece.len());
                 result
             }
-            Step::Commit(trailer, reply) => {
-                reply.send(
-                    object(begun).and_then(|object| {
-                        object.commit(&self.key, self.ticket, &trailer, || true)
-                    }),
-                );
+            Step::Commit(commit, reply) => {
+                let Commit { trailer, is_wanted } = *commit;
+                let committed = object(begun)
+                    .and_then(|object| object.commit(&self.key, self.ticket, trailer, is_wanted));
+                let shared = Arc::clone(&self.shared);
+                reply.send(committed.map(|opened| DiskObject::new(shared, Arc::new(opened))));
                 Ok(())
             }
             Step::Abort => {

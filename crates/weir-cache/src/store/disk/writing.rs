@@ -13,13 +13,14 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::DiskSync;
 use super::format::{BLOCK_BYTES, Header, Trailer, block_offset, block_sum, body_end};
 use super::index::Stored;
+use super::reading::Opened;
 use super::volume::{Committed, Volume};
 use crate::store::StoreError;
 use crate::store::purge::Ticket;
 
 pub(super) struct Unfinished {
     volume: Arc<Volume>,
-    file: File,
+    file: Arc<File>,
     path: PathBuf,
     identity: u64,
     body_bytes: u64,
@@ -37,9 +38,13 @@ impl Unfinished {
         let (identity, path) = volume.new_identity();
         let reserved = Volume::cost(0);
         volume.reserve(reserved)?;
-        let opened = File::options().write(true).create_new(true).open(&path);
+        let opened = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path);
         let file = match opened {
-            Ok(file) => file,
+            Ok(file) => Arc::new(file),
             Err(error) => {
                 volume.release(reserved);
                 return Err(error.into());
@@ -76,14 +81,24 @@ impl Unfinished {
         Ok(())
     }
 
-    /// Ends the object, and says what identity it has. `is_wanted` is asked at the moment when it would get its name.
+    /// The file and the identity that seeds its sums.
+    pub(super) fn file(&self) -> (Arc<File>, u64) {
+        (Arc::clone(&self.file), self.identity)
+    }
+
+    /// Bytes of the body that can be read from the file: whole blocks.
+    pub(super) fn bytes_written(&self) -> u64 {
+        self.blocks * BLOCK_BYTES as u64
+    }
+
+    /// Ends the object, and hands it over as if it had been opened. `is_wanted` is asked at the moment when it would get its name.
     pub(super) fn commit(
         mut self,
         key: &[u8],
         ticket: Ticket,
-        trailer: &Trailer,
+        trailer: Trailer,
         is_wanted: impl FnOnce() -> bool,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<Opened, StoreError> {
         if !self.block.is_empty() {
             self.write_block()?;
         }
@@ -111,7 +126,7 @@ impl Unfinished {
             self.reserved,
         );
         let temporary = self.path.clone();
-        self.volume.commit(
+        let is_stale = self.volume.commit(
             Committed {
                 temporary,
                 file: &self.file,
@@ -122,7 +137,12 @@ impl Unfinished {
             is_wanted,
         )?;
         self.is_committed = true;
-        Ok(self.identity)
+        Ok(Opened {
+            file: Arc::clone(&self.file),
+            header: Header { is_stale, ..header },
+            trailer,
+            renewals: 0,
+        })
     }
 
     fn write_block(&mut self) -> Result<(), StoreError> {

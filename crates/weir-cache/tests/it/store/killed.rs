@@ -86,12 +86,12 @@ fn writer() {
         }
         let head = Bytes::copy_from_slice(&version.to_be_bytes());
         println!("writing {key}");
-        let committed = writer.commit(Bytes::new(), head.clone(), Vec::new());
+        let committed = writer.commit(Bytes::new(), head.clone(), Vec::new(), || true);
         if random.bool() {
             let object = DiskName {
                 key: &name,
                 variant: b"",
-                identity: committed.wait().unwrap(),
+                identity: committed.wait().unwrap().identity(),
             };
             let renewed = store.renew(
                 object,

@@ -8,7 +8,7 @@ use crate::metrics::{Counter, WorkerMetrics};
 type Of = fn(&WorkerMetrics) -> &Counter;
 type Reasons = fn(&WorkerMetrics) -> Vec<(&'static str, u64)>;
 
-const COUNTS: [(&str, &str, Of); 8] = [
+const COUNTS: [(&str, &str, Of); 9] = [
     (
         "hits",
         "Requests answered with what is stored and fresh.",
@@ -47,6 +47,11 @@ const COUNTS: [(&str, &str, Of); 8] = [
         "Requests that the gateway made in the background.",
         |w| &w.cache.refreshes,
     ),
+    (
+        "invalidations",
+        "URLs whose stored answers a request ended that changed something.",
+        |w| &w.cache.invalidations,
+    ),
 ];
 
 const REASONS: [(&str, &str, Reasons); 2] = [
@@ -74,6 +79,8 @@ pub(super) fn write(page: &mut Page<'_>) {
         by_reason(page, &name, of);
     }
     tiers(page);
+    purges(page);
+    disk(page);
 }
 
 fn by_reason(page: &mut Page<'_>, name: &str, of: Reasons) {
@@ -97,13 +104,21 @@ fn tiers(page: &mut Page<'_>) {
         return;
     };
     let memory = cache.tiers.memory().stats();
-    let mut tiers = vec![("memory", [memory.bytes, memory.entries, memory.evicted])];
+    let of_memory = [
+        memory.bytes,
+        memory.bytes_max,
+        memory.entries,
+        memory.evicted,
+    ];
+    let mut tiers = vec![("memory", of_memory)];
     if let Some(disk) = cache.tiers.disk() {
         let disk = disk.stats();
-        tiers.push(("disk", [disk.bytes, disk.objects, disk.evicted]));
+        let of_disk = [disk.bytes, disk.bytes_max, disk.objects, disk.evicted];
+        tiers.push(("disk", of_disk));
     }
     let families = [
         ("weir_cache_bytes", "gauge", "Bytes stored."),
+        ("weir_cache_bytes_max", "gauge", "Bytes that may be stored."),
         (
             "weir_cache_objects",
             "gauge",
@@ -121,5 +136,60 @@ fn tiers(page: &mut Page<'_>) {
             let value = values[at];
             let _ = writeln!(page.text, "{name}{{tier=\"{tier}\"}} {value}");
         }
+    }
+}
+
+fn purges(page: &mut Page<'_>) {
+    let Some(cache) = &page.shared.cache else {
+        return;
+    };
+    let counts = &cache.purge_counts;
+    let name = "weir_cache_purges_total";
+    page.family(name, "counter", "Purges that operators asked for.");
+    for (kind, count) in [("hard", &counts.hard), ("soft", &counts.soft)] {
+        let count = count.read();
+        let _ = writeln!(page.text, "{name}{{kind=\"{kind}\"}} {count}");
+    }
+    let name = "weir_cache_purged_total";
+    page.family(
+        name,
+        "counter",
+        "Keys in memory and objects on disk that they met.",
+    );
+    for (tier, count) in [("memory", &counts.in_memory), ("disk", &counts.on_disk)] {
+        let count = count.read();
+        let _ = writeln!(page.text, "{name}{{tier=\"{tier}\"}} {count}");
+    }
+}
+
+fn disk(page: &mut Page<'_>) {
+    let cache = page.shared.cache.as_ref();
+    let Some(disk) = cache.and_then(|cache| cache.tiers.disk()) else {
+        return;
+    };
+    let stats = disk.stats();
+    let families = [
+        (
+            "weir_cache_disk_indexed",
+            "gauge",
+            "1 once the files of the last run are indexed; nothing is written before.",
+            u64::from(stats.is_indexed),
+        ),
+        (
+            "weir_cache_disk_damaged_total",
+            "counter",
+            "Files dropped because they were not what they should be.",
+            stats.damaged,
+        ),
+        (
+            "weir_cache_disk_full_total",
+            "counter",
+            "Writes that met a full file system.",
+            stats.disk_full,
+        ),
+    ];
+    for (name, kind, help, value) in families {
+        page.family(name, kind, help);
+        let _ = writeln!(page.text, "{name} {value}");
     }
 }

@@ -6,7 +6,7 @@ use std::io;
 
 use serde::Deserialize;
 
-use super::client::Client;
+use crate::commands::client::Client;
 
 /// What the gateway had counted at one moment.
 #[derive(Debug, Deserialize)]

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::client::Client;
+use crate::commands::client::Client;
 
 /// What is asked for: a little work.
 pub(super) const PATH: &str = "/handle";

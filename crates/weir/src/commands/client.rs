@@ -1,4 +1,5 @@
-//! A client that sends GETs on a kept connection, one after the other: for the traffic of the demo and for `/status`.
+//! A client that sends requests on a kept connection, one after the other: for the traffic of the demo and for the
+//! control listener.
 //!
 //! It blocks, and it takes only answers with a length, which are all that it is ever given. To put a gateway under load
 //! or to measure one is not its business.
@@ -17,38 +18,80 @@ const HEAD_LIMITS: HeadLimits = HeadLimits {
     bytes: 16 << 10,
     fields: 64,
 };
-const BODY_BYTES_MAX: u64 = 1 << 20;
+/// A page of objects with many tags is the longest.
+const BODY_BYTES_MAX: u64 = 256 << 20;
 
 /// One connection at a time, opened when it is needed.
 pub(super) struct Client {
     server: SocketAddr,
     connection: Option<BufReader<TcpStream>>,
+    patience: Option<Duration>,
+}
+
+/// What a server said.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) body: Vec<u8>,
+    keep_alive: bool,
 }
 
 impl Client {
     pub(super) fn new(server: SocketAddr) -> Self {
+        let (connection, patience) = (None, Some(PATIENCE));
         Self {
             server,
-            connection: None,
+            connection,
+            patience,
+        }
+    }
+
+    /// A client that waits for each answer for as long as it takes.
+    pub(super) fn patient(server: SocketAddr) -> Self {
+        let patience = None;
+        Self {
+            patience,
+            ..Self::new(server)
         }
     }
 
     /// The body of the answer, whatever its status; an error when none came. The next call then connects again.
     pub(super) fn get(&mut self, path: &str) -> io::Result<Vec<u8>> {
+        let answer = self.ask("GET", path, "", b"")?;
+        Ok(answer.body)
+    }
+
+    /// The answer to a request; `fields` are whole lines. An error when none came.
+    pub(super) fn ask(
+        &mut self,
+        method: &str,
+        target: &str,
+        fields: &str,
+        body: &[u8],
+    ) -> io::Result<Answer> {
         let mut connection = match self.connection.take() {
             Some(kept) => kept,
             None => self.connect()?,
         };
-        let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.server);
-        connection.get_mut().write_all(request.as_bytes())?;
-        let (body, keep_alive) = read_answer(&mut connection)?;
-        self.connection = keep_alive.then_some(connection);
-        Ok(body)
+        let length = match body.len() {
+            0 => String::new(),
+            length => format!("Content-Length: {length}\r\n"),
+        };
+        let head = format!(
+            "{method} {target} HTTP/1.1\r\nHost: {}\r\n{fields}{length}\r\n",
+            self.server
+        );
+        connection
+            .get_mut()
+            .write_all(&[head.as_bytes(), body].concat())?;
+        let answer = read_answer(&mut connection)?;
+        self.connection = answer.keep_alive.then_some(connection);
+        Ok(answer)
     }
 
     fn connect(&self) -> io::Result<BufReader<TcpStream>> {
         let stream = TcpStream::connect_timeout(&self.server, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(self.patience)?;
         stream.set_write_timeout(Some(PATIENCE))?;
         Ok(BufReader::new(stream))
     }
@@ -64,8 +107,7 @@ pub(super) fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// The body, and whether the connection can be used again.
-fn read_answer(from: &mut impl BufRead) -> io::Result<(Vec<u8>, bool)> {
+fn read_answer(from: &mut impl BufRead) -> io::Result<Answer> {
     let invalid = |reason: &str| io::Error::new(io::ErrorKind::InvalidData, reason.to_owned());
     let mut bytes = Vec::new();
     let mut bounded = from.by_ref().take(HEAD_LIMITS.bytes as u64);
@@ -84,7 +126,11 @@ fn read_answer(from: &mut impl BufRead) -> io::Result<(Vec<u8>, bool)> {
     };
     let mut body = vec![0; length as usize];
     from.read_exact(&mut body)?;
-    Ok((body, head.keep_alive))
+    Ok(Answer {
+        status: head.status,
+        body,
+        keep_alive: head.keep_alive,
+    })
 }
 
 #[cfg(test)]
@@ -95,8 +141,18 @@ mod tests {
     fn an_answer_is_read_to_its_end_and_no_further() {
         let two = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 503 Busy\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
         let mut bytes = &two[..];
-        assert_eq!(read_answer(&mut bytes).unwrap(), (b"ok".to_vec(), true));
-        assert_eq!(read_answer(&mut bytes).unwrap(), (Vec::new(), false));
+        let ok = Answer {
+            status: 200,
+            body: b"ok".to_vec(),
+            keep_alive: true,
+        };
+        assert_eq!(read_answer(&mut bytes).unwrap(), ok);
+        let busy = Answer {
+            status: 503,
+            body: Vec::new(),
+            keep_alive: false,
+        };
+        assert_eq!(read_answer(&mut bytes).unwrap(), busy);
         assert!(bytes.is_empty());
     }
 

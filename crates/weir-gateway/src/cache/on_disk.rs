@@ -1,0 +1,91 @@
+//! Bodies that lie on disk on their way to clients: piece by piece, no faster than the client takes them. The disk threads
+//! read; a worker waits for them as it waits for a peer.
+//!
+//! For each client at most [`BLOCKS_MAX`] blocks are in RAM. Every piece was verified when it was read: one that is
+//! wrong is never sent. Where that is the first, nothing has been sent, and the request is a miss; later, the connection is
+//! reset.
+
+use std::future::poll_fn;
+use std::ops::Range;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use weir_cache::store::StoreError;
+use weir_cache::store::disk::{BLOCK_BYTES, DiskObject, READ_BYTES_OF_BLOCK};
+
+use crate::connection::Client;
+use crate::deadline::Timer;
+use crate::exchange::Exchange;
+use crate::failure::Failure;
+
+/// Blocks that are read at once.
+const BLOCKS_MAX: u64 = 2;
+/// How long a disk may take for one job. After that the origin is asked, or the response is broken off.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What the disk answers, if it does in time.
+pub(super) async fn within<T>(
+    timer: &Timer,
+    answer: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let mut answer = pin!(answer);
+    timer.set(PATIENCE);
+    poll_fn(|cx| match answer.as_mut().poll(cx) {
+        Poll::Ready(answer) => Poll::Ready(answer),
+        Poll::Pending => timer.poll(cx).map(|()| Err(StoreError::Busy)),
+    })
+    .await
+}
+
+/// Makes room in a buffer to read `range` of a body into it, or as many blocks of that as are read at once.
+pub(super) fn make_room(buffer: &mut Vec<u8>, range: &Range<u64>) {
+    let block = BLOCK_BYTES as u64;
+    let blocks = range.end.div_ceil(block) - range.start / block;
+    buffer.clear();
+    buffer.reserve_exact(blocks.clamp(1, BLOCKS_MAX) as usize * READ_BYTES_OF_BLOCK);
+}
+
+/// Writes `x.outgoing` and behind it a range of the body, all of both, and clears the former.
+pub(super) async fn send(
+    client: &mut Client,
+    x: &mut Exchange,
+    object: &DiskObject,
+    range: Range<u64>,
+) -> Result<(), Failure> {
+    let mut buffer = Vec::new();
+    let mut at = range.start;
+    loop {
+        let mut count = 0;
+        if at < range.end {
+            make_room(&mut buffer, &(at..range.end));
+            let read = within(&client.timer, object.read(at, buffer)).await;
+            buffer = read.map_err(|_| Failure::StoreFailed)?;
+            count = buffer.len().min((range.end - at) as usize);
+            if count == 0 {
+                return Err(Failure::StoreFailed);
+            }
+        }
+        send_piece(client, x, &buffer[..count]).await?;
+        at += count as u64;
+        if at >= range.end {
+            return Ok(());
+        }
+    }
+}
+
+/// Writes `x.outgoing` and behind it `piece`, all of both, and clears the former.
+pub(super) async fn send_piece(
+    client: &mut Client,
+    x: &mut Exchange,
+    piece: &[u8],
+) -> Result<(), Failure> {
+    let patience = x.timeouts.send;
+    let mut sent = 0;
+    client.timer.set(patience);
+    let pieces = (&x.outgoing[..], piece);
+    let result = poll_fn(|cx| client.poll_send(&mut sent, pieces, patience, cx)).await;
+    x.facts.bytes_sent += sent as u64;
+    x.outgoing.clear();
+    result
+}
