@@ -232,7 +232,7 @@ impl Tiers {
                 _ = disk.renew(name, ticket, metadata, head).await;
                 renewed.mark_on_disk(identity);
             } else {
-                // Its file lies under the name of a variant, and is found by tags, that are not its own any more.
+                // Its file lies under the name of a variant that it no longer is, or has tags that it no longer has.
                 disk.remove(key, &old.variant);
             }
         }
