@@ -3,7 +3,7 @@
 //! The story of a request goes through two calls here: [`recall`] before anything is forwarded, [`remember::remember`] with
 //! what came of it. What may be stored or used is decided by weir-cache; this module looks up, waits, sends and counts.
 //!
-//! - [`lookup`]: what is there for a request
+//! - [`lookup`]: what is there for a request; [`body_key`]: the part of its key that a body makes
 //! - [`fill`], [`fills`]: one request asks, the others of its key wait for it and read along
 //! - [`remember`]: what becomes of an answer: stored, a confirmation of what is stored, or passed on
 //! - [`pump`]: a body on its way into a fill, whoever still reads along
@@ -44,6 +44,7 @@ use self::remember::{Ask, Lead};
 use self::stream::Streamed;
 
 mod answer;
+mod body_key;
 mod fill;
 mod fills;
 pub(crate) mod inspect;
@@ -57,7 +58,7 @@ pub(crate) mod scope;
 mod stream;
 
 /// Fills that may fail before a request that waits is told so.
-const FAILED_FILLS_MAX: u32 = 2;
+const FAILED_FILLS_MAX: u32 = 1;
 
 /// What all workers remember.
 #[derive(Debug)]
@@ -173,6 +174,7 @@ pub(crate) struct Recall {
     conditions: Vec<u8>,
     replaces_conditions: bool,
     is_conditional: bool,
+    is_keyed_by_body: bool,
     /// Something from disk was damaged, so this request looks for nothing there any more.
     disk_has_failed: bool,
     /// To be said in the response's head.
@@ -194,6 +196,7 @@ impl Recall {
         }
         self.replaces_conditions = false;
         self.is_conditional = false;
+        self.is_keyed_by_body = false;
         self.disk_has_failed = false;
         self.status = None;
         self.outcome = None;
@@ -234,7 +237,8 @@ pub(crate) async fn recall(
     on: Cached<'_>,
 ) -> Result<Recalled, Failure> {
     let mut failed_fills = 0;
-    lookup::begin(x, on.policy);
+    let digest = body_key::digest(client, x, on).await?;
+    lookup::begin(x, on.policy, digest);
     loop {
         let now = on.now(x);
         // From before anything is found, so that a purge which comes later also meets what is made of it.

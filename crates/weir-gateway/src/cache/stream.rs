@@ -14,7 +14,7 @@ use std::task::Poll;
 use weir_cache::StoredHead;
 use weir_cache::range::{self, Wanted};
 use weir_cache::store::disk::DiskArriving;
-use weir_http::{FieldName, Version};
+use weir_http::{FieldName, Method, Version};
 
 use super::Cached;
 use super::answer::{self, What, after, what, write_head};
@@ -54,16 +54,17 @@ pub(super) async fn respond(
     let now = on.time();
     let wanted = match what(x, head, length, now) {
         What::NotModified => {
-            let keep_alive = x.client_keeps_alive(on.worker);
+            let keep_alive = x.client_keeps_alive(on.worker) && x.upload.is_over(client);
             write_head(x, on, keep_alive, 304, |out| {
                 head.write_not_modified(now, edits(&on.rule.response_headers), out);
             });
-            let sent = send_piece(client, x, &[]).await;
+            let sent = send_piece(client, x, b"", b"").await;
             return after(x, sent, keep_alive).map(Streamed::Answered);
         }
         What::Range(wanted) => wanted,
     };
-    let has_range = x.request.view(&x.head).has(FieldName::Range);
+    let has_range =
+        x.request.method == Method::Get && x.request.view(&x.head).has(FieldName::Range);
     let needs_all = matches!(wanted, Wanted::Many(_) | Wanted::Unsatisfiable)
         || (has_range && length.is_none());
     if needs_all && reader.is_for_memory() {
@@ -85,7 +86,8 @@ pub(super) async fn respond(
         (None, Version::Http11) => End::Chunks,
         (None, Version::Http10) => End::Close,
     };
-    let keep_alive = x.client_keeps_alive(on.worker) && end != End::Close;
+    let keep_alive =
+        x.client_keeps_alive(on.worker) && end != End::Close && x.upload.is_over(client);
     let part = if let (Wanted::One(part), Some(length)) = (wanted, length) {
         write_head(x, on, keep_alive, 206, |out| {
             let edits = edits(&on.rule.response_headers);
@@ -141,15 +143,13 @@ async fn stream_body(
             // Writing to a vector cannot fail.
             let _ = write!(x.outgoing, "{:x}\r\n", shown.len());
         }
-        send_piece(client, x, shown).await?;
-        if end == End::Chunks {
-            x.outgoing.extend_from_slice(b"\r\n");
-        }
+        let tail: &[u8] = if end == End::Chunks { b"\r\n" } else { b"" };
+        send_piece(client, x, shown, tail).await?;
     }
     if end == End::Chunks {
         x.outgoing.extend_from_slice(b"0\r\n\r\n");
     }
-    send_piece(client, x, &[]).await
+    send_piece(client, x, b"", b"").await
 }
 
 /// Reads what a reader has left behind from the file; never nothing.

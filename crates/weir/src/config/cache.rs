@@ -10,6 +10,7 @@ use std::time::Duration;
 use weir_cache::CachePolicy;
 use weir_cache::policy::{Bypass, KeyParts, QueryKey, SetCookie, StatusMatch};
 use weir_gateway::settings::{CacheDisk, CacheStorage};
+use weir_http::Method;
 
 use super::headers::is_token;
 use super::read::Table;
@@ -24,6 +25,12 @@ const VARIANTS_MAX: u64 = 1000;
 
 const CACHE_EXPECTED: &str = "true, false or a table such as `{ ttl = \"1d\" }`";
 const TTL_EXPECTED: &str = "a duration such as \"1d\", or durations by status such as `{ 200 = \"1d\", 404 = \"1m\", any = \"10s\" }`";
+const METHODS: [(&str, Method); 3] = [
+    ("GET", Method::Get),
+    ("HEAD", Method::Head),
+    ("POST", Method::Post),
+];
+const METHODS_EXPECTED: &str = "methods such as [\"GET\", \"HEAD\", \"POST\"]";
 const BYPASS_EXPECTED: &str =
     "conditions such as [\"header:authorization\", \"cookie:session\", \"query:nocache\"]";
 
@@ -84,6 +91,14 @@ pub(super) fn policy(value: &Value) -> Option<CachePolicy> {
         let items = value.list(BYPASS_EXPECTED).unwrap_or_default();
         let read = |item: Value| item.parsed("a condition such as \"cookie:session\"", bypass);
         policy.bypass = items.into_iter().filter_map(read).collect();
+    }
+    if let Some(value) = table.optional("methods") {
+        let items = value.list(METHODS_EXPECTED).unwrap_or_default();
+        let methods: Vec<_> = items
+            .into_iter()
+            .filter_map(|item| item.choice(&METHODS))
+            .collect();
+        policy.caches_post = methods.contains(&Method::Post);
     }
     let choices = [
         ("store-if-origin-says", SetCookie::StoreIfOriginSays),

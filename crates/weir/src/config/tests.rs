@@ -5,6 +5,7 @@
 
 mod actions;
 mod answers;
+mod cache;
 mod defaults;
 mod examples;
 mod flags;
