@@ -139,6 +139,31 @@ impl Balancer {
         }
     }
 
+    /// A balancer over other `endpoints` that knows what this one knows of those that stay: how many requests are in
+    /// flight to them, and how soon they answered. `places` has for each of `endpoints` its position here, if it has
+    /// one. Turns begin anew.
+    ///
+    /// From here on whoever finishes a request tells the new balancer.
+    #[must_use]
+    pub fn succeed(
+        &self,
+        method: Method,
+        endpoints: &[(&str, u32)],
+        places: &[Option<usize>],
+    ) -> Self {
+        let mut next = Self::new(method, endpoints);
+        for (index, &place) in places.iter().enumerate() {
+            let Some(place) = place else { continue };
+            let in_flight = self.endpoints[place].in_flight;
+            next.endpoints[index].in_flight = in_flight;
+            next.in_flight_total += u64::from(in_flight);
+            if let (State::P2c(next), State::P2c(before)) = (&mut next.state, &self.state) {
+                next.take_over(index, before, place);
+            }
+        }
+        next
+    }
+
     /// The endpoint for one request among those for which `available` says yes; `None` when none is.
     ///
     /// `available` may be asked about the same endpoint more than once. It may read what other threads write: an

@@ -54,6 +54,11 @@ impl P2c {
         }
     }
 
+    /// The endpoint `index` is the one that `before` called `place`.
+    pub(super) fn take_over(&mut self, index: usize, before: &Self, place: usize) {
+        self.latencies[index] = before.latencies[place];
+    }
+
     /// How long one more request would take here, in nanoseconds per weight, if those in flight were served one
     /// after the other.
     fn cost(&mut self, index: usize, endpoints: &[Endpoint], now: Instant) -> f64 {

@@ -177,6 +177,43 @@ fn weights() -> impl Strategy<Value = Vec<u32>> {
     )
 }
 
+/// Endpoints b and c stay, in another order and with other weights; d is new.
+#[test]
+fn a_successor_knows_what_is_in_flight_to_those_that_stay() {
+    for method in all_methods() {
+        let mut before = Balancer::new(method, &names(&[1, 1, 1]));
+        for (endpoint, count) in [(0, 9), (1, 3), (2, 5)] {
+            (0..count).for_each(|_| before.on_start(endpoint));
+        }
+        let endpoints = [("c", 2), ("d", 1), ("b", 4)];
+        let mut next = before.succeed(method, &endpoints, &[Some(2), None, Some(1)]);
+        let in_flight = |balancer: &Balancer| [0, 1, 2].map(|index| balancer.in_flight(index));
+        assert_eq!(in_flight(&next), [5, 0, 3], "{method:?}");
+        assert_eq!(next.in_flight_total, 8, "{method:?}");
+        for (endpoint, count) in [(0, 5), (2, 3)] {
+            (0..count).for_each(|_| next.on_finish(endpoint, Finished::Abandoned));
+        }
+        assert_eq!((in_flight(&next), next.in_flight_total), ([0, 0, 0], 0));
+    }
+}
+
+#[test]
+fn a_successor_knows_who_was_slow() {
+    let (mut before, now) = (Balancer::new(Method::P2c, &names(&[1, 1])), start());
+    for (endpoint, millis) in [(0, 900), (1, 1)] {
+        before.on_start(endpoint);
+        let latency = Duration::from_millis(millis);
+        before.on_finish(endpoint, Finished::Answered { now, latency });
+    }
+    let endpoints = [("b", 1), ("a", 1)];
+    let mut next = before.succeed(Method::P2c, &endpoints, &[Some(1), Some(0)]);
+    assert_eq!(
+        turns(&mut next, 8, "ab"),
+        "aaaaaaaa",
+        "b is now in the place of a"
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
