@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 /// A route's cache.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CachePolicy {
     /// What tells one stored response from another besides the target.
     pub key: KeyParts,
@@ -68,7 +68,7 @@ impl Default for CachePolicy {
 }
 
 /// How long a response stays fresh.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ttl {
     /// For every response that may be stored, whatever the origin says of freshness. `no-store` and `private` still
     /// hold.

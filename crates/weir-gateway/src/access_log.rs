@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use crate::connection::Client;
 use crate::exchange::Exchange;
 use crate::settings::{AccessLog, LogFormat};
-use crate::worker::{View, Worker};
+use crate::view::View;
+use crate::worker::Worker;
 
 mod line;
 mod writer;

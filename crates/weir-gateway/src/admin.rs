@@ -1,7 +1,9 @@
-//! The control listener: `/metrics`, `/status`, `/healthz`, the dashboard, and `/cache/` to purge and to look. One thread
-//! of its own, so that asking for numbers never delays a request, and never the other way round.
+//! The control listener: `/metrics`, `/status`, `/healthz`, the dashboard, `/cache/` to purge and to look, and `/reload` and
+//! `/upstreams` to change the gateway. One thread of its own, so that asking for numbers never delays a request, and
+//! never the other way round.
 //!
 //! - [`guard`]: who may ask
+//! - [`change`]: reloading, and changing servers; [`upstreams`]: how these are now
 //! - [`cache`]: the cache's part
 //! - [`status`]: the state as JSON
 //! - [`reply`]: how answers are made
@@ -22,15 +24,17 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 use self::reply::{Reply, of_type, text};
+use crate::control::Control;
 use crate::gateway::StartError;
 use crate::metrics::prometheus;
 use crate::settings::Admin;
-use crate::worker::Shared;
 
 mod cache;
+mod change;
 mod guard;
 mod reply;
 mod status;
+mod upstreams;
 
 const DASHBOARD: &str = include_str!("admin/dashboard.html");
 /// Control connections open at once.
@@ -58,12 +62,12 @@ pub(crate) fn bind(settings: &Admin) -> Result<Bound, StartError> {
 
 impl Bound {
     /// Serves for as long as the process lives: a draining gateway still answers questions.
-    pub(crate) fn serve(self, shared: Arc<Shared>) -> io::Result<()> {
+    pub(crate) fn serve(self, control: Arc<Control>) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         let admin = Arc::new(State {
-            shared,
+            control,
             token: self.token,
         });
         std::thread::Builder::new()
@@ -77,7 +81,7 @@ impl Bound {
 
 #[derive(Debug)]
 struct State {
-    shared: Arc<Shared>,
+    control: Arc<Control>,
     token: Option<String>,
 }
 
@@ -119,8 +123,13 @@ impl State {
             refusal.headers_mut().insert(WWW_AUTHENTICATE, scheme);
             return refusal;
         }
-        if request.uri().path().starts_with("/cache/") {
-            return cache::answer(&self.shared, request, self.token.is_some()).await;
+        let (shared, has_token) = (&self.control.shared, self.token.is_some());
+        let path = request.uri().path();
+        if path.starts_with("/cache/") {
+            return cache::answer(shared, request, has_token).await;
+        }
+        if path == "/reload" || path.starts_with("/upstreams") {
+            return change::answer(&self.control, request, has_token).await;
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is served here\n");
@@ -129,13 +138,13 @@ impl State {
             "/" => of_type("text/html; charset=utf-8", DASHBOARD),
             "/metrics" => of_type(
                 "text/plain; version=0.0.4; charset=utf-8",
-                prometheus::write(&self.shared),
+                prometheus::write(shared),
             ),
-            "/status" => of_type("application/json", status::write(&self.shared)),
+            "/status" => of_type("application/json", status::write(shared)),
             "/healthz" => text(StatusCode::OK, "ok\n"),
             _ => text(
                 StatusCode::NOT_FOUND,
-                "here are /, /metrics, /status, /healthz and /cache/\n",
+                "here are /, /metrics, /status, /healthz, /upstreams, /reload and /cache/\n",
             ),
         }
     }

@@ -36,7 +36,9 @@ use crate::failure::Failure;
 use crate::gateway::StartError;
 use crate::metrics::PurgeCounts;
 use crate::settings::{Action, CacheStorage, Forward, Route};
-use crate::worker::{View, Worker};
+use crate::snapshot::carried;
+use crate::view::View;
+use crate::worker::Worker;
 
 use self::fill::{Outcome, Reader};
 use self::fills::{Fills, Place, Remembered};
@@ -71,8 +73,6 @@ pub(crate) struct Cache {
     unshared: Remembered,
     /// How often keys were asked for that are not stored yet.
     uses: Remembered,
-    /// For each route that caches, what it may take of RAM.
-    shares: Vec<Option<Arc<Share>>>,
     /// What operators have purged.
     pub(crate) purge_counts: PurgeCounts,
 }
@@ -89,7 +89,7 @@ pub(crate) struct TierCounts {
 }
 
 impl Cache {
-    pub(crate) fn open(storage: &CacheStorage, routes: &[Route]) -> Result<Self, StartError> {
+    pub(crate) fn open(storage: &CacheStorage) -> Result<Self, StartError> {
         let purges = Arc::<Purges>::default();
         let disk = storage.disk.as_ref().map(|disk| {
             let config = DiskConfig::with_budget(disk.path.clone(), disk.bytes);
@@ -105,7 +105,6 @@ impl Cache {
             fills: Fills::default(),
             unshared: Remembered::default(),
             uses: Remembered::default(),
-            shares: routes.iter().map(share).collect(),
             purge_counts: PurgeCounts::default(),
         })
     }
@@ -150,20 +149,22 @@ impl Cache {
         // What leaves the fills is stored before.
         self.fills.holds(url) || self.tiers.holds(url)
     }
-
-    /// What the route may take of RAM.
-    fn share(&self, route: Option<usize>) -> Option<&Arc<Share>> {
-        self.shares.get(route?)?.as_ref()
-    }
 }
 
-fn share(route: &Route) -> Option<Arc<Share>> {
+/// What a route may take of RAM, if it caches: that which it had `before`, unless it is to be another one.
+pub(crate) fn share(route: &Route, before: Option<&Arc<Share>>) -> Option<Arc<Share>> {
     let Action::Forward(rule) = &route.action else {
         return None;
     };
     let policy = rule.cache.as_deref()?;
     let bytes_max = policy.memory_bytes_max.unwrap_or(u64::MAX);
-    Some(Arc::new(Share::new(bytes_max, policy.variants_max)))
+    let is_same = |share: &&Arc<Share>| {
+        (share.bytes_max, share.variants_max) == (bytes_max, policy.variants_max)
+    };
+    let share = carried(before.filter(is_same), || {
+        Share::new(bytes_max, policy.variants_max)
+    });
+    Some(share)
 }
 
 /// What a request and the cache have to do with each other; memory that the next request uses again.
@@ -400,6 +401,11 @@ async fn fail(
 impl<'a> Cached<'a> {
     pub(crate) fn metrics(&self) -> &'a crate::metrics::CacheMetrics {
         &self.view.metrics.cache
+    }
+
+    /// What the route may take of RAM.
+    fn share(&self, x: &Exchange) -> Option<&'a Arc<Share>> {
+        self.view.snapshot.routes[x.facts.route?].share.as_ref()
     }
 
     /// The time at which the request began.

@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::io::Write as _;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use crate::buffers::{Buffers, Input};
 use crate::deadline::Timer;
 use crate::failure::Failure;
 use crate::io::Stream;
+use crate::listener::socket::Listening;
 
 pub(crate) mod h1;
 pub(crate) mod round;
@@ -20,6 +22,8 @@ pub(crate) mod upgrade;
 pub(crate) struct Client {
     pub(crate) stream: Stream,
     pub(crate) address: AddressText,
+    /// Where it came in; `None` for a client that is nobody.
+    pub(crate) listening: Option<Arc<Listening>>,
     pub(crate) input: Input,
     pub(crate) timer: Timer,
 }
@@ -39,6 +43,13 @@ impl Client {
             },
         )
         .await
+    }
+
+    /// Whether the address that it came in by is given up, so that the connection ends with its request.
+    pub(crate) fn is_last(&self) -> bool {
+        self.listening
+            .as_ref()
+            .is_some_and(|listening| listening.is_closing())
     }
 
     /// Whether the client has closed its connection; the task is woken when it does. One that has sent something behind

@@ -19,7 +19,8 @@ use crate::settings::{Action, ClientTimeouts, Forward};
 use crate::upstream::choose::{Attempts, Chosen};
 use crate::upstream::upload::Upload;
 use crate::upstream::{answer, relay};
-use crate::worker::{View, Worker};
+use crate::view::View;
+use crate::worker::Worker;
 
 /// Bytes that each part of an [`Exchange`] keeps memory for between requests: a head, and a full buffer of body behind it.
 const KEPT_BYTES_MAX: usize = 2 * BUFFER_BYTES;
@@ -28,6 +29,7 @@ const KEPT_BYTES_MAX: usize = 2 * BUFFER_BYTES;
 pub(crate) async fn run(client: &mut Client, x: &mut Exchange, worker: &Rc<Worker>) -> After {
     let view = worker.view();
     x.timeouts = view.snapshot.timeouts;
+    x.is_last = client.is_last();
     let after = match serve(client, x, worker, &view).await {
         Ok(after) => after,
         Err(failure) => respond::failure(client, x, worker, &view, failure).await,
@@ -43,7 +45,7 @@ async fn serve(
     view: &Rc<View>,
 ) -> Result<After, Failure> {
     let route = route(x, view)?;
-    match &view.snapshot.routes[route].action {
+    match &view.snapshot.routes[route].settings.action {
         Action::Respond(fixed) => respond::fixed(client, x, worker, fixed).await,
         Action::Redirect(redirect) => respond::redirect(client, x, worker, view, redirect).await,
         Action::Forward(rule) => {
@@ -136,7 +138,7 @@ fn cached<'a>(worker: &'a Rc<Worker>, view: &'a Rc<View>, rule: &'a Forward) -> 
         view,
         rule,
         policy: rule.cache.as_deref()?,
-        cache: worker.shared.cache.as_ref()?,
+        cache: worker.shared.cache()?,
     })
 }
 
@@ -169,7 +171,7 @@ pub(crate) async fn refresh(
     ask: Ask,
 ) -> Result<After, Failure> {
     let route = x.facts.route.ok_or(Failure::NoRoute)?;
-    let Action::Forward(rule) = &view.snapshot.routes[route].action else {
+    let Action::Forward(rule) = &view.snapshot.routes[route].settings.action else {
         return Err(Failure::NoRoute);
     };
     let on = cached(worker, view, rule).ok_or(Failure::NoRoute)?;
@@ -183,10 +185,12 @@ fn account(client: &Client, x: &mut Exchange, worker: &Worker, view: &View) {
         .started
         .map_or(Duration::ZERO, |started| started.elapsed());
     let metrics = &view.metrics;
+    metrics.responses.add(x.facts.status);
     match x.facts.route {
         Some(route) => {
-            metrics.routes[route].requests.add(x.facts.status);
-            metrics.routes[route].latency.record(latency);
+            let metrics = view.route_metrics(route);
+            metrics.requests.add(x.facts.status);
+            metrics.latency.record(latency);
         }
         None => metrics.unrouted.add(x.facts.status),
     }
@@ -228,6 +232,8 @@ pub(crate) struct Exchange {
     /// Whether routes are matched against the path as it was sent, else against `normal_path`.
     path_is_normal: bool,
     normal_path: Vec<u8>,
+    /// Whether the connection ends with it.
+    is_last: bool,
     /// The deadlines of the client's side, in the configuration that serves this exchange.
     pub(crate) timeouts: ClientTimeouts,
     /// The request body on its way to the upstream.
@@ -291,7 +297,7 @@ impl Exchange {
 
     /// Whether the client may send another request after this one.
     pub(crate) fn client_keeps_alive(&self, worker: &Worker) -> bool {
-        self.has_head && self.request.keep_alive && !worker.is_draining()
+        self.has_head && self.request.keep_alive && !self.is_last && !worker.is_draining()
     }
 
     /// Forgets the request and keeps the memory.

@@ -29,6 +29,8 @@ pub(crate) enum Failure {
     MethodNotAllowed,
     /// The client wants nothing that is not stored, and nothing is.
     OnlyIfCached,
+    /// Every endpoint of the upstream is being drained.
+    NoEndpoint,
     /// Every endpoint refused the connection or could not be reached.
     ConnectFailed,
     /// The endpoint did not accept the connection in time.
@@ -51,7 +53,7 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// Those that carry no further reason.
-    const PLAIN: [Self; 15] = [
+    const PLAIN: [Self; 16] = [
         Self::HeadTimeout,
         Self::BodyTimeout,
         Self::BodyTooLarge,
@@ -59,6 +61,7 @@ impl Failure {
         Self::NoRoute,
         Self::MethodNotAllowed,
         Self::OnlyIfCached,
+        Self::NoEndpoint,
         Self::ConnectFailed,
         Self::ConnectTimeout,
         Self::NoSocket,
@@ -105,7 +108,8 @@ impl Failure {
             | Self::NoSocket
             | Self::StoreFailed
             | Self::ShutDown => Fault::Gateway,
-            Self::ConnectFailed
+            Self::NoEndpoint
+            | Self::ConnectFailed
             | Self::ConnectTimeout
             | Self::UpstreamClosed
             | Self::ResponseTimeout
@@ -128,7 +132,7 @@ impl Failure {
                 502
             }
             Self::StoreFailed => 500,
-            Self::NoSocket | Self::ShutDown => 503,
+            Self::NoEndpoint | Self::NoSocket | Self::ShutDown => 503,
             Self::OnlyIfCached | Self::ConnectTimeout | Self::ResponseTimeout => 504,
         }
     }
@@ -144,6 +148,7 @@ impl Failure {
             Self::NoRoute => "no_route",
             Self::MethodNotAllowed => "method_not_allowed",
             Self::OnlyIfCached => "only_if_cached",
+            Self::NoEndpoint => "no_endpoint",
             Self::ConnectFailed => "connect_failed",
             Self::ConnectTimeout => "connect_timeout",
             Self::NoSocket => "no_socket",

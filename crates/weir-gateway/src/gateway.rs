@@ -1,22 +1,24 @@
 //! Starting and ending a gateway: sockets first, then threads, so that a start that fails leaves nothing behind.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener as StdListener};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use tokio::net::TcpListener;
 use tokio::runtime::{LocalOptions, LocalRuntime};
 use tokio::sync::mpsc;
 
 use crate::access_log::{LogBuffer, LogWriter};
 use crate::admin;
 use crate::cache::Cache;
-use crate::listener::{self, Admission, Arrival};
-use crate::metrics::WorkerMetrics;
+use crate::control::{Control, Source};
+use crate::listener::admission::Admission;
+use crate::listener::socket::Listening;
+use crate::listener::{self, Arrival, Reception};
+use crate::names::{Names, Unresolved};
 use crate::router::{RouteConflict, Router};
 use crate::settings::{LogTarget, Settings};
 use crate::snapshot::Snapshot;
@@ -33,16 +35,16 @@ const CUT_OFF: Duration = Duration::from_secs(2);
 /// A running gateway. Dropping it does not end it; see [`Gateway::drain`].
 #[derive(Debug)]
 pub struct Gateway {
-    shared: Arc<Shared>,
-    addresses: Vec<SocketAddr>,
+    control: Arc<Control>,
     workers: Vec<JoinHandle<()>>,
     log: Option<LogWriter>,
-    drain_timeout: Duration,
 }
 
-/// Why a gateway does not start.
+/// Why a gateway does not start, or does not take up another configuration.
 #[derive(Debug)]
 pub enum StartError {
+    /// Names of servers that have no address.
+    Names(Vec<Unresolved>),
     /// Two routes that no request can tell apart.
     Routes(RouteConflict),
     /// An address that cannot be listened on.
@@ -53,76 +55,64 @@ pub enum StartError {
     Cache(String, String),
     /// A thread or runtime that cannot be made.
     Thread(io::Error),
+    /// A key that a gateway which runs cannot take up.
+    NeedsRestart(&'static str),
+    /// The gateway is ending.
+    Draining,
 }
 
-/// Finds what is wrong with `settings` that only shows when they are put to work, without starting anything.
+/// Finds what is wrong with `settings` that only shows when they are put to work, without starting anything that stays.
 pub fn check(settings: &Settings) -> Result<(), StartError> {
     Router::new(&settings.routes)
         .map(drop)
-        .map_err(StartError::Routes)
+        .map_err(StartError::Routes)?;
+    Names::default().learn(settings).map_err(StartError::Names)
 }
 
 impl Gateway {
-    /// Binds every address, opens the log, and starts the workers.
-    pub fn start(settings: &Settings) -> Result<Self, StartError> {
-        let snapshot = Snapshot::new(settings).map_err(StartError::Routes)?;
-        let sockets = bind_all(settings)?;
-        let bound = sockets[0].iter().map(StdListener::local_addr);
-        let addresses = bound
-            .collect::<io::Result<_>>()
-            .map_err(StartError::Thread)?;
+    /// Looks up names, binds every address, opens the log, and starts the workers. `source` is where another
+    /// configuration comes from.
+    pub fn start(settings: &Settings, source: Box<dyn Source>) -> Result<Self, StartError> {
+        let router = Router::new(&settings.routes).map_err(StartError::Routes)?;
+        let names = Arc::<Names>::default();
+        names.learn(settings).map_err(StartError::Names)?;
+        let listeners = settings.listeners.iter();
+        let listeners = listeners.map(|&address| Listening::bind(address, settings.workers));
+        let listeners = listeners.collect::<Result<_, _>>()?;
         let admin = settings.admin.as_ref().map(admin::bind).transpose()?;
         let log = start_log(settings)?;
-        let cache = settings.cache.as_ref();
-        let cache = cache
-            .map(|storage| Cache::open(storage, &settings.routes))
-            .transpose()?;
-        let workers = 0..settings.workers;
-        let shared = Arc::new(Shared {
-            admission: Admission::new(&settings.limits),
-            open: workers.clone().map(|_| AtomicUsize::new(0)).collect(),
-            metrics: workers
-                .clone()
-                .map(|_| WorkerMetrics::new(&snapshot))
-                .collect(),
-            cache: cache.map(Arc::new),
-            is_draining: AtomicBool::new(false),
-            is_cut_off: AtomicBool::new(false),
-            snapshot,
-        });
-        let (senders, receivers): (Vec<_>, Vec<_>) = workers
-            .map(|_| mpsc::channel(listener::HANDOVER_QUEUE))
-            .unzip();
-        let mut threads = Vec::with_capacity(settings.workers);
-        for (index, (sockets, arrivals)) in sockets.into_iter().zip(receivers).enumerate() {
-            let log = log.as_ref().zip(settings.access_log.as_ref());
-            let start = WorkerStart {
-                index,
-                shared: Arc::clone(&shared),
-                log: log.map(|(writer, settings)| LogBuffer::new(settings, writer.sink.clone())),
-                sockets,
-                senders: senders.clone(),
-                arrivals,
-            };
-            threads.push(start.spawn().map_err(StartError::Thread)?);
+        let cache = settings.cache.as_ref().map(Cache::open).transpose()?;
+        let snapshot = Snapshot::succeed(None, settings, router, &names.known(), listeners);
+        let admission = Admission::new(&settings.limits);
+        let shared = Arc::new(Shared::new(snapshot, settings.workers, admission));
+        if let Some(cache) = cache {
+            // Nobody else has it yet.
+            let _ = shared.cache.set(Arc::new(cache));
         }
+        let threads = start_workers(settings, &shared, log.as_ref())?;
+        let control = Control::new(shared, names, source, settings);
         if let Some(admin) = admin {
             admin
-                .serve(Arc::clone(&shared))
+                .serve(Arc::clone(&control))
                 .map_err(StartError::Thread)?;
         }
         Ok(Self {
-            shared,
-            addresses,
+            control,
             workers: threads,
             log,
-            drain_timeout: settings.timeouts.drain,
         })
     }
 
     /// Where clients connect, with the ports that the kernel chose.
-    pub fn addresses(&self) -> &[SocketAddr] {
-        &self.addresses
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        let snapshot = self.control.shared.snapshot();
+        let bound = snapshot.listeners.iter().map(|listening| listening.bound);
+        bound.collect()
+    }
+
+    /// By which the configuration is replaced.
+    pub fn control(&self) -> Arc<Control> {
+        Arc::clone(&self.control)
     }
 
     /// What reopens the access log: for the handler of SIGUSR1.
@@ -135,13 +125,17 @@ impl Gateway {
     /// Stops accepting, lets what was accepted end, and returns when everything did or the time for it is over. The
     /// access log is complete then, unless nobody takes it. `false` when connections were cut off.
     pub fn drain(self) -> bool {
-        self.shared.is_draining.store(true, Ordering::Relaxed);
+        let shared = &self.control.shared;
+        let drain_timeout = self.control.drain_timeout();
+        shared.is_draining.store(true, Ordering::Relaxed);
+        // Whoever waits for another configuration looks.
+        shared.current.send_modify(|_| {});
         let started = Instant::now();
         while !self.workers.iter().all(JoinHandle::is_finished) {
-            if started.elapsed() >= self.drain_timeout {
-                self.shared.is_cut_off.store(true, Ordering::Relaxed);
+            if started.elapsed() >= drain_timeout {
+                shared.is_cut_off.store(true, Ordering::Relaxed);
             }
-            if started.elapsed() >= self.drain_timeout + CUT_OFF {
+            if started.elapsed() >= drain_timeout + CUT_OFF {
                 break;
             }
             std::thread::sleep(DRAIN_POLL);
@@ -158,32 +152,33 @@ impl Gateway {
                 std::thread::sleep(DRAIN_POLL);
             }
         }
-        !self.shared.is_cut_off.load(Ordering::Relaxed)
+        !self.control.shared.is_cut_off.load(Ordering::Relaxed)
     }
 }
 
-/// Every worker's sockets.
-fn bind_all(settings: &Settings) -> Result<Vec<Vec<StdListener>>, StartError> {
-    let mut sockets: Vec<Vec<_>> = (0..settings.workers).map(|_| Vec::new()).collect();
-    for &address in &settings.listeners {
-        let fail = |error| StartError::Listen(address, error);
-        refuse_taken(address)?;
-        // Port 0 asks the kernel for one; it must be the same for all workers.
-        let mut chosen = address;
-        for worker in &mut sockets {
-            let socket = listener::bind(chosen).map_err(fail)?;
-            chosen = socket.local_addr().map_err(fail)?;
-            worker.push(socket);
-        }
+/// Starts a thread for each worker.
+fn start_workers(
+    settings: &Settings,
+    shared: &Arc<Shared>,
+    log: Option<&LogWriter>,
+) -> Result<Vec<JoinHandle<()>>, StartError> {
+    let workers = 0..settings.workers;
+    let (senders, receivers): (Vec<_>, Vec<_>) = workers
+        .map(|_| mpsc::channel(listener::HANDOVER_QUEUE))
+        .unzip();
+    let mut threads = Vec::with_capacity(settings.workers);
+    for (index, arrivals) in receivers.into_iter().enumerate() {
+        let log = log.zip(settings.access_log.as_ref());
+        let start = WorkerStart {
+            index,
+            shared: Arc::clone(shared),
+            log: log.map(|(writer, settings)| LogBuffer::new(settings, writer.sink.clone())),
+            senders: senders.clone(),
+            arrivals,
+        };
+        threads.push(start.spawn().map_err(StartError::Thread)?);
     }
-    Ok(sockets)
-}
-
-/// `SO_REUSEPORT` would let a second gateway of the same user share the address, and halve its traffic silently.
-fn refuse_taken(address: SocketAddr) -> Result<(), StartError> {
-    StdListener::bind(address)
-        .map(drop)
-        .map_err(|error| StartError::Listen(address, error))
+    Ok(threads)
 }
 
 fn start_log(settings: &Settings) -> Result<Option<LogWriter>, StartError> {
@@ -204,7 +199,6 @@ struct WorkerStart {
     index: usize,
     shared: Arc<Shared>,
     log: Option<LogBuffer>,
-    sockets: Vec<StdListener>,
     senders: Vec<mpsc::Sender<Arrival>>,
     arrivals: mpsc::Receiver<Arrival>,
 }
@@ -230,17 +224,11 @@ impl WorkerStart {
         let keep_time = tokio::task::spawn_local(Rc::clone(&worker).keep_time());
         let receive = listener::receive(self.arrivals, Rc::clone(&worker));
         let receive = tokio::task::spawn_local(receive);
-        let senders = Rc::new(self.senders);
-        let mut accepting = Vec::new();
-        for socket in self.sockets {
-            let listener =
-                TcpListener::from_std(socket).expect("the socket belongs to this runtime");
-            let accept = listener::accept(listener, Rc::clone(&worker), Rc::clone(&senders));
-            accepting.push(tokio::task::spawn_local(accept));
-        }
-        for accept in accepting {
-            let _ = accept.await;
-        }
+        let reception = Reception {
+            worker: Rc::clone(&worker),
+            others: Rc::new(self.senders),
+        };
+        Rc::clone(&worker).follow(reception).await;
         let _ = receive.await;
         while worker.shared.open[worker.index].load(Ordering::Relaxed) > 0 {
             tokio::time::sleep(DRAIN_POLL).await;
@@ -253,6 +241,15 @@ impl WorkerStart {
 impl std::fmt::Display for StartError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Self::Names(names) => {
+                let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+                f.write_str(&names.join("\n"))
+            }
+            Self::NeedsRestart(key) => write!(
+                f,
+                "needs a restart: {key} is not changed in a gateway that runs"
+            ),
+            Self::Draining => f.write_str("the gateway is ending"),
             Self::Routes(conflict) => {
                 write!(f, "route[{}]: {}", conflict.route + 1, conflict.reason)
             }

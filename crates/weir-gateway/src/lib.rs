@@ -4,7 +4,8 @@
 //! decided by `weir-http` and `weir-policy`; this crate moves bytes, keeps connections and counts.
 //!
 //! - [`settings`]: what a gateway is told, already valid
-//! - `snapshot`, `router`: the same, as requests see it
+//! - `snapshot`, `router`: the same, as requests see it; `view`: with what a worker keeps for it
+//! - `control`, `changes`, `names`: replacing it while the gateway runs
 //! - `listener`, `worker`, `connection`: accepting, the threads, a client's connection
 //! - `exchange`: the story; `respond`: answers of our own; `failure`: what can go wrong
 //! - `cache`: what was answered before, and who asks when it was not
@@ -17,8 +18,10 @@ mod access_log;
 mod admin;
 mod buffers;
 mod cache;
+mod changes;
 mod compress;
 mod connection;
+mod control;
 mod deadline;
 mod exchange;
 mod failure;
@@ -26,11 +29,16 @@ mod gateway;
 mod io;
 mod listener;
 mod metrics;
+mod names;
 mod respond;
 mod router;
 pub mod settings;
 mod snapshot;
 mod upstream;
+mod view;
 mod worker;
 
+pub use changes::Changes;
+pub use control::{Control, Source};
 pub use gateway::{Gateway, StartError, check};
+pub use names::Unresolved;

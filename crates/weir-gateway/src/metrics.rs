@@ -1,7 +1,8 @@
 //! Counting, without anything that workers share: each worker has its own table and writes it with plain stores.
 //!
 //! A cell has one writer, so adding is a load and a store; readers sum the tables of all workers whenever somebody
-//! asks. The sums are exact once the workers are quiet, and never run backwards.
+//! asks. The sums are exact once the workers are quiet, and never run backwards: the tables of a route or an endpoint
+//! belong to it, and go with it from one configuration to the next (see `snapshot.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +14,6 @@ use weir_cache::store::PurgeKind;
 use weir_cache::store_rule::NotStored;
 
 use crate::failure::Failure;
-use crate::snapshot::Snapshot;
 
 pub(crate) mod prometheus;
 
@@ -94,6 +94,35 @@ pub(crate) fn added<const N: usize>(tables: impl IntoIterator<Item = [u64; N]>) 
     })
 }
 
+/// A table for each worker, none of which shares a cache line with another.
+#[derive(Debug)]
+pub(crate) struct PerWorker<T>(Box<[Apart<T>]>);
+
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Apart<T>(T);
+
+impl<T: Default> PerWorker<T> {
+    pub(crate) fn new(workers: usize) -> Self {
+        Self((0..workers).map(|_| Apart::default()).collect())
+    }
+
+    /// The table of one worker, which it alone writes.
+    pub(crate) fn of(&self, worker: usize) -> &T {
+        &self.0[worker].0
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> + Clone {
+        self.0.iter().map(|table| &table.0)
+    }
+
+    /// A count added up over the workers. It wraps, because a gauge may be below zero on one of them.
+    pub(crate) fn sum(&self, of: impl Fn(&T) -> &Counter) -> u64 {
+        let counts = self.iter().map(|table| of(table).read());
+        counts.fold(0, u64::wrapping_add)
+    }
+}
+
 /// What one worker counts for one route.
 #[derive(Debug, Default)]
 pub(crate) struct RouteMetrics {
@@ -111,6 +140,8 @@ pub(crate) struct EndpointMetrics {
     pub(crate) pool_hits: Counter,
     pub(crate) retries: Counter,
     pub(crate) idle: Counter,
+    /// Requests on their way, tunnels included.
+    pub(crate) in_flight: Counter,
 }
 
 /// What one worker counts of the cache.
@@ -205,14 +236,13 @@ impl PurgeCounts {
     }
 }
 
-/// Everything one worker counts.
+/// What one worker counts that belongs to no route and no endpoint.
 #[derive(Debug)]
 pub(crate) struct WorkerMetrics {
-    pub(crate) routes: Vec<RouteMetrics>,
-    /// For each upstream, its endpoints.
-    pub(crate) upstreams: Vec<Vec<EndpointMetrics>>,
     pub(crate) accepted: Counter,
     pub(crate) open: Counter,
+    /// Requests answered, with or without a route, also those of routes that are gone.
+    pub(crate) responses: ByClass,
     pub(crate) unrouted: ByClass,
     pub(crate) bytes_from_clients: Counter,
     pub(crate) bytes_to_clients: Counter,
@@ -225,21 +255,11 @@ pub(crate) struct WorkerMetrics {
 }
 
 impl WorkerMetrics {
-    pub(crate) fn new(snapshot: &Snapshot) -> Arc<Self> {
-        let endpoints = |count| (0..count).map(|_| EndpointMetrics::default()).collect();
+    pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
-            routes: snapshot
-                .routes
-                .iter()
-                .map(|_| RouteMetrics::default())
-                .collect(),
-            upstreams: snapshot
-                .upstreams
-                .iter()
-                .map(|upstream| endpoints(upstream.endpoints.len()))
-                .collect(),
             accepted: Counter::default(),
             open: Counter::default(),
+            responses: ByClass::default(),
             unrouted: ByClass::default(),
             bytes_from_clients: Counter::default(),
             bytes_to_clients: Counter::default(),
@@ -249,12 +269,6 @@ impl WorkerMetrics {
             compress: CompressMetrics::default(),
             failures: Failure::all().map(|_| Counter::default()).collect(),
         })
-    }
-
-    /// Requests answered, with or without a route, by class of status.
-    pub(crate) fn responses(&self) -> [u64; CLASSES.len()] {
-        let routed = self.routes.iter().map(|route| route.requests.counts());
-        added(routed.chain([self.unrouted.counts()]))
     }
 
     /// Counts an exchange that failed, by its reason.

@@ -12,7 +12,8 @@ use crate::exchange::Exchange;
 use crate::failure::{Failure, Fault};
 use crate::router::Found;
 use crate::settings::{Piece, Redirect, Respond};
-use crate::worker::{View, Worker};
+use crate::view::View;
+use crate::worker::Worker;
 
 /// Sends a response that the configuration holds.
 pub(crate) async fn fixed(

@@ -29,6 +29,8 @@ pub struct Settings {
     pub timeouts: ClientTimeouts,
     /// Where routes with a cache keep what they store; `None` without such a route.
     pub cache: Option<CacheStorage>,
+    /// Who is asked for the addresses of names.
+    pub dns: Dns,
     /// The groups of servers that routes forward to.
     pub upstreams: Vec<Upstream>,
     /// What is done with which request; the most specific one wins, whatever the order.
@@ -36,7 +38,7 @@ pub struct Settings {
 }
 
 /// The budgets of the cache, which all routes share.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheStorage {
     /// Bytes of RAM for everything stored, bookkeeping included.
     pub memory_bytes: u64,
@@ -50,7 +52,7 @@ impl CacheStorage {
 }
 
 /// The cache's directory.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheDisk {
     /// Made when it is not there; nothing else may be in it.
     pub path: PathBuf,
@@ -58,8 +60,15 @@ pub struct CacheDisk {
     pub bytes: u64,
 }
 
+/// Who is asked for the addresses of names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Dns {
+    /// Name servers; when there are none, those of `/etc/resolv.conf`.
+    pub servers: Vec<SocketAddr>,
+}
+
 /// The control listener.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admin {
     /// Loopback unless `token` is set.
     pub listen: SocketAddr,
@@ -68,7 +77,7 @@ pub struct Admin {
 }
 
 /// The access log: where it goes and how long lines wait in memory.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessLog {
     /// File or standard output.
     pub target: LogTarget,
@@ -99,7 +108,7 @@ pub enum LogFormat {
 }
 
 /// Bounds on what clients may use.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Client connections open at once, all listeners and workers together.
     pub connections: usize,
@@ -143,7 +152,7 @@ impl Default for Limits {
 }
 
 /// Deadlines on the client's side of a connection.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientTimeouts {
     /// From the first byte of a request head to its end; late is 408.
     pub head: Duration,
@@ -173,7 +182,7 @@ impl Default for ClientTimeouts {
 }
 
 /// A named group of equivalent servers.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upstream {
     /// The name that routes, metrics and logs use.
     pub name: String,
@@ -197,20 +206,31 @@ impl Upstream {
 }
 
 /// One server of an upstream.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
     /// As written in the config; the label in metrics and the `Host` of requests that came without one.
     pub label: String,
     /// Where to connect.
     pub address: ServerAddress,
-    /// Share of the requests relative to its siblings; at least 1.
+    /// Share of the requests relative to its siblings; at least 1. Each address of a name has this weight.
     pub weight: u32,
+    /// Takes no new requests. Set through the admin listener alone.
+    pub is_draining: bool,
 }
 
-/// Where a server listens.
+/// Where a server is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerAddress {
-    /// An address that needs no further lookup.
+    /// Needs no lookup.
+    Known(EndpointAddress),
+    /// Every address that the name has now is an endpoint.
+    Name(String, u16),
+}
+
+/// Where connections go.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum EndpointAddress {
+    /// An address and port.
     Tcp(SocketAddr),
     /// The path of a Unix socket.
     Unix(PathBuf),
@@ -236,7 +256,7 @@ pub enum HashOn {
 }
 
 /// What is done with the requests of one host, path and set of methods.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
     /// The label in metrics: the config's `name`, else host and path.
     pub name: String,
@@ -261,8 +281,18 @@ pub enum HostPattern {
     Wildcard(String),
 }
 
+impl std::fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Any => Ok(()),
+            Self::Exact(name) => f.write_str(name),
+            Self::Wildcard(name) => write!(f, "*.{name}"),
+        }
+    }
+}
+
 /// What a route does.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Sends the request to an upstream and its answer back.
     Forward(Forward),
@@ -273,7 +303,7 @@ pub enum Action {
 }
 
 /// How a route forwards.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forward {
     /// Index into [`Settings::upstreams`].
     pub upstream: usize,
@@ -296,7 +326,7 @@ pub struct Forward {
 }
 
 /// Fields to set (replacing all of that name) and to remove. Names are in lower case.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HeaderEdits {
     /// Name and value.
     pub set: Vec<(String, String)>,
@@ -312,7 +342,7 @@ impl HeaderEdits {
 }
 
 /// Deadlines on the upstream's side of an exchange.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UpstreamTimeouts {
     /// Until a connection stands; late is a try elsewhere, then 504.
     pub connect: Duration,
@@ -333,7 +363,7 @@ impl Default for UpstreamTimeouts {
 }
 
 /// A redirect.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirect {
     /// 301, 302, 303, 307 or 308.
     pub status: u16,
@@ -351,7 +381,7 @@ pub enum Piece {
 }
 
 /// A fixed response.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Respond {
     /// 200 to 599.
     pub status: u16,

@@ -1,49 +1,106 @@
 //! One configuration as the workers see it: immutable, shared, held by a request for its whole life.
+//!
+//! What is known about routes and endpoints outlives a configuration: it hangs on them in `Arc`s, and
+//! [`Snapshot::succeed`] takes those over whose identity stays. That is the one place where this is decided; workers
+//! find again what they keep themselves (pools, loads) by the same `Arc`s.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use weir_cache::store::Share;
 use weir_http::HeadLimits;
 
-use crate::router::{RouteConflict, Router};
-use crate::settings::{ClientTimeouts, Route, ServerAddress, Settings, Upstream};
+use crate::cache::share;
+use crate::listener::socket::Listening;
+use crate::metrics::{EndpointMetrics, PerWorker, RouteMetrics};
+use crate::names::Known;
+use crate::router::Router;
+use crate::settings::{
+    ClientTimeouts, EndpointAddress, Route, Server, ServerAddress, Settings, Upstream,
+};
 use crate::upstream::health::Health;
 
 /// What requests are decided by.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
+    /// Counts the configurations of this process, from 1.
+    pub(crate) generation: u64,
     pub(crate) router: Router,
-    pub(crate) routes: Vec<Route>,
+    pub(crate) routes: Vec<RouteState>,
     pub(crate) upstreams: Vec<UpstreamState>,
+    /// Where connections are accepted.
+    pub(crate) listeners: Vec<Arc<Listening>>,
     pub(crate) head_limits: HeadLimits,
     pub(crate) timeouts: ClientTimeouts,
     pub(crate) body_rate: u64,
     /// Idle upstream connections, of all workers.
     pub(crate) idle_connections: usize,
-    started: Instant,
 }
 
-/// An upstream and what is known about its endpoints.
+/// A route and what is known about it.
+#[derive(Debug)]
+pub(crate) struct RouteState {
+    pub(crate) settings: Route,
+    /// What it may take of the cache's RAM.
+    pub(crate) share: Option<Arc<Share>>,
+    /// Shared by the routes of one name.
+    pub(crate) metrics: Arc<PerWorker<RouteMetrics>>,
+}
+
+/// An upstream and its endpoints.
 #[derive(Debug)]
 pub(crate) struct UpstreamState {
     pub(crate) settings: Upstream,
     pub(crate) endpoints: Vec<Endpoint>,
 }
 
-/// One server of an upstream.
+/// One place that requests of an upstream go to: a server, or one of the addresses of a server's name.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
+    /// The label in metrics, and what consistent hashing goes by.
     pub(crate) label: String,
-    pub(crate) address: ServerAddress,
+    pub(crate) address: EndpointAddress,
+    pub(crate) weight: u32,
+    /// Index into the upstream's servers.
+    pub(crate) server: usize,
+    pub(crate) state: Arc<EndpointState>,
+}
+
+/// What is known about an endpoint, for as long as its upstream has its address.
+#[derive(Debug)]
+pub(crate) struct EndpointState {
     pub(crate) health: Health,
+    pub(crate) metrics: PerWorker<EndpointMetrics>,
+    /// It is being drained, or is in no configuration any more: requests go elsewhere. Not part of the snapshot, so that
+    /// it also holds for requests that began with an older one.
+    is_leaving: AtomicBool,
 }
 
 impl Snapshot {
-    pub(crate) fn new(settings: &Settings) -> Result<Arc<Self>, RouteConflict> {
-        Ok(Arc::new(Self {
-            router: Router::new(&settings.routes)?,
-            routes: settings.routes.clone(),
-            upstreams: settings.upstreams.iter().map(UpstreamState::new).collect(),
+    /// The configuration that follows `before`, if there is one: what was known about routes and endpoints that stay is
+    /// taken over.
+    pub(crate) fn succeed(
+        before: Option<&Self>,
+        settings: &Settings,
+        router: Router,
+        names: &Known,
+        listeners: Vec<Arc<Listening>>,
+    ) -> Arc<Self> {
+        let workers = settings.workers;
+        let upstream_before = |name: &str| {
+            let mut all = before?.upstreams.iter();
+            all.find(|upstream| upstream.settings.name == name)
+        };
+        let upstreams = settings.upstreams.iter().map(|upstream| {
+            UpstreamState::succeed(upstream_before(&upstream.name), upstream, names, workers)
+        });
+        Arc::new(Self {
+            generation: before.map_or(1, |before| before.generation + 1),
+            router,
+            routes: succeeding_routes(before, &settings.routes, workers),
+            upstreams: upstreams.collect(),
+            listeners,
             head_limits: HeadLimits {
                 bytes: settings.limits.header_bytes,
                 fields: settings.limits.header_count.min(HeadLimits::FIELDS_CEILING),
@@ -51,26 +108,127 @@ impl Snapshot {
             timeouts: settings.timeouts,
             body_rate: settings.limits.body_rate,
             idle_connections: settings.limits.idle_connections,
-            started: Instant::now(),
-        }))
+        })
     }
 
-    /// The time that the health of endpoints is kept in.
-    pub(crate) fn since_start(&self) -> Duration {
-        self.started.elapsed()
+    pub(crate) fn endpoints(&self) -> impl Iterator<Item = &Endpoint> {
+        let upstreams = self.upstreams.iter();
+        upstreams.flat_map(|upstream| &upstream.endpoints)
+    }
+
+    /// Says of every endpoint of this configuration, and of the one before it, whether requests may still go there.
+    pub(crate) fn mark_leaving(&self, before: &Self) {
+        let staying: HashSet<_> = self.endpoints().map(|e| Arc::as_ptr(&e.state)).collect();
+        for endpoint in before.endpoints() {
+            if !staying.contains(&Arc::as_ptr(&endpoint.state)) {
+                endpoint.state.is_leaving.store(true, Ordering::Release);
+            }
+        }
+        for upstream in &self.upstreams {
+            for endpoint in &upstream.endpoints {
+                let is_draining = upstream.settings.servers[endpoint.server].is_draining;
+                let is_leaving = &endpoint.state.is_leaving;
+                is_leaving.store(is_draining, Ordering::Release);
+            }
+        }
     }
 }
 
+/// What goes by one identity is what it was `before`, if there was one: the one rule by which state outlives a
+/// configuration. State that was made for some settings is taken over only while these are the same; filter `before`.
+pub(crate) fn carried<T>(before: Option<&Arc<T>>, fresh: impl FnOnce() -> T) -> Arc<T> {
+    before.map_or_else(|| Arc::new(fresh()), Arc::clone)
+}
+
+/// The identity of a route is which requests it serves, which no two routes have in common; that of what it counts is its
+/// name, which is the label in metrics.
+fn succeeding_routes(
+    before: Option<&Snapshot>,
+    routes: &[Route],
+    workers: usize,
+) -> Vec<RouteState> {
+    let before = before.map_or(&[][..], |before| &before.routes);
+    let identity = |route: &Route| {
+        (
+            route.host.clone(),
+            route.path.clone(),
+            route.methods.clone(),
+        )
+    };
+    let known: HashMap<_, &RouteState> = before
+        .iter()
+        .map(|state| (identity(&state.settings), state))
+        .collect();
+    let mut counted: HashMap<String, Arc<PerWorker<RouteMetrics>>> = before
+        .iter()
+        .map(|state| (state.settings.name.clone(), Arc::clone(&state.metrics)))
+        .collect();
+    let succeed = |route: &Route| {
+        let before = known.get(&identity(route));
+        let metrics = carried(counted.get(&route.name), || PerWorker::new(workers));
+        counted.insert(route.name.clone(), Arc::clone(&metrics));
+        RouteState {
+            settings: route.clone(),
+            share: share(route, before.and_then(|before| before.share.as_ref())),
+            metrics,
+        }
+    };
+    routes.iter().map(succeed).collect()
+}
+
 impl UpstreamState {
-    fn new(settings: &Upstream) -> Self {
-        let endpoints = settings.servers.iter().map(|server| Endpoint {
-            label: server.label.clone(),
-            address: server.address.clone(),
-            health: Health::default(),
-        });
+    /// The identity of an endpoint is its address, within the upstream of its name.
+    fn succeed(before: Option<&Self>, settings: &Upstream, names: &Known, workers: usize) -> Self {
+        let mut endpoints: Vec<Endpoint> = Vec::new();
+        for (index, server) in settings.servers.iter().enumerate() {
+            for (label, address) in addresses(server, names) {
+                // Two names may have an address in common.
+                if endpoints.iter().any(|other| other.address == address) {
+                    continue;
+                }
+                let mut earlier = before.into_iter().flat_map(|before| &before.endpoints);
+                let known = earlier.find(|endpoint| endpoint.address == address);
+                endpoints.push(Endpoint {
+                    label,
+                    weight: server.weight,
+                    server: index,
+                    state: carried(known.map(|known| &known.state), || {
+                        EndpointState::new(workers)
+                    }),
+                    address,
+                });
+            }
+        }
         Self {
             settings: settings.clone(),
-            endpoints: endpoints.collect(),
+            endpoints,
         }
+    }
+}
+
+/// The endpoints that a server stands for, by label.
+fn addresses(server: &Server, names: &Known) -> Vec<(String, EndpointAddress)> {
+    match &server.address {
+        ServerAddress::Known(address) => vec![(server.label.clone(), address.clone())],
+        ServerAddress::Name(host, port) => {
+            let addresses = names.addresses(host).iter();
+            let addresses = addresses.map(|&ip| std::net::SocketAddr::new(ip, *port));
+            let labelled = addresses.map(|at| (at.to_string(), EndpointAddress::Tcp(at)));
+            labelled.collect()
+        }
+    }
+}
+
+impl EndpointState {
+    fn new(workers: usize) -> Self {
+        Self {
+            health: Health::default(),
+            metrics: PerWorker::new(workers),
+            is_leaving: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.is_leaving.load(Ordering::Acquire)
     }
 }

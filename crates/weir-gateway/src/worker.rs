@@ -2,15 +2,18 @@
 //!
 //! Nothing here is shared with other workers but what [`Shared`] names, and that is read on the hot path and written
 //! off it. A connection lives and dies on the worker that serves it.
+//!
+//! A new configuration is taken up as soon as the worker hears of it: requests that begin from then on see it, and those
+//! that began before keep the one they have. No request looks whether there is one.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use tokio::sync::watch;
 use weir_http::date::Civil;
-use weir_policy::balance::Balancer;
 
 use weir_cache::Timestamp;
 
@@ -21,10 +24,11 @@ use crate::compress::encoder::Encoders;
 use crate::connection::round::Round;
 use crate::deadline::{Deadlines, TICK};
 use crate::failure::Failure;
-use crate::listener::Admission;
+use crate::listener::Reception;
+use crate::listener::admission::Admission;
 use crate::metrics::WorkerMetrics;
 use crate::snapshot::Snapshot;
-use crate::upstream::pool::Pool;
+use crate::view::View;
 
 /// Ticks between two looks at the idle upstream connections.
 const SWEEP_TICKS: u64 = 10;
@@ -36,16 +40,54 @@ const KEPT_ROUNDS_MAX: usize = 1024;
 /// What all workers see.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) snapshot: Arc<Snapshot>,
+    /// The configuration. Whoever replaces it is `control.rs`.
+    pub(crate) current: watch::Sender<Arc<Snapshot>>,
+    /// The generation of the configuration that each worker has taken up.
+    pub(crate) taken_up: Vec<AtomicU64>,
     pub(crate) admission: Admission,
     /// Client connections open on each worker, for spreading new ones.
     pub(crate) open: Vec<AtomicUsize>,
     pub(crate) metrics: Vec<Arc<WorkerMetrics>>,
-    /// What all workers remember; `None` when no route does.
-    pub(crate) cache: Option<Arc<Cache>>,
+    /// What all workers remember; empty until a route does.
+    pub(crate) cache: OnceLock<Arc<Cache>>,
     pub(crate) is_draining: AtomicBool,
     /// Draining has taken too long: whatever still runs ends now.
     pub(crate) is_cut_off: AtomicBool,
+    /// Reloads that were put to work, and those that were refused.
+    pub(crate) reloads: [AtomicU64; 2],
+    started: Instant,
+}
+
+impl Shared {
+    /// What workers of `snapshot` share when they begin.
+    pub(crate) fn new(snapshot: Arc<Snapshot>, workers: usize, admission: Admission) -> Self {
+        Self {
+            current: watch::Sender::new(snapshot),
+            taken_up: (0..workers).map(|_| AtomicU64::new(0)).collect(),
+            admission,
+            open: (0..workers).map(|_| AtomicUsize::new(0)).collect(),
+            metrics: (0..workers).map(|_| WorkerMetrics::new()).collect(),
+            cache: OnceLock::new(),
+            is_draining: AtomicBool::new(false),
+            is_cut_off: AtomicBool::new(false),
+            reloads: Default::default(),
+            started: Instant::now(),
+        }
+    }
+
+    /// The configuration that requests begin with now.
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.current.borrow())
+    }
+
+    /// The time that deadlines and the health of endpoints are kept in.
+    pub(crate) fn since_start(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    pub(crate) fn cache(&self) -> Option<&Arc<Cache>> {
+        self.cache.get()
+    }
 }
 
 /// One worker's own things.
@@ -53,7 +95,7 @@ pub(crate) struct Shared {
 pub(crate) struct Worker {
     pub(crate) index: usize,
     pub(crate) shared: Arc<Shared>,
-    view: Rc<View>,
+    view: RefCell<Rc<View>>,
     pub(crate) buffers: Buffers,
     pub(crate) encoders: Encoders,
     pub(crate) deadlines: Rc<Deadlines>,
@@ -64,29 +106,15 @@ pub(crate) struct Worker {
     is_over: Cell<bool>,
 }
 
-/// A snapshot with the state that this worker keeps for it.
-#[derive(Debug)]
-pub(crate) struct View {
-    pub(crate) snapshot: Arc<Snapshot>,
-    pub(crate) upstreams: Vec<LocalUpstream>,
-    pub(crate) metrics: Arc<WorkerMetrics>,
-}
-
-/// What a worker keeps for an upstream.
-#[derive(Debug)]
-pub(crate) struct LocalUpstream {
-    pub(crate) balancer: RefCell<Balancer>,
-    pub(crate) pools: Vec<Pool>,
-}
-
 impl Worker {
     pub(crate) fn new(index: usize, shared: Arc<Shared>, log: Option<LogBuffer>) -> Rc<Self> {
-        let view = Rc::new(View::new(&shared, index));
+        let place = (index, shared.metrics.len());
+        let view = View::succeed(None, &shared.snapshot(), &shared.metrics[index], place);
         let encoders = Encoders::new(Arc::clone(&shared.metrics[index]));
         Rc::new(Self {
             index,
             shared,
-            view,
+            view: RefCell::new(Rc::new(view)),
             buffers: Buffers::default(),
             encoders,
             deadlines: Rc::default(),
@@ -100,7 +128,44 @@ impl Worker {
 
     /// The configuration that a request beginning now is served by.
     pub(crate) fn view(&self) -> Rc<View> {
-        Rc::clone(&self.view)
+        Rc::clone(&self.view.borrow())
+    }
+
+    /// Whether requests that begin now see what `view` says.
+    pub(crate) fn is_current(&self, view: &Rc<View>) -> bool {
+        Rc::ptr_eq(view, &self.view.borrow())
+    }
+
+    /// Takes up every configuration as it comes, until the worker has stopped accepting because it drains.
+    pub(crate) async fn follow(self: Rc<Self>, reception: Reception) {
+        let mut changes = self.shared.current.subscribe();
+        let mut accepting = Vec::new();
+        while !self.is_draining() {
+            let snapshot = Arc::clone(&changes.borrow_and_update());
+            self.take_up(snapshot);
+            reception.open(&mut accepting);
+            // The sender belongs to what this worker shares, so it is there.
+            let _ = changes.changed().await;
+        }
+        for accept in accepting {
+            let _ = accept.await;
+        }
+    }
+
+    /// Requests that begin from now on are served by `snapshot`.
+    fn take_up(&self, snapshot: Arc<Snapshot>) {
+        let (before, generation) = (self.view(), snapshot.generation);
+        if generation != before.snapshot.generation {
+            let place = (self.index, self.shared.metrics.len());
+            let view = View::succeed(Some(&before), &snapshot, &before.metrics, place);
+            *self.view.borrow_mut() = Rc::new(view);
+            let mut listeners = before.snapshot.listeners.iter();
+            if listeners.any(|listening| listening.is_closing()) {
+                // Idle connections look whether they are to end.
+                self.deadlines.wake_all();
+            }
+        }
+        self.shared.taken_up[self.index].store(generation, Ordering::Release);
     }
 
     pub(crate) fn is_draining(&self) -> bool {
@@ -149,7 +214,7 @@ impl Worker {
         while !self.is_over.get() {
             interval.tick().await;
             self.clock.update();
-            let since_start = self.view.snapshot.since_start();
+            let since_start = self.shared.since_start();
             self.deadlines.tick(since_start);
             if !was_draining && self.is_draining() {
                 was_draining = true;
@@ -178,47 +243,12 @@ impl Worker {
     }
 
     fn sweep(&self, now_ms: u64) {
-        let upstreams = self.view.upstreams.iter().zip(&self.view.metrics.upstreams);
-        for (upstream, metrics) in upstreams {
-            for (pool, metrics) in upstream.pools.iter().zip(metrics) {
-                pool.sweep(now_ms);
-                metrics.idle.set(pool.len() as u64);
+        for endpoint in self.view().endpoints() {
+            if endpoint.state.is_leaving() {
+                endpoint.pool.clear();
             }
-        }
-    }
-}
-
-impl View {
-    fn new(shared: &Shared, worker: usize) -> Self {
-        let snapshot = Arc::clone(&shared.snapshot);
-        let idle_total = Rc::default();
-        let idle_max = (snapshot.idle_connections / shared.metrics.len()).max(1);
-        let local = |upstream: &crate::snapshot::UpstreamState| {
-            let settings = &upstream.settings;
-            let endpoints: Vec<_> = settings
-                .servers
-                .iter()
-                .map(|server| (server.label.as_str(), server.weight))
-                .collect();
-            let idle = (&idle_total, idle_max);
-            let pool = || Pool::new(settings.idle_connections, settings.idle_timeout, idle);
-            LocalUpstream {
-                balancer: RefCell::new(Balancer::new(settings.balance, &endpoints)),
-                pools: endpoints.iter().map(|_| pool()).collect(),
-            }
-        };
-        let upstreams = snapshot.upstreams.iter().map(local).collect();
-        Self {
-            snapshot,
-            upstreams,
-            metrics: Arc::clone(&shared.metrics[worker]),
-        }
-    }
-
-    /// Closes all idle upstream connections.
-    pub(crate) fn close_idle(&self) {
-        for pool in self.upstreams.iter().flat_map(|upstream| &upstream.pools) {
-            pool.clear();
+            endpoint.pool.sweep(now_ms);
+            endpoint.metrics().idle.set(endpoint.pool.len() as u64);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The commands of the binary, a file each.
 
+mod admin;
 pub(crate) mod app;
 pub(crate) mod cache;
 pub(crate) mod check;
@@ -7,5 +8,6 @@ mod client;
 pub(crate) mod demo;
 pub(crate) mod lab;
 pub(crate) mod load;
+pub(crate) mod reload;
 pub(crate) mod serve;
 mod signals;

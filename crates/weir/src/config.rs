@@ -2,8 +2,8 @@
 //!
 //! This is the only place that knows TOML. Whatever is wrong with a file is said here, all of it at once, with the
 //! line, the key, what was found and what was expected; the gateway takes the result without checking it again.
-//! Nothing here opens a listening socket or starts a thread. Host names of servers are looked up while reading, since
-//! a name that does not resolve is a mistake in the file.
+//! Nothing here opens a socket or starts a thread. What only shows when the settings are put to work, such as a name of
+//! a server that does not resolve, is found by the gateway, and [`place`] says where it stands in the file.
 //!
 //! - [`mod@file`]: the sections of a file, in the order of the reference; the upstreams and routes in [`upstream`],
 //!   [`route`] and [`action`]
@@ -40,13 +40,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use weir_gateway::settings::{
-    Action, ClientTimeouts, Forward, HeaderEdits, HostPattern, Limits, Route, Settings,
-    UpstreamTimeouts,
+    Action, ClientTimeouts, Dns, Forward, HeaderEdits, HostPattern, Limits, Route, Server,
+    Settings, UpstreamTimeouts,
 };
 
 pub(crate) use self::error::ConfigError;
 
-use self::address::Resolve;
 use self::error::Report;
 use self::read::Table;
 
@@ -69,14 +68,14 @@ pub(crate) fn start_error(error: weir_gateway::StartError, path: &Path) -> anyho
     }
 }
 
-/// Reads the text of a config file; `file_name` begins every line of the error.
-pub(crate) fn parse(text: &str, file_name: &str) -> Result<Settings, ConfigError> {
-    parse_with(text, file_name, address::lookup)
+/// Reads a server as it stands in the list of an upstream.
+pub(crate) fn server(text: &str) -> Result<Server, String> {
+    upstream::single_server(text)
 }
 
 /// What `weir serve --listen ADDRESS --to SERVER` means: every request goes to the servers, nothing is logged.
 pub(crate) fn from_flags(listen: SocketAddr, to: &[String]) -> Result<Settings, ConfigError> {
-    let upstream = upstream::from_flags(to, address::lookup).map_err(ConfigError::Flags)?;
+    let upstream = upstream::from_flags(to).map_err(ConfigError::Flags)?;
     let limits = Limits::default();
     let forward = Forward {
         upstream: 0,
@@ -95,6 +94,7 @@ pub(crate) fn from_flags(listen: SocketAddr, to: &[String]) -> Result<Settings, 
         admin: None,
         access_log: None,
         cache: None,
+        dns: Dns::default(),
         limits,
         timeouts: ClientTimeouts::default(),
         upstreams: vec![upstream],
@@ -108,11 +108,11 @@ pub(crate) fn from_flags(listen: SocketAddr, to: &[String]) -> Result<Settings, 
     })
 }
 
-/// [`parse`] with the look-up of host names as an argument, so that a test needs no name server.
+/// Reads the text of a config file; `file_name` begins every line of the error.
 ///
 /// A text that is not TOML is reported as that alone: with half of it misread, complaints about its meaning would
 /// mislead more than they help.
-fn parse_with(text: &str, file_name: &str, resolve: Resolve) -> Result<Settings, ConfigError> {
+pub(crate) fn parse(text: &str, file_name: &str) -> Result<Settings, ConfigError> {
     let report = Report::on(text);
     let document = syntax::parse(text, &report);
     if !report.is_empty() {
@@ -120,7 +120,7 @@ fn parse_with(text: &str, file_name: &str, resolve: Resolve) -> Result<Settings,
     }
     // What a file lacks is reported at its end, where it can be added.
     let root = Table::new(&report, text.len(), String::new(), document.get_ref());
-    let settings = file::settings(root, resolve);
+    let settings = file::settings(root);
     if report.is_empty() {
         Ok(settings)
     } else {

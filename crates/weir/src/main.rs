@@ -21,6 +21,8 @@ struct Arguments {
 enum Command {
     /// Run the gateway.
     Serve(commands::serve::ServeArgs),
+    /// Have a running gateway read its config file again, and say what changed.
+    Reload(commands::reload::ReloadArgs),
     /// Validate a config file and say all that is wrong with it.
     Check(commands::check::CheckArgs),
     /// Purge the cache of a running gateway, and see what it holds.
@@ -42,6 +44,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Serve(args) => commands::serve::run(&args),
+        Command::Reload(args) => commands::reload::run(&args),
         Command::Check(args) => commands::check::run(&args),
         Command::Cache(args) => commands::cache::run(&args),
         Command::App(args) => commands::app::run(args),

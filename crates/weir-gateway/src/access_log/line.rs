@@ -8,7 +8,8 @@ use weir_http::FieldName;
 use crate::connection::Client;
 use crate::exchange::Exchange;
 use crate::settings::LogFormat;
-use crate::worker::{View, Worker};
+use crate::view::View;
+use crate::worker::Worker;
 
 /// `address - - [time] "request line" status body-bytes "referer" "user agent"`, as Apache httpd and nginx write it.
 pub(super) fn combined(client: &Client, x: &Exchange, worker: &Worker, out: &mut Vec<u8>) {
@@ -61,7 +62,11 @@ pub(super) fn json(
     member("bytes_sent", x.facts.bytes_sent, out);
     member("duration_us", latency.as_micros() as u64, out);
     if let Some(route) = x.facts.route {
-        text("route", view.snapshot.routes[route].name.as_bytes(), out);
+        text(
+            "route",
+            view.snapshot.routes[route].settings.name.as_bytes(),
+            out,
+        );
     }
     if let Some(outcome) = x.recall.outcome {
         text("cache", outcome.as_bytes(), out);

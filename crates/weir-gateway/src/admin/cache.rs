@@ -66,7 +66,7 @@ pub(super) async fn answer(
 ) -> Reply {
     let result = async {
         guard::refuse_foreign(&request, has_token)?;
-        let cache = shared.cache.as_ref().ok_or_else(no_cache)?;
+        let cache = shared.cache().ok_or_else(no_cache)?;
         match request.uri().path() {
             "/cache/purge" => {
                 require_method(&request, "POST")?;
@@ -146,7 +146,7 @@ async fn purge(
 
 fn scopes(shared: &Shared, asked: &Purge) -> Result<Vec<PurgeScope>, Refusal> {
     let scopes = match (&asked.url, &asked.prefix, &asked.tag, asked.all) {
-        (Some(url), None, None, false) => scope::of_url(url, &shared.snapshot),
+        (Some(url), None, None, false) => scope::of_url(url, &shared.snapshot()),
         (None, Some(prefix), None, false) => scope::of_prefix(prefix).map(|scope| vec![scope]),
         (None, None, Some(tag), false) => scope::of_tag(tag).map(|scope| vec![scope]),
         (None, None, None, true) => Ok(vec![PurgeScope::All]),
@@ -199,7 +199,7 @@ async fn object(shared: &Shared, cache: &Cache, query: Option<&str>) -> Result<R
     query.finish("url")?;
     let url = url.ok_or_else(|| Refusal::wrong("expected \"url\""))?;
     let mut objects = Vec::new();
-    for scope in scope::of_url(&url, &shared.snapshot).map_err(Refusal::wrong)? {
+    for scope in scope::of_url(&url, &shared.snapshot()).map_err(Refusal::wrong)? {
         let page = cache.page(&scope, None, PAGE_OBJECTS_MAX, now()).await;
         objects.extend(page.objects);
     }

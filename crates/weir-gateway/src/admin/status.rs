@@ -7,7 +7,8 @@ mod cache;
 
 use std::fmt::{Display, Write as _};
 
-use crate::metrics::{self, CLASSES, Counter, EndpointMetrics, LATENCY_BOUNDS_US};
+use crate::metrics::{self, CLASSES, LATENCY_BOUNDS_US};
+use crate::snapshot::Endpoint;
 use crate::worker::Shared;
 
 /// `{"uptime_ms", "connections", "workers", "requests", "responses", "latency_bounds_us", "upstreams": [{"name",
@@ -21,19 +22,23 @@ use crate::worker::Shared;
 /// did not stand; `up` is false while it is passed over for that. `latency_counts` has for each of `latency_bounds_us`
 /// the responses that took at most so long and more than the bound before, and then those that took longer than all.
 pub(crate) fn write(shared: &Shared) -> String {
-    let uptime_ms = shared.snapshot.since_start().as_millis() as u64;
+    let uptime_ms = shared.since_start().as_millis() as u64;
     write_at(shared, uptime_ms)
 }
 
 fn write_at(shared: &Shared, uptime_ms: u64) -> String {
-    let responses = metrics::added(shared.metrics.iter().map(|worker| worker.responses()));
-    let upstreams = shared.snapshot.upstreams.iter().enumerate();
-    let upstreams = upstreams.map(|(u, upstream)| {
-        let endpoints = 0..upstream.endpoints.len();
-        let endpoints = endpoints.map(|e| endpoint(shared, (u, e), uptime_ms));
+    let responses = metrics::added(
+        shared
+            .metrics
+            .iter()
+            .map(|worker| worker.responses.counts()),
+    );
+    let snapshot = shared.snapshot();
+    let upstreams = snapshot.upstreams.iter().map(|upstream| {
+        let endpoints = upstream.endpoints.iter();
         object([
             ("name", quoted(&upstream.settings.name)),
-            ("endpoints", list(endpoints)),
+            ("endpoints", list(endpoints.map(|e| endpoint(e, uptime_ms)))),
         ])
     });
     let mut text = object([
@@ -50,23 +55,19 @@ fn write_at(shared: &Shared, uptime_ms: u64) -> String {
     text
 }
 
-/// The endpoint with index `e` of the upstream with index `u`.
-fn endpoint(shared: &Shared, (u, e): (usize, usize), uptime_ms: u64) -> String {
-    let endpoint = &shared.snapshot.upstreams[u].endpoints[e];
-    let tables = || shared.metrics.iter().map(|worker| &worker.upstreams[u][e]);
-    let sum = |of: fn(&EndpointMetrics) -> &Counter| -> String {
-        let sum: u64 = tables().map(|table| of(table).read()).sum();
-        sum.to_string()
-    };
-    let responses = metrics::added(tables().map(|table| table.responses.counts()));
-    let latency = metrics::added(tables().map(|table| table.latency.counts()));
+fn endpoint(endpoint: &Endpoint, uptime_ms: u64) -> String {
+    let tables = &endpoint.state.metrics;
+    let responses = metrics::added(tables.iter().map(|table| table.responses.counts()));
+    let latency = metrics::added(tables.iter().map(|table| table.latency.counts()));
+    let is_up = endpoint.state.health.is_available(uptime_ms);
+    let failures = tables.sum(|table| &table.connect_failures);
     object([
         ("endpoint", quoted(&endpoint.label)),
-        ("up", endpoint.health.is_available(uptime_ms).to_string()),
+        ("up", is_up.to_string()),
         ("requests", responses.iter().sum::<u64>().to_string()),
         ("responses", by_class(responses)),
-        ("failures", sum(|table| &table.connect_failures)),
-        ("idle", sum(|table| &table.idle)),
+        ("failures", failures.to_string()),
+        ("idle", tables.sum(|table| &table.idle).to_string()),
         ("latency_counts", list(latency)),
     ])
 }
@@ -77,14 +78,14 @@ fn by_class(counts: [u64; CLASSES.len()]) -> String {
 }
 
 /// A JSON object of values that are JSON; the names need no escape.
-fn object<'n>(members: impl IntoIterator<Item = (&'n str, String)>) -> String {
+pub(super) fn object<'n>(members: impl IntoIterator<Item = (&'n str, String)>) -> String {
     let members = members.into_iter();
     let members = members.map(|(name, value)| format!("\"{name}\":{value}"));
     format!("{{{}}}", joined(members))
 }
 
 /// A JSON array of values that are JSON.
-fn list(items: impl IntoIterator<Item = impl Display>) -> String {
+pub(super) fn list(items: impl IntoIterator<Item = impl Display>) -> String {
     format!("[{}]", joined(items))
 }
 
@@ -98,7 +99,7 @@ fn joined(items: impl IntoIterator<Item = impl Display>) -> String {
 }
 
 /// A JSON string (RFC 8259 §7).
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
     for c in text.chars() {
@@ -117,26 +118,31 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, SocketAddr};
-    use std::sync::atomic::AtomicBool;
     use std::time::Duration;
 
     use weir_policy::balance::Method;
 
     use super::*;
-    use crate::listener::Admission;
-    use crate::metrics::WorkerMetrics;
+    use crate::listener::admission::Admission;
+    use crate::names::Known;
+    use crate::router::Router;
     use crate::settings::{
-        ClientTimeouts, HashOn, Limits, Server, ServerAddress, Settings, Upstream,
+        ClientTimeouts, Dns, EndpointAddress, HashOn, Limits, Server, ServerAddress, Settings,
+        Upstream,
     };
     use crate::snapshot::Snapshot;
     use crate::upstream::health::Leave;
 
     /// Two workers and one upstream, whose name needs an escape, with a server for each of `ports`.
     fn shared(ports: &[u16]) -> Shared {
-        let server = |&port: &u16| Server {
-            label: format!("127.0.0.1:{port}"),
-            address: ServerAddress::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
-            weight: 1,
+        let server = |&port: &u16| {
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+            Server {
+                label: address.to_string(),
+                address: ServerAddress::Known(EndpointAddress::Tcp(address)),
+                weight: 1,
+                is_draining: false,
+            }
         };
         let limits = Limits::default();
         let admission = Admission::new(&limits);
@@ -154,36 +160,32 @@ mod tests {
             admin: None,
             access_log: None,
             cache: None,
+            dns: Dns::default(),
             limits,
             timeouts: ClientTimeouts::default(),
             upstreams: vec![upstream],
             routes: Vec::new(),
         };
-        let snapshot = Snapshot::new(&settings).expect("no routes, no conflict");
-        Shared {
-            admission,
-            open: Vec::new(),
-            cache: None,
-            metrics: (0..2).map(|_| WorkerMetrics::new(&snapshot)).collect(),
-            is_draining: AtomicBool::new(false),
-            is_cut_off: AtomicBool::new(false),
-            snapshot,
-        }
+        let (router, names) = (Router::default(), Known::default());
+        let snapshot = Snapshot::succeed(None, &settings, router, &names, Vec::new());
+        Shared::new(snapshot, 2, admission)
     }
 
     #[test]
     fn the_counts_of_all_workers_are_added_and_nothing_else_is_said() {
         let shared = shared(&[9001, 9002]);
+        let snapshot = shared.snapshot();
+        let [busy, refusing] = [0, 1].map(|e| &snapshot.upstreams[0].endpoints[e].state);
         for (worker, latency_us) in [(0, 100), (0, 101), (1, 60_000_001)] {
-            let endpoint = &shared.metrics[worker].upstreams[0][0];
+            let endpoint = busy.metrics.of(worker);
             endpoint.responses.add(200);
             endpoint.latency.record(Duration::from_micros(latency_us));
             endpoint.idle.set(2);
-            shared.metrics[worker].unrouted.add(404);
+            shared.metrics[worker].responses.add(404);
         }
-        let refusing = &shared.snapshot.upstreams[0].endpoints[1].health;
-        refusing.refused(Leave::Usual, 0, &mut fastrand::Rng::with_seed(1));
-        shared.metrics[0].upstreams[0][1].connect_failures.add(1);
+        let mut random = fastrand::Rng::with_seed(1);
+        refusing.health.refused(Leave::Usual, 0, &mut random);
+        refusing.metrics.of(0).connect_failures.add(1);
         let expected = concat!(
             r#"{"uptime_ms":300,"connections":0,"workers":2,"requests":3,"#,
             r#""responses":{"1xx":0,"2xx":0,"3xx":0,"4xx":3,"5xx":0},"#,

@@ -161,7 +161,7 @@ async fn from_disk(x: &mut Exchange, on: Cached<'_>) -> Option<Arc<Object>> {
         .into_iter()
         .find(|stored| vary::matches(&stored.variant, fields, order, &mut scratch));
     x.recall.scratch = scratch;
-    let share = on.cache.share(x.facts.route);
+    let share = on.share(x);
     let tiers = &on.cache.tiers;
     let fetched = tiers.fetch(&x.recall.key, stored.as_ref()?, share);
     let timer = Timer::new(&on.worker.deadlines);

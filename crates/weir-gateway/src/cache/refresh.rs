@@ -20,7 +20,8 @@ use crate::connection::Client;
 use crate::deadline::Timer;
 use crate::exchange::{self, Exchange};
 use crate::io::Stream;
-use crate::worker::{View, Worker};
+use crate::view::View;
+use crate::worker::Worker;
 
 /// Asks again for `object` when that is due and nobody does already.
 pub(super) fn if_due(
@@ -78,6 +79,7 @@ pub(super) fn if_due(
     let nobody = Client {
         stream: Stream::Nobody,
         address: client.address,
+        listening: None,
         input: Input::default(),
         timer: Timer::new(&on.worker.deadlines),
     };

@@ -101,7 +101,7 @@ impl Lead {
             key: x.recall.key.as_slice().into(),
             lent,
             ticket,
-            share: on.cache.share(x.facts.route).cloned(),
+            share: on.share(x).cloned(),
             stale,
             validated,
             request_time: now,

@@ -84,7 +84,7 @@ fn key_parts<'s>(url: &Url<'_>, snapshot: &'s Snapshot) -> Result<Vec<&'s KeyPar
     ];
     let routes = methods.into_iter().filter_map(|(method, name)| {
         match snapshot.router.find(authority, &path, method, name) {
-            Found::Route(route) => Some(&snapshot.routes[route].action),
+            Found::Route(route) => Some(&snapshot.routes[route].settings.action),
             Found::MethodNotAllowed(_) | Found::Nothing => None,
         }
     });

@@ -74,7 +74,7 @@ async fn wait_for_request(client: &mut Client, worker: &Worker) -> bool {
     client.timer.set(worker.view().snapshot.timeouts.idle);
     let mut seen_draining = false;
     let has_begun = poll_fn(|cx| {
-        if worker.is_draining() && !seen_draining {
+        if (worker.is_draining() || client.is_last()) && !seen_draining {
             seen_draining = true;
             client.timer.set(DRAIN_IDLE);
         }

@@ -5,13 +5,15 @@ mod compress;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::failure::{Failure, Fault};
 use crate::metrics::{
-    ByClass, CLASSES, Counter, EndpointMetrics, Histogram, LATENCY_BOUNDS_US, RouteMetrics,
-    WorkerMetrics, added,
+    ByClass, CLASSES, Counter, EndpointMetrics, Histogram, LATENCY_BOUNDS_US, PerWorker,
+    RouteMetrics, WorkerMetrics, added,
 };
-use crate::snapshot::{Endpoint, UpstreamState};
+use crate::snapshot::{Endpoint, Snapshot, UpstreamState};
 use crate::worker::Shared;
 
 /// The whole page.
@@ -19,11 +21,13 @@ pub(crate) fn write(shared: &Shared) -> String {
     let mut page = Page {
         text: String::with_capacity(16 << 10),
         shared,
+        snapshot: shared.snapshot(),
     };
     page.connections();
     page.routes();
     page.endpoints();
     page.failures();
+    page.configuration();
     cache::write(&mut page);
     compress::write(&mut page);
     page.text
@@ -37,7 +41,7 @@ struct EndpointCount {
     of: fn(&EndpointMetrics) -> &Counter,
 }
 
-const ENDPOINT_COUNTS: [EndpointCount; 5] = [
+const ENDPOINT_COUNTS: [EndpointCount; 6] = [
     EndpointCount {
         name: "weir_upstream_connects_total",
         kind: "counter",
@@ -68,11 +72,18 @@ const ENDPOINT_COUNTS: [EndpointCount; 5] = [
         help: "Kept connections.",
         of: |endpoint| &endpoint.idle,
     },
+    EndpointCount {
+        name: "weir_upstream_in_flight",
+        kind: "gauge",
+        help: "Requests on their way, tunnels included.",
+        of: |endpoint| &endpoint.in_flight,
+    },
 ];
 
 struct Page<'s> {
     text: String,
     shared: &'s Shared,
+    snapshot: Arc<Snapshot>,
 }
 
 impl Page<'_> {
@@ -132,14 +143,12 @@ impl Page<'_> {
     }
 
     fn routes(&mut self) {
-        let shared = self.shared;
+        let snapshot = Arc::clone(&self.snapshot);
         // Routes may share a name, as those of one path for different methods do: they are one series.
-        let mut series = BTreeMap::<&str, Vec<&RouteMetrics>>::new();
-        for worker in &shared.metrics {
-            for (route, metrics) in shared.snapshot.routes.iter().zip(&worker.routes) {
-                series.entry(&route.name).or_default().push(metrics);
-            }
-        }
+        let routes = snapshot.routes.iter();
+        let series: BTreeMap<&str, &PerWorker<RouteMetrics>> = routes
+            .map(|route| (route.settings.name.as_str(), &*route.metrics))
+            .collect();
         self.family(
             "weir_requests_total",
             "counter",
@@ -150,6 +159,7 @@ impl Page<'_> {
             let requests = tables.iter().map(|table| &table.requests);
             self.by_class("weir_requests_total", &labels, requests);
         }
+        let shared = self.shared;
         let unrouted = shared.metrics.iter().map(|worker| &worker.unrouted);
         self.by_class("weir_requests_total", "route=\"\"", unrouted);
         self.family(
@@ -170,8 +180,8 @@ impl Page<'_> {
             "counter",
             "Responses of endpoints, by class of status.",
         );
-        self.each_endpoint(|page, labels, of| {
-            let responses = page.shared.metrics.iter().map(|w| &of(w).responses);
+        self.each_endpoint(|page, labels, tables| {
+            let responses = tables.iter().map(|table| &table.responses);
             page.by_class("weir_upstream_responses_total", labels, responses);
         });
         self.family(
@@ -179,8 +189,8 @@ impl Page<'_> {
             "histogram",
             "From choosing the endpoint to the response head.",
         );
-        self.each_endpoint(|page, labels, of| {
-            let latencies = page.shared.metrics.iter().map(|w| &of(w).latency);
+        self.each_endpoint(|page, labels, tables| {
+            let latencies = tables.iter().map(|table| &table.latency);
             page.histogram("weir_upstream_latency_seconds", labels, latencies);
         });
         for EndpointCount {
@@ -191,9 +201,8 @@ impl Page<'_> {
         } in ENDPOINT_COUNTS
         {
             self.family(name, kind, help);
-            self.each_endpoint(|page, labels, of| {
-                let counts = page.shared.metrics.iter().map(|worker| count(of(worker)));
-                let sum: u64 = counts.map(Counter::read).sum();
+            self.each_endpoint(|page, labels, tables| {
+                let sum = tables.sum(count);
                 let _ = writeln!(page.text, "{name}{{{labels}}} {sum}");
             });
         }
@@ -207,13 +216,31 @@ impl Page<'_> {
             "gauge",
             "0 while the endpoint is passed over because it refused.",
         );
-        let now_ms = self.shared.snapshot.since_start().as_millis() as u64;
-        for upstream in &self.shared.snapshot.upstreams {
+        let now_ms = self.shared.since_start().as_millis() as u64;
+        let snapshot = Arc::clone(&self.snapshot);
+        for upstream in &snapshot.upstreams {
             for endpoint in &upstream.endpoints {
                 let labels = endpoint_labels(upstream, endpoint);
-                let up = u8::from(endpoint.health.is_available(now_ms));
+                let up = u8::from(endpoint.state.health.is_available(now_ms));
                 let _ = writeln!(self.text, "{name}{{{labels}}} {up}");
             }
+        }
+    }
+
+    fn configuration(&mut self) {
+        let name = "weir_config_generation";
+        self.family(name, "gauge", "Configurations put to work since the start.");
+        let generation = self.snapshot.generation;
+        let _ = writeln!(self.text, "{name} {generation}");
+        let name = "weir_config_reloads_total";
+        self.family(
+            name,
+            "counter",
+            "Times that the configuration was read again.",
+        );
+        for (result, count) in ["applied", "refused"].into_iter().zip(&self.shared.reloads) {
+            let count = count.load(Ordering::Relaxed);
+            let _ = writeln!(self.text, "{name}{{result=\"{result}\"}} {count}");
         }
     }
 
@@ -300,16 +327,13 @@ impl Page<'_> {
         );
     }
 
-    /// Calls `write` for each endpoint with its labels and the way to its counts in a worker's table.
-    fn each_endpoint(
-        &mut self,
-        write: impl Fn(&mut Self, &str, &dyn Fn(&WorkerMetrics) -> &EndpointMetrics),
-    ) {
-        let snapshot = std::sync::Arc::clone(&self.shared.snapshot);
-        for (u, upstream) in snapshot.upstreams.iter().enumerate() {
-            for (e, endpoint) in upstream.endpoints.iter().enumerate() {
+    /// Calls `write` for each endpoint with its labels and the tables of the workers.
+    fn each_endpoint(&mut self, write: impl Fn(&mut Self, &str, &PerWorker<EndpointMetrics>)) {
+        let snapshot = Arc::clone(&self.snapshot);
+        for upstream in &snapshot.upstreams {
+            for endpoint in &upstream.endpoints {
                 let labels = endpoint_labels(upstream, endpoint);
-                write(self, &labels, &|worker| &worker.upstreams[u][e]);
+                write(self, &labels, &endpoint.state.metrics);
             }
         }
     }

@@ -15,7 +15,8 @@ use crate::snapshot::Endpoint;
 use crate::upstream::health::Leave;
 use crate::upstream::pool::Pool;
 use crate::upstream::relay::Upstream;
-use crate::worker::{View, Worker};
+use crate::view::{LocalEndpoint, View};
+use crate::worker::Worker;
 
 /// The attempts to get one request answered.
 #[derive(Debug)]
@@ -58,7 +59,7 @@ impl Attempts {
         rule: &Forward,
         now: Instant,
     ) -> Result<Chosen, Failure> {
-        let endpoints = &view.snapshot.upstreams[self.upstream].endpoints;
+        let endpoints = &view.upstreams[self.upstream].endpoints;
         let now_ms = worker.deadlines.now_ms();
         let mut balancer = view.upstreams[self.upstream].balancer.borrow_mut();
         let random = &mut *worker.random.borrow_mut();
@@ -67,21 +68,31 @@ impl Attempts {
             random,
             hash: self.hash,
         };
-        let is_untried = |index: &usize| !self.unreachable.contains(index);
+        let is_untried = |index: usize| !self.unreachable.contains(&index);
+        let may_ask = |index: usize| is_untried(index) && !endpoints[index].state.is_leaving();
         let is_well =
-            |index: usize| is_untried(&index) && endpoints[index].health.is_available(now_ms);
+            |index: usize| may_ask(index) && endpoints[index].state.health.is_available(now_ms);
         while let Some(index) = balancer.pick(&mut pick, is_well) {
             // Without leave, another request has just begun to try this one, which makes it unavailable.
-            if let Some(leave) = endpoints[index].health.leave(now_ms, rule.timeouts.connect) {
-                balancer.on_start(index);
+            let health = &endpoints[index].state.health;
+            if let Some(leave) = health.leave(now_ms, rule.timeouts.connect) {
+                drop(balancer);
                 return Ok(Chosen::new(view, (self.upstream, index), leave, now));
             }
         }
-        let index = balancer
-            .pick(&mut pick, |index| is_untried(&index))
-            .ok_or(Failure::ConnectFailed)?;
-        balancer.on_start(index);
-        Ok(Chosen::new(view, (self.upstream, index), Leave::Usual, now))
+        let mut index = balancer.pick(&mut pick, may_ask);
+        if index.is_none() && !worker.is_current(view) {
+            // Under way since before a change of the configuration, and knows nobody that stays.
+            index = balancer.pick(&mut pick, is_untried);
+        }
+        drop(balancer);
+        let nobody = if self.unreachable.is_empty() {
+            Failure::NoEndpoint
+        } else {
+            Failure::ConnectFailed
+        };
+        let place = (self.upstream, index.ok_or(nobody)?);
+        Ok(Chosen::new(view, place, Leave::Usual, now))
     }
 
     /// Whether the next connection must not be one from the pool.
@@ -151,6 +162,7 @@ impl Attempts {
 #[derive(Debug)]
 pub(crate) struct Chosen {
     view: Rc<View>,
+    local: Rc<LocalEndpoint>,
     pub(crate) upstream: usize,
     pub(crate) endpoint: usize,
     leave: Leave,
@@ -166,8 +178,11 @@ impl Chosen {
         leave: Leave,
         since: Instant,
     ) -> Self {
+        let local = Rc::clone(&view.upstreams[upstream].endpoints[endpoint]);
+        local.started();
         Self {
             view: Rc::clone(view),
+            local,
             upstream,
             endpoint,
             leave,
@@ -181,11 +196,11 @@ impl Chosen {
     }
 
     pub(crate) fn pool(&self) -> &Pool {
-        &self.view.upstreams[self.upstream].pools[self.endpoint]
+        &self.local.pool
     }
 
     pub(crate) fn metrics(&self) -> &EndpointMetrics {
-        &self.view.metrics.upstreams[self.upstream][self.endpoint]
+        self.local.metrics()
     }
 
     /// Whether the endpoint refused before and has to prove itself.
@@ -213,7 +228,7 @@ impl Chosen {
     fn refused(&self, worker: &Worker) {
         self.metrics().connect_failures.add(1);
         self.failed();
-        self.endpoint().health.refused(
+        self.local.state.health.refused(
             self.leave,
             worker.deadlines.now_ms(),
             &mut worker.random.borrow_mut(),
@@ -223,8 +238,7 @@ impl Chosen {
 
 impl Drop for Chosen {
     fn drop(&mut self) {
-        let mut balancer = self.view.upstreams[self.upstream].balancer.borrow_mut();
-        balancer.on_finish(self.endpoint, self.finished.get());
+        self.local.finished(self.finished.get());
     }
 }
 

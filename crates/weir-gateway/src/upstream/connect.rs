@@ -12,11 +12,11 @@ use tokio::net::{TcpStream, UnixStream};
 use crate::deadline::Timer;
 use crate::failure::Failure;
 use crate::io::Stream;
-use crate::settings::ServerAddress;
+use crate::settings::EndpointAddress;
 
 /// Connects within `timeout`, measured by the connection's own timer.
 pub(crate) async fn connect(
-    address: &ServerAddress,
+    address: &EndpointAddress,
     timeout: Duration,
     timer: &Timer,
 ) -> Result<Stream, Failure> {
@@ -41,14 +41,14 @@ fn whose_failure(error: &io::Error) -> Failure {
     }
 }
 
-async fn open(address: &ServerAddress) -> io::Result<Stream> {
+async fn open(address: &EndpointAddress) -> io::Result<Stream> {
     match address {
-        ServerAddress::Tcp(address) => {
+        EndpointAddress::Tcp(address) => {
             let stream = TcpStream::connect(address).await?;
             stream.set_nodelay(true)?;
             Ok(Stream::Tcp(stream))
         }
-        ServerAddress::Unix(path) => UnixStream::connect(path).await.map(Stream::Unix),
+        EndpointAddress::Unix(path) => UnixStream::connect(path).await.map(Stream::Unix),
     }
 }
 

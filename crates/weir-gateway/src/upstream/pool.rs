@@ -14,11 +14,18 @@ use crate::io::{Peek, Stream};
 #[derive(Debug)]
 pub(crate) struct Pool {
     idle: RefCell<VecDeque<Idle>>,
-    connections_max: usize,
-    idle_timeout_ms: u64,
-    /// Idle connections of all the worker's pools, and how many there may be.
+    limits: Cell<PoolLimits>,
+    /// Idle connections of all the worker's pools.
     total: Rc<Cell<usize>>,
-    total_max: usize,
+}
+
+/// What a pool may keep.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PoolLimits {
+    pub(crate) connections: usize,
+    pub(crate) idle_timeout: Duration,
+    /// Of all the worker's pools together.
+    pub(crate) total: usize,
 }
 
 #[derive(Debug)]
@@ -28,18 +35,26 @@ struct Idle {
 }
 
 impl Pool {
-    pub(crate) fn new(
-        connections_max: usize,
-        idle_timeout: Duration,
-        (total, total_max): (&Rc<Cell<usize>>, usize),
-    ) -> Self {
+    pub(crate) fn new(limits: PoolLimits, total: &Rc<Cell<usize>>) -> Self {
         Self {
             idle: RefCell::default(),
-            connections_max,
-            idle_timeout_ms: idle_timeout.as_millis() as u64,
+            limits: Cell::new(limits),
             total: Rc::clone(total),
-            total_max,
         }
+    }
+
+    /// Keeps to other limits from now on.
+    pub(crate) fn adjust(&self, limits: PoolLimits) {
+        self.limits.set(limits);
+    }
+
+    /// Closes all, and keeps none of those that come back later.
+    pub(crate) fn close(&self) {
+        self.limits.update(|limits| PoolLimits {
+            connections: 0,
+            ..limits
+        });
+        self.clear();
     }
 
     /// A connection that, as far as the worker has heard, still stands. A request that `can_repeat` on another one takes
@@ -58,10 +73,11 @@ impl Pool {
     /// Keeps a connection whose last response was read to its end.
     pub(crate) fn put(&self, stream: Stream, now_ms: u64) {
         let mut idle = self.idle.borrow_mut();
-        if idle.len() >= self.connections_max {
+        let limits = self.limits.get();
+        if idle.len() >= limits.connections {
             return;
         }
-        if self.total.get() < self.total_max {
+        if self.total.get() < limits.total {
             self.total.update(|total| total + 1);
         } else if idle.pop_front().is_none() {
             // Others hold all that may be held. Otherwise it took the place of the oldest one here.
@@ -82,7 +98,8 @@ impl Pool {
 
     /// Closes what has been idle for too long or was closed by the endpoint.
     pub(crate) fn sweep(&self, now_ms: u64) {
-        let is_old = |idle: &Idle| idle.since_ms + self.idle_timeout_ms <= now_ms;
+        let idle_timeout_ms = self.limits.get().idle_timeout.as_millis() as u64;
+        let is_old = |idle: &Idle| idle.since_ms + idle_timeout_ms <= now_ms;
         let mut idle = self.idle.borrow_mut();
         let before = idle.len();
         idle.retain(|idle| !is_old(idle) && idle.stream.is_quiet());

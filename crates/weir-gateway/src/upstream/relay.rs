@@ -18,13 +18,13 @@ use crate::deadline::Timer;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::io::Stream;
-use crate::settings::{Forward, HeaderEdits, ServerAddress};
-use crate::snapshot::Endpoint;
+use crate::settings::{EndpointAddress, Forward, HeaderEdits, Server, ServerAddress};
 use crate::upstream::answer::pass_interim;
 use crate::upstream::choose::Chosen;
 use crate::upstream::connect;
 use crate::upstream::upload::Pace;
-use crate::worker::{View, Worker};
+use crate::view::View;
+use crate::worker::Worker;
 
 /// Bounds on a response head. Upstreams are configured by the operator, so this guards memory, not manners.
 const RESPONSE_HEAD_LIMITS: HeadLimits = HeadLimits {
@@ -60,7 +60,7 @@ pub(crate) fn prepare(
         path: stripped_path(x, rule),
         client_address: client.address.as_bytes(),
         scheme: b"http",
-        default_host: default_host(&upstream.endpoints[0]),
+        default_host: default_host(&upstream.settings.servers[0]),
         upgrade: passes_upgrade(x, rule),
         conditions: x.recall.conditions(),
         edits: edits(&rule.request_headers),
@@ -97,7 +97,7 @@ pub(crate) async fn connect(
         )
         .await?;
         chosen.metrics().connects.add(1);
-        chosen.endpoint().health.connected();
+        chosen.endpoint().state.health.connected();
         stream
     };
     Ok(Upstream {
@@ -227,10 +227,12 @@ pub(crate) fn edits(edits: &HeaderEdits) -> Edits<'_> {
 }
 
 /// The `Host` of a request that came without one.
-fn default_host(endpoint: &Endpoint) -> &[u8] {
-    match endpoint.address {
-        ServerAddress::Tcp(_) => endpoint.label.as_bytes(),
-        ServerAddress::Unix(_) => b"localhost",
+fn default_host(server: &Server) -> &[u8] {
+    match &server.address {
+        ServerAddress::Known(EndpointAddress::Unix(_)) => b"localhost",
+        ServerAddress::Known(EndpointAddress::Tcp(_)) | ServerAddress::Name(..) => {
+            server.label.as_bytes()
+        }
     }
 }
 

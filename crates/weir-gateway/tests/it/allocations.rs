@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use weir_cache::CachePolicy;
 use weir_cache::negotiate::CompressPolicy;
-use weir_gateway::Gateway;
 use weir_gateway::settings::{
-    AccessLog, Action, CacheStorage, ClientTimeouts, Forward, HashOn, HeaderEdits, HostPattern,
-    Limits, LogFormat, LogTarget, Route, Server, ServerAddress, Settings, Upstream,
-    UpstreamTimeouts,
+    AccessLog, Action, CacheStorage, ClientTimeouts, Dns, EndpointAddress, Forward, HashOn,
+    HeaderEdits, HostPattern, Limits, LogFormat, LogTarget, Route, Server, ServerAddress, Settings,
+    Upstream, UpstreamTimeouts,
 };
+use weir_gateway::{Gateway, Source, StartError};
 use weir_policy::balance::Method;
 
 use crate::origin;
@@ -117,7 +117,7 @@ impl Running {
         let address = free_address();
         let log = directory.0.join(format!("access-{}.log", address.port()));
         let settings = settings(address, origin, &log, format);
-        let gateway = Gateway::start(&settings).expect("the gateway starts");
+        let gateway = Gateway::start(&settings, Box::new(Fixed)).expect("the gateway starts");
         Self {
             gateway,
             address,
@@ -184,6 +184,24 @@ impl Connection {
     }
 }
 
+/// A configuration that stays as it is.
+#[derive(Debug)]
+struct Fixed;
+
+impl Source for Fixed {
+    fn read(&self) -> Result<Settings, String> {
+        Err("it stays as it is".to_owned())
+    }
+
+    fn explain(&self, error: StartError) -> String {
+        error.to_string()
+    }
+
+    fn server(&self, _text: &str) -> Result<Server, String> {
+        Err("it stays as it is".to_owned())
+    }
+}
+
 /// The plain path: a host of its own, other hosts beside it, every field that is usually set.
 fn settings(address: SocketAddr, origin: SocketAddr, log: &Path, format: LogFormat) -> Settings {
     let forward = Action::Forward(Forward {
@@ -220,13 +238,15 @@ fn settings(address: SocketAddr, origin: SocketAddr, log: &Path, format: LogForm
             memory_bytes: 16 << 20,
             disk: None,
         }),
+        dns: Dns::default(),
         timeouts: ClientTimeouts::default(),
         upstreams: vec![Upstream {
             name: "app".to_owned(),
             servers: vec![Server {
                 label: origin.to_string(),
-                address: ServerAddress::Tcp(origin),
+                address: ServerAddress::Known(EndpointAddress::Tcp(origin)),
                 weight: 1,
+                is_draining: false,
             }],
             balance: Method::RoundRobin,
             hash_on: HashOn::ClientAddress,

@@ -1,7 +1,6 @@
 //! `weir cache`: purges the cache of a running gateway, and shows what it holds. Everything is asked of the gateway's
 //! control listener; what a URL or a prefix covers is decided there.
 
-mod admin;
 mod show;
 
 use std::fmt::Display;
@@ -10,8 +9,8 @@ use std::io::{self, Write as _};
 use anyhow::{bail, ensure};
 use serde_json::{Value, json};
 
-use self::admin::Admin;
 use self::show::Facts;
+use super::admin::{Admin, Connection};
 
 /// Objects that are asked for at once.
 const PAGE_OBJECTS: u64 = 500;
@@ -31,22 +30,6 @@ enum CacheCommand {
     Ls(LsArgs),
     /// Show what is stored of one URL: each variant with all that is known of it.
     Show(ShowArgs),
-}
-
-/// How the gateway is reached.
-#[derive(Debug, clap::Args)]
-struct Connection {
-    /// Where the gateway has its admin listener: `listen` of [admin] in its config.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9901")]
-    admin: String,
-
-    /// The token of [admin], where there is one; or in the environment as `WEIR_ADMIN_TOKEN`, where no other user sees it.
-    #[arg(long, value_name = "TOKEN")]
-    token: Option<String>,
-
-    /// Write JSON: one object a line.
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -24,6 +24,7 @@ use self::spread::Status;
 use self::traffic::Traffic;
 use super::client::{self, Client};
 use super::serve::fit_to_descriptors;
+use super::serve::reloading::NoFile;
 use super::signals::{Asked, Signals};
 use crate::config;
 
@@ -114,7 +115,7 @@ fn start_gateway(args: &DemoArgs, places: &[Place]) -> anyhow::Result<Gateway> {
     let mut settings = config::parse(&text, "config of the demo")?;
     settings.timeouts.drain = DRAIN;
     fit_to_descriptors(&mut settings)?;
-    Gateway::start(&settings).map_err(|error| match error {
+    Gateway::start(&settings, Box::new(NoFile)).map_err(|error| match error {
         StartError::Listen(address, _) => {
             let flag = if address == args.admin {
                 "--admin"

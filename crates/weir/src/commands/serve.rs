@@ -4,11 +4,15 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use weir_gateway::Gateway;
 use weir_gateway::settings::Settings;
+use weir_gateway::{Gateway, Source};
 
 use super::signals::{Asked, Signals};
 use crate::config;
+
+use self::reloading::Reloader;
+
+pub(super) mod reloading;
 
 #[derive(Debug, clap::Args)]
 #[group(skip)]
@@ -17,6 +21,9 @@ pub(crate) struct ServeArgs {
     /// The config file.
     #[arg(long, value_name = "FILE", conflicts_with = "to")]
     config: Option<PathBuf>,
+    /// Read the file again whenever it changes.
+    #[arg(long, requires = "config")]
+    watch: bool,
     /// Without a file: where clients connect.
     #[arg(long, value_name = "ADDRESS:PORT", requires = "to")]
     listen: Option<SocketAddr>,
@@ -31,17 +38,27 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
         (None, Some(listen)) => config::from_flags(listen, &args.to)?,
         (None, None) => unreachable!("clap asks for a file or an address"),
     };
-    serve(settings, args.config.as_deref())
+    serve(settings, args.config.as_deref(), args.watch)
 }
 
 /// Runs the gateway; returns when it has drained. A second request to end is granted by the process, at once.
-fn serve(mut settings: Settings, file: Option<&Path>) -> anyhow::Result<()> {
+fn serve(mut settings: Settings, file: Option<&Path>, watch: bool) -> anyhow::Result<()> {
     fit_to_descriptors(&mut settings)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let mut signals = runtime.block_on(async { Signals::listen() })?;
-    let gateway = Gateway::start(&settings).map_err(|error| match file {
+    let mut signals = runtime.block_on(async {
+        // Without a file SIGHUP means what it always does: the terminal is gone.
+        match file {
+            Some(_) => Signals::listen()?.with_reload(),
+            None => Signals::listen(),
+        }
+    })?;
+    let source: Box<dyn Source> = match file {
+        Some(file) => Box::new(reloading::File(file.to_owned())),
+        None => Box::new(reloading::NoFile),
+    };
+    let gateway = Gateway::start(&settings, source).map_err(|error| match file {
         Some(file) => config::start_error(error, file),
         None => error.into(),
     })?;
@@ -51,8 +68,14 @@ fn serve(mut settings: Settings, file: Option<&Path>) -> anyhow::Result<()> {
             "listening on {address}, {workers} workers, at most {connections} connections"
         ));
     }
-    while runtime.block_on(signals.next()) == Asked::ReopenLog {
-        gateway.reopen_log();
+    let watched = file.filter(|_| watch).map(Path::to_owned);
+    let reloader = Reloader::start(gateway.control(), watched)?;
+    loop {
+        match runtime.block_on(signals.next()) {
+            Asked::ReopenLog => gateway.reopen_log(),
+            Asked::Reload => reloader.ask(),
+            Asked::End => break,
+        }
     }
     say(format_args!("draining; a second signal ends at once"));
     let drained = std::thread::spawn(move || gateway.drain());

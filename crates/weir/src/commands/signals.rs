@@ -10,6 +10,8 @@ pub(crate) enum Asked {
     End,
     /// SIGUSR1: open the access log again.
     ReopenLog,
+    /// SIGHUP: read the config file again. Heard only by those who have one.
+    Reload,
 }
 
 /// The signals that are listened for.
@@ -17,6 +19,7 @@ pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     reopen: Signal,
+    reload: Option<Signal>,
 }
 
 impl Signals {
@@ -27,14 +30,29 @@ impl Signals {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,
             reopen: listen(SignalKind::user_defined1())?,
+            reload: None,
         })
     }
 
+    /// The same, and SIGHUP, which otherwise ends the process.
+    pub(crate) fn with_reload(mut self) -> anyhow::Result<Self> {
+        let reload = signal(SignalKind::hangup()).context("cannot listen for signals")?;
+        self.reload = Some(reload);
+        Ok(self)
+    }
+
     pub(crate) async fn next(&mut self) -> Asked {
+        let reload = async {
+            match &mut self.reload {
+                Some(reload) => reload.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             _ = self.terminate.recv() => Asked::End,
             _ = self.interrupt.recv() => Asked::End,
             _ = self.reopen.recv() => Asked::ReopenLog,
+            _ = reload => Asked::Reload,
         }
     }
 }

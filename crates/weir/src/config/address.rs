@@ -1,14 +1,13 @@
 //! Addresses: where weir listens, and where the servers of an upstream are.
 //!
-//! Opens no socket. Looking up a host name is passed in, so that a test needs no name server.
+//! Opens no socket and looks up no name.
 
-use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use weir_gateway::settings::ServerAddress;
+use weir_gateway::settings::{EndpointAddress, ServerAddress};
 
-use super::suggest::{did_you_mean, quoted};
+use super::suggest::did_you_mean;
 
 /// What an address to listen on looks like.
 pub(super) const LISTEN_EXPECTED: &str =
@@ -17,19 +16,12 @@ pub(super) const LISTEN_EXPECTED: &str =
 pub(super) const SERVER_EXPECTED: &str =
     r#"a server such as "127.0.0.1:3000", "app.internal:3000" or "unix:app.sock""#;
 
+/// What a name server looks like.
+pub(super) const NAME_SERVER_EXPECTED: &str =
+    r#"the IP address of a name server such as "10.0.0.2" or "127.0.0.1:8600""#;
+
 /// The path of a Unix socket must fit into the system's `sockaddr_un` with its closing NUL.
 const UNIX_PATH_BYTES_MAX: usize = 107;
-
-/// Finds the address of a host and port.
-pub(super) type Resolve = fn(&str, u16) -> io::Result<SocketAddr>;
-
-/// Asks the system, and takes the first answer: it knows which one this machine reaches best.
-pub(super) fn lookup(host: &str, port: u16) -> io::Result<SocketAddr> {
-    (host, port)
-        .to_socket_addrs()?
-        .next()
-        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))
-}
 
 /// Reads an address to listen on.
 pub(super) fn listen(text: &str) -> Result<SocketAddr, String> {
@@ -49,33 +41,38 @@ pub(super) fn listen(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// Reads a server: its label, which is the text without a scheme, and its address.
-pub(super) fn server(text: &str, resolve: Resolve) -> Result<(String, ServerAddress), String> {
+/// Reads a server: its label, which is the text without a scheme, and its address. Names are not looked up.
+pub(super) fn server(text: &str) -> Result<(String, ServerAddress), String> {
     if let Some(path) = text.strip_prefix("unix:") {
-        let address = unix(path)?;
-        return Ok((text.to_owned(), address));
+        let address = EndpointAddress::Unix(unix(path)?);
+        return Ok((text.to_owned(), ServerAddress::Known(address)));
     }
     let authority = without_scheme(text)?;
-    if let Ok(address) = authority.parse::<SocketAddr>() {
-        if address.port() == 0 {
+    let address = match authority.parse::<SocketAddr>() {
+        Ok(address) if address.port() == 0 => {
             return Err("expected a port from 1 to 65535".to_owned());
         }
-        return Ok((authority.to_owned(), ServerAddress::Tcp(address)));
-    }
-    let (host, port) = host_and_port(authority)?;
-    match resolve(host, port) {
-        Ok(address) => Ok((authority.to_owned(), ServerAddress::Tcp(address))),
-        Err(error) => Err(format!(
-            "expected a host name that resolves, but looking up {} failed: {error}",
-            quoted(host)
-        )),
-    }
+        Ok(address) => ServerAddress::Known(EndpointAddress::Tcp(address)),
+        Err(_) => {
+            let (host, port) = host_and_port(authority)?;
+            ServerAddress::Name(host.to_ascii_lowercase(), port)
+        }
+    };
+    Ok((authority.to_owned(), address))
 }
 
-fn unix(path: &str) -> Result<ServerAddress, String> {
+/// Reads a name server: its port is 53 unless one is given.
+pub(super) fn name_server(text: &str) -> Result<SocketAddr, String> {
+    let with_port = text.parse::<SocketAddr>();
+    with_port
+        .or_else(|_| text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, 53)))
+        .map_err(|_| format!("expected {NAME_SERVER_EXPECTED}"))
+}
+
+fn unix(path: &str) -> Result<PathBuf, String> {
     let fits = (1..=UNIX_PATH_BYTES_MAX).contains(&path.len()) && !path.contains(char::is_control);
     if fits {
-        Ok(ServerAddress::Unix(PathBuf::from(path)))
+        Ok(PathBuf::from(path))
     } else {
         Err(format!(
             "expected \"unix:\" and the path of a socket, 1 to {UNIX_PATH_BYTES_MAX} bytes"

@@ -11,11 +11,11 @@ use std::thread;
 use std::time::Duration;
 
 use weir_gateway::settings::{
-    AccessLog, Action, Admin, CacheStorage, ClientTimeouts, Limits, LogFormat, LogTarget,
+    AccessLog, Action, Admin, CacheStorage, ClientTimeouts, Dns, Limits, LogFormat, LogTarget,
     PerAddress, Route, Settings,
 };
 
-use super::address::{LISTEN_EXPECTED, Resolve};
+use super::address::{self, LISTEN_EXPECTED, NAME_SERVER_EXPECTED};
 use super::read::Table;
 use super::value::Value;
 use super::{cache, route, units, upstream};
@@ -38,7 +38,7 @@ pub(super) const DEADLINE: RangeInclusive<Duration> =
 pub(super) const BODY_BYTES: RangeInclusive<u64> = 0..=1 << 50;
 
 /// Reads the whole file.
-pub(super) fn settings(mut root: Table, resolve: Resolve) -> Settings {
+pub(super) fn settings(mut root: Table) -> Settings {
     let workers = root
         .section("server", "[server]")
         .map_or_else(worker_per_core, server);
@@ -55,7 +55,8 @@ pub(super) fn settings(mut root: Table, resolve: Resolve) -> Settings {
     let timeouts = root.section("timeouts", "[timeouts]");
     let timeouts = timeouts.map_or_else(ClientTimeouts::default, client_timeouts);
     let cache = root.section("cache", "[cache]").map(cache::storage);
-    let upstreams = upstream::all(&mut root, resolve);
+    let dns = root.section("dns", "[dns]").map_or_else(Dns::default, dns);
+    let upstreams = upstream::all(&mut root);
     let routes = route::all(&mut root, &upstreams, &limits);
     root.finish();
     let is_cached =
@@ -74,6 +75,7 @@ pub(super) fn settings(mut root: Table, resolve: Resolve) -> Settings {
         limits,
         timeouts,
         cache,
+        dns,
         upstreams: upstreams.settings,
         routes,
     }
@@ -221,6 +223,23 @@ fn client_timeouts(mut table: Table) -> ClientTimeouts {
     };
     table.finish();
     timeouts
+}
+
+fn dns(mut table: Table) -> Dns {
+    let list = table.required("servers", "a list of name servers such as [\"10.0.0.2\"]");
+    table.finish();
+    let items = list.as_ref().and_then(|list| {
+        let items = list.list("name servers such as [\"10.0.0.2\"]")?;
+        if items.is_empty() {
+            list.wrong("found an empty list, expected at least one name server");
+        }
+        Some(items)
+    });
+    let items = items.unwrap_or_default();
+    let server = |item: &Value| item.parsed(NAME_SERVER_EXPECTED, address::name_server);
+    Dns {
+        servers: items.iter().filter_map(server).collect(),
+    }
 }
 
 /// The deadline `key` of a table.

@@ -7,18 +7,57 @@ use std::net::SocketAddr;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use weir_gateway::StartError;
+use weir_gateway::{StartError, Unresolved};
 
 use super::error::{ConfigError, Report};
+use super::suggest::quoted;
 use super::syntax;
 
-/// The error as a problem of `text`, a file that was read without any; `None` if it has no place in it.
+/// The error as problems of `text`, a file that was read without any; `None` if it has no place in it.
 pub(super) fn of(error: &StartError, text: &str, file_name: &str) -> Option<ConfigError> {
     let report = Report::on(text);
     let document = syntax::parse(text, &report);
+    if let StartError::Names(names) = error {
+        for (at, key, label) in servers(document.get_ref()) {
+            let host = label.rsplit_once(':').map_or(label, |(host, _)| host);
+            let is_it = |name: &&Unresolved| name.host.eq_ignore_ascii_case(host);
+            if let Some(name) = names.iter().find(is_it) {
+                report.add(at, &key, format!("found {}, {name}", quoted(label)));
+            }
+        }
+        return (!report.is_empty()).then(|| report.into_error(file_name));
+    }
     let (at, key) = find(error, document.get_ref())?;
     report.add(at, &key, error.to_string());
     Some(report.into_error(file_name))
+}
+
+/// Every server of the file: where it stands, the way to it, and what is written there, without a scheme.
+fn servers<'d>(root: &'d DeTable<'_>) -> Vec<(usize, String, &'d str)> {
+    let upstreams = root.get("upstream").map(Spanned::get_ref);
+    let upstreams = upstreams.and_then(DeValue::as_table).into_iter().flatten();
+    let mut servers = Vec::new();
+    for (name, upstream) in upstreams {
+        let list = member(upstream, "servers").map_or(&[][..], items);
+        for (index, item) in list.iter().enumerate() {
+            let in_table = item.get_ref().is_table();
+            let value = if in_table {
+                member(item, "address")
+            } else {
+                Some(item)
+            };
+            let Some((value, text)) =
+                value.and_then(|value| Some((value, value.get_ref().as_str()?)))
+            else {
+                continue;
+            };
+            let member = if in_table { ".address" } else { "" };
+            let key = format!("upstream.{}.servers[{}]{member}", name.get_ref(), index + 1);
+            let label = text.split_once("://").map_or(text, |(_, rest)| rest);
+            servers.push((value.span().start, key, label));
+        }
+    }
+    servers
 }
 
 /// The byte at which the value stands that `error` is about, and the way to it.
@@ -67,7 +106,14 @@ fn find(error: &StartError, root: &DeTable<'_>) -> Option<(usize, String)> {
             let key = format!("route[{}].path", conflict.route + 1);
             Some((member(route, "path")?.span().start, key))
         }
-        StartError::Thread(_) => None,
+        StartError::NeedsRestart(key) => {
+            let mut sections = key.split('.');
+            let (name, section) = root.get_key_value(sections.next()?)?;
+            let value = sections.next().and_then(|key| member(section, key));
+            let at = value.map_or(name.span().start, |value| value.span().start);
+            Some((at, (*key).to_owned()))
+        }
+        StartError::Names(_) | StartError::Thread(_) | StartError::Draining => None,
     }
 }
 

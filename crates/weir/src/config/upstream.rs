@@ -3,7 +3,7 @@
 use weir_gateway::settings::{HashOn, Server, ServerAddress, Upstream};
 use weir_policy::balance::Method;
 
-use super::address::{self, Resolve, SERVER_EXPECTED};
+use super::address::{self, SERVER_EXPECTED};
 use super::file::DEADLINE;
 use super::headers::is_token;
 use super::read::Table;
@@ -37,7 +37,7 @@ impl Upstreams {
 }
 
 /// Reads every `[upstream.NAME]`.
-pub(super) fn all(root: &mut Table, resolve: Resolve) -> Upstreams {
+pub(super) fn all(root: &mut Table) -> Upstreams {
     let tables = root.section("upstream", "[upstream.app]");
     let entries = tables.as_ref().map_or_else(Vec::new, Table::entries);
     let upstreams = entries.into_iter().filter_map(|(name, value)| {
@@ -45,7 +45,7 @@ pub(super) fn all(root: &mut Table, resolve: Resolve) -> Upstreams {
         if name.is_empty() || !name.chars().all(is_name_char) {
             value.wrong("expected a name of letters, digits, \"-\", \"_\" and \".\"");
         }
-        Some(upstream(name, value.table("[upstream.app]")?, resolve))
+        Some(upstream(name, value.table("[upstream.app]")?))
     });
     Upstreams {
         settings: upstreams.collect(),
@@ -53,11 +53,11 @@ pub(super) fn all(root: &mut Table, resolve: Resolve) -> Upstreams {
 }
 
 /// The upstream of `weir serve --to SERVER`; complaints are whole sentences.
-pub(super) fn from_flags(to: &[String], resolve: Resolve) -> Result<Upstream, Vec<String>> {
+pub(super) fn from_flags(to: &[String]) -> Result<Upstream, Vec<String>> {
     let mut problems = Vec::new();
     let mut servers: Vec<Server> = Vec::new();
     for text in to {
-        match address::server(text, resolve) {
+        match address::server(text) {
             Err(complaint) => problems.push(format!("--to: found {}, {complaint}", quoted(text))),
             Ok((_, address)) if servers.iter().any(|other| other.address == address) => {
                 problems.push(format!(
@@ -69,6 +69,7 @@ pub(super) fn from_flags(to: &[String], resolve: Resolve) -> Result<Upstream, Ve
                 label,
                 address,
                 weight: 1,
+                is_draining: false,
             }),
         }
     }
@@ -94,9 +95,9 @@ fn with_defaults(name: &str, servers: Vec<Server>) -> Upstream {
     }
 }
 
-fn upstream(name: &str, mut table: Table, resolve: Resolve) -> Upstream {
+fn upstream(name: &str, mut table: Table) -> Upstream {
     let list = table.required("servers", "a list of servers such as [\"127.0.0.1:3000\"]");
-    let servers = list.map_or_else(Vec::new, |list| servers(&list, resolve));
+    let servers = list.map_or_else(Vec::new, |list| servers(&list));
     let mut upstream = with_defaults(name, servers);
 
     let balance = table.optional("balance");
@@ -125,14 +126,14 @@ fn upstream(name: &str, mut table: Table, resolve: Resolve) -> Upstream {
     upstream
 }
 
-fn servers(list: &Value, resolve: Resolve) -> Vec<Server> {
+fn servers(list: &Value) -> Vec<Server> {
     let items = list.list("servers such as [\"127.0.0.1:3000\"]");
     if items.as_ref().is_some_and(Vec::is_empty) {
         list.wrong("found an empty list, expected at least one server");
     }
     let mut servers: Vec<Server> = Vec::new();
     for item in items.unwrap_or_default() {
-        let Some(server) = server(&item, resolve) else {
+        let Some(server) = server(&item) else {
             continue;
         };
         match servers.iter().find(|other| other.address == server.address) {
@@ -148,9 +149,8 @@ fn servers(list: &Value, resolve: Resolve) -> Vec<Server> {
 }
 
 /// `"host:port"` or `{ address = "host:port", weight = 5 }`.
-fn server(item: &Value, resolve: Resolve) -> Option<Server> {
-    let read_address =
-        |value: &Value| value.parsed(SERVER_EXPECTED, |text| address::server(text, resolve));
+fn server(item: &Value) -> Option<Server> {
+    let read_address = |value: &Value| value.parsed(SERVER_EXPECTED, |text| address::server(text));
     let (address, weight): (Option<(String, ServerAddress)>, Option<u64>) = if item.is_table() {
         let mut table = item.table("{ address = \"127.0.0.1:3000\" }")?;
         let address = table.required("address", SERVER_EXPECTED);
@@ -166,6 +166,18 @@ fn server(item: &Value, resolve: Resolve) -> Option<Server> {
         label,
         address,
         weight: weight.unwrap_or(1) as u32,
+        is_draining: false,
+    })
+}
+
+/// Reads a server on its own, as the admin listener is given one.
+pub(super) fn single_server(text: &str) -> Result<Server, String> {
+    let (label, address) = address::server(text)?;
+    Ok(Server {
+        label,
+        address,
+        weight: 1,
+        is_draining: false,
     })
 }
 

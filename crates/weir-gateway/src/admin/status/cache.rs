@@ -14,7 +14,7 @@ use crate::worker::Shared;
 /// while it waited. `misses` has the `fills` by reason; `revalidated` are those that the origin confirmed. `objects` are keys
 /// in memory and variants on disk.
 pub(super) fn write(shared: &Shared) -> String {
-    let Some(cache) = &shared.cache else {
+    let Some(cache) = shared.cache() else {
         return "null".to_owned();
     };
     let tables = || shared.metrics.iter().map(|worker| &worker.cache);

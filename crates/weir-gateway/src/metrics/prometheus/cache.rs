@@ -67,7 +67,7 @@ const REASONS: [(&str, &str, Reasons); 2] = [
 
 /// Appends the cache's families.
 pub(super) fn write(page: &mut Page<'_>) {
-    if page.shared.cache.is_none() {
+    if page.shared.cache().is_none() {
         return;
     }
     for (name, help, of) in COUNTS {
@@ -102,7 +102,7 @@ fn by_reason(page: &mut Page<'_>, name: &str, of: Reasons) {
 }
 
 fn tiers(page: &mut Page<'_>) {
-    let Some(cache) = &page.shared.cache else {
+    let Some(cache) = page.shared.cache() else {
         return;
     };
     let tiers = cache.tier_counts();
@@ -139,7 +139,7 @@ fn tiers(page: &mut Page<'_>) {
 }
 
 fn purges(page: &mut Page<'_>) {
-    let Some(cache) = &page.shared.cache else {
+    let Some(cache) = page.shared.cache() else {
         return;
     };
     let counts = &cache.purge_counts;
@@ -162,7 +162,7 @@ fn purges(page: &mut Page<'_>) {
 }
 
 fn disk(page: &mut Page<'_>) {
-    let cache = page.shared.cache.as_ref();
+    let cache = page.shared.cache();
     let Some(disk) = cache.and_then(|cache| cache.tiers.disk()) else {
         return;
     };

@@ -15,14 +15,14 @@ pub(super) fn write(page: &mut Page<'_>) {
         Action::Forward(rule) => rule.compress.is_some(),
         Action::Redirect(_) | Action::Respond(_) => false,
     };
-    let mut routes = page.shared.snapshot.routes.iter();
-    if !routes.any(|route| compresses(&route.action)) {
+    let mut routes = page.snapshot.routes.iter();
+    if !routes.any(|route| compresses(&route.settings.action)) {
         return;
     }
     let shared = page.shared;
     let workers = shared.metrics.iter().map(|worker| &worker.compress);
     let passing = added(workers.map(crate::metrics::CompressMetrics::responses));
-    let counts = shared.cache.as_ref().map(|cache| &cache.compressor.counts);
+    let counts = shared.cache().map(|cache| &cache.compressor.counts);
     by_coding(
         page,
         "weir_compress_responses_total",

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use weir_gateway::settings::{
-    Action, Forward, HashOn, HostPattern, LogFormat, LogTarget, PerAddress, Piece, Route,
-    ServerAddress,
+    Action, EndpointAddress, Forward, HashOn, HostPattern, LogFormat, LogTarget, PerAddress, Piece,
+    Route, ServerAddress,
 };
 use weir_policy::balance::Method;
 
@@ -124,8 +124,8 @@ fn the_documented_example() {
     let servers: Vec<_> = servers
         .map(|server| (server.label.as_str(), server.address.clone(), server.weight))
         .collect();
-    let tcp = |text: &str| ServerAddress::Tcp(text.parse().unwrap());
-    let unix = ServerAddress::Unix(PathBuf::from("app.sock"));
+    let tcp = |text: &str| ServerAddress::Known(EndpointAddress::Tcp(text.parse().unwrap()));
+    let unix = ServerAddress::Known(EndpointAddress::Unix(PathBuf::from("app.sock")));
     assert_eq!(
         servers,
         [
@@ -201,7 +201,7 @@ fn every_key_of_upstreams_and_forwarding() {
     assert_eq!(plain.label, "app.internal:80");
     assert_eq!(
         plain.address,
-        ServerAddress::Tcp("10.0.0.1:80".parse().unwrap())
+        ServerAddress::Name("app.internal".to_owned(), 80)
     );
     let upstream = &settings.upstreams[1];
     assert_eq!(upstream.balance, Method::Hash);

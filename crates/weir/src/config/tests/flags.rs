@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use weir_gateway::settings::{Action, HostPattern, ServerAddress};
+use weir_gateway::settings::{Action, EndpointAddress, HostPattern, ServerAddress};
 
 use super::super::{address, from_flags, load, text_of};
 use super::{LISTENER, parse};
@@ -54,7 +54,10 @@ fn flags_forward_everything() {
     assert_eq!(upstream.name, "app");
     assert_eq!(upstream.servers[0].label, "127.0.0.1:3000");
     let address = "127.0.0.1:3000".parse().unwrap();
-    assert_eq!(upstream.servers[0].address, ServerAddress::Tcp(address));
+    assert_eq!(
+        upstream.servers[0].address,
+        ServerAddress::Known(EndpointAddress::Tcp(address))
+    );
     assert_eq!(upstream.servers.len(), 2);
     let [route] = settings.routes.as_slice() else {
         panic!("one route");
@@ -91,11 +94,11 @@ fn wrong_flags_are_all_told() {
 #[test]
 fn a_socket_path_that_no_system_takes_is_refused() {
     for path in ["", "a\nb", &"x".repeat(108)] {
-        let refused = address::server(&format!("unix:{path}"), super::resolve);
+        let refused = address::server(&format!("unix:{path}"));
         assert_eq!(
             refused,
             Err("expected \"unix:\" and the path of a socket, 1 to 107 bytes".to_owned())
         );
     }
-    assert!(address::server(&format!("unix:{}", "x".repeat(107)), super::resolve).is_ok());
+    assert!(address::server(&format!("unix:{}", "x".repeat(107))).is_ok());
 }

@@ -55,7 +55,7 @@ disk = { path = "x", sise = "1GiB" }
 #! serve: unknown key; did you mean "server"?
 workers = 1
 [compress]
-#! compress: unknown key; expected one of "server", "listener", "admin", "access_log", "limits", "timeouts", "cache", "upstream", "route"
+#! compress: unknown key; expected one of "server", "listener", "admin", "access_log", "limits", "timeouts", "cache", "dns", "upstream", "route"
 memory = "1MiB"
 "#,
     r#"

@@ -47,9 +47,8 @@ servers = [
   9003,
 #! upstream.app.servers[6]: found the integer 9003, expected a server such as "127.0.0.1:3000", "app.internal:3000" or "unix:app.sock"
   "localhost:9002",
-#! upstream.app.servers[7]: found "localhost:9002", which is the same server as "127.0.0.1:9002", expected it only once
-  "nowhere.internal:80",
-#! upstream.app.servers[8]: found "nowhere.internal:80", expected a host name that resolves, but looking up "nowhere.internal" failed: no such host
+  "LocalHost:9002",
+#! upstream.app.servers[8]: found "LocalHost:9002", which is the same server as "localhost:9002", expected it only once
   "https://app.internal:443",
 #! upstream.app.servers[9]: found "https://app.internal:443", but servers are spoken to in plain HTTP, expected a plain port; did you mean "app.internal:443"?
   "http://app.internal:80/path",

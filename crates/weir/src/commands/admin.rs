@@ -1,5 +1,5 @@
-//! The control listener of a running gateway, as `weir cache` asks it: JSON in, JSON out, and one clear sentence when that
-//! does not work.
+//! The control listener of a running gateway, as `weir cache` and `weir reload` ask it: JSON in, JSON out, and one clear
+//! sentence when that does not work.
 
 use std::fmt::Write as _;
 use std::io::ErrorKind;
@@ -8,10 +8,25 @@ use std::net::ToSocketAddrs as _;
 use anyhow::{Context as _, anyhow, ensure};
 use serde_json::Value;
 
-use super::Connection;
-use crate::commands::client::{Answer, Client};
+use super::client::{Answer, Client};
 
 const TOKEN_VARIABLE: &str = "WEIR_ADMIN_TOKEN";
+
+/// How the gateway is reached.
+#[derive(Debug, clap::Args)]
+pub(super) struct Connection {
+    /// Where the gateway has its admin listener: `listen` of [admin] in its config.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9901")]
+    pub(super) admin: String,
+
+    /// The token of [admin], where there is one; or in the environment as `WEIR_ADMIN_TOKEN`, where no other user sees it.
+    #[arg(long, value_name = "TOKEN")]
+    pub(super) token: Option<String>,
+
+    /// Write JSON: one object a line.
+    #[arg(long)]
+    pub(super) json: bool,
+}
 
 pub(super) struct Admin {
     client: Client,
@@ -71,7 +86,7 @@ impl Admin {
     /// The error when something else answers there.
     pub(super) fn is_no_weir(&self) -> anyhow::Error {
         anyhow!(
-            "what answers on {} is not the admin listener of a weir that knows `weir cache`; name that with --admin",
+            "what answers on {} is not the admin listener of a weir that knows this; name that with --admin",
             self.address
         )
     }

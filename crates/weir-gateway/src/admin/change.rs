@@ -1,0 +1,236 @@
+//! The part of the control API that changes the gateway. All of it speaks JSON, and answers once every worker has taken the
+//! change up.
+//!
+//! ```text
+//! POST   /reload                                 → {"generation", "changes": ["a line for each"]}; 409 when refused
+//! GET    /upstreams                              → see `upstreams.rs`
+//! PUT    /upstreams/NAME/servers/SERVER          {"weight": 5}: it is there and takes requests
+//! PATCH  /upstreams/NAME/servers/SERVER          {"weight": 5, "draining": true}, or one of both
+//! DELETE /upstreams/NAME/servers/SERVER          what is on its way there ends by itself
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use hyper::{Method, Request, StatusCode};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::reply::{Refusal, Reply, json, of_type};
+use super::{guard, upstreams};
+use crate::changes::Changes;
+use crate::control::Control;
+use crate::control::servers::{Edit, EditError, WEIGHT_MAX};
+
+const BODY_BYTES_MAX: usize = 4 << 10;
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A change that makes sense so far.
+#[derive(Debug)]
+enum Asked {
+    Reload,
+    Server {
+        upstream: String,
+        server: String,
+        edit: Edit,
+    },
+}
+
+/// The body of `PUT` and `PATCH`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Wanted {
+    weight: Option<u32>,
+    draining: Option<bool>,
+}
+
+#[derive(Debug, Serialize)]
+struct Changed {
+    generation: u64,
+    changes: Vec<String>,
+}
+
+/// Answers a request for `/reload`, `/upstreams` and what is below it.
+pub(super) async fn answer(
+    control: &Arc<Control>,
+    request: Request<Incoming>,
+    has_token: bool,
+) -> Reply {
+    let result = async {
+        guard::refuse_foreign(&request, has_token)?;
+        if request.uri().path() == "/upstreams" {
+            return match *request.method() {
+                Method::GET | Method::HEAD => {
+                    Ok(of_type("application/json", upstreams::write(control)))
+                }
+                _ => Err(Refusal::method("GET, HEAD")),
+            };
+        }
+        let asked = asked(request).await?;
+        change(control, asked).await
+    };
+    let result: Result<Reply, Refusal> = result.await;
+    result.unwrap_or_else(Reply::from)
+}
+
+/// What is to be changed.
+async fn asked(request: Request<Incoming>) -> Result<Asked, Refusal> {
+    let path = request.uri().path().to_owned();
+    let segments: Vec<&str> = path.split('/').skip(1).collect();
+    match segments.as_slice() {
+        ["reload"] if request.method() == Method::POST => {
+            guard::require_json(&request)?;
+            Ok(Asked::Reload)
+        }
+        ["reload"] => Err(Refusal::method("POST")),
+        ["upstreams", upstream, "servers", server] => Ok(Asked::Server {
+            upstream: decoded(upstream)?,
+            server: decoded(server)?,
+            edit: edit(request).await?,
+        }),
+        _ => Err(Refusal::new(
+            StatusCode::NOT_FOUND,
+            "here are /reload, /upstreams and /upstreams/NAME/servers/SERVER",
+        )),
+    }
+}
+
+/// Changes wait for workers and name servers, so each has a thread: `/healthz` and `/metrics` do not wait with them. What
+/// has begun goes on when whoever asked for it leaves.
+async fn change(control: &Arc<Control>, asked: Asked) -> Result<Reply, Refusal> {
+    let control = Arc::clone(control);
+    let changing = tokio::task::spawn_blocking(move || {
+        let changes = match asked {
+            Asked::Reload => control
+                .reload()
+                .map_err(|reason| Refusal::new(StatusCode::CONFLICT, reason))?,
+            Asked::Server {
+                upstream,
+                server,
+                edit,
+            } => control.edit_server(&upstream, &server, edit)?,
+        };
+        let Changes(changes) = changes;
+        let generation = control.shared.snapshot().generation;
+        let changed = Changed {
+            generation,
+            changes,
+        };
+        Ok(json(StatusCode::OK, &changed))
+    });
+    changing.await.unwrap_or_else(|_| {
+        Err(Refusal::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the change broke off",
+        ))
+    })
+}
+
+async fn edit(request: Request<Incoming>) -> Result<Edit, Refusal> {
+    match *request.method() {
+        Method::DELETE => Ok(Edit::Remove),
+        Method::PUT => match wanted(request).await? {
+            Wanted {
+                draining: Some(true),
+                ..
+            } => Err(Refusal::wrong(
+                "draining: found true, expected false, since what is put takes requests; PATCH drains",
+            )),
+            Wanted { weight, .. } => Ok(Edit::Put {
+                weight: weight.unwrap_or(1),
+            }),
+        },
+        Method::PATCH => match wanted(request).await? {
+            Wanted {
+                weight: None,
+                draining: None,
+            } => Err(Refusal::wrong(
+                r#"found nothing to change, expected "weight" or "draining""#,
+            )),
+            Wanted { weight, draining } => Ok(Edit::Change {
+                weight,
+                is_draining: draining,
+            }),
+        },
+        _ => Err(Refusal::method("PUT, PATCH, DELETE")),
+    }
+}
+
+async fn wanted(request: Request<Incoming>) -> Result<Wanted, Refusal> {
+    let is_empty = request.headers().get(hyper::header::CONTENT_TYPE).is_none();
+    if !is_empty {
+        guard::require_json(&request)?;
+    }
+    let body = Limited::new(request.into_body(), BODY_BYTES_MAX).collect();
+    let body = tokio::time::timeout(BODY_TIMEOUT, body).await;
+    let body = body.map_err(|_| Refusal::wrong("the body did not come in time"))?;
+    let body = body.map_err(|_| Refusal::wrong("expected a whole body of at most 4 KiB"))?;
+    let bytes = body.to_bytes();
+    if bytes.is_empty() {
+        return Ok(Wanted::default());
+    }
+    let wanted = serde_json::from_slice::<Map<_, _>>(&bytes);
+    let wanted = wanted.and_then(|wanted| Wanted::deserialize(Value::Object(wanted)));
+    let wanted = wanted.map_err(|error| {
+        Refusal::wrong(format!(
+            "expected an object such as {{\"weight\": 5}} or {{\"draining\": true}}: {error}"
+        ))
+    })?;
+    match wanted.weight {
+        Some(weight) if !(1..=WEIGHT_MAX).contains(&weight) => Err(Refusal::wrong(format!(
+            "weight: found {weight}, expected an integer from 1 to {WEIGHT_MAX}"
+        ))),
+        _ => Ok(wanted),
+    }
+}
+
+/// A segment of a path with its escapes resolved (RFC 3986 §2.1), since `unix:` servers have slashes.
+fn decoded(segment: &str) -> Result<String, Refusal> {
+    let bad = || {
+        Refusal::wrong(format!(
+            "found {segment} in the path, expected whole escapes of UTF-8"
+        ))
+    };
+    let mut bytes = Vec::with_capacity(segment.len());
+    let mut parts = segment.split('%');
+    bytes.extend_from_slice(parts.next().unwrap_or_default().as_bytes());
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(2).ok_or_else(bad)?;
+        bytes.push(u8::from_str_radix(digits, 16).map_err(|_| bad())?);
+        bytes.extend_from_slice(rest.as_bytes());
+    }
+    String::from_utf8(bytes).map_err(|_| bad())
+}
+
+impl From<EditError> for Refusal {
+    fn from(error: EditError) -> Self {
+        let status = match error {
+            EditError::NoUpstream(_) | EditError::NoServer(_) => StatusCode::NOT_FOUND,
+            EditError::Invalid(_) => StatusCode::BAD_REQUEST,
+            EditError::LastServer | EditError::Refused(_) => StatusCode::CONFLICT,
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_are_decoded_or_refused() {
+        for (segment, text) in [
+            ("127.0.0.1:9001", Some("127.0.0.1:9001")),
+            ("unix:%2frun%2Fapp.sock", Some("unix:/run/app.sock")),
+            ("%", None),
+            ("%2", None),
+            ("%zz", None),
+            ("%ff", None),
+            ("a%\u{e9}", None),
+        ] {
+            assert_eq!(decoded(segment).ok().as_deref(), text, "{segment}");
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Replacing the configuration while the gateway runs.
+//!
+//! All that changes it comes through here, one after the other: a file that is read again, the admin listener, names with
+//! other addresses. Whatever can fail is done first (names, listeners, directories), then the workers are given the
+//! new configuration, and when every one of them has taken it up, the change is complete: no request that begins
+//! later sees the old one. Something that fails changes nothing.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::cache::Cache;
+use crate::changes::Changes;
+use crate::gateway::StartError;
+use crate::listener::socket::Listening;
+use crate::names::Names;
+use crate::router::Router;
+use crate::settings::{CacheStorage, Server, Settings, Upstream};
+use crate::snapshot::Snapshot;
+use crate::worker::Shared;
+
+pub(crate) mod servers;
+
+/// How long a change waits for a worker; one that is busy for longer takes it up when it gets to it.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How often it looks.
+const POLL: Duration = Duration::from_millis(1);
+
+/// Where the configuration comes from: the seam to the crate that knows files.
+pub trait Source: std::fmt::Debug + Send + Sync {
+    /// What the configuration says now; the error is for the operator.
+    fn read(&self) -> Result<Settings, String>;
+
+    /// What to tell the operator of a configuration that was read and cannot be put to work.
+    fn explain(&self, error: StartError) -> String;
+
+    /// Reads a server as it stands in a configuration.
+    fn server(&self, text: &str) -> Result<Server, String>;
+}
+
+/// The handle by which a running gateway is changed.
+#[derive(Debug)]
+pub struct Control {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) names: Arc<Names>,
+    source: Box<dyn Source>,
+    /// Held while a file is read and put to work, so that an older one cannot overtake it.
+    reloading: Mutex<()>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// What the file said when it was last read.
+    file: Settings,
+    /// What holds now: the file, and what was changed through the admin listener since.
+    current: Settings,
+    /// What the cache was opened with; it stays open when no route uses it any more.
+    cache: Option<CacheStorage>,
+}
+
+impl Control {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        names: Arc<Names>,
+        source: Box<dyn Source>,
+        settings: &Settings,
+    ) -> Arc<Self> {
+        let control = Arc::new(Self {
+            shared,
+            names,
+            source,
+            reloading: Mutex::new(()),
+            state: Mutex::new(State {
+                file: settings.clone(),
+                current: settings.clone(),
+                cache: settings.cache.clone(),
+            }),
+        });
+        control.names.keep(settings);
+        let changed = Arc::downgrade(&control);
+        control.names.on_change(move || {
+            if let Some(control) = changed.upgrade() {
+                control.names_have_changed();
+            }
+        });
+        control
+    }
+
+    /// Reads the configuration again and puts it to work; returns when every worker has taken it up. The error says
+    /// what is wrong with it; nothing has changed then.
+    pub fn reload(&self) -> Result<Changes, String> {
+        let _one_at_a_time = lock(&self.reloading);
+        let settings = self.source.read();
+        let changes = settings.and_then(|settings| {
+            self.apply(settings)
+                .map_err(|error| self.source.explain(error))
+        });
+        let [applied, refused] = &self.shared.reloads;
+        let count = if changes.is_ok() { applied } else { refused };
+        count.fetch_add(1, Ordering::Relaxed);
+        changes
+    }
+
+    fn apply(&self, file: Settings) -> Result<Changes, StartError> {
+        let mut state = self.state_with_names(&file)?;
+        let (next, mut notes) = state.with_edits(&file);
+        let changes = Changes::between(&state.current, &next);
+        self.put_to_work(&mut state, next)?;
+        state.file = file;
+        notes.0.splice(0..0, changes.0);
+        Ok(notes)
+    }
+
+    /// The state, and for as long as it is held the addresses of all that `settings` names.
+    fn state_with_names(&self, settings: &Settings) -> Result<MutexGuard<'_, State>, StartError> {
+        loop {
+            // It may take long, and a name that changes meanwhile takes the lock.
+            self.names.learn(settings).map_err(StartError::Names)?;
+            let state = lock(&self.state);
+            // Another change may have come between, and forgotten them.
+            if self.names.knows(settings) {
+                return Ok(state);
+            }
+        }
+    }
+
+    /// The same settings, with the addresses that names have now.
+    fn names_have_changed(&self) {
+        let mut state = lock(&self.state);
+        let same = state.current.clone();
+        // It was put to work before, and nothing in it is new but the addresses.
+        let _ = self.put_to_work(&mut state, same);
+    }
+
+    /// Has every worker take up `next`, or leaves everything as it is.
+    fn put_to_work(&self, state: &mut State, next: Settings) -> Result<(), StartError> {
+        let done = self.replace(state, next);
+        // Names that are used no longer, or that only a refused configuration has.
+        self.names.keep(&state.current);
+        done
+    }
+
+    /// Everything that can fail comes first.
+    fn replace(&self, state: &mut State, next: Settings) -> Result<(), StartError> {
+        if self.shared.is_draining.load(Ordering::Relaxed) {
+            return Err(StartError::Draining);
+        }
+        if let Some(key) = needs_restart(state, &next) {
+            return Err(StartError::NeedsRestart(key));
+        }
+        let router = Router::new(&next.routes).map_err(StartError::Routes)?;
+        let before = self.shared.snapshot();
+        let Listeners { listeners, closing } = Listeners::of(&next, &before)?;
+        if let (None, Some(storage)) = (&state.cache, &next.cache) {
+            let cache = Cache::open(storage)?;
+            // It is set here alone, and `state.cache` says that it was not yet.
+            let _ = self.shared.cache.set(Arc::new(cache));
+            state.cache.clone_from(&next.cache);
+        }
+        let names = self.names.known();
+        let snapshot = Snapshot::succeed(Some(&before), &next, router, &names, listeners);
+        for listening in &closing {
+            listening.close();
+        }
+        self.shared.admission.adjust(&next.limits);
+        self.shared.current.send_replace(Arc::clone(&snapshot));
+        self.wait_for_workers(snapshot.generation, &closing);
+        // Not before: a worker that knows only the old endpoints must still find one.
+        snapshot.mark_leaving(&before);
+        state.current = next;
+        Ok(())
+    }
+
+    /// Waits until every worker serves by `generation` and has stopped accepting on what is closing.
+    fn wait_for_workers(&self, generation: u64, closing: &[Arc<Listening>]) {
+        let started = Instant::now();
+        let is_taken_up = || {
+            let mut workers = self.shared.taken_up.iter();
+            workers.all(|taken_up| taken_up.load(Ordering::Acquire) >= generation)
+                && closing.iter().all(|listening| listening.is_closed())
+        };
+        while !is_taken_up() && started.elapsed() < PATIENCE {
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// The deadline for draining that holds now.
+    pub(crate) fn drain_timeout(&self) -> Duration {
+        lock(&self.state).current.timeouts.drain
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The first key whose change cannot be taken up by a gateway that runs.
+fn needs_restart(state: &State, next: &Settings) -> Option<&'static str> {
+    let current = &state.current;
+    let admin_listens = |settings: &Settings| settings.admin.as_ref().map(|admin| admin.listen);
+    let has_other_storage = |of: fn(&CacheStorage) -> CacheStorage| {
+        let both = state.cache.as_ref().zip(next.cache.as_ref());
+        both.is_some_and(|(opened, next)| of(opened) != of(next))
+    };
+    let only_memory = |storage: &CacheStorage| CacheStorage {
+        disk: None,
+        ..storage.clone()
+    };
+    [
+        ("server.workers", current.workers != next.workers),
+        (
+            "admin.listen",
+            admin_listens(current) != admin_listens(next),
+        ),
+        ("admin.token", current.admin != next.admin),
+        ("access_log", current.access_log != next.access_log),
+        ("cache.memory", has_other_storage(only_memory)),
+        ("cache.disk", has_other_storage(CacheStorage::clone)),
+    ]
+    .into_iter()
+    .find_map(|(key, is_changed)| is_changed.then_some(key))
+}
+
+/// Where a configuration accepts connections.
+struct Listeners {
+    /// All of them; those that it adds are bound.
+    listeners: Vec<Arc<Listening>>,
+    /// Those of the configuration before that it has no longer.
+    closing: Vec<Arc<Listening>>,
+}
+
+impl Listeners {
+    fn of(next: &Settings, before: &Snapshot) -> Result<Self, StartError> {
+        let listener = |address: &_| {
+            let mut earlier = before.listeners.iter();
+            match earlier.find(|listening| listening.configured == *address) {
+                Some(listening) => Ok(Arc::clone(listening)),
+                None => Listening::bind(*address, next.workers),
+            }
+        };
+        let listeners = next.listeners.iter().map(listener);
+        let is_gone = |listening: &&Arc<Listening>| !next.listeners.contains(&listening.configured);
+        Ok(Self {
+            listeners: listeners.collect::<Result<_, _>>()?,
+            closing: before.listeners.iter().filter(is_gone).cloned().collect(),
+        })
+    }
+}
+
+impl State {
+    /// What `file` says, with the servers of upstreams that it has not changed as they were changed through the admin
+    /// listener; and a note on each upstream that this concerns.
+    fn with_edits(&self, file: &Settings) -> (Settings, Changes) {
+        let named = |settings: &Settings, name: &str| -> Option<Upstream> {
+            let mut all = settings.upstreams.iter();
+            all.find(|upstream| upstream.name == name).cloned()
+        };
+        let (mut next, mut notes) = (file.clone(), Changes::default());
+        for upstream in &mut next.upstreams {
+            let name = &upstream.name;
+            let (Some(was), Some(is)) = (named(&self.file, name), named(&self.current, name))
+            else {
+                continue;
+            };
+            if was.servers == is.servers {
+                continue;
+            }
+            let what = if was == *upstream {
+                upstream.servers = is.servers;
+                "are kept, since the file says of it what it said before"
+            } else {
+                "are gone, since the file says something else of it"
+            };
+            let note = format!("upstream {name}: changes made through the admin listener {what}");
+            notes.0.push(note);
+        }
+        (next, notes)
+    }
+}

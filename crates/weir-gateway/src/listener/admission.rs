@@ -1,0 +1,165 @@
+//! Who may come in: how many connections there are, in all and from one address. Consulted once for each connection.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::settings::{Limits, PerAddress};
+
+/// The client connections of the process, and how many there may be.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    connections: AtomicUsize,
+    connections_max: AtomicUsize,
+    addresses: Mutex<Addresses>,
+}
+
+/// The connections of each address. All are counted, also while their number is not bounded: it may be later.
+#[derive(Debug)]
+struct Addresses {
+    limit: PerAddress,
+    open: HashMap<IpAddr, u32>,
+}
+
+impl Admission {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            connections: AtomicUsize::new(0),
+            connections_max: AtomicUsize::new(limits.connections),
+            addresses: Mutex::new(Addresses {
+                limit: limits.connections_per_address,
+                open: HashMap::new(),
+            }),
+        }
+    }
+
+    /// Holds new connections to other limits; those that are open stay.
+    pub(crate) fn adjust(&self, limits: &Limits) {
+        let connections_max = limits.connections;
+        self.connections_max
+            .store(connections_max, Ordering::Relaxed);
+        self.addresses().limit = limits.connections_per_address;
+    }
+
+    pub(super) fn enter(&self, address: IpAddr) -> bool {
+        let connections_max = self.connections_max.load(Ordering::Relaxed);
+        if self.connections.fetch_add(1, Ordering::Relaxed) >= connections_max {
+            self.connections.fetch_sub(1, Ordering::Relaxed);
+            return false;
+        }
+        let mut addresses = self.addresses();
+        let limit = addresses.limit_of(address);
+        let open = addresses.open.entry(client_of(address)).or_default();
+        if *open >= limit {
+            self.connections.fetch_sub(1, Ordering::Relaxed);
+            return false;
+        }
+        *open += 1;
+        true
+    }
+
+    pub(super) fn leave(&self, address: IpAddr) {
+        self.connections.fetch_sub(1, Ordering::Relaxed);
+        let mut addresses = self.addresses();
+        if let Some(open) = addresses.open.get_mut(&client_of(address)) {
+            *open -= 1;
+            if *open == 0 {
+                addresses.open.remove(&client_of(address));
+            }
+        }
+    }
+
+    /// Connections open now.
+    pub(crate) fn open(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    fn addresses(&self) -> MutexGuard<'_, Addresses> {
+        let addresses = self.addresses.lock();
+        addresses.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Addresses {
+    fn limit_of(&self, address: IpAddr) -> u32 {
+        match self.limit {
+            PerAddress::Remote(_) if address.is_loopback() => u32::MAX,
+            PerAddress::Every(limit) | PerAddress::Remote(limit) => limit,
+        }
+    }
+}
+
+/// What counts as one client: an IPv4 address, or the 64 bits of an IPv6 address that a network hands out whole.
+fn client_of(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::from([a, b, c, d, 0, 0, 0, 0])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+    const THERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+
+    fn admission(connections: usize, connections_per_address: PerAddress) -> Admission {
+        Admission::new(&Limits {
+            connections,
+            connections_per_address,
+            ..Limits::default()
+        })
+    }
+
+    #[test]
+    fn a_place_that_is_left_can_be_taken_again() {
+        let admission = admission(2, PerAddress::Every(1));
+        assert!(admission.enter(HERE));
+        assert!(!admission.enter(HERE), "one per address");
+        assert!(admission.enter(THERE));
+        admission.leave(HERE);
+        assert!(admission.enter(HERE));
+        assert!(
+            !admission.enter(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2))),
+            "two in all"
+        );
+        assert_eq!(admission.open(), 2);
+    }
+
+    #[test]
+    fn the_addresses_of_an_ipv6_network_are_one_client() {
+        let admission = admission(10, PerAddress::Every(1));
+        let address = |last| IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, last]);
+        assert!(admission.enter(address(1)) && !admission.enter(address(2)));
+        admission.leave(address(1));
+        assert!(admission.enter(address(2)));
+    }
+
+    #[test]
+    fn by_default_only_remote_addresses_are_bounded() {
+        let admission = admission(10, PerAddress::Remote(1));
+        assert!(admission.enter(HERE) && admission.enter(HERE));
+        assert!(admission.enter(THERE) && !admission.enter(THERE));
+    }
+    #[test]
+    fn limits_that_change_hold_for_who_comes_next() {
+        let admission = admission(10, PerAddress::Remote(9));
+        assert!((0..3).all(|_| admission.enter(HERE)));
+        admission.adjust(&Limits {
+            connections: 4,
+            connections_per_address: PerAddress::Every(2),
+            ..Limits::default()
+        });
+        admission.leave(HERE);
+        assert!(!admission.enter(HERE), "two were not asked to leave");
+        admission.leave(HERE);
+        assert!(admission.enter(HERE), "one more may be open");
+        assert!(admission.enter(THERE) && admission.enter(THERE));
+        assert!(!admission.enter(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2))));
+    }
+}

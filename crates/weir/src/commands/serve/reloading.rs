@@ -1,0 +1,140 @@
+//! Reading the config file again while the gateway runs: when somebody asks for it, or when the file changed.
+//!
+//! One thread does it, so that signals are heard meanwhile; requests that come while it is busy are one request.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
+
+use weir_gateway::settings::{Server, Settings};
+use weir_gateway::{Control, Source, StartError};
+
+use super::{fit_to_descriptors, say};
+use crate::config;
+
+/// How often a watched file is looked at. It is read when it looked the same twice, since editors and `cp` write in
+/// several steps.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// A config file as the gateway's source of configurations.
+#[derive(Debug)]
+pub(super) struct File(pub(super) PathBuf);
+
+impl Source for File {
+    fn read(&self) -> Result<Settings, String> {
+        let mut settings = config::load(&self.0).map_err(|error| error.to_string())?;
+        fit_to_descriptors(&mut settings).map_err(|error| format!("{error:#}"))?;
+        Ok(settings)
+    }
+
+    fn explain(&self, error: StartError) -> String {
+        format!("{:#}", config::start_error(error, &self.0))
+    }
+
+    fn server(&self, text: &str) -> Result<Server, String> {
+        config::server(text)
+    }
+}
+
+/// What a gateway has that was started from flags: nothing to read again.
+#[derive(Debug)]
+pub(in crate::commands) struct NoFile;
+
+impl Source for NoFile {
+    fn read(&self) -> Result<Settings, String> {
+        Err("there is no config file to read again: weir was started from flags".to_owned())
+    }
+
+    fn explain(&self, error: StartError) -> String {
+        error.to_string()
+    }
+
+    fn server(&self, text: &str) -> Result<Server, String> {
+        config::server(text)
+    }
+}
+
+/// Where reloads are asked for.
+pub(super) struct Reloader(SyncSender<()>);
+
+impl Reloader {
+    /// Starts the thread; it looks after `watched`, when there is one.
+    pub(super) fn start(control: Arc<Control>, watched: Option<PathBuf>) -> std::io::Result<Self> {
+        let (ask, asked) = sync_channel(1);
+        std::thread::Builder::new()
+            .name("reload".to_owned())
+            .spawn(move || match watched {
+                None => {
+                    while asked.recv().is_ok() {
+                        reload(&control);
+                    }
+                }
+                Some(path) => watch(&control, &asked, &path),
+            })?;
+        Ok(Self(ask))
+    }
+
+    /// Asks for a reload. When one is asked for already, that one will do.
+    pub(super) fn ask(&self) {
+        let _ = self.0.try_send(());
+    }
+}
+
+fn watch(control: &Control, asked: &Receiver<()>, path: &Path) {
+    let mut seen = Stamp::of(path);
+    let mut pending = None;
+    loop {
+        match asked.recv_timeout(LOOK) {
+            Ok(()) => {
+                seen = Stamp::of(path);
+                reload(control);
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {
+                let now = Stamp::of(path);
+                // A file that is not there is on its way from one name to another.
+                if now.is_none() || now == seen {
+                    pending = None;
+                } else if now == pending {
+                    (seen, pending) = (now, None);
+                    reload(control);
+                } else {
+                    pending = now;
+                }
+            }
+        }
+    }
+}
+
+/// Reads the file, and tells what came of it.
+fn reload(control: &Control) {
+    match control.reload() {
+        Ok(changes) => say(format_args!("reloaded: {changes}")),
+        Err(error) => say(format_args!("the configuration stays as it is:\n{error}")),
+    }
+}
+
+/// By which a file that changed is told from one that did not, also when another one took its name, or the name that
+/// a symbolic link stands for.
+#[derive(Debug, PartialEq, Eq)]
+struct Stamp {
+    file: (u64, u64),
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Option<Self> {
+        let metadata = fs::metadata(path).ok()?;
+        Some(Self {
+            file: (metadata.dev(), metadata.ino()),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        })
+    }
+}
