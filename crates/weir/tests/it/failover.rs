@@ -26,14 +26,14 @@ fn ok(body: &str) -> String {
 }
 
 /// Requests by `count` keep-alive connections until told to stop; how many there were, and those that failed.
-struct Load {
+pub(crate) struct Load {
     stop: Arc<AtomicBool>,
     done: Arc<AtomicUsize>,
     threads: Vec<JoinHandle<Vec<String>>>,
 }
 
 impl Load {
-    fn start(gateway: SocketAddr, count: usize) -> Self {
+    pub(crate) fn start(gateway: SocketAddr, count: usize) -> Self {
         let (stop, done) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
         let threads = (0..count).map(|_| {
             let (stop, done) = (Arc::clone(&stop), Arc::clone(&done));
@@ -64,14 +64,14 @@ impl Load {
     }
 
     /// Waits until so many more requests were answered.
-    fn wait_for(&self, more: usize) {
+    pub(crate) fn wait_for(&self, more: usize) {
         let goal = self.done.load(Ordering::Relaxed) + more;
         wait_until("more requests are answered", || {
             self.done.load(Ordering::Relaxed) >= goal
         });
     }
 
-    fn end(self) -> Vec<String> {
+    pub(crate) fn end(self) -> Vec<String> {
         self.stop.store(true, Ordering::Relaxed);
         let failed = self.threads.into_iter().map(JoinHandle::join);
         failed

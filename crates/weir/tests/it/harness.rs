@@ -3,6 +3,7 @@
 //! Nothing here knows what is tested.
 
 pub(crate) mod client;
+pub(crate) mod name_server;
 pub(crate) mod nginx;
 pub(crate) mod origin;
 pub(crate) mod pattern;
@@ -79,6 +80,8 @@ pub(crate) struct Gateway {
     pub(crate) admin: SocketAddr,
     pub(crate) process: Process,
     pub(crate) directory: Directory,
+    /// What its config begins with.
+    head: String,
 }
 
 impl Gateway {
@@ -90,9 +93,16 @@ impl Gateway {
 
     /// The same with a config that names files in the gateway's directory.
     pub(crate) fn start_in(config: impl FnOnce(&Directory) -> String) -> Self {
+        Self::start_with(&[], config)
+    }
+
+    /// The same with further flags.
+    pub(crate) fn start_with(flags: &[&str], config: impl FnOnce(&Directory) -> String) -> Self {
         let directory = Directory::new();
         let config = config(&directory);
-        Self::start_by(directory, &config, Process::weir)
+        Self::start_by(directory, &config, |arguments, directory| {
+            Process::weir(&[arguments, flags].concat(), directory)
+        })
     }
 
     /// The same by a shell that has run `limits` before: what is said there of resources and signals holds for the gateway.
@@ -115,10 +125,10 @@ impl Gateway {
         } else {
             "[server]\nworkers = 2\n"
         };
-        let text = format!(
-            "{server}[[listener]]\naddress = \"127.0.0.1:{port}\"\n[admin]\nlisten = \"127.0.0.1:{admin}\"\n{config}"
+        let head = format!(
+            "{server}[[listener]]\naddress = \"127.0.0.1:{port}\"\n[admin]\nlisten = \"127.0.0.1:{admin}\"\n"
         );
-        let path = directory.write("weir.toml", text);
+        let path = directory.write("weir.toml", format!("{head}{config}"));
         let arguments = ["serve", "--config", path.to_str().expect("UTF-8")];
         let process = start(&arguments, &directory);
         let gateway = Self {
@@ -126,6 +136,7 @@ impl Gateway {
             admin: SocketAddr::from(([127, 0, 0, 1], admin)),
             process,
             directory,
+            head,
         };
         gateway.process.wait_for_port(gateway.address);
         gateway.process.wait_for_port(gateway.admin);
@@ -135,6 +146,34 @@ impl Gateway {
     /// A gateway that sends everything to `servers`.
     pub(crate) fn to(servers: &[SocketAddr]) -> Self {
         Self::start(&forward_everything(servers, ""))
+    }
+
+    /// Replaces the config file by one with `config`, as an editor does, and does not say so to anybody.
+    pub(crate) fn configure(&self, config: &str) {
+        let text = format!("{}{config}", self.head);
+        let draft = self.directory.write("weir.toml.draft", text);
+        std::fs::rename(draft, self.directory.file("weir.toml")).expect("a file can be renamed");
+    }
+
+    /// The line of the config file that holds `text`, which begins nowhere before.
+    pub(crate) fn line_of(&self, text: &str) -> usize {
+        let path = self.directory.file("weir.toml");
+        let config = std::fs::read_to_string(path).expect("there is a config");
+        let at = config.find(text).expect("the config has the text");
+        config[..at].matches('\n').count() + 1
+    }
+
+    /// What `weir reload` prints; it must succeed.
+    pub(crate) fn reload(&self) -> String {
+        let run = self.try_reload();
+        assert!(run.status.success(), "{}", run.stderr);
+        run.stdout
+    }
+
+    /// `weir reload`.
+    pub(crate) fn try_reload(&self) -> tool::Run {
+        let admin = self.admin.to_string();
+        tool::run_to_end(env!("CARGO_BIN_EXE_weir"), &["reload", "--admin", &admin])
     }
 
     /// The value of a metric whose line begins with `name_and_labels`; 0 when it is not there.

@@ -17,6 +17,7 @@ mod limits;
 mod load;
 mod memory;
 mod observe;
+mod reload;
 mod routing;
 mod smuggling;
 mod streaming;

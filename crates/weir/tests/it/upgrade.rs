@@ -2,7 +2,7 @@
 
 mod handshake;
 mod tunnel;
-mod websocket;
+pub(crate) mod websocket;
 
 use crate::harness::Gateway;
 

@@ -16,7 +16,15 @@ pub(crate) struct Origin {
 impl Origin {
     /// Calls `handler` with each connection and its number, from 0.
     pub(crate) fn start(handler: impl Fn(Peer, usize) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        Self::start_at(SocketAddr::from(([127, 0, 0, 1], 0)), handler)
+    }
+
+    /// The same at a place of the caller's choice.
+    pub(crate) fn start_at(
+        address: SocketAddr,
+        handler: impl Fn(Peer, usize) + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind(address).expect("loopback has a free port");
         let address = listener
             .local_addr()
             .expect("a bound socket has an address");
@@ -48,6 +56,18 @@ impl Origin {
         Self::start(move |mut peer, _| {
             while peer.head().is_some() {
                 peer.send(response);
+            }
+        })
+    }
+
+    /// Answers every request with `name`.
+    pub(crate) fn saying(address: SocketAddr, name: &'static str) -> Self {
+        let length = name.len();
+        Self::start_at(address, move |mut peer, _| {
+            while peer.head().is_some() {
+                peer.send(format!(
+                    "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{name}"
+                ));
             }
         })
     }

@@ -11,7 +11,7 @@ use crate::harness::origin::Origin;
 use crate::harness::{Gateway, PATIENCE, wait_until};
 
 /// A WebSocket server that sends every message back, and answers other requests too.
-fn echo() -> Origin {
+pub(crate) fn echo() -> Origin {
     Origin::start(|peer, _| {
         let Ok(mut socket) = tungstenite::accept(peer.stream) else {
             return;
@@ -26,7 +26,7 @@ fn echo() -> Origin {
 }
 
 /// A WebSocket through the gateway.
-fn connect(gateway: SocketAddr) -> WebSocket<TcpStream> {
+pub(crate) fn connect(gateway: SocketAddr) -> WebSocket<TcpStream> {
     let stream = TcpStream::connect(gateway).expect("the gateway accepts");
     stream
         .set_read_timeout(Some(PATIENCE))

@@ -1,0 +1,360 @@
+//! What a reload changes, what it leaves as it is, and that a config with a mistake changes nothing.
+
+use tungstenite::Message;
+
+use super::{ask, forwarding, responding, upstream};
+use crate::harness::client::{self, Connection};
+use crate::harness::origin::Origin;
+use crate::harness::process::Process;
+use crate::harness::{App, Directory, Gateway, free_port, wait_until};
+use crate::upgrade::websocket::{connect, echo};
+
+#[test]
+fn routes_and_upstreams_are_swapped_and_told() {
+    let [one, two] = [App::start("one"), App::start("two")];
+    let gateway = Gateway::start(
+        &[
+            upstream("app", &[one.address]),
+            forwarding("/{*rest}", "app"),
+            responding("/old", "old"),
+            responding("/same", "same"),
+            responding("/text", "before"),
+        ]
+        .concat(),
+    );
+    let mut connection = Connection::open(gateway.address);
+    assert_eq!(connection.get("/").field("x-served-by"), Some("one"));
+    assert_eq!(connection.get("/text").text(), "before");
+
+    // The other upstream comes first, so that the same one has another place.
+    let servers = format!(
+        "[\"{}\", {{ address = \"{}\", weight = 3 }}]",
+        one.address, two.address
+    );
+    gateway.configure(&format!(
+        "[timeouts]\nidle = \"30s\"\n{}[upstream.app]\nservers = {servers}\n{}",
+        upstream("aaa", &[two.address]),
+        [
+            forwarding("/{*rest}", "app"),
+            forwarding("/two", "aaa"),
+            responding("/same", "same"),
+            responding("/text", "after"),
+        ]
+        .concat(),
+    ));
+    let told = gateway.reload();
+    let mut lines: Vec<_> = told.lines().collect();
+    lines.sort_unstable();
+    let added = format!("upstream app: server {} added", two.address);
+    assert_eq!(
+        lines,
+        [
+            "route /old removed",
+            "route /text changed",
+            "route /two added",
+            "timeouts changed",
+            "upstream aaa added",
+            &added,
+        ]
+    );
+    // The connection is the same, and the reload was complete when it was answered.
+    assert_eq!(connection.get("/text").text(), "after");
+    assert_eq!(connection.get("/same").text(), "same");
+    assert_eq!(connection.get("/two").field("x-served-by"), Some("two"));
+    let served: Vec<_> = (0..8)
+        .map(|_| {
+            connection
+                .get("/old")
+                .field("x-served-by")
+                .map(str::to_owned)
+        })
+        .collect();
+    let by_two = served.iter().filter(|by| by.as_deref() == Some("two"));
+    assert_eq!(by_two.count(), 6, "weight 3 of 4: {served:?}");
+    assert_eq!(gateway.reload(), "nothing changed\n");
+    assert_eq!(gateway.metric("weir_config_generation"), 3);
+    assert_eq!(
+        gateway.metric("weir_config_reloads_total{result=\"applied\"}"),
+        2
+    );
+}
+
+#[test]
+fn sighup_reloads_and_says_so() {
+    let gateway = Gateway::start(&responding("/", "one"));
+    gateway.configure(&responding("/", "two"));
+    assert_eq!(client::get(gateway.address, "/").text(), "one");
+    gateway.process.signal("HUP");
+    wait_until("it says so", || {
+        gateway
+            .process
+            .output()
+            .contains("weir: reloaded: route / changed")
+    });
+    assert_eq!(client::get(gateway.address, "/").text(), "two");
+    gateway.configure("[[route]]\npath = \"/\"\n");
+    gateway.process.signal("HUP");
+    wait_until("it says why it does not", || {
+        let line = gateway.line_of("[[route]]");
+        let output = gateway.process.output();
+        output.contains("the configuration stays as it is")
+            && output.contains(&format!("weir.toml:{line}: route[1]"))
+    });
+    assert_eq!(client::get(gateway.address, "/").text(), "two");
+}
+
+/// As it does every process whose terminal is gone.
+#[test]
+fn sighup_ends_a_gateway_without_a_file() {
+    let directory = Directory::new();
+    let listen = format!("127.0.0.1:{}", free_port());
+    let flags = ["serve", "--listen", &listen, "--to", "http://127.0.0.1:1"];
+    let mut process = Process::weir(&flags, &directory);
+    process.wait_for_port(listen.parse().expect("an address"));
+    process.signal("HUP");
+    assert!(!process.wait().success());
+}
+
+/// Each is told with the line and key, as `weir check` does, changes nothing, and leaves the gateway ready for a better
+/// one.
+#[test]
+fn a_config_with_a_mistake_changes_nothing() {
+    let holder = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let taken = holder.local_addr().expect("it has an address");
+    let gateway = Gateway::start(&responding("/", "one"));
+    let listen_twice = format!("[[listener]]\naddress = \"{taken}\"\n");
+    let new = responding("/", "two");
+    let conflict = format!("{new}{}", responding("/{x}", "x")) + &responding("/{y}", "y");
+    for (config, at, told) in [
+        ("[[route]\n".to_owned(), "[[route]", ""),
+        (
+            format!("{new}[[route]]\npth = \"/x\"\nrespond = {{}}\n"),
+            "pth",
+            "route[2].pth: unknown key; did you mean \"path\"?",
+        ),
+        (conflict, "/{y}", "route[3].path: found \"/{y}\""),
+        (
+            format!("{listen_twice}{new}"),
+            &taken.to_string(),
+            "listener[2].address: cannot listen on ",
+        ),
+        (
+            format!("[access_log]\npath = \"other.log\"\n{new}"),
+            "[access_log]",
+            "access_log: needs a restart: access_log",
+        ),
+        (
+            format!(
+                "[upstream.app]\nservers = [\"nowhere.invalid:80\"]\n{new}[dns]\nservers = [\"{taken}\"]\n"
+            ),
+            "servers",
+            "upstream.app.servers[1]: found \"nowhere.invalid:80\", expected a host name that resolves",
+        ),
+    ] {
+        gateway.configure(&config);
+        let run = gateway.try_reload();
+        assert_eq!(run.status.code(), Some(2), "{config}");
+        let line = gateway.line_of(at);
+        let expected = format!("weir.toml:{line}: {told}");
+        assert!(run.stderr.contains(&expected), "{}\n{expected}", run.stderr);
+        assert_eq!(client::get(gateway.address, "/").text(), "one", "{config}");
+    }
+    assert_eq!(gateway.metric("weir_config_generation"), 1);
+    assert_eq!(
+        gateway.metric("weir_config_reloads_total{result=\"refused\"}"),
+        6
+    );
+    gateway.configure(&new);
+    assert_eq!(gateway.reload(), "route / changed\n");
+    assert_eq!(client::get(gateway.address, "/").text(), "two");
+}
+
+#[test]
+fn what_takes_a_restart_is_named() {
+    let gateway = Gateway::start(&responding("/", "one"));
+    let admin = gateway.admin;
+    let other = free_port();
+    let head = gateway.directory.file("weir.toml");
+    let head = std::fs::read_to_string(head).expect("there is a config");
+    for (was, is, key) in [
+        (
+            "workers = 2".to_owned(),
+            "workers = 3".to_owned(),
+            "server.workers",
+        ),
+        (
+            format!("listen = \"{admin}\""),
+            format!("listen = \"127.0.0.1:{other}\""),
+            "admin.listen",
+        ),
+        (
+            format!("listen = \"{admin}\""),
+            format!("listen = \"{admin}\"\ntoken = \"0123456789abcdef\""),
+            "admin.token",
+        ),
+    ] {
+        gateway
+            .directory
+            .write("weir.toml", head.replace(&was, &is));
+        let run = gateway.try_reload();
+        assert_eq!(run.status.code(), Some(2));
+        let told = format!("{key}: needs a restart: {key} is not changed in a gateway that runs");
+        assert!(run.stderr.contains(&told), "{}", run.stderr);
+    }
+}
+
+/// Connections to an endpoint that stays are used on, and what was counted of it and of a route is not forgotten; what is
+/// gone is closed.
+#[test]
+fn pools_and_counts_of_what_stays_stay() {
+    let [kept, gone] =
+        ["kept", "gone"].map(|name| Origin::saying(([127, 0, 0, 1], 0).into(), name));
+    let config = |servers: &[_], more: &str| {
+        let one_worker = "[server]\nworkers = 1\n";
+        format!(
+            "{one_worker}{}{}{more}",
+            upstream("app", servers),
+            forwarding("/", "app")
+        )
+    };
+    let gateway = Gateway::start(&config(&[kept.address, gone.address], ""));
+    let mut connection = Connection::open(gateway.address);
+    for _ in 0..6 {
+        assert_eq!(connection.get("/").status, 200);
+    }
+    let counted = |name: &str, endpoint: &Origin| {
+        let endpoint = endpoint.address;
+        gateway.metric(&format!("{name}{{upstream=\"app\",endpoint=\"{endpoint}\""))
+    };
+    assert_eq!(counted("weir_upstream_connects_total", &kept), 1);
+    wait_until("both connections are idle", || {
+        counted("weir_upstream_idle_connections", &gone) == 1
+    });
+    for round in 0..20 {
+        let text = responding("/x", &round.to_string());
+        gateway.configure(&config(&[kept.address], &text));
+        gateway.reload();
+        assert_eq!(connection.get("/").text(), "kept");
+    }
+    assert_eq!(
+        counted("weir_upstream_connects_total", &kept),
+        1,
+        "one connection serves all"
+    );
+    assert_eq!(counted("weir_upstream_pool_hits_total", &kept), 22);
+    gateway.wait_for_metric("weir_requests_total{route=\"/\",class=\"2xx\"}", 26);
+    let page = client::get(gateway.admin, "/metrics").text();
+    assert!(!page.contains(&gone.address.to_string()), "it is gone");
+}
+
+/// A tunnel goes on whatever becomes of its route and its endpoint.
+#[test]
+fn a_websocket_outlives_its_route() {
+    let origin = echo();
+    let gateway = Gateway::to(&[origin.address]);
+    let mut socket = connect(gateway.address);
+    for config in [responding("/", "one"), responding("/", "two")] {
+        gateway.configure(&config);
+        gateway.reload();
+        socket.send(Message::text("still here")).expect("sent");
+        assert_eq!(socket.read().expect("an echo"), Message::text("still here"));
+    }
+    assert_eq!(client::get(gateway.address, "/").text(), "two");
+}
+
+/// A route may begin to cache; the cache it opens then holds on to what it has while routes change.
+#[test]
+fn a_cache_can_be_opened_and_keeps_what_it_has() {
+    let origin = Origin::answering(
+        "HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\nContent-Length: 2\r\n\r\nok",
+    );
+    let app = upstream("app", &[origin.address]);
+    let plain = forwarding("/", "app");
+    let gateway = Gateway::start(&format!("{app}{plain}"));
+    let status = || {
+        let response = client::get(gateway.address, "/");
+        response.field("cache-status").map(str::to_owned)
+    };
+    assert_eq!(status(), None);
+    gateway.configure(&format!("{app}{plain}cache = true\n"));
+    assert_eq!(gateway.reload(), "route / changed\n");
+    assert!(status().is_some_and(|status| status.contains("fwd=")));
+    assert!(status().is_some_and(|status| status.contains("hit")));
+    gateway.configure(&format!(
+        "{app}{}{plain}cache = true\n",
+        responding("/x", "x")
+    ));
+    gateway.reload();
+    assert!(
+        status().is_some_and(|status| status.contains("hit")),
+        "it is kept"
+    );
+    let hits = gateway.metric("weir_cache_hits_total");
+    assert_eq!(hits, 2);
+    gateway.configure(
+        &format!("{app}{plain}[cache]\nmemory = \"64MiB\"\n")
+            .replace(&plain, &format!("{plain}cache = true\n")),
+    );
+    let run = gateway.try_reload();
+    assert!(
+        run.stderr.contains("cache.memory: needs a restart"),
+        "{}",
+        run.stderr
+    );
+}
+
+/// Limits that are held for connections that come, not only for those of the start.
+#[test]
+fn limits_are_taken_up() {
+    let gateway = Gateway::start(&responding("/", "one"));
+    let mut open = Connection::open(gateway.address);
+    assert_eq!(open.get("/").status, 200);
+    let long = format!(
+        "GET / HTTP/1.1\r\nHost: test\r\nX: {}\r\n\r\n",
+        "x".repeat(2000)
+    );
+    assert_eq!(client::send(gateway.address, &long).status, 200);
+    let limits = "[limits]\nconnections = 1\nheader_bytes = \"1KiB\"\n";
+    gateway.configure(&format!("{limits}{}", responding("/", "one")));
+    assert_eq!(gateway.reload(), "limits changed\n");
+    wait_until("only one is open", || {
+        let open =
+            |worker| gateway.metric(&format!("weir_client_connections{{worker=\"{worker}\"}}"));
+        open(0) + open(1) == 1
+    });
+    assert_eq!(client::get(gateway.address, "/").status, 503);
+    assert_eq!(open.get("/").status, 200);
+    open.send(long);
+    assert_eq!(open.response().status, 431);
+}
+
+#[test]
+fn the_control_api_is_for_operators_alone() {
+    let gateway = Gateway::start(&responding("/", "one"));
+    let post = |fields: &str| {
+        let request = format!(
+            "POST /reload HTTP/1.1\r\nHost: {}\r\n{fields}\r\n",
+            gateway.admin
+        );
+        client::send(gateway.admin, &request)
+    };
+    let json = "Content-Type: application/json\r\nContent-Length: 0\r\n";
+    assert_eq!(
+        post("Content-Length: 0\r\n").status,
+        415,
+        "what a form can send"
+    );
+    let foreign = format!("{json}Origin: http://evil.example\r\n");
+    assert_eq!(post(&foreign).status, 403);
+    assert_eq!(
+        post(&format!("{json}Sec-Fetch-Site: cross-site\r\n")).status,
+        403
+    );
+    assert_eq!(
+        gateway.metric("weir_config_reloads_total{result=\"applied\"}"),
+        0
+    );
+    assert_eq!(post(json).status, 200);
+    let wrong = ask(&gateway, "GET", "/reload", "");
+    assert_eq!((wrong.status, wrong.field("allow")), (405, Some("POST")));
+}
