@@ -321,7 +321,7 @@ fn who_waits_for_the_origin_reads_compressed_pieces_as_they_come() {
     // The one that joins reads the bytes as they are, and their length is known.
     let mut other = Connection::open(gateway.address);
     other.send("GET / HTTP/1.1\r\nHost: test\r\nAccept-Encoding: gzip\r\n\r\n");
-    gateway.wait_for_metric("weir_cache_joins_total", 1);
+    gateway.wait_for_metric("weir_cache_waits_total", 1);
     go_on.send(()).expect("the origin waits");
     let joined = other.response();
     assert_eq!(joined.field("content-encoding"), None);
