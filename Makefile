@@ -1,6 +1,6 @@
 # What is done with this repository. `make check` is what continuous integration runs, and nothing else.
 
-.PHONY: help setup build demo check format lint test docs bench fuzz clean
+.PHONY: help setup build demo check format lint test suite docs bench fuzz clean
 
 help:            ## this list
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -14,7 +14,7 @@ build:           ## the optimised binary
 demo: build      ## three replicas behind a gateway, on this machine
 	target/release/weir demo
 
-check: setup format lint test docs ## everything that must hold
+check: setup format lint test suite docs ## everything that must hold
 
 format:          ## formatting
 	cargo fmt --all --check
@@ -24,6 +24,10 @@ lint:            ## clippy, no warning allowed
 
 test:            ## all tests, with real peers
 	cargo test --workspace --locked
+
+suite:           ## the public test suite for HTTP caches, against what is expected of it
+	cargo build --locked
+	scripts/cache-tests --weir "$${CARGO_TARGET_DIR:-target}/debug/weir"
 
 docs:            ## the API documentation builds without warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked --document-private-items

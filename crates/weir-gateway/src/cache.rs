@@ -3,7 +3,7 @@
 //! The story of a request goes through two calls here: [`recall`] before anything is forwarded, [`remember::remember`] with
 //! what came of it. What may be stored or used is decided by weir-cache; this module looks up, waits, sends and counts.
 //!
-//! - [`lookup`]: what is there for a request
+//! - [`lookup`]: what is there for a request; [`body_key`]: the part of its key that a body makes
 //! - [`fill`], [`fills`]: one request asks, the others of its key wait for it and read along
 //! - [`remember`]: what becomes of an answer: stored, a confirmation of what is stored, or passed on
 //! - [`pump`]: a body on its way into a fill, whoever still reads along
@@ -45,6 +45,7 @@ use self::remember::{Ask, Lead};
 use self::stream::Streamed;
 
 mod answer;
+mod body_key;
 mod fill;
 mod fills;
 pub(crate) mod inspect;
@@ -58,7 +59,7 @@ pub(crate) mod scope;
 mod stream;
 
 /// Fills that may fail before a request that waits is told so.
-const FAILED_FILLS_MAX: u32 = 2;
+const FAILED_FILLS_MAX: u32 = 1;
 
 /// What all workers remember.
 #[derive(Debug)]
@@ -74,6 +75,17 @@ pub(crate) struct Cache {
     shares: Vec<Option<Arc<Share>>>,
     /// What operators have purged.
     pub(crate) purge_counts: PurgeCounts,
+}
+
+/// What a tier holds now, and what had to make room in it since the start.
+#[derive(Debug)]
+pub(crate) struct TierCounts {
+    pub(crate) name: &'static str,
+    pub(crate) bytes: u64,
+    pub(crate) bytes_max: u64,
+    /// Keys in memory, variants on disk.
+    pub(crate) objects: u64,
+    pub(crate) evictions: u64,
 }
 
 impl Cache {
@@ -110,6 +122,29 @@ impl Cache {
         self.tiers.purge(scope, kind, announced).await
     }
 
+    /// What each tier holds.
+    pub(crate) fn tier_counts(&self) -> Vec<TierCounts> {
+        let memory = self.tiers.memory().stats();
+        let in_memory = TierCounts {
+            name: "memory",
+            bytes: memory.bytes,
+            bytes_max: memory.bytes_max,
+            objects: memory.entries,
+            evictions: memory.evicted,
+        };
+        let on_disk = self.tiers.disk().map(|disk| {
+            let disk = disk.stats();
+            TierCounts {
+                name: "disk",
+                bytes: disk.bytes,
+                bytes_max: disk.bytes_max,
+                objects: disk.objects,
+                evictions: disk.evicted,
+            }
+        });
+        [in_memory].into_iter().chain(on_disk).collect()
+    }
+
     /// Whether anything is stored or on its way that has this URL.
     fn holds(&self, url: &PurgeScope) -> bool {
         // What leaves the fills is stored before.
@@ -142,6 +177,7 @@ pub(crate) struct Recall {
     conditions: Vec<u8>,
     replaces_conditions: bool,
     is_conditional: bool,
+    is_keyed_by_body: bool,
     /// Something from disk was damaged, so this request looks for nothing there any more.
     disk_has_failed: bool,
     /// To be said in the response's head.
@@ -163,6 +199,7 @@ impl Recall {
         }
         self.replaces_conditions = false;
         self.is_conditional = false;
+        self.is_keyed_by_body = false;
         self.disk_has_failed = false;
         self.status = None;
         self.outcome = None;
@@ -203,7 +240,8 @@ pub(crate) async fn recall(
     on: Cached<'_>,
 ) -> Result<Recalled, Failure> {
     let mut failed_fills = 0;
-    lookup::begin(x, on.policy);
+    let digest = body_key::digest(client, x, on).await?;
+    lookup::begin(x, on.policy, digest);
     loop {
         let now = on.now(x);
         // From before anything is found, so that a purge which comes later also meets what is made of it.

@@ -99,7 +99,7 @@ pub(crate) async fn failure(
 /// Starts a response in `x.outgoing`, and settles what becomes of the connection: it goes on if the whole request has
 /// arrived, so that the next one can be told from it.
 fn begin(client: &mut Client, x: &mut Exchange, worker: &Worker, status: u16) -> After {
-    let is_whole = x.has_head && x.upload.discard(client).is_ok() && x.upload.is_complete();
+    let is_whole = x.has_head && x.upload.is_over(client);
     let keep_alive = is_whole && x.client_keeps_alive(worker);
     x.facts.status = status;
     let out = &mut x.outgoing;

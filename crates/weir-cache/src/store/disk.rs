@@ -141,6 +141,10 @@ impl DiskStore {
         self.ask(move |volume| {
             let ticket = volume.purges.settled();
             let opened = reading::open_stored(volume, &key, &variant)?;
+            #[expect(
+                clippy::redundant_closure_for_method_calls,
+                reason = "the path of the method is for one lifetime, and does not compile"
+            )]
             let body = reading::read_or_drop(volume, &opened, |blocks| blocks.read_all())?;
             let trailer = opened.trailer;
             let object = Object::new(&variant, ticket, trailer.metadata, trailer.head, body)

@@ -232,7 +232,7 @@ impl MemoryStore {
 
     /// Removes all variants of a primary key; says whether there were any.
     pub fn remove(&self, key: &[u8]) -> bool {
-        self.remove_entry(&mut lock(&self.writers), key)
+        self.remove_entry(&mut lock(&self.writers), key).is_some()
     }
 
     /// Removes one object, if it still is there.
@@ -267,9 +267,11 @@ impl MemoryStore {
             // What is stored between two steps has asked the log.
             let mut writers = lock(&self.writers);
             let (keys, last) = writers.step(scope, after.as_deref(), PURGE_KEYS);
+            // Freed outside of the lock.
+            let mut removed = Vec::new();
             for key in &keys {
                 match kind {
-                    PurgeKind::Hard => _ = self.remove_entry(&mut writers, key),
+                    PurgeKind::Hard => removed.extend(self.remove_entry(&mut writers, key)),
                     PurgeKind::Soft => self.mark_entry(key, scope),
                 }
             }
@@ -379,12 +381,10 @@ impl MemoryStore {
         }
     }
 
-    fn remove_entry(&self, writers: &mut Writers, key: &[u8]) -> bool {
-        let removed = self.entries.remove(key);
-        if let Some((_, entry)) = &removed {
-            writers.leave(entry);
-        }
-        removed.is_some()
+    fn remove_entry(&self, writers: &mut Writers, key: &[u8]) -> Option<Arc<Entry>> {
+        let (_, entry) = self.entries.remove(key)?;
+        writers.leave(&entry);
+        Some(entry)
     }
 
     fn mark_entry(&self, key: &[u8], scope: &PurgeScope) {

@@ -227,7 +227,7 @@ impl Tiers {
         ticket: Ticket,
     ) -> Arc<Object> {
         if let (Some(disk), Some(identity)) = (&self.disk, old.disk_identity()) {
-            if renewed.variant == old.variant {
+            if renewed.variant == old.variant && renewed.tags == old.tags {
                 let (metadata, head) = renewed.bytes_for_disk();
                 let variant = &old.variant;
                 let name = DiskName {
@@ -239,7 +239,7 @@ impl Tiers {
                 _ = disk.renew(name, ticket, metadata, head).await;
                 renewed.mark_on_disk(identity);
             } else {
-                // Its file lies under the name of a variant that it no longer is.
+                // Its file lies under the name of a variant that it no longer is, or has tags that it no longer has.
                 disk.remove(key, &old.variant);
             }
         }

@@ -3,13 +3,17 @@
 //! It has counts and no rates: whoever reads it twice can divide what was added by the time between, which `uptime_ms`
 //! gives without the delays of the network.
 
+mod cache;
+
 use std::fmt::{Display, Write as _};
 
 use crate::metrics::{self, CLASSES, Counter, EndpointMetrics, LATENCY_BOUNDS_US};
 use crate::worker::Shared;
 
 /// `{"uptime_ms", "connections", "workers", "requests", "responses", "latency_bounds_us", "upstreams": [{"name",
-/// "endpoints": [{"endpoint", "up", "requests", "responses", "failures", "idle", "latency_counts"}]}]}`
+/// "endpoints": [{"endpoint", "up", "requests", "responses", "failures", "idle", "latency_counts"}]}], "cache"}`
+///
+/// What `cache` has stands in `status/cache.rs`.
 ///
 /// All counts are since the start, except for `connections`, those of clients, and `idle`, those kept to the endpoint:
 /// they are open now. `requests` is the sum of `responses`, an object with a count for each of `1xx` to `5xx`; at the
@@ -40,6 +44,7 @@ fn write_at(shared: &Shared, uptime_ms: u64) -> String {
         ("responses", by_class(responses)),
         ("latency_bounds_us", list(LATENCY_BOUNDS_US)),
         ("upstreams", list(upstreams)),
+        ("cache", cache::write(shared)),
     ]);
     text.push('\n');
     text
@@ -190,7 +195,7 @@ mod tests {
             r#""latency_counts":[1,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1]},"#,
             r#"{"endpoint":"127.0.0.1:9002","up":false,"requests":0,"#,
             r#""responses":{"1xx":0,"2xx":0,"3xx":0,"4xx":0,"5xx":0},"failures":1,"idle":0,"#,
-            r#""latency_counts":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}]}]}"#,
+            r#""latency_counts":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}]}],"cache":null}"#,
             "\n",
         );
         assert_eq!(write_at(&shared, 300), expected);

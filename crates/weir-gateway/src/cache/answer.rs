@@ -97,7 +97,7 @@ pub(super) async fn object(
 ) -> Result<After, Failure> {
     let selected = stored::select(x, on, &x.recall.key, object);
     let (object, head) = selected.ok_or(Failure::ResponseCut)?;
-    let keep_alive = x.client_keeps_alive(on.worker) && x.upload.is_complete();
+    let keep_alive = x.client_keeps_alive(on.worker) && x.upload.is_over(client);
     x.facts.bytes_sent = 0;
     let sent = match what(x, head, Some(object.body_bytes()), now) {
         What::NotModified => {

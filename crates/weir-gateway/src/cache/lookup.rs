@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_cache::cache_status::Forwarded;
-use weir_cache::key::{self, Asked, Pass};
+use weir_cache::key::{self, Asked, Class, Pass};
 use weir_cache::reuse::{self, Reuse, Why};
 use weir_cache::store::{Entry, Object};
 use weir_cache::{CachePolicy, RequestControl, StoredHead, Timestamp, vary};
@@ -28,12 +28,13 @@ pub(super) enum Found {
     OnlyIfCached,
 }
 
-/// Writes the key of a request.
-pub(super) fn begin(x: &mut Exchange, policy: &CachePolicy) {
+/// Writes the key of a request; with the digest of its body, if it is looked up by that.
+pub(super) fn begin(x: &mut Exchange, policy: &CachePolicy, body_digest: Option<u128>) {
     let mut key = std::mem::take(&mut x.recall.key);
     key.clear();
-    key::write(&policy.key, &asked(x), None, &mut key);
+    key::write(&policy.key, &asked(x), body_digest, &mut key);
     x.recall.key = key;
+    x.recall.is_keyed_by_body = body_digest.is_some();
     x.recall.fill_key.clear();
     x.recall.fill_key.extend_from_slice(&x.recall.key);
     let fields = x.request.view(&x.head);
@@ -108,6 +109,10 @@ pub(super) async fn find(x: &mut Exchange, on: Cached<'_>, now: Timestamp) -> Fo
             }
             Found::Stale(object, why)
         }
+        // In the background nothing is asked that has a body.
+        Reuse::StaleWhileRevalidate if x.recall.is_keyed_by_body => {
+            Found::Stale(object, Why::Stale)
+        }
         Reuse::GatewayTimeout => Found::OnlyIfCached,
         usable => Found::Hit(object, usable),
     }
@@ -124,6 +129,7 @@ fn passes(x: &Exchange, policy: &CachePolicy) -> Option<Forwarded> {
     }
     let has_body = x.request.framing != Framing::Empty;
     match key::class(x.request.method, has_body, &asked(x), policy) {
+        Ok(Class::PostByBody) if !x.recall.is_keyed_by_body => Some(Forwarded::Method),
         Ok(_) => None,
         Err(Pass::Method) => Some(Forwarded::Method),
         Err(Pass::Body | Pass::Bypass) => Some(Forwarded::Bypass),

@@ -6,6 +6,7 @@
 //! reset.
 
 use std::future::poll_fn;
+use std::io::IoSlice;
 use std::ops::Range;
 use std::pin::pin;
 use std::task::Poll;
@@ -66,7 +67,7 @@ pub(super) async fn send(
                 return Err(Failure::StoreFailed);
             }
         }
-        send_piece(client, x, &buffer[..count]).await?;
+        send_piece(client, x, &buffer[..count], b"").await?;
         at += count as u64;
         if at >= range.end {
             return Ok(());
@@ -74,18 +75,35 @@ pub(super) async fn send(
     }
 }
 
-/// Writes `x.outgoing` and behind it `piece`, all of both, and clears the former.
+/// Writes `x.outgoing`, the piece and the tail, all of them, and clears the first; in one system call where the socket takes
+/// them.
 pub(super) async fn send_piece(
     client: &mut Client,
     x: &mut Exchange,
     piece: &[u8],
+    tail: &[u8],
 ) -> Result<(), Failure> {
     let patience = x.timeouts.send;
-    let mut sent = 0;
+    let mut slices = [&x.outgoing[..], piece, tail].map(IoSlice::new);
+    let mut left = &mut slices[..];
     client.timer.set(patience);
-    let pieces = (&x.outgoing[..], piece);
-    let result = poll_fn(|cx| client.poll_send(&mut sent, pieces, patience, cx)).await;
-    x.facts.bytes_sent += sent as u64;
+    let result = poll_fn(|cx| {
+        // Without empty slices at the front, which would make a write of nothing look like a closed socket.
+        IoSlice::advance_slices(&mut left, 0);
+        while !left.is_empty() {
+            match client.stream.poll_write_pieces(cx, left) {
+                Poll::Ready(Ok(count)) => {
+                    x.facts.bytes_sent += count as u64;
+                    IoSlice::advance_slices(&mut left, count);
+                    client.timer.set(patience);
+                }
+                Poll::Ready(Err(_)) => return Poll::Ready(Err(Failure::ClientGone)),
+                Poll::Pending => return client.timer.poll(cx).map(|()| Err(Failure::ClientGone)),
+            }
+        }
+        Poll::Ready(Ok(()))
+    })
+    .await;
     x.outgoing.clear();
     result
 }

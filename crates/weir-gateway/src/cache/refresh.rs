@@ -30,10 +30,12 @@ pub(super) fn if_due(
     object: &Arc<Object>,
     reuse: Reuse,
 ) {
-    let is_due = matches!(
-        reuse,
-        Reuse::StaleWhileRevalidate | Reuse::Fresh { refresh: true }
-    );
+    let is_due = match reuse {
+        Reuse::StaleWhileRevalidate => true,
+        // What was asked for once in all its time is let expire.
+        Reuse::Fresh { refresh } => refresh && object.uses() > 1,
+        _ => false,
+    };
     if !is_due || x.request.method != Method::Get {
         return;
     }
@@ -62,7 +64,7 @@ pub(super) fn if_due(
     asking.timeouts = x.timeouts;
     asking.facts.route = Some(route);
     asking.path_is_as_in(x);
-    super::lookup::begin(&mut asking, on.policy);
+    super::lookup::begin(&mut asking, on.policy, None);
     asking.recall.is_conditional = false;
     let now = on.worker.clock.timestamp(Instant::now());
     let ticket = on.cache.tiers.ticket();

@@ -88,8 +88,11 @@ impl Lead {
         let stale = stale.filter(|stale| !is_purged(stale));
         let mut validated = stale.clone().map_or(others, |stale| vec![stale]);
         validated.retain(|object| !is_purged(object));
-        write_conditions(x, &validated);
-        x.recall.replaces_conditions = on.asks_for_all(x) || !x.recall.conditions.is_empty();
+        // The conditions of a POST are about what it would change (RFC 9110 §13.1), so it is never sent with any of ours.
+        if !x.recall.is_keyed_by_body {
+            write_conditions(x, &validated);
+            x.recall.replaces_conditions = on.asks_for_all(x) || !x.recall.conditions.is_empty();
+        }
         let uses_min = u64::from(on.policy.uses_min);
         let may_store =
             stale.is_some() || uses_min <= 1 || on.cache.uses.count(&x.recall.key) >= uses_min;
@@ -246,7 +249,7 @@ fn decide(
     let meta = store_rule::decide(
         &Answered {
             method: x.request.method,
-            is_keyed_by_body: false,
+            is_keyed_by_body: x.recall.is_keyed_by_body,
             target: x.request.target_text.of(&x.head),
             authority: x.request.authority.map_or(b"", |span| span.of(&x.head)),
             request: arrived.request,
@@ -290,13 +293,24 @@ async fn arrives(
             return Err(failure);
         }
     };
+    let bytes_max = on
+        .policy
+        .body_bytes_max
+        .min(on.cache.tiers.object_bytes_max());
+    // A body of unknown length may have come whole and be too large all the same.
+    let is_too_large = piece.len() as u64 > bytes_max;
     if let Some(said) = &mut x.recall.status {
-        said.stored = true;
+        said.stored = !is_too_large;
     }
     if body.is_done() {
         head.complete(piece.len() as u64);
         let object = Arc::new(Object::of_head(Arc::new(head), lead.ticket, vec![piece]));
-        lead.store(&object);
+        if is_too_large {
+            on.metrics().not_stored(NotStored::TooLarge);
+            lead.end(Outcome::Whole(Arc::clone(&object)));
+        } else {
+            lead.store(&object);
+        }
         passing::put_back(x, on.worker, &chosen, upstream, true);
         let sent = answer::object(client, x, on, &object, on.time()).await?;
         return Ok(Next::Answered(sent));

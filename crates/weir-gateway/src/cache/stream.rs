@@ -15,7 +15,7 @@ use weir_cache::StoredHead;
 use weir_cache::range::{self, Wanted};
 use weir_cache::store::disk::DiskArriving;
 use weir_http::chunk::write_chunk;
-use weir_http::{FieldName, Version};
+use weir_http::{FieldName, Method, Version};
 
 use super::Cached;
 use super::answer::{self, What, after, what, write_head};
@@ -68,16 +68,17 @@ pub(super) async fn respond(
     );
     let wanted = match what(x, &head, length, now) {
         What::NotModified => {
-            let keep_alive = x.client_keeps_alive(on.worker);
+            let keep_alive = x.client_keeps_alive(on.worker) && x.upload.is_over(client);
             write_head(x, on, keep_alive, 304, |out| {
                 head.write_not_modified(now, edits(&on.rule.response_headers), out);
             });
-            let sent = send_piece(client, x, &[]).await;
+            let sent = send_piece(client, x, b"", b"").await;
             return after(x, sent, keep_alive).map(Streamed::Answered);
         }
         What::Range(wanted) => wanted,
     };
-    let has_range = x.request.view(&x.head).has(FieldName::Range);
+    let has_range =
+        x.request.method == Method::Get && x.request.view(&x.head).has(FieldName::Range);
     let needs_all = matches!(wanted, Wanted::Many(_) | Wanted::Unsatisfiable)
         || (has_range && length.is_none());
     if needs_all && reader.is_for_memory() {
@@ -99,7 +100,8 @@ pub(super) async fn respond(
         (None, Version::Http11) => End::Chunks,
         (None, Version::Http10) => End::Close,
     };
-    let keep_alive = x.client_keeps_alive(on.worker) && end != End::Close;
+    let keep_alive =
+        x.client_keeps_alive(on.worker) && end != End::Close && x.upload.is_over(client);
     let part = if let (Wanted::One(part), Some(length)) = (wanted, length) {
         write_head(x, on, keep_alive, 206, |out| {
             let edits = edits(&on.rule.response_headers);
@@ -154,17 +156,15 @@ async fn stream_body(
         if let Some(encoder) = &mut encoder {
             encoder.write(shown);
             encoder.flush(|made| append(made, end, &mut x.outgoing));
-            send_piece(client, x, &[]).await?;
+            send_piece(client, x, b"", b"").await?;
             continue;
         }
         if end == End::Chunks {
             // Writing to a vector cannot fail.
             let _ = write!(x.outgoing, "{:x}\r\n", shown.len());
         }
-        send_piece(client, x, shown).await?;
-        if end == End::Chunks {
-            x.outgoing.extend_from_slice(b"\r\n");
-        }
+        let tail: &[u8] = if end == End::Chunks { b"\r\n" } else { b"" };
+        send_piece(client, x, shown, tail).await?;
     }
     if let Some(mut encoder) = encoder {
         encoder.finish(|made| append(made, end, &mut x.outgoing));
@@ -172,7 +172,7 @@ async fn stream_body(
     if end == End::Chunks {
         x.outgoing.extend_from_slice(b"0\r\n\r\n");
     }
-    send_piece(client, x, &[]).await
+    send_piece(client, x, b"", b"").await
 }
 
 /// Reads what a reader has left behind from the file; never nothing.

@@ -211,7 +211,7 @@ fn has_closed(error: &io::Error) -> bool {
 }
 
 /// The deadlines of an exchange.
-pub(super) fn pace(x: &Exchange, rule: &Forward) -> Pace {
+pub(crate) fn pace(x: &Exchange, rule: &Forward) -> Pace {
     Pace {
         client: x.timeouts.body,
         upstream: rule.timeouts.idle,

@@ -79,7 +79,7 @@ impl Upload {
         client: &mut Client,
         outgoing: &mut Vec<u8>,
     ) -> Result<(), Failure> {
-        if self.body.is_done() {
+        if self.is_complete() {
             return Ok(());
         }
         self.take(client)?;
@@ -89,6 +89,32 @@ impl Upload {
             self.ready = 0;
         }
         Ok(())
+    }
+
+    /// Ready with the whole body as it came once it is here, where it stays; whoever calls knows that it is small. It may
+    /// take as long as a body that is sent on.
+    pub(crate) fn poll_whole<'c>(
+        &mut self,
+        client: &'c mut Client,
+        buffers: &Buffers,
+        pace: Pace,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<&'c [u8], Failure>> {
+        loop {
+            self.take(client)?;
+            if self.body.is_done() {
+                return Poll::Ready(Ok(&client.input.unread()[..self.ready]));
+            }
+            match client.input.poll_fill(&mut client.stream, buffers, cx) {
+                Poll::Pending => {
+                    self.waits_since_ms.get_or_insert(client.timer.now_ms());
+                    return client.timer.poll(cx).map(|()| Err(Failure::BodyTimeout));
+                }
+                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Err(Failure::ClientGone)),
+                Poll::Ready(Ok(_)) => self.count_wait(client),
+            }
+            client.timer.set(self.patience_with_client(pace));
+        }
     }
 
     /// Moves as much as can be moved now. The task is woken when more can be.
@@ -112,9 +138,7 @@ impl Upload {
                     Poll::Ready(Ok(0) | Err(_)) => return Err(Failure::ClientGone),
                     Poll::Ready(Ok(_)) => self.take(client)?,
                 }
-                if let Some(since) = self.waits_since_ms.take() {
-                    self.waited_ms += client.timer.now_ms() - since;
-                }
+                self.count_wait(client);
                 self.awaits_continue = false;
                 self.arm(client, pace);
                 continue;
@@ -132,6 +156,12 @@ impl Upload {
             }
         }
         Ok(())
+    }
+
+    fn count_wait(&mut self, client: &Client) {
+        if let Some(since) = self.waits_since_ms.take() {
+            self.waited_ms += client.timer.now_ms() - since;
+        }
     }
 
     fn arm(&self, client: &Client, pace: Pace) {
@@ -210,6 +240,12 @@ impl Upload {
         } else {
             Failure::ResponseTimeout
         }
+    }
+
+    /// Drops a body that is here and that nobody wants. Says whether all of it was, so that the next request can be read
+    /// after it.
+    pub(crate) fn is_over(&mut self, client: &mut Client) -> bool {
+        self.is_complete() || self.discard(client).is_ok() && self.is_complete()
     }
 
     /// Reads and drops what has arrived of a body that nobody wants, so that the next request can be read after it.

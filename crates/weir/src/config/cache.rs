@@ -10,6 +10,7 @@ use std::time::Duration;
 use weir_cache::CachePolicy;
 use weir_cache::policy::{Bypass, KeyParts, QueryKey, SetCookie, StatusMatch};
 use weir_gateway::settings::{CacheDisk, CacheStorage};
+use weir_http::Method;
 
 use super::headers::is_token;
 use super::read::Table;
@@ -24,6 +25,12 @@ const VARIANTS_MAX: u64 = 1000;
 
 const CACHE_EXPECTED: &str = "true, false or a table such as `{ ttl = \"1d\" }`";
 const TTL_EXPECTED: &str = "a duration such as \"1d\", or durations by status such as `{ 200 = \"1d\", 404 = \"1m\", any = \"10s\" }`";
+const METHODS: [(&str, Method); 3] = [
+    ("GET", Method::Get),
+    ("HEAD", Method::Head),
+    ("POST", Method::Post),
+];
+const METHODS_EXPECTED: &str = "methods such as [\"GET\", \"HEAD\", \"POST\"]";
 const BYPASS_EXPECTED: &str =
     "conditions such as [\"header:authorization\", \"cookie:session\", \"query:nocache\"]";
 
@@ -31,6 +38,7 @@ const BYPASS_EXPECTED: &str =
 pub(super) fn storage(mut table: Table) -> CacheStorage {
     let memory = table.optional("memory");
     let memory = memory.and_then(|value| value.size_bytes(&MEMORY_BYTES));
+    let memory_bytes = memory.unwrap_or(CacheStorage::MEMORY_BYTES);
     let disk = table.section("disk", "{ path = \"cache\", size = \"10GiB\" }");
     let disk = disk.and_then(|mut disk| {
         let expected = "the path of a directory";
@@ -43,7 +51,15 @@ pub(super) fn storage(mut table: Table) -> CacheStorage {
             })
         });
         let size = disk.required("size", "a size such as \"10GiB\"");
-        let bytes = size.and_then(|value| value.size_bytes(&DISK_BYTES));
+        let bytes = size.and_then(|value| {
+            let bytes = value.size_bytes(&DISK_BYTES)?;
+            // One object takes at most an eighth of RAM, and a quarter of the disk.
+            if bytes < memory_bytes / 2 {
+                value.expected("at least half of \"memory\", so that the disk takes every object that RAM takes");
+                return None;
+            }
+            Some(bytes)
+        });
         disk.finish();
         Some(CacheDisk {
             path: path?,
@@ -51,10 +67,7 @@ pub(super) fn storage(mut table: Table) -> CacheStorage {
         })
     });
     table.finish();
-    CacheStorage {
-        memory_bytes: memory.unwrap_or(CacheStorage::MEMORY_BYTES),
-        disk,
-    }
+    CacheStorage { memory_bytes, disk }
 }
 
 /// The `cache` of a route.
@@ -84,6 +97,14 @@ pub(super) fn policy(value: &Value) -> Option<CachePolicy> {
         let items = value.list(BYPASS_EXPECTED).unwrap_or_default();
         let read = |item: Value| item.parsed("a condition such as \"cookie:session\"", bypass);
         policy.bypass = items.into_iter().filter_map(read).collect();
+    }
+    if let Some(value) = table.optional("methods") {
+        let items = value.list(METHODS_EXPECTED).unwrap_or_default();
+        let methods: Vec<_> = items
+            .into_iter()
+            .filter_map(|item| item.choice(&METHODS))
+            .collect();
+        policy.caches_post = methods.contains(&Method::Post);
     }
     let choices = [
         ("store-if-origin-says", SetCookie::StoreIfOriginSays),

@@ -5,6 +5,7 @@
 
 mod actions;
 mod answers;
+mod cache;
 mod compress;
 mod defaults;
 mod examples;

@@ -165,3 +165,81 @@ fn tags_of_evicted_and_replaced_entries_are_forgotten() {
         .sum();
     assert_eq!(indexed, tagged);
 }
+
+/// Stores an object of a share; says whether it was taken.
+fn insert_shared(store: &MemoryStore, share: &Arc<Share>, key: &str, variant: &str) -> bool {
+    let object = object(variant, store.purges.ticket(), 1000);
+    object.belongs_to(share);
+    is_stored(&store.insert(key.as_bytes(), Arc::new(object)))
+}
+
+#[test]
+fn a_share_makes_room_for_itself_and_takes_none_of_others() {
+    let (store, purges) = store(1 << 20);
+    let share = Arc::new(Share::new(20_000, 16));
+    for number in 0..50 {
+        let others = object("", purges.ticket(), 1000);
+        store.insert(format!("other/{number}").as_bytes(), Arc::new(others));
+    }
+    assert!(insert_shared(&store, &share, "hot", ""));
+    for number in 0..100 {
+        assert!(insert_shared(&store, &share, &format!("{number}"), ""));
+        assert!(
+            store
+                .get(b"hot")
+                .expect("it is used")
+                .variant(b"")
+                .is_some()
+        );
+        assert!(share.bytes() <= 20_000);
+    }
+    let (mut own, mut bytes, mut others) = (Vec::new(), 0, 0);
+    store.for_each(|entry| {
+        if entry.key.starts_with(b"other/") {
+            others += 1;
+        } else {
+            bytes += entry.weight();
+            own.push(String::from_utf8_lossy(&entry.key).into_owned());
+        }
+    });
+    assert_eq!((others, bytes), (50, share.bytes()));
+    // What is used stays, and of the rest the newest do.
+    assert!(own.contains(&"hot".to_owned()) && own.contains(&"99".to_owned()));
+    assert!(own.len() > 10 && !own.contains(&"50".to_owned()), "{own:?}");
+    let ticket = purges.begin(PurgeScope::All, PurgeKind::Hard);
+    store.sweep(&PurgeScope::All, PurgeKind::Hard);
+    purges.finish(ticket);
+    assert_eq!(share.bytes(), 0);
+    let too_large = object("", purges.ticket(), 20_000);
+    too_large.belongs_to(&share);
+    let refused = store.insert(b"large", Arc::new(too_large));
+    assert!(matches!(refused, Inserted::Refused(Refusal::TooLarge)));
+}
+
+#[test]
+fn the_oldest_variant_makes_room_for_the_newest() {
+    let (store, _) = store(1 << 20);
+    let share = Arc::new(Share::new(u64::MAX, 3));
+    for variant in ["a", "b", "c", "b", "d"] {
+        assert!(insert_shared(&store, &share, "k", variant));
+    }
+    let entry = store.get(b"k").expect("it is stored");
+    let variants: Vec<_> = entry.variants().iter().map(|one| &*one.variant).collect();
+    assert_eq!(variants, [b"d", b"b", b"c"]);
+}
+
+#[test]
+fn a_purge_that_takes_many_steps_meets_every_key() {
+    let (store, purges) = store(4 << 20);
+    let keys = 7 * PURGE_KEYS as u32 + 1;
+    for number in 0..keys {
+        let object = object("", purges.ticket(), 1);
+        store.insert(&number.to_be_bytes(), Arc::new(object));
+    }
+    let ticket = purges.begin(PurgeScope::All, PurgeKind::Hard);
+    let covered = store.sweep(&PurgeScope::All, PurgeKind::Hard);
+    purges.finish(ticket);
+    assert_eq!((covered, store.stats().entries), (u64::from(keys), 0));
+    let (entries, last) = store.step(&PurgeScope::All, None, 10);
+    assert!(entries.is_empty() && last.is_none());
+}

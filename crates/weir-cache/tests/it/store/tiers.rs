@@ -15,7 +15,7 @@ use weir_cache::store::{
 use super::Directory;
 
 /// Any runtime will do; this is the smallest.
-fn block_on<F: Future>(future: F) -> F::Output {
+pub(super) fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(std::thread::Thread);
     impl Wake for Unpark {
         fn wake(self: Arc<Self>) {
@@ -207,5 +207,34 @@ fn a_purge_reaches_both_tiers_and_what_moves_between_them() {
             found(&tiers, format!("a/{number}").as_bytes()).is_none(),
             "{number} came back"
         );
+    }
+}
+
+#[test]
+fn a_walk_through_both_tiers_meets_each_key_once_and_in_order() {
+    let directory = Directory::new("walk");
+    let tiers = open(&directory);
+    let disk = tiers.disk().unwrap();
+    // Of ten keys, those in RAM are not those on disk, and each tier has some that the other one has not come to.
+    for number in 0..10_u8 {
+        let object = object(&tiers, "walked", 100);
+        if [0, 1, 2, 3, 9].contains(&number) {
+            tiers.insert(&[number], &object);
+        } else {
+            let stored = disk.store(&[number], &object, tiers.ticket(), || true);
+            stored.wait().unwrap();
+        }
+    }
+    for keys_max in 1..12 {
+        let (mut met, mut after) = (Vec::new(), None);
+        loop {
+            let (held, last) = tiers.step(&PurgeScope::All, after.as_deref(), keys_max);
+            met.extend(held.into_keys().map(|key| key[0]));
+            after = last;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(met, (0..10).collect::<Vec<_>>(), "in steps of {keys_max}");
     }
 }

@@ -3,9 +3,11 @@
 use std::fmt::Write as _;
 
 use super::Page;
+use crate::cache::TierCounts;
 use crate::metrics::{Counter, WorkerMetrics};
 
 type Of = fn(&WorkerMetrics) -> &Counter;
+type OfTier = fn(&TierCounts) -> u64;
 type Reasons = fn(&WorkerMetrics) -> Vec<(&'static str, u64)>;
 
 const COUNTS: [(&str, &str, Of); 9] = [
@@ -103,37 +105,34 @@ fn tiers(page: &mut Page<'_>) {
     let Some(cache) = &page.shared.cache else {
         return;
     };
-    let memory = cache.tiers.memory().stats();
-    let of_memory = [
-        memory.bytes,
-        memory.bytes_max,
-        memory.entries,
-        memory.evicted,
-    ];
-    let mut tiers = vec![("memory", of_memory)];
-    if let Some(disk) = cache.tiers.disk() {
-        let disk = disk.stats();
-        let of_disk = [disk.bytes, disk.bytes_max, disk.objects, disk.evicted];
-        tiers.push(("disk", of_disk));
-    }
-    let families = [
-        ("weir_cache_bytes", "gauge", "Bytes stored."),
-        ("weir_cache_bytes_max", "gauge", "Bytes that may be stored."),
+    let tiers = cache.tier_counts();
+    let families: [(&str, &str, &str, OfTier); 4] = [
+        ("weir_cache_bytes", "gauge", "Bytes stored.", |tier| {
+            tier.bytes
+        }),
+        (
+            "weir_cache_bytes_max",
+            "gauge",
+            "Bytes that may be stored.",
+            |tier| tier.bytes_max,
+        ),
         (
             "weir_cache_objects",
             "gauge",
-            "Keys in memory, objects on disk.",
+            "Keys in memory, variants on disk.",
+            |tier| tier.objects,
         ),
         (
             "weir_cache_evictions_total",
             "counter",
             "What had to make room.",
+            |tier| tier.evictions,
         ),
     ];
-    for (at, (name, kind, help)) in families.into_iter().enumerate() {
+    for (name, kind, help, of) in families {
         page.family(name, kind, help);
-        for (tier, values) in &tiers {
-            let value = values[at];
+        for tier in &tiers {
+            let (tier, value) = (tier.name, of(tier));
             let _ = writeln!(page.text, "{name}{{tier=\"{tier}\"}} {value}");
         }
     }

@@ -2,6 +2,7 @@
 
 mod arriving;
 mod damage;
+mod killed;
 mod large;
 mod restart;
 

@@ -59,6 +59,11 @@ impl Origin {
             .expect("the origin is asked")
     }
 
+    /// The request heads that came in and were not looked at yet.
+    pub(crate) fn heads(&self) -> Vec<String> {
+        self.seen.try_iter().collect()
+    }
+
     /// How many request heads came in that were not looked at yet.
     pub(crate) fn heads_waiting(&self) -> usize {
         self.seen.try_iter().count()

@@ -1,0 +1,162 @@
+//! What a route says of its cache, and mistakes in it.
+
+use std::time::Duration;
+
+use weir_cache::CachePolicy;
+use weir_cache::policy::{Bypass, QueryKey, SetCookie, StatusMatch};
+
+use super::examples::forward;
+use super::{LISTENER, UPSTREAM, assert_problems, valid};
+
+fn policy(cache: &str) -> CachePolicy {
+    let route = format!("route = [{{ path = \"/\", upstream = \"app\", cache = {cache} }}]");
+    let settings = valid(&[LISTENER, UPSTREAM, &route].concat());
+    assert!(settings.cache.is_some(), "there is somewhere to store");
+    let policy = forward(&settings.routes[0]).cache.as_deref();
+    policy.expect("a cache").clone()
+}
+
+#[test]
+fn every_key_is_read() {
+    let policy = policy(
+        "{ ttl = { any = \"3s\", 404 = \"1m\", 4xx = \"2s\" }, force_ttl = \"1d\", stale_while_revalidate = \"10s\", \
+         stale_if_error = \"1h\", stale_if_unreachable = \"0s\", refresh_ahead = 0.9, methods = [\"GET\", \"POST\"], \
+         key = { host = false, query = [\"page\"], headers = [\"X-Tenant\"], cookies = [\"Tier\"] }, \
+         bypass = [\"header:X-Fresh\", \"header:x-mode=live\", \"cookie:session\", \"query:nocache\"], \
+         set_cookie = \"refuse\", obey_clients = false, min_uses = 2, max_object = \"1MiB\", max_variants = 7 }",
+    );
+    let secs = Duration::from_secs;
+    assert_eq!(
+        policy.ttl.by_status,
+        [
+            (StatusMatch::Is(404), secs(60)),
+            (StatusMatch::Class(4), secs(2)),
+            (StatusMatch::Any, secs(3)),
+        ]
+    );
+    assert_eq!(policy.ttl.forced, Some(secs(86_400)));
+    assert_eq!(policy.stale_while_revalidate, Some(secs(10)));
+    assert_eq!(policy.stale_if_error, Some(secs(3600)));
+    assert_eq!(policy.stale_if_unreachable, Duration::ZERO);
+    assert_eq!(policy.refresh_ahead_percent, Some(90));
+    assert!(policy.caches_post && !policy.key.host && !policy.obeys_clients);
+    assert_eq!(policy.key.query, QueryKey::Only(vec!["page".to_owned()]));
+    assert_eq!(policy.key.headers, ["x-tenant"]);
+    assert_eq!(policy.key.cookies, ["Tier"]);
+    let header =
+        |name: &str, value: Option<&str>| Bypass::Header(name.to_owned(), value.map(str::to_owned));
+    assert_eq!(
+        policy.bypass,
+        [
+            header("x-fresh", None),
+            header("x-mode", Some("live")),
+            Bypass::Cookie("session".to_owned()),
+            Bypass::Query("nocache".to_owned()),
+        ]
+    );
+    assert_eq!(policy.set_cookie, SetCookie::Refuse);
+    assert_eq!((policy.uses_min, policy.variants_max), (2, 7));
+    assert_eq!(policy.body_bytes_max, 1 << 20);
+}
+
+#[test]
+fn post_is_cached_only_where_it_is_named() {
+    for (cache, caches_post) in [
+        ("true", false),
+        ("{ methods = [\"GET\", \"HEAD\"] }", false),
+        ("{ methods = [\"POST\"] }", true),
+    ] {
+        assert_eq!(policy(cache).caches_post, caches_post, "{cache}");
+    }
+}
+
+#[test]
+fn each_form_of_the_query_is_read() {
+    let names = || vec!["a".to_owned()];
+    for (query, expected) in [
+        ("query = true", QueryKey::Whole),
+        ("query = false", QueryKey::Ignored),
+        ("query = \"sorted\"", QueryKey::Sorted),
+        ("query = [\"a\"]", QueryKey::Only(names())),
+        ("query_except = [\"a\"]", QueryKey::Except(names())),
+    ] {
+        assert_eq!(
+            policy(&format!("{{ key = {{ {query} }} }}")).key.query,
+            expected
+        );
+    }
+}
+
+#[test]
+fn mistakes_in_caches_are_all_told() {
+    assert_problems(&[LISTENER, UPSTREAM], BROKEN);
+}
+
+const BROKEN: &[&str] = &[
+    r#"
+[[route]]
+path = "/"
+upstream = "app"
+cache = "yes"
+#! route[1].cache: found "yes", expected true, false or a table such as `{ ttl = "1d" }`
+"#,
+    r#"
+[[route]]
+path = "/"
+upstream = "app"
+[route.cache]
+ttl = 5
+#! route[1].cache.ttl: found the integer 5, expected a duration such as "1d", or durations by status such as `{ 200 = "1d", 404 = "1m", any = "10s" }`
+force_ttl = "soon"
+#! route[1].cache.force_ttl: found "soon", expected a duration such as "500ms", "2s", "1m" or "1h"
+refresh_ahead = 1.5
+#! route[1].cache.refresh_ahead: found the number 1.5, expected a share above 0 and below 1, such as 0.9
+methods = ["GET", "Post", "PUT"]
+#! route[1].cache.methods[2]: found "Post", expected one of "GET", "HEAD", "POST"; did you mean "POST"?
+#! route[1].cache.methods[3]: found "PUT", expected one of "GET", "HEAD", "POST"
+bypass = ["session"]
+#! route[1].cache.bypass[1]: found "session", expected "header:NAME", "header:NAME=VALUE", "cookie:NAME" or "query:NAME"
+set_cookie = "keep"
+#! route[1].cache.set_cookie: found "keep", expected one of "store-if-origin-says", "store", "refuse"
+obey_clients = 1
+#! route[1].cache.obey_clients: found the integer 1, expected true or false
+min_uses = 0
+#! route[1].cache.min_uses: found the integer 0, expected an integer from 1 to 1000
+max_object = "big"
+#! route[1].cache.max_object: found "big", expected a size such as "512", "16KiB", "1MiB" or "10GiB"
+max_variants = 0
+#! route[1].cache.max_variants: found the integer 0, expected an integer from 1 to 1000
+maximum = 1
+#! route[1].cache.maximum: unknown key; expected one of "ttl", "force_ttl", "stale_while_revalidate", "stale_if_error", "stale_if_unreachable", "key", "bypass", "methods", "set_cookie", "obey_clients", "min_uses", "max_object", "max_variants", "max_memory", "refresh_ahead"
+"#,
+    r#"
+[[route]]
+path = "/"
+upstream = "app"
+[route.cache]
+ttl = { 99 = "1d", 2xy = "1d", 404 = 1 }
+#! route[1].cache.ttl.99: expected it for a status such as 404, for "4xx" or for "any"
+#! route[1].cache.ttl.2xy: expected it for a status such as 404, for "4xx" or for "any"
+#! route[1].cache.ttl.404: found the integer 1, expected a duration such as "500ms", "2s", "1m" or "1h"
+key = { host = 1, query = "some", query_except = ["a"], headers = ["a b"], cookies = "c", more = 1 }
+#! route[1].cache.key.host: found the integer 1, expected true or false
+#! route[1].cache.key.query: found "some", expected true, false, "sorted" or a list of query parameters
+#! route[1].cache.key.query_except: found beside "query", expected only one of them
+#! route[1].cache.key.headers[1]: found "a b", expected a name
+#! route[1].cache.key.cookies: found "c", expected a list of cookies
+#! route[1].cache.key.more: unknown key; expected one of "host", "query", "query_except", "headers", "cookies"
+"#,
+    r#"
+[cache]
+memory = "1KiB"
+#! cache.memory: found "1KiB", expected a size from "1MiB" to "16384GiB"
+disk = { path = "", size = "1" }
+#! cache.disk.path: found "", expected the path of a directory
+#! cache.disk.size: found "1", expected a size from "1MiB" to "1048576GiB"
+sise = 1
+#! cache.sise: unknown key; expected one of "memory", "disk"
+[[route]]
+path = "/"
+upstream = "app"
+"#,
+];
