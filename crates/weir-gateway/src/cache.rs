@@ -177,7 +177,8 @@ pub(crate) struct Recall {
     conditions: Vec<u8>,
     replaces_conditions: bool,
     is_conditional: bool,
-    is_keyed_by_body: bool,
+    /// The part of the key that the request body makes.
+    body_digest: Option<u128>,
     /// Something from disk was damaged, so this request looks for nothing there any more.
     disk_has_failed: bool,
     /// To be said in the response's head.
@@ -199,10 +200,15 @@ impl Recall {
         }
         self.replaces_conditions = false;
         self.is_conditional = false;
-        self.is_keyed_by_body = false;
+        self.body_digest = None;
         self.disk_has_failed = false;
         self.status = None;
         self.outcome = None;
+    }
+
+    /// Whether the request is looked up by its body: a POST that its route names.
+    fn is_keyed_by_body(&self) -> bool {
+        self.body_digest.is_some()
     }
 
     fn says(&mut self, outcome: &'static str, forwarded: Forwarded) {

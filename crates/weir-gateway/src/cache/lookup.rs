@@ -34,7 +34,7 @@ pub(super) fn begin(x: &mut Exchange, policy: &CachePolicy, body_digest: Option<
     key.clear();
     key::write(&policy.key, &asked(x), body_digest, &mut key);
     x.recall.key = key;
-    x.recall.is_keyed_by_body = body_digest.is_some();
+    x.recall.body_digest = body_digest;
     x.recall.fill_key.clear();
     x.recall.fill_key.extend_from_slice(&x.recall.key);
     let fields = x.request.view(&x.head);
@@ -110,7 +110,7 @@ pub(super) async fn find(x: &mut Exchange, on: Cached<'_>, now: Timestamp) -> Fo
             Found::Stale(object, why)
         }
         // In the background nothing is asked that has a body.
-        Reuse::StaleWhileRevalidate if x.recall.is_keyed_by_body => {
+        Reuse::StaleWhileRevalidate if x.recall.is_keyed_by_body() => {
             Found::Stale(object, Why::Stale)
         }
         Reuse::GatewayTimeout => Found::OnlyIfCached,
@@ -129,7 +129,7 @@ fn passes(x: &Exchange, policy: &CachePolicy) -> Option<Forwarded> {
     }
     let has_body = x.request.framing != Framing::Empty;
     match key::class(x.request.method, has_body, &asked(x), policy) {
-        Ok(Class::PostByBody) if !x.recall.is_keyed_by_body => Some(Forwarded::Method),
+        Ok(Class::PostByBody) if !x.recall.is_keyed_by_body() => Some(Forwarded::Method),
         Ok(_) => None,
         Err(Pass::Method) => Some(Forwarded::Method),
         Err(Pass::Body | Pass::Bypass) => Some(Forwarded::Bypass),
