@@ -28,6 +28,7 @@ use weir_cache::store::{
 };
 use weir_cache::{CachePolicy, RequestControl, validate};
 
+use crate::compress::compressor::Compressor;
 use crate::connection::Client;
 use crate::connection::h1::After;
 use crate::exchange::Exchange;
@@ -64,6 +65,7 @@ const FAILED_FILLS_MAX: u32 = 1;
 #[derive(Debug)]
 pub(crate) struct Cache {
     pub(crate) tiers: Tiers,
+    pub(crate) compressor: Compressor,
     fills: Fills,
     /// Keys whose last answer was not to be shared: their requests do not wait for each other.
     unshared: Remembered,
@@ -99,6 +101,7 @@ impl Cache {
         let memory = MemoryStore::new(memory, Arc::clone(&purges));
         Ok(Self {
             tiers: Tiers::new(memory, disk.transpose()?, purges),
+            compressor: Compressor::default(),
             fills: Fills::default(),
             unshared: Remembered::default(),
             uses: Remembered::default(),
@@ -374,7 +377,7 @@ async fn join(
             sent => sent?,
         },
         Outcome::Arriving(_, length) => {
-            match stream::respond(client, x, on, reader, &head, length).await? {
+            match stream::respond(client, x, on, reader, (&head, length), false).await? {
                 Streamed::Answered(after) => after,
                 Streamed::Elsewhere => return Ok(Joined::Elsewhere),
             }
