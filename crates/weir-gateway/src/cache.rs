@@ -179,12 +179,20 @@ pub(crate) struct Recall {
     is_conditional: bool,
     /// The part of the key that the request body makes.
     body_digest: Option<u128>,
-    /// Something from disk was damaged, so this request looks for nothing there any more.
-    disk_has_failed: bool,
+    disk: Disk,
     /// To be said in the response's head.
     pub(crate) status: Option<CacheStatus>,
     /// For the log.
     pub(crate) outcome: Option<&'static str>,
+}
+
+/// Whether a request looks for something on disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Disk {
+    #[default]
+    MayHaveIt,
+    /// Something from there was damaged, so it looks there no more.
+    HasFailed,
 }
 
 impl Recall {
@@ -201,7 +209,7 @@ impl Recall {
         self.replaces_conditions = false;
         self.is_conditional = false;
         self.body_digest = None;
-        self.disk_has_failed = false;
+        self.disk = Disk::default();
         self.status = None;
         self.outcome = None;
     }
@@ -264,7 +272,7 @@ pub(crate) async fn recall(
                 refresh::if_due(client, x, on, &object, reuse);
                 match answer::hit(client, x, on, &object, reuse, now).await {
                     // Nothing of it was sent.
-                    Err(Failure::StoreFailed) => x.recall.disk_has_failed = true,
+                    Err(Failure::StoreFailed) => x.recall.disk = Disk::HasFailed,
                     sent => return sent.map(Recalled::Answered),
                 }
                 continue;
@@ -369,7 +377,7 @@ async fn join(
     let after = match outcome {
         Outcome::Whole(object) => match answer::object(client, x, on, &object, on.time()).await {
             Err(Failure::StoreFailed) => {
-                x.recall.disk_has_failed = true;
+                x.recall.disk = Disk::HasFailed;
                 return Ok(Joined::Again);
             }
             sent => sent?,

@@ -10,7 +10,7 @@ use weir_cache::{CachePolicy, RequestControl, StoredHead, Timestamp, vary};
 use weir_http::body::Framing;
 use weir_http::{FieldName, Method};
 
-use super::{Cached, on_disk};
+use super::{Cached, Disk, on_disk};
 use crate::deadline::Timer;
 use crate::exchange::Exchange;
 
@@ -62,7 +62,7 @@ pub(super) async fn find(x: &mut Exchange, on: Cached<'_>, now: Timestamp) -> Fo
         .as_deref()
         .and_then(|entry| choose(x, on.policy, entry));
     let chosen = match chosen {
-        None if on.cache.tiers.disk().is_some() && !x.recall.disk_has_failed => {
+        None if on.cache.tiers.disk().is_some() && x.recall.disk == Disk::MayHaveIt => {
             from_disk(x, on).await
         }
         chosen => chosen,
