@@ -4,7 +4,7 @@ use weir_http::body::Framing;
 use weir_http::forward::{self, ClientFraming, Edits, ResponseRewrite};
 use weir_http::head::HeadScan;
 use weir_http::request::Progress;
-use weir_http::{HeadLimits, Method, Reject, ResponseHead, Version};
+use weir_http::{Content, HeadLimits, Method, Reject, ResponseHead, Version};
 
 use super::lenient;
 
@@ -95,6 +95,7 @@ fn check_rewritten(
         framing,
         keep_alive: keep_alive && !ends_by_closing,
         date: NOW,
+        content: Content::AsIs,
         edits: Edits::default(),
     };
     let mut out = Vec::new();

@@ -15,6 +15,7 @@
 //! ```
 //!
 //! - [`object`]: one stored response, and the variants that share a primary key
+//! - [`forms`]: the same response compressed
 //! - [`memory`]: RAM, admission and eviction by a sharded S3-FIFO
 //! - [`disk`]: files, crash-safe, read block by block
 //! - [`tiers`]: both as one: demotion and promotion
@@ -28,6 +29,7 @@
 
 pub mod answer;
 pub mod disk;
+pub mod forms;
 pub mod memory;
 pub mod object;
 pub mod purge;
@@ -38,6 +40,7 @@ pub mod walk;
 
 pub use answer::Answer;
 pub use disk::{DiskConfig, DiskStore};
+pub use forms::Forms;
 
 pub use memory::{MemoryConfig, MemoryStore};
 pub use object::{Entry, Object};

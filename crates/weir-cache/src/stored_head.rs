@@ -14,7 +14,7 @@ mod bytes;
 
 use weir_http::forward::{Edits, via, write_field};
 use weir_http::head::is_token_byte;
-use weir_http::{Field, FieldName, Fields, Span, Version};
+use weir_http::{Content, Field, FieldName, Fields, Span, Version};
 
 use crate::cache_status::write_number;
 use crate::control::ResponseControl;
@@ -262,6 +262,32 @@ impl StoredHead {
             secondary,
             body_bytes: self.body_bytes,
         }
+    }
+
+    /// The head of the same response with `content`, of `body_bytes` where that is known. It is chosen as this one is: the
+    /// coding is negotiated anew at each request, and no part of the secondary key.
+    #[must_use]
+    pub fn with_content(&self, content: Content<'_>, body_bytes: Option<u64>) -> Self {
+        let mut lines = Vec::with_capacity(self.lines.len() + 64);
+        lines.extend_from_slice(self.status_line());
+        for (id, name, value) in self.fields().iter() {
+            if id != FieldName::ContentLength && !content.replaces(id, name) {
+                write_field(&mut lines, name, value);
+            }
+        }
+        content.write(self.fields(), Edits::default(), &mut lines);
+        let table = scan(&lines).expect("lines made of a head are lines");
+        let mut head = Self {
+            meta: self.meta,
+            lines,
+            table,
+            secondary: self.secondary.clone(),
+            body_bytes: None,
+        };
+        if let Some(body_bytes) = body_bytes {
+            head.complete(body_bytes);
+        }
+        head
     }
 
     /// The first line, with its end.

@@ -265,7 +265,7 @@ async fn join(
             sent => sent?,
         },
         Outcome::Arriving(_, length) => {
-            match stream::respond(client, x, on, reader, &head, length).await? {
+            match stream::respond(client, x, on, reader, (&head, length), false).await? {
                 Streamed::Answered(after) => after,
                 Streamed::Elsewhere => return Ok(Joined::Elsewhere),
             }

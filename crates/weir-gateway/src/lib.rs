@@ -8,6 +8,7 @@
 //! - `listener`, `worker`, `connection`: accepting, the threads, a client's connection
 //! - `exchange`: the story; `respond`: answers of our own; `failure`: what can go wrong
 //! - `cache`: what was answered before, and who asks when it was not
+//! - `compress`: which responses get smaller on their way
 //! - `upstream`: choosing, connecting, pooling, relaying
 //! - `access_log`, `metrics`, `admin`: what happened
 //! - `io`, `buffers`, `deadline`: the seam to the runtime, memory, time
@@ -16,6 +17,7 @@ mod access_log;
 mod admin;
 mod buffers;
 mod cache;
+mod compress;
 mod connection;
 mod deadline;
 mod exchange;

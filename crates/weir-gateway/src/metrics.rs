@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use weir_cache::cache_status::Forwarded;
+use weir_cache::negotiate::Coding;
 use weir_cache::store::PurgeKind;
 use weir_cache::store_rule::NotStored;
 
@@ -158,6 +159,30 @@ impl CacheMetrics {
     }
 }
 
+/// What one worker compresses while it passes.
+#[derive(Debug, Default)]
+pub(crate) struct CompressMetrics {
+    responses: [Counter; Coding::ALL.len()],
+    /// Responses that were to be, while too many were.
+    pub(crate) refused: Counter,
+    pub(crate) bytes_in: Counter,
+    pub(crate) bytes_out: Counter,
+}
+
+impl CompressMetrics {
+    pub(crate) fn began(&self, coding: Coding) {
+        let each = Coding::ALL.iter().zip(&self.responses);
+        for (_, count) in each.filter(|(own, _)| **own == coding) {
+            count.add(1);
+        }
+    }
+
+    /// By [`Coding::ALL`].
+    pub(crate) fn responses(&self) -> [u64; Coding::ALL.len()] {
+        self.responses.each_ref().map(Counter::read)
+    }
+}
+
 /// What the control thread counts of purges.
 #[derive(Debug, Default)]
 pub(crate) struct PurgeCounts {
@@ -195,6 +220,7 @@ pub(crate) struct WorkerMetrics {
     pub(crate) connections_refused: Counter,
     /// What the cache did.
     pub(crate) cache: CacheMetrics,
+    pub(crate) compress: CompressMetrics,
     failures: Vec<Counter>,
 }
 
@@ -220,6 +246,7 @@ impl WorkerMetrics {
             log_lines_dropped: Counter::default(),
             connections_refused: Counter::default(),
             cache: CacheMetrics::default(),
+            compress: CompressMetrics::default(),
             failures: Failure::all().map(|_| Counter::default()).collect(),
         })
     }

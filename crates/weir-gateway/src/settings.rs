@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use weir_cache::CachePolicy;
+use weir_cache::negotiate::CompressPolicy;
 use weir_policy::balance::Method as BalanceMethod;
 
 /// Everything one gateway process needs.
@@ -288,6 +289,8 @@ pub struct Forward {
     pub body_bytes: u64,
     /// How responses are cached; `None` passes everything on. Takes [`Settings::cache`].
     pub cache: Option<Box<CachePolicy>>,
+    /// What is compressed for clients that take it; `None` passes everything on as it is.
+    pub compress: Option<Box<CompressPolicy>>,
     /// Protocols that a client may upgrade to, in lower case; others are answered as if no upgrade had been asked for.
     pub upgrade: Vec<String>,
 }

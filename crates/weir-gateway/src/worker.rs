@@ -17,6 +17,7 @@ use weir_cache::Timestamp;
 use crate::access_log::LogBuffer;
 use crate::buffers::Buffers;
 use crate::cache::Cache;
+use crate::compress::encoder::Encoders;
 use crate::connection::round::Round;
 use crate::deadline::{Deadlines, TICK};
 use crate::failure::Failure;
@@ -54,6 +55,7 @@ pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
     view: Rc<View>,
     pub(crate) buffers: Buffers,
+    pub(crate) encoders: Encoders,
     pub(crate) deadlines: Rc<Deadlines>,
     pub(crate) random: RefCell<fastrand::Rng>,
     pub(crate) log: Option<LogBuffer>,
@@ -80,11 +82,13 @@ pub(crate) struct LocalUpstream {
 impl Worker {
     pub(crate) fn new(index: usize, shared: Arc<Shared>, log: Option<LogBuffer>) -> Rc<Self> {
         let view = Rc::new(View::new(&shared, index));
+        let encoders = Encoders::new(Arc::clone(&shared.metrics[index]));
         Rc::new(Self {
             index,
             shared,
             view,
             buffers: Buffers::default(),
+            encoders,
             deadlines: Rc::default(),
             random: RefCell::new(fastrand::Rng::new()),
             log,

@@ -8,6 +8,8 @@
 //! The gateway passes chunks on as they came, so what this decoder lets through must mean the same to every recipient:
 //! no blanks around sizes, no LF without CR, no control bytes in extensions, no trailer field that frames or routes.
 
+use std::io::Write as _;
+
 use crate::Reject;
 use crate::head::is_token_byte;
 
@@ -231,6 +233,16 @@ impl ChunkDecoder {
             name,
             len: (len + 1).min(FORBIDDEN_LEN_MAX + 1),
         })
+    }
+}
+
+/// Appends `content` as a chunk; none where there is no content, since an empty chunk is the last one.
+pub fn write_chunk(content: &[u8], out: &mut Vec<u8>) {
+    if !content.is_empty() {
+        // Writing to a vector cannot fail.
+        let _ = write!(out, "{:x}\r\n", content.len());
+        out.extend_from_slice(content);
+        out.extend_from_slice(b"\r\n");
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::body::Framing;
 use crate::head::{Field, FieldName, Span, Version, for_each_element};
-use crate::{Method, RequestHead, ResponseHead};
+use crate::{Content, Method, RequestHead, ResponseHead};
 
 /// The value of `Via` for a message received in `version`: the protocol it came in, and who passes it on (RFC 9110
 /// §7.6.3).
@@ -135,7 +135,8 @@ pub fn write_request(
 pub enum ClientFraming {
     /// The upstream's bytes, framing included.
     AsIs,
-    /// The upstream ends its body by closing; the client gets chunks and keeps its connection.
+    /// The client gets chunks of ours and keeps its connection: the upstream ends its body by closing, or the length is not
+    /// known because the content is encoded.
     AddChunks,
     /// The client speaks HTTP/1.0 and gets the content alone; closing ends it.
     RemoveChunks,
@@ -150,6 +151,14 @@ impl ClientFraming {
             _ => Self::AsIs,
         }
     }
+
+    /// How content reaches a client of `version` when its length is not known.
+    pub fn of_unknown_length(version: Version) -> Self {
+        match version {
+            Version::Http11 => Self::AddChunks,
+            Version::Http10 => Self::RemoveChunks,
+        }
+    }
 }
 
 /// What a forwarded response head depends on besides the response.
@@ -159,6 +168,8 @@ pub struct ResponseRewrite<'a> {
     pub client_version: Version,
     /// How the body is sent.
     pub framing: ClientFraming,
+    /// What is done with its content.
+    pub content: Content<'a>,
     /// Whether the client's connection goes on after this response.
     pub keep_alive: bool,
     /// Now, as an IMF-fixdate, for a response without `Date` (RFC 9110 §6.6.1).
@@ -195,6 +206,7 @@ pub fn write_response(
             _ => false,
         };
         let is_dropped = is_hop_by_hop
+            || rewrite.content.replaces(field.id, field.name.of(head))
             || (response.connection_names_fields
                 && is_named_by_connection(head, &response.fields, field))
             || rewrite.edits.drops(field.name.of(head));
@@ -211,6 +223,8 @@ pub fn write_response(
     if !rewrite.edits.drops(b"via") {
         write_field(out, b"Via", via(response.version));
     }
+    let fields = response.view(head);
+    rewrite.content.write(fields, rewrite.edits, out);
     if rewrite.framing == ClientFraming::AddChunks {
         out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
     }

@@ -8,12 +8,13 @@
 //! - [`request`], [`response`]: a head's meaning: method, target, framing, persistence
 //! - [`target`], [`host`]: the request target in its four forms, and the authority
 //! - [`body`], [`chunk`]: which of the following bytes belong to the message
-//! - [`forward`]: the head that a gateway sends on
+//! - [`forward`], [`content`]: the head that a gateway sends on, also of content that it encodes
 //! - [`reject`]: every reason to refuse a message, and its status
 //! - [`date`], [`form`]: dates of fields and logs, and submitted forms
 
 pub mod body;
 pub mod chunk;
+pub mod content;
 pub mod date;
 pub mod fields;
 pub mod form;
@@ -27,6 +28,7 @@ pub mod response;
 pub mod target;
 
 pub use body::Body;
+pub use content::Content;
 pub use fields::Fields;
 pub use head::{Field, FieldName, HeadLimits, Span, Version};
 pub use reject::Reject;

@@ -7,7 +7,7 @@
 //!
 //! - [`mod@file`]: the sections of a file, in the order of the reference; the upstreams and routes in [`upstream`],
 //!   [`route`] and [`action`]
-//! - [`cache`]: `[cache]` and what routes say of it
+//! - [`cache`], [`compress`]: `[cache]` and what routes say of it; what they compress
 //! - [`scenario`]: the files of `weir lab`, read by the same means
 //! - [`mix`]: the requests of `weir load`, read by the same means
 //! - [`syntax`], [`read`], [`value`]: from text to values that know their line and key
@@ -17,6 +17,7 @@
 mod action;
 mod address;
 mod cache;
+mod compress;
 mod error;
 mod file;
 mod headers;
@@ -85,6 +86,7 @@ pub(crate) fn from_flags(listen: SocketAddr, to: &[String]) -> Result<Settings, 
         timeouts: UpstreamTimeouts::default(),
         body_bytes: limits.body_bytes,
         cache: None,
+        compress: None,
         upgrade: action::default_upgrades(),
     };
     Ok(Settings {

@@ -159,8 +159,7 @@ impl MemoryStore {
             self.counts.refused.fetch_add(1, Ordering::Relaxed);
             Inserted::Refused(why)
         };
-        let share = object.share().cloned();
-        let share_bytes = share.as_ref().map_or(u64::MAX, |share| share.bytes_max);
+        let share_bytes = object.share().map_or(u64::MAX, |share| share.bytes_max);
         let largest = self.object_bytes_max().min(share_bytes);
         if object.disk().is_some() || object.weight() + key.len() as u64 > largest {
             return refused(Refusal::TooLarge);
@@ -178,10 +177,37 @@ impl MemoryStore {
         if old.is_none() && !self.is_admitted(&mut writers, key, object.weight()) {
             return refused(Refusal::TooRare);
         }
-        let serial = writers.serial();
-        let entry = Arc::new(self.with_variant(key, old.as_deref(), object, largest, serial));
+        let entry = self.with_variant(key, old.as_deref(), object, largest, writers.serial());
+        let evicted = self.put(&mut writers, entry, old.as_deref());
+        self.counts.inserted.fetch_add(1, Ordering::Relaxed);
+        Inserted::Stored(evicted)
+    }
+
+    /// Counts anew what an object weighs that has grown, and hands back what had to make room for it, other variants of its
+    /// key left out. An object that is not stored any more is not brought back.
+    pub fn reweigh(&self, key: &[u8], object: &Arc<Object>) -> Vec<Arc<Entry>> {
+        let mut writers = lock(&self.writers);
+        let Some(old) = self.entries.peek(key) else {
+            return Vec::new();
+        };
+        if !old.variants().iter().any(|own| Arc::ptr_eq(own, object)) {
+            return Vec::new();
+        }
+        let (mut bytes, largest) = (key.len() as u64, self.object_bytes_max());
+        let mut variants = old.variants().to_vec();
+        variants.retain(|own| {
+            bytes += own.weight();
+            bytes <= largest || Arc::ptr_eq(own, object)
+        });
+        let entry = Entry::new(Arc::clone(&old.key), variants, writers.serial());
+        self.put(&mut writers, entry, Some(&old))
+    }
+
+    /// Puts an entry in the place of the `old` one of its key, and hands back what made room.
+    fn put(&self, writers: &mut Writers, entry: Entry, old: Option<&Entry>) -> Vec<Arc<Entry>> {
+        let entry = Arc::new(entry);
         if let Some(old) = old {
-            writers.leave(&old);
+            writers.leave(old);
         }
         writers.enter(&entry);
         let mut evicted = Vec::new();
@@ -191,19 +217,17 @@ impl MemoryStore {
             &mut evicted,
         );
         // What it replaced is reported like what made room, but it has left already.
-        evicted.retain(|gone| *gone.key != *key || Arc::ptr_eq(gone, &entry));
+        evicted.retain(|gone| *gone.key != *entry.key || Arc::ptr_eq(gone, &entry));
         for gone in &evicted {
             writers.leave(gone);
         }
-        if let Some(share) = share {
-            self.keep_within(&share, &mut writers, &mut evicted);
+        if let Some(share) = entry.share() {
+            self.keep_within(share, writers, &mut evicted);
         }
-        drop(writers);
-        self.counts.inserted.fetch_add(1, Ordering::Relaxed);
         self.counts
             .evicted
             .fetch_add(evicted.len() as u64, Ordering::Relaxed);
-        Inserted::Stored(evicted)
+        evicted
     }
 
     /// Removes all variants of a primary key; says whether there were any.

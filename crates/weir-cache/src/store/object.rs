@@ -1,6 +1,7 @@
 //! One stored response, and the variants of it that share a primary key. Its body is in RAM, or in a file that is open.
 //!
-//! Nothing here is ever changed once it is stored, except the marks that a purge, a hit and a copy to disk leave. To
+//! Nothing here is ever changed once it is stored, except the marks that a purge, a hit and a copy to disk leave, and that
+//! compressed forms of it are added. To
 //! change a head, a new object with the same body is stored; the bytes of the body are shared, not copied.
 
 use std::io::IoSlice;
@@ -11,10 +12,12 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 use super::disk::DiskObject;
+use super::forms::Forms;
 use super::purge::Ticket;
 use super::share::Share;
 use super::walk::Key;
 use crate::StoredHead;
+use crate::meta::Demands;
 
 /// What the bookkeeping of one object costs besides its bytes: the object, its entry, its place in the map, in the queues
 /// and among the sorted keys, and its tags.
@@ -37,6 +40,9 @@ pub struct Object {
     parsed: OnceLock<Option<Arc<StoredHead>>>,
     body: Body,
     body_bytes: u64,
+    /// Its compressed forms, once somebody has asked whether it may have any; `None` when it may not. In RAM alone: what
+    /// goes to disk comes back without them.
+    forms: OnceLock<Option<Box<Forms>>>,
     marks: Marks,
     /// The share of RAM it is stored in; none is as much as there is.
     share: OnceLock<Arc<Share>>,
@@ -83,6 +89,7 @@ impl Object {
             parsed: OnceLock::new(),
             body: Body::InMemory(body),
             body_bytes,
+            forms: OnceLock::new(),
             marks: Marks::default(),
             share: OnceLock::new(),
         }
@@ -104,6 +111,7 @@ impl Object {
             parsed: OnceLock::new(),
             body: Body::OnDisk(disk),
             body_bytes,
+            forms: OnceLock::new(),
             marks,
             share: OnceLock::new(),
         }
@@ -115,6 +123,13 @@ impl Object {
         object.tags = tags_of(&head);
         _ = object.parsed.set(Some(head));
         object
+    }
+
+    /// A compressed form of a response, which is found through that response alone.
+    pub(super) fn of_form(head: Arc<StoredHead>, ticket: Ticket, body: Bytes) -> Self {
+        let form = Self::new(b"", ticket, Bytes::new(), Bytes::new(), vec![body]);
+        _ = form.parsed.set(Some(head));
+        form
     }
 
     /// The head as the rules read it; `None` when its bytes, which came from disk, are none.
@@ -135,14 +150,34 @@ impl Object {
         }
     }
 
-    /// The same body under another head that the rules have made, as after a validation.
+    /// The same body under another head that the rules have made, as after a validation. Its compressed forms are those of
+    /// before under heads of their own, so that nothing is compressed again, unless they may not be any more.
     #[must_use]
     pub fn renewed_head(&self, head: Arc<StoredHead>, ticket: Ticket) -> Self {
         let mut renewed = self.renewed(ticket, Bytes::new(), Bytes::new());
         renewed.variant = head.secondary().into();
         renewed.tags = tags_of(&head);
+        if let Some(Some(forms)) = self.forms.get()
+            && !head.meta.demands.has(Demands::AS_IS)
+        {
+            let forms = forms.renewed(&head, ticket);
+            _ = renewed.forms.set(Some(Box::new(forms)));
+        }
         _ = renewed.parsed.set(Some(head));
         renewed
+    }
+
+    /// Its compressed forms, if it may have any. That is decided once, with `may_have_forms`, at the first request; what stays
+    /// on disk has none.
+    pub fn forms(&self, may_have_forms: impl FnOnce(&StoredHead) -> bool) -> Option<&Forms> {
+        let decide = || {
+            let head = self.stored_head().filter(|_| self.disk().is_none())?;
+            if !may_have_forms(head) {
+                return None;
+            }
+            Some(Box::new(Forms::new(head)))
+        };
+        self.forms.get_or_init(decide).as_deref()
     }
 
     /// The same, with tags.
@@ -166,6 +201,7 @@ impl Object {
             parsed: OnceLock::new(),
             body,
             body_bytes: self.body_bytes,
+            forms: OnceLock::new(),
             marks: Marks::default(),
             share: self.share.clone(),
         }
@@ -207,8 +243,11 @@ impl Object {
         let tags: usize = self.tags.iter().map(|tag| 2 * tag.len() + 64).sum();
         let parsed = self.parsed.get().and_then(Option::as_ref);
         let parsed = parsed.map_or(0, |head| head.memory_bytes());
+        let forms = self.forms.get().and_then(Option::as_ref);
+        let forms = forms.map_or(0, |forms| forms.weight());
         let small = parsed + self.variant.len() + self.metadata.len() + self.head.len() + tags;
-        self.body_bytes + small as u64 + OBJECT_OVERHEAD_BYTES + 48 * self.body().len() as u64
+        let pieces = 48 * self.body().len() as u64;
+        self.body_bytes + small as u64 + forms + OBJECT_OVERHEAD_BYTES + pieces
     }
 
     /// For a body in RAM: fills `slices` with what is still to be sent of `head` followed by `range` of the body, when `sent` bytes of that

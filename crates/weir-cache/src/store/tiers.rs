@@ -182,6 +182,13 @@ impl Tiers {
         }
     }
 
+    /// Counts anew what an object in RAM weighs, after it was given a compressed form.
+    pub fn reweigh(&self, key: &[u8], object: &Arc<Object>) {
+        let left = self.purges.settled();
+        let evicted = self.memory.reweigh(key, object);
+        self.demote(&evicted, left);
+    }
+
     /// Stores the same body with another head and other metadata, as after a validation, in every tier that has it.
     pub fn renew(
         &self,

@@ -18,6 +18,7 @@ use weir_http::Method;
 use weir_http::forward::connection_line;
 
 use super::{Cached, on_disk};
+use crate::compress::stored;
 use crate::connection::Client;
 use crate::connection::h1::After;
 use crate::exchange::Exchange;
@@ -94,9 +95,8 @@ pub(super) async fn object(
     object: &Arc<Object>,
     now: Timestamp,
 ) -> Result<After, Failure> {
-    let Some(head) = object.stored_head() else {
-        return Err(Failure::ResponseCut);
-    };
+    let selected = stored::select(x, on, &x.recall.key, object);
+    let (object, head) = selected.ok_or(Failure::ResponseCut)?;
     let keep_alive = x.client_keeps_alive(on.worker) && x.upload.is_over(client);
     x.facts.bytes_sent = 0;
     let sent = match what(x, head, Some(object.body_bytes()), now) {

@@ -335,7 +335,7 @@ async fn arrives(
     };
     arriving.begin(length, piece);
     pump::spawn(on.worker, arriving);
-    match stream::respond(client, x, on, reader, &head, length).await? {
+    match stream::respond(client, x, on, reader, (&head, length), true).await? {
         Streamed::Answered(after) => Ok(Next::Answered(after)),
         Streamed::Elsewhere => Ok(ask_for_itself(x)),
     }

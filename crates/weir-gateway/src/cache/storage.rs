@@ -10,6 +10,7 @@ use weir_cache::store::{
 };
 
 use super::fills::{Fills, Remembered};
+use crate::compress::compressor::Compressor;
 use crate::gateway::StartError;
 use crate::metrics::PurgeCounts;
 use crate::settings::{Action, CacheStorage, Route};
@@ -18,6 +19,7 @@ use crate::settings::{Action, CacheStorage, Route};
 #[derive(Debug)]
 pub(crate) struct Cache {
     pub(crate) tiers: Tiers,
+    pub(crate) compressor: Compressor,
     pub(super) fills: Fills,
     /// Keys whose last answer was not to be shared: their requests do not wait for each other.
     pub(super) unshared: Remembered,
@@ -53,6 +55,7 @@ impl Cache {
         let memory = MemoryStore::new(memory, Arc::clone(&purges));
         Ok(Self {
             tiers: Tiers::new(memory, disk.transpose()?, purges),
+            compressor: Compressor::default(),
             fills: Fills::default(),
             unshared: Remembered::default(),
             uses: Remembered::default(),

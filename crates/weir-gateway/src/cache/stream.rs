@@ -14,12 +14,14 @@ use std::task::Poll;
 use weir_cache::StoredHead;
 use weir_cache::range::{self, Wanted};
 use weir_cache::store::disk::DiskArriving;
+use weir_http::chunk::write_chunk;
 use weir_http::{FieldName, Method, Version};
 
 use super::Cached;
 use super::answer::{self, What, after, what, write_head};
 use super::fill::{Piece, Reader};
 use super::on_disk::{make_room, send_piece, within};
+use crate::compress::{self, encoder::Encoder};
 use crate::connection::Client;
 use crate::connection::h1::After;
 use crate::exchange::Exchange;
@@ -48,11 +50,23 @@ pub(super) async fn respond(
     x: &mut Exchange,
     on: Cached<'_>,
     mut reader: Reader,
-    head: &Arc<StoredHead>,
-    length: Option<u64>,
+    (head, length): (&Arc<StoredHead>, Option<u64>),
+    leads: bool,
 ) -> Result<Streamed, Failure> {
     let now = on.time();
-    let wanted = match what(x, head, length, now) {
+    let compress::Arriving {
+        head,
+        length,
+        encoder,
+    } = compress::arriving(
+        x,
+        on.worker,
+        on.rule,
+        head,
+        length,
+        leads && reader.is_for_memory(),
+    );
+    let wanted = match what(x, &head, length, now) {
         What::NotModified => {
             let keep_alive = x.client_keeps_alive(on.worker) && x.upload.is_over(client);
             write_head(x, on, keep_alive, 304, |out| {
@@ -91,7 +105,7 @@ pub(super) async fn respond(
     let part = if let (Wanted::One(part), Some(length)) = (wanted, length) {
         write_head(x, on, keep_alive, 206, |out| {
             let edits = edits(&on.rule.response_headers);
-            range::write_single(head, part, length, now, edits, out);
+            range::write_single(&head, part, length, now, edits, out);
         });
         part.first..part.last + 1
     } else {
@@ -104,7 +118,7 @@ pub(super) async fn respond(
         0..length.unwrap_or(u64::MAX)
     };
     x.facts.bytes_sent = 0;
-    let sent = stream_body(client, x, on, &mut reader, end, part).await;
+    let sent = stream_body(client, x, on, &mut reader, (encoder, end), part).await;
     after(x, sent, keep_alive).map(Streamed::Answered)
 }
 
@@ -113,7 +127,7 @@ async fn stream_body(
     x: &mut Exchange,
     on: Cached<'_>,
     reader: &mut Reader,
-    end: End,
+    (mut encoder, end): (Option<Encoder>, End),
     part: std::ops::Range<u64>,
 ) -> Result<(), Failure> {
     let (mut at, mut buffer) = (part.start, Vec::new());
@@ -139,12 +153,21 @@ async fn stream_body(
             .len()
             .min((part.end - at).try_into().unwrap_or(usize::MAX))];
         at += shown.len() as u64;
+        if let Some(encoder) = &mut encoder {
+            encoder.write(shown);
+            encoder.flush(|made| append(made, end, &mut x.outgoing));
+            send_piece(client, x, b"", b"").await?;
+            continue;
+        }
         if end == End::Chunks {
             // Writing to a vector cannot fail.
             let _ = write!(x.outgoing, "{:x}\r\n", shown.len());
         }
         let tail: &[u8] = if end == End::Chunks { b"\r\n" } else { b"" };
         send_piece(client, x, shown, tail).await?;
+    }
+    if let Some(mut encoder) = encoder {
+        encoder.finish(|made| append(made, end, &mut x.outgoing));
     }
     if end == End::Chunks {
         x.outgoing.extend_from_slice(b"0\r\n\r\n");
@@ -165,6 +188,15 @@ async fn read_behind(
         return Err(Failure::StoreFailed);
     }
     Ok(read)
+}
+
+/// Appends what an encoder made; the length of all that is never known.
+fn append(made: &[u8], end: End, out: &mut Vec<u8>) {
+    if end == End::Chunks {
+        write_chunk(made, out);
+    } else {
+        out.extend_from_slice(made);
+    }
 }
 
 /// Waits for a piece, for as long as the route lets its origin pause.

@@ -1,6 +1,7 @@
 //! The counts in Prometheus text format (version 0.0.4), summed over the workers.
 
 mod cache;
+mod compress;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -24,6 +25,7 @@ pub(crate) fn write(shared: &Shared) -> String {
     page.endpoints();
     page.failures();
     cache::write(&mut page);
+    compress::write(&mut page);
     page.text
 }
 

@@ -4,12 +4,13 @@
 //! upstream while something waits for the client. Meanwhile what is left of the request body goes the other way.
 
 use std::future::poll_fn;
-use std::io::Write as _;
 
 use weir_http::body::Framing;
+use weir_http::chunk::write_chunk;
 use weir_http::forward::{self, ClientFraming, ResponseRewrite};
-use weir_http::{Body, Version};
+use weir_http::{Body, Content, Version};
 
+use crate::compress::{self, encoder::Encoder};
 use crate::connection::h1::After;
 use crate::connection::{Client, upgrade};
 use crate::exchange::Exchange;
@@ -32,14 +33,18 @@ pub(crate) async fn respond(
     chosen: &Chosen,
     mut upstream: Upstream,
 ) -> Result<After, Failure> {
-    let framing = ClientFraming::of(&x.response, x.request.version);
+    let compress::Passing { content, encoder } = compress::passing(x, worker, rule);
+    let framing = match &encoder {
+        Some(_) => ClientFraming::of_unknown_length(x.request.version),
+        None => ClientFraming::of(&x.response, x.request.version),
+    };
     let ends_by_closing = framing == ClientFraming::RemoveChunks
         || (framing == ClientFraming::AsIs && x.response.framing == Framing::UntilClose);
     // Of a request that is not whole yet the rest may never come: a client that waits for a 100 need not send it.
     let keep_alive = x.client_keeps_alive(worker) && !ends_by_closing && x.upload.is_complete();
     x.upload.answered();
     let mut body = Body::new(x.response.framing);
-    write_head(x, worker, rule, framing, keep_alive);
+    write_head(x, worker, rule, (framing, content), keep_alive);
     x.facts.status = x.response.status;
     x.facts.head_bytes_sent += x.outgoing.len() as u64;
     if x.response.status == 101 {
@@ -47,9 +52,14 @@ pub(crate) async fn respond(
     }
     let pace = pace(x, rule);
     let sent_before = x.facts.bytes_sent;
-    if let Err(failure) =
-        stream_body(client, x, worker, &mut upstream, &mut body, framing, pace).await
-    {
+    let streamed = match encoder {
+        Some(encoder) => {
+            let encoded = (encoder, framing);
+            stream_encoded(client, x, worker, &mut upstream, &mut body, encoded, pace).await
+        }
+        None => stream_body(client, x, worker, &mut upstream, &mut body, framing, pace).await,
+    };
+    if let Err(failure) = streamed {
         if x.facts.bytes_sent == sent_before {
             x.facts.head_bytes_sent = sent_before;
             return Err(failure);
@@ -114,6 +124,54 @@ async fn stream_body(
     Ok(())
 }
 
+/// The same for a body that goes through an encoder. Whatever has come is on its way before more is waited for.
+async fn stream_encoded(
+    client: &mut Client,
+    x: &mut Exchange,
+    worker: &Worker,
+    upstream: &mut Upstream,
+    body: &mut Body,
+    (mut encoder, framing): (Encoder, ClientFraming),
+    pace: Pace,
+) -> Result<(), Failure> {
+    loop {
+        let taken = body.decode(x.incoming.unread(), |content| encoder.write(content));
+        x.incoming.consume(taken.map_err(Failure::Response)?);
+        if body.is_done() {
+            break;
+        }
+        if upstream.stream.is_quiet() {
+            encoder.flush(|made| append(made, framing, &mut x.outgoing));
+        } else {
+            encoder.take(|made| append(made, framing, &mut x.outgoing));
+        }
+        send(client, x, worker, upstream, 0, pace).await?;
+        x.incoming.release(&worker.buffers);
+        client.timer.set(pace.upstream);
+        let received = receive(client, x, worker, upstream, pace).await;
+        if received.map_err(cut_off)? == 0 {
+            if !body.may_end_here() {
+                return Err(Failure::ResponseCut);
+            }
+            break;
+        }
+    }
+    encoder.finish(|made| append(made, framing, &mut x.outgoing));
+    if framing == ClientFraming::AddChunks {
+        x.outgoing.extend_from_slice(b"0\r\n\r\n");
+    }
+    send(client, x, worker, upstream, 0, pace).await
+}
+
+/// Appends content in the framing that its client gets.
+fn append(content: &[u8], framing: ClientFraming, out: &mut Vec<u8>) {
+    if framing == ClientFraming::AddChunks {
+        write_chunk(content, out);
+    } else {
+        out.extend_from_slice(content);
+    }
+}
+
 /// Claims what is here of the body and readies it for sending: the bytes that stay in `x.incoming` are counted, the
 /// others are in `x.outgoing`.
 fn take_body(x: &mut Exchange, body: &mut Body, framing: ClientFraming) -> Result<usize, Failure> {
@@ -130,12 +188,7 @@ fn take_body(x: &mut Exchange, body: &mut Body, framing: ClientFraming) -> Resul
         }
         ClientFraming::AddChunks => {
             let taken = body.take(unread).map_err(Failure::Response)?;
-            if taken > 0 {
-                // Writing to a vector cannot fail.
-                let _ = write!(outgoing, "{taken:x}\r\n");
-                outgoing.extend_from_slice(&unread[..taken]);
-                outgoing.extend_from_slice(b"\r\n");
-            }
+            append(&unread[..taken], framing, outgoing);
             taken
         }
         ClientFraming::RemoveChunks => body
@@ -185,7 +238,8 @@ pub(super) async fn pass_interim(
     x.upload.continued();
     if x.request.version == Version::Http11 {
         // The request is kept for as long as it may be sent again; after a byte of response it may not.
-        write_head(x, worker, rule, ClientFraming::AsIs, true);
+        let unchanged = (ClientFraming::AsIs, Content::AsIs);
+        write_head(x, worker, rule, unchanged, true);
         x.facts.head_bytes_sent += x.outgoing.len() as u64;
         let sent = send(client, x, worker, upstream, 0, pace(x, rule)).await;
         // Half an interim response leaves no way to say anything else.
@@ -201,13 +255,14 @@ fn write_head(
     x: &mut Exchange,
     worker: &Worker,
     rule: &Forward,
-    framing: ClientFraming,
+    (framing, content): (ClientFraming, Content<'_>),
     keep_alive: bool,
 ) {
     let texts = worker.clock.texts();
     let rewrite = ResponseRewrite {
         client_version: x.request.version,
         framing,
+        content,
         keep_alive,
         date: &texts.imf_fixdate,
         edits: edits(&rule.response_headers),

@@ -155,7 +155,7 @@ pub(crate) async fn ask(
 }
 
 /// Reads from the upstream, while the request body goes the other way.
-pub(super) async fn receive(
+pub(crate) async fn receive(
     client: &mut Client,
     x: &mut Exchange,
     worker: &Worker,

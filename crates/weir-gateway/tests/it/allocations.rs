@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use weir_cache::CachePolicy;
+use weir_cache::negotiate::CompressPolicy;
 use weir_gateway::Gateway;
 use weir_gateway::settings::{
     AccessLog, Action, CacheStorage, ClientTimeouts, Forward, HashOn, HeaderEdits, HostPattern,
@@ -32,9 +33,11 @@ const GET: &[u8] =
 const HIT: &[u8] =
     b"GET /items/17?full=yes HTTP/1.1\r\nHost: cached.example.com\r\nUser-Agent: test\r\n\
     Accept: */*\r\nAccept-Encoding: gzip\r\nReferer: http://www.example.com/items\r\n\r\n";
+const FORM_HIT: &[u8] =
+    b"GET /items/large HTTP/1.1\r\nHost: cached.example.com\r\nUser-Agent: test\r\n\
+    Accept: */*\r\nAccept-Encoding: gzip, deflate, br\r\n\r\n";
 const POST: &[u8] = b"POST /items HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: test\r\n\
     Content-Type: application/json\r\nContent-Length: 27\r\n\r\n{\"name\": \"weir\", \"wall\": 1}";
-const RESPONSE_BODY: &[u8] = b"{\"saved\": true}";
 
 /// One test, because another one beside it, or the runner's report on it, would be counted too.
 #[test]
@@ -46,6 +49,9 @@ fn a_warm_gateway_allocates_nothing_for_a_request() {
         assert_no_allocations(&directory, "GET", || connection.exchange(GET));
         assert_no_allocations(&directory, "POST", || connection.exchange(POST));
         assert_no_allocations(&directory, "cache hit", || connection.exchange(HIT));
+        let what = "hit of a compressed form";
+        assert_no_allocations(&directory, what, || connection.exchange(FORM_HIT));
+        assert!(connection.has_received(b"\r\nContent-Encoding: br\r\n"));
         let mut connections: [_; CONNECTIONS] = std::array::from_fn(|_| gateway.connect());
         let mut turn = 0;
         assert_no_allocations(&directory, "connections that take turns", || {
@@ -162,13 +168,19 @@ impl Connection {
 
     fn receive(&mut self) {
         let mut filled = 0;
-        while !self.buffer[..filled].ends_with(RESPONSE_BODY) {
+        while !origin::is_whole(&self.buffer[..filled]) {
             let read = self.stream.read(&mut self.buffer[filled..]);
             let count = read.expect("the gateway answers");
             assert!(count > 0, "the gateway keeps the connection");
             filled += count;
         }
         assert!(self.buffer.starts_with(b"HTTP/1.1 200 OK\r\n"));
+    }
+
+    /// Whether the last response has `bytes` in it.
+    fn has_received(&self, bytes: &[u8]) -> bool {
+        let mut windows = self.buffer.windows(bytes.len());
+        windows.any(|window| window == bytes)
     }
 }
 
@@ -182,21 +194,10 @@ fn settings(address: SocketAddr, origin: SocketAddr, log: &Path, format: LogForm
         timeouts: UpstreamTimeouts::default(),
         body_bytes: 1 << 20,
         cache: None,
+        compress: None,
         upgrade: vec!["websocket".to_owned()],
     });
-    let mut policy = CachePolicy::default();
-    policy.ttl.forced = Some(Duration::from_secs(86_400));
-    let Action::Forward(mut caching) = forward.clone() else {
-        unreachable!("it is one")
-    };
-    caching.cache = Some(Box::new(policy));
-    let cached = Route {
-        name: "cached".to_owned(),
-        host: HostPattern::Exact("cached.example.com".to_owned()),
-        path: "/items/{item}".to_owned(),
-        methods: None,
-        action: Action::Forward(caching),
-    };
+    let cached = cached(&forward);
     let route = |host: HostPattern, path: &str| Route {
         name: format!("{host:?} {path}"),
         host,
@@ -242,6 +243,24 @@ fn settings(address: SocketAddr, origin: SocketAddr, log: &Path, format: LogForm
             route(HostPattern::Any, "/{*rest}"),
             cached,
         ],
+    }
+}
+
+/// A route that stores and compresses, and otherwise does what `forward` does.
+fn cached(forward: &Action) -> Route {
+    let Action::Forward(mut caching) = forward.clone() else {
+        unreachable!("it is one")
+    };
+    let mut policy = CachePolicy::default();
+    policy.ttl.forced = Some(Duration::from_secs(86_400));
+    caching.cache = Some(Box::new(policy));
+    caching.compress = Some(Box::new(CompressPolicy::default()));
+    Route {
+        name: "cached".to_owned(),
+        host: HostPattern::Exact("cached.example.com".to_owned()),
+        path: "/items/{item}".to_owned(),
+        methods: None,
+        action: Action::Forward(caching),
     }
 }
 

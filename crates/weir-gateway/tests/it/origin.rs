@@ -8,6 +8,16 @@ use std::sync::{Arc, Barrier};
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nServer: origin\r\nContent-Type: application/json\r\n\
     Content-Length: 15\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n\r\n{\"saved\": true}";
 
+/// The answer for a path with `large` in it, long enough to be compressed.
+fn large_response() -> Vec<u8> {
+    let body = b"{\"saved\": true, \"at\": \"the wall across the river\"}\n".repeat(40);
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nETag: \"1\"\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    [head.as_bytes(), &body].concat()
+}
+
 /// Starts one that answers as soon as a request is there.
 pub(crate) fn start() -> SocketAddr {
     start_with(None)
@@ -36,6 +46,7 @@ fn start_with(together: Option<Arc<Barrier>>) -> SocketAddr {
 fn serve(mut stream: TcpStream, together: Option<&Barrier>) {
     stream.set_nodelay(true).expect("Nagle can be switched off");
     let mut wait = together;
+    let large = large_response();
     let mut buffer = [0; 4096];
     let mut filled = 0;
     loop {
@@ -46,18 +57,20 @@ fn serve(mut stream: TcpStream, together: Option<&Barrier>) {
         if !is_whole(&buffer[..filled]) {
             continue;
         }
+        let is_large = buffer[..filled].windows(5).any(|window| window == b"large");
         filled = 0;
         if let Some(barrier) = wait.take() {
             barrier.wait();
         }
-        if stream.write_all(RESPONSE).is_err() {
+        let response = if is_large { &large } else { RESPONSE };
+        if stream.write_all(response).is_err() {
             return;
         }
     }
 }
 
-/// Whether a request is here with its body; there is no other behind it, because the gateway waits for the response.
-fn is_whole(bytes: &[u8]) -> bool {
+/// Whether a message is here with its body; there is no other behind it, because each side waits for the other.
+pub(crate) fn is_whole(bytes: &[u8]) -> bool {
     let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
         return false;
     };

@@ -130,6 +130,7 @@ fn response(text: &str, client_version: Version, method: Method) -> String {
         framing,
         keep_alive: true,
         date: b"now",
+        content: Content::AsIs,
         edits: Edits::default(),
     };
     let mut out = Vec::new();

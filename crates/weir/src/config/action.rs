@@ -8,7 +8,6 @@ use weir_gateway::settings::{
     Action, Forward, HeaderEdits, Limits, Redirect, Respond, UpstreamTimeouts,
 };
 
-use super::cache;
 use super::file::{BODY_BYTES, deadline};
 use super::headers::{self, Message, is_token};
 use super::pattern::{self, LOCATION_EXPECTED, PathPattern};
@@ -16,15 +15,17 @@ use super::read::Table;
 use super::suggest::one_of;
 use super::upstream::Upstreams;
 use super::value::Value;
+use super::{cache, compress};
 
 const ACTIONS: [&str; 3] = ["upstream", "redirect", "respond"];
-const ONLY_WITH_UPSTREAM: [&str; 7] = [
+const ONLY_WITH_UPSTREAM: [&str; 8] = [
     "strip_prefix",
     "request_headers",
     "response_headers",
     "timeout",
     "body_limit",
     "cache",
+    "compress",
     "upgrade",
 ];
 const REDIRECT_STATUSES: [u64; 5] = [301, 302, 303, 307, 308];
@@ -119,6 +120,8 @@ fn forward(
     let body_bytes = body_limit.and_then(|value| value.size_bytes(&BODY_BYTES));
     let cache = table.optional("cache");
     let cache = cache.and_then(|value| cache::policy(&value)).map(Box::new);
+    let compress = table.optional("compress");
+    let compress = compress.and_then(|value| compress::policy(&value, &response_headers));
     let upgrade = table.optional("upgrade");
     let upgrade = upgrade.map_or_else(default_upgrades, |value| upgrades(&value));
     Some(Forward {
@@ -129,6 +132,7 @@ fn forward(
         timeouts,
         body_bytes: body_bytes.unwrap_or(limits.body_bytes),
         cache,
+        compress: compress.map(Box::new),
         upgrade,
     })
 }

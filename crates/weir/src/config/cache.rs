@@ -38,6 +38,7 @@ const BYPASS_EXPECTED: &str =
 pub(super) fn storage(mut table: Table) -> CacheStorage {
     let memory = table.optional("memory");
     let memory = memory.and_then(|value| value.size_bytes(&MEMORY_BYTES));
+    let memory_bytes = memory.unwrap_or(CacheStorage::MEMORY_BYTES);
     let disk = table.section("disk", "{ path = \"cache\", size = \"10GiB\" }");
     let disk = disk.and_then(|mut disk| {
         let expected = "the path of a directory";
@@ -50,7 +51,15 @@ pub(super) fn storage(mut table: Table) -> CacheStorage {
             })
         });
         let size = disk.required("size", "a size such as \"10GiB\"");
-        let bytes = size.and_then(|value| value.size_bytes(&DISK_BYTES));
+        let bytes = size.and_then(|value| {
+            let bytes = value.size_bytes(&DISK_BYTES)?;
+            // One object takes at most an eighth of RAM, and a quarter of the disk.
+            if bytes < memory_bytes / 2 {
+                value.expected("at least half of \"memory\", so that the disk takes every object that RAM takes");
+                return None;
+            }
+            Some(bytes)
+        });
         disk.finish();
         Some(CacheDisk {
             path: path?,
@@ -58,10 +67,7 @@ pub(super) fn storage(mut table: Table) -> CacheStorage {
         })
     });
     table.finish();
-    CacheStorage {
-        memory_bytes: memory.unwrap_or(CacheStorage::MEMORY_BYTES),
-        disk,
-    }
+    CacheStorage { memory_bytes, disk }
 }
 
 /// The `cache` of a route.

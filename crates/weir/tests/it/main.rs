@@ -8,6 +8,7 @@ mod harness;
 mod balance;
 mod cache;
 mod clients;
+mod compress;
 mod drain;
 mod failover;
 mod http;

@@ -15,7 +15,7 @@ use weir_cache::store::{
 use super::Directory;
 
 /// Any runtime will do; this is the smallest.
-fn block_on<F: Future>(future: F) -> F::Output {
+pub(super) fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(std::thread::Thread);
     impl Wake for Unpark {
         fn wake(self: Arc<Self>) {

@@ -38,6 +38,19 @@ address = 8084
 
 const BROKEN: &[&str] = &[
     r#"
+[cache]
+memory = "1GiB"
+disk = { path = "", size = "500MiB" }
+#! cache.disk.path: found "", expected the path of a directory
+#! cache.disk.size: found "500MiB", expected at least half of "memory", so that the disk takes every object that RAM takes
+"#,
+    r#"
+[cache]
+disk = { path = "x", sise = "1GiB" }
+#! cache.disk.size: missing, expected a size such as "10GiB"
+#! cache.disk.sise: unknown key; did you mean "size"?
+"#,
+    r#"
 [serve]
 #! serve: unknown key; did you mean "server"?
 workers = 1

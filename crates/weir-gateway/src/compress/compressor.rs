@@ -1,0 +1,101 @@
+//! The thread that compresses large stored responses, so that no worker does.
+//!
+//! It starts with its first job and runs at a lower priority than the workers: they have clients that wait, and while a form
+//! is not made, the response is sent as it is. A queue that is full refuses a job, and a later hit asks again.
+
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use weir_cache::negotiate::Coding;
+use weir_cache::store::Object;
+
+use super::stored;
+use crate::cache::Cache;
+
+/// Jobs that wait.
+const JOBS_MAX: usize = 64;
+/// Added to the niceness of the thread: about a tenth of a core that a worker wants too.
+const NICENESS: i32 = 10;
+
+/// See the module. One for each cache.
+#[derive(Debug, Default)]
+pub(crate) struct Compressor {
+    /// `None` when the thread could not be started.
+    jobs: OnceLock<Option<SyncSender<Job>>>,
+    pub(crate) counts: Counts,
+}
+
+/// What was made of stored responses, on whatever thread. Several may write at once, but seldom do.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// Forms made, by [`Coding::ALL`].
+    pub(crate) forms: [AtomicU64; Coding::ALL.len()],
+    /// Forms that would have been no smaller.
+    pub(crate) useless: AtomicU64,
+    /// Jobs that found the queue full.
+    pub(crate) refused: AtomicU64,
+    pub(crate) bytes_in: AtomicU64,
+    pub(crate) bytes_out: AtomicU64,
+}
+
+/// A form that was claimed.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) cache: Arc<Cache>,
+    pub(super) key: Box<[u8]>,
+    pub(super) object: Arc<Object>,
+    pub(super) coding: Coding,
+    pub(super) level: u8,
+}
+
+impl Compressor {
+    /// Whether the job will be done.
+    pub(super) fn take(&self, job: Job) -> bool {
+        let jobs = self.jobs.get_or_init(start).as_ref();
+        let is_taken = jobs.is_some_and(|jobs| jobs.try_send(job).is_ok());
+        if !is_taken {
+            self.counts.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        is_taken
+    }
+}
+
+fn start() -> Option<SyncSender<Job>> {
+    let (sender, jobs) = sync_channel(JOBS_MAX);
+    let thread = std::thread::Builder::new().name("compressor".to_owned());
+    // It ends with the cache, which holds the other end of its queue.
+    thread.spawn(move || work(&jobs)).is_ok().then_some(sender)
+}
+
+fn work(jobs: &Receiver<Job>) {
+    // Where that is not allowed, it works as everybody does.
+    let _ = rustix::process::nice(NICENESS);
+    while let Ok(job) = jobs.recv() {
+        let entry = job.cache.tiers.memory().peek(&job.key);
+        let is_stored = entry.is_some_and(|entry| {
+            let mut variants = entry.variants().iter();
+            variants.any(|own| Arc::ptr_eq(own, &job.object))
+        });
+        if is_stored {
+            stored::make(&job.cache, &job.key, &job.object, job.coding, job.level);
+        }
+    }
+}
+
+impl Counts {
+    /// Adds a form of `bytes_out` made of `bytes_in`, or that there is none.
+    pub(super) fn made(&self, coding: Coding, bytes_in: u64, bytes_out: Option<u64>) {
+        self.bytes_in.fetch_add(bytes_in, Ordering::Relaxed);
+        let Some(bytes_out) = bytes_out else {
+            self.useless.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        self.bytes_out.fetch_add(bytes_out, Ordering::Relaxed);
+        let at = Coding::ALL.iter().position(|&own| own == coding);
+        if let Some(forms) = at.and_then(|at| self.forms.get(at)) {
+            forms.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}

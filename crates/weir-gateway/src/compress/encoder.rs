@@ -1,0 +1,212 @@
+//! One stream through one of the libraries, into memory.
+//!
+//! At the default levels for streams an encoder holds 0.4 MiB (gzip) to 1.4 MiB (zstd, Brotli); a higher level in the config
+//! may take ten times as much. What bounds the memory of all is [`ENCODERS_MAX`] for each worker: beyond it, responses pass
+//! as they are. Nothing here knows HTTP or decides anything.
+
+use std::cell::Cell;
+use std::io::Write;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use brotli::CompressorWriter;
+use brotli::enc::BrotliEncoderParams;
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use weir_cache::negotiate::{Coding, Levels};
+
+use crate::metrics::WorkerMetrics;
+
+/// Encoders that a worker has at once.
+const ENCODERS_MAX: usize = 256;
+/// Windows of streams, as powers of two: what an encoder holds is a multiple of them.
+const STREAM_WINDOW_LOG: u8 = 18;
+/// The window of a stored form: Brotli's usual one. Zstandard chooses by level and length, within the 8 MiB that decoders
+/// of the coding must have (RFC 9659).
+const BROTLI_WINDOW_LOG: u8 = 22;
+/// Output is handed on from the library in pieces of this size.
+const BROTLI_BUFFER_BYTES: usize = 4 << 10;
+/// Why the results of the libraries are not looked at: they pass on what the writer says, and a vector takes everything.
+const IN_MEMORY: &str = "compression into memory fails only when there is none left";
+
+/// A worker's encoders.
+#[derive(Debug)]
+pub(crate) struct Encoders(Rc<Running>);
+
+#[derive(Debug)]
+struct Running {
+    count: Cell<usize>,
+    metrics: Arc<WorkerMetrics>,
+}
+
+impl Encoders {
+    /// None yet; what they do is counted in `metrics`.
+    pub(crate) fn new(metrics: Arc<WorkerMetrics>) -> Self {
+        let count = Cell::default();
+        Self(Rc::new(Running { count, metrics }))
+    }
+
+    /// An encoder for a stream, unless there are too many.
+    pub(crate) fn begin(&self, coding: Coding, levels: Levels) -> Option<Encoder> {
+        let running = &self.0;
+        if running.count.get() >= ENCODERS_MAX {
+            running.metrics.compress.refused.add(1);
+            return None;
+        }
+        let library = Library::new(coding, levels.of(coding), None)?;
+        running.count.set(running.count.get() + 1);
+        running.metrics.compress.began(coding);
+        Some(Encoder {
+            library: Some(library),
+            running: Rc::clone(running),
+        })
+    }
+}
+
+/// The encoder of one response.
+#[derive(Debug)]
+pub(crate) struct Encoder {
+    /// `None` once the stream has ended.
+    library: Option<Library>,
+    running: Rc<Running>,
+}
+
+impl Drop for Encoder {
+    fn drop(&mut self) {
+        self.running.count.set(self.running.count.get() - 1);
+    }
+}
+
+impl Encoder {
+    /// Takes more of the content; what comes out of it may wait for more.
+    pub(crate) fn write(&mut self, content: &[u8]) {
+        self.running
+            .metrics
+            .compress
+            .bytes_in
+            .add(content.len() as u64);
+        if let Some(library) = &mut self.library {
+            library.writer().write_all(content).expect(IN_MEMORY);
+        }
+    }
+
+    /// Hands everything that was taken to `out`, in a form that can be decoded without what follows.
+    pub(crate) fn flush(&mut self, out: impl FnOnce(&[u8])) {
+        if let Some(library) = &mut self.library {
+            library.writer().flush().expect(IN_MEMORY);
+        }
+        self.take(out);
+    }
+
+    /// Hands what has come out to `out`.
+    pub(crate) fn take(&mut self, out: impl FnOnce(&[u8])) {
+        if let Some(library) = &mut self.library {
+            let made = library.made();
+            self.running
+                .metrics
+                .compress
+                .bytes_out
+                .add(made.len() as u64);
+            out(made);
+            made.clear();
+        }
+    }
+
+    /// Ends the stream and hands its rest to `out`.
+    pub(crate) fn finish(&mut self, out: impl FnOnce(&[u8])) {
+        if let Some(library) = self.library.take() {
+            let rest = library.finish();
+            self.running
+                .metrics
+                .compress
+                .bytes_out
+                .add(rest.len() as u64);
+            out(&rest);
+        }
+    }
+}
+
+/// All of a body at once; `None` when that would be no smaller.
+pub(crate) fn whole(body: &[Bytes], coding: Coding, level: u8) -> Option<Bytes> {
+    let bytes = body.iter().map(Bytes::len).sum();
+    let mut library = Library::new(coding, level, Some(bytes))?;
+    for piece in body {
+        library.writer().write_all(piece).expect(IN_MEMORY);
+    }
+    let mut made = library.finish();
+    made.shrink_to_fit();
+    (made.len() < bytes).then(|| made.into())
+}
+
+enum Library {
+    Gzip(GzEncoder<Vec<u8>>),
+    Zstd(zstd::stream::write::Encoder<'static, Vec<u8>>),
+    Brotli(Box<CompressorWriter<Vec<u8>>>),
+}
+
+impl Library {
+    /// `None` for [`Coding::Identity`]. `bytes` is how many there will be, which is known of what is stored.
+    fn new(coding: Coding, level: u8, bytes: Option<usize>) -> Option<Self> {
+        match coding {
+            Coding::Gzip => {
+                let level = Compression::new(u32::from(level));
+                Some(Self::Gzip(GzEncoder::new(Vec::new(), level)))
+            }
+            Coding::Zstd => {
+                let encoder = zstd::stream::write::Encoder::new(Vec::new(), i32::from(level));
+                let mut encoder = encoder.expect(IN_MEMORY);
+                // The level and the window come from a config that was checked, and are within what the library takes.
+                match bytes {
+                    Some(bytes) => encoder.set_pledged_src_size(Some(bytes as u64)),
+                    None => encoder.window_log(u32::from(STREAM_WINDOW_LOG)),
+                }
+                .expect(IN_MEMORY);
+                Some(Self::Zstd(encoder))
+            }
+            Coding::Brotli => {
+                let window = bytes.map_or(STREAM_WINDOW_LOG, |_| BROTLI_WINDOW_LOG);
+                let parameters = BrotliEncoderParams {
+                    quality: i32::from(level),
+                    lgwin: i32::from(window),
+                    size_hint: bytes.unwrap_or_default(),
+                    ..BrotliEncoderParams::default()
+                };
+                let made = Vec::new();
+                let writer = CompressorWriter::with_params(made, BROTLI_BUFFER_BYTES, &parameters);
+                Some(Self::Brotli(Box::new(writer)))
+            }
+            Coding::Identity => None,
+        }
+    }
+
+    fn writer(&mut self) -> &mut dyn Write {
+        match self {
+            Self::Gzip(encoder) => encoder,
+            Self::Zstd(encoder) => encoder,
+            Self::Brotli(encoder) => encoder,
+        }
+    }
+
+    fn made(&mut self) -> &mut Vec<u8> {
+        match self {
+            Self::Gzip(encoder) => encoder.get_mut(),
+            Self::Zstd(encoder) => encoder.get_mut(),
+            Self::Brotli(encoder) => encoder.get_mut(),
+        }
+    }
+
+    fn finish(self) -> Vec<u8> {
+        match self {
+            Self::Gzip(encoder) => encoder.finish().expect(IN_MEMORY),
+            Self::Zstd(encoder) => encoder.finish().expect(IN_MEMORY),
+            Self::Brotli(encoder) => encoder.into_inner(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Library {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Library")
+    }
+}

@@ -1,0 +1,105 @@
+//! Stored responses: which form of one answers a request, and the making of a form that is missing.
+//!
+//! A hit reads what was prepared: it parses `Accept-Encoding` and nothing else, and allocates nothing. Who finds a form
+//! missing claims it, so that it is made once; everybody else gets the response as it is until it is there.
+
+use std::sync::Arc;
+
+use weir_cache::StoredHead;
+use weir_cache::negotiate::{Coding, CompressPolicy, Levels, may_compress};
+use weir_cache::store::Object;
+use weir_cache::store::forms::{Form, Forms};
+
+use super::compressor::Job;
+use super::{asks_for_a_part, encoder, wanted};
+use crate::cache::{Cache, Cached};
+use crate::exchange::Exchange;
+
+/// Bodies up to this are compressed by the worker that needs them, where the level is not above the default: less than a
+/// millisecond, once.
+const INLINE_BYTES_MAX: u64 = 16 << 10;
+
+/// What a form takes besides its bytes, at most: its bookkeeping and its head.
+const FORM_OVERHEAD_BYTES: u64 = 4 << 10;
+
+/// The form of a stored response that answers the request, with its head; `None` when the response has no head.
+pub(crate) fn select<'o>(
+    x: &Exchange,
+    on: Cached<'_>,
+    key: &[u8],
+    object: &'o Arc<Object>,
+) -> Option<(&'o Arc<Object>, &'o Arc<StoredHead>)> {
+    let head = object.stored_head()?;
+    let Some(policy) = on.rule.compress.as_deref() else {
+        return Some((object, head));
+    };
+    let mut is_decided_now = false;
+    let forms = object.forms(|head| {
+        is_decided_now = true;
+        let (response, bytes) = (head.fields(), Some(object.body_bytes()));
+        may_compress(head.meta.status, response, bytes, policy).is_ok()
+    });
+    let Some(forms) = forms else {
+        return Some((object, head));
+    };
+    if is_decided_now {
+        // Another head is kept with it from now on.
+        on.cache.tiers.reweigh(key, object);
+    }
+    let as_it_is = Some((object, forms.head()));
+    let Some((coding, _)) = wanted(x, policy).filter(|_| !asks_for_a_part(x)) else {
+        return as_it_is;
+    };
+    if let Form::Missing = forms.find(coding)
+        && forms.claim(coding)
+    {
+        ask_for(on, key, object, forms, (coding, policy));
+    }
+    match forms.find(coding) {
+        Form::Made(form) => Some((form, form.stored_head()?)),
+        Form::Missing | Form::Useless => as_it_is,
+    }
+}
+
+/// Makes the form, or has it made.
+fn ask_for(
+    on: Cached<'_>,
+    key: &[u8],
+    object: &Arc<Object>,
+    forms: &Forms,
+    (coding, policy): (Coding, &CompressPolicy),
+) {
+    let level = policy.stored.of(coding);
+    let is_cheap = level <= Levels::STORED.of(coding);
+    if is_cheap && object.body_bytes() <= INLINE_BYTES_MAX {
+        make(on.cache, key, object, coding, level);
+        return;
+    }
+    let job = Job {
+        cache: Arc::clone(on.cache),
+        key: key.into(),
+        object: Arc::clone(object),
+        coding,
+        level,
+    };
+    if !on.cache.compressor.take(job) {
+        forms.give_up(coding);
+    }
+}
+
+/// Makes the form, which was claimed, and counts it in the budget of RAM.
+pub(super) fn make(cache: &Cache, key: &[u8], object: &Arc<Object>, coding: Coding, level: u8) {
+    let Some(forms) = object.forms(|_| false) else {
+        return;
+    };
+    let body = encoder::whole(object.body(), coding, level);
+    // Beside a form that makes both larger than RAM takes, the response itself would be lost.
+    let room = cache.tiers.memory().object_bytes_max();
+    let room = room.saturating_sub(object.weight() + key.len() as u64 + FORM_OVERHEAD_BYTES);
+    let body = body.filter(|body| body.len() as u64 <= room);
+    let bytes_out = body.as_ref().map(|body| body.len() as u64);
+    let counts = &cache.compressor.counts;
+    counts.made(coding, object.body_bytes(), bytes_out);
+    forms.made(object, coding, body);
+    cache.tiers.reweigh(key, object);
+}
