@@ -3,6 +3,7 @@
 //! The story of a request goes through two calls here: [`recall`] before anything is forwarded, [`remember::remember`] with
 //! what came of it. What may be stored or used is decided by weir-cache; this module looks up, waits, sends and counts.
 //!
+//! - [`storage`]: what all workers remember; it is purged there
 //! - [`lookup`]: what is there for a request; [`body_key`]: the part of its key that a body makes
 //! - [`fill`], [`fills`]: one request asks, the others of its key wait for it and read along
 //! - [`remember`]: what becomes of an answer: stored, a confirmation of what is stored, or passed on
@@ -21,25 +22,18 @@ use std::time::Instant;
 
 use weir_cache::cache_status::{CacheStatus, Forwarded};
 use weir_cache::reuse::{self, OriginFailure};
-use weir_cache::store::tiers::Purged;
-use weir_cache::store::{
-    DiskConfig, DiskStore, MemoryConfig, MemoryStore, Object, PurgeKind, PurgeScope, Purges, Share,
-    StoreError, Tiers,
-};
+use weir_cache::store::Object;
 use weir_cache::{CachePolicy, RequestControl, validate};
 
-use crate::compress::compressor::Compressor;
 use crate::connection::Client;
 use crate::connection::h1::After;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
-use crate::gateway::StartError;
-use crate::metrics::PurgeCounts;
-use crate::settings::{Action, CacheStorage, Forward, Route};
+use crate::settings::Forward;
 use crate::worker::{View, Worker};
 
 use self::fill::{Outcome, Reader};
-use self::fills::{Fills, Place, Remembered};
+use self::fills::Place;
 use self::lookup::Found;
 use self::remember::{Ask, Lead};
 use self::stream::Streamed;
@@ -56,118 +50,20 @@ mod pump;
 mod refresh;
 pub(crate) mod remember;
 pub(crate) mod scope;
+mod storage;
 mod stream;
+
+pub(crate) use self::storage::{Cache, TierCounts};
 
 /// Fills that may fail before a request that waits is told so.
 const FAILED_FILLS_MAX: u32 = 1;
 
-/// What all workers remember.
-#[derive(Debug)]
-pub(crate) struct Cache {
-    pub(crate) tiers: Tiers,
-    pub(crate) compressor: Compressor,
-    fills: Fills,
-    /// Keys whose last answer was not to be shared: their requests do not wait for each other.
-    unshared: Remembered,
-    /// How often keys were asked for that are not stored yet.
-    uses: Remembered,
-    /// For each route that caches, what it may take of RAM.
-    shares: Vec<Option<Arc<Share>>>,
-    /// What operators have purged.
-    pub(crate) purge_counts: PurgeCounts,
-}
-
-/// What a tier holds now, and what had to make room in it since the start.
-#[derive(Debug)]
-pub(crate) struct TierCounts {
-    pub(crate) name: &'static str,
-    pub(crate) bytes: u64,
-    pub(crate) bytes_max: u64,
-    /// Keys in memory, variants on disk.
-    pub(crate) objects: u64,
-    pub(crate) evictions: u64,
-}
-
-impl Cache {
-    pub(crate) fn open(storage: &CacheStorage, routes: &[Route]) -> Result<Self, StartError> {
-        let purges = Arc::<Purges>::default();
-        let disk = storage.disk.as_ref().map(|disk| {
-            let config = DiskConfig::with_budget(disk.path.clone(), disk.bytes);
-            DiskStore::open(config, Arc::clone(&purges)).map_err(|error| {
-                StartError::Cache(disk.path.display().to_string(), error.to_string())
-            })
-        });
-        let memory = MemoryConfig::with_budget(storage.memory_bytes);
-        let memory = MemoryStore::new(memory, Arc::clone(&purges));
-        Ok(Self {
-            tiers: Tiers::new(memory, disk.transpose()?, purges),
-            compressor: Compressor::default(),
-            fills: Fills::default(),
-            unshared: Remembered::default(),
-            uses: Remembered::default(),
-            shares: routes.iter().map(share).collect(),
-            purge_counts: PurgeCounts::default(),
-        })
-    }
-
-    /// Ends what is stored or on its way: when this returns, no request that begins finds it as it was, whichever worker
-    /// serves it.
-    pub(crate) async fn purge(
-        &self,
-        scope: PurgeScope,
-        kind: PurgeKind,
-    ) -> Result<Purged, StoreError> {
-        let covered = scope.clone();
-        let announced = || self.fills.cut_off(&covered);
-        self.tiers.purge(scope, kind, announced).await
-    }
-
-    /// What each tier holds.
-    pub(crate) fn tier_counts(&self) -> Vec<TierCounts> {
-        let memory = self.tiers.memory().stats();
-        let in_memory = TierCounts {
-            name: "memory",
-            bytes: memory.bytes,
-            bytes_max: memory.bytes_max,
-            objects: memory.entries,
-            evictions: memory.evicted,
-        };
-        let on_disk = self.tiers.disk().map(|disk| {
-            let disk = disk.stats();
-            TierCounts {
-                name: "disk",
-                bytes: disk.bytes,
-                bytes_max: disk.bytes_max,
-                objects: disk.objects,
-                evictions: disk.evicted,
-            }
-        });
-        [in_memory].into_iter().chain(on_disk).collect()
-    }
-
-    /// Whether anything is stored or on its way that has this URL.
-    fn holds(&self, url: &PurgeScope) -> bool {
-        // What leaves the fills is stored before.
-        self.fills.holds(url) || self.tiers.holds(url)
-    }
-
-    /// What the route may take of RAM.
-    fn share(&self, route: Option<usize>) -> Option<&Arc<Share>> {
-        self.shares.get(route?)?.as_ref()
-    }
-}
-
-fn share(route: &Route) -> Option<Arc<Share>> {
-    let Action::Forward(rule) = &route.action else {
-        return None;
-    };
-    let policy = rule.cache.as_deref()?;
-    let bytes_max = policy.memory_bytes_max.unwrap_or(u64::MAX);
-    Some(Arc::new(Share::new(bytes_max, policy.variants_max)))
-}
-
 /// What a request and the cache have to do with each other; memory that the next request uses again.
 #[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and none excludes another"
+)]
 pub(crate) struct Recall {
     key: Vec<u8>,
     /// The key, and behind it what tells variants apart whose fills are under way at once.
@@ -446,7 +342,7 @@ impl<'a> Cached<'a> {
                 .view(&x.head)
                 .has(weir_http::FieldName::Authorization);
         if is_alone {
-            Place::Leads(fills::Lent::alone())
+            Place::Leads(self.cache.fills.alone(&x.recall.key))
         } else {
             self.cache.fills.place(&x.recall.fill_key)
         }

@@ -116,7 +116,7 @@ impl Lead {
         on: Cached<'_>,
         now: Timestamp,
     ) -> bool {
-        self.lent.key.is_some() && matches!(lookup::find(x, on, now).await, lookup::Found::Hit(..))
+        !self.lent.is_alone && matches!(lookup::find(x, on, now).await, lookup::Found::Hit(..))
     }
 
     pub(super) fn end(&mut self, outcome: Outcome) {
