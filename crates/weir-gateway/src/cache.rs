@@ -3,6 +3,7 @@
 //! The story of a request goes through two calls here: [`recall`] before anything is forwarded, [`remember::remember`] with
 //! what came of it. What may be stored or used is decided by weir-cache; this module looks up, waits, sends and counts.
 //!
+//! - [`storage`]: what all workers remember; it is purged there
 //! - [`lookup`]: what is there for a request; [`body_key`]: the part of its key that a body makes
 //! - [`fill`], [`fills`]: one request asks, the others of its key wait for it and read along
 //! - [`remember`]: what becomes of an answer: stored, a confirmation of what is stored, or passed on
@@ -21,27 +22,19 @@ use std::time::Instant;
 
 use weir_cache::cache_status::{CacheStatus, Forwarded};
 use weir_cache::reuse::{self, OriginFailure};
-use weir_cache::store::tiers::Purged;
-use weir_cache::store::{
-    DiskConfig, DiskStore, MemoryConfig, MemoryStore, Object, PurgeKind, PurgeScope, Purges, Share,
-    StoreError, Tiers,
-};
+use weir_cache::store::{Object, Share};
 use weir_cache::{CachePolicy, RequestControl, validate};
 
-use crate::compress::compressor::Compressor;
 use crate::connection::Client;
 use crate::connection::h1::After;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
-use crate::gateway::StartError;
-use crate::metrics::PurgeCounts;
-use crate::settings::{Action, CacheStorage, Forward, Route};
-use crate::snapshot::carried;
+use crate::settings::Forward;
 use crate::view::View;
 use crate::worker::Worker;
 
 use self::fill::{Outcome, Reader};
-use self::fills::{Fills, Place, Remembered};
+use self::fills::Place;
 use self::lookup::Found;
 use self::remember::{Ask, Lead};
 use self::stream::Streamed;
@@ -58,117 +51,20 @@ mod pump;
 mod refresh;
 pub(crate) mod remember;
 pub(crate) mod scope;
+mod storage;
 mod stream;
+
+pub(crate) use self::storage::{Cache, TierCounts, share};
 
 /// Fills that may fail before a request that waits is told so.
 const FAILED_FILLS_MAX: u32 = 1;
 
-/// What all workers remember.
-#[derive(Debug)]
-pub(crate) struct Cache {
-    pub(crate) tiers: Tiers,
-    pub(crate) compressor: Compressor,
-    fills: Fills,
-    /// Keys whose last answer was not to be shared: their requests do not wait for each other.
-    unshared: Remembered,
-    /// How often keys were asked for that are not stored yet.
-    uses: Remembered,
-    /// What operators have purged.
-    pub(crate) purge_counts: PurgeCounts,
-}
-
-/// What a tier holds now, and what had to make room in it since the start.
-#[derive(Debug)]
-pub(crate) struct TierCounts {
-    pub(crate) name: &'static str,
-    pub(crate) bytes: u64,
-    pub(crate) bytes_max: u64,
-    /// Keys in memory, variants on disk.
-    pub(crate) objects: u64,
-    pub(crate) evictions: u64,
-}
-
-impl Cache {
-    pub(crate) fn open(storage: &CacheStorage) -> Result<Self, StartError> {
-        let purges = Arc::<Purges>::default();
-        let disk = storage.disk.as_ref().map(|disk| {
-            let config = DiskConfig::with_budget(disk.path.clone(), disk.bytes);
-            DiskStore::open(config, Arc::clone(&purges)).map_err(|error| {
-                StartError::Cache(disk.path.display().to_string(), error.to_string())
-            })
-        });
-        let memory = MemoryConfig::with_budget(storage.memory_bytes);
-        let memory = MemoryStore::new(memory, Arc::clone(&purges));
-        Ok(Self {
-            tiers: Tiers::new(memory, disk.transpose()?, purges),
-            compressor: Compressor::default(),
-            fills: Fills::default(),
-            unshared: Remembered::default(),
-            uses: Remembered::default(),
-            purge_counts: PurgeCounts::default(),
-        })
-    }
-
-    /// Ends what is stored or on its way: when this returns, no request that begins finds it as it was, whichever worker
-    /// serves it.
-    pub(crate) async fn purge(
-        &self,
-        scope: PurgeScope,
-        kind: PurgeKind,
-    ) -> Result<Purged, StoreError> {
-        let covered = scope.clone();
-        let announced = || self.fills.cut_off(&covered);
-        self.tiers.purge(scope, kind, announced).await
-    }
-
-    /// What each tier holds.
-    pub(crate) fn tier_counts(&self) -> Vec<TierCounts> {
-        let memory = self.tiers.memory().stats();
-        let in_memory = TierCounts {
-            name: "memory",
-            bytes: memory.bytes,
-            bytes_max: memory.bytes_max,
-            objects: memory.entries,
-            evictions: memory.evicted,
-        };
-        let on_disk = self.tiers.disk().map(|disk| {
-            let disk = disk.stats();
-            TierCounts {
-                name: "disk",
-                bytes: disk.bytes,
-                bytes_max: disk.bytes_max,
-                objects: disk.objects,
-                evictions: disk.evicted,
-            }
-        });
-        [in_memory].into_iter().chain(on_disk).collect()
-    }
-
-    /// Whether anything is stored or on its way that has this URL.
-    fn holds(&self, url: &PurgeScope) -> bool {
-        // What leaves the fills is stored before.
-        self.fills.holds(url) || self.tiers.holds(url)
-    }
-}
-
-/// What a route may take of RAM, if it caches: that which it had `before`, unless it is to be another one.
-pub(crate) fn share(route: &Route, before: Option<&Arc<Share>>) -> Option<Arc<Share>> {
-    let Action::Forward(rule) = &route.action else {
-        return None;
-    };
-    let policy = rule.cache.as_deref()?;
-    let bytes_max = policy.memory_bytes_max.unwrap_or(u64::MAX);
-    let is_same = |share: &&Arc<Share>| {
-        (share.bytes_max, share.variants_max) == (bytes_max, policy.variants_max)
-    };
-    let share = carried(before.filter(is_same), || {
-        Share::new(bytes_max, policy.variants_max)
-    });
-    Some(share)
-}
-
 /// What a request and the cache have to do with each other; memory that the next request uses again.
 #[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and none excludes another"
+)]
 pub(crate) struct Recall {
     key: Vec<u8>,
     /// The key, and behind it what tells variants apart whose fills are under way at once.
@@ -178,13 +74,22 @@ pub(crate) struct Recall {
     conditions: Vec<u8>,
     replaces_conditions: bool,
     is_conditional: bool,
-    is_keyed_by_body: bool,
-    /// Something from disk was damaged, so this request looks for nothing there any more.
-    disk_has_failed: bool,
+    /// The part of the key that the request body makes.
+    body_digest: Option<u128>,
+    disk: Disk,
     /// To be said in the response's head.
     pub(crate) status: Option<CacheStatus>,
     /// For the log.
     pub(crate) outcome: Option<&'static str>,
+}
+
+/// Whether a request looks for something on disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Disk {
+    #[default]
+    MayHaveIt,
+    /// Something from there was damaged, so it looks there no more.
+    HasFailed,
 }
 
 impl Recall {
@@ -200,10 +105,15 @@ impl Recall {
         }
         self.replaces_conditions = false;
         self.is_conditional = false;
-        self.is_keyed_by_body = false;
-        self.disk_has_failed = false;
+        self.body_digest = None;
+        self.disk = Disk::default();
         self.status = None;
         self.outcome = None;
+    }
+
+    /// Whether the request is looked up by its body: a POST that its route names.
+    fn is_keyed_by_body(&self) -> bool {
+        self.body_digest.is_some()
     }
 
     fn says(&mut self, outcome: &'static str, forwarded: Forwarded) {
@@ -259,7 +169,7 @@ pub(crate) async fn recall(
                 refresh::if_due(client, x, on, &object, reuse);
                 match answer::hit(client, x, on, &object, reuse, now).await {
                     // Nothing of it was sent.
-                    Err(Failure::StoreFailed) => x.recall.disk_has_failed = true,
+                    Err(Failure::StoreFailed) => x.recall.disk = Disk::HasFailed,
                     sent => return sent.map(Recalled::Answered),
                 }
                 continue;
@@ -364,7 +274,7 @@ async fn join(
     let after = match outcome {
         Outcome::Whole(object) => match answer::object(client, x, on, &object, on.time()).await {
             Err(Failure::StoreFailed) => {
-                x.recall.disk_has_failed = true;
+                x.recall.disk = Disk::HasFailed;
                 return Ok(Joined::Again);
             }
             sent => sent?,
@@ -438,7 +348,7 @@ impl<'a> Cached<'a> {
                 .view(&x.head)
                 .has(weir_http::FieldName::Authorization);
         if is_alone {
-            Place::Leads(fills::Lent::alone())
+            Place::Leads(self.cache.fills.alone(&x.recall.key))
         } else {
             self.cache.fills.place(&x.recall.fill_key)
         }

@@ -8,6 +8,7 @@
 //!
 //! An object too large for RAM is written to disk while it arrives ([`large`]).
 
+mod fetch;
 mod inspect;
 pub mod large;
 
@@ -18,19 +19,15 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 
 use super::StoreError;
-use super::answer::{Answer, lock};
-use super::disk::{BLOCK_BYTES, DiskName, DiskStore, Stored};
+use super::answer::Answer;
+use super::disk::{DiskName, DiskStore, Stored};
 use super::memory::{Inserted, MemoryStore, Refusal};
 use super::object::{Entry, Object};
 use crate::StoredHead;
 
 use super::purge::{PurgeKind, PurgeScope, Purges, Ticket, Verdict};
-use super::share::Share;
 
 pub use inspect::Held;
-
-/// Finds of an object on disk after which it goes to RAM.
-const USES_FOR_PROMOTION: u8 = 2;
 
 /// Both tiers, or RAM alone.
 #[derive(Debug)]
@@ -97,68 +94,6 @@ impl Tiers {
             .as_ref()
             .map(|disk| disk.find(key))
             .unwrap_or_default()
-    }
-
-    /// Whether this use of an object on disk should bring it to RAM.
-    pub fn is_worth_promoting(&self, stored: &Stored) -> bool {
-        stored.uses + 1 >= USES_FOR_PROMOTION
-            && stored.body_bytes < self.memory.object_bytes_max() / 2
-    }
-
-    /// Fetches an object from disk: to RAM, and to `share` there if one is given, if this use makes it worth that; whole if
-    /// it is no more than a block; and else open, with its body on disk.
-    pub async fn fetch(
-        &self,
-        key: &[u8],
-        stored: &Stored,
-        share: Option<&Arc<Share>>,
-    ) -> Result<Arc<Object>, StoreError> {
-        let disk = self.disk.as_ref().ok_or(StoreError::Gone)?;
-        if self.is_worth_promoting(stored) && lock(&self.promoting).insert(key.into()) {
-            let _ends = Promoting(&self.promoting, key);
-            return self.promote(key, &stored.variant, share).await;
-        }
-        if stored.body_bytes <= BLOCK_BYTES as u64 {
-            return disk.load(key, &stored.variant).await.map(Arc::new);
-        }
-        let ticket = self.purges.settled();
-        let opened = disk.open_object(key, &stored.variant).await?;
-        Ok(Arc::new(Object::on_disk(opened, &stored.variant, ticket)))
-    }
-
-    /// Whether an object that a lookup has found is still what a lookup finds.
-    pub fn is_current(&self, key: &[u8], object: &Arc<Object>) -> bool {
-        if let Some(now) = self.memory.variant(key, &object.variant) {
-            return Arc::ptr_eq(&now, object);
-        }
-        let on_disk = self.find_on_disk(key);
-        let mut same = on_disk
-            .iter()
-            .filter(|now| Some(now.identity) == object.disk_identity());
-        same.any(|now| {
-            let opened = object.disk();
-            opened.is_none_or(|opened| opened.renewals() == now.renewals)
-        })
-    }
-
-    /// Reads an object from disk and puts it in RAM, in `share` if there is one. It is handed back even where RAM does not
-    /// admit it.
-    pub async fn promote(
-        &self,
-        key: &[u8],
-        variant: &[u8],
-        share: Option<&Arc<Share>>,
-    ) -> Result<Arc<Object>, StoreError> {
-        let disk = self.disk.as_ref().ok_or(StoreError::Gone)?;
-        let object = Arc::new(disk.load(key, variant).await?);
-        if let Some(share) = share {
-            object.belongs_to(share);
-        }
-        let left = self.purges.settled();
-        if let Inserted::Stored(evicted) = self.memory.insert_absent(key, Arc::clone(&object)) {
-            self.demote(&evicted, left);
-        }
-        Ok(object)
     }
 
     /// Stores a response that has arrived whole.
@@ -388,15 +323,6 @@ struct Sweep<'a> {
 impl Drop for Sweep<'_> {
     fn drop(&mut self) {
         self.purges.finish(self.ticket);
-    }
-}
-
-/// Ends a promotion, also one whose request has left.
-struct Promoting<'a>(&'a Mutex<HashSet<Box<[u8]>>>, &'a [u8]);
-
-impl Drop for Promoting<'_> {
-    fn drop(&mut self) {
-        lock(self.0).remove(self.1);
     }
 }
 

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};
 use std::hash::BuildHasher as _;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -33,21 +34,13 @@ pub(super) enum Place {
     Joins(Reader),
 }
 
-/// A fill that is led, and its key while others can find it.
+/// A fill that is led, and its key while it can be found.
 #[derive(Debug)]
 pub(super) struct Lent {
     pub(super) fill: Arc<Fill>,
     pub(super) key: Option<Box<[u8]>>,
-}
-
-impl Lent {
-    /// A fill that nobody else finds.
-    pub(super) fn alone() -> Self {
-        Self {
-            fill: Arc::default(),
-            key: None,
-        }
-    }
+    /// Whether nobody can join it.
+    pub(super) is_alone: bool,
 }
 
 impl Fills {
@@ -61,8 +54,24 @@ impl Fills {
                 Place::Leads(Lent {
                     fill,
                     key: Some(key.into()),
+                    is_alone: false,
                 })
             }
+        }
+    }
+
+    /// A fill of `key` that nobody joins. Whoever ends what is under way finds it all the same.
+    pub(super) fn alone(&self, key: &[u8]) -> Lent {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed).to_le_bytes();
+        // No other fill has two NULs behind its key.
+        let own: Box<[u8]> = [key, &[0, 0], &number].concat().into();
+        let fill = Arc::<Fill>::default();
+        lock(&self.0).insert(own.clone(), Arc::clone(&fill));
+        Lent {
+            fill,
+            key: Some(own),
+            is_alone: true,
         }
     }
 

@@ -10,7 +10,7 @@ use weir_cache::{CachePolicy, RequestControl, StoredHead, Timestamp, vary};
 use weir_http::body::Framing;
 use weir_http::{FieldName, Method};
 
-use super::{Cached, on_disk};
+use super::{Cached, Disk, on_disk};
 use crate::deadline::Timer;
 use crate::exchange::Exchange;
 
@@ -34,7 +34,7 @@ pub(super) fn begin(x: &mut Exchange, policy: &CachePolicy, body_digest: Option<
     key.clear();
     key::write(&policy.key, &asked(x), body_digest, &mut key);
     x.recall.key = key;
-    x.recall.is_keyed_by_body = body_digest.is_some();
+    x.recall.body_digest = body_digest;
     x.recall.fill_key.clear();
     x.recall.fill_key.extend_from_slice(&x.recall.key);
     let fields = x.request.view(&x.head);
@@ -62,7 +62,7 @@ pub(super) async fn find(x: &mut Exchange, on: Cached<'_>, now: Timestamp) -> Fo
         .as_deref()
         .and_then(|entry| choose(x, on.policy, entry));
     let chosen = match chosen {
-        None if on.cache.tiers.disk().is_some() && !x.recall.disk_has_failed => {
+        None if on.cache.tiers.disk().is_some() && x.recall.disk == Disk::MayHaveIt => {
             from_disk(x, on).await
         }
         chosen => chosen,
@@ -110,7 +110,7 @@ pub(super) async fn find(x: &mut Exchange, on: Cached<'_>, now: Timestamp) -> Fo
             Found::Stale(object, why)
         }
         // In the background nothing is asked that has a body.
-        Reuse::StaleWhileRevalidate if x.recall.is_keyed_by_body => {
+        Reuse::StaleWhileRevalidate if x.recall.is_keyed_by_body() => {
             Found::Stale(object, Why::Stale)
         }
         Reuse::GatewayTimeout => Found::OnlyIfCached,
@@ -129,7 +129,7 @@ fn passes(x: &Exchange, policy: &CachePolicy) -> Option<Forwarded> {
     }
     let has_body = x.request.framing != Framing::Empty;
     match key::class(x.request.method, has_body, &asked(x), policy) {
-        Ok(Class::PostByBody) if !x.recall.is_keyed_by_body => Some(Forwarded::Method),
+        Ok(Class::PostByBody) if !x.recall.is_keyed_by_body() => Some(Forwarded::Method),
         Ok(_) => None,
         Err(Pass::Method) => Some(Forwarded::Method),
         Err(Pass::Body | Pass::Bypass) => Some(Forwarded::Bypass),

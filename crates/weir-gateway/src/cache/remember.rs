@@ -89,7 +89,7 @@ impl Lead {
         let mut validated = stale.clone().map_or(others, |stale| vec![stale]);
         validated.retain(|object| !is_purged(object));
         // The conditions of a POST are about what it would change (RFC 9110 §13.1), so it is never sent with any of ours.
-        if !x.recall.is_keyed_by_body {
+        if !x.recall.is_keyed_by_body() {
             write_conditions(x, &validated);
             x.recall.replaces_conditions = on.asks_for_all(x) || !x.recall.conditions.is_empty();
         }
@@ -116,7 +116,7 @@ impl Lead {
         on: Cached<'_>,
         now: Timestamp,
     ) -> bool {
-        self.lent.key.is_some() && matches!(lookup::find(x, on, now).await, lookup::Found::Hit(..))
+        !self.lent.is_alone && matches!(lookup::find(x, on, now).await, lookup::Found::Hit(..))
     }
 
     pub(super) fn end(&mut self, outcome: Outcome) {
@@ -249,7 +249,7 @@ fn decide(
     let meta = store_rule::decide(
         &Answered {
             method: x.request.method,
-            is_keyed_by_body: x.recall.is_keyed_by_body,
+            is_keyed_by_body: x.recall.is_keyed_by_body(),
             target: x.request.target_text.of(&x.head),
             authority: x.request.authority.map_or(b"", |span| span.of(&x.head)),
             request: arrived.request,

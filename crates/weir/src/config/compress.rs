@@ -98,7 +98,7 @@ fn codings(value: &Value) -> Vec<Coding> {
 /// A type and a subtype, without parameters.
 fn media_type(text: &str) -> Result<String, String> {
     match text.split_once('/') {
-        Some((kind, subtype)) if is_token(kind) && is_token(subtype) => {
+        Some((kind, subtype)) if is_token(kind) && is_token(subtype) && subtype != "*" => {
             Ok(text.to_ascii_lowercase())
         }
         _ => Err("expected a media type such as \"application/pdf\"".to_owned()),

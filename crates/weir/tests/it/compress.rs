@@ -3,6 +3,7 @@
 mod passing;
 mod stored;
 
+use std::fmt::Write as _;
 use std::io::Read as _;
 use std::net::SocketAddr;
 
@@ -39,7 +40,8 @@ fn text(bytes: usize) -> String {
         number = number
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
-        text.push_str(&format!("line {} of the text\n", number >> 40));
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "line {} of the text", number >> 40);
     }
     text.truncate(bytes);
     text

@@ -23,7 +23,8 @@ fn every_key_is_read() {
          stale_if_error = \"1h\", stale_if_unreachable = \"0s\", refresh_ahead = 0.9, methods = [\"GET\", \"POST\"], \
          key = { host = false, query = [\"page\"], headers = [\"X-Tenant\"], cookies = [\"Tier\"] }, \
          bypass = [\"header:X-Fresh\", \"header:x-mode=live\", \"cookie:session\", \"query:nocache\"], \
-         set_cookie = \"refuse\", obey_clients = false, min_uses = 2, max_object = \"1MiB\", max_variants = 7 }",
+         set_cookie = \"refuse\", obey_clients = false, min_uses = 2, max_object = \"1MiB\", max_variants = 7, \
+         max_memory = \"2MiB\" }",
     );
     let secs = Duration::from_secs;
     assert_eq!(
@@ -57,6 +58,7 @@ fn every_key_is_read() {
     assert_eq!(policy.set_cookie, SetCookie::Refuse);
     assert_eq!((policy.uses_min, policy.variants_max), (2, 7));
     assert_eq!(policy.body_bytes_max, 1 << 20);
+    assert_eq!(policy.memory_bytes_max, Some(2 << 20));
 }
 
 #[test]

@@ -32,8 +32,9 @@ fn indexed(gateway: Gateway) -> Gateway {
 
 fn config(origin: SocketAddr, directory: &Directory, cache: &str) -> String {
     let path = directory.file("store");
+    let path = path.display();
     format!(
-        "[cache]\nmemory = \"{MEMORY}\"\ndisk = {{ path = {path:?}, size = \"1GiB\" }}\n\
+        "[cache]\nmemory = \"{MEMORY}\"\ndisk = {{ path = \"{path}\", size = \"1GiB\" }}\n\
          [upstream.app]\nservers = [\"{origin}\"]\n\
          [[route]]\npath = \"/{{*rest}}\"\nupstream = \"app\"\ncache = {cache}\n"
     )

@@ -250,17 +250,16 @@ fn a_form_that_is_no_smaller_is_not_sent_and_not_made_again() {
     let sent = body.clone();
     let origin = Origin::start(move |mut peer, _| {
         while peer.head().is_some() {
-            peer.send(format!("{HEAD}Content-Length: 4000\r\n\r\n"));
-            peer.send(&sent);
+            let head = format!("{HEAD}Content-Length: 4000\r\n\r\n");
+            // In one piece, so that the first answer too is one of what is stored.
+            peer.send([head.as_bytes(), &sent].concat());
         }
     });
     let gateway = gateway(origin.address, KEYS);
     for _ in 0..4 {
         let response = accepting(gateway.address, "gzip");
-        assert_eq!(
-            (response.field("content-encoding"), &response.body),
-            (None, &body)
-        );
+        assert_eq!(response.field("content-encoding"), None);
+        assert!(response.body == body, "{}", response.head);
     }
     gateway.wait_for_metric("weir_compress_useless_total", 1);
     assert_eq!(forms(&gateway, "gzip"), 0);
@@ -321,7 +320,7 @@ fn who_waits_for_the_origin_reads_compressed_pieces_as_they_come() {
     // The one that joins reads the bytes as they are, and their length is known.
     let mut other = Connection::open(gateway.address);
     other.send("GET / HTTP/1.1\r\nHost: test\r\nAccept-Encoding: gzip\r\n\r\n");
-    gateway.wait_for_metric("weir_cache_joins_total", 1);
+    gateway.wait_for_metric("weir_cache_waits_total", 1);
     go_on.send(()).expect("the origin waits");
     let joined = other.response();
     assert_eq!(joined.field("content-encoding"), None);

@@ -208,7 +208,7 @@ impl Client {
     }
 
     fn fill(&mut self) -> Option<()> {
-        let mut buffer = [0; 64 << 10];
+        let mut buffer = [0; 16 << 10];
         let count = self.stream.read(&mut buffer).ok()?;
         self.unread.extend_from_slice(&buffer[..count]);
         (count > 0).then_some(())

@@ -239,10 +239,8 @@ fn the_token_is_asked_for_and_given() {
         run.stderr
     );
     // Whoever has the token may ask by any name.
-    let named = format!(
-        "GET /cache/objects HTTP/1.1\r\nHost: cache.internal\r\nAuthorization: Bearer sesame-0123456789\r\n\r\n"
-    );
-    assert_eq!(send(admin.parse().expect("an address"), &named).status, 200);
+    let named = "GET /cache/objects HTTP/1.1\r\nHost: cache.internal\r\nAuthorization: Bearer sesame-0123456789\r\n\r\n";
+    assert_eq!(send(admin.parse().expect("an address"), named).status, 200);
 }
 
 /// nginx and Varnish are often told to purge by a request like this. Here it is one like any other, which the origin
