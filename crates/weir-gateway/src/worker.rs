@@ -142,7 +142,7 @@ impl Worker {
         let mut accepting = Vec::new();
         while !self.is_draining() {
             let snapshot = Arc::clone(&changes.borrow_and_update());
-            self.take_up(snapshot);
+            self.take_up(&snapshot);
             reception.open(&mut accepting);
             // The sender belongs to what this worker shares, so it is there.
             let _ = changes.changed().await;
@@ -153,11 +153,11 @@ impl Worker {
     }
 
     /// Requests that begin from now on are served by `snapshot`.
-    fn take_up(&self, snapshot: Arc<Snapshot>) {
+    fn take_up(&self, snapshot: &Arc<Snapshot>) {
         let (before, generation) = (self.view(), snapshot.generation);
         if generation != before.snapshot.generation {
             let place = (self.index, self.shared.metrics.len());
-            let view = View::succeed(Some(&before), &snapshot, &before.metrics, place);
+            let view = View::succeed(Some(&before), snapshot, &before.metrics, place);
             *self.view.borrow_mut() = Rc::new(view);
             let mut listeners = before.snapshot.listeners.iter();
             if listeners.any(|listening| listening.is_closing()) {
