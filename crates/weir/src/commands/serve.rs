@@ -10,7 +10,7 @@ use weir_gateway::{Gateway, Source};
 use super::signals::{Asked, Signals};
 use crate::config;
 
-use self::reloading::Reloader;
+use self::reloading::{Reloader, Watched};
 
 pub(super) mod reloading;
 
@@ -33,16 +33,22 @@ pub(crate) struct ServeArgs {
 }
 
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
+    let watched = args.config.as_deref().filter(|_| args.watch);
+    let watched = watched.map(Watched::new);
     let settings = match (&args.config, args.listen) {
         (Some(path), _) => config::load(path)?,
         (None, Some(listen)) => config::from_flags(listen, &args.to)?,
         (None, None) => unreachable!("clap asks for a file or an address"),
     };
-    serve(settings, args.config.as_deref(), args.watch)
+    serve(settings, args.config.as_deref(), watched)
 }
 
 /// Runs the gateway; returns when it has drained. A second request to end is granted by the process, at once.
-fn serve(mut settings: Settings, file: Option<&Path>, watch: bool) -> anyhow::Result<()> {
+fn serve(
+    mut settings: Settings,
+    file: Option<&Path>,
+    watched: Option<Watched>,
+) -> anyhow::Result<()> {
     fit_to_descriptors(&mut settings)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -68,7 +74,6 @@ fn serve(mut settings: Settings, file: Option<&Path>, watch: bool) -> anyhow::Re
             "listening on {address}, {workers} workers, at most {connections} connections"
         ));
     }
-    let watched = file.filter(|_| watch).map(Path::to_owned);
     let reloader = Reloader::start(gateway.control(), watched)?;
     loop {
         match runtime.block_on(signals.next()) {

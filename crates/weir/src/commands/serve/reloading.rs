@@ -57,12 +57,26 @@ impl Source for NoFile {
     }
 }
 
+/// A file that is looked after, and what it looked like before it was last read.
+pub(super) struct Watched {
+    path: PathBuf,
+    seen: Option<Stamp>,
+}
+
+impl Watched {
+    /// To be called before the file is read, so that a change after that is seen.
+    pub(super) fn new(path: &Path) -> Self {
+        let (path, seen) = (path.to_owned(), Stamp::of(path));
+        Self { path, seen }
+    }
+}
+
 /// Where reloads are asked for.
 pub(super) struct Reloader(SyncSender<()>);
 
 impl Reloader {
     /// Starts the thread; it looks after `watched`, when there is one.
-    pub(super) fn start(control: Arc<Control>, watched: Option<PathBuf>) -> std::io::Result<Self> {
+    pub(super) fn start(control: Arc<Control>, watched: Option<Watched>) -> std::io::Result<Self> {
         let (ask, asked) = sync_channel(1);
         std::thread::Builder::new()
             .name("reload".to_owned())
@@ -72,7 +86,7 @@ impl Reloader {
                         reload(&control);
                     }
                 }
-                Some(path) => watch(&control, &asked, &path),
+                Some(watched) => watch(&control, &asked, watched),
             })?;
         Ok(Self(ask))
     }
@@ -83,18 +97,18 @@ impl Reloader {
     }
 }
 
-fn watch(control: &Control, asked: &Receiver<()>, path: &Path) {
-    let mut seen = Stamp::of(path);
+fn watch(control: &Control, asked: &Receiver<()>, watched: Watched) {
+    let Watched { path, mut seen } = watched;
     let mut pending = None;
     loop {
         match asked.recv_timeout(LOOK) {
             Ok(()) => {
-                seen = Stamp::of(path);
+                seen = Stamp::of(&path);
                 reload(control);
             }
             Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {
-                let now = Stamp::of(path);
+                let now = Stamp::of(&path);
                 // A file that is not there is on its way from one name to another.
                 if now.is_none() || now == seen {
                     pending = None;
