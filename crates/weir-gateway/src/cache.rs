@@ -60,10 +60,6 @@ const FAILED_FILLS_MAX: u32 = 1;
 
 /// What a request and the cache have to do with each other; memory that the next request uses again.
 #[derive(Debug, Default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact of its own, and none excludes another"
-)]
 pub(crate) struct Recall {
     key: Vec<u8>,
     /// The key, and behind it what tells variants apart whose fills are under way at once.
