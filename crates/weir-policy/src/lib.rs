@@ -4,7 +4,13 @@
 //! any history. `clippy.toml` beside the manifest bans the functions that would break this.
 //!
 //! - [`balance`]: which endpoint of an upstream gets a request
+//! - [`breaker`]: whether to ask at all
 //! - [`health`]: for how long an endpoint that refused is passed over
 
 pub mod balance;
+pub mod breaker;
 pub mod health;
+mod outcome;
+mod window;
+
+pub use outcome::Outcome;
