@@ -6,11 +6,13 @@
 //! - [`balance`]: which endpoint of an upstream gets a request
 //! - [`breaker`]: whether to ask at all
 //! - [`health`]: for how long an endpoint that refused is passed over
+//! - [`retry`]: how often requests may be sent again
 
 pub mod balance;
 pub mod breaker;
 pub mod health;
 mod outcome;
+pub mod retry;
 mod window;
 
 pub use outcome::Outcome;
