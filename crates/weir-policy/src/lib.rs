@@ -6,11 +6,14 @@
 //! - [`balance`]: which endpoint of an upstream gets a request
 //! - [`breaker`]: whether to ask at all
 //! - [`health`]: for how long an endpoint that refused is passed over
+//! - [`hedge`]: when to ask a second endpoint
 //! - [`retry`]: how often requests may be sent again
 
 pub mod balance;
 pub mod breaker;
 pub mod health;
+pub mod hedge;
+mod histogram;
 mod outcome;
 pub mod retry;
 mod window;
