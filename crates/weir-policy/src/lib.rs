@@ -7,6 +7,7 @@
 //! - [`breaker`]: whether to ask at all
 //! - [`health`]: for how long an endpoint that refused is passed over
 //! - [`hedge`]: when to ask a second endpoint
+//! - [`limit`]: who is let in
 //! - [`retry`]: how often requests may be sent again
 
 pub mod balance;
@@ -14,6 +15,7 @@ pub mod breaker;
 pub mod health;
 pub mod hedge;
 mod histogram;
+pub mod limit;
 mod outcome;
 pub mod retry;
 mod window;

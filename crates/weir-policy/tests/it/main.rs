@@ -1,0 +1,3 @@
+//! What the policies do together over time, in simulated time and from seeds.
+
+mod overload;
