@@ -5,6 +5,7 @@
 //!
 //! - [`balance`]: which endpoint of an upstream gets a request
 //! - [`breaker`]: whether to ask at all
+//! - [`ejection`]: which endpoints are left out because they stand out
 //! - [`health`]: for how long an endpoint that refused is passed over
 //! - [`hedge`]: when to ask a second endpoint
 //! - [`limit`]: who is let in
@@ -12,6 +13,7 @@
 
 pub mod balance;
 pub mod breaker;
+pub mod ejection;
 pub mod health;
 pub mod hedge;
 mod histogram;
