@@ -1,4 +1,4 @@
-//! What each decision costs: nanoseconds per call, in one thread, with nothing else in the way.
+//! What each decision costs: bytes, and nanoseconds per call, in one thread, with nothing else in the way.
 //!
 //! `cargo run --release -p weir-policy --example ns_per_call`
 
@@ -40,6 +40,13 @@ fn clock() -> Instant {
 }
 
 fn main() {
+    println!(
+        "bytes: breaker {}, limiter {}, retry budget {}, hedge {}",
+        size_of::<Breaker>(),
+        size_of::<Limiter<u32>>(),
+        size_of::<Budget>(),
+        size_of::<Hedge>(),
+    );
     let mut random = fastrand::Rng::with_seed(1);
     measure("nothing", |now, number| {
         black_box((now, number));

@@ -21,7 +21,7 @@
 //! never comes back blocks nothing: an overdue probe is a failed one.
 //!
 //! A breaker says nothing about which answers are failures, and does not choose what a refused client gets. It holds
-//! about 700 bytes, allocates nothing, and every call costs the same, amortised.
+//! about 430 bytes, allocates nothing, and every call costs the same, amortised.
 
 mod settings;
 mod state;

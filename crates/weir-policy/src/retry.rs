@@ -41,7 +41,7 @@ impl Default for BudgetSettings {
     }
 }
 
-/// Counts requests and retries over a sliding time (error: what happened within a tenth of it). About 120 bytes.
+/// Counts requests and retries over a sliding time (error: what happened within a tenth of it). About 170 bytes.
 #[derive(Debug)]
 pub struct Budget {
     settings: BudgetSettings,

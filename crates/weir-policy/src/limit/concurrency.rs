@@ -7,7 +7,7 @@
 //! there is none left, and tells the waiters.
 //!
 //! Every call costs the same however many wait or are in flight, and nothing is allocated after [`Limiter::new`].
-//! Memory: that of the queue, `waiters_max` × (size of `T` + 48 bytes), and less than 300 bytes.
+//! Memory: that of the queue, `waiters_max` × (size of `T` + 48 bytes), and about 500 bytes.
 
 mod adaptive;
 #[cfg(test)]
