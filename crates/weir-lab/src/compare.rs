@@ -1,8 +1,8 @@
 //! Two targets beside each other: which is faster, which is cheaper, by how much, and how sure that is.
 //!
 //! Blocks go A B B A, so that a machine that gets slower step by step is unfair to none; four of them are one sample. First A
-//! is compared with itself in the same way: what that finds is the noise of the machine, and no smaller difference is
-//! called one.
+//! is compared with itself in the same way: what that may show, to the far end of its interval, is the noise of the machine,
+//! and no smaller difference is called one. Noise never makes two targets alike.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::experiment::{Sample, measure};
 use crate::raw::Block;
 use crate::scenario::{Configuration, Effort, Kind, Load, Scenario};
 use crate::services::Lab;
-use crate::statistics::{self, Comparison};
+use crate::statistics::{self, Bars, Comparison};
 
 /// The names of the two, in raw data and in words.
 pub const NAMES: [&str; 2] = ["A", "B"];
@@ -43,8 +43,8 @@ pub struct Found {
     pub noise: Differences,
     /// B against A.
     pub differences: Differences,
-    /// The least difference of rates that counted: what was asked for, or what A against itself showed if that is more.
-    pub minimum: f64,
+    /// What differences had to reach, for each metric that could be compared.
+    pub bars: BTreeMap<Metric, Bars>,
     /// Everything that was measured.
     pub blocks: Vec<Block>,
 }
@@ -108,14 +108,21 @@ pub fn run(
         }
     }
     let (same, different) = blocks.split_at(plan.repeats * 4);
-    let noise = differences(same, &|_| plan.minimum, &mut rng);
-    let minimum = |metric: Metric| plan.minimum.max(noise.get(metric).map_or(0.0, size));
-    let differences = differences(different, &minimum, &mut rng);
-    let minimum = minimum(Metric::Rate);
+    let quiet = Bars {
+        of_interest: plan.minimum,
+        noise: 0.0,
+    };
+    let noise = differences(same, &|_| Some(quiet), &mut rng);
+    let bars = noise.0.iter().map(|(metric, same)| {
+        let noise = same.far_end();
+        (*metric, Bars { noise, ..quiet })
+    });
+    let bars: BTreeMap<Metric, Bars> = bars.collect();
+    let differences = differences(different, &|metric| bars.get(&metric).copied(), &mut rng);
     Ok(Found {
         noise,
         differences,
-        minimum,
+        bars,
         blocks,
     })
 }
@@ -162,13 +169,12 @@ fn block(
     Ok(block)
 }
 
-/// How large a difference is, whichever way it goes: 0.01 is 1 %.
-fn size(comparison: &Comparison) -> f64 {
-    comparison.ratio.estimate.ln().abs().exp_m1()
-}
-
-/// Compares the outer two blocks of each four with the inner two.
-fn differences(blocks: &[Block], minimum: &dyn Fn(Metric) -> f64, rng: &mut Rng) -> Differences {
+/// Compares the outer two blocks of each four with the inner two. A metric without bars is not compared.
+fn differences(
+    blocks: &[Block],
+    bars: &dyn Fn(Metric) -> Option<Bars>,
+    rng: &mut Rng,
+) -> Differences {
     let mut compare = |metric: Metric| {
         let mean =
             |first: &Block, second: &Block| Some((metric.of(first)? * metric.of(second)?).sqrt());
@@ -176,7 +182,7 @@ fn differences(blocks: &[Block], minimum: &dyn Fn(Metric) -> f64, rng: &mut Rng)
         let pairs =
             fours.filter_map(|four| Some((mean(&four[0], &four[3])?, mean(&four[1], &four[2])?)));
         let pairs: Vec<(f64, f64)> = pairs.collect();
-        let found = statistics::compare(&pairs, minimum(metric), rng)?;
+        let found = statistics::compare(&pairs, bars(metric)?, rng)?;
         Some((metric, found))
     };
     Differences(Metric::ALL.into_iter().filter_map(&mut compare).collect())

@@ -11,7 +11,7 @@ use weir_load::plan::Address;
 
 use crate::raw::{Block, Run};
 use crate::scenario::{Configuration, Effort, Kind, Load, Scenario};
-use crate::statistics::{self, Comparison, MINIMUM_OF_INTEREST, RATE, Verdict};
+use crate::statistics::{self, Bars, Comparison, RATE, Verdict};
 
 const SERVICE: &str = "service";
 const DIRECT: &str = "direct";
@@ -176,7 +176,7 @@ pub fn steps(run: &Run) -> Vec<Step> {
     for pair in run.configurations.windows(2) {
         let [below, name] = [&pair[0].name, &pair[1].name];
         let pairs = pairs(&run.blocks, below, name);
-        let comparison = statistics::compare(&pairs, MINIMUM_OF_INTEREST, &mut rng);
+        let comparison = statistics::compare(&pairs, Bars::USUAL, &mut rng);
         let is_slower = comparison
             .is_some_and(|it| it.verdict == Verdict::Different && it.ratio.estimate < 1.0);
         // That a hop costs something is no reason to go without it.

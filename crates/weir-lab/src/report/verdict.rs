@@ -172,7 +172,7 @@ impl Ladder<'_> {
             Verdict::Different if self.is_better(ratio) => "Better too",
             Verdict::Different => "Worse",
             Verdict::AlikeEnough => "The same within 1 %",
-            Verdict::NotFound => "No difference shown",
+            Verdict::CannotTell => "No difference shown",
         };
         let mut sentences = Vec::new();
         for name in [

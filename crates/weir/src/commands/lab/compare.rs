@@ -118,10 +118,10 @@ fn in_words(found: &Found) -> String {
     let noise = found.noise.get(Metric::Rate);
     let noise = noise.map_or_else(not_known, |it| it.in_words("the second", RATE));
     lines.push(format!("noise: A against itself: {noise}"));
-    let minimum = found.minimum * 100.0;
-    lines.push(format!(
-        "so a difference below {minimum:.1} % would be called none"
-    ));
+    if let Some(bars) = found.bars.get(&Metric::Rate) {
+        let bar = bars.higher() * 100.0;
+        lines.push(format!("so rates are called different from {bar:.1} % on"));
+    }
     for (metric, label, b, wording) in [
         (Metric::Rate, "rate", "B", RATE),
         (Metric::CpuTime, "CPU", "B", CPU_TIME),

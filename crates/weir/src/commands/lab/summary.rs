@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use weir_lab::raw::{Block, Run};
-use weir_lab::statistics::{self, MINIMUM_OF_INTEREST, RATE};
+use weir_lab::statistics::{self, Bars, RATE};
 
 /// The same raw data gives the same text.
 const SEED: u64 = 1;
@@ -84,11 +84,8 @@ fn sentence(run: &Run, baseline: &str, name: &str, load: &str) -> Option<String>
         .iter()
         .filter_map(|a| Some((a.rate, other.iter().find(|b| b.round == a.round)?.rate)))
         .collect();
-    let found = statistics::compare(
-        &pairs,
-        MINIMUM_OF_INTEREST,
-        &mut fastrand::Rng::with_seed(SEED),
-    )?;
+    let rng = &mut fastrand::Rng::with_seed(SEED);
+    let found = statistics::compare(&pairs, Bars::USUAL, rng)?;
     let at_least = if are_valid { "" } else { "at least: " };
     let sentence = format!(
         "{at_least}{} (than {})",
