@@ -4,6 +4,8 @@
 //! is compared with itself in the same way: what that may show, to the far end of its interval, is the noise of the machine,
 //! and no smaller difference is called one. Noise never makes two targets alike.
 
+mod found;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -14,7 +16,9 @@ use crate::experiment::{Sample, measure};
 use crate::raw::Block;
 use crate::scenario::{Configuration, Effort, Kind, Load, Scenario};
 use crate::services::Lab;
-use crate::statistics::{self, Bars, Comparison};
+
+use self::found::FOUR;
+pub use self::found::{Found, Half, Metric, Unknown};
 
 /// The names of the two, in raw data and in words.
 pub const NAMES: [&str; 2] = ["A", "B"];
@@ -36,58 +40,6 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// What was found.
-#[derive(Debug, Clone)]
-pub struct Found {
-    /// A against itself.
-    pub noise: Differences,
-    /// B against A.
-    pub differences: Differences,
-    /// What differences had to reach, for each metric that could be compared.
-    pub bars: BTreeMap<Metric, Bars>,
-    /// Everything that was measured.
-    pub blocks: Vec<Block>,
-}
-
-/// What is compared of two targets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Metric {
-    /// Requests a second.
-    Rate,
-    /// CPU time per request.
-    CpuTime,
-    /// The median latency.
-    Median,
-    /// The 99th percentile of latencies.
-    Percentile99,
-}
-
-impl Metric {
-    /// All, in the order in which they are told.
-    pub const ALL: [Self; 4] = [Self::Rate, Self::CpuTime, Self::Median, Self::Percentile99];
-
-    /// What a block says; `None` when it does not.
-    pub fn of(self, block: &Block) -> Option<f64> {
-        match self {
-            Self::Rate => Some(block.rate),
-            Self::CpuTime => block.services.first()?.cpu_us_per_request,
-            Self::Median => block.latency_us.get("p50").copied(),
-            Self::Percentile99 => block.latency_us.get("p99").copied(),
-        }
-    }
-}
-
-/// The second of two against the first, for each metric that could be compared.
-#[derive(Debug, Clone, Default)]
-pub struct Differences(BTreeMap<Metric, Comparison>);
-
-impl Differences {
-    /// What was found for `metric`.
-    pub fn get(&self, metric: Metric) -> Option<&Comparison> {
-        self.0.get(&metric)
-    }
-}
-
 /// Compares. `on_block` sees each block and how many there will be.
 pub fn run(
     lab: &Lab,
@@ -96,7 +48,7 @@ pub fn run(
 ) -> Result<Found, LabError> {
     let scenario = scenario(plan);
     let mut rng = Rng::with_seed(plan.seed);
-    let count = plan.repeats * 8;
+    let count = plan.repeats * FOUR * 2;
     let mut blocks = Vec::with_capacity(count);
     for pair in [[0, 0], [0, 1]] {
         for round in 0..plan.repeats {
@@ -107,24 +59,7 @@ pub fn run(
             }
         }
     }
-    let (same, different) = blocks.split_at(plan.repeats * 4);
-    let quiet = Bars {
-        of_interest: plan.minimum,
-        noise: 0.0,
-    };
-    let noise = differences(same, &|_| Some(quiet), &mut rng);
-    let bars = noise.0.iter().map(|(metric, same)| {
-        let noise = same.far_end();
-        (*metric, Bars { noise, ..quiet })
-    });
-    let bars: BTreeMap<Metric, Bars> = bars.collect();
-    let differences = differences(different, &|metric| bars.get(&metric).copied(), &mut rng);
-    Ok(Found {
-        noise,
-        differences,
-        bars,
-        blocks,
-    })
+    Ok(Found::of(blocks, plan.repeats, plan.minimum, &mut rng))
 }
 
 fn block(
@@ -167,25 +102,6 @@ fn block(
         });
     }
     Ok(block)
-}
-
-/// Compares the outer two blocks of each four with the inner two. A metric without bars is not compared.
-fn differences(
-    blocks: &[Block],
-    bars: &dyn Fn(Metric) -> Option<Bars>,
-    rng: &mut Rng,
-) -> Differences {
-    let mut compare = |metric: Metric| {
-        let mean =
-            |first: &Block, second: &Block| Some((metric.of(first)? * metric.of(second)?).sqrt());
-        let fours = blocks.chunks_exact(4);
-        let pairs =
-            fours.filter_map(|four| Some((mean(&four[0], &four[3])?, mean(&four[1], &four[2])?)));
-        let pairs: Vec<(f64, f64)> = pairs.collect();
-        let found = statistics::compare(&pairs, bars(metric)?, rng)?;
-        Some((metric, found))
-    };
-    Differences(Metric::ALL.into_iter().filter_map(&mut compare).collect())
 }
 
 fn scenario(plan: &Plan) -> Scenario {

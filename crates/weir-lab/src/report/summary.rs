@@ -10,6 +10,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 
 use super::estimate::{self, Estimate, Ratio};
+use crate::blocks;
 use crate::raw::{Block, Configuration, Load, Published, Run};
 use crate::statistics;
 
@@ -124,10 +125,10 @@ fn row<'a>(
     baseline: &str,
     previous: Option<&str>,
 ) -> Option<Row<'a>> {
-    let (blocks, is_valid) = counted(run, &configuration.name, load);
+    let (blocks, is_valid) = blocks::counted(&run.blocks, &configuration.name, &load.name);
     let rates: Vec<f64> = blocks.iter().map(|block| block.rate).collect();
     let against = |other: &str| {
-        let (others, are_valid) = counted(run, other, load);
+        let (others, are_valid) = blocks::counted(&run.blocks, other, &load.name);
         let is_comparable = is_valid && are_valid && other != configuration.name;
         is_comparable.then(|| compare(Measure::of(load), &blocks, &others))?
     };
@@ -143,19 +144,6 @@ fn row<'a>(
         blocks,
         is_valid,
     })
-}
-
-/// The valid blocks of a rung under a load, or all of them when none is valid.
-fn counted<'a>(run: &'a Run, configuration: &str, load: &Load) -> (Vec<&'a Block>, bool) {
-    let blocks = run.blocks.iter();
-    let all =
-        blocks.filter(|block| block.configuration == configuration && block.load == load.name);
-    let (valid, invalid): (Vec<_>, Vec<_>) = all.partition(|block| block.is_valid);
-    if valid.is_empty() {
-        (invalid, false)
-    } else {
-        (valid, true)
-    }
 }
 
 /// Blocks of the same round are compared with each other: what changed on the machine between rounds cancels out.

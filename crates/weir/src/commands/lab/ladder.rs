@@ -65,7 +65,11 @@ pub(super) fn run(args: &LadderArgs) -> anyhow::Result<()> {
     drop(lab);
     let run = run?;
     keep(&run, &out)?;
-    print!("{}", summary::table(&run, &run.loads[0].name));
+    print!(
+        "{}{}",
+        summary::table(&run, &run.loads[0].name),
+        summary::not_valid(&run)
+    );
     let steps = ladder::steps(&run);
     println!();
     for step in &steps {

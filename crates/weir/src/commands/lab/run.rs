@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use weir_lab::blocks::Ends;
 use weir_lab::experiment::{self, Event, Options};
 use weir_lab::raw::{Block, Run};
 use weir_lab::scenario::Scenario;
@@ -183,17 +184,18 @@ fn line(block: &Block) -> String {
         let [p50, p99] = [p50, p99].map(|us| us / 1000.0);
         let _ = write!(line, "   p50 {p50:>8.2} ms   p99 {p99:>8.2} ms");
     }
-    let failed: Vec<String> = block
-        .outcomes
-        .iter()
-        .filter(|(outcome, count)| **count > 0 && !matches!(outcome.as_str(), "2xx" | "3xx"))
-        .map(|(outcome, count)| format!("{count} {outcome}"))
-        .collect();
-    if !failed.is_empty() {
-        let _ = write!(line, "   {}", failed.join(", "));
+    line + &reservations(block)
+}
+
+/// What keeps the figures of a block from being the whole story; empty when nothing does.
+pub(super) fn reservations(block: &Block) -> String {
+    let mut text = String::new();
+    let ends = Ends::of([block]);
+    if !ends.failed.is_empty() {
+        let _ = write!(text, "   {}", ends.in_words());
     }
     if !block.is_valid {
-        let _ = write!(line, "   not valid: {}", block.why_invalid);
+        let _ = write!(text, "   not valid: {}", block.why_invalid);
     }
-    line
+    text
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{TINY, lab, leftovers, run, stderr, stdout};
-use crate::harness::{App, Directory};
+use crate::harness::{App, Directory, free_port};
 
 #[test]
 fn a_scenario_of_ones_own_is_measured_and_reported() {
@@ -82,8 +82,9 @@ fn assert_report_is_rebuilt(directory: &Directory) {
 fn a_command_that_waits_is_found_to_be_slower() {
     let directory = Directory::new();
     let weir = env!("CARGO_BIN_EXE_weir");
-    let quick = format!("exec {weir} app --listen 127.0.0.1:{{port}}");
-    let slow = format!("{quick} --delay 5ms");
+    // Both wait, so that the generator mostly waits as well, and its blocks are valid on a busy machine.
+    let app = format!("exec {weir} app --listen 127.0.0.1:{{port}} --delay");
+    let (quick, slow) = (format!("{app} 1ms"), format!("{app} 20ms"));
     let load = [
         "--connections",
         "1",
@@ -92,7 +93,7 @@ fn a_command_that_waits_is_found_to_be_slower() {
         "--warm-up",
         "20ms",
         "--repeats",
-        "2",
+        "3",
     ];
     let arguments = [&["compare", "--command", &quick, &slow], &load[..]].concat();
     let output = run(&arguments, &directory);
@@ -108,6 +109,52 @@ fn a_command_that_waits_is_found_to_be_slower() {
     assert!(line("p50:").contains("times as long"), "{text}");
     assert!(line("noise:").contains("A against itself"), "{text}");
     assert_eq!(leftovers(&directory.file("")), [""; 0]);
+}
+
+/// One connection to a service that takes 20 ms cannot carry 1,000 requests a second.
+const TOO_MUCH: [&str; 8] = [
+    "--rate",
+    "1000",
+    "--connections",
+    "1",
+    "--duration",
+    "100ms",
+    "--warm-up",
+    "0ms",
+];
+
+#[test]
+fn nothing_is_said_of_a_load_that_could_not_be_sent() {
+    let app = App::start_with("slow", free_port(), &["--delay", "20ms"]);
+    let directory = Directory::new();
+    let url = format!("http://{}/", app.address);
+    let compare = ["compare", &url, &url, "--repeats", "2"];
+    let output = run(&[&compare[..], &TOO_MUCH].concat(), &directory);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = stdout(&output);
+    for told in [
+        "16 of 16 blocks not valid:",
+        "16 ×: Only ",
+        "0 of 2 of A against itself, 0 of 2 of B against A",
+        "B: nothing that counts was measured",
+        "rate: nothing can be said: 0 valid A B B A, at least 2 are needed",
+        "p99: nothing can be said: 0 valid",
+    ] {
+        assert!(text.contains(told), "no {told:?} in {text}");
+    }
+
+    let ladder = ["ladder", "--to", &url, "--rounds", "2"];
+    let output = run(&[&ladder[..], &TOO_MUCH].concat(), &directory);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = stdout(&output);
+    for told in [
+        "6 of 6 blocks not valid:",
+        "+ keep-alive: nothing can be said against weir, a connection for each request: 0 valid rounds",
+    ] {
+        assert!(text.contains(told), "no {told:?} in {text}");
+    }
+    let report = std::fs::read_to_string(directory.file("lab-ladder/report.md")).expect("a report");
+    assert!(report.contains("6 of 6 blocks are not valid"), "{report}");
 }
 
 #[test]
