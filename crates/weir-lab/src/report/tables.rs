@@ -71,6 +71,9 @@ fn effect(row: &Row<'_>, group: &Group<'_>) -> String {
     if !row.is_valid {
         return "not valid".to_owned();
     }
+    if row.fails_apart {
+        return format!("not compared, {} failed", row.ends.share_in_words());
+    }
     let Some(ratio) = &row.against_baseline else {
         let is_baseline = row.configuration.name == group.baseline;
         return if is_baseline {
@@ -96,8 +99,12 @@ pub(super) fn of_group(run: &Run, group: &Group<'_>) -> Vec<Table> {
 fn throughput(run: &Run, group: &Group<'_>) -> Table {
     let mut layout = Layout::new(run, group);
     let has_published = group.rows.iter().any(|row| published_rate(row).is_some());
-    layout.number("Requests per second");
-    layout.number("95 % interval");
+    layout.measured("Requests per second");
+    layout.measured("95 % interval");
+    let has_failures = has_failures(group);
+    if has_failures {
+        layout.measured("Failed");
+    }
     if has_published {
         layout.number("Published");
     }
@@ -106,11 +113,16 @@ fn throughput(run: &Run, group: &Group<'_>) -> Table {
     layout.text("Blocks");
     layout.rows(group, |row| {
         let mut cells = vec![number::figure(row.rate.value), number::interval(&row.rate)];
+        cells.extend(has_failures.then(|| row.ends.share_in_words()));
         if has_published {
             cells.push(published_rate(row).map_or(String::new(), number::published));
         }
         let against = row.against_baseline.as_ref().map(|ratio| &ratio.estimate);
-        cells.push(against.map_or(String::new(), |ratio| number::change(ratio.value)));
+        cells.push(match against {
+            Some(ratio) => number::change(ratio.value),
+            None if row.fails_apart => "not compared".to_owned(),
+            None => String::new(),
+        });
         cells.push(
             against
                 .and_then(number::change_interval)
@@ -124,7 +136,8 @@ fn throughput(run: &Run, group: &Group<'_>) -> Table {
         .iter()
         .any(|row| Measure::of(row.load) == Measure::P99);
     let compared = if is_open {
-        "Under a given rate, rungs are compared by their 99th percentile: less is better."
+        "Under a given rate, rungs are compared by the 99th percentile of their answers: less is better. Where different \
+         shares of requests failed, they are not: what failed has no latency."
     } else {
         "Answers with 2xx and 3xx only."
     };
@@ -132,6 +145,11 @@ fn throughput(run: &Run, group: &Group<'_>) -> Table {
         "Throughput",
         format!("{compared} The geometric mean of the blocks; a block is one measurement with fresh processes."),
     )
+}
+
+/// Whether anything failed that a table has to say.
+fn has_failures(group: &Group<'_>) -> bool {
+    group.rows.iter().any(|row| !row.ends.failed.is_empty())
 }
 
 fn published_rate(row: &Row<'_>) -> Option<f64> {
@@ -155,7 +173,11 @@ fn blocks(run: &Run, row: &Row<'_>) -> String {
 fn latency(run: &Run, group: &Group<'_>) -> Table {
     let mut layout = Layout::new(run, group);
     for percentile in PERCENTILES {
-        layout.number(percentile);
+        layout.measured(percentile);
+    }
+    let has_failures = has_failures(group);
+    if has_failures {
+        layout.measured("Failed");
     }
     let published = |row: &Row<'_>| {
         let figures = row
@@ -175,13 +197,14 @@ fn latency(run: &Run, group: &Group<'_>) -> Table {
             us.map_or(String::new(), |us| number::figure(us / 1_000.0))
         });
         let mut cells: Vec<String> = percentiles.collect();
+        cells.extend(has_failures.then(|| row.ends.share_in_words()));
         cells.extend(has_published.then(|| published(row)));
         cells
     });
     layout.table(
         "Latency",
-        "Milliseconds of 2xx and 3xx answers, from the moment a request was meant to be sent. The histograms of all \
-         blocks are merged; nothing is averaged."
+        "Milliseconds of 2xx and 3xx answers, from the moment a request was meant to be sent; what failed has no latency \
+         here. The histograms of all blocks are merged; nothing is averaged."
             .to_owned(),
     )
 }
@@ -207,10 +230,10 @@ fn per_service(run: &Run, group: &Group<'_>) -> [Table; 2] {
     let mut cpu = Layout::new(run, group);
     let mut memory = Layout::new(run, group);
     for name in &names {
-        cpu.number(name);
-        memory.number(name);
+        cpu.measured(name);
+        memory.measured(name);
     }
-    cpu.number("generator");
+    cpu.measured("generator");
     cpu.rows(group, |row| {
         let of_service = |name: &&str| usage(row, name, &|usage| usage.cpu_us_per_request);
         let generator = row.median(|block| {
@@ -253,9 +276,9 @@ fn outcomes(run: &Run, group: &Group<'_>) -> Table {
                 .any(|row| row.outcomes().get(*outcome).is_some_and(|count| *count > 0))
     };
     let columns: Vec<&str> = OUTCOMES.into_iter().filter(occurs).collect();
-    layout.number("Requests");
+    layout.measured("Requests");
     for column in &columns {
-        layout.number(column);
+        layout.measured(column);
     }
     layout.rows(group, |row| {
         let outcomes = row.outcomes();
