@@ -40,26 +40,37 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// Compares. `on_block` sees each block and how many there will be.
+/// Compares. `on_block` sees what was measured so far, the last block being new, and how many blocks there will be. What was
+/// found stands beside the reason why it does not rest on all of them.
 pub fn run(
     lab: &Lab,
     plan: &Plan,
-    on_block: &mut dyn FnMut(&Block, usize),
-) -> Result<Found, LabError> {
-    let scenario = scenario(plan);
+    on_block: &mut dyn FnMut(&[Block], usize) -> Result<(), LabError>,
+) -> (Found, Result<(), LabError>) {
+    let mut blocks = Vec::with_capacity(plan.repeats * FOUR * 2);
+    let ended = measure_all(lab, plan, &mut blocks, on_block);
     let mut rng = Rng::with_seed(plan.seed);
-    let count = plan.repeats * FOUR * 2;
-    let mut blocks = Vec::with_capacity(count);
+    let found = Found::of(blocks, plan.repeats, plan.minimum, &mut rng);
+    (found, ended)
+}
+
+fn measure_all(
+    lab: &Lab,
+    plan: &Plan,
+    blocks: &mut Vec<Block>,
+    on_block: &mut dyn FnMut(&[Block], usize) -> Result<(), LabError>,
+) -> Result<(), LabError> {
+    let scenario = scenario(plan);
     for pair in [[0, 0], [0, 1]] {
         for round in 0..plan.repeats {
             for place in [0, 1, 1, 0] {
                 let block = block(lab, plan, &scenario, pair[place], blocks.len(), round)?;
-                on_block(&block, count);
                 blocks.push(block);
+                on_block(blocks, plan.repeats * FOUR * 2)?;
             }
         }
     }
-    Ok(Found::of(blocks, plan.repeats, plan.minimum, &mut rng))
+    Ok(())
 }
 
 fn block(

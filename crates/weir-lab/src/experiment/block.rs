@@ -25,6 +25,14 @@ pub struct Sample<'s> {
     pub seed: u64,
 }
 
+impl Sample<'_> {
+    /// Which block could not be measured and why, as a sentence without its full stop.
+    pub(super) fn failed(&self, round: usize, failure: &LabError) -> String {
+        let (configuration, load) = (&self.configuration.name, &self.load.name);
+        format!("{configuration}, {load}, round {}: {failure}", round + 1)
+    }
+}
+
 /// Measures one block. Its place in the run is left at 0 for the caller to fill in.
 ///
 /// The warm-up is a run of its own, so that what services used can be read between the two. The connections of the

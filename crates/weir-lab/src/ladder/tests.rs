@@ -126,6 +126,7 @@ fn run(blocks: Vec<Block>) -> Run {
         seconds: 0.0,
         is_quick: false,
         is_interrupted: false,
+        failure: None,
         command: String::new(),
         rounds: 4,
         baseline: DIRECT.to_owned(),

@@ -21,7 +21,11 @@ pub(super) struct Finding {
 /// What must be known before the findings are believed; whole sentences, none when all is well.
 pub(super) fn reservations(run: &Run) -> Vec<String> {
     let mut sentences = Vec::new();
-    if run.is_interrupted {
+    if let Some(failure) = &run.failure {
+        sentences.push(format!(
+            "The run broke off; what was measured until then stands here. {failure}"
+        ));
+    } else if run.is_interrupted {
         sentences.push(
             "The run was ended before its last block; what was measured until then stands here."
                 .to_owned(),

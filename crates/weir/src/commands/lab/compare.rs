@@ -1,9 +1,9 @@
 //! `weir lab compare`: two targets, or two commands, and which is better.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use weir_lab::LabError;
 use weir_lab::blocks::{self, Ends};
 use weir_lab::compare::{self, Found, Half, Metric, NAMES, Plan, Unknown};
 use weir_lab::raw::Block;
@@ -59,18 +59,22 @@ pub(super) fn run(args: &CompareArgs) -> anyhow::Result<()> {
         seed: fastrand::u64(..),
     };
     let lab = super::open()?;
-    let mut measured = 0;
-    let found = compare::run(&lab, &plan, &mut |block, of| {
-        measured += 1;
-        tell(measured, of, block);
-    })?;
+    let (found, ended) = compare::run(&lab, &plan, &mut |blocks, of| {
+        tell(blocks, of);
+        args.json.as_ref().map_or(Ok(()), |path| keep(blocks, path))
+    });
     drop(lab);
-    print!("{}", in_words(&found));
-    if let Some(path) = &args.json {
-        let text = serde_json::to_vec_pretty(&found.blocks)?;
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    if !found.blocks.is_empty() {
+        print!("{}", in_words(&found));
     }
-    Ok(())
+    Ok(ended?)
+}
+
+/// After every block, so that what was measured outlives whatever ends the comparison.
+fn keep(blocks: &[Block], path: &Path) -> Result<(), LabError> {
+    let text = serde_json::to_vec_pretty(blocks).expect("the types are plain data");
+    std::fs::write(path, text)
+        .map_err(|cause| LabError::System(format!("write {}", path.display()), cause))
 }
 
 fn running(args: &CompareArgs) -> anyhow::Result<([Kind; 2], String)> {
@@ -102,7 +106,10 @@ fn commands(args: &CompareArgs) -> anyhow::Result<([Kind; 2], String)> {
     Ok((kinds, args.path.clone()))
 }
 
-fn tell(measured: usize, of: usize, block: &Block) {
+fn tell(blocks: &[Block], of: usize) {
+    let (measured, Some(block)) = (blocks.len(), blocks.last()) else {
+        return;
+    };
     let what = if measured <= of / 2 {
         "A against itself"
     } else {

@@ -61,10 +61,11 @@ pub(super) fn run(args: &LadderArgs) -> anyhow::Result<()> {
     let mut progress = Progress::default();
     let run = experiment::run(&lab, &ladder.scenario(), &options, &mut |event| {
         progress.tell(&event);
+        keep(&event, &out)
     });
     drop(lab);
     let run = run?;
-    keep(&run, &out)?;
+    run.write(&out)?;
     print!(
         "{}{}",
         summary::table(&run, &run.loads[0].name),

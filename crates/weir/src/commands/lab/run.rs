@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use weir_lab::LabError;
 use weir_lab::blocks::Ends;
 use weir_lab::experiment::{self, Event, Options};
 use weir_lab::raw::{Block, Run};
@@ -49,30 +50,39 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<()> {
     let mut progress = Progress::default();
     let run = experiment::run(&lab, &scenario, &options, &mut |event| {
         progress.tell(&event);
-    });
-    let run = run?;
-    keep(&run, &directory)?;
-    if args.profile {
+        keep(&event, &directory)
+    })?;
+    run.write(&directory)?;
+    let profiled = if args.profile && run.failure.is_none() {
         experiment::profile(&lab, &scenario, &run, &directory, &mut |rung| {
             let _ = tell(&format!("profile of {rung}"));
-        })?;
-    }
+        })
+    } else {
+        Ok(())
+    };
     drop(lab);
     print!("{}", summary::of(&run));
     report(&directory)?;
+    profiled?;
     ensure_complete(&run)
 }
 
-/// Writes the raw data.
-pub(super) fn keep(run: &Run, directory: &Path) -> anyhow::Result<()> {
+/// Writes the raw data so far as soon as a block is measured.
+pub(super) fn keep(event: &Event<'_>, directory: &Path) -> Result<(), LabError> {
+    let Event::Measured(run) = event else {
+        return Ok(());
+    };
     std::fs::create_dir_all(directory)
-        .with_context(|| format!("cannot make {}", directory.display()))?;
+        .map_err(|cause| LabError::System(format!("make {}", directory.display()), cause))?;
     Ok(run.write(directory)?)
 }
 
 /// A run that was ended early has not done what was asked.
 pub(super) fn ensure_complete(run: &Run) -> anyhow::Result<()> {
     let measured = run.blocks.len();
+    if let Some(failure) = &run.failure {
+        anyhow::bail!("{failure}; what there is rests on {measured} blocks");
+    }
     anyhow::ensure!(
         !run.is_interrupted,
         "ended early; what there is rests on {measured} blocks"
@@ -145,7 +155,6 @@ pub(super) fn writable(path: &Path) -> anyhow::Result<PathBuf> {
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     blocks: usize,
-    measured: usize,
 }
 
 impl Progress {
@@ -158,9 +167,9 @@ impl Progress {
                 self.blocks = *blocks;
                 format!("{blocks} blocks")
             }
-            Event::Measured(block) => {
-                self.measured += 1;
-                format!("{:>5}/{} {}", self.measured, self.blocks, line(block))
+            Event::Measured(run) => {
+                let line = run.blocks.last().map(line).unwrap_or_default();
+                format!("{:>5}/{} {line}", run.blocks.len(), self.blocks)
             }
         };
         let _ = tell(&line);

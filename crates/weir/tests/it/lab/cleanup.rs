@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
-use super::{lab, leftovers};
+use super::{lab, leftovers, run, stderr};
 use crate::harness::{Directory, wait_until};
 
 /// An app with a CPU share behind nginx, whose worker is a process of its own.
@@ -140,4 +140,24 @@ fn a_kill_leaves_nothing_behind() {
     let status = running.child.wait().expect("it ends");
     assert_eq!(status.signal(), Some(9));
     running.assert_nothing_is_left();
+}
+
+#[test]
+fn what_was_measured_outlives_a_kill() {
+    let directory = Directory::new();
+    let short = scenario(false).replace("60s", "50ms");
+    directory.write("short.toml", short);
+    let mut child = lab(&["run", "./short.toml"], &directory)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("weir can be started");
+    let raw = directory.file("lab-short/raw.json");
+    wait_until("a block was measured", || raw.exists());
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    let output = run(&["report", "lab-short"], &directory);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let report = fs::read_to_string(directory.file("lab-short/report.md")).expect("a report");
+    assert!(report.contains("ended before its last block"), "{report}");
 }

@@ -60,6 +60,85 @@ fn a_scenario_of_ones_own_is_measured_and_reported() {
     );
 }
 
+#[test]
+fn a_block_that_fails_leaves_those_before_it() {
+    let directory = Directory::new();
+    let broken = "kind = \"command\"\nline = \"echo {port} is not for me; exit 3\"\n";
+    let (before, _) = TINY.split_once("[service.weir]").expect("there is one");
+    let (_, after) = TINY.split_once("[service.tomorrow]").expect("there is one");
+    let scenario = format!("{before}[service.weir]\n{broken}[service.tomorrow]{after}");
+    directory.write("broken.toml", scenario);
+    let output = run(&["run", "./broken.toml", "--out", "out"], &directory);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    let failure = "weir, page, round 1: weir did not start: it ended with exit status: 3";
+    let told = stderr(&output);
+    let told = told.lines().last().unwrap_or_default();
+    assert!(told.starts_with(failure), "{told}");
+    assert!(
+        told.ends_with("; what there is rests on 1 blocks"),
+        "{told}"
+    );
+
+    let raw = std::fs::read(directory.file("out/raw.json")).expect("there is raw data");
+    let raw: Value = serde_json::from_slice(&raw).expect("it is JSON");
+    assert_eq!(raw["blocks"].as_array().map(Vec::len), Some(1));
+    assert_eq!(raw["blocks"][0]["configuration"], "app");
+    let report = std::fs::read_to_string(directory.file("out/report.md")).expect("a report");
+    assert!(
+        report.contains(&format!("stands here. {failure}")),
+        "{report}"
+    );
+    assert_eq!(leftovers(&directory.file("")), [""; 0]);
+}
+
+#[test]
+fn a_comparison_that_breaks_off_keeps_what_was_measured() {
+    let directory = Directory::new();
+    let good = format!(
+        "exec {} app --listen 127.0.0.1:{{port}}",
+        env!("CARGO_BIN_EXE_weir")
+    );
+    let bad = "echo {port} is not for me; exit 3";
+    let load = [
+        "--connections",
+        "1",
+        "--duration",
+        "50ms",
+        "--warm-up",
+        "0ms",
+    ];
+    let compare = [
+        "compare",
+        "--command",
+        &good,
+        bad,
+        "--repeats",
+        "2",
+        "--json",
+        "blocks.json",
+    ];
+    let output = run(&[&compare[..], &load].concat(), &directory);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("B did not start: it ended with"),
+        "{}",
+        stderr(&output)
+    );
+    let text = stdout(&output);
+    assert!(text.contains("noise: A against itself"), "{text}");
+    assert!(
+        text.contains("rate: nothing can be said: 0 valid A B B A"),
+        "{text}"
+    );
+    let raw = std::fs::read(directory.file("blocks.json")).expect("there is raw data");
+    let raw: Value = serde_json::from_slice(&raw).expect("it is JSON");
+    assert_eq!(
+        raw.as_array().map(Vec::len),
+        Some(9),
+        "A against itself, and A once more"
+    );
+}
+
 /// The report follows from the raw data alone, to the byte.
 fn assert_report_is_rebuilt(directory: &Directory) {
     let read = |name| std::fs::read_to_string(directory.file(name)).expect("there is a report");
