@@ -73,6 +73,22 @@ impl Ends {
     }
 }
 
+/// Microseconds of CPU time that a service used for each answer of `block`; `None` when there is none or nobody knows.
+///
+/// All that it used is divided by what it gave: time spent on requests that failed was spent for the answers, so that neither
+/// a timeout nor a cheap refusal makes a service look cheap.
+pub fn cpu_us_per_answer(block: &Block, service: &str) -> Option<f64> {
+    let mut services = block.services.iter();
+    let usage = services.find(|usage| usage.name == service)?;
+    per_answer(block, usage.cpu_seconds?)
+}
+
+/// `seconds` that were spent on `block`, for each of its answers, in microseconds.
+pub fn per_answer(block: &Block, seconds: f64) -> Option<f64> {
+    let answers = Ends::of([block]).answers;
+    (answers > 0).then(|| seconds * 1e6 / answers as f64)
+}
+
 /// Why some of `blocks` do not count, for a reader who has not seen them: how many there are, then each reason once with its
 /// number, since sentences that differ in figures alone say the same. Empty when all are valid.
 pub fn not_valid(blocks: &[Block]) -> Vec<String> {
@@ -123,6 +139,7 @@ pub fn pairs_of_rates(blocks: &[Block], load: &str, [a, b]: [&str; 2]) -> Vec<(f
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::raw::Usage;
 
     /// A valid block in which nothing happened.
     pub(crate) fn block(configuration: &str, round: usize) -> Block {
@@ -181,6 +198,25 @@ pub(crate) mod tests {
         ] {
             assert_eq!(ends.in_words(), told);
         }
+    }
+
+    #[test]
+    fn cpu_time_is_paid_by_answers() {
+        let used = |ends: &[(&str, u64)]| {
+            let mut block = with_ends(block("A", 0), ends);
+            block.services.push(Usage {
+                name: "app".to_owned(),
+                cpu_seconds: Some(0.05),
+                rss_peak_bytes: None,
+            });
+            cpu_us_per_answer(&block, "app")
+        };
+        assert_eq!(used(&[("2xx", 900), ("3xx", 100)]), Some(50.0));
+        // Half of the requests fail: what is left has cost twice as much.
+        let failed = [("5xx", 200), ("timeout", 200), ("refused", 100)];
+        assert_eq!(used(&[&[("2xx", 500)], &failed[..]].concat()), Some(100.0));
+        assert_eq!(used(&failed), None);
+        assert_eq!(cpu_us_per_answer(&block("A", 0), "app"), None);
     }
 
     #[test]

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 /// The name of the file in the directory of a run.
 pub const FILE: &str = "raw.json";
-/// The version of this format.
-pub const FORMAT: u32 = 1;
+/// The version of this format. 1 had CPU time per request, failed ones counted; from 2 on it is left to the reader.
+pub const FORMAT: u32 = 2;
 
 /// A run of a scenario.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -202,8 +202,6 @@ pub struct Usage {
     pub name: String,
     /// User and system time. `None` when it could not be read.
     pub cpu_seconds: Option<f64>,
-    /// The same divided by all requests of the block, in microseconds.
-    pub cpu_us_per_request: Option<f64>,
     /// The largest resident memory since its start, the processes added up; pages that they share count for each.
     pub rss_peak_bytes: Option<u64>,
 }

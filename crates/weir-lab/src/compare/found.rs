@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 
-use crate::blocks::Ends;
+use crate::blocks::{self, Ends};
 use crate::raw::Block;
 use crate::statistics::{self, Bars, Comparison, PAIRS_MIN};
 
@@ -43,7 +43,7 @@ pub struct Half {
 pub enum Metric {
     /// Answers a second.
     Rate,
-    /// CPU time per request.
+    /// CPU time per answer.
     CpuTime,
     /// The median latency of answers.
     Median,
@@ -72,7 +72,7 @@ impl Metric {
     pub fn of(self, block: &Block) -> Option<f64> {
         match self {
             Self::Rate => Some(block.rate),
-            Self::CpuTime => block.services.first()?.cpu_us_per_request,
+            Self::CpuTime => blocks::cpu_us_per_answer(block, &block.configuration),
             Self::Median => block.latency_us.get("p50").copied(),
             Self::Percentile99 => block.latency_us.get("p99").copied(),
         }

@@ -65,7 +65,7 @@ pub fn measure(lab: &Lab, sample: &Sample<'_>) -> Result<Block, LabError> {
     block.services = before
         .iter()
         .zip(&after)
-        .map(|(before, after)| used(before, after, block.requests))
+        .map(|(before, after)| used(before, after))
         .collect();
     if report.outcomes.good() == 0 && block.is_valid {
         block.is_valid = false;
@@ -74,13 +74,10 @@ pub fn measure(lab: &Lab, sample: &Sample<'_>) -> Result<Block, LabError> {
     Ok(block)
 }
 
-fn used(before: &Reading, after: &Reading, requests: u64) -> Usage {
-    let cpu_seconds = after.account.cpu_seconds_since(&before.account);
-    let per_request = |seconds: f64| (requests > 0).then(|| seconds * 1e6 / requests as f64);
+fn used(before: &Reading, after: &Reading) -> Usage {
     Usage {
         name: after.name.clone(),
-        cpu_seconds,
-        cpu_us_per_request: cpu_seconds.and_then(per_request),
+        cpu_seconds: after.account.cpu_seconds_since(&before.account),
         rss_peak_bytes: after.account.rss_peak_bytes(),
     }
 }

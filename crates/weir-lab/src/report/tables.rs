@@ -7,6 +7,7 @@ mod layout;
 use self::layout::Layout;
 use super::number;
 use super::summary::{Group, Measure, PERCENTILES, Row};
+use crate::blocks;
 use crate::raw::Run;
 
 /// A table before it is laid out.
@@ -221,10 +222,11 @@ fn per_service(run: &Run, group: &Group<'_>) -> [Table; 2] {
             names.push(&service.name);
         }
     }
-    let usage = |row: &Row<'_>, name: &str, read: &dyn Fn(&crate::raw::Usage) -> Option<f64>| {
+    let memory_peak = |row: &Row<'_>, name: &str| {
         row.median(|block| {
             let mut usages = block.services.iter();
-            usages.find(|usage| usage.name == name).and_then(read)
+            let usage = usages.find(|usage| usage.name == name)?;
+            Some(usage.rss_peak_bytes? as f64)
         })
     };
     let mut cpu = Layout::new(run, group);
@@ -235,21 +237,15 @@ fn per_service(run: &Run, group: &Group<'_>) -> [Table; 2] {
     }
     cpu.measured("generator");
     cpu.rows(group, |row| {
-        let of_service = |name: &&str| usage(row, name, &|usage| usage.cpu_us_per_request);
-        let generator = row.median(|block| {
-            (block.requests > 0).then(|| block.generator_cpu_seconds * 1e6 / block.requests as f64)
-        });
+        let of_service = |name: &&str| row.median(|block| blocks::cpu_us_per_answer(block, name));
+        let generator = row.median(|block| blocks::per_answer(block, block.generator_cpu_seconds));
         let cells = names.iter().map(of_service).chain([generator]);
         cells
             .map(|us| us.map_or(String::new(), number::figure))
             .collect()
     });
     memory.rows(group, |row| {
-        let of_service = |name: &&str| {
-            usage(row, name, &|usage| {
-                usage.rss_peak_bytes.map(|bytes| bytes as f64)
-            })
-        };
+        let of_service = |name: &&str| memory_peak(row, name);
         let cells = names.iter().map(of_service);
         cells
             .map(|bytes| bytes.map_or(String::new(), |bytes| number::mebibytes(bytes as u64)))
@@ -257,7 +253,9 @@ fn per_service(run: &Run, group: &Group<'_>) -> [Table; 2] {
     });
     let cpu = cpu.table(
         "CPU time",
-        "Microseconds of all processes of a service, divided by all requests; the median of the blocks.".to_owned(),
+        "Microseconds of all processes of a service for each 2xx or 3xx answer, those for requests that failed included; the \
+         median of the blocks."
+            .to_owned(),
     );
     let memory = memory.table(
         "Memory",

@@ -182,7 +182,7 @@ fn figures(half: &Half) -> [String; 2] {
         };
         let cpu = half.median(name, Metric::CpuTime).map_or_else(
             || "CPU time unknown".to_owned(),
-            |us| format!("{us:.1} µs CPU per request"),
+            |us| format!("{us:.1} µs CPU per answer"),
         );
         let ends = ends.in_words();
         format!("{name}: {rate:.0} answers/s, {cpu}; of its requests, {ends}")

@@ -48,8 +48,8 @@ pub(super) fn table(run: &Run, load: &str) -> String {
     let names = run.configurations.iter();
     let width = names.map(|it| it.name.chars().count()).max().unwrap_or(0);
     let mut text = format!(
-        "\n{load}\n  {:width$}  {:>10}  {:>9}  {:>9}  {:>9}  {:>12}\n",
-        "", "answers/s", "p50 ms", "p99 ms", "failed", "CPU µs/req"
+        "\n{load}\n  {:width$}  {:>10}  {:>9}  {:>9}  {:>9}  {:>13}\n",
+        "", "answers/s", "p50 ms", "p99 ms", "failed", "CPU µs/answer"
     );
     let mut is_any_in_brackets = false;
     for Configuration { name, entry, .. } in &run.configurations {
@@ -62,7 +62,7 @@ pub(super) fn table(run: &Run, load: &str) -> String {
         });
         let _ = writeln!(
             text,
-            "  {name:width$}  {rate:>10}  {p50:>9}  {p99:>9}  {failed:>9}  {cpu:>12}"
+            "  {name:width$}  {rate:>10}  {p50:>9}  {p99:>9}  {failed:>9}  {cpu:>13}"
         );
     }
     if is_any_in_brackets {
@@ -84,7 +84,7 @@ fn figures(blocks: &[&Block], entry: &str) -> [Option<String>; 5] {
         ms("p50"),
         ms("p99"),
         (!blocks.is_empty()).then_some(failed),
-        median(1, &|block| cpu_us(block, entry)),
+        median(1, &|block| blocks::cpu_us_per_answer(block, entry)),
     ]
 }
 
@@ -99,12 +99,4 @@ fn sentence(run: &Run, baseline: &str, name: &str, load: &str) -> String {
             pairs.len()
         ),
     }
-}
-
-fn cpu_us(block: &Block, service: &str) -> Option<f64> {
-    block
-        .services
-        .iter()
-        .find(|usage| usage.name == service)?
-        .cpu_us_per_request
 }
