@@ -40,13 +40,11 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// Compares. `on_block` sees what was measured so far, the last block being new, and how many blocks there will be. What was
-/// found stands beside the reason why it does not rest on all of them.
-pub fn run(
-    lab: &Lab,
-    plan: &Plan,
-    on_block: &mut dyn FnMut(&[Block], usize) -> Result<(), LabError>,
-) -> (Found, Result<(), LabError>) {
+/// Sees what was measured so far, the last block being new, and how many blocks there will be. Its error ends a comparison.
+pub type OnBlock<'c> = dyn FnMut(&[Block], usize) -> Result<(), LabError> + 'c;
+
+/// Compares. What was found stands beside the reason why it does not rest on all blocks.
+pub fn run(lab: &Lab, plan: &Plan, on_block: &mut OnBlock<'_>) -> (Found, Result<(), LabError>) {
     let mut blocks = Vec::with_capacity(plan.repeats * FOUR * 2);
     let ended = measure_all(lab, plan, &mut blocks, on_block);
     let mut rng = Rng::with_seed(plan.seed);
@@ -58,7 +56,7 @@ fn measure_all(
     lab: &Lab,
     plan: &Plan,
     blocks: &mut Vec<Block>,
-    on_block: &mut dyn FnMut(&[Block], usize) -> Result<(), LabError>,
+    on_block: &mut OnBlock<'_>,
 ) -> Result<(), LabError> {
     let scenario = scenario(plan);
     for pair in [[0, 0], [0, 1]] {

@@ -175,7 +175,7 @@ impl Step {
         let found = match &self.comparison {
             Some(comparison) => format!("{} (than {below})", comparison.in_words(name, RATE)),
             None => format!(
-                "{name}: nothing can be said against {below}: {rounds} valid rounds, at least {PAIRS_MIN} are needed"
+                "{name}: nothing can be said against {below}: rounds valid in both {rounds}, needed {PAIRS_MIN}"
             ),
         };
         let [of_below, of_rung] = self.ends.each_ref();

@@ -170,7 +170,7 @@ fn rounds_with_a_block_that_is_not_valid_do_not_count() {
     let words = steps(&run(blocks))[0].in_words();
     assert_eq!(
         words,
-        "+ keep-alive: nothing can be said against direct: 1 valid rounds, at least 2 are needed"
+        "+ keep-alive: nothing can be said against direct: rounds valid in both 1, needed 2"
     );
 }
 

@@ -114,11 +114,11 @@ fn noise_is_the_far_end_of_the_interval() {
             pairs: 6,
             verdict: Verdict::CannotTell,
         };
-        (comparison.far_end() * 1000.0).round()
+        (comparison.far_end() * 1000.0).round() as u32
     };
-    assert_eq!(far_end(0.99, 1.05), 50.0);
+    assert_eq!(far_end(0.99, 1.05), 50);
     // A fifth less is a quarter more, seen from the other side.
-    assert_eq!(far_end(0.8, 1.05), 250.0);
+    assert_eq!(far_end(0.8, 1.05), 250);
 }
 
 #[test]

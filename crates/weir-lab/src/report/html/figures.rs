@@ -73,17 +73,13 @@ pub(super) fn plots(group: &Group<'_>, load: &Load) -> String {
 
 /// A name, and what its curve does not show.
 fn legend(row: &Row<'_>) -> String {
-    let mut text = row.configuration.name.clone();
-    if !row.ends.failed.is_empty() {
-        text.push_str(&format!(
-            ", without the {} that failed",
-            row.ends.share_in_words()
-        ));
-    }
-    if !row.is_valid {
-        text.push_str(", not valid");
-    }
-    text
+    let failed = if row.ends.failed.is_empty() {
+        String::new()
+    } else {
+        format!(", without the {} that failed", row.ends.share_in_words())
+    };
+    let validity = if row.is_valid { "" } else { ", not valid" };
+    format!("{}{failed}{validity}", row.configuration.name)
 }
 
 /// A flame graph, which is a page of its own inside the report and can do nothing outside of itself.

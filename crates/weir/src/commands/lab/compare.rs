@@ -161,7 +161,7 @@ fn in_words(found: &Found) -> String {
 fn unknown(why: &Unknown, half: &Half) -> String {
     match why {
         Unknown::TooFew(fours) => {
-            format!("nothing can be said: {fours} valid A B B A, at least {PAIRS_MIN} are needed")
+            format!("nothing can be said: valid A B B A {fours}, needed {PAIRS_MIN}")
         }
         Unknown::Failures => {
             let [a, b] = half.ends.each_ref().map(Ends::share_in_words);

@@ -188,7 +188,7 @@ fn line(block: &Block) -> String {
         rate,
         ..
     } = block;
-    let mut line = format!("{configuration:28} {load:32} {rate:>9.0} req/s");
+    let mut line = format!("{configuration:28} {load:32} {rate:>9.0} answers/s");
     if let (Some(p50), Some(p99)) = (block.latency_us.get("p50"), block.latency_us.get("p99")) {
         let [p50, p99] = [p50, p99].map(|us| us / 1000.0);
         let _ = write!(line, "   p50 {p50:>8.2} ms   p99 {p99:>8.2} ms");

@@ -95,7 +95,7 @@ fn sentence(run: &Run, baseline: &str, name: &str, load: &str) -> String {
     match statistics::compare(&pairs, Bars::USUAL, rng) {
         Some(found) => format!("{} (than {baseline})", found.in_words(name, RATE)),
         None => format!(
-            "{name}: nothing can be said against {baseline}: {} valid rounds, at least {PAIRS_MIN} are needed",
+            "{name}: nothing can be said against {baseline}: rounds valid in both {}, needed {PAIRS_MIN}",
             pairs.len()
         ),
     }

@@ -143,6 +143,35 @@ fn a_kill_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_process_that_leaves_its_group_ends_with_its_cgroup() {
+    let directory = Directory::new();
+    let weir = env!("CARGO_BIN_EXE_weir");
+    let line = format!("setsid sleep 600 & exec {weir} app --listen 127.0.0.1:{{port}}");
+    directory.write(
+        "runaway.toml",
+        format!(
+            "title = \"runaway\"\nbaseline = \"app\"\nrounds = 1\nquick = {{ rounds = 1 }}\n\
+             [[load]]\nname = \"page\"\npath = \"/\"\nconnections = 1\nduration = \"100ms\"\nquick = \"100ms\"\n\
+             [[configuration]]\nname = \"app\"\nservices = [\"app\"]\ncpu_share = {{ app = 0.5 }}\n\
+             [service.app]\nkind = \"command\"\nline = {line:?}\n"
+        ),
+    );
+    let child = lab(&["run", "./runaway.toml"], &directory)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("weir can be started");
+    let id = child.id();
+    let output = child.wait_with_output().expect("it ends");
+    if stderr(&output).contains("limits CPU shares by cgroups, which is not possible here") {
+        return;
+    }
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(processes_in(&directory.file("")), [0; 0]);
+    assert_eq!(cgroups_of(id), Vec::<PathBuf>::new());
+}
+
+#[test]
 fn what_was_measured_outlives_a_kill() {
     let directory = Directory::new();
     let short = scenario(false).replace("60s", "50ms");
