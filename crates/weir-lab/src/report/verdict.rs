@@ -118,7 +118,10 @@ impl Ladder<'_> {
         let unknown = self.rows.iter().filter(|row| !row.is_valid);
         let unknown: Vec<&str> = unknown.map(|row| row.configuration.name.as_str()).collect();
         if !unknown.is_empty() {
-            sentences.push(format!("Without a valid block: {}.", unknown.join("; ")));
+            sentences.push(format!(
+                "Without a valid block, so that nothing is said of it: {}.",
+                unknown.join("; ")
+            ));
         }
         sentences
     }

@@ -217,7 +217,7 @@ fn figures_without_a_valid_block_are_marked_wherever_they_stand() {
         }
     });
     assert!(
-        markdown.contains("Without a valid block: weir"),
+        markdown.contains("Without a valid block, so that nothing is said of it: weir"),
         "{markdown}"
     );
     for (table, title, cells) in [

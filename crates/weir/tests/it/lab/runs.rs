@@ -237,6 +237,43 @@ fn nothing_is_said_of_a_load_that_could_not_be_sent() {
 }
 
 #[test]
+fn whoever_fails_is_told_and_not_compared_by_latency() {
+    let directory = Directory::new();
+    let weir = env!("CARGO_BIN_EXE_weir");
+    let app = format!("exec {weir} app --listen 127.0.0.1:{{port}} --delay 2ms --fail-ratio");
+    let (whole, half) = (format!("{app} 0"), format!("{app} 0.5"));
+    let load = [
+        "--connections",
+        "1",
+        "--duration",
+        "100ms",
+        "--warm-up",
+        "0ms",
+    ];
+    let compare = ["compare", "--command", &whole, &half, "--repeats", "3"];
+    let output = run(&[&compare[..], &load].concat(), &directory);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = stdout(&output);
+    let line = |name: &str| text.lines().find(|line| line.starts_with(name));
+    let of_b = line("B:").expect("B is told");
+    assert!(
+        of_b.contains("% failed (") && of_b.ends_with(" 5xx)"),
+        "{text}"
+    );
+    assert!(
+        line("A:").is_some_and(|line| line.ends_with("of its requests, none failed")),
+        "{text}"
+    );
+    for name in ["p50:", "p99:"] {
+        let told = line(name).expect("it is told");
+        assert!(
+            told.contains("not compared: 0 % of the requests to A failed and "),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn a_ladder_leaves_a_config_that_works() {
     let (first, second) = (App::start("one"), App::start("two"));
     let directory = Directory::new();
