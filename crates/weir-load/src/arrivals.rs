@@ -64,6 +64,18 @@ impl Arrivals {
         }
     }
 
+    /// Nanoseconds that a run of so many requests is meant to last: until one more would be due, on average.
+    pub(crate) fn lasts_ns(&self, requests: u64) -> u64 {
+        let last = requests.saturating_sub(1);
+        let seconds = match self {
+            Self::Closed => None,
+            Self::Poisson(rate) => Some(requests as f64 / rate),
+            _ => self.due(requests).or_else(|| self.due(last)),
+        };
+        // As far as numbers go when none is ever due.
+        seconds.map_or(u64::MAX, |seconds| (seconds * 1e9) as u64)
+    }
+
     /// What is wrong with the rates, in a sentence.
     pub(crate) fn check(&self) -> Result<(), String> {
         let rates: Vec<f64> = match self {

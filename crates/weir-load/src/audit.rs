@@ -69,12 +69,17 @@ fn nothing_measured(report: &Report) -> Option<String> {
         .then(|| "No request ended, so there is nothing to say about the server.".to_owned())
 }
 
+/// Judged at the end of the schedule: a run that catches up later has put another load on the server than was asked for.
 fn not_sent(report: &Report) -> Option<String> {
     let planned = report.planned()?;
-    if planned == 0 || report.sent as f64 >= SENT_MIN * planned as f64 {
+    let median_ns = report.outcomes.good_latency_ns().value_at_quantile(0.5);
+    let overruns = report.overruns.iter();
+    let after_end: u64 = overruns.map(|overrun| overrun.unexplained(median_ns)).sum();
+    let in_time = report.sent.saturating_sub(after_end);
+    if planned == 0 || in_time as f64 >= SENT_MIN * planned as f64 {
         return None;
     }
-    let percent = 100.0 * report.sent as f64 / planned as f64;
+    let percent = 100.0 * in_time as f64 / planned as f64;
     // Late for want of a free connection is the server's doing, late in spite of one the generator's.
     let remedy = if report.sent_late > report.sent / 10 {
         "every connection was waiting for the server; raise --connections if it could answer more at once, or \
@@ -83,8 +88,7 @@ fn not_sent(report: &Report) -> Option<String> {
         "raise --threads, or lower the rate"
     };
     Some(format!(
-        "Only {} of {planned} planned requests were sent ({percent:.1} %): {remedy}.",
-        report.sent
+        "Only {in_time} of {planned} planned requests were sent by the end of their schedule ({percent:.1} %): {remedy}."
     ))
 }
 

@@ -291,6 +291,7 @@ impl Gathering {
             sent: self.sum.sent,
             not_sent: ends.iter().map(|end| end.not_sent).sum(),
             sent_late: self.sum.sent_late,
+            overruns: ends.iter().map(|end| end.overrun).collect(),
             overtime: self.sum.overtime,
             overtime_good: self.sum.overtime_good,
             abandoned: ends.iter().map(|end| end.abandoned).sum(),

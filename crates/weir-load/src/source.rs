@@ -5,10 +5,11 @@ use std::iter::Peekable;
 use std::time::Duration;
 
 use crate::arrivals::{Arrival, Schedule, Share};
+use crate::overrun::{Overrun, OverrunWatch};
 use crate::plan::{End, Plan};
 
-/// How long after its end an open loop may send what was due before: a server that pauses just then must not look as if
-/// it could not follow.
+/// How long after its end an open loop that runs for a while may send what was due before, so that the latencies which a
+/// pause of the server makes are measured up to the last one. Whether it kept its rate is judged by `overrun`.
 const CATCH_UP_MAX: Duration = Duration::from_secs(1);
 
 /// A request to send.
@@ -53,7 +54,13 @@ enum Loop {
         /// Counted requests left.
         left: u64,
     },
-    Open(Box<Peekable<Schedule>>),
+    Open(Box<OpenLoop>),
+}
+
+#[derive(Debug)]
+struct OpenLoop {
+    schedule: Peekable<Schedule>,
+    watch: OverrunWatch,
 }
 
 impl Source {
@@ -82,7 +89,14 @@ impl Source {
                 },
             }
         } else {
-            Loop::Open(Box::new(Schedule::new(plan, share).peekable()))
+            let lasts_ns = match plan.end {
+                End::After(lasts) => lasts.as_nanos() as u64,
+                End::Requests(all) => plan.arrivals.lasts_ns(all),
+            };
+            Loop::Open(Box::new(OpenLoop {
+                schedule: Schedule::new(plan, share).peekable(),
+                watch: OverrunWatch::new(counted_from_ns.saturating_add(lasts_ns)),
+            }))
         };
         Self {
             loop_,
@@ -94,13 +108,13 @@ impl Source {
 
     /// What a connection that is free at `now_ns` does.
     pub(crate) fn next(&mut self, now_ns: u64) -> Next {
-        match self.look(now_ns) {
-            Next::Send(start) => {
-                self.advance(start.is_counted);
-                Next::Send(start)
-            }
-            other => other,
+        let next = self.look(now_ns);
+        match (next, &mut self.loop_) {
+            (Next::Send(start), _) => self.advance(start, now_ns),
+            (Next::WaitUntil(_), Loop::Open(open)) => open.watch.is_on_schedule(),
+            _ => {}
         }
+        next
     }
 
     /// The same, without taking it.
@@ -118,7 +132,7 @@ impl Source {
                 intended_ns: now_ns,
                 is_counted: now_ns >= self.counted_from_ns,
             }),
-            Loop::Open(schedule) => match schedule.peek() {
+            Loop::Open(open) => match open.schedule.peek() {
                 None => Next::Over,
                 Some(&Arrival {
                     number,
@@ -148,6 +162,25 @@ impl Source {
         }
     }
 
+    /// A request has ended, and the connection that it was on has not taken the next one yet.
+    pub(crate) fn ended(&mut self, now_ns: u64) {
+        let due_ns = match self.look(now_ns) {
+            Next::Send(start) => Some(start.intended_ns),
+            Next::WaitUntil(_) | Next::Over => None,
+        };
+        if let Loop::Open(open) = &mut self.loop_ {
+            open.watch.ended(due_ns, now_ns);
+        }
+    }
+
+    /// What an open loop has sent after the end of its schedule.
+    pub(crate) fn overrun(&self) -> Overrun {
+        match &self.loop_ {
+            Loop::Closed { .. } => Overrun::default(),
+            Loop::Open(open) => open.watch.overrun(),
+        }
+    }
+
     /// Whether counted requests are sent by now, if any are.
     pub(crate) fn is_counting(&self, now_ns: u64) -> bool {
         now_ns >= self.counted_from_ns
@@ -158,14 +191,16 @@ impl Source {
         let start_ns = self.start_ns;
         match &mut self.loop_ {
             Loop::Closed { .. } => 0,
-            Loop::Open(schedule) => schedule
+            Loop::Open(open) => open
+                .schedule
+                .by_ref()
                 .take_while(|arrival| start_ns + arrival.at_ns <= now_ns)
                 .filter(|arrival| arrival.is_counted)
                 .count() as u64,
         }
     }
 
-    fn advance(&mut self, is_counted: bool) {
+    fn advance(&mut self, start: Start, now_ns: u64) {
         match &mut self.loop_ {
             Loop::Closed {
                 number,
@@ -173,12 +208,13 @@ impl Source {
                 left,
             } => {
                 *number += *stride;
-                if is_counted && *left != u64::MAX {
+                if start.is_counted && *left != u64::MAX {
                     *left -= 1;
                 }
             }
-            Loop::Open(schedule) => {
-                schedule.next();
+            Loop::Open(open) => {
+                open.schedule.next();
+                open.watch.sent(start, now_ns);
             }
         }
     }

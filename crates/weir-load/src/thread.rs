@@ -17,6 +17,7 @@ use crate::audit::Usage;
 use crate::connection;
 use crate::deadline::{Deadlines, TICK};
 use crate::outcome::Outcome;
+use crate::overrun::Overrun;
 use crate::pacer::Pacer;
 use crate::plan::Plan;
 use crate::recorder::{Handover, Recorder};
@@ -58,6 +59,8 @@ pub(crate) struct ThreadEnd {
     pub(crate) recorder: Recorder,
     /// Requests that were to be sent and were not.
     pub(crate) not_sent: u64,
+    /// Requests that were sent after the end of their schedule.
+    pub(crate) overrun: Overrun,
     /// Requests that a halt cut off.
     pub(crate) abandoned: u64,
     /// While counted requests were sent.
@@ -237,6 +240,11 @@ impl Lane {
 
     /// Notes how a request ended.
     pub(crate) fn record(&self, start: Start, outcome: Outcome, now_ns: u64) {
+        if !self.plan.arrivals.is_closed()
+            && let Some(source) = &mut *self.source.borrow_mut()
+        {
+            source.ended(now_ns);
+        }
         if start.is_counted {
             let mut recorder = self.recorder.borrow_mut();
             recorder
@@ -306,6 +314,7 @@ impl Lane {
         let mut source = self.source.borrow_mut();
         ThreadEnd {
             recorder: self.recorder.take(),
+            overrun: source.as_ref().map(Source::overrun).unwrap_or_default(),
             not_sent: source.as_mut().map_or(0, |source| source.not_sent(now_ns)),
             abandoned: self.abandoned.get(),
             sending: sent.since(began),

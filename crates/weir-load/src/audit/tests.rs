@@ -1,5 +1,6 @@
 use super::*;
 use crate::outcome::{Outcome, Outcomes, histogram, record};
+use crate::overrun::Overrun;
 use crate::report::tests::report;
 
 const SECOND: u64 = 1_000_000_000;
@@ -33,7 +34,7 @@ fn each_reason_and_its_remedy() {
         ),
         (
             |run| (run.not_sent, run.sent_late) = (50, 40),
-            "Only 100 of 150 planned requests were sent (66.7 %)",
+            "Only 100 of 150 planned requests were sent by the end of their schedule (66.7 %)",
             "raise --connections",
         ),
         (
@@ -72,6 +73,29 @@ fn each_reason_and_its_remedy() {
             reasons[0].starts_with(begins) && reasons[0].contains(remedy),
             "{reasons:?}"
         );
+    }
+}
+
+/// A median of 2 ms; a pause makes twenty requests due.
+#[test]
+fn a_pause_excuses_what_became_due_in_it() {
+    for (requests, pause_ns, is_valid) in [
+        (1, 0, true),
+        (2, 0, false),
+        // Too short to be more than a slow answer.
+        (20, 3_000_000, false),
+        (20, 200_000_000, true),
+        (21, 200_000_000, true),
+        (22, 200_000_000, false),
+    ] {
+        let mut run = report(&[(Outcome::Success, 2_000_000)]);
+        run.overruns = vec![Overrun {
+            requests,
+            pause_ns,
+            due_in_pause: 20,
+        }];
+        let reasons = verdict(&run);
+        assert_eq!(reasons.is_empty(), is_valid, "{requests}: {reasons:?}");
     }
 }
 

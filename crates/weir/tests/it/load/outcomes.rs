@@ -43,6 +43,24 @@ fn answers_after_the_end_are_in_no_rate() {
     assert!(rate <= 4.0, "{rate}");
 }
 
+/// Also when all of it is sent in the end, as a number of requests is, or within the second that a run may catch up in.
+#[test]
+fn a_schedule_that_was_not_kept_is_not_valid() {
+    let app = App::start_with("slow", free_port(), &["--delay", "20ms"]);
+    let url = format!("http://{}/", app.address);
+    for (flags, requests) in [
+        (["--rate", "1000", "-n", "100"], 100),
+        (["--rate", "80", "-d", "1s"], 80),
+    ] {
+        let measured = Measured::by(&[&[&*url, "-c", "1"][..], &flags].concat());
+        assert_eq!(measured.requests(), requests, "{flags:?}");
+        assert_eq!(measured.0["valid"], false, "{flags:?}");
+        let why = measured.0["why_invalid"].to_string();
+        assert!(why.contains("by the end of their schedule"), "{why}");
+        assert!(why.contains("raise --connections"), "{why}");
+    }
+}
+
 #[test]
 fn statuses_are_kept_apart() {
     let server = Server::answering(|request| {
