@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
 use std::task::Context;
 use std::time::{Duration, Instant};
@@ -35,6 +35,29 @@ const HANDOVER_TICKS: u64 = 5;
 /// How long requests on their way may take to end when the run is halted.
 const HALT_GRACE: Duration = Duration::from_millis(500);
 
+/// When a run is ended early, for all its threads.
+#[derive(Debug)]
+pub(crate) struct Halt(AtomicU64);
+
+impl Halt {
+    const NEVER: u64 = u64::MAX;
+
+    /// Nothing is sent from `now_ns` of the run's clock on.
+    pub(crate) fn set(&self, now_ns: u64) {
+        self.0.fetch_min(now_ns, Ordering::Relaxed);
+    }
+
+    fn at_ns(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Default for Halt {
+    fn default() -> Self {
+        Self(AtomicU64::new(Self::NEVER))
+    }
+}
+
 /// What a thread begins with.
 pub(crate) struct ThreadStart {
     pub(crate) plan: Arc<Plan>,
@@ -43,8 +66,7 @@ pub(crate) struct ThreadStart {
     /// Zero of the run's clock, the same for all threads.
     pub(crate) epoch: Instant,
     pub(crate) handover: Arc<Handover>,
-    /// Set to end the run early.
-    pub(crate) halt: Arc<AtomicBool>,
+    pub(crate) halt: Arc<Halt>,
     /// Told once that connections are open, or why none is.
     pub(crate) opened: SyncSender<Result<(), String>>,
     /// Tells when, on the run's clock, the load starts. That it is gone means never.
@@ -133,7 +155,7 @@ pub(crate) struct Lane {
     /// `None` until the load starts.
     source: RefCell<Option<Source>>,
     handover: Arc<Handover>,
-    halt: Arc<AtomicBool>,
+    halt: Arc<Halt>,
     usage: Cell<Usages>,
     abandoned: Cell<u64>,
     /// When a closed loop that runs for a while is over; never for others.
@@ -187,7 +209,7 @@ impl Lane {
     }
 
     pub(crate) fn is_halted(&self) -> bool {
-        self.halt.load(Ordering::Relaxed)
+        self.halt.at_ns() != Halt::NEVER
     }
 
     /// The request that connection `id`, free at `now_ns`, sends. With [`Next::WaitUntil`] it is woken when one is due.
@@ -315,7 +337,10 @@ impl Lane {
         ThreadEnd {
             recorder: self.recorder.take(),
             overrun: source.as_ref().map(Source::overrun).unwrap_or_default(),
-            not_sent: source.as_mut().map_or(0, |source| source.not_sent(now_ns)),
+            // What became due while the last answers were waited for was not to be sent.
+            not_sent: source
+                .as_mut()
+                .map_or(0, |source| source.not_sent(now_ns.min(self.halt.at_ns()))),
             abandoned: self.abandoned.get(),
             sending: sent.since(began),
             ending: now.since(sent),

@@ -267,20 +267,37 @@ fn what_is_sent_follows_the_templates_and_the_mix() {
 #[test]
 fn an_interrupted_run_reports() {
     let app = App::start("a");
+    let measured = interrupted(&format!("http://{}/", app.address), &["-c", "2"]);
+    assert!(measured.count("2xx") > 0, "{}", measured.0);
+    assert!(measured.0["seconds"].as_f64().expect("a number") < 30.0);
+}
+
+/// What becomes due while the last answers are waited for was not to be sent.
+#[test]
+fn an_interrupted_schedule_ends_at_once() {
+    let app = App::start_with("slow", free_port(), &["--delay", "400ms"]);
     let url = format!("http://{}/", app.address);
+    let measured = interrupted(&url, &["-c", "64", "--rate", "50"]);
+    let not_sent = measured.0["not_sent"].as_u64().expect("a number");
+    assert!(not_sent < 50 / 5, "of 20 in 400 ms: {}", measured.0);
+}
+
+/// What `weir load` measured until it was interrupted.
+fn interrupted(url: &str, flags: &[&str]) -> Measured {
     let directory = Directory::new();
     let json = directory.file("json");
     let flags = [
-        "load",
-        &url,
-        "-c",
-        "2",
-        "-d",
-        "60s",
-        "--json",
-        json.to_str().expect("UTF-8"),
+        &[
+            "load",
+            url,
+            "-d",
+            "60s",
+            "--json",
+            json.to_str().expect("UTF-8"),
+        ][..],
+        flags,
     ];
-    let mut process = Process::weir(&flags, &directory);
+    let mut process = Process::weir(&flags.concat(), &directory);
     // A line on the progress: the run has begun.
     wait_until("it tells its progress", || {
         process.output().contains("/s, p50")
@@ -295,7 +312,7 @@ fn an_interrupted_run_reports() {
     let text = std::fs::read_to_string(json).expect("results are written");
     let measured = Measured(serde_json::from_str(&text).expect("JSON"));
     assert_eq!(measured.0["cut_short"], true);
-    assert!(measured.count("2xx") > 0 && measured.0["seconds"].as_f64().expect("a number") < 30.0);
+    measured
 }
 
 #[test]
