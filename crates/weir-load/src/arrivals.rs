@@ -14,6 +14,12 @@ use crate::plan::{End, Plan};
 
 /// Beyond any machine, and small enough for exact sums.
 const RATE_MAX: f64 = 1e9;
+/// One request on the longest day.
+const RATE_MIN: f64 = 1.0 / 86_400.0;
+/// A run by number that is meant to last longer waits for nothing but its end.
+const LASTS_MAX: Duration = Duration::from_secs(86_400);
+/// Poisson arrivals that are drawn one by one only to be counted; more are counted by their mean.
+const DRAWN_MAX: u64 = 1 << 20;
 
 /// How requests arrive at the server.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,8 +82,8 @@ impl Arrivals {
         seconds.map_or(u64::MAX, |seconds| (seconds * 1e9) as u64)
     }
 
-    /// What is wrong with the rates, in a sentence.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    /// What is wrong with the rates, or with a run of them until `end`, in a sentence.
+    pub(crate) fn check(&self, end: End) -> Result<(), String> {
         let rates: Vec<f64> = match self {
             Self::Closed => return Ok(()),
             Self::Constant(rate) | Self::Poisson(rate) => vec![*rate],
@@ -90,7 +96,17 @@ impl Arrivals {
         if rates.iter().all(|rate| *rate == 0.0) {
             return Err("expected a rate above zero".to_owned());
         }
-        Ok(())
+        if let Some(rate) = rates.iter().find(|rate| 0.0 < **rate && **rate < RATE_MIN) {
+            return Err(format!("a rate of {rate}/s is less than one request a day"));
+        }
+        match end {
+            End::Requests(all) if u128::from(self.lasts_ns(all)) > LASTS_MAX.as_nanos() => {
+                Err(format!(
+                    "{all} requests at {self} take more than a day; expected fewer, or a higher rate"
+                ))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What is sent during the warm-up: the load as the run begins with it.
@@ -223,6 +239,21 @@ impl Schedule {
     }
 }
 
+impl Schedule {
+    /// How many of the arrivals that are left are due `until_ns` after the start and belong to the run and not to its
+    /// warm-up. It does not go through them: there may be billions.
+    pub(crate) fn counted_left(&self, until_ns: u64) -> u64 {
+        let [warm_up, run] = &self.phases;
+        let first = self.number + warm_up.left(u64::MAX);
+        let end = first + run.left(until_ns);
+        let mine_before = |number: u64| {
+            let Share { index, of } = self.share;
+            number / of + u64::from(index < number % of)
+        };
+        mine_before(end) - mine_before(first)
+    }
+}
+
 impl Iterator for Schedule {
     type Item = Arrival;
 
@@ -250,21 +281,76 @@ impl Phase {
     fn next(&mut self, is_wanted: bool) -> Option<u64> {
         let due = match (self.arrivals.poisson_rate(), self.end) {
             (Some(rate), _) => {
-                // 1 - [0, 1) is never 0, whose logarithm is no gap.
-                self.elapsed -= (1.0 - self.gaps.f64()).ln() / rate;
+                self.elapsed += self.gap(rate);
                 Some(self.elapsed)
             }
             // Only the end of a run by number needs no instant to be seen.
             (None, End::Requests(_)) if !is_wanted => Some(0.0),
             (None, _) => self.arrivals.due(self.count),
         };
-        let due = due.filter(|due| match self.end {
-            End::After(lasts) => *due < lasts.as_secs_f64(),
-            End::Requests(requests) => self.count < requests,
-        });
+        let due = due.filter(|due| self.is_before_end(self.count, *due));
         self.count += 1;
         self.is_over = due.is_none();
-        due.map(|due| (self.begins.as_secs_f64().mul_add(1e9, due * 1e9)).round() as u64)
+        due.map(|due| self.at_ns(due))
+    }
+
+    /// Whether arrival `number`, due then, belongs to the phase.
+    fn is_before_end(&self, number: u64, due: f64) -> bool {
+        match self.end {
+            End::After(lasts) => due < lasts.as_secs_f64(),
+            End::Requests(requests) => number < requests,
+        }
+    }
+
+    /// Nanoseconds after the start of the run.
+    fn at_ns(&self, due: f64) -> u64 {
+        (self.begins.as_secs_f64().mul_add(1e9, due * 1e9)).round() as u64
+    }
+
+    /// How many arrivals are left, of all threads, that are due by `until_ns` after the start of the run.
+    fn left(&self, until_ns: u64) -> u64 {
+        if self.is_over {
+            return 0;
+        }
+        let is_left = |number, due| self.is_before_end(number, due) && self.at_ns(due) <= until_ns;
+        if let Some(rate) = self.arrivals.poisson_rate() {
+            return self.left_of_poisson(rate, until_ns, is_left);
+        }
+        // Due instants grow with the number, so the last one is found by halving.
+        let (mut left, mut beyond) = (0, u64::MAX - self.count);
+        while left < beyond {
+            let middle = left + (beyond - left) / 2;
+            let number = self.count + middle;
+            let due = self.arrivals.due(number);
+            if due.is_some_and(|due| is_left(number, due)) {
+                left = middle + 1;
+            } else {
+                beyond = middle;
+            }
+        }
+        left
+    }
+
+    fn left_of_poisson(&self, rate: f64, until_ns: u64, is_left: impl Fn(u64, f64) -> bool) -> u64 {
+        let mut drawn = self.clone();
+        for left in 0..DRAWN_MAX {
+            drawn.elapsed += drawn.gap(rate);
+            if !is_left(self.count + left, drawn.elapsed) {
+                return left;
+            }
+        }
+        let until = until_ns as f64 / 1e9 - self.begins.as_secs_f64();
+        let by_mean = |until: f64| DRAWN_MAX + ((until - drawn.elapsed) * rate) as u64;
+        match self.end {
+            End::After(lasts) => by_mean(until.min(lasts.as_secs_f64())),
+            End::Requests(all) => by_mean(until).min(all - self.count),
+        }
+    }
+
+    /// Seconds to the next Poisson arrival.
+    fn gap(&mut self, rate: f64) -> f64 {
+        // 1 - [0, 1) is never 0, whose logarithm is no gap.
+        -(1.0 - self.gaps.f64()).ln() / rate
     }
 }
 

@@ -152,7 +152,7 @@ impl Plan {
         match self.end {
             End::After(Duration::ZERO) => Err("expected a duration above zero".to_owned()),
             End::Requests(0) => Err("expected at least one request".to_owned()),
-            _ => self.arrivals.check(),
+            end => self.arrivals.check(end),
         }
     }
 }

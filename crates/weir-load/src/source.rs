@@ -1,7 +1,6 @@
 //! Where the requests of a thread come from: out of its own readiness in a closed loop, from the schedule in an open one.
 //! Pure: the time is an argument.
 
-use std::iter::Peekable;
 use std::time::Duration;
 
 use crate::arrivals::{Arrival, Schedule, Share};
@@ -59,7 +58,9 @@ enum Loop {
 
 #[derive(Debug)]
 struct OpenLoop {
-    schedule: Peekable<Schedule>,
+    schedule: Schedule,
+    /// The first that was not taken; none when there is no more.
+    head: Option<Arrival>,
     watch: OverrunWatch,
 }
 
@@ -93,8 +94,10 @@ impl Source {
                 End::After(lasts) => lasts.as_nanos() as u64,
                 End::Requests(all) => plan.arrivals.lasts_ns(all),
             };
+            let mut schedule = Schedule::new(plan, share);
             Loop::Open(Box::new(OpenLoop {
-                schedule: Schedule::new(plan, share).peekable(),
+                head: schedule.next(),
+                schedule,
                 watch: OverrunWatch::new(counted_from_ns.saturating_add(lasts_ns)),
             }))
         };
@@ -118,28 +121,28 @@ impl Source {
     }
 
     /// The same, without taking it.
-    pub(crate) fn look(&mut self, now_ns: u64) -> Next {
+    pub(crate) fn look(&self, now_ns: u64) -> Next {
         if now_ns >= self.closes_ns {
             return Next::Over;
         }
         if now_ns < self.start_ns {
             return Next::WaitUntil(self.start_ns);
         }
-        match &mut self.loop_ {
+        match &self.loop_ {
             Loop::Closed { left: 0, .. } => Next::Over,
             Loop::Closed { number, .. } => Next::Send(Start {
                 number: *number,
                 intended_ns: now_ns,
                 is_counted: now_ns >= self.counted_from_ns,
             }),
-            Loop::Open(open) => match open.schedule.peek() {
+            Loop::Open(open) => match open.head {
                 None => Next::Over,
-                Some(&Arrival {
+                Some(Arrival {
                     number,
                     at_ns,
                     is_counted,
                 }) => {
-                    let intended_ns = self.start_ns + at_ns;
+                    let intended_ns = self.start_ns.saturating_add(at_ns);
                     if intended_ns > now_ns {
                         return Next::WaitUntil(intended_ns);
                     }
@@ -187,16 +190,18 @@ impl Source {
     }
 
     /// Requests of an open loop that were to be sent by `now_ns` and were not.
-    pub(crate) fn not_sent(&mut self, now_ns: u64) -> u64 {
-        let start_ns = self.start_ns;
-        match &mut self.loop_ {
+    pub(crate) fn not_sent(&self, now_ns: u64) -> u64 {
+        match &self.loop_ {
             Loop::Closed { .. } => 0,
-            Loop::Open(open) => open
-                .schedule
-                .by_ref()
-                .take_while(|arrival| start_ns + arrival.at_ns <= now_ns)
-                .filter(|arrival| arrival.is_counted)
-                .count() as u64,
+            Loop::Open(open) => {
+                let until_ns = now_ns.saturating_sub(self.start_ns);
+                match open.head {
+                    Some(head) if head.at_ns <= until_ns => {
+                        u64::from(head.is_counted) + open.schedule.counted_left(until_ns)
+                    }
+                    _ => 0,
+                }
+            }
         }
     }
 
@@ -213,7 +218,7 @@ impl Source {
                 }
             }
             Loop::Open(open) => {
-                open.schedule.next();
+                open.head = open.schedule.next();
                 open.watch.sent(start, now_ns);
             }
         }

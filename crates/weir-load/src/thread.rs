@@ -296,7 +296,7 @@ impl Lane {
         if !self.pacer.has_idle() {
             return;
         }
-        let next = match &mut *self.source.borrow_mut() {
+        let next = match &*self.source.borrow() {
             Some(source) => source.look(now_ns),
             None => return,
         };
@@ -316,7 +316,7 @@ impl Lane {
             self.deadlines.cap(now_ns + HALT_GRACE.as_nanos() as u64);
         }
         let mut usage = self.usage.get();
-        if let Some(source) = &mut *self.source.borrow_mut() {
+        if let Some(source) = &*self.source.borrow() {
             if usage.began.is_none() && source.is_counting(now_ns) {
                 usage.began = Some(Usage::of_this_thread(now_ns));
             }
@@ -333,13 +333,13 @@ impl Lane {
         let usage = self.usage.get();
         let began = usage.began.unwrap_or(now);
         let sent = usage.sent.unwrap_or(now);
-        let mut source = self.source.borrow_mut();
+        let source = self.source.borrow();
         ThreadEnd {
             recorder: self.recorder.take(),
             overrun: source.as_ref().map(Source::overrun).unwrap_or_default(),
             // What became due while the last answers were waited for was not to be sent.
             not_sent: source
-                .as_mut()
+                .as_ref()
                 .map_or(0, |source| source.not_sent(now_ns.min(self.halt.at_ns()))),
             abandoned: self.abandoned.get(),
             sending: sent.since(began),

@@ -61,6 +61,25 @@ fn a_schedule_that_was_not_kept_is_not_valid() {
     }
 }
 
+/// However few requests or many are planned, the run takes as long as it says.
+#[test]
+fn rates_that_no_machine_sends_end_in_time() {
+    let app = App::start("a");
+    let url = format!("http://{}/", app.address);
+    for (flags, planned) in [
+        (["--rate", "0.001", "-d", "1s"], 1..=1),
+        // Counting one by one what nobody could send takes minutes.
+        (["--rate", "1e9", "-d", "5s"], 4_900_000_000..=5_000_000_000),
+    ] {
+        let measured = Measured::by(&[&[&*url, "-c", "2"][..], &flags].concat());
+        let found = measured.0["planned"].as_u64().expect("a number");
+        assert!(planned.contains(&found), "{flags:?}: {found}");
+        let why = measured.0["why_invalid"].to_string();
+        let is_kept = !why.contains("by the end of their schedule");
+        assert_eq!(is_kept, found == 1, "{flags:?}: {why}");
+    }
+}
+
 #[test]
 fn statuses_are_kept_apart() {
     let server = Server::answering(|request| {
