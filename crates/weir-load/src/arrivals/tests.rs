@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::mix::{Mix, Request};
-use crate::plan::{Address, Protocol, Target};
+use crate::plan::{Address, Plan, Protocol, Target};
 
 fn plan(arrivals: Arrivals, end: End, warm_up: Duration) -> Plan {
     Plan {
