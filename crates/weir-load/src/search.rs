@@ -17,7 +17,7 @@ use crate::run::{RunError, run};
 /// What a server promises.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Promise {
-    /// This part of the answers comes within this time.
+    /// This part of the requests has a good answer within this time.
     Latency {
         /// From 0 to 1.
         quantile: f64,
@@ -33,10 +33,12 @@ impl Promise {
     fn broken_by(&self, report: &Report) -> Option<String> {
         match *self {
             Self::Latency { quantile, within } => {
-                let latency = report.outcomes.good_latency_ns();
-                let found = latency.value_at_quantile(quantile);
-                (latency.is_empty() || u128::from(found) > within.as_nanos())
-                    .then(|| format!("p{} {}", quantile * 100.0, show(found)))
+                let name = format!("p{}", (quantile * 1e5).round() / 1e3);
+                match latency_of_all(report, quantile) {
+                    None => Some(format!("{name}: no good answer")),
+                    Some(found) => (u128::from(found) > within.as_nanos())
+                        .then(|| format!("{name} {}", show(found))),
+                }
             }
             Self::Errors(most) => {
                 let all = report.requests();
@@ -45,6 +47,15 @@ impl Promise {
             }
         }
     }
+}
+
+/// Nanoseconds within which this part of all requests had a good answer; `None`: fewer of them ever had one. Quantiles of
+/// the good answers alone would make a server look the faster the more requests it fails.
+fn latency_of_all(report: &Report, quantile: f64) -> Option<u64> {
+    let good = report.outcomes.good_latency_ns();
+    let rank = (quantile * report.requests() as f64).ceil().max(1.0);
+    // Half a rank less, lest a rounding error asks for the next one.
+    (rank <= good.len() as f64).then(|| good.value_at_quantile((rank - 0.5) / good.len() as f64))
 }
 
 /// How the search is done.
