@@ -64,13 +64,20 @@ pub(crate) fn verdict(report: &Report) -> Vec<String> {
     .collect()
 }
 
-fn nothing_measured(report: &Report) -> Option<String> {
+/// What kept the generator, and not the server, from doing better, if anything did.
+pub(crate) fn generator_limit(report: &Report) -> Option<String> {
+    local_failures(report)
+        .or_else(|| busy(report))
+        .or_else(|| lag(report))
+}
+
+pub(crate) fn nothing_measured(report: &Report) -> Option<String> {
     (report.requests() == 0)
         .then(|| "No request ended, so there is nothing to say about the server.".to_owned())
 }
 
 /// Judged at the end of the schedule: a run that catches up later has put another load on the server than was asked for.
-fn not_sent(report: &Report) -> Option<String> {
+pub(crate) fn not_sent(report: &Report) -> Option<String> {
     let planned = report.planned()?;
     let median_ns = report.outcomes.good_latency_ns().value_at_quantile(0.5);
     let overruns = report.overruns.iter();
@@ -80,8 +87,7 @@ fn not_sent(report: &Report) -> Option<String> {
         return None;
     }
     let percent = 100.0 * in_time as f64 / planned as f64;
-    // Late for want of a free connection is the server's doing, late in spite of one the generator's.
-    let remedy = if report.sent_late > report.sent / 10 {
+    let remedy = if waited_for_connections(report) {
         "every connection was waiting for the server; raise --connections if it could answer more at once, or \
          lower the rate to what it can answer"
     } else {
@@ -90,6 +96,12 @@ fn not_sent(report: &Report) -> Option<String> {
     Some(format!(
         "Only {in_time} of {planned} planned requests were sent by the end of their schedule ({percent:.1} %): {remedy}."
     ))
+}
+
+/// Whether requests were late, or not sent, because none of the connections was free: the generator was not late with the
+/// ones that it could send.
+pub(crate) fn waited_for_connections(report: &Report) -> bool {
+    report.sent_late > report.sent / 10 || lag(report).is_none()
 }
 
 fn local_failures(report: &Report) -> Option<String> {

@@ -30,7 +30,7 @@ fn each_reason_and_its_remedy() {
         (
             |run| run.not_sent = 2,
             "Only 100 of 102 planned",
-            "raise --threads",
+            "raise --connections",
         ),
         (
             |run| (run.not_sent, run.sent_late) = (50, 40),
@@ -107,4 +107,17 @@ fn one_request_of_a_hundred_may_be_missing() {
     assert_eq!(verdict(&run), [""; 0]);
     run.lag_ns = histogram();
     assert_eq!(verdict(&run), [""; 0]);
+}
+
+/// The remedy is to the reason: connections that are not free, or a thread that is late in spite of free ones.
+#[test]
+fn requests_that_were_not_sent_wait_for_a_connection_or_a_thread() {
+    let mut run = report(&[(Outcome::Success, 2_000_000)]);
+    run.not_sent = 50;
+    record(&mut run.lag_ns, 30_000_000);
+    let reasons = verdict(&run);
+    assert!(reasons[0].contains("raise --threads"), "{reasons:?}");
+    run.sent_late = 40;
+    let reasons = verdict(&run);
+    assert!(reasons[0].contains("raise --connections"), "{reasons:?}");
 }

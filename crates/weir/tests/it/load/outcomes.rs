@@ -333,32 +333,3 @@ fn interrupted(url: &str, flags: &[&str]) -> Measured {
     assert_eq!(measured.0["cut_short"], true);
     measured
 }
-
-#[test]
-fn a_search_finds_what_the_server_allows() {
-    // At most 500 answers a second, one after the other.
-    let gate = Arc::new(Mutex::new(()));
-    let server = Server::answering(move |_| {
-        let _held = gate.lock().expect("no panic");
-        std::thread::sleep(Duration::from_millis(2));
-        vec![OK.to_vec()]
-    });
-    let flags = [
-        "-c",
-        "16",
-        "-d",
-        "300ms",
-        "--find-max",
-        "--slo",
-        "p90=100ms,errors=1%",
-        "-q",
-        "--json",
-        "-",
-    ];
-    let run = load(&[&[&*server.url("/")][..], &flags].concat());
-    assert!(run.status.success(), "{}", run.stderr);
-    let found: serde_json::Value = serde_json::from_str(&run.stdout).expect("JSON");
-    let rate = found["rate"].as_f64().expect("a rate");
-    assert!(rate > 0.0 && rate <= 800.0, "{found}");
-    assert!(found["low"].as_f64() <= found["rate"].as_f64(), "{found}");
-}
