@@ -16,6 +16,7 @@ mod connection;
 mod deadline;
 pub mod mix;
 pub mod outcome;
+pub mod overrun;
 mod pacer;
 pub mod plan;
 pub mod progress;

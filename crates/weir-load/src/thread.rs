@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
 use std::task::Context;
 use std::time::{Duration, Instant};
@@ -17,6 +17,7 @@ use crate::audit::Usage;
 use crate::connection;
 use crate::deadline::{Deadlines, TICK};
 use crate::outcome::Outcome;
+use crate::overrun::Overrun;
 use crate::pacer::Pacer;
 use crate::plan::Plan;
 use crate::recorder::{Handover, Recorder};
@@ -34,6 +35,29 @@ const HANDOVER_TICKS: u64 = 5;
 /// How long requests on their way may take to end when the run is halted.
 const HALT_GRACE: Duration = Duration::from_millis(500);
 
+/// When a run is ended early, for all its threads.
+#[derive(Debug)]
+pub(crate) struct Halt(AtomicU64);
+
+impl Halt {
+    const NEVER: u64 = u64::MAX;
+
+    /// Nothing is sent from `now_ns` of the run's clock on.
+    pub(crate) fn set(&self, now_ns: u64) {
+        self.0.fetch_min(now_ns, Ordering::Relaxed);
+    }
+
+    fn at_ns(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Default for Halt {
+    fn default() -> Self {
+        Self(AtomicU64::new(Self::NEVER))
+    }
+}
+
 /// What a thread begins with.
 pub(crate) struct ThreadStart {
     pub(crate) plan: Arc<Plan>,
@@ -42,8 +66,7 @@ pub(crate) struct ThreadStart {
     /// Zero of the run's clock, the same for all threads.
     pub(crate) epoch: Instant,
     pub(crate) handover: Arc<Handover>,
-    /// Set to end the run early.
-    pub(crate) halt: Arc<AtomicBool>,
+    pub(crate) halt: Arc<Halt>,
     /// Told once that connections are open, or why none is.
     pub(crate) opened: SyncSender<Result<(), String>>,
     /// Tells when, on the run's clock, the load starts. That it is gone means never.
@@ -58,6 +81,8 @@ pub(crate) struct ThreadEnd {
     pub(crate) recorder: Recorder,
     /// Requests that were to be sent and were not.
     pub(crate) not_sent: u64,
+    /// Requests that were sent after the end of their schedule.
+    pub(crate) overrun: Overrun,
     /// Requests that a halt cut off.
     pub(crate) abandoned: u64,
     /// While counted requests were sent.
@@ -130,7 +155,7 @@ pub(crate) struct Lane {
     /// `None` until the load starts.
     source: RefCell<Option<Source>>,
     handover: Arc<Handover>,
-    halt: Arc<AtomicBool>,
+    halt: Arc<Halt>,
     usage: Cell<Usages>,
     abandoned: Cell<u64>,
     /// When a closed loop that runs for a while is over; never for others.
@@ -184,7 +209,7 @@ impl Lane {
     }
 
     pub(crate) fn is_halted(&self) -> bool {
-        self.halt.load(Ordering::Relaxed)
+        self.halt.at_ns() != Halt::NEVER
     }
 
     /// The request that connection `id`, free at `now_ns`, sends. With [`Next::WaitUntil`] it is woken when one is due.
@@ -237,6 +262,11 @@ impl Lane {
 
     /// Notes how a request ended.
     pub(crate) fn record(&self, start: Start, outcome: Outcome, now_ns: u64) {
+        if !self.plan.arrivals.is_closed()
+            && let Some(source) = &mut *self.source.borrow_mut()
+        {
+            source.ended(now_ns);
+        }
         if start.is_counted {
             let mut recorder = self.recorder.borrow_mut();
             recorder
@@ -266,7 +296,7 @@ impl Lane {
         if !self.pacer.has_idle() {
             return;
         }
-        let next = match &mut *self.source.borrow_mut() {
+        let next = match &*self.source.borrow() {
             Some(source) => source.look(now_ns),
             None => return,
         };
@@ -286,7 +316,7 @@ impl Lane {
             self.deadlines.cap(now_ns + HALT_GRACE.as_nanos() as u64);
         }
         let mut usage = self.usage.get();
-        if let Some(source) = &mut *self.source.borrow_mut() {
+        if let Some(source) = &*self.source.borrow() {
             if usage.began.is_none() && source.is_counting(now_ns) {
                 usage.began = Some(Usage::of_this_thread(now_ns));
             }
@@ -303,10 +333,14 @@ impl Lane {
         let usage = self.usage.get();
         let began = usage.began.unwrap_or(now);
         let sent = usage.sent.unwrap_or(now);
-        let mut source = self.source.borrow_mut();
+        let source = self.source.borrow();
         ThreadEnd {
             recorder: self.recorder.take(),
-            not_sent: source.as_mut().map_or(0, |source| source.not_sent(now_ns)),
+            overrun: source.as_ref().map(Source::overrun).unwrap_or_default(),
+            // What became due while the last answers were waited for was not to be sent.
+            not_sent: source
+                .as_ref()
+                .map_or(0, |source| source.not_sent(now_ns.min(self.halt.at_ns()))),
             abandoned: self.abandoned.get(),
             sending: sent.since(began),
             ending: now.since(sent),

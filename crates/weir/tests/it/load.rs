@@ -3,6 +3,7 @@
 mod input;
 mod outcomes;
 mod output;
+mod search;
 mod server;
 mod tls;
 
