@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use socket2::SockRef;
 
-use super::server::Server;
 use super::Measured;
+use super::server::Server;
 use crate::harness::process::Process;
 use crate::harness::{App, Directory, free_port, wait_until};
 
