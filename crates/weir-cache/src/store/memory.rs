@@ -5,7 +5,7 @@
 //! that is still being sent after its eviction is no longer counted.
 //!
 //! Admission and eviction are those of `quick_cache` (S3-FIFO with ghosts), with one rule added for objects larger than
-//! the average: see [`admission`]. `docs/decisions/0004-cache-stores.md` has the measurements behind both.
+//! the average: see `memory/admission.rs`. `docs/decisions/0004-cache-stores.md` has the measurements behind both.
 
 mod admission;
 mod config;
