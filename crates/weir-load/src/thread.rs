@@ -171,7 +171,7 @@ struct Usages {
 }
 
 impl Lane {
-    fn new(start: &ThreadStart) -> std::io::Result<Self> {
+    pub(crate) fn new(start: &ThreadStart) -> std::io::Result<Self> {
         Ok(Self {
             plan: Arc::clone(&start.plan),
             wire: RefCell::new(Wire::new(&start.plan)),
