@@ -127,6 +127,11 @@ fn passes(x: &Exchange, policy: &CachePolicy) -> Option<Forwarded> {
     if is_for_origin || x.request.upgrade.is_some() || x.request.authority.is_none() {
         return Some(Forwarded::Bypass);
     }
+    // The origin does not get the fields that `Connection` names (RFC 9110 §7.6.1), so its answer is not for all who send
+    // them: a key or a variant with `Accept-Language: de` would have what it says to those who name no language.
+    if x.request.connection_names_fields {
+        return Some(Forwarded::Bypass);
+    }
     let has_body = x.request.framing != Framing::Empty;
     match key::class(x.request.method, has_body, &asked(x), policy) {
         Ok(Class::PostByBody) if !x.recall.is_keyed_by_body() => Some(Forwarded::Method),
