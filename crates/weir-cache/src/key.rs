@@ -16,7 +16,7 @@
 
 use weir_http::{FieldName, Fields, Method};
 
-use crate::policy::{Bypass, CachePolicy, KeyParts, QueryKey};
+use crate::policy::{Bypass, CachePolicy, HostKey, KeyParts, QueryKey};
 use crate::vary;
 
 /// How a request uses the cache.
@@ -128,11 +128,18 @@ pub fn write(parts: &KeyParts, asked: &Asked<'_>, body_digest: Option<u128>, out
     }
 }
 
-/// Appends the first line of a key: the URL.
+/// Stands before the name of an upstream in the place of the host. No host can have it: it would end userinfo, which
+/// requests must not have (RFC 9110 §4.2.4).
+pub const UPSTREAM_MARK: u8 = b'@';
+
+/// Appends the first line of a key: the URL, with the upstream in the place of the host where the parts say so.
 pub fn write_url(parts: &KeyParts, asked: &Asked<'_>, out: &mut Vec<u8>) {
     out.extend(asked.scheme.iter().map(u8::to_ascii_lowercase));
     out.extend_from_slice(b"://");
-    if parts.host {
+    if let HostKey::Upstream(name) = &parts.host {
+        out.push(UPSTREAM_MARK);
+        out.extend_from_slice(name.as_bytes());
+    } else {
         let implied: &[u8] = if asked.scheme.eq_ignore_ascii_case(b"https") {
             b":443"
         } else {

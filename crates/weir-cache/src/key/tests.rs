@@ -78,18 +78,18 @@ fn routes_choose_parameters() {
 #[test]
 fn routes_choose_headers_and_cookies() {
     let parts = KeyParts {
-        host: false,
+        host: HostKey::Upstream("App".to_owned()),
         headers: vec!["x-a".to_owned(), "x-b".to_owned()],
         cookies: vec!["tier".to_owned(), "none".to_owned()],
         ..KeyParts::default()
     };
     let lines = ["X-A: 1 , 2", "X-a: 3", "Cookie: a=b; tier=gold ; tier=tin"];
     let key = key_of(&parts, "http://a/p", &lines);
-    let expected = "http:///p\nheader x-a:1,2,3\nheader x-b\ncookie tier=gold\ncookie none";
+    let expected = "http://@App/p\nheader x-a:1,2,3\nheader x-b\ncookie tier=gold\ncookie none";
     assert_eq!(key, expected);
     let key = key.as_bytes();
-    assert_eq!(url_of(key), b"http:///p");
-    assert!(is_of_url(key, b"http:///p") && !is_of_url(key, b"http:///"));
+    assert_eq!(url_of(key), b"http://@App/p");
+    assert!(is_of_url(key, b"http://@App/p") && !is_of_url(key, b"http://@App/"));
     assert_eq!(target_of(key), b"/p");
 }
 

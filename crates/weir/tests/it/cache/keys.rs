@@ -111,6 +111,33 @@ fn requests_share_what_the_parts_of_their_keys_say() {
 }
 
 #[test]
+fn hosts_left_out_of_the_key_mix_no_upstreams() {
+    let origins = [speaking(), counting("max-age=60")];
+    let routes: String = ["a", "b"]
+        .iter()
+        .zip(&origins)
+        .map(|(name, origin)| {
+            format!(
+                "[upstream.{name}]\nservers = [\"{}\"]\n[[route]]\nhost = \"*.{name}.example\"\npath = \"/{{*rest}}\"\nupstream = \"{name}\"\ncache = {{ key = {{ host = false }} }}\n",
+                origin.address
+            )
+        })
+        .collect();
+    let gateway = Gateway::start(&routes);
+    let ask = |host: &str| {
+        let request = format!("GET /x HTTP/1.1\r\nHost: {host}.example\r\n\r\n");
+        client::send(gateway.address, &request).text()
+    };
+    for _ in 0..2 {
+        assert_eq!(ask("one.a"), "en tin-");
+        assert_eq!(ask("two.a"), "en tin-");
+        assert_eq!(ask("one.b"), "1");
+        assert_eq!(ask("two.b"), "1");
+    }
+    assert_eq!(origins[0].heads_waiting(), 1);
+}
+
+#[test]
 fn what_passes_by_is_neither_taken_from_the_cache_nor_stored() {
     let origin = counting("max-age=60");
     let gateway = caching(
