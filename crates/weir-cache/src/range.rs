@@ -195,7 +195,8 @@ fn if_range_holds(request: Fields<'_>, stored: &StoredHead, now: Timestamp) -> b
     let Some(modified) = stored.meta.last_modified else {
         return false;
     };
-    let is_strong = stored.meta.date.secs() > modified.secs();
+    // All forms of one response have the date; a client may hold the bytes of another form.
+    let is_strong = stored.meta.date.secs() > modified.secs() && !stored.is_negotiated();
     is_strong && date_of(condition, now) == Some(modified)
 }
 

@@ -1,5 +1,7 @@
 //! Ranges, as tables, of a body of ten bytes.
 
+use weir_http::Content;
+
 use super::*;
 use crate::stored_head::tests::stored;
 use crate::test_heads::get;
@@ -81,6 +83,9 @@ fn ranges_can_be_conditional() {
     assert_eq!(of(&weak, &["If-Range: W/\"a\""]), Wanted::Whole);
     let date = "If-Range: Sun, 06 Nov 1994 08:49:36 GMT";
     assert_eq!(of(&strong, &[date]), one(0, 1));
+    let negotiated = strong.with_content(Content::Negotiated, Some(10));
+    assert_eq!(of(&negotiated, &["If-Range: \"a\""]), one(0, 1));
+    assert_eq!(of(&negotiated, &[date]), Wanted::Whole);
     assert_eq!(
         of(&strong, &["If-Range: Sun, 06 Nov 1994 08:49:37 GMT"]),
         Wanted::Whole
