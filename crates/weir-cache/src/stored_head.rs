@@ -324,7 +324,7 @@ fn is_updated(id: FieldName) -> bool {
     )
 }
 
-fn write_date(at: Timestamp, lines: &mut Vec<u8>) {
+pub(crate) fn write_date(at: Timestamp, lines: &mut Vec<u8>) {
     lines.extend_from_slice(b"Date: ");
     weir_http::date::Civil::from_unix(at.secs()).write_imf_fixdate(lines);
     lines.extend_from_slice(b"\r\n");

@@ -120,8 +120,18 @@ fn a_range_has_a_head() {
     assert!(text.ends_with("Content-Range: bytes 2-4/10\r\nContent-Length: 3\r\nAge: 0\r\n"));
     assert_eq!(text.matches("Content-Length").count(), 1);
     let mut out = Vec::new();
-    write_unsatisfiable(10, &mut out);
-    assert!(out.ends_with(b"Content-Range: bytes */10\r\nContent-Length: 0\r\n"));
+    let (set, remove) = ([("x-a".to_owned(), "1".to_owned())], ["date".to_owned()]);
+    write_unsatisfiable(10, NOW, NO_EDITS, &mut out);
+    let expected = "HTTP/1.1 416 Range Not Satisfiable\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Range: bytes */10\r\nContent-Length: 0\r\n";
+    assert_eq!(String::from_utf8(out).unwrap(), expected);
+    let edits = Edits {
+        set: &set,
+        remove: &remove,
+    };
+    let mut out = Vec::new();
+    write_unsatisfiable(10, NOW, edits, &mut out);
+    let expected = "HTTP/1.1 416 Range Not Satisfiable\r\nContent-Range: bytes */10\r\nx-a: 1\r\nContent-Length: 0\r\n";
+    assert_eq!(String::from_utf8(out).unwrap(), expected);
 }
 
 #[test]

@@ -141,7 +141,8 @@ pub(super) async fn object(
         }
         What::Range(Wanted::Unsatisfiable) => {
             write_head(x, on, keep_alive, 416, |out| {
-                range::write_unsatisfiable(object.body_bytes(), out);
+                let edits = edits(&on.rule.response_headers);
+                range::write_unsatisfiable(object.body_bytes(), now, edits, out);
             });
             send(client, x, object, 0..0).await
         }
