@@ -217,6 +217,21 @@ fn fields_that_the_origin_does_not_get_choose_nothing() {
     }
 }
 
+#[test]
+fn only_an_upgrade_that_is_passed_on_passes_by() {
+    let origin = counting("max-age=60");
+    let gateway = caching(origin.address, "true");
+    let ask = |protocol: &str| {
+        let request = format!(
+            "GET / HTTP/1.1\r\nHost: test\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: {protocol}\r\nHTTP2-Settings: AAMAAABk\r\n\r\n"
+        );
+        client::send(gateway.address, &request).text()
+    };
+    assert_eq!(get(gateway.address, "/").text(), "1");
+    assert_eq!(ask("h2c"), "1");
+    assert_eq!(ask("websocket"), "2");
+}
+
 fn post(connection: &mut Connection, body: &str) -> String {
     connection.send(format!(
         "POST /query HTTP/1.1\r\nHost: test\r\nContent-Length: {}\r\n\r\n{body}",
