@@ -186,7 +186,10 @@ fn a_url_is_all_its_variants_and_all_that_the_route_makes_of_it() {
     );
     assert_eq!(ask_all(), 4);
     for site in ["", "@app"] {
-        purge(&gateway, &format!("{{\"url\": \"http://{site}/a?page=1\"}}"));
+        purge(
+            &gateway,
+            &format!("{{\"url\": \"http://{site}/a?page=1\"}}"),
+        );
         assert_eq!(ask_all(), 4);
     }
     let answer = purge(&gateway, "{\"prefix\": \"http://@app/a\"}");
