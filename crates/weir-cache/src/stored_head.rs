@@ -36,6 +36,7 @@ pub struct StoredHead {
     table: Vec<Field>,
     secondary: Vec<u8>,
     body_bytes: Option<u64>,
+    is_negotiated: bool,
 }
 
 /// What a head is made from.
@@ -87,6 +88,7 @@ impl StoredHead {
             table,
             secondary,
             body_bytes: None,
+            is_negotiated: false,
         }
     }
 
@@ -140,6 +142,11 @@ impl StoredHead {
     /// The entity tag as sent.
     pub fn etag(&self) -> Option<&[u8]> {
         self.fields().first(FieldName::Etag)
+    }
+
+    /// Whether clients get the response in several forms, by what they accept ([`StoredHead::with_content`]).
+    pub fn is_negotiated(&self) -> bool {
+        self.is_negotiated
     }
 
     /// How many bytes of memory it takes, about.
@@ -261,6 +268,7 @@ impl StoredHead {
             table,
             secondary,
             body_bytes: self.body_bytes,
+            is_negotiated: false,
         }
     }
 
@@ -283,6 +291,7 @@ impl StoredHead {
             table,
             secondary: self.secondary.clone(),
             body_bytes: None,
+            is_negotiated: content != Content::AsIs,
         };
         if let Some(body_bytes) = body_bytes {
             head.complete(body_bytes);
@@ -315,7 +324,7 @@ fn is_updated(id: FieldName) -> bool {
     )
 }
 
-fn write_date(at: Timestamp, lines: &mut Vec<u8>) {
+pub(crate) fn write_date(at: Timestamp, lines: &mut Vec<u8>) {
     lines.extend_from_slice(b"Date: ");
     weir_http::date::Civil::from_unix(at.secs()).write_imf_fixdate(lines);
     lines.extend_from_slice(b"\r\n");

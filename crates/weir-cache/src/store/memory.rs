@@ -183,6 +183,12 @@ impl MemoryStore {
         Inserted::Stored(evicted)
     }
 
+    /// Whether this object is the one that is found.
+    pub fn holds(&self, key: &[u8], object: &Arc<Object>) -> bool {
+        self.peek(key)
+            .is_some_and(|entry| entry.variants().iter().any(|own| Arc::ptr_eq(own, object)))
+    }
+
     /// Counts anew what an object weighs that has grown, and hands back what had to make room for it, other variants of its
     /// key left out. An object that is not stored any more is not brought back.
     pub fn reweigh(&self, key: &[u8], object: &Arc<Object>) -> Vec<Arc<Entry>> {
