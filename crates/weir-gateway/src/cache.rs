@@ -7,6 +7,7 @@
 //! - [`lookup`]: what is there for a request; [`body_key`]: the part of its key that a body makes
 //! - [`fill`], [`fills`]: one request asks, the others of its key wait for it and read along
 //! - [`remember`]: what becomes of an answer: stored, a confirmation of what is stored, or passed on
+//! - [`confirm`]: what a 304, or an answer to HEAD, makes of what is stored
 //! - [`pump`]: a body on its way into a fill, whoever still reads along
 //! - [`answer`], [`stream`]: answers from what is stored, and from what is arriving
 //! - [`on_disk`]: bodies that are read from disk while they are sent
@@ -40,6 +41,7 @@ use self::stream::Streamed;
 
 mod answer;
 mod body_key;
+mod confirm;
 mod fill;
 mod fills;
 pub(crate) mod inspect;
