@@ -162,3 +162,26 @@ fn a_confirmation_for_one_who_is_authorized_is_for_others_only_where_it_says_so(
         assert_eq!(conditions(&origin), asked, "{fields}");
     }
 }
+
+#[test]
+fn an_answer_to_head_confirms_no_error() {
+    let origin = Origin::start(|mut peer, _| {
+        while let Some(head) = peer.head() {
+            if head.starts_with("HEAD") {
+                peer.send("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\n\r\n");
+            } else {
+                peer.send(STALE.replace("200 OK", "404 Not Found"));
+            }
+        }
+    });
+    let gateway = caching(origin.address, "true");
+    assert_eq!(get(gateway.address, "/").status, 404);
+    assert_eq!(send(gateway.address, HEAD).status, 200);
+    assert_eq!(origin.heads_waiting(), 2);
+    get(gateway.address, "/");
+    assert_eq!(
+        origin.heads_waiting(),
+        1,
+        "what was not found may be there now"
+    );
+}
