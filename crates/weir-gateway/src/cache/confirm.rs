@@ -102,6 +102,7 @@ pub(super) async fn by_304(
     let refused = settled.as_ref().err().map(|why| why.name());
     let mut object = match settled {
         Ok(object) => {
+            lead.succeeds();
             lead.end(Outcome::Whole(Arc::clone(&object)));
             object
         }

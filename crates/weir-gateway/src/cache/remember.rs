@@ -122,19 +122,22 @@ impl Lead {
         self.cache.fills.end(&mut self.lent, outcome);
     }
 
+    /// Something is stored, or right still: requests of the key wait for each other, and it is refreshed when that is due.
+    pub(super) fn succeeds(&self) {
+        self.cache.unshared.forget(&self.key);
+        if let Some(fill_key) = &self.lent.key {
+            self.cache.refreshed.forget(fill_key);
+        }
+    }
+
     /// Stores a whole answer and gives it to those who wait.
     pub(super) fn store(&mut self, object: &Arc<Object>) {
-        self.cache.unshared.forget(&self.key);
+        self.succeeds();
         if let Some(share) = &self.share {
             object.belongs_to(share);
         }
         drop(self.cache.tiers.insert(&self.key, object));
         self.end(Outcome::Whole(Arc::clone(object)));
-    }
-
-    /// What is too large for RAM has been stored.
-    pub(super) fn stored_large(&mut self) {
-        self.cache.unshared.forget(&self.key);
     }
 }
 
@@ -337,6 +340,10 @@ async fn arrives(
     };
     arriving.begin(length, piece);
     pump::spawn(on.worker, arriving);
+    if client.stream.is_nobody() {
+        // Nobody reads along, so that the pump ends when there is nothing to store after all.
+        return Ok(Next::Answered(After::Abort));
+    }
     match stream::respond(client, x, on, reader, (&head, length), true).await? {
         Streamed::Answered(after) => Ok(Next::Answered(after)),
         Streamed::Elsewhere => Ok(ask_for_itself(x)),

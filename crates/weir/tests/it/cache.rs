@@ -7,6 +7,7 @@ mod fills;
 mod inspect;
 mod keys;
 mod purge;
+mod refreshed;
 mod stored;
 mod times;
 
