@@ -37,13 +37,15 @@ pub enum NotStored {
     SetCookie,
     /// Neither fresh nor with anything to validate it by: it could never be used.
     Useless,
+    /// It was not asked for often enough yet: a later answer may be stored.
+    TooFewUses,
     /// The announced body is larger than the route stores.
     TooLarge,
 }
 
 impl NotStored {
     /// All reasons, for tables of counters.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Method,
         Self::PostUnnamed,
         Self::Status,
@@ -55,6 +57,7 @@ impl NotStored {
         Self::VaryStar,
         Self::SetCookie,
         Self::Useless,
+        Self::TooFewUses,
         Self::TooLarge,
     ];
 
@@ -72,6 +75,7 @@ impl NotStored {
             Self::VaryStar => "vary-star",
             Self::SetCookie => "set-cookie",
             Self::Useless => "useless",
+            Self::TooFewUses => "too-few-uses",
             Self::TooLarge => "too-large",
         }
     }

@@ -196,7 +196,8 @@ pub(crate) async fn remember(
                 said.detail = Some(why.name());
             }
             let now = on.time();
-            if why != NotStored::RequestNoStore {
+            // These two say nothing of the next answer, so that whoever waits goes on waiting for that.
+            if !matches!(why, NotStored::RequestNoStore | NotStored::TooFewUses) {
                 on.cache.unshared.note(&lead.key, now);
             }
             lead.end(Outcome::Unshared);
@@ -273,7 +274,7 @@ fn decide(
     if lead.may_store {
         Ok(meta)
     } else {
-        Err(NotStored::Useless)
+        Err(NotStored::TooFewUses)
     }
 }
 
