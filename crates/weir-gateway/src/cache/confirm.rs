@@ -37,6 +37,10 @@ impl Renewed {
         let arrived = arrived(x);
         let head = old.stored_head()?;
         let head = head.freshened(&arrived, exchanged, on.policy);
+        // What was read from disk for this request alone is in no share of RAM yet.
+        if let Some(share) = on.cache.share(x.facts.route) {
+            old.belongs_to(share);
+        }
         Some(Self {
             old: Arc::clone(old),
             stays: store_rule::may_stay(&head, &arrived, on.policy),
@@ -100,17 +104,14 @@ pub(super) async fn by_304(
     on.metrics().revalidated.add(1);
     let settled = renewed.settle(on, &lead.key, lead.ticket, on.time()).await;
     let refused = settled.as_ref().err().map(|why| why.name());
-    let mut object = match settled {
-        Ok(object) => {
-            lead.succeeds();
-            lead.end(Outcome::Whole(Arc::clone(&object)));
-            object
-        }
-        Err(_) => {
-            lead.end(Outcome::Unshared);
-            let head = Arc::clone(&renewed.head);
-            Arc::new(renewed.old.renewed_head(head, lead.ticket))
-        }
+    let mut object = if let Ok(object) = settled {
+        lead.succeeds();
+        lead.end(Outcome::Whole(Arc::clone(&object)));
+        object
+    } else {
+        lead.end(Outcome::Unshared);
+        let head = Arc::clone(&renewed.head);
+        Arc::new(renewed.old.renewed_head(head, lead.ticket))
     };
     if let Some(head) = renewed.own_head {
         object = Arc::new(object.renewed_head(head, lead.ticket));
