@@ -272,6 +272,21 @@ impl StoredHead {
         }
     }
 
+    /// This head for the one client that a confirmation was sent to, with the cookies in it; `None` where it has none. They
+    /// are for nobody else, so it is not for storing.
+    #[must_use]
+    pub fn with_cookies_of(&self, confirmation: Fields<'_>) -> Option<Self> {
+        if !confirmation.has(FieldName::SetCookie) {
+            return None;
+        }
+        let mut own = self.clone();
+        for cookie in confirmation.all(FieldName::SetCookie) {
+            write_field(&mut own.lines, b"Set-Cookie", cookie);
+        }
+        own.table = scan(&own.lines).expect("lines made of parsed heads are lines");
+        Some(own)
+    }
+
     /// The head of the same response with `content`, of `body_bytes` where that is known. It is chosen as this one is: the
     /// coding is negotiated anew at each request, and no part of the secondary key.
     #[must_use]
@@ -311,7 +326,8 @@ fn is_kept(id: FieldName) -> bool {
     !id.is_hop_by_hop() && !matches!(id, FieldName::Age | FieldName::ContentLength)
 }
 
-/// Whether a 304 changes it (RFC 9111 §3.2). These describe the bytes that are stored, which a 304 does not replace.
+/// Whether a 304 changes it (RFC 9111 §3.2). These describe the bytes that are stored, which a 304 does not replace; and a
+/// cookie in it is for the client whose request it answers, not for those who get what is stored.
 fn is_updated(id: FieldName) -> bool {
     !matches!(
         id,
@@ -320,6 +336,7 @@ fn is_updated(id: FieldName) -> bool {
             | FieldName::ContentMd5
             | FieldName::ContentRange
             | FieldName::Etag
+            | FieldName::SetCookie
             | FieldName::Via
     )
 }

@@ -216,7 +216,7 @@ impl Arriving {
             // Whoever reads along need not wait for the commit; whoever joins meanwhile reads the file.
             fill.finish();
             if on_disk::within(timer, large.commit(head)).await.is_ok() {
-                self.lead.stored_large();
+                self.lead.succeeds();
             }
         } else if fill.is_for_memory() {
             let object = Object::of_head(head, self.lead.ticket, fill.body());

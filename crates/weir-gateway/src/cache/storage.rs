@@ -23,6 +23,8 @@ pub(crate) struct Cache {
     pub(super) fills: Fills,
     /// Keys whose last answer was not to be shared: their requests do not wait for each other.
     pub(super) unshared: Remembered,
+    /// Keys that were asked for in the background, with nothing to store come of it so far.
+    pub(super) refreshed: Remembered,
     /// How often keys were asked for that are not stored yet.
     pub(super) uses: Remembered,
     /// For each route that caches, what it may take of RAM.
@@ -58,6 +60,7 @@ impl Cache {
             compressor: Compressor::default(),
             fills: Fills::default(),
             unshared: Remembered::default(),
+            refreshed: Remembered::default(),
             uses: Remembered::default(),
             shares: routes.iter().map(share).collect(),
             purge_counts: PurgeCounts::default(),
