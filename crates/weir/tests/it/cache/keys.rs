@@ -113,7 +113,7 @@ fn requests_share_what_the_parts_of_their_keys_say() {
 #[test]
 fn hosts_left_out_of_the_key_mix_no_upstreams() {
     let origins = [speaking(), counting("max-age=60")];
-    let routes: String = ["a", "b"]
+    let routes: Vec<_> = ["a", "b"]
         .iter()
         .zip(&origins)
         .map(|(name, origin)| {
@@ -123,7 +123,7 @@ fn hosts_left_out_of_the_key_mix_no_upstreams() {
             )
         })
         .collect();
-    let gateway = Gateway::start(&routes);
+    let gateway = Gateway::start(&routes.concat());
     let ask = |host: &str| {
         let request = format!("GET /x HTTP/1.1\r\nHost: {host}.example\r\n\r\n");
         client::send(gateway.address, &request).text()
