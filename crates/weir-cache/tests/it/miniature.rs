@@ -254,7 +254,7 @@ impl Miniature {
                     sent = &body[one.first as usize..=one.last as usize];
                 }
                 Wanted::Unsatisfiable => {
-                    range::write_unsatisfiable(body_bytes, &mut out);
+                    range::write_unsatisfiable(body_bytes, now, NO_EDITS, &mut out);
                     sent = "";
                 }
             },
