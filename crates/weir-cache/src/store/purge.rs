@@ -10,8 +10,8 @@
 //! dropped, but must not come back after a purge was answered.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use super::answer::lock;
 use crate::key;
