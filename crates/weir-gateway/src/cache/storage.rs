@@ -9,6 +9,7 @@ use weir_cache::store::{
     StoreError, Tiers,
 };
 
+use super::fill::Budget;
 use super::fills::{Fills, Remembered};
 use crate::compress::compressor::Compressor;
 use crate::gateway::StartError;
@@ -21,6 +22,8 @@ pub(crate) struct Cache {
     pub(crate) tiers: Tiers,
     pub(crate) compressor: Compressor,
     pub(super) fills: Fills,
+    /// What fills may hold on their way to RAM.
+    pub(super) filling: Arc<Budget>,
     /// Keys whose last answer was not to be shared: their requests do not wait for each other.
     pub(super) unshared: Remembered,
     /// Keys that were asked for in the background, with nothing to store come of it so far.
@@ -59,6 +62,7 @@ impl Cache {
             tiers: Tiers::new(memory, disk.transpose()?, purges),
             compressor: Compressor::default(),
             fills: Fills::default(),
+            filling: Arc::new(Budget::of(storage.memory_bytes)),
             unshared: Remembered::default(),
             refreshed: Remembered::default(),
             uses: Remembered::default(),

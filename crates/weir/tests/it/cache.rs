@@ -1,5 +1,6 @@
 //! The cache: what is answered without the origin, who asks it, and what others get meanwhile.
 
+mod abandoned;
 mod confirmed;
 mod crowds;
 mod disk;
