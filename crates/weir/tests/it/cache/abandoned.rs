@@ -27,7 +27,7 @@ fn send_head(peer: &mut Peer, length: usize) {
 /// Asks for a path, waits for the head of the answer, and leaves.
 fn ask_and_leave(gateway: &Gateway, path: &str) {
     let mut client = Connection::open(gateway.address);
-    client.send(&format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n"));
+    client.send(format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n"));
     client.until(b"\r\n\r\n");
 }
 
