@@ -5,8 +5,8 @@
 //! whoever stores it asks [`Purges::verdict`] first. The memory and the disk tier share one log.
 //!
 //! The log never grows without bound: a scope that is purged again moves instead of being added, and beyond
-//! [`REMEMBERED_MAX`] the oldest are forgotten; those that a sweep under way makes matter to every ticket, only beyond
-//! [`DURING_SWEEP_MAX`]. A ticket older than what it remembers is treated as purged: something that is merely cached may be
+//! `REMEMBERED_MAX` the oldest are forgotten; those that a sweep under way makes matter to every ticket, only beyond
+//! `DURING_SWEEP_MAX`. A ticket older than what it remembers is treated as purged: something that is merely cached may be
 //! dropped, but must not come back after a purge was answered.
 
 use std::collections::{BTreeMap, HashMap};
