@@ -1,6 +1,7 @@
 //! `weir load`: what it says about servers that answer, and about those that do not as they should.
 
 mod input;
+mod live;
 mod outcomes;
 mod output;
 mod search;
