@@ -12,11 +12,11 @@ use weir_http::Method;
 
 use super::{open_in_time, pause};
 use crate::deadline::Timer;
+use crate::lane::Lane;
 use crate::outcome::Outcome;
 use crate::response::ResponseReader;
 use crate::source::{Next, Start};
 use crate::stream::Stream;
-use crate::thread::Lane;
 
 /// Half a megabyte at most: less than a millisecond, and more than answers mostly are.
 const READS_PER_TURN: usize = 8;

@@ -111,15 +111,16 @@ impl Knee {
 
     /// The result as lines of text.
     pub fn to_text(&self) -> String {
-        let high = self
-            .high
-            .map_or("no rate tried".to_owned(), |high| format!("{high:.0}/s"));
+        let high = self.high.map_or_else(
+            || "no rate was tried that every trial broke".to_owned(),
+            |high| format!("none from {high:.0}/s on"),
+        );
         let rate = match &self.why_invalid {
             None => format!("{:.0}/s", self.rate),
             Some(why) => format!("at least {:.0}/s: {why}", self.rate),
         };
         let mut text = format!(
-            "highest rate: {rate}\nevery trial passed up to {:.0}/s, and none from {high} on\n",
+            "highest rate: {rate}\nevery trial passed up to {:.0}/s, and {high}\n",
             self.low
         );
         if let Some(reason) = &self.cut_short {

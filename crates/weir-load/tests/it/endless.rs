@@ -3,7 +3,6 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use bytes::Bytes;
 use h2::server::SendResponse;
@@ -11,11 +10,8 @@ use http::{Request, Response};
 use tokio::net::{TcpListener, TcpStream};
 
 use weir_load::Plan;
-use weir_load::arrivals::Arrivals;
-use weir_load::mix::{Mix, Request as Asked};
 use weir_load::outcome::Outcome;
-use weir_load::plan::{Address, End, Protocol, Target};
-use weir_load::template::Template;
+use weir_load::plan::{End, Protocol};
 
 #[test]
 fn an_endless_body_times_out_beside_others() {
@@ -34,26 +30,10 @@ fn an_endless_body_times_out_beside_others() {
 }
 
 fn plan(address: SocketAddr) -> Plan {
-    let request = Asked {
-        path: Template::parse(b"/{seq}").expect("a template"),
-        ..Asked::get("/")
-    };
     Plan {
-        target: Target {
-            address: Address::Tcp(address),
-            authority: address.to_string(),
-            tls: None,
-        },
         protocol: Protocol::Http2 { streams: 2 },
-        mix: Mix::only(request).expect("one request is a mix"),
-        arrivals: Arrivals::Closed,
         end: End::Requests(500),
-        warm_up: Duration::ZERO,
-        connections: 1,
-        threads: 1,
-        keep_alive: true,
-        timeout: Duration::from_secs(1),
-        seed: 1,
+        ..crate::plan(address)
     }
 }
 
