@@ -12,11 +12,12 @@
 //!
 //! Normalisation goes as far as two spellings can never mean different things to an origin: letters of scheme and host,
 //! the port that the scheme implies, an empty path. Paths and queries stay as they were sent, escapes and all: an origin
-//! is free to tell `/%61` from `/a`, and a cache that is not would serve one for the other.
+//! is free to tell `/%61` from `/a`, and a cache that is not would serve one for the other. Only to find the parameters that
+//! a route names are their names decoded.
 
 use weir_http::{FieldName, Fields, Method};
 
-use crate::policy::{Bypass, CachePolicy, KeyParts, QueryKey};
+use crate::policy::{Bypass, CachePolicy, HostKey, KeyParts, QueryKey};
 use crate::vary;
 
 /// How a request uses the cache.
@@ -94,9 +95,9 @@ fn is_met(rule: &Bypass, asked: &Asked<'_>) -> bool {
             .fields
             .named(name.as_bytes())
             .any(|sent| sent == value.as_bytes()),
-        Bypass::Cookie(name) => cookie(asked.fields, name.as_bytes()).is_some(),
+        Bypass::Cookie(name) => cookies(asked.fields, name.as_bytes()).next().is_some(),
         Bypass::Query(name) => {
-            parameters(asked.query.unwrap_or_default()).any(|p| name_of(p) == name.as_bytes())
+            parameters(asked.query.unwrap_or_default()).any(|p| is_called(p, name))
         }
     }
 }
@@ -114,8 +115,10 @@ pub fn write(parts: &KeyParts, asked: &Asked<'_>, body_digest: Option<u128>, out
     }
     for name in &parts.cookies {
         line(out, b"cookie ", name.as_bytes());
-        if let Some(value) = cookie(asked.fields, name.as_bytes()) {
-            out.push(b'=');
+        // Of several, an origin may read any: the first, the last, or all. No value has a semicolon.
+        let values = cookies(asked.fields, name.as_bytes());
+        for (at, value) in values.enumerate() {
+            out.push(if at == 0 { b'=' } else { b';' });
             out.extend_from_slice(value);
         }
     }
@@ -128,11 +131,18 @@ pub fn write(parts: &KeyParts, asked: &Asked<'_>, body_digest: Option<u128>, out
     }
 }
 
-/// Appends the first line of a key: the URL.
+/// Stands before the name of an upstream in the place of the host. No host can have it: it would end userinfo, which
+/// requests must not have (RFC 9110 §4.2.4).
+pub const UPSTREAM_MARK: u8 = b'@';
+
+/// Appends the first line of a key: the URL, with the upstream in the place of the host where the parts say so.
 pub fn write_url(parts: &KeyParts, asked: &Asked<'_>, out: &mut Vec<u8>) {
     out.extend(asked.scheme.iter().map(u8::to_ascii_lowercase));
     out.extend_from_slice(b"://");
-    if parts.host {
+    if let HostKey::Upstream(name) = &parts.host {
+        out.push(UPSTREAM_MARK);
+        out.extend_from_slice(name.as_bytes());
+    } else {
         let implied: &[u8] = if asked.scheme.eq_ignore_ascii_case(b"https") {
             b":443"
         } else {
@@ -177,8 +187,7 @@ pub fn target_of(key: &[u8]) -> &[u8] {
 const PARAMETERS_MAX: usize = 64;
 
 fn write_query(rule: &QueryKey, query: &[u8], out: &mut Vec<u8>) {
-    let is_named =
-        |names: &[String], p: &[u8]| names.iter().any(|name| name.as_bytes() == name_of(p));
+    let is_named = |names: &[String], p: &[u8]| names.iter().any(|name| is_called(p, name));
     match rule {
         QueryKey::Ignored => {}
         QueryKey::Whole => {
@@ -207,7 +216,7 @@ fn write_sorted(query: &[u8], chosen: impl Fn(&[u8]) -> bool, out: &mut Vec<u8>)
     // An insertion sort keeps the order of equals without the memory that the library's stable sort takes.
     for end in 1..count {
         let mut at = end;
-        while at > 0 && name_of(table[at]) < name_of(table[at - 1]) {
+        while at > 0 && name_of(table[at]).lt(name_of(table[at - 1])) {
             table.swap(at, at - 1);
             at -= 1;
         }
@@ -222,26 +231,50 @@ fn parameters(query: &[u8]) -> impl Iterator<Item = &[u8]> {
     query.split(|&b| b == b'&').filter(|p| !p.is_empty())
 }
 
-fn name_of(parameter: &[u8]) -> &[u8] {
-    parameter.split(|&b| b == b'=').next().unwrap_or_default()
+fn is_called(parameter: &[u8], name: &str) -> bool {
+    name_of(parameter).eq(name.bytes())
 }
 
-/// The value of the first cookie called `name` (RFC 6265 §4.2.1).
-pub fn cookie<'h>(fields: Fields<'h>, name: &[u8]) -> Option<&'h [u8]> {
+/// The name of a parameter as an origin reads it: `%69d` is `id`, and a plus is a blank. A client could else have a
+/// parameter that the origin obeys and the key leaves out.
+fn name_of(parameter: &[u8]) -> impl Iterator<Item = u8> {
+    let mut rest = parameter.split(|&b| b == b'=').next().unwrap_or_default();
+    std::iter::from_fn(move || {
+        let (&first, others) = rest.split_first()?;
+        let escaped = match others {
+            [high, low, ..] if first == b'%' => hex(*high).zip(hex(*low)),
+            _ => None,
+        };
+        rest = if escaped.is_some() {
+            &others[2..]
+        } else {
+            others
+        };
+        Some(match (escaped, first) {
+            (Some((high, low)), _) => (high << 4) | low,
+            (None, b'+') => b' ',
+            (None, other) => other,
+        })
+    })
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).map(|digit| digit as u8)
+}
+
+/// The values of the cookies called `name`, in order (RFC 6265 §4.2.1).
+pub fn cookies<'h>(fields: Fields<'h>, name: &[u8]) -> impl Iterator<Item = &'h [u8]> {
     let pairs = fields
         .all(FieldName::Cookie)
         .flat_map(|line| line.split(|&b| b == b';'));
-    for pair in pairs {
+    pairs.filter_map(move |pair| {
         let pair = pair.trim_ascii();
         let (sent, value) = match pair.iter().position(|&b| b == b'=') {
             Some(at) => (&pair[..at], &pair[at + 1..]),
             None => (pair, &b""[..]),
         };
-        if sent == name {
-            return Some(value);
-        }
-    }
-    None
+        (sent == name).then_some(value)
+    })
 }
 
 /// Starts a line of the key. No part of a head can hold the line end, so no part can pass for another.

@@ -147,8 +147,8 @@ pub enum SetCookie {
 /// What makes the primary key (RFC 9111 §2). Scheme, host and path are always part of it, unless said otherwise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyParts {
-    /// Whether the host is. A route that serves the same under many names says no.
-    pub host: bool,
+    /// What stands for the site.
+    pub host: HostKey,
     /// What of the query is.
     pub query: QueryKey,
     /// Request fields, in lower case, beyond those the origin names in `Vary`.
@@ -160,12 +160,23 @@ pub struct KeyParts {
 impl Default for KeyParts {
     fn default() -> Self {
         Self {
-            host: true,
+            host: HostKey::Asked,
             query: QueryKey::Whole,
             headers: Vec::new(),
             cookies: Vec::new(),
         }
     }
+}
+
+/// What stands in the key for the site.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum HostKey {
+    /// The host that the request is for.
+    #[default]
+    Asked,
+    /// The upstream of this name, which has neither a slash nor a line end: for a route that serves the same under many
+    /// hosts. With nothing in the host's place, routes to other upstreams would share its keys.
+    Upstream(String),
 }
 
 /// What of the query is part of the key.

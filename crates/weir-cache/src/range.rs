@@ -10,7 +10,7 @@ use weir_http::{FieldName, Fields, Method};
 
 use crate::cache_status::write_number;
 use crate::freshness::date_of;
-use crate::stored_head::StoredHead;
+use crate::stored_head::{StoredHead, write_date};
 use crate::time::Timestamp;
 use crate::validate::is_strongly_equal;
 
@@ -195,7 +195,8 @@ fn if_range_holds(request: Fields<'_>, stored: &StoredHead, now: Timestamp) -> b
     let Some(modified) = stored.meta.last_modified else {
         return false;
     };
-    let is_strong = stored.meta.date.secs() > modified.secs();
+    // All forms of one response have the date; a client may hold the bytes of another form.
+    let is_strong = stored.meta.date.secs() > modified.secs() && !stored.is_negotiated();
     is_strong && date_of(condition, now) == Some(modified)
 }
 
@@ -217,10 +218,20 @@ pub fn write_single(
 }
 
 /// Appends the head of a 416 (RFC 9110 §15.5.17), as far as [`StoredHead::write`] does. It has no body.
-pub fn write_unsatisfiable(body_bytes: u64, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"HTTP/1.1 416 Range Not Satisfiable\r\nContent-Range: bytes */");
-    write_number(body_bytes, out);
-    out.extend_from_slice(b"\r\nContent-Length: 0\r\n");
+///
+/// It is the gateway's own answer, made `now`, and has none of the fields that are stored.
+pub fn write_unsatisfiable(body_bytes: u64, now: Timestamp, edits: Edits<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"HTTP/1.1 416 Range Not Satisfiable\r\n");
+    if !edits.drops(b"date") {
+        write_date(now, out);
+    }
+    if !edits.drops(b"content-range") {
+        out.extend_from_slice(b"Content-Range: bytes */");
+        write_number(body_bytes, out);
+        out.extend_from_slice(b"\r\n");
+    }
+    edits.write(out);
+    write_length(0, out);
 }
 
 fn write_content_range(range: ByteRange, body_bytes: u64, out: &mut Vec<u8>) {

@@ -8,6 +8,7 @@ use crate::control::{Directive, RequestControl, ResponseControl};
 use crate::freshness::{self, AgeField, Dates, Exchanged, Lifetime};
 use crate::meta::{Demands, LifetimeSource, Meta};
 use crate::policy::{CachePolicy, SetCookie};
+use crate::stored_head::{Arrived, StoredHead};
 use crate::time::Timestamp;
 use crate::vary;
 
@@ -36,13 +37,15 @@ pub enum NotStored {
     SetCookie,
     /// Neither fresh nor with anything to validate it by: it could never be used.
     Useless,
+    /// It was not asked for often enough yet: a later answer may be stored.
+    TooFewUses,
     /// The announced body is larger than the route stores.
     TooLarge,
 }
 
 impl NotStored {
     /// All reasons, for tables of counters.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Method,
         Self::PostUnnamed,
         Self::Status,
@@ -54,6 +57,7 @@ impl NotStored {
         Self::VaryStar,
         Self::SetCookie,
         Self::Useless,
+        Self::TooFewUses,
         Self::TooLarge,
     ];
 
@@ -71,6 +75,7 @@ impl NotStored {
             Self::VaryStar => "vary-star",
             Self::SetCookie => "set-cookie",
             Self::Useless => "useless",
+            Self::TooFewUses => "too-few-uses",
             Self::TooLarge => "too-large",
         }
     }
@@ -187,16 +192,19 @@ fn check_directives(
     control: &ResponseControl,
     policy: &CachePolicy,
 ) -> Result<(), NotStored> {
-    let says = control.says;
     check_shareable(control)?;
     if policy.obeys_clients && answered.request_control.says.has(Directive::NoStore) {
         return Err(NotStored::RequestNoStore);
     }
-    // §3.5
-    let is_shared = says.has(Directive::Public)
-        || says.has(Directive::MustRevalidate)
+    check_authorized(answered.request, control)
+}
+
+/// §3.5
+fn check_authorized(request: Fields<'_>, control: &ResponseControl) -> Result<(), NotStored> {
+    let is_shared = control.says.has(Directive::Public)
+        || control.says.has(Directive::MustRevalidate)
         || control.s_maxage.is_some();
-    if answered.request.has(FieldName::Authorization) && !is_shared {
+    if request.has(FieldName::Authorization) && !is_shared {
         return Err(NotStored::Authorization);
     }
     Ok(())
@@ -214,17 +222,24 @@ fn check_shareable(control: &ResponseControl) -> Result<(), NotStored> {
     Ok(())
 }
 
-/// Whether a stored response that a 304 has updated may stay stored: the update may say `no-store`, `private` or
-/// `Vary: *`. Then it answers the request that it was validated for, and no other.
+/// Whether a stored response that `arrived`, a 304 or a 200 to HEAD, has `updated` may stay stored: the update may say
+/// `no-store`, `private` or `Vary: *`, come with a cookie that the route does not want beside what it stores, or be meant
+/// for one who is authorized. Then it answers the request that it was validated for, and no other.
 ///
 /// # Errors
 /// Why not.
-pub fn may_stay(updated: Fields<'_>) -> Result<(), NotStored> {
-    check_shareable(&ResponseControl::of(updated))?;
-    if vary::is_unknowable(updated) {
+pub fn may_stay(
+    updated: &StoredHead,
+    arrived: &Arrived<'_>,
+    policy: &CachePolicy,
+) -> Result<(), NotStored> {
+    let control = ResponseControl::of(updated.fields());
+    check_shareable(&control)?;
+    check_authorized(arrived.request, &control)?;
+    if vary::is_unknowable(updated.fields()) {
         return Err(NotStored::VaryStar);
     }
-    Ok(())
+    check_cookies(arrived.response, updated.meta.lifetime_source, policy)
 }
 
 /// What needs the word of the origin itself: sharing cookies, and answers to a POST.
@@ -233,18 +248,26 @@ fn check_origin_said(
     source: LifetimeSource,
     policy: &CachePolicy,
 ) -> Result<(), NotStored> {
-    let has_cookie = answered.response.has(FieldName::SetCookie);
+    check_cookies(answered.response, source, policy)?;
+    let is_post = answered.method == Method::Post;
+    if is_post && !answered.is_keyed_by_body && !source.is_of_origin() {
+        return Err(NotStored::PostUnnamed);
+    }
+    Ok(())
+}
+
+fn check_cookies(
+    response: Fields<'_>,
+    source: LifetimeSource,
+    policy: &CachePolicy,
+) -> Result<(), NotStored> {
     let is_refused = match policy.set_cookie {
         SetCookie::Store => false,
         SetCookie::StoreIfOriginSays => !source.is_of_origin(),
         SetCookie::Refuse => true,
     };
-    if has_cookie && is_refused {
+    if response.has(FieldName::SetCookie) && is_refused {
         return Err(NotStored::SetCookie);
-    }
-    let is_post = answered.method == Method::Post;
-    if is_post && !answered.is_keyed_by_body && !source.is_of_origin() {
-        return Err(NotStored::PostUnnamed);
     }
     Ok(())
 }

@@ -36,6 +36,7 @@ pub struct StoredHead {
     table: Vec<Field>,
     secondary: Vec<u8>,
     body_bytes: Option<u64>,
+    is_negotiated: bool,
 }
 
 /// What a head is made from.
@@ -87,6 +88,7 @@ impl StoredHead {
             table,
             secondary,
             body_bytes: None,
+            is_negotiated: false,
         }
     }
 
@@ -140,6 +142,11 @@ impl StoredHead {
     /// The entity tag as sent.
     pub fn etag(&self) -> Option<&[u8]> {
         self.fields().first(FieldName::Etag)
+    }
+
+    /// Whether clients get the response in several forms, by what they accept ([`StoredHead::with_content`]).
+    pub fn is_negotiated(&self) -> bool {
+        self.is_negotiated
     }
 
     /// How many bytes of memory it takes, about.
@@ -261,7 +268,23 @@ impl StoredHead {
             table,
             secondary,
             body_bytes: self.body_bytes,
+            is_negotiated: false,
         }
+    }
+
+    /// This head for the one client that a confirmation was sent to, with the cookies in it; `None` where it has none. They
+    /// are for nobody else, so it is not for storing.
+    #[must_use]
+    pub fn with_cookies_of(&self, confirmation: Fields<'_>) -> Option<Self> {
+        if !confirmation.has(FieldName::SetCookie) {
+            return None;
+        }
+        let mut own = self.clone();
+        for cookie in confirmation.all(FieldName::SetCookie) {
+            write_field(&mut own.lines, b"Set-Cookie", cookie);
+        }
+        own.table = scan(&own.lines).expect("lines made of parsed heads are lines");
+        Some(own)
     }
 
     /// The head of the same response with `content`, of `body_bytes` where that is known. It is chosen as this one is: the
@@ -283,6 +306,7 @@ impl StoredHead {
             table,
             secondary: self.secondary.clone(),
             body_bytes: None,
+            is_negotiated: content != Content::AsIs,
         };
         if let Some(body_bytes) = body_bytes {
             head.complete(body_bytes);
@@ -302,7 +326,8 @@ fn is_kept(id: FieldName) -> bool {
     !id.is_hop_by_hop() && !matches!(id, FieldName::Age | FieldName::ContentLength)
 }
 
-/// Whether a 304 changes it (RFC 9111 §3.2). These describe the bytes that are stored, which a 304 does not replace.
+/// Whether a 304 changes it (RFC 9111 §3.2). These describe the bytes that are stored, which a 304 does not replace; and a
+/// cookie in it is for the client whose request it answers, not for those who get what is stored.
 fn is_updated(id: FieldName) -> bool {
     !matches!(
         id,
@@ -311,11 +336,12 @@ fn is_updated(id: FieldName) -> bool {
             | FieldName::ContentMd5
             | FieldName::ContentRange
             | FieldName::Etag
+            | FieldName::SetCookie
             | FieldName::Via
     )
 }
 
-fn write_date(at: Timestamp, lines: &mut Vec<u8>) {
+pub(crate) fn write_date(at: Timestamp, lines: &mut Vec<u8>) {
     lines.extend_from_slice(b"Date: ");
     weir_http::date::Civil::from_unix(at.secs()).write_imf_fixdate(lines);
     lines.extend_from_slice(b"\r\n");

@@ -137,8 +137,12 @@ pub enum HeadMeans {
     Changed,
 }
 
-/// Compares the answer to HEAD with a stored response, by validators and length.
+/// Compares the answer to HEAD, a 200, with a stored response, by validators and length. Whatever else is stored, an error
+/// or a redirect, is not what the origin has now.
 pub fn compare_head(stored: &StoredHead, head: Fields<'_>) -> HeadMeans {
+    if stored.meta.status != 200 {
+        return HeadMeans::Changed;
+    }
     let is_equal = |id: FieldName| match (head.first(id), stored.fields().first(id)) {
         (Some(new), Some(own)) => new == own,
         _ => true,

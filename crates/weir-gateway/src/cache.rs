@@ -7,6 +7,7 @@
 //! - [`lookup`]: what is there for a request; [`body_key`]: the part of its key that a body makes
 //! - [`fill`], [`fills`]: one request asks, the others of its key wait for it and read along
 //! - [`remember`]: what becomes of an answer: stored, a confirmation of what is stored, or passed on
+//! - [`confirm`]: what a 304, or an answer to HEAD, makes of what is stored
 //! - [`pump`]: a body on its way into a fill, whoever still reads along
 //! - [`answer`], [`stream`]: answers from what is stored, and from what is arriving
 //! - [`on_disk`]: bodies that are read from disk while they are sent
@@ -41,6 +42,7 @@ use self::stream::Streamed;
 
 mod answer;
 mod body_key;
+mod confirm;
 mod fill;
 mod fills;
 pub(crate) mod inspect;
@@ -177,14 +179,8 @@ pub(crate) async fn recall(
         if stale.is_none() && !reuse::may_ask_origin(&control, on.policy) {
             return Err(Failure::OnlyIfCached);
         }
-        x.recall.says(
-            if stale.is_some() {
-                "revalidated"
-            } else {
-                "miss"
-            },
-            forwarded,
-        );
+        let outcome = stale.as_ref().map_or("miss", |_| "revalidated");
+        x.recall.says(outcome, forwarded);
         let reader = match on.place(x, &control, forwarded) {
             Place::Leads(fill) => {
                 let lead = Lead::new(x, on, fill, (stale, others), ticket, now);
@@ -208,6 +204,9 @@ pub(crate) async fn recall(
                 return Ok(Recalled::Ask(Ask::Pass(None)));
             }
             Joined::Again | Joined::Failed(Failure::ClientGone) => {}
+            Joined::TooLate => {
+                return fail(client, x, on, stale.as_ref(), Failure::ResponseTimeout).await;
+            }
             Joined::Failed(failure) => {
                 failed_fills += 1;
                 if failed_fills > FAILED_FILLS_MAX {
@@ -226,6 +225,8 @@ enum Joined {
     /// What it wants is far from having arrived: it is to ask for that by itself.
     Elsewhere,
     Failed(Failure),
+    /// It has waited for as long as a request waits.
+    TooLate,
 }
 
 async fn join(
@@ -239,14 +240,14 @@ async fn join(
         .timer
         .set(on.rule.timeouts.connect + on.rule.timeouts.response);
     let outcome = poll_fn(|cx| match reader.poll_head(cx) {
-        Poll::Ready(outcome) => Poll::Ready(Ok(outcome)),
+        Poll::Ready(outcome) => Poll::Ready(Ok(Some(outcome))),
         Poll::Pending if client.has_left(cx) => Poll::Ready(Err(Failure::ClientGone)),
-        Poll::Pending => client
-            .timer
-            .poll(cx)
-            .map(|()| Err(Failure::ResponseTimeout)),
+        Poll::Pending => client.timer.poll(cx).map(|()| Ok(None)),
     })
     .await?;
+    let Some(outcome) = outcome else {
+        return Ok(Joined::TooLate);
+    };
     let status = CacheStatus {
         forwarded: Some(forwarded),
         collapsed: true,

@@ -147,7 +147,7 @@ fn asks_for_a_part(x: &Exchange) -> bool {
 
 /// Whether the client's condition names the weak form of `tag`: then it holds a compressed form, whose tag a 304 must
 /// repeat for its stored response to be found by it (RFC 9111 §4.3.4).
-fn has_weak_form_of(x: &Exchange, tag: &[u8]) -> bool {
+pub(crate) fn has_weak_form_of(x: &Exchange, tag: &[u8]) -> bool {
     let conditions = x.request.view(&x.head).all(FieldName::IfNoneMatch);
     let mut named = conditions.flat_map(validate::etags);
     !validate::is_weak(tag) && named.any(|named| named.strip_prefix(b"W/") == Some(tag))

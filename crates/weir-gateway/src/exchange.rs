@@ -153,6 +153,8 @@ async fn ask_and_remember(
         let asked = forward(client, x, on.worker, on.view, on.rule).await;
         match remember(client, x, on, ask, asked).await? {
             Next::Answered(after) => return Ok(after),
+            // Nobody is to have it, and its body may have no end: the connection is dropped.
+            Next::Respond(..) if client.stream.is_nobody() => return Ok(After::Abort),
             Next::Respond(chosen, upstream) => {
                 return answer::respond(client, x, on.worker, on.rule, &chosen, upstream).await;
             }

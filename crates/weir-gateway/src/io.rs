@@ -23,6 +23,11 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
+    /// Whether what is sent here is for nobody.
+    pub(crate) fn is_nobody(&self) -> bool {
+        matches!(self, Self::Nobody)
+    }
+
     pub(crate) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Tcp(stream) => stream.poll_read_ready(cx),

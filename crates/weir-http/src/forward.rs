@@ -198,6 +198,7 @@ pub fn write_response(
             FieldName::Connection
             | FieldName::KeepAlive
             | FieldName::ProxyConnection
+            | FieldName::Http2Settings
             | FieldName::Te => true,
             FieldName::Upgrade => !is_upgrade,
             FieldName::ContentLength => no_length,

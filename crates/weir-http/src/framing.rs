@@ -117,6 +117,9 @@ impl Connection {
                     self.persistence = self.persistence.max(Persistence::KeepAlive);
                 }
                 7 if option.eq_ignore_ascii_case(b"upgrade") => self.upgrade = true,
+                // These two never get any further, whether they are named or not.
+                2 if option.eq_ignore_ascii_case(b"te") => {}
+                14 if option.eq_ignore_ascii_case(b"http2-settings") => {}
                 _ => self.names_fields = true,
             }
         });

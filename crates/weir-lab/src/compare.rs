@@ -1,8 +1,10 @@
 //! Two targets beside each other: which is faster, which is cheaper, by how much, and how sure that is.
 //!
 //! Blocks go A B B A, so that a machine that gets slower step by step is unfair to none; four of them are one sample. First A
-//! is compared with itself in the same way: what that finds is the noise of the machine, and no smaller difference is
-//! called one.
+//! is compared with itself in the same way: what that may show, to the far end of its interval, is the noise of the machine,
+//! and no smaller difference is called one. Noise never makes two targets alike.
+
+mod found;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +16,9 @@ use crate::experiment::{Sample, measure};
 use crate::raw::Block;
 use crate::scenario::{Configuration, Effort, Kind, Load, Scenario};
 use crate::services::Lab;
-use crate::statistics::{self, Comparison};
+
+use self::found::FOUR;
+pub use self::found::{Found, Half, Metric, Unknown};
 
 /// The names of the two, in raw data and in words.
 pub const NAMES: [&str; 2] = ["A", "B"];
@@ -36,88 +40,35 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// What was found.
-#[derive(Debug, Clone)]
-pub struct Found {
-    /// A against itself.
-    pub noise: Differences,
-    /// B against A.
-    pub differences: Differences,
-    /// The least difference of rates that counted: what was asked for, or what A against itself showed if that is more.
-    pub minimum: f64,
-    /// Everything that was measured.
-    pub blocks: Vec<Block>,
+/// Sees what was measured so far, the last block being new, and how many blocks there will be. Its error ends a comparison.
+pub type OnBlock<'c> = dyn FnMut(&[Block], usize) -> Result<(), LabError> + 'c;
+
+/// Compares. What was found stands beside the reason why it does not rest on all blocks.
+pub fn run(lab: &Lab, plan: &Plan, on_block: &mut OnBlock<'_>) -> (Found, Result<(), LabError>) {
+    let mut blocks = Vec::with_capacity(plan.repeats * FOUR * 2);
+    let ended = measure_all(lab, plan, &mut blocks, on_block);
+    let mut rng = Rng::with_seed(plan.seed);
+    let found = Found::of(blocks, plan.repeats, plan.minimum, &mut rng);
+    (found, ended)
 }
 
-/// What is compared of two targets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Metric {
-    /// Requests a second.
-    Rate,
-    /// CPU time per request.
-    CpuTime,
-    /// The median latency.
-    Median,
-    /// The 99th percentile of latencies.
-    Percentile99,
-}
-
-impl Metric {
-    /// All, in the order in which they are told.
-    pub const ALL: [Self; 4] = [Self::Rate, Self::CpuTime, Self::Median, Self::Percentile99];
-
-    /// What a block says; `None` when it does not.
-    pub fn of(self, block: &Block) -> Option<f64> {
-        match self {
-            Self::Rate => Some(block.rate),
-            Self::CpuTime => block.services.first()?.cpu_us_per_request,
-            Self::Median => block.latency_us.get("p50").copied(),
-            Self::Percentile99 => block.latency_us.get("p99").copied(),
-        }
-    }
-}
-
-/// The second of two against the first, for each metric that could be compared.
-#[derive(Debug, Clone, Default)]
-pub struct Differences(BTreeMap<Metric, Comparison>);
-
-impl Differences {
-    /// What was found for `metric`.
-    pub fn get(&self, metric: Metric) -> Option<&Comparison> {
-        self.0.get(&metric)
-    }
-}
-
-/// Compares. `on_block` sees each block and how many there will be.
-pub fn run(
+fn measure_all(
     lab: &Lab,
     plan: &Plan,
-    on_block: &mut dyn FnMut(&Block, usize),
-) -> Result<Found, LabError> {
+    blocks: &mut Vec<Block>,
+    on_block: &mut OnBlock<'_>,
+) -> Result<(), LabError> {
     let scenario = scenario(plan);
-    let mut rng = Rng::with_seed(plan.seed);
-    let count = plan.repeats * 8;
-    let mut blocks = Vec::with_capacity(count);
     for pair in [[0, 0], [0, 1]] {
         for round in 0..plan.repeats {
             for place in [0, 1, 1, 0] {
                 let block = block(lab, plan, &scenario, pair[place], blocks.len(), round)?;
-                on_block(&block, count);
                 blocks.push(block);
+                on_block(blocks, plan.repeats * FOUR * 2)?;
             }
         }
     }
-    let (same, different) = blocks.split_at(plan.repeats * 4);
-    let noise = differences(same, &|_| plan.minimum, &mut rng);
-    let minimum = |metric: Metric| plan.minimum.max(noise.get(metric).map_or(0.0, size));
-    let differences = differences(different, &minimum, &mut rng);
-    let minimum = minimum(Metric::Rate);
-    Ok(Found {
-        noise,
-        differences,
-        minimum,
-        blocks,
-    })
+    Ok(())
 }
 
 fn block(
@@ -160,26 +111,6 @@ fn block(
         });
     }
     Ok(block)
-}
-
-/// How large a difference is, whichever way it goes: 0.01 is 1 %.
-fn size(comparison: &Comparison) -> f64 {
-    comparison.ratio.estimate.ln().abs().exp_m1()
-}
-
-/// Compares the outer two blocks of each four with the inner two.
-fn differences(blocks: &[Block], minimum: &dyn Fn(Metric) -> f64, rng: &mut Rng) -> Differences {
-    let mut compare = |metric: Metric| {
-        let mean =
-            |first: &Block, second: &Block| Some((metric.of(first)? * metric.of(second)?).sqrt());
-        let fours = blocks.chunks_exact(4);
-        let pairs =
-            fours.filter_map(|four| Some((mean(&four[0], &four[3])?, mean(&four[1], &four[2])?)));
-        let pairs: Vec<(f64, f64)> = pairs.collect();
-        let found = statistics::compare(&pairs, minimum(metric), rng)?;
-        Some((metric, found))
-    };
-    Differences(Metric::ALL.into_iter().filter_map(&mut compare).collect())
 }
 
 fn scenario(plan: &Plan) -> Scenario {

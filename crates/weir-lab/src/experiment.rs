@@ -40,28 +40,30 @@ pub enum Event<'e> {
     LeftOut(&'e LeftOut),
     /// Everything is ready; so many blocks follow.
     Begins(usize),
-    /// A block was measured.
-    Measured(&'e Block),
+    /// A block was measured: the last one of what there is so far.
+    Measured(&'e Run),
 }
 
-/// Runs `scenario`. When the user ends it early, what was measured so far is the result.
+/// Runs `scenario`. When the user ends it early, or a block cannot be measured, what was measured so far is the result, and
+/// says so. An error of `on_event` ends the run as well.
 pub fn run(
     lab: &Lab,
     scenario: &Scenario,
     options: &Options,
-    on_event: &mut dyn FnMut(Event<'_>),
+    on_event: &mut dyn FnMut(Event<'_>) -> Result<(), LabError>,
 ) -> Result<Run, LabError> {
-    let began = Instant::now();
-    let started = machine::rfc3339(SystemTime::now());
     let (configurations, left_out) = needs::met(lab, scenario)?;
     for left_out in &left_out {
-        on_event(Event::LeftOut(left_out));
+        on_event(Event::LeftOut(left_out))?;
     }
     require(lab, scenario, &configurations)?;
     let effort = effort(scenario, options);
     let plan = order(effort.rounds, configurations.len(), scenario.loads.len());
-    on_event(Event::Begins(plan.len()));
-    let mut blocks = Vec::with_capacity(plan.len());
+    on_event(Event::Begins(plan.len()))?;
+    let began = Instant::now();
+    let mut run = unmeasured(lab, scenario, options, &configurations);
+    run.left_out = left_out;
+    run.rounds = effort.rounds;
     for (order, step) in plan.iter().enumerate() {
         let sample = Sample {
             scenario,
@@ -76,47 +78,62 @@ pub fn run(
         if lab.is_stopped() {
             break;
         }
-        let block = Block {
+        let block = match measured {
+            Ok(block) => block,
+            Err(failure) if run.blocks.is_empty() => return Err(failure),
+            Err(failure) => {
+                run.failure = Some(sample.failed(step.round, &failure));
+                break;
+            }
+        };
+        run.blocks.push(Block {
             round: step.round,
             order,
             at_seconds,
-            ..measured?
-        };
-        on_event(Event::Measured(&block));
-        blocks.push(block);
+            ..block
+        });
+        run.seconds = began.elapsed().as_secs_f64();
+        run.is_interrupted = run.blocks.len() < plan.len();
+        on_event(Event::Measured(&run))?;
     }
-    if blocks.is_empty() {
+    if run.blocks.is_empty() {
         return Err(LabError::Stopped);
     }
-    Ok(Run {
+    Ok(run)
+}
+
+/// All that is known of a run before its first block.
+fn unmeasured(
+    lab: &Lab,
+    scenario: &Scenario,
+    options: &Options,
+    configurations: &[&Configuration],
+) -> Run {
+    let configurations = configurations.iter();
+    let loads = scenario.loads.iter();
+    Run {
         format: raw::FORMAT,
         scenario: scenario.name.clone(),
         title: scenario.title.clone(),
         about: scenario.about.clone(),
         source: scenario.source.clone(),
-        started,
-        seconds: began.elapsed().as_secs_f64(),
+        started: machine::rfc3339(SystemTime::now()),
+        seconds: 0.0,
         is_quick: options.is_quick,
-        is_interrupted: blocks.len() < plan.len(),
+        is_interrupted: true,
+        failure: None,
         command: options.command.clone(),
-        rounds: effort.rounds,
+        rounds: 0,
         baseline: scenario.baseline.clone(),
         columns: scenario.columns.clone(),
         machine: machine::describe(lab),
         programs: versions::of(lab, scenario),
-        configurations: configurations
-            .iter()
-            .map(|it| describe(scenario, it))
-            .collect(),
-        left_out,
-        loads: scenario
-            .loads
-            .iter()
-            .map(|load| load.raw(options.is_quick))
-            .collect(),
-        blocks,
+        configurations: configurations.map(|it| describe(scenario, it)).collect(),
+        left_out: Vec::new(),
+        loads: loads.map(|load| load.raw(options.is_quick)).collect(),
+        blocks: Vec::new(),
         published: scenario.published.clone(),
-    })
+    }
 }
 
 /// Fails before anything is measured when something is missing that is wanted later.

@@ -9,9 +9,10 @@ use std::fmt::Write as _;
 use fastrand::Rng;
 use weir_load::plan::Address;
 
-use crate::raw::{Block, Run};
+use crate::blocks::{self, Ends};
+use crate::raw::Run;
 use crate::scenario::{Configuration, Effort, Kind, Load, Scenario};
-use crate::statistics::{self, Comparison, MINIMUM_OF_INTEREST, RATE, Verdict};
+use crate::statistics::{self, Bars, Comparison, PAIRS_MIN, RATE, Verdict};
 
 const SERVICE: &str = "service";
 const DIRECT: &str = "direct";
@@ -53,7 +54,11 @@ pub struct Step {
     pub below: String,
     /// The rate against it; `None` when there is too little to compare.
     pub comparison: Option<Comparison>,
-    /// Whether the rung is worth keeping: it is not slower.
+    /// In how many rounds both blocks were valid.
+    pub rounds: usize,
+    /// How requests ended below and on the rung.
+    pub ends: [Ends; 2],
+    /// Whether the rung is worth keeping: it was not shown to be slower.
     pub is_kept: bool,
 }
 
@@ -161,11 +166,27 @@ impl Ladder {
 impl Step {
     /// One sentence without its full stop.
     pub fn in_words(&self) -> String {
-        let Self { name, below, .. } = self;
-        match &self.comparison {
+        let Self {
+            name,
+            below,
+            rounds,
+            ..
+        } = self;
+        let found = match &self.comparison {
             Some(comparison) => format!("{} (than {below})", comparison.in_words(name, RATE)),
-            None => format!("{name}: too little was measured to compare it with {below}"),
+            None => format!(
+                "{name}: nothing can be said against {below}: rounds valid in both {rounds}, needed {PAIRS_MIN}"
+            ),
+        };
+        let [of_below, of_rung] = self.ends.each_ref();
+        if of_below.failed.is_empty() && of_rung.failed.is_empty() {
+            return found;
         }
+        format!(
+            "{found}; of its requests, {}, of those to {below}, {}",
+            of_rung.in_words(),
+            of_below.in_words()
+        )
     }
 }
 
@@ -175,37 +196,25 @@ pub fn steps(run: &Run) -> Vec<Step> {
     let mut steps = Vec::new();
     for pair in run.configurations.windows(2) {
         let [below, name] = [&pair[0].name, &pair[1].name];
-        let pairs = pairs(&run.blocks, below, name);
-        let comparison = statistics::compare(&pairs, MINIMUM_OF_INTEREST, &mut rng);
+        let load = &run.loads[0].name;
+        let pairs = blocks::pairs_of_rates(&run.blocks, load, [below, name]);
+        let ends = |name| Ends::of(blocks::counted(&run.blocks, name, load).0);
+        let comparison = statistics::compare(&pairs, Bars::USUAL, &mut rng);
         let is_slower = comparison
             .is_some_and(|it| it.verdict == Verdict::Different && it.ratio.estimate < 1.0);
-        // That a hop costs something is no reason to go without it.
+        // That a hop costs something is no reason to go without it, and neither is that nothing can be said: the rung was
+        // asked for.
         let is_kept = !is_slower || *below == DIRECT;
         steps.push(Step {
             name: name.clone(),
             below: below.clone(),
             comparison,
+            rounds: pairs.len(),
+            ends: [ends(below), ends(name)],
             is_kept,
         });
     }
     steps
-}
-
-fn pairs(blocks: &[Block], a: &str, b: &str) -> Vec<(f64, f64)> {
-    let of = |name: &str, round| {
-        let mut blocks = blocks.iter().filter(|block| block.configuration == name);
-        blocks
-            .find(|block| block.round == round)
-            .map(|block| block.rate)
-    };
-    let rounds = blocks
-        .iter()
-        .map(|block| block.round)
-        .max()
-        .map_or(0, |last| last + 1);
-    (0..rounds)
-        .filter_map(|round| Some((of(a, round)?, of(b, round)?)))
-        .collect()
 }
 
 fn configuration(name: &str, entry: &str, needs: Option<String>) -> Configuration {

@@ -4,6 +4,7 @@
 //! fresh processes and keeps [`raw`] data; [`statistics`] compares, the block being the sample; [`report`] writes it down,
 //! with the figures that others published beside ours.
 
+pub mod blocks;
 pub mod compare;
 mod cpu;
 mod error;

@@ -1,7 +1,7 @@
 //! The raw data of a run: all that was measured and all that is needed to judge it, as one file `raw.json`.
 //!
-//! `experiment` writes it, `report` reads it and nothing else: a report can be made again years later
-//! from this file alone. Fields are added, never given another meaning; [`FORMAT`] grows when that cannot be kept.
+//! It is written anew after every block, so that what was measured outlives whatever ends the run. `report` reads it and
+//! nothing else: a report can be made again years later from this file alone. Fields are added, never given another meaning; [`FORMAT`] grows when that cannot be kept.
 //! Nothing here measures or computes.
 
 use std::collections::BTreeMap;
@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 /// The name of the file in the directory of a run.
 pub const FILE: &str = "raw.json";
-/// The version of this format.
-pub const FORMAT: u32 = 1;
+/// The version of this format. 1 had CPU time per request, failed ones counted; from 2 on it is left to the reader.
+pub const FORMAT: u32 = 2;
 
 /// A run of a scenario.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,8 +34,11 @@ pub struct Run {
     pub seconds: f64,
     /// Whether it was shortened with `--quick`.
     pub is_quick: bool,
-    /// Whether it was ended before its last block.
+    /// Whether it was ended before its last block, or has not come there yet.
     pub is_interrupted: bool,
+    /// Which block could not be measured, and why; the run ended there.
+    #[serde(default)]
+    pub failure: Option<String>,
     /// What to type to run it again.
     pub command: String,
     /// How often each configuration was to be measured under each load.
@@ -199,8 +202,6 @@ pub struct Usage {
     pub name: String,
     /// User and system time. `None` when it could not be read.
     pub cpu_seconds: Option<f64>,
-    /// The same divided by all requests of the block, in microseconds.
-    pub cpu_us_per_request: Option<f64>,
     /// The largest resident memory since its start, the processes added up; pages that they share count for each.
     pub rss_peak_bytes: Option<u64>,
 }

@@ -20,6 +20,8 @@ pub use self::words::{CPU_TIME, LATENCY, RATE, Wording};
 
 /// The difference below which nobody would change anything: 1 %.
 pub const MINIMUM_OF_INTEREST: f64 = 0.01;
+/// Fewer pairs have no interval.
+pub const PAIRS_MIN: usize = 2;
 /// From so many pairs on the interval is bootstrapped.
 pub const BOOTSTRAP_PAIRS_MIN: usize = 10;
 
@@ -56,17 +58,47 @@ pub struct Comparison {
 /// What a comparison found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// B is different: the interval leaves out 1, and the difference is of interest.
+    /// B is different: the interval leaves out 1, and the difference reaches both bars.
     Different,
-    /// Whatever the difference is, it is not of interest: the interval lies within the minimum.
+    /// Whatever the difference is, it is not of interest: the interval lies within [`Bars::of_interest`].
     AlikeEnough,
     /// The blocks do not tell.
-    NotFound,
+    CannotTell,
 }
 
-/// Compares pairs of (A, B) that were measured in the same round. `minimum` is the least difference of interest, as a
-/// share: 0.01 is 1 %. `None` when fewer than two pairs are above zero, which no interval can be made of.
-pub fn compare(pairs: &[(f64, f64)], minimum: f64, rng: &mut Rng) -> Option<Comparison> {
+/// What a difference must reach before it is called one, as shares: 0.01 is 1 %.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bars {
+    /// The least difference that anybody would act on. "Alike enough" means smaller than this, and nothing else.
+    pub of_interest: f64,
+    /// What a target compared with itself may show. It makes "different" harder to say and "alike" no easier.
+    pub noise: f64,
+}
+
+impl Comparison {
+    /// The largest difference that the interval holds, whichever way it goes: of a target compared with itself, the noise.
+    pub fn far_end(&self) -> f64 {
+        let far_end = |bound: f64| bound.ln().abs().exp_m1();
+        far_end(self.ratio.low).max(far_end(self.ratio.high))
+    }
+}
+
+impl Bars {
+    /// Those of runs that no comparison of a target with itself went before.
+    pub const USUAL: Self = Self {
+        of_interest: MINIMUM_OF_INTEREST,
+        noise: 0.0,
+    };
+
+    /// From here on a difference is called one.
+    pub fn higher(self) -> f64 {
+        self.of_interest.max(self.noise)
+    }
+}
+
+/// Compares pairs of (A, B) that were measured in the same round. `None` when fewer than [`PAIRS_MIN`] pairs are above
+/// zero, which no interval can be made of.
+pub fn compare(pairs: &[(f64, f64)], bars: Bars, rng: &mut Rng) -> Option<Comparison> {
     let is_usable = |&&(a, b): &&(f64, f64)| a > 0.0 && b > 0.0 && a.is_finite() && b.is_finite();
     let logs: Vec<f64> = pairs
         .iter()
@@ -79,14 +111,13 @@ pub fn compare(pairs: &[(f64, f64)], minimum: f64, rng: &mut Rng) -> Option<Comp
         low: interval.low.exp(),
         high: interval.high.exp(),
     };
-    let of_interest = (1.0 + minimum).ln();
+    let [of_interest, bar] = [bars.of_interest, bars.higher()].map(f64::ln_1p);
     let verdict = if interval.low > -of_interest && interval.high < of_interest {
         Verdict::AlikeEnough
-    } else if (interval.low > 0.0 || interval.high < 0.0) && interval.estimate.abs() >= of_interest
-    {
+    } else if (interval.low > 0.0 || interval.high < 0.0) && interval.estimate.abs() >= bar {
         Verdict::Different
     } else {
-        Verdict::NotFound
+        Verdict::CannotTell
     };
     Some(Comparison {
         ratio,
@@ -122,7 +153,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// The mean with its 95 % interval; `None` of fewer than two values.
+/// The mean with its 95 % interval; `None` of fewer than [`PAIRS_MIN`] values.
 pub fn mean_interval(values: &[f64], rng: &mut Rng) -> Option<Interval> {
     let (mean, error) = mean_and_error(values)?;
     let (below, above) = if error <= 0.0 {
@@ -157,9 +188,9 @@ fn bootstrap_t(values: &[f64], mean: f64, rng: &mut Rng) -> (f64, f64) {
     (at(1.0 - TAIL), -at(TAIL))
 }
 
-/// The mean and its standard error; `None` of fewer than two values.
+/// The mean and its standard error; `None` of fewer than [`PAIRS_MIN`] values.
 fn mean_and_error(values: &[f64]) -> Option<(f64, f64)> {
-    if values.len() < 2 {
+    if values.len() < PAIRS_MIN {
         return None;
     }
     let count = values.len() as f64;

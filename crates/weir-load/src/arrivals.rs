@@ -5,15 +5,23 @@
 //! late, because every connection waits, is measured from the moment it was meant to be sent.
 //!
 //! Every instant is computed from the request's number and never from the instant before it, so nothing drifts; only
-//! Poisson gaps have to be added up. Threads take every n-th arrival of one and the same schedule.
+//! Poisson gaps have to be added up. What is a thread's own part of the arrivals is in `schedule`.
+
+mod schedule;
 
 use std::fmt;
 use std::time::Duration;
 
-use crate::plan::{End, Plan};
+use crate::plan::End;
+
+pub use schedule::{Arrival, Schedule, Share};
 
 /// Beyond any machine, and small enough for exact sums.
 const RATE_MAX: f64 = 1e9;
+/// One request on the longest day.
+const RATE_MIN: f64 = 1.0 / 86_400.0;
+/// A run by number that is meant to last longer waits for nothing but its end.
+const LASTS_MAX: Duration = Duration::from_secs(86_400);
 
 /// How requests arrive at the server.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,8 +72,20 @@ impl Arrivals {
         }
     }
 
-    /// What is wrong with the rates, in a sentence.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    /// Nanoseconds that a run of so many requests is meant to last: until one more would be due, on average.
+    pub(crate) fn lasts_ns(&self, requests: u64) -> u64 {
+        let last = requests.saturating_sub(1);
+        let seconds = match self {
+            Self::Closed => None,
+            Self::Poisson(rate) => Some(requests as f64 / rate),
+            _ => self.due(requests).or_else(|| self.due(last)),
+        };
+        // As far as numbers go when none is ever due.
+        seconds.map_or(u64::MAX, |seconds| (seconds * 1e9) as u64)
+    }
+
+    /// What is wrong with the rates, or with a run of them until `end`, in a sentence.
+    pub(crate) fn check(&self, end: End) -> Result<(), String> {
         let rates: Vec<f64> = match self {
             Self::Closed => return Ok(()),
             Self::Constant(rate) | Self::Poisson(rate) => vec![*rate],
@@ -78,7 +98,25 @@ impl Arrivals {
         if rates.iter().all(|rate| *rate == 0.0) {
             return Err("expected a rate above zero".to_owned());
         }
-        Ok(())
+        if let Some(rate) = rates.iter().find(|rate| 0.0 < **rate && **rate < RATE_MIN) {
+            return Err(format!("a rate of {rate}/s is less than one request a day"));
+        }
+        match end {
+            End::Requests(all) if u128::from(self.lasts_ns(all)) > LASTS_MAX.as_nanos() => {
+                Err(format!(
+                    "{all} requests at {self} take more than a day; expected fewer, or a higher rate"
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The mean rate of Poisson arrivals.
+    fn poisson_rate(&self) -> Option<f64> {
+        match self {
+            Self::Poisson(rate) => Some(*rate),
+            _ => None,
+        }
     }
 
     /// What is sent during the warm-up: the load as the run begins with it.
@@ -139,131 +177,6 @@ fn due_in_steps(number: f64, steps: &[Step]) -> Option<f64> {
         begins += lasts;
     }
     None
-}
-
-/// A request that is meant to be sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Arrival {
-    /// Its number in the run, warm-up included, over all threads.
-    pub number: u64,
-    /// Nanoseconds after the start, warm-up included.
-    pub at_ns: u64,
-    /// Whether it belongs to the run and not to its warm-up.
-    pub is_counted: bool,
-}
-
-/// One thread's part of the arrivals of an open loop, in order.
-#[derive(Debug, Clone)]
-pub struct Schedule {
-    phases: [Phase; 2],
-    /// The next arrival of any thread.
-    number: u64,
-    share: Share,
-}
-
-/// Which of the arrivals a thread takes: every `of`-th, beginning with `index`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Share {
-    /// Counted from 0.
-    pub index: u64,
-    /// All threads.
-    pub of: u64,
-}
-
-/// The warm-up or the run.
-#[derive(Debug, Clone)]
-struct Phase {
-    arrivals: Arrivals,
-    /// Exponential gaps, added up to `elapsed`.
-    gaps: fastrand::Rng,
-    elapsed: f64,
-    begins: Duration,
-    end: End,
-    /// Arrivals gone by.
-    count: u64,
-    is_over: bool,
-}
-
-impl Schedule {
-    /// The part `share` of an open loop's arrivals.
-    pub fn new(plan: &Plan, share: Share) -> Self {
-        let phase = |arrivals, begins, end, salt| Phase {
-            arrivals,
-            gaps: fastrand::Rng::with_seed(plan.seed ^ salt),
-            elapsed: 0.0,
-            begins,
-            end,
-            count: 0,
-            is_over: plan.arrivals.is_closed(),
-        };
-        let warm_up = phase(
-            plan.arrivals.at_start(),
-            Duration::ZERO,
-            End::After(plan.warm_up),
-            0x77_61_72_6d,
-        );
-        let run = phase(plan.arrivals.clone(), plan.warm_up, plan.end, 0);
-        Self {
-            phases: [warm_up, run],
-            number: 0,
-            share,
-        }
-    }
-}
-
-impl Iterator for Schedule {
-    type Item = Arrival;
-
-    fn next(&mut self) -> Option<Arrival> {
-        loop {
-            let phase = self.phases.iter().position(|phase| !phase.is_over)?;
-            let is_mine = self.number % self.share.of == self.share.index;
-            if let Some(at_ns) = self.phases[phase].next(is_mine) {
-                let number = self.number;
-                self.number += 1;
-                if is_mine {
-                    return Some(Arrival {
-                        number,
-                        at_ns,
-                        is_counted: phase == 1,
-                    });
-                }
-            }
-        }
-    }
-}
-
-impl Phase {
-    /// When the next arrival is due; 0 for one that is not `wanted`. `None` is the end.
-    fn next(&mut self, is_wanted: bool) -> Option<u64> {
-        let due = match (self.arrivals.poisson_rate(), self.end) {
-            (Some(rate), _) => {
-                // 1 - [0, 1) is never 0, whose logarithm is no gap.
-                self.elapsed -= (1.0 - self.gaps.f64()).ln() / rate;
-                Some(self.elapsed)
-            }
-            // Only the end of a run by number needs no instant to be seen.
-            (None, End::Requests(_)) if !is_wanted => Some(0.0),
-            (None, _) => self.arrivals.due(self.count),
-        };
-        let due = due.filter(|due| match self.end {
-            End::After(lasts) => *due < lasts.as_secs_f64(),
-            End::Requests(requests) => self.count < requests,
-        });
-        self.count += 1;
-        self.is_over = due.is_none();
-        due.map(|due| (self.begins.as_secs_f64().mul_add(1e9, due * 1e9)).round() as u64)
-    }
-}
-
-impl Arrivals {
-    /// The mean rate of Poisson arrivals.
-    fn poisson_rate(&self) -> Option<f64> {
-        match self {
-            Self::Poisson(rate) => Some(*rate),
-            _ => None,
-        }
-    }
 }
 
 #[cfg(test)]

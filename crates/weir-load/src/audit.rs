@@ -64,28 +64,44 @@ pub(crate) fn verdict(report: &Report) -> Vec<String> {
     .collect()
 }
 
-fn nothing_measured(report: &Report) -> Option<String> {
+/// What kept the generator, and not the server, from doing better, if anything did.
+pub(crate) fn generator_limit(report: &Report) -> Option<String> {
+    local_failures(report)
+        .or_else(|| busy(report))
+        .or_else(|| lag(report))
+}
+
+pub(crate) fn nothing_measured(report: &Report) -> Option<String> {
     (report.requests() == 0)
         .then(|| "No request ended, so there is nothing to say about the server.".to_owned())
 }
 
-fn not_sent(report: &Report) -> Option<String> {
+/// Judged at the end of the schedule: a run that catches up later has put another load on the server than was asked for.
+pub(crate) fn not_sent(report: &Report) -> Option<String> {
     let planned = report.planned()?;
-    if planned == 0 || report.sent as f64 >= SENT_MIN * planned as f64 {
+    let median_ns = report.outcomes.good_latency_ns().value_at_quantile(0.5);
+    let overruns = report.overruns.iter();
+    let after_end: u64 = overruns.map(|overrun| overrun.unexplained(median_ns)).sum();
+    let in_time = report.sent.saturating_sub(after_end);
+    if planned == 0 || in_time as f64 >= SENT_MIN * planned as f64 {
         return None;
     }
-    let percent = 100.0 * report.sent as f64 / planned as f64;
-    // Late for want of a free connection is the server's doing, late in spite of one the generator's.
-    let remedy = if report.sent_late > report.sent / 10 {
+    let percent = 100.0 * in_time as f64 / planned as f64;
+    let remedy = if waited_for_connections(report) {
         "every connection was waiting for the server; raise --connections if it could answer more at once, or \
          lower the rate to what it can answer"
     } else {
         "raise --threads, or lower the rate"
     };
     Some(format!(
-        "Only {} of {planned} planned requests were sent ({percent:.1} %): {remedy}.",
-        report.sent
+        "Only {in_time} of {planned} planned requests were sent by the end of their schedule ({percent:.1} %): {remedy}."
     ))
+}
+
+/// Whether requests were late, or not sent, because none of the connections was free: the generator was not late with the
+/// ones that it could send.
+pub(crate) fn waited_for_connections(report: &Report) -> bool {
+    report.sent_late > report.sent / 10 || lag(report).is_none()
 }
 
 fn local_failures(report: &Report) -> Option<String> {

@@ -13,10 +13,10 @@ use std::time::Duration;
 use tokio::task::{JoinHandle, spawn_local};
 
 use crate::deadline::Timer;
+use crate::lane::Lane;
 use crate::outcome::Outcome;
 use crate::plan::{Address, Protocol};
 use crate::stream::{OpenError, Stream};
-use crate::thread::Lane;
 
 /// Opens the connections of a thread before the load starts, so that their number is there from the first request on.
 /// One that fails is tried again when it has a request to send; that all fail is an error.

@@ -73,6 +73,11 @@ impl Timer {
         self.deadlines.table.borrow_mut()[self.slot].due_ns = due_ns;
     }
 
+    /// Whether the deadline has passed, for a task that is too busy to wait for a tick.
+    pub(crate) fn has_passed(&self, now_ns: u64) -> bool {
+        self.deadlines.table.borrow()[self.slot].due_ns <= now_ns
+    }
+
     /// Ready once a tick has found the deadline passed; the task is woken then.
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
         let slot = &mut self.deadlines.table.borrow_mut()[self.slot];

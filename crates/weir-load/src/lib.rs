@@ -7,15 +7,17 @@
 //! - Outcomes are kept apart (`outcome`): goodput and the latency of rejections are never mixed, timeouts are measured.
 //! - The generator is measured as well (`audit`): a run in which it was the bottleneck says so and is not valid.
 //!
-//! The way of a request: [`arrivals`] and `source` say when, `thread` and `pacer` wake a connection, `wire` writes,
+//! The way of a request: [`arrivals`] and `source` say when, `lane` and `pacer` wake a connection, `wire` writes,
 //! `connection` sends and `response` reads, [`outcome`] is recorded, `recorder` hands it over, [`run()`] adds it up.
 
 pub mod arrivals;
 pub mod audit;
 mod connection;
 mod deadline;
+mod lane;
 pub mod mix;
 pub mod outcome;
+pub mod overrun;
 mod pacer;
 pub mod plan;
 pub mod progress;

@@ -132,10 +132,7 @@ impl Plan {
                 "{connections} connections are too few for {threads} threads; each needs one of its own"
             ));
         }
-        let depth = match self.protocol {
-            Protocol::Http1 { pipeline } => pipeline,
-            Protocol::Http2 { streams } => streams,
-        };
+        let depth = self.depth();
         if depth == 0 {
             return Err("expected at least one request at a time on a connection".to_owned());
         }
@@ -152,12 +149,25 @@ impl Plan {
         match self.end {
             End::After(Duration::ZERO) => Err("expected a duration above zero".to_owned()),
             End::Requests(0) => Err("expected at least one request".to_owned()),
-            _ => self.arrivals.check(),
+            end => self.arrivals.check(end),
         }
     }
 }
 
 impl Plan {
+    /// Requests that may be on their way on one connection.
+    fn depth(&self) -> usize {
+        match self.protocol {
+            Protocol::Http1 { pipeline } => pipeline,
+            Protocol::Http2 { streams } => streams,
+        }
+    }
+
+    /// Requests that may be on their way on all connections.
+    pub(crate) fn at_once(&self) -> usize {
+        self.connections * self.depth()
+    }
+
     /// The plan as it stands in reports.
     pub fn to_json(&self) -> Value {
         let requests = self.mix.requests().iter().map(|request| {

@@ -11,6 +11,7 @@ use hdrhistogram::Histogram;
 
 use crate::audit::Usage;
 use crate::outcome::Outcomes;
+use crate::overrun::Overrun;
 use crate::plan::Plan;
 
 pub use text::show;
@@ -45,6 +46,8 @@ pub struct Report {
     pub not_sent: u64,
     /// Requests that were sent after they were due because every connection was waiting.
     pub sent_late: u64,
+    /// What each thread of an open loop sent after the end of its schedule.
+    pub overruns: Vec<Overrun>,
     /// Requests that were on their way when the run was told to end.
     pub abandoned: u64,
     /// Requests of a closed loop that ended after its time was over, and the answers among them: they have latencies like
@@ -98,6 +101,11 @@ impl Report {
     /// Requests that an open loop was to send.
     pub fn planned(&self) -> Option<u64> {
         (!self.plan.arrivals.is_closed()).then_some(self.sent + self.not_sent)
+    }
+
+    /// Requests of [`Report::sent`] that were sent after the end of their schedule.
+    pub fn sent_after_end(&self) -> u64 {
+        self.overruns.iter().map(|overrun| overrun.requests).sum()
     }
 
     /// Whether the figures are the server's.

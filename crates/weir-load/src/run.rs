@@ -14,7 +14,7 @@ use crate::plan::{End, Plan};
 use crate::progress::Progress;
 use crate::recorder::{Handover, Recorder};
 use crate::report::{Interval, Report};
-use crate::thread::{ThreadEnd, ThreadStart};
+use crate::thread::{Halt, ThreadEnd, ThreadStart};
 
 /// How often the threads' recorders are collected.
 const COLLECT: Duration = Duration::from_millis(100);
@@ -70,7 +70,7 @@ pub fn run(
         }
         if stop.load(Ordering::Relaxed) {
             gathering.is_cut_short = true;
-            threads.halt.store(true, Ordering::Relaxed);
+            threads.halt.set(gathering.now_ns());
         }
         gathering.collect(&threads.handovers);
         gathering.tell(&mut on_progress);
@@ -85,7 +85,7 @@ struct Threads {
     handovers: Vec<Arc<Handover>>,
     starts: Vec<SyncSender<u64>>,
     opened: Receiver<Result<(), String>>,
-    halt: Arc<AtomicBool>,
+    halt: Arc<Halt>,
 }
 
 impl Threads {
@@ -291,6 +291,7 @@ impl Gathering {
             sent: self.sum.sent,
             not_sent: ends.iter().map(|end| end.not_sent).sum(),
             sent_late: self.sum.sent_late,
+            overruns: ends.iter().map(|end| end.overrun).collect(),
             overtime: self.sum.overtime,
             overtime_good: self.sum.overtime_good,
             abandoned: ends.iter().map(|end| end.abandoned).sum(),

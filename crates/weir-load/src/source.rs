@@ -1,14 +1,14 @@
 //! Where the requests of a thread come from: out of its own readiness in a closed loop, from the schedule in an open one.
 //! Pure: the time is an argument.
 
-use std::iter::Peekable;
 use std::time::Duration;
 
 use crate::arrivals::{Arrival, Schedule, Share};
+use crate::overrun::{Overrun, OverrunWatch};
 use crate::plan::{End, Plan};
 
-/// How long after its end an open loop may send what was due before: a server that pauses just then must not look as if
-/// it could not follow.
+/// How long after its end an open loop that runs for a while may send what was due before, so that the latencies which a
+/// pause of the server makes are measured up to the last one. Whether it kept its rate is judged by `overrun`.
 const CATCH_UP_MAX: Duration = Duration::from_secs(1);
 
 /// A request to send.
@@ -53,7 +53,15 @@ enum Loop {
         /// Counted requests left.
         left: u64,
     },
-    Open(Box<Peekable<Schedule>>),
+    Open(Box<OpenLoop>),
+}
+
+#[derive(Debug)]
+struct OpenLoop {
+    schedule: Schedule,
+    /// The first that was not taken; none when there is no more.
+    head: Option<Arrival>,
+    watch: OverrunWatch,
 }
 
 impl Source {
@@ -82,7 +90,16 @@ impl Source {
                 },
             }
         } else {
-            Loop::Open(Box::new(Schedule::new(plan, share).peekable()))
+            let lasts_ns = match plan.end {
+                End::After(lasts) => lasts.as_nanos() as u64,
+                End::Requests(all) => plan.arrivals.lasts_ns(all),
+            };
+            let mut schedule = Schedule::new(plan, share);
+            Loop::Open(Box::new(OpenLoop {
+                head: schedule.next(),
+                schedule,
+                watch: OverrunWatch::new(counted_from_ns.saturating_add(lasts_ns)),
+            }))
         };
         Self {
             loop_,
@@ -94,38 +111,38 @@ impl Source {
 
     /// What a connection that is free at `now_ns` does.
     pub(crate) fn next(&mut self, now_ns: u64) -> Next {
-        match self.look(now_ns) {
-            Next::Send(start) => {
-                self.advance(start.is_counted);
-                Next::Send(start)
-            }
-            other => other,
+        let next = self.look(now_ns);
+        match (next, &mut self.loop_) {
+            (Next::Send(start), _) => self.advance(start, now_ns),
+            (Next::WaitUntil(_), Loop::Open(open)) => open.watch.is_on_schedule(),
+            _ => {}
         }
+        next
     }
 
     /// The same, without taking it.
-    pub(crate) fn look(&mut self, now_ns: u64) -> Next {
+    pub(crate) fn look(&self, now_ns: u64) -> Next {
         if now_ns >= self.closes_ns {
             return Next::Over;
         }
         if now_ns < self.start_ns {
             return Next::WaitUntil(self.start_ns);
         }
-        match &mut self.loop_ {
+        match &self.loop_ {
             Loop::Closed { left: 0, .. } => Next::Over,
             Loop::Closed { number, .. } => Next::Send(Start {
                 number: *number,
                 intended_ns: now_ns,
                 is_counted: now_ns >= self.counted_from_ns,
             }),
-            Loop::Open(schedule) => match schedule.peek() {
+            Loop::Open(open) => match open.head {
                 None => Next::Over,
-                Some(&Arrival {
+                Some(Arrival {
                     number,
                     at_ns,
                     is_counted,
                 }) => {
-                    let intended_ns = self.start_ns + at_ns;
+                    let intended_ns = self.start_ns.saturating_add(at_ns);
                     if intended_ns > now_ns {
                         return Next::WaitUntil(intended_ns);
                     }
@@ -148,24 +165,47 @@ impl Source {
         }
     }
 
+    /// A request has ended, and the connection that it was on has not taken the next one yet.
+    pub(crate) fn ended(&mut self, now_ns: u64) {
+        let due_ns = match self.look(now_ns) {
+            Next::Send(start) => Some(start.intended_ns),
+            Next::WaitUntil(_) | Next::Over => None,
+        };
+        if let Loop::Open(open) = &mut self.loop_ {
+            open.watch.ended(due_ns, now_ns);
+        }
+    }
+
+    /// What an open loop has sent after the end of its schedule.
+    pub(crate) fn overrun(&self) -> Overrun {
+        match &self.loop_ {
+            Loop::Closed { .. } => Overrun::default(),
+            Loop::Open(open) => open.watch.overrun(),
+        }
+    }
+
     /// Whether counted requests are sent by now, if any are.
     pub(crate) fn is_counting(&self, now_ns: u64) -> bool {
         now_ns >= self.counted_from_ns
     }
 
     /// Requests of an open loop that were to be sent by `now_ns` and were not.
-    pub(crate) fn not_sent(&mut self, now_ns: u64) -> u64 {
-        let start_ns = self.start_ns;
-        match &mut self.loop_ {
+    pub(crate) fn not_sent(&self, now_ns: u64) -> u64 {
+        match &self.loop_ {
             Loop::Closed { .. } => 0,
-            Loop::Open(schedule) => schedule
-                .take_while(|arrival| start_ns + arrival.at_ns <= now_ns)
-                .filter(|arrival| arrival.is_counted)
-                .count() as u64,
+            Loop::Open(open) => {
+                let until_ns = now_ns.saturating_sub(self.start_ns);
+                match open.head {
+                    Some(head) if head.at_ns <= until_ns => {
+                        u64::from(head.is_counted) + open.schedule.counted_left(until_ns)
+                    }
+                    _ => 0,
+                }
+            }
         }
     }
 
-    fn advance(&mut self, is_counted: bool) {
+    fn advance(&mut self, start: Start, now_ns: u64) {
         match &mut self.loop_ {
             Loop::Closed {
                 number,
@@ -173,12 +213,13 @@ impl Source {
                 left,
             } => {
                 *number += *stride;
-                if is_counted && *left != u64::MAX {
+                if start.is_counted && *left != u64::MAX {
                     *left -= 1;
                 }
             }
-            Loop::Open(schedule) => {
-                schedule.next();
+            Loop::Open(open) => {
+                open.head = open.schedule.next();
+                open.watch.sent(start, now_ns);
             }
         }
     }

@@ -19,7 +19,7 @@ mod p2c;
 mod random;
 mod round_robin;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::time::{Duration, Instant};
 

@@ -3,6 +3,10 @@
 //! The state of an endpoint (how many failures in a row, when it may be tried again) is shared by all workers and
 //! belongs to the gateway; this file only knows the length of the wait. It sends no probes: the first request after
 //! the wait is the probe.
+//!
+//! [`check`] is the deciding part of active health checks.
+
+pub mod check;
 
 use std::time::Duration;
 

@@ -3,8 +3,33 @@
 //! This crate knows no sockets, no clock and no threads: time and randomness come in as arguments, so a test can play
 //! any history. `clippy.toml` beside the manifest bans the functions that would break this.
 //!
-//! - [`balance`]: which endpoint of an upstream gets a request
-//! - [`health`]: for how long an endpoint that refused is passed over
+//! In the order in which a request meets them:
+//!
+//! 1. [`limit::rate`]: how often one key may ask. → allowed, or refused, with the figures for the client
+//! 2. [`breaker`]: whether to ask at all. → a permit, or refused
+//! 3. [`limit::concurrency`]: how many may be in flight, and who waits for a place ([`limit::queue`]) in which order
+//!    ([`limit::priority`]). → a permit, a place in the queue, or refused
+//! 4. [`balance`]: which endpoint of the upstream gets it, of those that
+//!    - [`health`] does not pass over because they refused a connection or failed their checks ([`health::check`]), and
+//!    - [`ejection`] does not leave out because they stand out among their siblings. → an endpoint and a token
+//! 5. [`hedge`]: when to ask a second endpoint as well, and [`retry`]: whether it may be sent again.
+//!
+//! When it has ended, its one [`Outcome`] goes back to each that gave a permit or a token, whatever has happened: a
+//! permit that does not come back is a request that hangs.
+//!
+//! What they have in common: no call allocates, each costs the same however much is going on (some spread the work of a
+//! hundred calls over them), each says how much memory it takes, and a clock that runs backwards stands still. So one
+//! short lock can hold any of them for all workers.
 
 pub mod balance;
+pub mod breaker;
+pub mod ejection;
 pub mod health;
+pub mod hedge;
+mod histogram;
+pub mod limit;
+mod outcome;
+pub mod retry;
+mod window;
+
+pub use outcome::Outcome;

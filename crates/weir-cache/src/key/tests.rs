@@ -63,6 +63,24 @@ fn routes_choose_parameters() {
         };
         assert_eq!(key_of(&parts, url, &[]), expected, "{:?}", parts.query);
     }
+    let spelled = "http://a/?%62&%69d=2&a+b=1&id=1&%6=3&i%64=%33";
+    let cases = [
+        (
+            QueryKey::Only(names(&["id", "a b", "%6"])),
+            "http://a/?%6=3&a+b=1&%69d=2&id=1&i%64=%33",
+        ),
+        (
+            QueryKey::Except(names(&["id", "b"])),
+            "http://a/?%6=3&a+b=1",
+        ),
+    ];
+    for (query, expected) in cases {
+        let parts = KeyParts {
+            query,
+            ..KeyParts::default()
+        };
+        assert_eq!(key_of(&parts, spelled, &[]), expected, "{:?}", parts.query);
+    }
     let many: Vec<_> = (0..=PARAMETERS_MAX)
         .rev()
         .map(|n| format!("p{n}"))
@@ -78,18 +96,18 @@ fn routes_choose_parameters() {
 #[test]
 fn routes_choose_headers_and_cookies() {
     let parts = KeyParts {
-        host: false,
+        host: HostKey::Upstream("App".to_owned()),
         headers: vec!["x-a".to_owned(), "x-b".to_owned()],
         cookies: vec!["tier".to_owned(), "none".to_owned()],
         ..KeyParts::default()
     };
     let lines = ["X-A: 1 , 2", "X-a: 3", "Cookie: a=b; tier=gold ; tier=tin"];
     let key = key_of(&parts, "http://a/p", &lines);
-    let expected = "http:///p\nheader x-a:1,2,3\nheader x-b\ncookie tier=gold\ncookie none";
+    let expected = "http://@App/p\nheader x-a:1,2,3\nheader x-b\ncookie tier=gold;tin\ncookie none";
     assert_eq!(key, expected);
     let key = key.as_bytes();
-    assert_eq!(url_of(key), b"http:///p");
-    assert!(is_of_url(key, b"http:///p") && !is_of_url(key, b"http:///"));
+    assert_eq!(url_of(key), b"http://@App/p");
+    assert!(is_of_url(key, b"http://@App/p") && !is_of_url(key, b"http://@App/"));
     assert_eq!(target_of(key), b"/p");
 }
 
@@ -138,6 +156,7 @@ fn some_requests_pass_by() {
     assert_eq!(of(&["X-Mode: test"], None), Err(Pass::Bypass));
     assert_eq!(of(&["Cookie: a=b;session=1"], None), Err(Pass::Bypass));
     assert_eq!(of(&[], Some("a&nocache=1")), Err(Pass::Bypass));
+    assert_eq!(of(&[], Some("no%63ache")), Err(Pass::Bypass));
 
     let head = get(&[]);
     let asked = Asked {

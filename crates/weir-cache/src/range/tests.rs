@@ -1,5 +1,7 @@
 //! Ranges, as tables, of a body of ten bytes.
 
+use weir_http::Content;
+
 use super::*;
 use crate::stored_head::tests::stored;
 use crate::test_heads::get;
@@ -81,6 +83,9 @@ fn ranges_can_be_conditional() {
     assert_eq!(of(&weak, &["If-Range: W/\"a\""]), Wanted::Whole);
     let date = "If-Range: Sun, 06 Nov 1994 08:49:36 GMT";
     assert_eq!(of(&strong, &[date]), one(0, 1));
+    let negotiated = strong.with_content(Content::Negotiated, Some(10));
+    assert_eq!(of(&negotiated, &["If-Range: \"a\""]), one(0, 1));
+    assert_eq!(of(&negotiated, &[date]), Wanted::Whole);
     assert_eq!(
         of(&strong, &["If-Range: Sun, 06 Nov 1994 08:49:37 GMT"]),
         Wanted::Whole
@@ -115,8 +120,18 @@ fn a_range_has_a_head() {
     assert!(text.ends_with("Content-Range: bytes 2-4/10\r\nContent-Length: 3\r\nAge: 0\r\n"));
     assert_eq!(text.matches("Content-Length").count(), 1);
     let mut out = Vec::new();
-    write_unsatisfiable(10, &mut out);
-    assert!(out.ends_with(b"Content-Range: bytes */10\r\nContent-Length: 0\r\n"));
+    let (set, remove) = ([("x-a".to_owned(), "1".to_owned())], ["date".to_owned()]);
+    write_unsatisfiable(10, NOW, NO_EDITS, &mut out);
+    let expected = "HTTP/1.1 416 Range Not Satisfiable\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Range: bytes */10\r\nContent-Length: 0\r\n";
+    assert_eq!(String::from_utf8(out).unwrap(), expected);
+    let edits = Edits {
+        set: &set,
+        remove: &remove,
+    };
+    let mut out = Vec::new();
+    write_unsatisfiable(10, NOW, edits, &mut out);
+    let expected = "HTTP/1.1 416 Range Not Satisfiable\r\nContent-Range: bytes */10\r\nx-a: 1\r\nContent-Length: 0\r\n";
+    assert_eq!(String::from_utf8(out).unwrap(), expected);
 }
 
 #[test]

@@ -200,7 +200,9 @@ mod tests {
         let purges = Arc::<Purges>::default();
         let store = MemoryStore::new(MemoryConfig::with_budget(1 << 20), Arc::clone(&purges));
         let object = object(&purges);
+        assert!(!store.holds(b"key", &object));
         store.insert(b"key", Arc::clone(&object));
+        assert!(store.holds(b"key", &object));
         let before = store.stats().bytes;
         let forms = object.forms(|_| true).expect("it may");
         forms.claim(Coding::Gzip);

@@ -5,7 +5,7 @@
 //! that is still being sent after its eviction is no longer counted.
 //!
 //! Admission and eviction are those of `quick_cache` (S3-FIFO with ghosts), with one rule added for objects larger than
-//! the average: see [`admission`]. `docs/decisions/0004-cache-stores.md` has the measurements behind both.
+//! the average: see `memory/admission.rs`. `docs/decisions/0004-cache-stores.md` has the measurements behind both.
 
 mod admission;
 mod config;
@@ -137,13 +137,23 @@ impl MemoryStore {
 
     /// Stores an object beside the other variants of its key, in place of the one with the same variant.
     pub fn insert(&self, key: &[u8], object: Arc<Object>) -> Inserted {
-        self.insert_unless(key, object, |_| false)
+        self.insert_unless(key, object, &[], |_| false)
+    }
+
+    /// The same for an object that had other tags before: a purge of one of those meets it too.
+    pub(super) fn insert_renewed(
+        &self,
+        key: &[u8],
+        object: Arc<Object>,
+        former_tags: &[Box<str>],
+    ) -> Inserted {
+        self.insert_unless(key, object, former_tags, |_| false)
     }
 
     /// Stores an object that was read from disk, unless there is one with the same variant.
     pub(super) fn insert_absent(&self, key: &[u8], object: Arc<Object>) -> Inserted {
         let variant = object.variant.clone();
-        self.insert_unless(key, object, |entry| {
+        self.insert_unless(key, object, &[], |entry| {
             let mut variants = entry.variants().iter();
             variants.any(|other| other.variant == variant)
         })
@@ -153,6 +163,7 @@ impl MemoryStore {
         &self,
         key: &[u8],
         object: Arc<Object>,
+        former_tags: &[Box<str>],
         is_superseded: impl FnOnce(&Entry) -> bool,
     ) -> Inserted {
         let refused = |why| {
@@ -165,10 +176,12 @@ impl MemoryStore {
             return refused(Refusal::TooLarge);
         }
         let mut writers = lock(&self.writers);
-        match self.purges.verdict(object.ticket, key, &object.tags) {
-            Verdict::Keep => {}
-            Verdict::MarkStale => object.mark_stale(),
-            Verdict::Drop => return refused(Refusal::Purged),
+        for tags in [&object.tags, former_tags] {
+            match self.purges.verdict(object.ticket, key, tags) {
+                Verdict::Keep => {}
+                Verdict::MarkStale => object.mark_stale(),
+                Verdict::Drop => return refused(Refusal::Purged),
+            }
         }
         let old = self.entries.peek(key);
         if old.as_deref().is_some_and(is_superseded) {
@@ -181,6 +194,12 @@ impl MemoryStore {
         let evicted = self.put(&mut writers, entry, old.as_deref());
         self.counts.inserted.fetch_add(1, Ordering::Relaxed);
         Inserted::Stored(evicted)
+    }
+
+    /// Whether this object is the one that is found.
+    pub fn holds(&self, key: &[u8], object: &Arc<Object>) -> bool {
+        self.peek(key)
+            .is_some_and(|entry| entry.variants().iter().any(|own| Arc::ptr_eq(own, object)))
     }
 
     /// Counts anew what an object weighs that has grown, and hands back what had to make room for it, other variants of its

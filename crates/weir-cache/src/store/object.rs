@@ -167,11 +167,11 @@ impl Object {
         renewed
     }
 
-    /// Its compressed forms, if it may have any. That is decided once, with `may_have_forms`, at the first request; what stays
-    /// on disk has none.
+    /// Its compressed forms, if it may have any. That is decided once, with `may_have_forms`, at the first request. Of what
+    /// stays on disk none can be made; others may still have them, which the head says.
     pub fn forms(&self, may_have_forms: impl FnOnce(&StoredHead) -> bool) -> Option<&Forms> {
         let decide = || {
-            let head = self.stored_head().filter(|_| self.disk().is_none())?;
+            let head = self.stored_head()?;
             if !may_have_forms(head) {
                 return None;
             }

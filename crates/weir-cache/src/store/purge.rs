@@ -4,21 +4,25 @@
 //! rebuilding of the disk index) is met by the log here: it carries a [`Ticket`] from before it read what it brings, and
 //! whoever stores it asks [`Purges::verdict`] first. The memory and the disk tier share one log.
 //!
-//! The log never grows without bound. A ticket older than what it remembers is treated as purged: something that is
-//! merely cached may be dropped, but must not come back after a purge was answered.
+//! The log never grows without bound: a scope that is purged again moves instead of being added, and beyond
+//! `REMEMBERED_MAX` the oldest are forgotten; those that a sweep under way makes matter to every ticket, only beyond
+//! `DURING_SWEEP_MAX`. A ticket older than what it remembers is treated as purged: something that is merely cached may be
+//! dropped, but must not come back after a purge was answered.
 
-use std::collections::VecDeque;
-use std::sync::Mutex;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use super::answer::lock;
 use crate::key;
 
 /// Purges that are remembered.
-const REMEMBERED_MAX: usize = 1024;
+const REMEMBERED_MAX: usize = 1 << 13;
+/// Purges that are remembered while the sweep of an older one is under way.
+const DURING_SWEEP_MAX: usize = 1 << 15;
 
 /// Which objects a purge covers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum PurgeScope {
     /// Every object.
     All,
@@ -69,7 +73,7 @@ impl PurgeScope {
 }
 
 /// What happens to the objects that a purge covers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PurgeKind {
     /// They are removed.
     Hard,
@@ -101,13 +105,41 @@ pub struct Purges {
     log: Mutex<Log>,
 }
 
+type Purge = (PurgeScope, PurgeKind);
+
 #[derive(Debug, Default)]
 struct Log {
-    recent: VecDeque<(u64, PurgeScope, PurgeKind)>,
+    /// By generation.
+    recent: BTreeMap<u64, Arc<Purge>>,
+    /// The generation that each of `recent` has.
+    generations: HashMap<Arc<Purge>, u64>,
     /// Generations of purges whose sweep is not done yet.
     sweeping: Vec<u64>,
     /// The highest generation that is no longer in `recent`.
     forgotten: u64,
+}
+
+impl Log {
+    /// Whatever an older purge of the same kind and scope meets, this one meets as well.
+    fn remember(&mut self, generation: u64, purge: Purge) {
+        let purge = Arc::new(purge);
+        if let Some(older) = self.generations.insert(Arc::clone(&purge), generation) {
+            self.recent.remove(&older);
+        }
+        self.recent.insert(generation, purge);
+    }
+
+    /// Forgets the oldest that are too many. Nothing that is stored from now on has a ticket older than `settled`.
+    fn forget(&mut self, settled: u64) {
+        while self.recent.len() > REMEMBERED_MAX
+            && let Some(oldest) = self.recent.first_entry()
+            && (*oldest.key() <= settled || self.generations.len() > DURING_SWEEP_MAX)
+        {
+            let (generation, purge) = oldest.remove_entry();
+            self.generations.remove(&purge);
+            self.forgotten = generation;
+        }
+    }
 }
 
 impl Purges {
@@ -126,12 +158,8 @@ impl Purges {
     pub fn begin(&self, scope: PurgeScope, kind: PurgeKind) -> Ticket {
         let mut log = lock(&self.log);
         let generation = self.generation.load(Ordering::Acquire) + 1;
-        log.recent.push_back((generation, scope, kind));
-        if log.recent.len() > REMEMBERED_MAX
-            && let Some((oldest, _, _)) = log.recent.pop_front()
-        {
-            log.forgotten = oldest;
-        }
+        log.remember(generation, (scope, kind));
+        log.forget(self.settled.load(Ordering::Acquire));
         log.sweeping.push(generation);
         self.generation.store(generation, Ordering::Release);
         Ticket(generation)
@@ -156,14 +184,10 @@ impl Purges {
         if ticket.0 < log.forgotten {
             return Verdict::Drop;
         }
-        let since = log
-            .recent
-            .iter()
-            .rev()
-            .take_while(|(generation, _, _)| *generation > ticket.0);
+        let since = log.recent.range(ticket.0 + 1..).map(|(_, purge)| purge);
         let mut verdict = Verdict::Keep;
-        for (_, _, kind) in since.filter(|(_, scope, _)| scope.covers(key, tags)) {
-            match kind {
+        for purge in since.filter(|purge| purge.0.covers(key, tags)) {
+            match purge.1 {
                 PurgeKind::Hard => return Verdict::Drop,
                 PurgeKind::Soft => verdict = Verdict::MarkStale,
             }
@@ -235,11 +259,41 @@ mod tests {
     }
 
     #[test]
+    fn a_scope_that_is_purged_again_takes_no_room_and_is_not_lost() {
+        let purges = Purges::default();
+        let old = purges.ticket();
+        purges.finish(purges.begin(tag("once"), PurgeKind::Hard));
+        for _ in 0..=REMEMBERED_MAX {
+            purges.finish(purges.begin(tag("x"), PurgeKind::Soft));
+        }
+        assert_eq!(purges.verdict(old, b"k", &[]), Verdict::Keep);
+        assert_eq!(purges.verdict(old, b"k", &["x".into()]), Verdict::MarkStale);
+        assert_eq!(purges.verdict(old, b"k", &["once".into()]), Verdict::Drop);
+        purges.finish(purges.begin(tag("once"), PurgeKind::Soft));
+        assert_eq!(purges.verdict(old, b"k", &["once".into()]), Verdict::Drop);
+    }
+
+    #[test]
+    fn while_a_sweep_is_under_way_what_is_newer_is_remembered_up_to_a_bound() {
+        let purges = Purges::default();
+        let slow = purges.begin(tag("slow"), PurgeKind::Hard);
+        let purge = |number: usize| {
+            purges.finish(purges.begin(tag(&number.to_string()), PurgeKind::Soft));
+        };
+        (0..2 * REMEMBERED_MAX).for_each(purge);
+        assert_eq!(purges.verdict(purges.settled(), b"k", &[]), Verdict::Keep);
+        (0..=DURING_SWEEP_MAX).for_each(purge);
+        assert_eq!(purges.verdict(purges.settled(), b"k", &[]), Verdict::Drop);
+        purges.finish(slow);
+        assert_eq!(purges.verdict(purges.settled(), b"k", &[]), Verdict::Keep);
+    }
+
+    #[test]
     fn a_ticket_older_than_the_log_counts_as_purged() {
         let purges = Purges::default();
         let old = purges.ticket();
-        for _ in 0..=REMEMBERED_MAX {
-            purges.finish(purges.begin(tag("x"), PurgeKind::Soft));
+        for number in 0..=REMEMBERED_MAX {
+            purges.finish(purges.begin(tag(&number.to_string()), PurgeKind::Soft));
         }
         assert_eq!(purges.verdict(old, b"k", &[]), Verdict::Drop);
     }

@@ -211,7 +211,10 @@ impl Tiers {
         }
         let renewed = Arc::new(renewed);
         let left = self.purges.settled();
-        if let Inserted::Stored(evicted) = self.memory.insert(key, Arc::clone(&renewed)) {
+        let inserted = self
+            .memory
+            .insert_renewed(key, Arc::clone(&renewed), &old.tags);
+        if let Inserted::Stored(evicted) = inserted {
             self.demote(&evicted, left);
             self.supersede_on_disk(key, &renewed);
         }

@@ -1,6 +1,7 @@
 //! What is stored, as tables. Every response here has a body of 10 bytes, unless it says otherwise.
 
 use super::*;
+use crate::stored_head::tests::stored;
 use crate::test_heads::{get, ok};
 
 const NOW: Timestamp = Timestamp::from_secs(784_111_777);
@@ -225,7 +226,23 @@ fn every_reason_has_its_own_name() {
 
 #[test]
 fn a_304_can_end_a_stored_response() {
-    let of = |lines: &[&str]| may_stay(ok(lines).fields());
+    let with = |request: &[&str], lines: &[&str], policy: &CachePolicy| {
+        let (request, response) = (get(request), ok(lines));
+        let arrived = Arrived {
+            status_text: b"",
+            version: weir_http::Version::Http11,
+            response: response.fields(),
+            request: request.fields(),
+        };
+        let exchanged = Exchanged {
+            request_time: NOW,
+            response_time: NOW,
+        };
+        let updated = stored(&["ETag: \"a\""]).freshened(&arrived, exchanged, policy);
+        assert!(!updated.fields().has(FieldName::SetCookie));
+        may_stay(&updated, &arrived, policy)
+    };
+    let of = |lines: &[&str]| with(&[], lines, &CachePolicy::default());
     assert_eq!(of(&["Cache-Control: max-age=1", "Vary: a"]), Ok(()));
     assert_eq!(
         of(&["Cache-Control: no-store"]),
@@ -233,4 +250,14 @@ fn a_304_can_end_a_stored_response() {
     );
     assert_eq!(of(&["Cache-Control: private"]), Err(NotStored::Private));
     assert_eq!(of(&["Vary: a, *"]), Err(NotStored::VaryStar));
+    assert_eq!(of(&["Set-Cookie: a=b"]), Ok(()));
+    let refuses = CachePolicy {
+        set_cookie: SetCookie::Refuse,
+        ..CachePolicy::default()
+    };
+    let refused = Err(NotStored::SetCookie);
+    assert_eq!(with(&[], &["Set-Cookie: a=b"], &refuses), refused);
+    let authorized = |lines| with(&["Authorization: x"], lines, &refuses);
+    assert_eq!(authorized(&[]), Err(NotStored::Authorization));
+    assert_eq!(authorized(&["Cache-Control: public"]), Ok(()));
 }

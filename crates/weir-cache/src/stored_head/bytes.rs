@@ -137,6 +137,7 @@ impl StoredHead {
             table,
             secondary: secondary.to_vec(),
             body_bytes: present(72),
+            is_negotiated: false,
         };
         head.check()?;
         Ok(head)

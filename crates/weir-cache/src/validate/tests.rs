@@ -152,4 +152,7 @@ fn head_tells_of_changes() {
         of(&[&format!("Last-Modified: {LATER}")]),
         HeadMeans::Changed
     );
+    let mut missing = own.clone();
+    missing.meta.status = 404;
+    assert_eq!(compare_head(&missing, ok(&[]).fields()), HeadMeans::Changed);
 }

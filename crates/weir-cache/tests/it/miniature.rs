@@ -220,7 +220,7 @@ impl Miniature {
         };
         let head = stored[at].freshened(&arrived, at_once(asking.now), &self.policy);
         let body = self.body_of(asking, stored[at]);
-        if store_rule::may_stay(head.fields()).is_ok() {
+        if store_rule::may_stay(&head, &arrived, &self.policy).is_ok() {
             self.keep(&asking.key, head.clone(), body.clone());
         } else {
             self.drop(&asking.key, stored[at]);
@@ -254,7 +254,7 @@ impl Miniature {
                     sent = &body[one.first as usize..=one.last as usize];
                 }
                 Wanted::Unsatisfiable => {
-                    range::write_unsatisfiable(body_bytes, &mut out);
+                    range::write_unsatisfiable(body_bytes, now, NO_EDITS, &mut out);
                     sent = "";
                 }
             },

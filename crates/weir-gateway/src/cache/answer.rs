@@ -14,11 +14,11 @@ use weir_cache::reuse::Reuse;
 use weir_cache::store::Object;
 use weir_cache::validate::{self, Precondition};
 use weir_cache::{StoredHead, Timestamp};
-use weir_http::Method;
 use weir_http::forward::connection_line;
+use weir_http::{Content, Method};
 
 use super::{Cached, on_disk};
-use crate::compress::stored;
+use crate::compress::{self, stored};
 use crate::connection::Client;
 use crate::connection::h1::After;
 use crate::exchange::Exchange;
@@ -101,9 +101,7 @@ pub(super) async fn object(
     x.facts.bytes_sent = 0;
     let sent = match what(x, head, Some(object.body_bytes()), now) {
         What::NotModified => {
-            write_head(x, on, keep_alive, 304, |out| {
-                head.write_not_modified(now, edits(&on.rule.response_headers), out);
-            });
+            write_not_modified(x, on, keep_alive, head, now);
             send(client, x, object, 0..0).await
         }
         What::Range(Wanted::Whole) => {
@@ -141,7 +139,8 @@ pub(super) async fn object(
         }
         What::Range(Wanted::Unsatisfiable) => {
             write_head(x, on, keep_alive, 416, |out| {
-                range::write_unsatisfiable(object.body_bytes(), out);
+                let edits = edits(&on.rule.response_headers);
+                range::write_unsatisfiable(object.body_bytes(), now, edits, out);
             });
             send(client, x, object, 0..0).await
         }
@@ -191,6 +190,26 @@ pub(super) fn what(x: &Exchange, head: &StoredHead, length: Option<u64>, now: Ti
         Some(length) => range::resolve(method, fields, head, length, now),
         None => Wanted::Whole,
     })
+}
+
+/// Writes the head of a 304, with the tag of the form that the client has: by the other tag it would not find its
+/// stored response (RFC 9111 §4.3.4).
+pub(super) fn write_not_modified(
+    x: &mut Exchange,
+    on: Cached<'_>,
+    keep_alive: bool,
+    head: &StoredHead,
+    now: Timestamp,
+) {
+    let has_form = |tag: &[u8]| head.is_negotiated() && compress::has_weak_form_of(x, tag);
+    let confirmed = head
+        .etag()
+        .is_some_and(has_form)
+        .then(|| head.with_content(Content::Confirmed, None));
+    let head = confirmed.as_ref().unwrap_or(head);
+    write_head(x, on, keep_alive, 304, |out| {
+        head.write_not_modified(now, edits(&on.rule.response_headers), out);
+    });
 }
 
 /// Writes a head to `x.outgoing`: what `write` appends, and then what is said to every client.

@@ -2,13 +2,15 @@
 //!
 //! What is held of its body depends on what becomes of it ([`Keeps`]):
 //! - On its way to RAM, all of it, so that whoever joins reads from the first byte on; that is at most the largest object
-//!   that RAM takes.
+//!   that RAM takes, and for all fills together a part of RAM ([`Budget`]). What does not fit there goes to disk or is passed
+//!   on.
 //! - On its way to disk, what is not in the file yet, which the disk bounds (`pending_bytes_max` and a block), and what
 //!   came last, up to [`WINDOW_BYTES_MAX`] of both together or as much as the disk has not taken. Readers
 //!   that are behind it read the file. Nobody holds anybody back, and the origin is read as fast as the disk writes.
 //! - Passed on without being stored, what somebody has yet to read, up to [`WINDOW_BYTES_MAX`]; then the origin waits for the
 //!   slowest reader. One that makes others wait for a whole deadline is cut off.
 
+mod budget;
 mod held;
 
 use std::sync::{Arc, Mutex};
@@ -19,6 +21,8 @@ use weir_cache::store::Object;
 use weir_cache::store::disk::DiskArriving;
 use weir_cache::{StoredHead, tags};
 
+pub(super) use self::budget::Budget;
+use self::budget::Taken;
 use self::held::Held;
 use super::fills::lock;
 use crate::failure::Failure;
@@ -57,6 +61,8 @@ pub(super) struct Fill(Mutex<State>);
 struct State {
     outcome: Option<Outcome>,
     held: Held,
+    /// What of it counts for the budget of all fills: all that came while it was on its way to RAM.
+    taken: Taken,
     keeps: Keeps,
     /// What has gone to disk so far, also after it stopped going there.
     file: Option<DiskArriving>,
@@ -116,6 +122,9 @@ impl State {
             }
             self.held.drop_first();
         }
+        if self.keeps != Keeps::All {
+            self.taken.shrink_to(self.held.bytes());
+        }
         if self.held.bytes() < WINDOW_BYTES_MAX
             && let Some(writer) = self.writer.take()
         {
@@ -150,6 +159,11 @@ impl Fill {
         state.held.push(piece);
         state.wake_readers();
         state.shed();
+    }
+
+    /// Whether so much more of the body fits in what all fills may hold on their way to RAM; then it is counted.
+    pub(super) fn fits(&self, budget: &Arc<Budget>, bytes: u64) -> bool {
+        lock(&self.0).taken.add(budget, bytes)
     }
 
     /// Bytes of the body so far.
@@ -192,6 +206,7 @@ impl Fill {
     pub(super) fn finish(&self) {
         let mut state = lock(&self.0);
         state.is_over = true;
+        state.taken = Taken::default();
         state.wake_readers();
     }
 
@@ -202,6 +217,8 @@ impl Fill {
             return;
         }
         state.is_over = true;
+        // What is stored by now is counted there.
+        state.taken = Taken::default();
         state.outcome = Some(outcome);
         state.wake_readers();
     }

@@ -17,8 +17,8 @@ use crate::failure::Failure;
 
 /// How long requests of a key go on their own after one answer was not to be shared.
 const UNSHARED_FOR: Duration = Duration::from_secs(10);
-/// Keys remembered of each kind; the memory is emptied when it is full.
-const REMEMBERED_MAX: usize = 1 << 16;
+/// Keys remembered of each kind, in each of two generations.
+const REMEMBERED_MAX: usize = 1 << 15;
 
 /// The fills under way, by key.
 #[derive(Debug, Default)]
@@ -123,44 +123,84 @@ fn is_covered(fill_key: &[u8], fill: &Fill, scope: &PurgeScope) -> bool {
 }
 
 /// Hashes of keys, with a number each. Two keys with one hash pass for the same, which costs an optimisation and no more.
+/// What has not been used while as many others came as a generation holds is forgotten; what is used stays.
 #[derive(Debug, Default)]
 pub(super) struct Remembered {
     hasher: RandomState,
-    table: Mutex<HashMap<u64, u64>>,
+    tables: Mutex<Generations>,
+}
+
+#[derive(Debug, Default)]
+struct Generations {
+    young: HashMap<u64, u64>,
+    old: HashMap<u64, u64>,
+}
+
+impl Generations {
+    fn number(&mut self, hash: u64) -> &mut u64 {
+        if !self.young.contains_key(&hash) && self.young.len() >= REMEMBERED_MAX {
+            self.old = std::mem::take(&mut self.young);
+        }
+        let before = self.old.remove(&hash).unwrap_or_default();
+        self.young.entry(hash).or_insert(before)
+    }
 }
 
 impl Remembered {
     /// Whether the key was noted less than [`UNSHARED_FOR`] ago.
     pub(super) fn holds(&self, key: &[u8], now: Timestamp) -> bool {
-        let noted = lock(&self.table).get(&self.hasher.hash_one(key)).copied();
+        let hash = self.hasher.hash_one(key);
+        let tables = lock(&self.tables);
+        let noted = tables.young.get(&hash).or_else(|| tables.old.get(&hash));
+        let noted = noted.copied();
+        drop(tables);
         noted.is_some_and(|at| now.since(Timestamp::from_ms(at)) < UNSHARED_FOR)
     }
 
     pub(super) fn note(&self, key: &[u8], now: Timestamp) {
-        *self.number(key, &mut lock(&self.table)) = now.ms();
+        *lock(&self.tables).number(self.hasher.hash_one(key)) = now.ms();
     }
 
     pub(super) fn forget(&self, key: &[u8]) {
-        lock(&self.table).remove(&self.hasher.hash_one(key));
+        let hash = self.hasher.hash_one(key);
+        let mut tables = lock(&self.tables);
+        tables.young.remove(&hash);
+        tables.old.remove(&hash);
     }
 
     /// Counts a use of the key and says how many there were.
     pub(super) fn count(&self, key: &[u8]) -> u64 {
-        let mut table = lock(&self.table);
-        let count = self.number(key, &mut table);
+        let mut tables = lock(&self.tables);
+        let count = tables.number(self.hasher.hash_one(key));
         *count += 1;
         *count
-    }
-
-    fn number<'t>(&self, key: &[u8], table: &'t mut HashMap<u64, u64>) -> &'t mut u64 {
-        if table.len() >= REMEMBERED_MAX {
-            table.clear();
-        }
-        table.entry(self.hasher.hash_one(key)).or_default()
     }
 }
 
 /// Every critical section here leaves its values whole, so a thread that panicked in one has broken nothing.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_used_is_counted_on_through_a_scan_of_others() {
+        let uses = Remembered::default();
+        let others = |from: usize| {
+            for number in from..from + REMEMBERED_MAX - 1 {
+                uses.count(&number.to_le_bytes());
+            }
+        };
+        for count in 1..6 {
+            assert_eq!(uses.count(b"k"), count);
+            others(count as usize * REMEMBERED_MAX);
+        }
+        // What is not used meanwhile is forgotten.
+        others(10 * REMEMBERED_MAX);
+        others(11 * REMEMBERED_MAX);
+        assert_eq!(uses.count(b"k"), 1);
+    }
 }

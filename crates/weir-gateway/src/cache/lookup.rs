@@ -13,6 +13,7 @@ use weir_http::{FieldName, Method};
 use super::{Cached, Disk, on_disk};
 use crate::deadline::Timer;
 use crate::exchange::Exchange;
+use crate::upstream::relay::passes_upgrade;
 
 /// What there is.
 pub(super) enum Found {
@@ -54,7 +55,7 @@ pub(super) fn asked(x: &Exchange) -> Asked<'_> {
 
 /// Looks for what could answer the request.
 pub(super) async fn find(x: &mut Exchange, on: Cached<'_>, now: Timestamp) -> Found {
-    if let Some(forwarded) = passes(x, on.policy) {
+    if let Some(forwarded) = passes(x, on) {
         return Found::Pass(forwarded, None);
     }
     let entry = on.cache.tiers.find(&x.recall.key);
@@ -119,16 +120,21 @@ pub(super) async fn find(x: &mut Exchange, on: Cached<'_>, now: Timestamp) -> Fo
 }
 
 /// Why a request has nothing to do with the cache, if it has not.
-fn passes(x: &Exchange, policy: &CachePolicy) -> Option<Forwarded> {
+fn passes(x: &Exchange, on: Cached<'_>) -> Option<Forwarded> {
     let fields = x.request.view(&x.head);
     // These two are for the origin to judge (RFC 9111 §4.3.2).
     let is_for_origin = x.recall.is_conditional
         && (fields.has(FieldName::IfMatch) || fields.has(FieldName::IfUnmodifiedSince));
-    if is_for_origin || x.request.upgrade.is_some() || x.request.authority.is_none() {
+    if is_for_origin || passes_upgrade(x, on.rule) || x.request.authority.is_none() {
+        return Some(Forwarded::Bypass);
+    }
+    // The origin does not get the fields that `Connection` names (RFC 9110 §7.6.1), so its answer is not for all who send
+    // them: a key or a variant with `Accept-Language: de` would have what it says to those who name no language.
+    if x.request.connection_names_fields {
         return Some(Forwarded::Bypass);
     }
     let has_body = x.request.framing != Framing::Empty;
-    match key::class(x.request.method, has_body, &asked(x), policy) {
+    match key::class(x.request.method, has_body, &asked(x), on.policy) {
         Ok(Class::PostByBody) if !x.recall.is_keyed_by_body() => Some(Forwarded::Method),
         Ok(_) => None,
         Err(Pass::Method) => Some(Forwarded::Method),

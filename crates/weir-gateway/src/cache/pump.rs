@@ -77,7 +77,8 @@ impl Arriving {
     /// The head goes into the fill and what has come of the body behind it.
     pub(super) fn begin(&mut self, length: Option<u64>, piece: Bytes) {
         let fill = Arc::clone(&self.lead.lent.fill);
-        if length.is_some_and(|length| length > self.limits.memory) {
+        let is_large = length.is_some_and(|length| length > self.limits.memory);
+        if is_large || !fill.fits(&self.lead.cache.filling, piece.len() as u64) {
             self.begin_large();
         }
         fill.begin(Arc::clone(&self.head), length);
@@ -145,8 +146,11 @@ impl Arriving {
         let is_stored = self.large.is_some() || fill.is_for_memory();
         if is_stored && bytes > self.limits.stored {
             self.pass_on();
-        } else if bytes > self.limits.memory && fill.is_for_memory() {
-            // Its length was not known. All of it so far is in RAM.
+        } else if fill.is_for_memory()
+            && (bytes > self.limits.memory
+                || !fill.fits(&self.lead.cache.filling, piece.len() as u64))
+        {
+            // Its length was not known, or too much is on its way to RAM. All of it so far is there.
             let so_far = fill.body();
             self.begin_large();
             for piece in so_far {
@@ -216,7 +220,7 @@ impl Arriving {
             // Whoever reads along need not wait for the commit; whoever joins meanwhile reads the file.
             fill.finish();
             if on_disk::within(timer, large.commit(head)).await.is_ok() {
-                self.lead.stored_large();
+                self.lead.succeeds();
             }
         } else if fill.is_for_memory() {
             let object = Object::of_head(head, self.lead.ticket, fill.body());

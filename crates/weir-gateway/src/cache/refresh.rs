@@ -58,6 +58,11 @@ pub(super) fn if_due(
         key.push(0);
         key.extend_from_slice(head.secondary());
     }
+    let now = on.worker.clock.timestamp(Instant::now());
+    // What could not be stored a moment ago is not asked for at each hit.
+    if on.cache.refreshed.holds(&key, now) || on.cache.unshared.holds(&x.recall.key, now) {
+        return;
+    }
     let Place::Leads(lent) = on.cache.fills.place(&key) else {
         return;
     };
@@ -67,7 +72,6 @@ pub(super) fn if_due(
     asking.path_is_as_in(x);
     super::lookup::begin(&mut asking, on.policy, None);
     asking.recall.is_conditional = false;
-    let now = on.worker.clock.timestamp(Instant::now());
     let ticket = on.cache.tiers.ticket();
     let stored = (Some(Arc::clone(object)), Vec::new());
     let lead = Lead::new(&mut asking, on, lent, stored, ticket, now);
@@ -76,6 +80,7 @@ pub(super) fn if_due(
         return;
     }
     on.metrics().refreshes.add(1);
+    on.cache.refreshed.note(&key, now);
     let nobody = Client {
         stream: Stream::Nobody,
         address: client.address,

@@ -8,19 +8,18 @@ use std::time::Instant;
 use weir_cache::freshness::Exchanged;
 use weir_cache::reuse::OriginFailure;
 use weir_cache::store::purge::{Ticket, Verdict};
-use weir_cache::store::{Object, PurgeKind, PurgeScope, Share};
+use weir_cache::store::{Object, Share};
 use weir_cache::store_rule::{self, Answered, NotStored};
 use weir_cache::stored_head::Arrived;
-use weir_cache::validate::{self, HeadMeans};
 use weir_cache::{Meta, RequestControl, StoredHead, Timestamp};
+use weir_http::Body;
 use weir_http::body::Framing;
-use weir_http::{Body, Fields, Method};
 
 use super::fill::{Outcome, Reader};
 use super::fills::Lent;
 use super::pump::{self, Arriving, Limits};
 use super::stream::Streamed;
-use super::{Cache, Cached, answer, invalidate, lookup, stream, write_conditions};
+use super::{Cache, Cached, answer, confirm, invalidate, lookup, stream, write_conditions};
 use crate::connection::Client;
 use crate::connection::h1::After;
 use crate::exchange::Exchange;
@@ -58,9 +57,9 @@ pub(crate) struct Lead {
     pub(super) ticket: Ticket,
     share: Option<Arc<Share>>,
     /// What may be used on a failure.
-    stale: Option<Arc<Object>>,
+    pub(super) stale: Option<Arc<Object>>,
     /// What the conditions are about.
-    validated: Vec<Arc<Object>>,
+    pub(super) validated: Vec<Arc<Object>>,
     request_time: Timestamp,
     may_store: bool,
 }
@@ -123,19 +122,22 @@ impl Lead {
         self.cache.fills.end(&mut self.lent, outcome);
     }
 
+    /// Something is stored, or right still: requests of the key wait for each other, and it is refreshed when that is due.
+    pub(super) fn succeeds(&self) {
+        self.cache.unshared.forget(&self.key);
+        if let Some(fill_key) = &self.lent.key {
+            self.cache.refreshed.forget(fill_key);
+        }
+    }
+
     /// Stores a whole answer and gives it to those who wait.
     pub(super) fn store(&mut self, object: &Arc<Object>) {
-        self.cache.unshared.forget(&self.key);
+        self.succeeds();
         if let Some(share) = &self.share {
             object.belongs_to(share);
         }
         drop(self.cache.tiers.insert(&self.key, object));
         self.end(Outcome::Whole(Arc::clone(object)));
-    }
-
-    /// What is too large for RAM has been stored.
-    pub(super) fn stored_large(&mut self) {
-        self.cache.unshared.forget(&self.key);
     }
 }
 
@@ -150,7 +152,10 @@ pub(crate) async fn remember(
     let mut lead = match ask {
         Ask::Pass(stored) => {
             let (chosen, upstream) = asked?;
-            passed(x, on, stored).await;
+            if let Some(stored) = stored {
+                confirm::by_head(x, on, stored).await;
+            }
+            invalidate::after(x, on).await;
             return Ok(Next::Respond(chosen, upstream));
         }
         Ask::Lead(lead) => lead,
@@ -181,7 +186,7 @@ pub(crate) async fn remember(
         response_time: on.worker.clock.timestamp(Instant::now()),
     };
     if status == 304 && !x.recall.conditions.is_empty() {
-        return confirmed(client, x, on, lead, (chosen, upstream), exchanged).await;
+        return confirm::by_304(client, x, on, lead, (chosen, upstream), exchanged).await;
     }
     match decide(x, on, &lead, exchanged) {
         Ok(meta) => arrives(client, x, on, lead, (chosen, upstream), meta).await,
@@ -191,7 +196,8 @@ pub(crate) async fn remember(
                 said.detail = Some(why.name());
             }
             let now = on.time();
-            if why != NotStored::RequestNoStore {
+            // These two say nothing of the next answer, so that whoever waits goes on waiting for that.
+            if !matches!(why, NotStored::RequestNoStore | NotStored::TooFewUses) {
                 on.cache.unshared.note(&lead.key, now);
             }
             lead.end(Outcome::Unshared);
@@ -220,7 +226,7 @@ fn usable_stale(
         .then(|| Arc::clone(stale))
 }
 
-fn arrived(x: &Exchange) -> Arrived<'_> {
+pub(super) fn arrived(x: &Exchange) -> Arrived<'_> {
     let head = &x.incoming.unread()[..x.response.head_bytes];
     Arrived {
         status_text: x.response.status_text.of(head),
@@ -268,7 +274,7 @@ fn decide(
     if lead.may_store {
         Ok(meta)
     } else {
-        Err(NotStored::Useless)
+        Err(NotStored::TooFewUses)
     }
 }
 
@@ -335,6 +341,10 @@ async fn arrives(
     };
     arriving.begin(length, piece);
     pump::spawn(on.worker, arriving);
+    if client.stream.is_nobody() {
+        // Nobody reads along, so that the pump ends when there is nothing to store after all.
+        return Ok(Next::Answered(After::Abort));
+    }
     match stream::respond(client, x, on, reader, (&head, length), true).await? {
         Streamed::Answered(after) => Ok(Next::Answered(after)),
         Streamed::Elsewhere => Ok(ask_for_itself(x)),
@@ -342,86 +352,10 @@ async fn arrives(
 }
 
 /// The client gets its answer from the origin, past the cache.
-fn ask_for_itself(x: &mut Exchange) -> Next {
+pub(super) fn ask_for_itself(x: &mut Exchange) -> Next {
     x.recall.replaces_conditions = false;
     if let Some(said) = &mut x.recall.status {
         said.stored = false;
     }
     Next::AskAgain(Ask::Pass(None))
-}
-
-/// A 304 to conditions of our own: the stored response is fresh again.
-async fn confirmed(
-    client: &mut Client,
-    x: &mut Exchange,
-    on: Cached<'_>,
-    mut lead: Box<Lead>,
-    (chosen, upstream): (Chosen, Upstream),
-    exchanged: Exchanged,
-) -> Result<Next, Failure> {
-    let heads: Vec<&StoredHead> = lead
-        .validated
-        .iter()
-        .filter_map(|object| object.stored_head().map(|head| &**head))
-        .collect();
-    let arrived = arrived(x);
-    let selected = validate::select(&heads, arrived.response);
-    let renewed = selected.map(|at| {
-        let head = heads[at].freshened(&arrived, exchanged, on.policy);
-        (Arc::clone(&lead.validated[at]), Arc::new(head))
-    });
-    x.incoming.consume(x.response.head_bytes);
-    passing::put_back(x, on.worker, &chosen, upstream, true);
-    let Some((old, head)) = renewed else {
-        // It speaks of nothing that is here, so it must be asked without conditions.
-        lead.validated.clear();
-        lead.stale = None;
-        x.recall.conditions.clear();
-        x.recall.replaces_conditions = true;
-        return Ok(Next::AskAgain(Ask::Lead(lead)));
-    };
-    on.metrics().revalidated.add(1);
-    let (key, ticket) = (&lead.key, lead.ticket);
-    let object = on.cache.tiers.renew_head(key, &old, head, ticket).await;
-    lead.end(Outcome::Whole(Arc::clone(&object)));
-    x.recall.outcome = Some("revalidated");
-    if let Some(said) = &mut x.recall.status {
-        said.forwarded_status = Some(304);
-        said.stored = true;
-    }
-    match answer::object(client, x, on, &object, on.time()).await {
-        // What was confirmed turned out to be damaged, and nothing of it was sent.
-        Err(Failure::StoreFailed) => Ok(ask_for_itself(x)),
-        sent => sent.map(Next::Answered),
-    }
-}
-
-/// An answer that is passed on may still say something of what is stored.
-async fn passed(x: &mut Exchange, on: Cached<'_>, stored: Option<(Arc<Object>, Ticket)>) {
-    let response: Fields<'_> = x
-        .response
-        .view(&x.incoming.unread()[..x.response.head_bytes]);
-    if let Some((stored, ticket)) = stored
-        && x.request.method == Method::Head
-        && x.response.status == 200
-        && let Some(head) = stored.stored_head()
-    {
-        let now = on.time();
-        match validate::compare_head(head, response) {
-            HeadMeans::Unchanged => {
-                let exchanged = Exchanged {
-                    request_time: on.now(x),
-                    response_time: now,
-                };
-                let head = head.freshened(&arrived(x), exchanged, on.policy);
-                let (tiers, key) = (&on.cache.tiers, &x.recall.key);
-                drop(tiers.renew_head(key, &stored, Arc::new(head), ticket).await);
-            }
-            HeadMeans::Changed => {
-                let scope = PurgeScope::Key(x.recall.key.as_slice().into());
-                let _ = on.cache.purge(scope, PurgeKind::Soft).await;
-            }
-        }
-    }
-    invalidate::after(x, on).await;
 }

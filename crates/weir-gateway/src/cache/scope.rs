@@ -3,8 +3,8 @@
 //! Stored responses are told apart by URLs as they were sent, escapes and all; so what is written here must be what a
 //! request line can have. What a route leaves out of its keys, or sorts, is left out and sorted here too.
 
-use weir_cache::key::{self, Asked};
-use weir_cache::policy::KeyParts;
+use weir_cache::key::{self, Asked, UPSTREAM_MARK};
+use weir_cache::policy::{HostKey, KeyParts};
 use weir_cache::store::PurgeScope;
 use weir_cache::tags::TAG_BYTES_MAX;
 use weir_http::{Fields, Method, host, target};
@@ -18,7 +18,7 @@ const URL_EXAMPLE: &str = "http://www.example.com/a/b?c=d";
 /// A URL, split.
 struct Url<'t> {
     scheme: &'t str,
-    /// Empty where the host is no part of the key.
+    /// `@NAME` where the name of an upstream stands for the site, as lists show it. It may be empty.
     authority: &'t str,
     path: &'t str,
     query: Option<&'t str>,
@@ -29,7 +29,7 @@ struct Url<'t> {
 pub(crate) fn of_url(text: &str, snapshot: &Snapshot) -> Result<Vec<PurgeScope>, String> {
     let url = parse(text)?;
     let mut keys = Vec::new();
-    let as_written = KeyParts::default();
+    let as_written = url.parts();
     for parts in std::iter::once(&as_written).chain(key_parts(&url, snapshot)?) {
         let mut key = Vec::new();
         key::write_url(parts, &url.asked(), &mut key);
@@ -51,7 +51,7 @@ pub(crate) fn of_prefix(text: &str) -> Result<PurgeScope, String> {
     }
     let url = parse(text)?;
     let mut prefix = Vec::new();
-    key::write_url(&KeyParts::default(), &url.asked(), &mut prefix);
+    key::write_url(&url.parts(), &url.asked(), &mut prefix);
     Ok(PurgeScope::Prefix(prefix.into()))
 }
 
@@ -68,6 +68,16 @@ pub(crate) fn of_tag(text: &str) -> Result<PurgeScope, String> {
 
 /// The parts of the key on each route that a request for the URL may take.
 fn key_parts<'s>(url: &Url<'_>, snapshot: &'s Snapshot) -> Result<Vec<&'s KeyParts>, String> {
+    let parts_of = |action: &'s Action| match action {
+        Action::Forward(rule) => rule.cache.as_ref().map(|policy| &policy.key),
+        _ => None,
+    };
+    if url.upstream().is_some() {
+        let host = url.parts().host;
+        let all = snapshot.routes.iter();
+        let parts = all.filter_map(|route| parts_of(&route.action));
+        return Ok(parts.filter(|parts| parts.host == host).collect());
+    }
     let mut path = Vec::new();
     target::normalize(url.path.as_bytes(), &mut path).map_err(|_| {
         format!(
@@ -88,11 +98,7 @@ fn key_parts<'s>(url: &Url<'_>, snapshot: &'s Snapshot) -> Result<Vec<&'s KeyPar
             Found::MethodNotAllowed(_) | Found::Nothing => None,
         }
     });
-    let parts = routes.filter_map(|action| match action {
-        Action::Forward(rule) => rule.cache.as_ref().map(|policy| &policy.key),
-        _ => None,
-    });
-    Ok(parts.collect())
+    Ok(routes.filter_map(parts_of).collect())
 }
 
 fn parse(text: &str) -> Result<Url<'_>, String> {
@@ -115,7 +121,8 @@ fn parse(text: &str) -> Result<Url<'_>, String> {
             "a host in front of it, as in {URL_EXAMPLE}; a path on all hosts is a prefix"
         ));
     }
-    if !authority.is_empty() && host::name(authority.as_bytes()).is_err() {
+    let is_upstream = authority.starts_with(char::from(UPSTREAM_MARK));
+    if !authority.is_empty() && !is_upstream && host::name(authority.as_bytes()).is_err() {
         return wrong(&format!("a URL such as {URL_EXAMPLE}"));
     }
     let (path, query) = match target.split_once('?') {
@@ -152,6 +159,20 @@ fn check_bytes(text: &str) -> Result<(), String> {
 }
 
 impl Url<'_> {
+    /// The upstream that stands for the site, as it does in lists of what is stored.
+    fn upstream(&self) -> Option<&str> {
+        self.authority.strip_prefix(char::from(UPSTREAM_MARK))
+    }
+
+    /// The parts of a key that is the URL as it is written.
+    fn parts(&self) -> KeyParts {
+        let upstream = self.upstream().map(str::to_owned);
+        KeyParts {
+            host: upstream.map_or(HostKey::Asked, HostKey::Upstream),
+            ..KeyParts::default()
+        }
+    }
+
     fn asked(&self) -> Asked<'_> {
         Asked {
             scheme: self.scheme.as_bytes(),
@@ -181,6 +202,7 @@ mod tests {
             ("HTTPS://a.example:443/b", prefix("https://a.example/b")),
             ("http://[::1]:81/b#c", prefix("http://[::1]:81/b")),
             ("http:///b", prefix("http:///b")),
+            ("http://@App:80/b", prefix("http://@App:80/b")),
             ("/b%20c", path("/b%20c")),
             ("/", path("/")),
         ];

@@ -9,6 +9,7 @@ use weir_cache::store::{
     StoreError, Tiers,
 };
 
+use super::fill::Budget;
 use super::fills::{Fills, Remembered};
 use crate::compress::compressor::Compressor;
 use crate::gateway::StartError;
@@ -22,8 +23,12 @@ pub(crate) struct Cache {
     pub(crate) tiers: Tiers,
     pub(crate) compressor: Compressor,
     pub(super) fills: Fills,
+    /// What fills may hold on their way to RAM.
+    pub(super) filling: Arc<Budget>,
     /// Keys whose last answer was not to be shared: their requests do not wait for each other.
     pub(super) unshared: Remembered,
+    /// Keys that were asked for in the background, with nothing to store come of it so far.
+    pub(super) refreshed: Remembered,
     /// How often keys were asked for that are not stored yet.
     pub(super) uses: Remembered,
     /// What operators have purged.
@@ -56,7 +61,9 @@ impl Cache {
             tiers: Tiers::new(memory, disk.transpose()?, purges),
             compressor: Compressor::default(),
             fills: Fills::default(),
+            filling: Arc::new(Budget::of(storage.memory_bytes)),
             unshared: Remembered::default(),
+            refreshed: Remembered::default(),
             uses: Remembered::default(),
             purge_counts: PurgeCounts::default(),
         })

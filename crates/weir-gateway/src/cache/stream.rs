@@ -18,7 +18,7 @@ use weir_http::chunk::write_chunk;
 use weir_http::{FieldName, Method, Version};
 
 use super::Cached;
-use super::answer::{self, What, after, what, write_head};
+use super::answer::{self, What, after, what, write_head, write_not_modified};
 use super::fill::{Piece, Reader};
 use super::on_disk::{make_room, send_piece, within};
 use crate::compress::{self, encoder::Encoder};
@@ -69,9 +69,7 @@ pub(super) async fn respond(
     let wanted = match what(x, &head, length, now) {
         What::NotModified => {
             let keep_alive = x.client_keeps_alive(on.worker) && x.upload.is_over(client);
-            write_head(x, on, keep_alive, 304, |out| {
-                head.write_not_modified(now, edits(&on.rule.response_headers), out);
-            });
+            write_not_modified(x, on, keep_alive, &head, now);
             let sent = send_piece(client, x, b"", b"").await;
             return after(x, sent, keep_alive).map(Streamed::Answered);
         }

@@ -50,7 +50,9 @@ pub(crate) fn select<'o>(
     let Some((coding, _)) = wanted(x, policy).filter(|_| !asks_for_a_part(x)) else {
         return as_it_is;
     };
+    // What RAM has not taken is another object at the next hit: a form would be made, and lost, each time.
     if let Form::Missing = forms.find(coding)
+        && on.cache.tiers.memory().holds(key, object)
         && forms.claim(coding)
     {
         ask_for(on, key, object, forms, (coding, policy));

@@ -262,7 +262,7 @@ fn is_asked_upgrade(x: &Exchange, rule: &Forward) -> bool {
 
 /// Whether the client asks for an upgrade that the route lets through. Others are left out of the request, so the
 /// upstream answers as if nothing had been asked: an `h2c` tunnel would lead past every rule of the gateway.
-fn passes_upgrade(x: &Exchange, rule: &Forward) -> bool {
+pub(crate) fn passes_upgrade(x: &Exchange, rule: &Forward) -> bool {
     let Some(upgrade) = x.request.upgrade else {
         return false;
     };

@@ -24,6 +24,8 @@ static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
 const WARM_UP_REQUESTS: usize = 1_000;
 const COUNTED_REQUESTS: usize = 10_000;
+/// Times that a count that is not zero is made, before it is believed.
+const ROUNDS: u32 = 3;
 /// Connections that take turns, or are all busy at once.
 const CONNECTIONS: usize = 64;
 
@@ -83,6 +85,19 @@ fn assert_no_allocations(directory: &Directory, what: &str, mut request: impl Fn
     for _ in 0..WARM_UP_REQUESTS {
         request();
     }
+    // A queue of the runtime may find its size late, on a busy machine. What a request allocates is there every time.
+    for _ in 1..ROUNDS {
+        if count(directory, &mut request).is_ok() {
+            return;
+        }
+    }
+    if let Err(found) = count(directory, &mut request) {
+        panic!("{what}: {found}");
+    }
+}
+
+/// Counts allocations; the error says how many there were, and where.
+fn count(directory: &Directory, request: &mut impl FnMut()) -> Result<(), String> {
     // A profile says where the allocations were made; it is written when there are any.
     let profile = directory.0.join("allocations.json");
     let profiler = dhat::Profiler::builder()
@@ -93,16 +108,17 @@ fn assert_no_allocations(directory: &Directory, what: &str, mut request: impl Fn
         request();
     }
     let stats = dhat::HeapStats::get();
-    if stats.total_blocks > 0 {
-        // Only a failed assertion of the profiler writes the profile.
-        let _ = std::panic::catch_unwind(|| dhat::assert_eq!(stats.total_blocks, 0));
-        drop(profiler);
-        let places = std::fs::read_to_string(&profile).unwrap_or_default();
-        panic!(
-            "{what}: {} allocations of {} bytes in {COUNTED_REQUESTS} requests, from\n{places}",
-            stats.total_blocks, stats.total_bytes
-        );
+    if stats.total_blocks == 0 {
+        return Ok(());
     }
+    // Only a failed assertion of the profiler writes the profile.
+    let _ = std::panic::catch_unwind(|| dhat::assert_eq!(stats.total_blocks, 0));
+    drop(profiler);
+    let places = std::fs::read_to_string(&profile).unwrap_or_default();
+    Err(format!(
+        "{} allocations of {} bytes in {COUNTED_REQUESTS} requests, from\n{places}",
+        stats.total_blocks, stats.total_bytes
+    ))
 }
 
 /// A gateway with one worker in this process.

@@ -25,6 +25,14 @@ pub struct Sample<'s> {
     pub seed: u64,
 }
 
+impl Sample<'_> {
+    /// Which block could not be measured and why, as a sentence without its full stop.
+    pub(super) fn failed(&self, round: usize, failure: &LabError) -> String {
+        let (configuration, load) = (&self.configuration.name, &self.load.name);
+        format!("{configuration}, {load}, round {}: {failure}", round + 1)
+    }
+}
+
 /// Measures one block. Its place in the run is left at 0 for the caller to fill in.
 ///
 /// The warm-up is a run of its own, so that what services used can be read between the two. The connections of the
@@ -57,7 +65,7 @@ pub fn measure(lab: &Lab, sample: &Sample<'_>) -> Result<Block, LabError> {
     block.services = before
         .iter()
         .zip(&after)
-        .map(|(before, after)| used(before, after, block.requests))
+        .map(|(before, after)| used(before, after))
         .collect();
     if report.outcomes.good() == 0 && block.is_valid {
         block.is_valid = false;
@@ -66,13 +74,10 @@ pub fn measure(lab: &Lab, sample: &Sample<'_>) -> Result<Block, LabError> {
     Ok(block)
 }
 
-fn used(before: &Reading, after: &Reading, requests: u64) -> Usage {
-    let cpu_seconds = after.account.cpu_seconds_since(&before.account);
-    let per_request = |seconds: f64| (requests > 0).then(|| seconds * 1e6 / requests as f64);
+fn used(before: &Reading, after: &Reading) -> Usage {
     Usage {
         name: after.name.clone(),
-        cpu_seconds,
-        cpu_us_per_request: cpu_seconds.and_then(per_request),
+        cpu_seconds: after.account.cpu_seconds_since(&before.account),
         rss_peak_bytes: after.account.rss_peak_bytes(),
     }
 }

@@ -1,6 +1,8 @@
 use std::time::Duration;
 
 use super::*;
+use crate::blocks::tests::{block, invalid, with_ends};
+use crate::raw::{Block, Machine};
 use crate::scenario::Amount;
 
 fn ladder(replicas: usize) -> Ladder {
@@ -68,6 +70,8 @@ fn the_highest_rung_that_is_not_slower_is_kept() {
         name: name.to_owned(),
         below: "x".to_owned(),
         comparison: None,
+        rounds: 0,
+        ends: [Ends::default(), Ends::default()],
         is_kept,
     };
     let ladder = ladder(2);
@@ -79,5 +83,109 @@ fn the_highest_rung_that_is_not_slower_is_kept() {
     assert!(
         kept.contains("servers = [\"127.0.0.1:3000\", \"127.0.0.1:3001\"]\nbalance = \"p2c\"\n"),
         "{kept}"
+    );
+}
+
+/// Four rounds of two rungs, of which the upper one answers a tenth more.
+fn measured() -> Vec<Block> {
+    let rung = |name: &str, round: usize, rate: f64| {
+        let block = Block {
+            rate: rate * (1.0 + 0.001 * round as f64),
+            ..block(name, round)
+        };
+        with_ends(block, &[("2xx", 1_000)])
+    };
+    (0..4)
+        .flat_map(|round| {
+            [
+                rung(DIRECT, round, 100.0),
+                rung("+ keep-alive", round, 110.0),
+            ]
+        })
+        .collect()
+}
+
+fn run(blocks: Vec<Block>) -> Run {
+    let scenario = ladder(1).scenario();
+    let configuration = |name: &str| crate::raw::Configuration {
+        name: name.to_owned(),
+        group: String::new(),
+        notes: BTreeMap::new(),
+        entry: String::new(),
+        services: Vec::new(),
+    };
+    let mut load = scenario.loads[0].raw(false);
+    load.name = "page".to_owned();
+    Run {
+        format: crate::raw::FORMAT,
+        scenario: scenario.name,
+        title: String::new(),
+        about: String::new(),
+        source: String::new(),
+        started: String::new(),
+        seconds: 0.0,
+        is_quick: false,
+        is_interrupted: false,
+        failure: None,
+        command: String::new(),
+        rounds: 4,
+        baseline: DIRECT.to_owned(),
+        columns: Vec::new(),
+        machine: Machine {
+            processor: String::new(),
+            cpus: 1,
+            memory_bytes: 0,
+            system: String::new(),
+            cpu_shares: String::new(),
+            open_files: 0,
+        },
+        programs: Vec::new(),
+        configurations: [DIRECT, "+ keep-alive"].map(configuration).into(),
+        left_out: Vec::new(),
+        loads: vec![load],
+        blocks,
+        published: Vec::new(),
+    }
+}
+
+#[test]
+fn rounds_with_a_block_that_is_not_valid_do_not_count() {
+    let mut blocks = measured();
+    // Were it counted, the rung would be called slower, and not be kept.
+    blocks[3].rate = 1e-9;
+    blocks[3] = invalid(blocks[3].clone(), "The generator was the bottleneck.");
+    let steps_with_one = steps(&run(blocks.clone()));
+    let comparison = steps_with_one[0]
+        .comparison
+        .expect("three rounds are enough");
+    assert_eq!(
+        (comparison.pairs, comparison.verdict),
+        (3, Verdict::Different)
+    );
+    assert!(steps_with_one[0].is_kept);
+
+    for place in [0, 5] {
+        blocks[place].is_valid = false;
+    }
+    let words = steps(&run(blocks))[0].in_words();
+    assert_eq!(
+        words,
+        "+ keep-alive: nothing can be said against direct: rounds valid in both 1, needed 2"
+    );
+}
+
+#[test]
+fn what_failed_stands_beside_what_was_gained() {
+    let mut blocks = measured();
+    for block in blocks.iter_mut().skip(1).step_by(2) {
+        *block = with_ends(block.clone(), &[("2xx", 700), ("5xx", 300)]);
+    }
+    let words = steps(&run(blocks))[0].in_words();
+    assert!(
+        words.starts_with("+ keep-alive is 10 % faster")
+            && words.ends_with(
+                "of its requests, 30 % failed (1200 5xx), of those to direct, none failed"
+            ),
+        "{words}"
     );
 }

@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 
-use crate::statistics::{self, Interval, MINIMUM_OF_INTEREST, Verdict};
+use crate::statistics::{self, Bars, Interval, Verdict};
 
 /// Of all resampling; any number, as long as it stays.
 const SEED: u64 = 0x5EED;
@@ -46,7 +46,7 @@ pub(super) fn typical(samples: &[f64]) -> Option<Estimate> {
 
 /// What pairs of (base, other) from the same rounds have in common; `None` without any.
 pub(super) fn ratio(pairs: &[(f64, f64)]) -> Option<Ratio> {
-    let compared = statistics::compare(pairs, MINIMUM_OF_INTEREST, &mut Rng::with_seed(SEED));
+    let compared = statistics::compare(pairs, Bars::USUAL, &mut Rng::with_seed(SEED));
     if let Some(comparison) = compared {
         return Some(Ratio {
             estimate: comparison.ratio.into(),
@@ -59,6 +59,6 @@ pub(super) fn ratio(pairs: &[(f64, f64)]) -> Option<Ratio> {
             value: other / base,
             interval: None,
         },
-        verdict: Verdict::NotFound,
+        verdict: Verdict::CannotTell,
     })
 }

@@ -10,6 +10,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 
 use super::estimate::{self, Estimate, Ratio};
+use crate::blocks::{self, Ends};
 use crate::raw::{Block, Configuration, Load, Published, Run};
 use crate::statistics;
 
@@ -36,8 +37,14 @@ pub(super) struct Row<'a> {
     pub(super) is_valid: bool,
     /// 2xx and 3xx a second.
     pub(super) rate: Estimate,
-    /// Against the baseline of the group; `None` for the baseline itself, and where no round has both.
+    /// How the requests of the blocks ended.
+    pub(super) ends: Ends,
+    /// Against the baseline of the group; `None` for the baseline itself, where no round has both, and where failures forbid
+    /// it.
     pub(super) against_baseline: Option<Ratio>,
+    /// Whether latencies would be compared, and are not because the baseline failed to answer another share of its
+    /// requests.
+    pub(super) fails_apart: bool,
     /// Against the rung before it in the group, when it stands on that one.
     pub(super) against_previous: Option<Ratio>,
     /// All latencies of 2xx and 3xx, merged. `None` when there were none or when they cannot be read.
@@ -124,18 +131,29 @@ fn row<'a>(
     baseline: &str,
     previous: Option<&str>,
 ) -> Option<Row<'a>> {
-    let (blocks, is_valid) = counted(run, &configuration.name, load);
+    let (blocks, is_valid) = blocks::counted(&run.blocks, &configuration.name, &load.name);
     let rates: Vec<f64> = blocks.iter().map(|block| block.rate).collect();
+    let measure = Measure::of(load);
+    let ends = Ends::of(blocks.iter().copied());
+    let others = |other: &str| {
+        let (others, are_valid) = blocks::counted(&run.blocks, other, &load.name);
+        (is_valid && are_valid && other != configuration.name).then_some(others)
+    };
+    // Latencies are those of answers: whoever lets its slowest requests fail must not look fast.
+    let fails_apart = |others: &[&Block]| {
+        measure == Measure::P99 && !ends.are_comparable(&Ends::of(others.iter().copied()))
+    };
     let against = |other: &str| {
-        let (others, are_valid) = counted(run, other, load);
-        let is_comparable = is_valid && are_valid && other != configuration.name;
-        is_comparable.then(|| compare(Measure::of(load), &blocks, &others))?
+        let others = others(other).filter(|others| !fails_apart(others))?;
+        compare(measure, &blocks, &others)
     };
     let mut published = run.published.iter();
     Some(Row {
         rate: estimate::typical(&rates)?,
         against_baseline: against(baseline),
         against_previous: previous.and_then(against),
+        fails_apart: others(baseline).is_some_and(|others| fails_apart(&others)),
+        ends,
         latencies: latencies(&blocks),
         published: published.find(|p| p.configuration == configuration.name && p.load == load.name),
         configuration,
@@ -143,19 +161,6 @@ fn row<'a>(
         blocks,
         is_valid,
     })
-}
-
-/// The valid blocks of a rung under a load, or all of them when none is valid.
-fn counted<'a>(run: &'a Run, configuration: &str, load: &Load) -> (Vec<&'a Block>, bool) {
-    let blocks = run.blocks.iter();
-    let all =
-        blocks.filter(|block| block.configuration == configuration && block.load == load.name);
-    let (valid, invalid): (Vec<_>, Vec<_>) = all.partition(|block| block.is_valid);
-    if valid.is_empty() {
-        (invalid, false)
-    } else {
-        (valid, true)
-    }
 }
 
 /// Blocks of the same round are compared with each other: what changed on the machine between rounds cancels out.

@@ -7,6 +7,7 @@ mod layout;
 use self::layout::Layout;
 use super::number;
 use super::summary::{Group, Measure, PERCENTILES, Row};
+use crate::blocks;
 use crate::raw::Run;
 
 /// A table before it is laid out.
@@ -71,6 +72,9 @@ fn effect(row: &Row<'_>, group: &Group<'_>) -> String {
     if !row.is_valid {
         return "not valid".to_owned();
     }
+    if row.fails_apart {
+        return format!("not compared, {} failed", row.ends.share_in_words());
+    }
     let Some(ratio) = &row.against_baseline else {
         let is_baseline = row.configuration.name == group.baseline;
         return if is_baseline {
@@ -96,8 +100,12 @@ pub(super) fn of_group(run: &Run, group: &Group<'_>) -> Vec<Table> {
 fn throughput(run: &Run, group: &Group<'_>) -> Table {
     let mut layout = Layout::new(run, group);
     let has_published = group.rows.iter().any(|row| published_rate(row).is_some());
-    layout.number("Requests per second");
-    layout.number("95 % interval");
+    layout.measured("Requests per second");
+    layout.measured("95 % interval");
+    let has_failures = has_failures(group);
+    if has_failures {
+        layout.measured("Failed");
+    }
     if has_published {
         layout.number("Published");
     }
@@ -106,11 +114,16 @@ fn throughput(run: &Run, group: &Group<'_>) -> Table {
     layout.text("Blocks");
     layout.rows(group, |row| {
         let mut cells = vec![number::figure(row.rate.value), number::interval(&row.rate)];
+        cells.extend(has_failures.then(|| row.ends.share_in_words()));
         if has_published {
             cells.push(published_rate(row).map_or(String::new(), number::published));
         }
         let against = row.against_baseline.as_ref().map(|ratio| &ratio.estimate);
-        cells.push(against.map_or(String::new(), |ratio| number::change(ratio.value)));
+        cells.push(match against {
+            Some(ratio) => number::change(ratio.value),
+            None if row.fails_apart => "not compared".to_owned(),
+            None => String::new(),
+        });
         cells.push(
             against
                 .and_then(number::change_interval)
@@ -124,7 +137,8 @@ fn throughput(run: &Run, group: &Group<'_>) -> Table {
         .iter()
         .any(|row| Measure::of(row.load) == Measure::P99);
     let compared = if is_open {
-        "Under a given rate, rungs are compared by their 99th percentile: less is better."
+        "Under a given rate, rungs are compared by the 99th percentile of their answers: less is better. Where different \
+         shares of requests failed, they are not: what failed has no latency."
     } else {
         "Answers with 2xx and 3xx only."
     };
@@ -132,6 +146,11 @@ fn throughput(run: &Run, group: &Group<'_>) -> Table {
         "Throughput",
         format!("{compared} The geometric mean of the blocks; a block is one measurement with fresh processes."),
     )
+}
+
+/// Whether anything failed that a table has to say.
+fn has_failures(group: &Group<'_>) -> bool {
+    group.rows.iter().any(|row| !row.ends.failed.is_empty())
 }
 
 fn published_rate(row: &Row<'_>) -> Option<f64> {
@@ -155,7 +174,11 @@ fn blocks(run: &Run, row: &Row<'_>) -> String {
 fn latency(run: &Run, group: &Group<'_>) -> Table {
     let mut layout = Layout::new(run, group);
     for percentile in PERCENTILES {
-        layout.number(percentile);
+        layout.measured(percentile);
+    }
+    let has_failures = has_failures(group);
+    if has_failures {
+        layout.measured("Failed");
     }
     let published = |row: &Row<'_>| {
         let figures = row
@@ -175,13 +198,14 @@ fn latency(run: &Run, group: &Group<'_>) -> Table {
             us.map_or(String::new(), |us| number::figure(us / 1_000.0))
         });
         let mut cells: Vec<String> = percentiles.collect();
+        cells.extend(has_failures.then(|| row.ends.share_in_words()));
         cells.extend(has_published.then(|| published(row)));
         cells
     });
     layout.table(
         "Latency",
-        "Milliseconds of 2xx and 3xx answers, from the moment a request was meant to be sent. The histograms of all \
-         blocks are merged; nothing is averaged."
+        "Milliseconds of 2xx and 3xx answers, from the moment a request was meant to be sent; what failed has no latency \
+         here. The histograms of all blocks are merged; nothing is averaged."
             .to_owned(),
     )
 }
@@ -198,35 +222,30 @@ fn per_service(run: &Run, group: &Group<'_>) -> [Table; 2] {
             names.push(&service.name);
         }
     }
-    let usage = |row: &Row<'_>, name: &str, read: &dyn Fn(&crate::raw::Usage) -> Option<f64>| {
+    let memory_peak = |row: &Row<'_>, name: &str| {
         row.median(|block| {
             let mut usages = block.services.iter();
-            usages.find(|usage| usage.name == name).and_then(read)
+            let usage = usages.find(|usage| usage.name == name)?;
+            Some(usage.rss_peak_bytes? as f64)
         })
     };
     let mut cpu = Layout::new(run, group);
     let mut memory = Layout::new(run, group);
     for name in &names {
-        cpu.number(name);
-        memory.number(name);
+        cpu.measured(name);
+        memory.measured(name);
     }
-    cpu.number("generator");
+    cpu.measured("generator");
     cpu.rows(group, |row| {
-        let of_service = |name: &&str| usage(row, name, &|usage| usage.cpu_us_per_request);
-        let generator = row.median(|block| {
-            (block.requests > 0).then(|| block.generator_cpu_seconds * 1e6 / block.requests as f64)
-        });
+        let of_service = |name: &&str| row.median(|block| blocks::cpu_us_per_answer(block, name));
+        let generator = row.median(|block| blocks::per_answer(block, block.generator_cpu_seconds));
         let cells = names.iter().map(of_service).chain([generator]);
         cells
             .map(|us| us.map_or(String::new(), number::figure))
             .collect()
     });
     memory.rows(group, |row| {
-        let of_service = |name: &&str| {
-            usage(row, name, &|usage| {
-                usage.rss_peak_bytes.map(|bytes| bytes as f64)
-            })
-        };
+        let of_service = |name: &&str| memory_peak(row, name);
         let cells = names.iter().map(of_service);
         cells
             .map(|bytes| bytes.map_or(String::new(), |bytes| number::mebibytes(bytes as u64)))
@@ -234,7 +253,9 @@ fn per_service(run: &Run, group: &Group<'_>) -> [Table; 2] {
     });
     let cpu = cpu.table(
         "CPU time",
-        "Microseconds of all processes of a service, divided by all requests; the median of the blocks.".to_owned(),
+        "Microseconds of all processes of a service for each 2xx or 3xx answer, those for requests that failed included; the \
+         median of the blocks."
+            .to_owned(),
     );
     let memory = memory.table(
         "Memory",
@@ -253,9 +274,9 @@ fn outcomes(run: &Run, group: &Group<'_>) -> Table {
                 .any(|row| row.outcomes().get(*outcome).is_some_and(|count| *count > 0))
     };
     let columns: Vec<&str> = OUTCOMES.into_iter().filter(occurs).collect();
-    layout.number("Requests");
+    layout.measured("Requests");
     for column in &columns {
-        layout.number(column);
+        layout.measured(column);
     }
     layout.rows(group, |row| {
         let outcomes = row.outcomes();

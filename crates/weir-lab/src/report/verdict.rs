@@ -1,10 +1,12 @@
 //! What helped, in words: the first thing that a report says.
 //!
-//! A difference is claimed only when the statistics call it one; everything else is "the same" or "no difference shown".
+//! A difference is claimed only when the statistics call it one; everything else is "the same" or "no difference shown". What
+//! failed is always told: rates and latencies are those of answers.
 
 use super::estimate::Ratio;
 use super::number;
 use super::summary::{Group, Measure, Row};
+use crate::blocks::FAILED_APART_MAX;
 use crate::raw::{Load, Run};
 use crate::statistics::Verdict;
 
@@ -19,7 +21,11 @@ pub(super) struct Finding {
 /// What must be known before the findings are believed; whole sentences, none when all is well.
 pub(super) fn reservations(run: &Run) -> Vec<String> {
     let mut sentences = Vec::new();
-    if run.is_interrupted {
+    if let Some(failure) = &run.failure {
+        sentences.push(format!(
+            "The run broke off; what was measured until then stands here. {failure}"
+        ));
+    } else if run.is_interrupted {
         sentences.push(
             "The run was ended before its last block; what was measured until then stands here."
                 .to_owned(),
@@ -34,7 +40,8 @@ pub(super) fn reservations(run: &Run) -> Vec<String> {
     if invalid > 0 {
         let (all, verb) = (run.blocks.len(), if invalid == 1 { "is" } else { "are" });
         sentences.push(format!(
-            "{invalid} of {all} blocks {verb} not valid; why stands below, and they count nowhere."
+            "{invalid} of {all} blocks {verb} not valid; why stands below. They count nowhere; figures that rest on no other \
+             block stand in brackets."
         ));
     }
     for left_out in &run.left_out {
@@ -106,10 +113,15 @@ impl Ladder<'_> {
         let mut sentences = vec![news];
         sentences.extend(self.others(&others.collect::<Vec<_>>()));
         sentences.extend(best.and_then(|_| self.largest_step()));
+        sentences.extend(self.not_compared());
+        sentences.extend(self.failures());
         let unknown = self.rows.iter().filter(|row| !row.is_valid);
         let unknown: Vec<&str> = unknown.map(|row| row.configuration.name.as_str()).collect();
         if !unknown.is_empty() {
-            sentences.push(format!("Without a valid block: {}.", unknown.join("; ")));
+            sentences.push(format!(
+                "Without a valid block, so that nothing is said of it: {}.",
+                unknown.join("; ")
+            ));
         }
         sentences
     }
@@ -172,7 +184,7 @@ impl Ladder<'_> {
             Verdict::Different if self.is_better(ratio) => "Better too",
             Verdict::Different => "Worse",
             Verdict::AlikeEnough => "The same within 1 %",
-            Verdict::NotFound => "No difference shown",
+            Verdict::CannotTell => "No difference shown",
         };
         let mut sentences = Vec::new();
         for name in [
@@ -202,6 +214,33 @@ impl Ladder<'_> {
             "The largest step: {name}, {} the rung before it.",
             self.effect(&ratio)
         ))
+    }
+
+    /// The rungs whose latencies say nothing about them, because another share of their requests failed.
+    fn not_compared(&self) -> Option<String> {
+        let apart = self.rows.iter().filter(|row| row.fails_apart);
+        let apart: Vec<&str> = apart.map(|row| row.configuration.name.as_str()).collect();
+        let (of_baseline, names) = (self.baseline.ends.share_in_words(), apart.join("; "));
+        (!apart.is_empty()).then(|| {
+            format!(
+                "Not compared by latency, because another share of requests failed than the {of_baseline} of {}: {names}.",
+                self.baseline.configuration.name
+            )
+        })
+    }
+
+    /// How requests failed; rungs that answered all but a share that nobody would ask about are not named.
+    fn failures(&self) -> Option<String> {
+        let failed = self
+            .rows
+            .iter()
+            .filter(|row| row.ends.failed_share() > FAILED_APART_MAX);
+        let failed = failed.map(|row| {
+            let (name, ends) = (&row.configuration.name, &row.ends);
+            format!("to {name}, {}", ends.in_words())
+        });
+        let failed: Vec<String> = failed.collect();
+        (!failed.is_empty()).then(|| format!("Of the requests {}.", failed.join("; of those ")))
     }
 
     /// What a rung does to whatever is named next.

@@ -1,13 +1,21 @@
 //! A share of one CPU for a service: a cgroup of its own with a quota, v1 or v2.
 //!
 //! The cgroup is made below the one that the laboratory runs in, where the system lets it. A process joins it by writing
-//! its own id into the file of [`Cgroup::members_file`], before it becomes the service. Nothing but the CPU is limited.
+//! its own id into [`members_file`], before it becomes the service. Nothing but the CPU is limited.
+//!
+//! Version 2 gives a controller to the children of a cgroup when that is asked to (`cgroup.subtree_control`). Where the
+//! laboratory has to ask, it takes that back in the end. It makes its cgroups inside of one of its own, which asks for the
+//! controller as well: as long as it is there, the kernel lets no other laboratory take the controller away.
 
 use std::fmt;
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::janitor::{DIRECTORY_PREFIX, Item, Janitor};
 
 /// How much of a CPU may be used in each period; the kernel's default.
 const PERIOD_US: u64 = 100_000;
@@ -15,13 +23,15 @@ const PERIOD_US: u64 = 100_000;
 const QUOTA_US_MIN: u64 = 1_000;
 /// How long a cgroup may take to lose its last process.
 const REMOVE_PATIENCE: Duration = Duration::from_secs(2);
+/// What a cgroup of version 2 gives to its children.
+const SUBTREE_CONTROL: &str = "cgroup.subtree_control";
 
 /// Where cgroups with a CPU quota can be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CpuShares {
     /// A directory of the `cpu` controller of version 1.
     V1(PathBuf),
-    /// A directory of version 2 whose children have the `cpu` controller.
+    /// A directory of version 2, whose children have the `cpu` controller once it was asked to give it.
     V2(PathBuf),
 }
 
@@ -35,22 +45,17 @@ impl fmt::Display for CpuShares {
 }
 
 impl CpuShares {
-    /// Finds out; the error says in one sentence why there are none.
-    pub fn find() -> Result<Self, String> {
+    /// Finds out, and makes ready what is needed; `janitor` knows of it. The error says in one sentence why there are none.
+    pub(super) fn open(janitor: &Janitor) -> Result<Self, String> {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         let candidates = candidates(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"));
-        if candidates.is_empty() {
-            return Err("no cgroup file system with a cpu controller is mounted".to_owned());
-        }
-        let mut refusal = String::new();
+        let mut refusal = "no cgroup file system with a cpu controller is mounted".to_owned();
         for candidate in candidates {
-            match candidate.probe() {
-                Ok(()) => return Ok(candidate),
+            match candidate.made_ready(janitor) {
+                Ok(ready) => return Ok(ready),
                 Err(error) => {
-                    refusal = format!(
-                        "{} cannot be written: {error}",
-                        candidate.parent().display()
-                    );
+                    let place = candidate.parent().display();
+                    refusal = format!("{place} cannot be used: {error}");
                 }
             }
         }
@@ -63,39 +68,66 @@ impl CpuShares {
         }
     }
 
-    fn probe(&self) -> io::Result<()> {
-        // A controller is given to children by their parent, once.
-        if let Self::V2(parent) = self {
-            let control = parent.join("cgroup.subtree_control");
-            let given = fs::read_to_string(&control)?;
-            if !given
-                .split_whitespace()
-                .any(|controller| controller == "cpu")
-            {
-                fs::write(control, "+cpu")?;
+    /// Where cgroups are made from now on: here, or in a cgroup of the laboratory's own. What could not be used is left as
+    /// it was found.
+    fn made_ready(&self, janitor: &Janitor) -> io::Result<Self> {
+        let mut made = Vec::new();
+        let ready = self.prepared(janitor, &mut made);
+        let ready = ready.and_then(|ready| ready.probe(janitor).map(|()| ready));
+        if ready.is_err() {
+            for item in made.iter().rev() {
+                janitor.remove(item);
             }
         }
-        let path = self
-            .parent()
-            .join(format!("weir-lab-{}-probe", std::process::id()));
-        fs::create_dir(&path)?;
-        let made = self.limit(&path, 1.0);
-        remove(&path);
+        ready
+    }
+
+    fn prepared(&self, janitor: &Janitor, made: &mut Vec<Item>) -> io::Result<Self> {
+        let Self::V2(parent) = self else {
+            return Ok(self.clone());
+        };
+        let names_cpu = |file: &str| -> io::Result<bool> {
+            let names = fs::read_to_string(parent.join(file))?;
+            Ok(names.split_whitespace().any(|name| name == "cpu"))
+        };
+        if !names_cpu("cgroup.controllers")? {
+            return Err(io::Error::other("it has no cpu controller"));
+        }
+        if !names_cpu(SUBTREE_CONTROL)? {
+            let given = Item::Controller(parent.clone());
+            janitor.exists(&given)?;
+            made.push(given);
+            write_to(&parent.join(SUBTREE_CONTROL), "+cpu")?;
+        }
+        let own = parent.join(format!("{DIRECTORY_PREFIX}{}", std::process::id()));
+        let item = Item::Cgroup(own.clone());
+        janitor.exists(&item)?;
+        made.push(item);
+        fs::create_dir(&own)?;
+        write_to(&own.join(SUBTREE_CONTROL), "+cpu")?;
+        Ok(Self::V2(own))
+    }
+
+    fn probe(&self, janitor: &Janitor) -> io::Result<()> {
+        let path = self.path("probe");
+        let item = Item::Cgroup(path.clone());
+        janitor.exists(&item)?;
+        let made = self.make(&path, 1.0);
+        janitor.remove(&item);
         made
     }
 
-    /// Where the cgroup called `name` will be.
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.parent().join(name)
+    /// Where the cgroup of this laboratory called `name` will be.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        let own = std::process::id();
+        self.parent()
+            .join(format!("{DIRECTORY_PREFIX}{own}-{name}"))
     }
 
     /// Makes the cgroup at `path`, whose processes together get `share` of one CPU.
-    pub fn make(&self, path: &Path, share: f64) -> io::Result<Cgroup> {
+    pub(super) fn make(&self, path: &Path, share: f64) -> io::Result<()> {
         fs::create_dir(path)?;
-        self.limit(path, share)?;
-        Ok(Cgroup {
-            path: path.to_owned(),
-        })
+        self.limit(path, share)
     }
 
     fn limit(&self, path: &Path, share: f64) -> io::Result<()> {
@@ -110,34 +142,54 @@ impl CpuShares {
     }
 }
 
-/// A cgroup that was made here. It is removed by [`remove`], when its processes have ended.
-#[derive(Debug)]
-pub struct Cgroup {
-    path: PathBuf,
+/// A process joins the cgroup at `path` by writing its id here.
+pub(super) fn members_file(path: &Path) -> PathBuf {
+    path.join("cgroup.procs")
 }
 
-impl Cgroup {
-    /// Its directory.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// A process joins by writing its id here.
-    pub fn members_file(&self) -> PathBuf {
-        self.path.join("cgroup.procs")
-    }
-}
-
-/// Removes a cgroup whose processes have been killed: they leave it a moment after they have ended.
-pub(super) fn remove(path: &Path) {
+/// Kills all processes of the cgroup at `path`, whatever group or session they have made themselves, and removes it; whether
+/// it is gone.
+pub(super) fn remove(path: &Path) -> bool {
     let started = Instant::now();
-    while let Err(error) = fs::remove_dir(path) {
-        let is_busy = error.kind() == io::ErrorKind::ResourceBusy;
-        if !is_busy || started.elapsed() > REMOVE_PATIENCE {
-            return;
+    loop {
+        kill_members(path);
+        match fs::remove_dir(path) {
+            Ok(()) => return true,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return true,
+            // Processes leave a moment after they have ended.
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
+            Err(_) => return false,
+        }
+        if started.elapsed() > REMOVE_PATIENCE {
+            return false;
         }
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Also those below the cgroup, where the kernel does it; else those in it, and who was born meanwhile is met next time.
+fn kill_members(path: &Path) {
+    if write_to(&path.join("cgroup.kill"), "1").is_ok() {
+        return;
+    }
+    let members = fs::read_to_string(members_file(path)).unwrap_or_default();
+    for member in members.lines().filter_map(|line| line.parse().ok()) {
+        if let Some(member) = Pid::from_raw(member) {
+            let _ = kill_process(member, Signal::KILL);
+        }
+    }
+}
+
+/// Asks the cgroup at `path` to give its children no CPU quota any more; whether it does not. The kernel refuses it while
+/// another laboratory relies on it, and then it stays.
+pub(super) fn take_back(path: &Path) -> bool {
+    write_to(&path.join(SUBTREE_CONTROL), "-cpu").is_ok()
+}
+
+/// Writes to a file of the kernel's, which has to be there.
+fn write_to(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = fs::OpenOptions::new().write(true).open(path)?;
+    file.write_all(text.as_bytes())
 }
 
 /// Where cgroups may be made, from the texts of `/proc/self/mountinfo` and `/proc/self/cgroup`: the laboratory's own cgroup,

@@ -9,14 +9,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use fastrand::Rng;
 
 use super::address;
-use super::cgroup::CpuShares;
+use super::cgroup::{self, CpuShares};
 use super::janitor::{DIRECTORY_PREFIX, Item, Janitor};
 use crate::error::{LabError, Tried as _};
 
 /// Files below it are in memory.
 const MEMORY: &str = "/dev/shm";
 
-/// A laboratory. Dropping it removes its directories; the janitor does when it cannot.
+/// A laboratory. Dropping it removes its directories; the janitor does what it cannot, and takes back what was asked of
+/// cgroups.
 #[derive(Debug)]
 pub struct Lab {
     weir: PathBuf,
@@ -54,7 +55,7 @@ impl Lab {
             cache,
             directory: temporary.join(name),
             memory_directory,
-            shares: CpuShares::find(),
+            shares: CpuShares::open(&janitor),
             stop,
             rng: RefCell::new(rng),
             counter: AtomicU32::new(0),
@@ -138,23 +139,19 @@ impl Lab {
             .as_ref()
             .map_err(|why| LabError::NoCpuShares(why.clone()))?;
         let number = self.counter.fetch_add(1, Ordering::Relaxed);
-        let path = shares.path(&format!(
-            "{DIRECTORY_PREFIX}{}-{number}",
-            std::process::id()
-        ));
+        let path = shares.path(&number.to_string());
         let item = Item::Cgroup(path.clone());
         let exists = self
             .janitor
             .exists(&item)
             .and_then(|()| shares.make(&path, share));
-        let cgroup = exists.tried(|| format!("make {}", path.display()))?;
-        Ok((cgroup.members_file(), item))
+        exists.tried(|| format!("make {}", path.display()))?;
+        Ok((cgroup::members_file(&path), item))
     }
 
     /// Removes something that the janitor knows of.
     pub(crate) fn remove(&self, item: &Item) {
-        item.remove();
-        let _ = self.janitor.is_gone(item);
+        self.janitor.remove(item);
     }
 }
 

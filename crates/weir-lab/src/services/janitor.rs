@@ -21,7 +21,7 @@ use crate::cpu;
 
 /// The hidden command of the binary that runs [`keep_house`].
 pub const COMMAND: &str = "lab-janitor";
-/// Every directory of a laboratory is called so. The janitor removes no other, whatever it is told.
+/// Every directory and every cgroup of a laboratory is called so. The janitor removes no other, whatever it is told.
 pub const DIRECTORY_PREFIX: &str = "weir-lab-";
 
 /// How long processes that were killed may take to be gone.
@@ -33,8 +33,10 @@ const POLL: Duration = Duration::from_millis(5);
 pub enum Item {
     /// A process group, by its id.
     Group(Pid),
-    /// A cgroup, by its directory.
+    /// A cgroup and the processes in it, by its directory.
     Cgroup(PathBuf),
+    /// That a cgroup gives the CPU controller to its children, by its directory.
+    Controller(PathBuf),
     /// A directory and all in it.
     Directory(PathBuf),
 }
@@ -44,6 +46,7 @@ impl fmt::Display for Item {
         match self {
             Self::Group(id) => write!(f, "group {}", id.as_raw_nonzero()),
             Self::Cgroup(path) => write!(f, "cgroup {}", path.display()),
+            Self::Controller(path) => write!(f, "controller {}", path.display()),
             Self::Directory(path) => write!(f, "directory {}", path.display()),
         }
     }
@@ -57,20 +60,22 @@ impl Item {
                 Some(Self::Group(Pid::from_raw(id)?))
             }
             ("cgroup", path) => Some(Self::Cgroup(PathBuf::from(path))),
+            ("controller", path) => Some(Self::Controller(PathBuf::from(path))),
             ("directory", path) => Some(Self::Directory(PathBuf::from(path))),
             _ => None,
         }
     }
 
-    /// Kills or removes it; that it is gone already is fine.
-    pub(super) fn remove(&self) {
+    /// Kills or removes it; whether it is gone, which it may have been already.
+    fn remove(&self) -> bool {
         match self {
             Self::Group(id) => end_group(*id),
-            Self::Cgroup(path) => cgroup::remove(path),
-            Self::Directory(path) if is_ours(path) => {
-                let _ = std::fs::remove_dir_all(path);
+            Self::Cgroup(path) => is_ours(path) && cgroup::remove(path),
+            Self::Controller(path) => cgroup::take_back(path),
+            Self::Directory(path) => {
+                let _ = is_ours(path).then(|| std::fs::remove_dir_all(path));
+                !path.exists()
             }
-            Self::Directory(_) => {}
         }
     }
 }
@@ -102,9 +107,17 @@ impl Janitor {
         self.tell('+', item)
     }
 
-    /// To be called when the item is gone for certain.
-    pub fn is_gone(&self, item: &Item) -> io::Result<()> {
-        self.tell('-', item)
+    /// Kills or removes the item. Only what is gone for certain is crossed off: the janitor tries the rest again.
+    pub(super) fn remove(&self, item: &Item) {
+        if item.remove() {
+            self.is_gone(item);
+        }
+    }
+
+    /// To be called when the item is gone for certain. That the janitor does not hear of it does no harm: it has ended, or
+    /// it will find that there is nothing left to do.
+    pub(super) fn is_gone(&self, item: &Item) {
+        let _ = self.tell('-', item);
     }
 
     fn tell(&self, sign: char, item: &Item) -> io::Result<()> {
@@ -131,10 +144,12 @@ pub fn keep_house(input: impl BufRead) {
     for line in input.lines().map_while(Result::ok) {
         note(&line, &mut left);
     }
+    // What was made last was made inside of what was there.
+    left.reverse();
     // Processes first: a cgroup or a directory in use comes back or cannot go.
     left.sort_by_key(|item| !matches!(item, Item::Group(_)));
     for item in &left {
-        item.remove();
+        let _ = item.remove();
     }
 }
 
@@ -152,10 +167,10 @@ fn note(line: &str, left: &mut Vec<Item>) {
     }
 }
 
-/// Kills all processes of a group and waits until they are gone.
-pub(super) fn end_group(id: Pid) {
+/// Kills all processes of a group and waits until they are gone; `false` when they are not.
+pub(super) fn end_group(id: Pid) -> bool {
     let _ = kill_process_group(id, Signal::KILL);
-    wait_for_group(id, KILL_PATIENCE);
+    wait_for_group(id, KILL_PATIENCE)
 }
 
 /// Waits until no process of the group runs any more; `false` when the time is over first.
@@ -184,6 +199,7 @@ mod tests {
         for item in [
             Item::Group(Pid::from_raw(4242).unwrap()),
             Item::Cgroup("/sys/fs/cgroup/cpu/weir-lab-1".into()),
+            Item::Controller("/sys/fs/cgroup".into()),
             Item::Directory("/tmp/weir-lab-1 with a blank".into()),
         ] {
             assert_eq!(Item::parse(&item.to_string()), Some(item));
@@ -198,6 +214,26 @@ mod tests {
         ] {
             assert_eq!(Item::parse(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn only_what_is_gone_counts_as_gone() {
+        let name = |kind: &str| format!("{kind}-{}-janitor", std::process::id());
+        let ours = std::env::temp_dir().join(name("weir-lab"));
+        let theirs = std::env::temp_dir().join(name("somebody-elses"));
+        for path in [&ours, &theirs] {
+            std::fs::create_dir_all(path.join("inside")).unwrap();
+            // No cgroup: it is not empty, and cannot be emptied.
+            assert!(!Item::Cgroup(path.clone()).remove());
+        }
+        assert!(!Item::Directory(theirs.clone()).remove());
+        assert!(!Item::Controller(theirs.clone()).remove());
+        assert!(theirs.join("inside").is_dir());
+        assert!(!theirs.join("cgroup.subtree_control").exists());
+        assert!(Item::Directory(ours.clone()).remove());
+        assert!(Item::Directory(ours.clone()).remove());
+        assert!(Item::Cgroup(ours).remove());
+        std::fs::remove_dir_all(theirs).unwrap();
     }
 
     #[test]

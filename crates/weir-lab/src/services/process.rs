@@ -73,11 +73,15 @@ impl Process {
             output: start.output.clone(),
             is_stopped: false,
         };
-        start.janitor.exists(&Item::Group(group))?;
-        if let Some(mut go) = go {
-            go.write_all(b"\n")?;
+        let told = start.janitor.exists(&Item::Group(group));
+        let begun = told.and_then(|()| go.map_or(Ok(()), |mut go| go.write_all(b"\n")));
+        match begun {
+            Ok(()) => Ok(process),
+            Err(error) => {
+                process.stop(Duration::ZERO, start.janitor);
+                Err(error)
+            }
         }
-        Ok(process)
     }
 
     pub(crate) fn group(&self) -> Pid {
@@ -106,22 +110,23 @@ impl Process {
         let _ = kill_process_group(self.group, Signal::TERM);
     }
 
-    /// Waits until it has ended, kills it when it takes longer than `patience`, and tells the janitor.
+    /// Waits until it has ended, and kills it when it takes longer than `patience`. The janitor is told when it is gone; what
+    /// a kill did not end is left to it.
     pub(crate) fn stop(mut self, patience: Duration, janitor: &Janitor) {
-        // A zombie does not count as running, so that the group is empty before its leader is waited for.
-        if !janitor::wait_for_group(self.group, patience) {
-            janitor::end_group(self.group);
-        }
-        let _ = self.child.wait();
         self.is_stopped = true;
-        let _ = janitor.is_gone(&Item::Group(self.group));
+        // A zombie does not count as running, so that the group is empty before its leader is waited for.
+        let is_gone =
+            janitor::wait_for_group(self.group, patience) || janitor::end_group(self.group);
+        if is_gone {
+            let _ = self.child.wait();
+            janitor.is_gone(&Item::Group(self.group));
+        }
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        if !self.is_stopped {
-            janitor::end_group(self.group);
+        if !self.is_stopped && janitor::end_group(self.group) {
             let _ = self.child.wait();
         }
     }

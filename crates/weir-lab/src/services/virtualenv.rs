@@ -45,8 +45,7 @@ pub(crate) fn prepare(lab: &Lab, packages: &[String]) -> Result<PathBuf, LabErro
             .or_else(|error| if path.is_dir() { Ok(()) } else { Err(error) })
             .tried(|| format!("make {}", path.display()))
     });
-    item.remove();
-    let _ = lab.janitor().is_gone(&item);
+    lab.remove(&item);
     placed.map(|()| path)
 }
 

@@ -45,7 +45,11 @@ fn the_same_seed_gives_the_same_interval() {
 #[test]
 fn verdicts_follow_from_interval_and_minimum() {
     let compare = |pairs: &[(f64, f64)]| {
-        let found = compare(pairs, 0.02, &mut Rng::with_seed(1)).expect("enough pairs");
+        let bars = Bars {
+            of_interest: 0.02,
+            noise: 0.0,
+        };
+        let found = compare(pairs, bars, &mut Rng::with_seed(1)).expect("enough pairs");
         (
             found.verdict,
             (found.ratio.estimate * 1000.0).round() / 1000.0,
@@ -68,21 +72,65 @@ fn verdicts_follow_from_interval_and_minimum() {
     assert_eq!(compare(&small), (Verdict::AlikeEnough, 1.013));
     // Large, but rounds disagree.
     let noisy = [(100.0, 150.0), (100.0, 80.0), (100.0, 140.0), (100.0, 70.0)];
-    assert_eq!(compare(&noisy).0, Verdict::NotFound);
+    assert_eq!(compare(&noisy).0, Verdict::CannotTell);
     // The same in every round.
     assert_eq!(compare(&[(5.0, 5.0); 7]), (Verdict::AlikeEnough, 1.0));
 }
 
 #[test]
+fn noise_makes_different_harder_to_say_and_alike_no_easier() {
+    let verdict = |percent: f64, noise: f64| {
+        let pairs: Vec<(f64, f64)> = (0..8)
+            .map(|n| (100.0, 100.0 + percent + 0.1 * f64::from(n)))
+            .collect();
+        let bars = Bars {
+            of_interest: 0.02,
+            noise,
+        };
+        let found = compare(&pairs, bars, &mut Rng::with_seed(1)).expect("enough pairs");
+        found.verdict
+    };
+    for (percent, noise, expected) in [
+        (4.0, 0.0, Verdict::Different),
+        (4.0, 0.03, Verdict::Different),
+        // Beyond what matters, within what the machine does by itself.
+        (4.0, 0.1, Verdict::CannotTell),
+        (1.0, 0.0, Verdict::AlikeEnough),
+        (1.0, 0.1, Verdict::AlikeEnough),
+    ] {
+        assert_eq!(verdict(percent, noise), expected, "{percent} % in {noise}");
+    }
+}
+
+#[test]
+fn noise_is_the_far_end_of_the_interval() {
+    let far_end = |low: f64, high: f64| {
+        let comparison = Comparison {
+            ratio: Interval {
+                estimate: 1.0,
+                low,
+                high,
+            },
+            pairs: 6,
+            verdict: Verdict::CannotTell,
+        };
+        (comparison.far_end() * 1000.0).round() as u32
+    };
+    assert_eq!(far_end(0.99, 1.05), 50);
+    // A fifth less is a quarter more, seen from the other side.
+    assert_eq!(far_end(0.8, 1.05), 250);
+}
+
+#[test]
 fn too_little_is_not_compared() {
     let rng = &mut Rng::with_seed(1);
-    assert_eq!(compare(&[], 0.01, rng), None);
-    assert_eq!(compare(&[(1.0, 2.0)], 0.01, rng), None);
+    assert_eq!(compare(&[], Bars::USUAL, rng), None);
+    assert_eq!(compare(&[(1.0, 2.0)], Bars::USUAL, rng), None);
     // A block without a single answer has no rate to compare.
     assert_eq!(
         compare(
             &[(0.0, 2.0), (1.0, 0.0), (1.0, f64::NAN), (1.0, 2.0)],
-            0.01,
+            Bars::USUAL,
             rng
         ),
         None
@@ -126,12 +174,12 @@ fn a_comparison_reads_as_a_sentence() {
             "no difference that matters (B is 0.1 % faster, 95 % interval −0.2 – 0.4 %)",
         ),
         (
-            told(0.99, 0.97, 1.01, Verdict::NotFound, 8),
-            "no difference found (B is 1.0 % slower, 95 % interval −1.0 – 3.0 %)",
+            told(0.99, 0.97, 1.01, Verdict::CannotTell, 8),
+            "cannot tell (B is 1.0 % slower, 95 % interval −1.0 – 3.0 %)",
         ),
         (
-            told(1.1, 0.8, 1.5, Verdict::NotFound, 2),
-            "no difference found (B is 10 % faster, 95 % interval −20 – 50 %); 2 rounds are few, more would tell",
+            told(1.1, 0.8, 1.5, Verdict::CannotTell, 2),
+            "cannot tell (B is 10 % faster, 95 % interval −20 – 50 %); 2 rounds are few, more would tell",
         ),
     ] {
         assert_eq!(told, sentence);

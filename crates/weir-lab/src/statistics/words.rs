@@ -32,7 +32,7 @@ pub const LATENCY: Wording = Wording {
     times: "as long",
 };
 
-/// With fewer pairs, that nothing was found says little.
+/// With fewer pairs, more of them are the likely remedy.
 const FEW_PAIRS: usize = 5;
 /// From here on a ratio is told as a multiple.
 const MULTIPLE_MIN: f64 = 2.0;
@@ -48,12 +48,11 @@ impl Comparison {
                     difference(b, self.ratio, wording)
                 )
             }
-            Verdict::NotFound => format!(
-                "no difference found ({})",
-                difference(b, self.ratio, wording)
-            ),
+            Verdict::CannotTell => {
+                format!("cannot tell ({})", difference(b, self.ratio, wording))
+            }
         };
-        let is_weak = self.verdict == Verdict::NotFound && self.pairs < FEW_PAIRS;
+        let is_weak = self.verdict == Verdict::CannotTell && self.pairs < FEW_PAIRS;
         let pairs = self.pairs;
         if is_weak {
             format!("{found}; {pairs} rounds are few, more would tell")

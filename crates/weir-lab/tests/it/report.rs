@@ -155,7 +155,10 @@ fn the_numbers_of_the_tables_are_those_of_the_raw_data() {
             assert_eq!(errors[row], of_5xx.to_string());
             let mut us: Vec<f64> = blocks
                 .iter()
-                .filter_map(|block| block.services[0].cpu_us_per_request)
+                .filter_map(|block| {
+                    let answers = block.outcomes["2xx"] as f64;
+                    Some(block.services[0].cpu_seconds? * 1e6 / answers)
+                })
                 .collect();
             us.sort_by(f64::total_cmp);
             let median = f64::midpoint(us[(us.len() - 1) / 2], us[us.len() / 2]);
@@ -164,6 +167,73 @@ fn the_numbers_of_the_tables_are_those_of_the_raw_data() {
         }
     }
     assert_eq!(row, rates.len());
+}
+
+/// The report of the run after `change`.
+fn report_of(test: &str, change: impl FnOnce(&mut Run)) -> (String, String) {
+    let directory = Directory::with_raw_data(test);
+    let mut run: Run = serde_json::from_str(RAW).expect("raw data");
+    change(&mut run);
+    run.write(&directory.0).expect("raw data");
+    directory.report()
+}
+
+#[test]
+fn whoever_sheds_its_slow_requests_is_not_the_fastest() {
+    let fastest = "was the fastest: a 99th percentile 76 %";
+    let (markdown, _) = Directory::with_raw_data("all-answered").report();
+    assert!(markdown.contains(fastest), "{markdown}");
+    let (markdown, html) = report_of("shed", |run| {
+        let open = run
+            .blocks
+            .iter_mut()
+            .filter(|block| block.configuration.starts_with("weir") && block.load == "date, 500/s");
+        for block in open {
+            block.outcomes.insert("2xx".to_owned(), 700);
+            block.outcomes.insert("5xx".to_owned(), 302);
+        }
+    });
+    assert!(!markdown.contains(fastest), "{markdown}");
+    for told in [
+        "than the 0.20 % of backend: weir",
+        "of those to weir \\*cached\\* &amp;amp;, 30 % failed (906 5xx).",
+        "| not compared, 30 % failed |",
+    ] {
+        assert!(markdown.contains(told), "no {told:?} in {markdown}");
+    }
+    let against = column(&markdown, "## Throughput", "Against backend");
+    assert_eq!(against, ["", "", "−22 %", "+33 %", "4.0 ×", "not compared"]);
+    let failed = column(&markdown, "## Latency", "Failed");
+    assert_eq!(failed[4..], ["0.20 %", "30 %"]);
+    assert!(html.contains("weir *cached* &amp;amp;, without the 30 % that failed"));
+}
+
+#[test]
+fn figures_without_a_valid_block_are_marked_wherever_they_stand() {
+    let (markdown, html) = report_of("brackets", |run| {
+        let all = run.blocks.iter_mut();
+        for block in all.filter(|block| block.load == "date, 6 at a time") {
+            block.is_valid &= !block.configuration.starts_with("weir");
+        }
+    });
+    assert!(
+        markdown.contains("Without a valid block, so that nothing is said of it: weir"),
+        "{markdown}"
+    );
+    for (table, title, cells) in [
+        ("### At a glance", "date, 6 at a time", ["not valid"; 1]),
+        ("## Throughput", "Requests per second", ["(2,837)"]),
+        ("## Throughput", "Against backend", [""]),
+        ("## Latency", "p99", ["(2.94)"]),
+        ("## CPU time", "weir", ["(12.5)"]),
+        ("## Outcomes", "2xx", ["(3,000)"]),
+    ] {
+        let of_weir = if table == "### At a glance" { 2 } else { 4 };
+        let column = column(&markdown, table, title);
+        assert_eq!(column[of_weir..=of_weir], cells, "{table}, {title}");
+        assert!(!column[0].starts_with('('), "{table}, {title}");
+    }
+    assert!(html.contains("weir *cached* &amp;amp;, without the 0.20 % that failed, not valid"));
 }
 
 /// The cells of a column of the first table below `heading`.

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::mix::{Mix, Request};
-use crate::plan::{Address, Protocol, Target};
+use crate::plan::{Address, Plan, Protocol, Target};
 
 fn plan(arrivals: Arrivals, end: End, warm_up: Duration) -> Plan {
     Plan {
@@ -147,5 +147,106 @@ proptest! {
         prop_assert!(whole.is_sorted_by_key(|arrival| arrival.at_ns));
         let numbers = whole.iter().map(|arrival| arrival.number);
         prop_assert!(numbers.eq(0..whole.len() as u64));
+    }
+
+    /// Those left are counted as they would be one by one.
+    #[test]
+    fn what_is_left_is_counted(
+        kind in 0..4,
+        rate in 1.0..5000.0_f64,
+        of in 1_u64..5,
+        warm_ms in 0_u64..300,
+        by_number in any::<bool>(),
+        taken in 0_usize..1500,
+        until in 0_u64..3000,
+    ) {
+        let arrivals = match kind {
+            0 => Arrivals::Constant(rate),
+            1 => Arrivals::Poisson(rate),
+            2 => ramp(rate, 0.0, 1),
+            _ => steps(&[(rate, 1), (0.0, 1), (rate / 2.0, 1)]),
+        };
+        let end = if by_number { End::Requests(500) } else { End::After(Duration::from_secs(1)) };
+        let plan = plan(arrivals, end, Duration::from_millis(warm_ms));
+        let mut schedule = Schedule::new(&plan, Share { index: of / 2, of });
+        let _ = schedule.by_ref().take(taken).count();
+        // Often to the nanosecond an arrival's.
+        let nth = schedule.clone().nth(until as usize).map(|arrival| arrival.at_ns);
+        let until_ns = nth.unwrap_or(until * 1_000_000);
+        let one_by_one = schedule.clone().filter(|arrival| arrival.is_counted && arrival.at_ns <= until_ns);
+        prop_assert_eq!(schedule.counted_left(until_ns), one_by_one.count() as u64);
+    }
+}
+
+/// A count of what nobody could send must not take as long as sending it.
+#[test]
+fn billions_that_are_left_are_counted_at_once() {
+    for arrivals in [
+        Arrivals::Constant(1e9),
+        Arrivals::Poisson(1e9),
+        ramp(1e9, 1e9, 1),
+    ] {
+        for end in [
+            End::Requests(100_000_000_000),
+            End::After(Duration::from_secs(100)),
+        ] {
+            let plan = plan(arrivals.clone(), end, Duration::from_secs(3));
+            let schedule = Schedule::new(&plan, Share { index: 1, of: 2 });
+            for (until_s, count) in [(3, 0.0), (13, 5e9), (200, 5e10)] {
+                let found = schedule.counted_left(until_s * 1_000_000_000) as f64;
+                assert!((found - count).abs() < 1e6, "{arrivals} {end:?}: {found}");
+            }
+        }
+    }
+}
+
+#[test]
+fn absurd_rates_are_refused() {
+    let day = End::After(Duration::from_secs(86_400));
+    for (arrivals, end, expected) in [
+        (Arrivals::Constant(0.001), day, Ok(())),
+        (Arrivals::Constant(0.001), End::Requests(86), Ok(())),
+        (
+            Arrivals::Constant(0.001),
+            End::Requests(87),
+            Err("87 requests at 0.001/s take more than a day"),
+        ),
+        (
+            Arrivals::Poisson(0.001),
+            End::Requests(87),
+            Err("take more than a day"),
+        ),
+        (
+            Arrivals::Constant(1e9),
+            End::Requests(u64::MAX),
+            Err("take more than a day"),
+        ),
+        (
+            Arrivals::Constant(1e-12),
+            day,
+            Err("less than one request a day"),
+        ),
+        (
+            Arrivals::Constant(5e-324),
+            day,
+            Err("less than one request a day"),
+        ),
+        (Arrivals::Constant(2e9), day, Err("beyond 0 to")),
+        (Arrivals::Constant(f64::NAN), day, Err("beyond 0 to")),
+        (Arrivals::Constant(f64::INFINITY), day, Err("beyond 0 to")),
+        (ramp(0.0, 100.0, 10), day, Ok(())),
+        (ramp(100.0, 0.0, 1), End::Requests(50), Ok(())),
+        (
+            ramp(100.0, 0.0, 1),
+            End::Requests(51),
+            Err("take more than a day"),
+        ),
+    ] {
+        let found = arrivals.check(end);
+        match (&found, expected) {
+            (Ok(()), Ok(())) => {}
+            (Err(found), Err(expected)) if found.contains(expected) => {}
+            _ => panic!("{arrivals} {end:?}: {found:?}"),
+        }
     }
 }

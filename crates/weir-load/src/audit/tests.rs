@@ -1,5 +1,6 @@
 use super::*;
 use crate::outcome::{Outcome, Outcomes, histogram, record};
+use crate::overrun::Overrun;
 use crate::report::tests::report;
 
 const SECOND: u64 = 1_000_000_000;
@@ -29,11 +30,11 @@ fn each_reason_and_its_remedy() {
         (
             |run| run.not_sent = 2,
             "Only 100 of 102 planned",
-            "raise --threads",
+            "raise --connections",
         ),
         (
             |run| (run.not_sent, run.sent_late) = (50, 40),
-            "Only 100 of 150 planned requests were sent (66.7 %)",
+            "Only 100 of 150 planned requests were sent by the end of their schedule (66.7 %)",
             "raise --connections",
         ),
         (
@@ -75,6 +76,29 @@ fn each_reason_and_its_remedy() {
     }
 }
 
+/// A median of 2 ms; a pause makes twenty requests due.
+#[test]
+fn a_pause_excuses_what_became_due_in_it() {
+    for (requests, pause_ns, is_valid) in [
+        (1, 0, true),
+        (2, 0, false),
+        // Too short to be more than a slow answer.
+        (20, 3_000_000, false),
+        (20, 200_000_000, true),
+        (21, 200_000_000, true),
+        (22, 200_000_000, false),
+    ] {
+        let mut run = report(&[(Outcome::Success, 2_000_000)]);
+        run.overruns = vec![Overrun {
+            requests,
+            pause_ns,
+            due_in_pause: 20,
+        }];
+        let reasons = verdict(&run);
+        assert_eq!(reasons.is_empty(), is_valid, "{requests}: {reasons:?}");
+    }
+}
+
 /// A closed loop has no schedule to miss.
 #[test]
 fn one_request_of_a_hundred_may_be_missing() {
@@ -83,4 +107,17 @@ fn one_request_of_a_hundred_may_be_missing() {
     assert_eq!(verdict(&run), [""; 0]);
     run.lag_ns = histogram();
     assert_eq!(verdict(&run), [""; 0]);
+}
+
+/// The remedy is to the reason: connections that are not free, or a thread that is late in spite of free ones.
+#[test]
+fn requests_that_were_not_sent_wait_for_a_connection_or_a_thread() {
+    let mut run = report(&[(Outcome::Success, 2_000_000)]);
+    run.not_sent = 50;
+    record(&mut run.lag_ns, 30_000_000);
+    let reasons = verdict(&run);
+    assert!(reasons[0].contains("raise --threads"), "{reasons:?}");
+    run.sent_late = 40;
+    let reasons = verdict(&run);
+    assert!(reasons[0].contains("raise --connections"), "{reasons:?}");
 }

@@ -7,34 +7,27 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use tokio::task::yield_now;
 use weir_http::Method;
 
 use super::{open_in_time, pause};
 use crate::deadline::Timer;
+use crate::lane::Lane;
 use crate::outcome::Outcome;
 use crate::response::ResponseReader;
 use crate::source::{Next, Start};
 use crate::stream::Stream;
-use crate::thread::Lane;
+
+/// Half a megabyte at most: less than a millisecond, and more than answers mostly are.
+const READS_PER_TURN: usize = 8;
 
 /// Sends until there is nothing more to send.
 pub(super) async fn run(lane: Rc<Lane>, id: usize, pipeline: usize, stream: Option<Stream>) {
-    let mut connection = Connection {
-        id,
-        depth: if lane.plan.keep_alive { pipeline } else { 1 },
-        timer: Timer::new(&lane.deadlines),
-        stream,
-        on_the_way: VecDeque::with_capacity(pipeline),
-        out: Vec::new(),
-        written: 0,
-        reader: ResponseReader::default(),
-        refusals: 0,
-        lane,
-    };
+    let mut connection = Connection::new(lane, id, pipeline, stream);
     while poll_fn(|cx| connection.poll_begin(cx)).await {
         connection.ensure_open().await;
         if connection.stream.is_some() {
-            let after = poll_fn(|cx| connection.poll_exchange(cx)).await;
+            let after = connection.exchange().await;
             connection.settle(after);
         }
     }
@@ -65,7 +58,7 @@ struct Sent {
 }
 
 /// Why an exchange is over.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum After {
     /// All responses have come, and nothing is due.
     Idle,
@@ -77,6 +70,21 @@ enum After {
 }
 
 impl Connection {
+    fn new(lane: Rc<Lane>, id: usize, pipeline: usize, stream: Option<Stream>) -> Self {
+        Self {
+            id,
+            depth: if lane.plan.keep_alive { pipeline } else { 1 },
+            timer: Timer::new(&lane.deadlines),
+            stream,
+            on_the_way: VecDeque::with_capacity(pipeline),
+            out: Vec::new(),
+            written: 0,
+            reader: ResponseReader::default(),
+            refusals: 0,
+            lane,
+        }
+    }
+
     /// Waits for a request to send; `false` is the end of the run.
     fn poll_begin(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         if !self.on_the_way.is_empty() {
@@ -156,19 +164,38 @@ impl Connection {
     }
 
     /// Writes and reads until the connection is idle or of no more use.
-    fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Poll<After> {
+    async fn exchange(&mut self) -> After {
         loop {
+            if let ControlFlow::Break(after) = poll_fn(|cx| self.poll_turn(cx)).await {
+                return after;
+            }
+            // What arrives as fast as it is read must not keep the thread from anything else: not from this deadline, and
+            // not from the clock and the other connections, all of which come first now.
+            if self.timer.has_passed(self.lane.now_ns()) {
+                return After::TimedOut;
+            }
+            yield_now().await;
+        }
+    }
+
+    /// Writes and reads as much as one connection may before it is the others' turn.
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<ControlFlow<After>> {
+        for _ in 0..READS_PER_TURN {
             if self.written < self.out.len() && self.poll_write(cx).is_break() {
-                return Poll::Ready(After::Lost);
+                return Poll::Ready(ControlFlow::Break(After::Lost));
             }
             let received = self.poll_read(cx);
             match received {
                 Poll::Ready(ControlFlow::Continue(())) => {}
-                Poll::Ready(ControlFlow::Break(after)) => return Poll::Ready(after),
+                Poll::Ready(over) => return Poll::Ready(over),
                 Poll::Pending if self.begins_what_is_due(cx) => {}
-                Poll::Pending => return self.timer.poll(cx).map(|()| After::TimedOut),
+                Poll::Pending => {
+                    let timed_out = |()| ControlFlow::Break(After::TimedOut);
+                    return self.timer.poll(cx).map(timed_out);
+                }
             }
         }
+        Poll::Ready(ControlFlow::Continue(()))
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>) -> ControlFlow<()> {
@@ -326,3 +353,6 @@ impl Connection {
         self.written = 0;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,10 +19,10 @@ use tokio::task::{JoinHandle, spawn_local};
 
 use super::{open, pause};
 use crate::deadline::Timer;
+use crate::lane::Lane;
 use crate::outcome::Outcome;
 use crate::source::{Next, Start};
 use crate::stream::Stream;
-use crate::thread::Lane;
 use request::Requests;
 
 /// Large enough that a server never waits for us to allow more.

@@ -33,6 +33,7 @@ impl Report {
             "sent": self.sent,
             "not_sent": self.not_sent,
             "sent_late": self.sent_late,
+            "sent_after_end": self.sent_after_end(),
             "abandoned": self.abandoned,
             "bytes_received": self.bytes_received,
             "lag_us": if self.lag_ns.is_empty() { Value::Null } else { latency(&self.lag_ns) },

@@ -45,6 +45,7 @@ pub(crate) fn report(ended: &[(Outcome, u64)]) -> Report {
         sent: 100,
         not_sent: 0,
         sent_late: 0,
+        overruns: Vec::new(),
         overtime: 0,
         overtime_good: 0,
         abandoned: 0,

@@ -14,10 +14,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 use weir_load::Plan;
 use weir_load::arrivals::Arrivals;
-use weir_load::mix::{Mix, Request};
 use weir_load::outcome::Outcome;
-use weir_load::plan::{Address, End, Protocol, Target};
-use weir_load::template::Template;
+use weir_load::plan::End;
 
 const RATE: f64 = 20_000.0;
 /// An answer takes this long at least, so that the way back to the client is small beside the median.
@@ -81,26 +79,12 @@ fn difference() -> f64 {
 }
 
 fn plan(address: SocketAddr) -> Plan {
-    let request = Request {
-        path: Template::parse(b"/{seq}").expect("a template"),
-        ..Request::get("/")
-    };
     Plan {
-        target: Target {
-            address: Address::Tcp(address),
-            authority: address.to_string(),
-            tls: None,
-        },
-        protocol: Protocol::Http1 { pipeline: 1 },
-        mix: Mix::only(request).expect("one request is a mix"),
         arrivals: Arrivals::Constant(RATE),
         end: End::After(Duration::from_secs(4)),
-        warm_up: Duration::ZERO,
         connections: 1000,
-        threads: 1,
-        keep_alive: true,
         timeout: Duration::from_secs(20),
-        seed: 1,
+        ..crate::plan(address)
     }
 }
 

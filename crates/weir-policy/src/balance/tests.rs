@@ -15,7 +15,7 @@ const NAMES: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"
     clippy::disallowed_methods,
     reason = "std has no other source of a first Instant"
 )]
-pub(super) fn start() -> Instant {
+pub(crate) fn start() -> Instant {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     *START
 }

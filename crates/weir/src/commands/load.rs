@@ -190,7 +190,7 @@ fn say(text: &str) -> anyhow::Result<()> {
         .context("cannot write to standard output")
 }
 
-/// Whether somebody looks at standard error, rather than a file.
+/// Whether somebody looks at standard error, rather than a file, on a terminal that can be drawn on.
 fn is_watched() -> bool {
-    io::stderr().is_terminal()
+    io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }

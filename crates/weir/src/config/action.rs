@@ -119,7 +119,7 @@ fn forward(
     let body_limit = table.optional("body_limit");
     let body_bytes = body_limit.and_then(|value| value.size_bytes(&BODY_BYTES));
     let cache = table.optional("cache");
-    let cache = cache.and_then(|value| cache::policy(&value)).map(Box::new);
+    let cache = cache.and_then(|value| cache::policy(&value, name.unwrap_or_default()));
     let compress = table.optional("compress");
     let compress = compress.and_then(|value| compress::policy(&value, &response_headers));
     let upgrade = table.optional("upgrade");
@@ -131,7 +131,7 @@ fn forward(
         response_headers,
         timeouts,
         body_bytes: body_bytes.unwrap_or(limits.body_bytes),
-        cache,
+        cache: cache.map(Box::new),
         compress: compress.map(Box::new),
         upgrade,
     })

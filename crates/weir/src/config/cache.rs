@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use weir_cache::CachePolicy;
-use weir_cache::policy::{Bypass, KeyParts, QueryKey, SetCookie, StatusMatch};
+use weir_cache::policy::{Bypass, HostKey, KeyParts, QueryKey, SetCookie, StatusMatch};
 use weir_gateway::settings::{CacheDisk, CacheStorage};
 use weir_http::Method;
 
@@ -70,8 +70,8 @@ pub(super) fn storage(mut table: Table) -> CacheStorage {
     CacheStorage { memory_bytes, disk }
 }
 
-/// The `cache` of a route.
-pub(super) fn policy(value: &Value) -> Option<CachePolicy> {
+/// The `cache` of a route to `upstream`.
+pub(super) fn policy(value: &Value, upstream: &str) -> Option<CachePolicy> {
     if let Some(is_on) = value.as_bool() {
         return is_on.then(CachePolicy::default);
     }
@@ -91,7 +91,7 @@ pub(super) fn policy(value: &Value) -> Option<CachePolicy> {
         policy.stale_if_unreachable = span;
     }
     if let Some(key) = table.section("key", "{ query = [\"page\"], headers = [\"x-tenant\"] }") {
-        policy.key = key_parts(key);
+        policy.key = key_parts(key, upstream);
     }
     if let Some(value) = table.optional("bypass") {
         let items = value.list(BYPASS_EXPECTED).unwrap_or_default();
@@ -200,11 +200,23 @@ fn status_match(name: &str) -> Option<StatusMatch> {
         .then_some(StatusMatch::Is(status))
 }
 
+/// The name of an upstream as a key can have it: a name with a slash or a line end would else pass for other keys.
+fn as_site(upstream: &str) -> String {
+    let each = upstream.bytes().map(|byte| match byte {
+        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+            char::from(byte).to_string()
+        }
+        other => format!("%{other:02X}"),
+    });
+    each.collect()
+}
+
 /// `{ host = false, query = true | false | "sorted" | [...], query_except = [...], headers = [...], cookies = [...] }`.
-fn key_parts(mut table: Table) -> KeyParts {
+fn key_parts(mut table: Table, upstream: &str) -> KeyParts {
     let mut parts = KeyParts::default();
-    if let Some(host) = table.optional("host").and_then(|value| value.boolean()) {
-        parts.host = host;
+    let host = table.optional("host").and_then(|value| value.boolean());
+    if host == Some(false) {
+        parts.host = HostKey::Upstream(as_site(upstream));
     }
     let query = table.optional("query");
     if let Some(value) = &query {

@@ -1,11 +1,14 @@
 //! The cache: what is answered without the origin, who asks it, and what others get meanwhile.
 
+mod abandoned;
+mod confirmed;
 mod crowds;
 mod disk;
 mod fills;
 mod inspect;
 mod keys;
 mod purge;
+mod refreshed;
 mod stored;
 mod times;
 

@@ -1,8 +1,10 @@
 //! `weir load`: what it says about servers that answer, and about those that do not as they should.
 
 mod input;
+mod live;
 mod outcomes;
 mod output;
+mod search;
 mod server;
 mod tls;
 

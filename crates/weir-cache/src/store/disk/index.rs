@@ -1,7 +1,8 @@
 //! What the disk holds, in RAM: which variants a primary key has, and in which order they make room.
 //!
 //! Pure: it knows no files. Entries leave in the order they came, except that one which was used since gets another round
-//! (FIFO with reinsertion, the main queue of S3-FIFO). Keys are sorted, so that a purge by prefix touches only what it covers.
+//! (FIFO with reinsertion, the main queue of S3-FIFO). No call takes long, however much there is: lookups wait for it.
+//! Keys are sorted, so that a purge by prefix touches only what it covers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -9,6 +10,11 @@ use std::sync::Arc;
 use crate::store::purge::PurgeScope;
 use crate::store::tags::TagIndex;
 use crate::store::walk::{self, Key};
+
+/// Objects that get another round while one is looked for that does not.
+const SPARED_MAX: usize = 64;
+/// Places of the queue that are looked at when something is added to it while most of it is gone.
+const TIDIED: usize = 4;
 
 /// What is known in RAM of an object on disk.
 #[derive(Debug, Clone)]
@@ -113,17 +119,23 @@ impl Index {
             .entry(key)
             .or_insert_with(|| Vec::with_capacity(1));
         variants.insert(0, stored);
-        if self.queue.len() > 2 * self.count + 64 {
-            let objects = &self.objects;
-            let is_there = |key: &[u8], identity| {
-                objects.get(key).is_some_and(|variants: &Vec<Stored>| {
-                    variants.iter().any(|one| one.identity == identity)
-                })
-            };
-            self.queue
-                .retain(|(key, identity)| is_there(key, *identity));
-        }
+        self.tidy();
         replaced
+    }
+
+    /// Drops some of what is gone from a queue that is mostly that. What is there and in the way goes to the end.
+    fn tidy(&mut self) {
+        for _ in 0..TIDIED {
+            if self.queue.len() <= 2 * self.count + 64 {
+                return;
+            }
+            let Some((key, identity)) = self.queue.pop_front() else {
+                return;
+            };
+            if self.find(&key).iter().any(|one| one.identity == identity) {
+                self.queue.push_back((key, identity));
+            }
+        }
     }
 
     /// Removes a variant, if it still is the object with this identity, where one is named.
@@ -153,6 +165,7 @@ impl Index {
 
     /// Removes whichever object is to make room next.
     pub(super) fn evict(&mut self) -> Option<(Key, Stored)> {
+        let mut spared = 0;
         while let Some((key, identity)) = self.queue.pop_front() {
             let variants = self
                 .objects
@@ -165,7 +178,8 @@ impl Index {
             else {
                 continue;
             };
-            if std::mem::take(&mut stored.was_used) {
+            if spared < SPARED_MAX && std::mem::take(&mut stored.was_used) {
+                spared += 1;
                 self.queue.push_back((key, identity));
                 continue;
             }
@@ -243,6 +257,35 @@ mod tests {
             .map(|(_, stored)| stored.identity)
             .collect();
         assert_eq!((order, index.len()), (vec![1, 2, 3, 0], 0));
+    }
+
+    #[test]
+    fn no_more_than_some_are_spared_at_once() {
+        let mut index = Index::default();
+        for identity in 0..1000_u64 {
+            index.insert(&identity.to_be_bytes(), stored("", &[], identity));
+            index.touch(&identity.to_be_bytes(), b"").unwrap();
+        }
+        let (_, evicted) = index.evict().unwrap();
+        assert_eq!(evicted.identity, SPARED_MAX as u64);
+    }
+
+    #[test]
+    fn what_is_gone_leaves_the_queue_step_by_step() {
+        let mut index = Index::default();
+        for identity in 0..1000_u64 {
+            index.insert(&identity.to_be_bytes(), stored("", &[], identity));
+        }
+        for identity in 0..1000_u64 {
+            index.remove(&identity.to_be_bytes(), b"", None).unwrap();
+        }
+        index.insert(b"k", stored("", &[], 1000));
+        assert_eq!(index.queue.len(), 1001 - TIDIED);
+        for identity in 1001..2000 {
+            index.insert(b"k", stored("", &[], identity));
+        }
+        assert!(index.queue.len() <= 2 + 64);
+        assert_eq!(index.evict().unwrap().1.identity, 1999);
     }
 
     #[test]

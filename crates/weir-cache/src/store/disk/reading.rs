@@ -179,7 +179,7 @@ pub(super) fn read_or_drop<R>(
 }
 
 /// Whether the object may be all right: what is short is descriptors or memory of the process.
-fn is_passing(error: &io::Error) -> bool {
+pub(super) fn is_passing(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::OutOfMemory

@@ -1,12 +1,15 @@
 //! What a start finds on the disk: every file is looked at once, its header and its trailer, never its body.
 //!
 //! Runs in a thread of its own while the store answers already from what has been indexed so far. Until it is done nothing
-//! is written, so that the budget holds. A file that is not exactly an object under its own name is removed. The work is
+//! is written, so that the budget holds. A file that is not exactly an object under its own name is removed; one that cannot
+//! be opened because the process is short of descriptors or memory is tried again until it can. The work is
 //! two reads for each of at most `objects_max` files; what is beyond that number is removed unread.
 
 use std::fs::{self, DirEntry, File};
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
 
 use super::format::{HEADER_BYTES, file_name};
 use super::index::Stored;
@@ -16,6 +19,9 @@ use crate::store::StoreError;
 use crate::store::answer::lock;
 use crate::store::purge::Ticket;
 
+/// Until a file is tried again.
+const PAUSE: Duration = Duration::from_millis(20);
+
 /// Indexes what is there; `ticket` is from before the store answered anything.
 pub(super) fn rebuild(volume: &Volume, ticket: Ticket) {
     for first_byte in 0..=u8::MAX {
@@ -23,7 +29,8 @@ pub(super) fn rebuild(volume: &Volume, ticket: Ticket) {
             .config
             .directory
             .join(format!("objects/{first_byte:02x}"));
-        let Ok(files) = fs::read_dir(directory) else {
+        let list = || Ok(fs::read_dir(&directory)?);
+        let Ok(files) = patiently(volume, list) else {
             continue;
         };
         for file in files.flatten() {
@@ -31,13 +38,35 @@ pub(super) fn rebuild(volume: &Volume, ticket: Ticket) {
                 return;
             }
             let is_full = lock(&volume.index).len() >= volume.config.objects_max;
-            if is_full || index_file(volume, &file, first_byte, ticket).is_err() {
+            let index = || index_file(volume, &file, first_byte, ticket);
+            if is_full || patiently(volume, index).is_err() {
+                if volume.is_closing.load(Ordering::Acquire) {
+                    return;
+                }
                 drop_file(volume, &file.path());
             }
         }
     }
     volume.shrink();
     volume.has_indexed();
+}
+
+/// Tries again for as long as what fails may be all right. To skip a file would let it come back after a purge, with the
+/// next start.
+pub(super) fn patiently<R>(
+    volume: &Volume,
+    mut attempt: impl FnMut() -> Result<R, StoreError>,
+) -> Result<R, StoreError> {
+    loop {
+        match attempt() {
+            Err(StoreError::Io(error))
+                if reading::is_passing(&error) && !volume.is_closing.load(Ordering::Acquire) =>
+            {
+                thread::sleep(PAUSE);
+            }
+            other => return other,
+        }
+    }
 }
 
 fn index_file(

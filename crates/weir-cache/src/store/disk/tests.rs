@@ -356,3 +356,23 @@ fn files_that_are_no_objects_or_cannot_be_read_do_no_harm() {
     fs::create_dir(store.shared.volume.path(b"k", b"")).unwrap();
     assert!(get(&store, b"k").is_err() && store.find(b"k").is_empty());
 }
+
+#[test]
+fn a_start_that_is_short_of_descriptors_waits_for_them() {
+    let directory = Directory::new("short");
+    let (store, _) = open(&directory.0, 1 << 30);
+    let volume = &store.shared.volume;
+    let mut failures = vec![24, 23];
+    let found = rebuild::patiently(volume, || match failures.pop() {
+        Some(error) => Err(std::io::Error::from_raw_os_error(error).into()),
+        None => Ok(7),
+    });
+    assert_eq!(found.unwrap(), 7);
+    // What is wrong with the file is not waited for.
+    let mut attempts = 0;
+    let damaged = rebuild::patiently(volume, || {
+        attempts += 1;
+        Err::<(), _>(StoreError::Damaged("all of it"))
+    });
+    assert!(damaged.is_err() && attempts == 1);
+}

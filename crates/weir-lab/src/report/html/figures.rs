@@ -60,7 +60,7 @@ pub(super) fn plots(group: &Group<'_>, load: &Load) -> String {
                         @ for (color, row) in &rows {
                             li {
                                 span(class = "swatch", style = format_args!("background:var(--rung-{})", color % plot::RUNGS.len())): "";
-                                : &row.configuration.name;
+                                : legend(row);
                             }
                         }
                     }
@@ -69,6 +69,17 @@ pub(super) fn plots(group: &Group<'_>, load: &Load) -> String {
         }
     }
     .to_string()
+}
+
+/// A name, and what its curve does not show.
+fn legend(row: &Row<'_>) -> String {
+    let failed = if row.ends.failed.is_empty() {
+        String::new()
+    } else {
+        format!(", without the {} that failed", row.ends.share_in_words())
+    };
+    let validity = if row.is_valid { "" } else { ", not valid" };
+    format!("{}{failed}{validity}", row.configuration.name)
 }
 
 /// A flame graph, which is a page of its own inside the report and can do nothing outside of itself.

@@ -9,7 +9,10 @@ pub(super) struct Layout<'a> {
     notes: Vec<&'a str>,
     names_loads: bool,
     columns: Vec<Column>,
+    /// The columns that hold what blocks say, and not figures of others.
+    measured: Vec<usize>,
     rows: Vec<Vec<String>>,
+    has_brackets: bool,
 }
 
 impl<'a> Layout<'a> {
@@ -19,7 +22,9 @@ impl<'a> Layout<'a> {
             names_loads: run.loads.len() > 1 && !are_told_apart(&run.loads, &notes),
             notes,
             columns: Vec::new(),
+            measured: Vec::new(),
             rows: Vec::new(),
+            has_brackets: false,
         };
         layout.text("Setup");
         if layout.names_loads {
@@ -42,6 +47,12 @@ impl<'a> Layout<'a> {
         self.column(title, true);
     }
 
+    /// A number that blocks say. Where none of them is valid, it stands in brackets.
+    pub(super) fn measured(&mut self, title: &str) {
+        self.measured.push(self.columns.len());
+        self.number(title);
+    }
+
     fn column(&mut self, title: &str, is_number: bool) {
         self.columns.push(Column {
             title: title.to_owned(),
@@ -55,11 +66,20 @@ impl<'a> Layout<'a> {
             line.extend(self.names_loads.then(|| row.load.name.clone()));
             line.extend(self.notes.iter().map(|column| row.note(column).to_owned()));
             line.extend(cells(row));
+            for index in self.measured.iter().filter(|_| !row.is_valid) {
+                if !line[*index].is_empty() {
+                    line[*index] = format!("({})", line[*index]);
+                    self.has_brackets = true;
+                }
+            }
             self.rows.push(line);
         }
     }
 
-    pub(super) fn table(self, title: &'static str, note: String) -> Table {
+    pub(super) fn table(self, title: &'static str, mut note: String) -> Table {
+        if self.has_brackets {
+            note.push_str(" In brackets: no block of the row is valid, so the figure is not that of the service.");
+        }
         Table {
             title,
             note,

@@ -1,14 +1,16 @@
 //! `weir lab compare`: two targets, or two commands, and which is better.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
-use weir_lab::compare::{self, Found, Metric, NAMES, Plan};
+use weir_lab::LabError;
+use weir_lab::blocks::{self, Ends};
+use weir_lab::compare::{self, Found, Half, Metric, NAMES, Plan, Unknown};
 use weir_lab::raw::Block;
 use weir_lab::scenario::Kind;
-use weir_lab::statistics::{self, CPU_TIME, LATENCY, RATE};
+use weir_lab::statistics::{CPU_TIME, LATENCY, PAIRS_MIN, RATE};
 
+use super::run::reservations;
 use super::target::{LoadArgs, Target};
 
 #[derive(Debug, clap::Args)]
@@ -57,18 +59,22 @@ pub(super) fn run(args: &CompareArgs) -> anyhow::Result<()> {
         seed: fastrand::u64(..),
     };
     let lab = super::open()?;
-    let mut measured = 0;
-    let found = compare::run(&lab, &plan, &mut |block, of| {
-        measured += 1;
-        tell(measured, of, block);
-    })?;
+    let (found, ended) = compare::run(&lab, &plan, &mut |blocks, of| {
+        tell(blocks, of);
+        args.json.as_ref().map_or(Ok(()), |path| keep(blocks, path))
+    });
     drop(lab);
-    print!("{}", in_words(&found));
-    if let Some(path) = &args.json {
-        let text = serde_json::to_vec_pretty(&found.blocks)?;
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    if !found.blocks.is_empty() {
+        print!("{}", in_words(&found));
     }
-    Ok(())
+    Ok(ended?)
+}
+
+/// After every block, so that what was measured outlives whatever ends the comparison.
+fn keep(blocks: &[Block], path: &Path) -> Result<(), LabError> {
+    let text = serde_json::to_vec_pretty(blocks).expect("the types are plain data");
+    std::fs::write(path, text)
+        .map_err(|cause| LabError::System(format!("write {}", path.display()), cause))
 }
 
 fn running(args: &CompareArgs) -> anyhow::Result<([Kind; 2], String)> {
@@ -100,7 +106,10 @@ fn commands(args: &CompareArgs) -> anyhow::Result<([Kind; 2], String)> {
     Ok((kinds, args.path.clone()))
 }
 
-fn tell(measured: usize, of: usize, block: &Block) {
+fn tell(blocks: &[Block], of: usize) {
+    let (measured, Some(block)) = (blocks.len(), blocks.last()) else {
+        return;
+    };
     let what = if measured <= of / 2 {
         "A against itself"
     } else {
@@ -108,54 +117,76 @@ fn tell(measured: usize, of: usize, block: &Block) {
     };
     let _ = writeln!(
         std::io::stderr(),
-        "{measured:>4}/{of} {what:16} {:>9.0} req/s",
-        block.rate
+        "{measured:>4}/{of} {what:16} {:>9.0} answers/s{}",
+        block.rate,
+        reservations(block)
     );
 }
 
 fn in_words(found: &Found) -> String {
-    let mut lines: Vec<String> = NAMES.iter().map(|name| figures(found, name)).collect();
-    let noise = found.noise.get(Metric::Rate);
-    let noise = noise.map_or_else(not_known, |it| it.in_words("the second", RATE));
+    let mut lines = blocks::not_valid(&found.blocks);
+    if !lines.is_empty() {
+        let [same, different] = found.halves.each_ref().map(|half| {
+            let (counted, measured) = (half.fours(), half.measured);
+            format!("{counted} of {measured}")
+        });
+        lines.push(format!(
+            "what follows rests on the A B B A without them: {same} of A against itself, {different} of B against A"
+        ));
+    }
+    lines.extend(figures(&found.halves[1]));
+    let noise = found.noise(Metric::Rate);
+    let noise = noise.map(|it| it.in_words("the second", RATE));
+    let noise = noise.unwrap_or_else(|why| unknown(&why, &found.halves[0]));
     lines.push(format!("noise: A against itself: {noise}"));
-    let minimum = found.minimum * 100.0;
-    lines.push(format!(
-        "so a difference below {minimum:.1} % would be called none"
-    ));
+    if let Some(bars) = found.bars.get(&Metric::Rate) {
+        let bar = bars.higher() * 100.0;
+        lines.push(format!("so rates are called different from {bar:.1} % on"));
+    }
     for (metric, label, b, wording) in [
         (Metric::Rate, "rate", "B", RATE),
         (Metric::CpuTime, "CPU", "B", CPU_TIME),
         (Metric::Median, "p50", "p50 of B", LATENCY),
         (Metric::Percentile99, "p99", "p99 of B", LATENCY),
     ] {
-        let words = found.differences.get(metric);
-        let words = words.map_or_else(not_known, |it| it.in_words(b, wording));
+        let words = found.difference(metric).map(|it| it.in_words(b, wording));
+        let words = words.unwrap_or_else(|why| unknown(&why, &found.halves[1]));
         lines.push(format!("{label}: {words}"));
     }
     lines.push(String::new());
     lines.join("\n")
 }
 
-fn not_known() -> String {
-    "not known".to_owned()
+/// Why a comparison is not there.
+fn unknown(why: &Unknown, half: &Half) -> String {
+    match why {
+        Unknown::TooFew(fours) => {
+            format!("nothing can be said: valid A B B A {fours}, needed {PAIRS_MIN}")
+        }
+        Unknown::Failures => {
+            let [a, b] = half.ends.each_ref().map(Ends::share_in_words);
+            format!(
+                "not compared: {a} of the requests to A failed and {b} of those to B, and answers alone have latencies"
+            )
+        }
+        Unknown::NoNoise => "nothing can be said: the noise is not known".to_owned(),
+        Unknown::NotMeasured => "not known".to_owned(),
+    }
 }
 
-/// Medians of one of the two.
-fn figures(found: &Found, name: &str) -> String {
-    let blocks = second_half(found, name);
-    let median = |metric: Metric| {
-        let values: Vec<f64> = blocks.iter().filter_map(|block| metric.of(block)).collect();
-        statistics::median(&values)
+/// One line for each of the two: medians, and how requests ended.
+fn figures(half: &Half) -> [String; 2] {
+    let figures = |(name, ends): (&str, &Ends)| {
+        let Some(rate) = half.median(name, Metric::Rate) else {
+            return format!("{name}: nothing that counts was measured");
+        };
+        let cpu = half.median(name, Metric::CpuTime).map_or_else(
+            || "CPU time unknown".to_owned(),
+            |us| format!("{us:.1} µs CPU per answer"),
+        );
+        let ends = ends.in_words();
+        format!("{name}: {rate:.0} answers/s, {cpu}; of its requests, {ends}")
     };
-    let rate = median(Metric::Rate).unwrap_or(0.0);
-    let cpu = median(Metric::CpuTime).map_or_else(
-        || "CPU time unknown".to_owned(),
-        |us| format!("{us:.1} µs CPU per request"),
-    );
-    format!("{name}: {rate:.0} requests/s, {cpu}")
-}
-
-fn second_half<'f>(found: &'f Found, name: &str) -> Vec<&'f Block> {
-    let blocks = found.blocks[found.blocks.len() / 2..].iter();
-    blocks.filter(|block| block.configuration == name).collect()
+    let [a, b] = [0, 1].map(|place| (NAMES[place], &half.ends[place]));
+    [figures(a), figures(b)]
 }

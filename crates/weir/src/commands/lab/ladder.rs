@@ -61,11 +61,16 @@ pub(super) fn run(args: &LadderArgs) -> anyhow::Result<()> {
     let mut progress = Progress::default();
     let run = experiment::run(&lab, &ladder.scenario(), &options, &mut |event| {
         progress.tell(&event);
+        keep(&event, &out)
     });
     drop(lab);
     let run = run?;
-    keep(&run, &out)?;
-    print!("{}", summary::table(&run, &run.loads[0].name));
+    run.write(&out)?;
+    print!(
+        "{}{}",
+        summary::table(&run, &run.loads[0].name),
+        summary::not_valid(&run)
+    );
     let steps = ladder::steps(&run);
     println!();
     for step in &steps {

@@ -5,6 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use weir_lab::LabError;
+use weir_lab::blocks::Ends;
 use weir_lab::experiment::{self, Event, Options};
 use weir_lab::raw::{Block, Run};
 use weir_lab::scenario::Scenario;
@@ -48,30 +50,39 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<()> {
     let mut progress = Progress::default();
     let run = experiment::run(&lab, &scenario, &options, &mut |event| {
         progress.tell(&event);
-    });
-    let run = run?;
-    keep(&run, &directory)?;
-    if args.profile {
+        keep(&event, &directory)
+    })?;
+    run.write(&directory)?;
+    let profiled = if args.profile && run.failure.is_none() {
         experiment::profile(&lab, &scenario, &run, &directory, &mut |rung| {
             let _ = tell(&format!("profile of {rung}"));
-        })?;
-    }
+        })
+    } else {
+        Ok(())
+    };
     drop(lab);
     print!("{}", summary::of(&run));
     report(&directory)?;
+    profiled?;
     ensure_complete(&run)
 }
 
-/// Writes the raw data.
-pub(super) fn keep(run: &Run, directory: &Path) -> anyhow::Result<()> {
+/// Writes the raw data so far as soon as a block is measured.
+pub(super) fn keep(event: &Event<'_>, directory: &Path) -> Result<(), LabError> {
+    let Event::Measured(run) = event else {
+        return Ok(());
+    };
     std::fs::create_dir_all(directory)
-        .with_context(|| format!("cannot make {}", directory.display()))?;
+        .map_err(|cause| LabError::System(format!("make {}", directory.display()), cause))?;
     Ok(run.write(directory)?)
 }
 
 /// A run that was ended early has not done what was asked.
 pub(super) fn ensure_complete(run: &Run) -> anyhow::Result<()> {
     let measured = run.blocks.len();
+    if let Some(failure) = &run.failure {
+        anyhow::bail!("{failure}; what there is rests on {measured} blocks");
+    }
     anyhow::ensure!(
         !run.is_interrupted,
         "ended early; what there is rests on {measured} blocks"
@@ -144,7 +155,6 @@ pub(super) fn writable(path: &Path) -> anyhow::Result<PathBuf> {
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     blocks: usize,
-    measured: usize,
 }
 
 impl Progress {
@@ -157,9 +167,9 @@ impl Progress {
                 self.blocks = *blocks;
                 format!("{blocks} blocks")
             }
-            Event::Measured(block) => {
-                self.measured += 1;
-                format!("{:>5}/{} {}", self.measured, self.blocks, line(block))
+            Event::Measured(run) => {
+                let line = run.blocks.last().map(line).unwrap_or_default();
+                format!("{:>5}/{} {line}", run.blocks.len(), self.blocks)
             }
         };
         let _ = tell(&line);
@@ -178,22 +188,23 @@ fn line(block: &Block) -> String {
         rate,
         ..
     } = block;
-    let mut line = format!("{configuration:28} {load:32} {rate:>9.0} req/s");
+    let mut line = format!("{configuration:28} {load:32} {rate:>9.0} answers/s");
     if let (Some(p50), Some(p99)) = (block.latency_us.get("p50"), block.latency_us.get("p99")) {
         let [p50, p99] = [p50, p99].map(|us| us / 1000.0);
         let _ = write!(line, "   p50 {p50:>8.2} ms   p99 {p99:>8.2} ms");
     }
-    let failed: Vec<String> = block
-        .outcomes
-        .iter()
-        .filter(|(outcome, count)| **count > 0 && !matches!(outcome.as_str(), "2xx" | "3xx"))
-        .map(|(outcome, count)| format!("{count} {outcome}"))
-        .collect();
-    if !failed.is_empty() {
-        let _ = write!(line, "   {}", failed.join(", "));
+    line + &reservations(block)
+}
+
+/// What keeps the figures of a block from being the whole story; empty when nothing does.
+pub(super) fn reservations(block: &Block) -> String {
+    let mut text = String::new();
+    let ends = Ends::of([block]);
+    if !ends.failed.is_empty() {
+        let _ = write!(text, "   {}", ends.in_words());
     }
     if !block.is_valid {
-        let _ = write!(line, "   not valid: {}", block.why_invalid);
+        let _ = write!(text, "   not valid: {}", block.why_invalid);
     }
-    line
+    text
 }

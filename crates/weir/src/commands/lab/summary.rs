@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
-use weir_lab::raw::{Block, Run};
-use weir_lab::statistics::{self, MINIMUM_OF_INTEREST, RATE};
+use weir_lab::blocks::{self, Ends};
+use weir_lab::raw::{Block, Configuration, Run};
+use weir_lab::statistics::{self, Bars, PAIRS_MIN, RATE};
 
 /// The same raw data gives the same text.
 const SEED: u64 = 1;
@@ -15,12 +16,20 @@ pub(super) fn of(run: &Run) -> String {
         text.push_str(&table(run, &load.name));
         for configuration in &run.configurations {
             let baseline = baseline(run, &configuration.group);
-            if configuration.name != baseline
-                && let Some(sentence) = sentence(run, baseline, &configuration.name, &load.name)
-            {
+            if configuration.name != baseline {
+                let sentence = sentence(run, baseline, &configuration.name, &load.name);
                 let _ = writeln!(text, "  {sentence}");
             }
         }
+    }
+    text + &not_valid(run)
+}
+
+/// The blocks that do not count and why, below an empty line; nothing when all do.
+pub(super) fn not_valid(run: &Run) -> String {
+    let mut text = String::new();
+    for (index, line) in blocks::not_valid(&run.blocks).iter().enumerate() {
+        let _ = writeln!(text, "{}{line}", if index == 0 { "\n" } else { "" });
     }
     text
 }
@@ -33,94 +42,61 @@ fn baseline<'r>(run: &'r Run, group: &str) -> &'r str {
     named.or(first).map_or("", |it| &it.name)
 }
 
-/// The rungs under one load: medians of the blocks that count. Where none does, the generator was the limit, and the
-/// figures are marked as the least that the rung can do.
+/// The rungs under one load: medians of the valid blocks, and how many requests failed. What rests on none stands in
+/// brackets.
 pub(super) fn table(run: &Run, load: &str) -> String {
-    let names = run
-        .configurations
-        .iter()
-        .map(|configuration| configuration.name.chars().count());
-    let width = names.max().unwrap_or(0);
+    let names = run.configurations.iter();
+    let width = names.map(|it| it.name.chars().count()).max().unwrap_or(0);
     let mut text = format!(
-        "\n{load}\n  {:width$}  {:>10}  {:>9}  {:>9}  {:>12}\n",
-        "", "req/s", "p50 ms", "p99 ms", "CPU µs/req"
+        "\n{load}\n  {:width$}  {:>10}  {:>9}  {:>9}  {:>9}  {:>13}\n",
+        "", "answers/s", "p50 ms", "p99 ms", "failed", "CPU µs/answer"
     );
-    let mut is_any_marked = false;
-    for configuration in &run.configurations {
-        let (blocks, are_valid) = blocks(run, &configuration.name, load);
-        is_any_marked |= !are_valid;
-        let median = |value: &dyn Fn(&Block) -> Option<f64>| {
-            let values: Vec<f64> = blocks.iter().filter_map(|block| value(block)).collect();
-            statistics::median(&values)
-        };
-        let ms =
-            |name: &'static str| median(&move |block| Some(block.latency_us.get(name)? / 1000.0));
-        let rate = shown(median(&|block| Some(block.rate)), 0);
+    let mut is_any_in_brackets = false;
+    for Configuration { name, entry, .. } in &run.configurations {
+        let (blocks, are_valid) = blocks::counted(&run.blocks, name, load);
+        is_any_in_brackets |= !are_valid && !blocks.is_empty();
+        let [rate, p50, p99, failed, cpu] = figures(&blocks, entry).map(|figure| match figure {
+            Some(figure) if are_valid => figure,
+            Some(figure) => format!("({figure})"),
+            None => "–".to_owned(),
+        });
         let _ = writeln!(
             text,
-            "  {:width$}  {:>10}  {:>9}  {:>9}  {:>12}",
-            configuration.name,
-            if are_valid {
-                rate
-            } else {
-                format!("≥ {rate}")
-            },
-            shown(ms("p50"), 2),
-            shown(ms("p99"), 2),
-            shown(median(&|block| cpu_us(block, &configuration.entry)), 1),
+            "  {name:width$}  {rate:>10}  {p50:>9}  {p99:>9}  {failed:>9}  {cpu:>13}"
         );
     }
-    if is_any_marked {
-        text.push_str("  ≥: the generator was the limit, not the service\n");
+    if is_any_in_brackets {
+        text.push_str("  (…): no block is valid, these are not the figures of the service\n");
     }
     text
 }
 
-/// How a rung compares with the baseline.
-fn sentence(run: &Run, baseline: &str, name: &str, load: &str) -> Option<String> {
-    let (base, is_base_valid) = blocks(run, baseline, load);
-    let (other, are_valid) = blocks(run, name, load);
-    let pairs: Vec<(f64, f64)> = base
-        .iter()
-        .filter_map(|a| Some((a.rate, other.iter().find(|b| b.round == a.round)?.rate)))
-        .collect();
-    let found = statistics::compare(
-        &pairs,
-        MINIMUM_OF_INTEREST,
-        &mut fastrand::Rng::with_seed(SEED),
-    )?;
-    let at_least = if are_valid { "" } else { "at least: " };
-    let sentence = format!(
-        "{at_least}{} (than {})",
-        found.in_words(name, RATE),
-        baseline
-    );
-    is_base_valid.then_some(sentence)
+/// The columns of the table: medians, and the share of requests that failed.
+fn figures(blocks: &[&Block], entry: &str) -> [Option<String>; 5] {
+    let median = |digits: usize, value: &dyn Fn(&Block) -> Option<f64>| {
+        let values: Vec<f64> = blocks.iter().filter_map(|block| value(block)).collect();
+        statistics::median(&values).map(|number| format!("{number:.digits$}"))
+    };
+    let ms = |name: &str| median(2, &|block| Some(block.latency_us.get(name)? / 1000.0));
+    let failed = Ends::of(blocks.iter().copied()).share_in_words();
+    [
+        median(0, &|block| Some(block.rate)),
+        ms("p50"),
+        ms("p99"),
+        (!blocks.is_empty()).then_some(failed),
+        median(1, &|block| blocks::cpu_us_per_answer(block, entry)),
+    ]
 }
 
-/// The blocks of a rung that count; if none does, all of them and `false`.
-fn blocks<'r>(run: &'r Run, configuration: &str, load: &str) -> (Vec<&'r Block>, bool) {
-    let is_meant = |block: &&Block| block.configuration == configuration && block.load == load;
-    let (valid, invalid): (Vec<_>, Vec<_>) = run
-        .blocks
-        .iter()
-        .filter(is_meant)
-        .partition(|block| block.is_valid);
-    if valid.is_empty() && !invalid.is_empty() {
-        (invalid, false)
-    } else {
-        (valid, true)
+/// How a rung compares with the baseline, in the rounds in which both were valid.
+fn sentence(run: &Run, baseline: &str, name: &str, load: &str) -> String {
+    let pairs = blocks::pairs_of_rates(&run.blocks, load, [baseline, name]);
+    let rng = &mut fastrand::Rng::with_seed(SEED);
+    match statistics::compare(&pairs, Bars::USUAL, rng) {
+        Some(found) => format!("{} (than {baseline})", found.in_words(name, RATE)),
+        None => format!(
+            "{name}: nothing can be said against {baseline}: rounds valid in both {}, needed {PAIRS_MIN}",
+            pairs.len()
+        ),
     }
-}
-
-fn cpu_us(block: &Block, service: &str) -> Option<f64> {
-    block
-        .services
-        .iter()
-        .find(|usage| usage.name == service)?
-        .cpu_us_per_request
-}
-
-fn shown(number: Option<f64>, digits: usize) -> String {
-    number.map_or_else(|| "–".to_owned(), |number| format!("{number:.digits$}"))
 }

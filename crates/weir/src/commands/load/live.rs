@@ -11,7 +11,7 @@ use weir_load::report::show;
 
 /// Between two lines that stay.
 const LINE_EVERY: Duration = Duration::from_secs(2);
-/// Characters of the bar.
+/// Characters of the bar at most.
 const BAR: usize = 30;
 const HIDE_CURSOR: &str = "\x1b[?25l";
 const SHOW_CURSOR: &str = "\x1b[?25h";
@@ -59,13 +59,12 @@ impl Live {
                 }
             }
             Mode::Terminal => {
-                let view = format!(
-                    "{}\n{}\n{}\n",
-                    bar(progress),
+                let size = Size::of_terminal();
+                self.redraw(&size.fit(&[
+                    bar(progress, size.columns),
                     line(progress),
-                    ends(progress)
-                );
-                self.redraw(&view);
+                    ends(progress),
+                ]));
             }
         }
     }
@@ -106,18 +105,51 @@ pub(super) fn restore() {
     }
 }
 
-fn bar(progress: &Progress<'_>) -> String {
-    let filled = (progress.done * BAR as f64).round() as usize;
+/// What the terminal shows at once.
+#[derive(Clone, Copy)]
+struct Size {
+    columns: usize,
+    rows: usize,
+}
+
+impl Size {
+    /// Asked each time, because windows change; one that does not say has the size that terminals always had.
+    fn of_terminal() -> Self {
+        let size = rustix::termios::tcgetwinsize(io::stderr()).ok();
+        let known = |count: Option<u16>, otherwise| {
+            count
+                .filter(|count| *count > 0)
+                .map_or(otherwise, usize::from)
+        };
+        Self {
+            columns: known(size.map(|size| size.ws_col), 80),
+            rows: known(size.map(|size| size.ws_row), 24),
+        }
+    }
+
+    /// As much of the lines as can be drawn over again: none that is continued on the next row, and none that scrolls out
+    /// at the top. The cursor stands below the last one.
+    fn fit(self, lines: &[String]) -> String {
+        let rows = lines.iter().take(self.rows.saturating_sub(1));
+        let cut = rows.flat_map(|line| line.chars().take(self.columns).chain(['\n']));
+        cut.collect()
+    }
+}
+
+/// The bar is what there is less of when there are few columns.
+fn bar(progress: &Progress<'_>, columns: usize) -> String {
     let phase = if progress.is_counting {
         format!("{:.0} %", progress.done * 100.0)
     } else {
         "warming up".to_owned()
     };
+    let phase = format!("{phase}, {:.1} s", progress.elapsed.as_secs_f64());
+    let length = columns.saturating_sub(phase.len() + "[] ".len()).min(BAR);
+    let filled = (progress.done * length as f64).round() as usize;
     format!(
-        "[{}{}] {phase}, {:.1} s",
+        "[{}{}] {phase}",
         "#".repeat(filled),
-        "-".repeat(BAR - filled),
-        progress.elapsed.as_secs_f64()
+        "-".repeat(length - filled)
     )
 }
 
@@ -154,4 +186,44 @@ fn put(text: &str) {
     let mut stderr = io::stderr().lock();
     let _ = stderr.write_all(text.as_bytes());
     let _ = stderr.flush();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_fit_into_the_terminal() {
+        let lines = ["123 µs".to_owned(), String::new(), "x".to_owned()];
+        for (columns, rows, expected) in [
+            (80, 24, "123 µs\n\nx\n"),
+            (5, 24, "123 µ\n\nx\n"),
+            (80, 3, "123 µs\n\n"),
+            (80, 1, ""),
+            (1, 2, "1\n"),
+        ] {
+            let size = Size { columns, rows };
+            assert_eq!(size.fit(&lines), expected, "{columns}x{rows}");
+        }
+    }
+
+    #[test]
+    fn the_bar_gives_way_to_the_figures() {
+        let outcomes = weir_load::outcome::Outcomes::default();
+        let progress = Progress {
+            elapsed: Duration::from_millis(1500),
+            is_counting: true,
+            done: 0.5,
+            so_far: &outcomes,
+            recent: &outcomes,
+            recent_seconds: 1.0,
+        };
+        for (columns, expected) in [
+            (80, "[###############---------------] 50 %, 1.5 s"),
+            (18, "[##--] 50 %, 1.5 s"),
+            (5, "[] 50 %, 1.5 s"),
+        ] {
+            assert_eq!(bar(&progress, columns), expected, "{columns}");
+        }
+    }
 }

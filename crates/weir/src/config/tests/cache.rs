@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use weir_cache::CachePolicy;
-use weir_cache::policy::{Bypass, QueryKey, SetCookie, StatusMatch};
+use weir_cache::policy::{Bypass, HostKey, QueryKey, SetCookie, StatusMatch};
 
 use super::examples::forward;
 use super::{LISTENER, UPSTREAM, assert_problems, valid};
@@ -40,7 +40,11 @@ fn every_key_is_read() {
     assert_eq!(policy.stale_if_error, Some(secs(3600)));
     assert_eq!(policy.stale_if_unreachable, Duration::ZERO);
     assert_eq!(policy.refresh_ahead_percent, Some(90));
-    assert!(policy.caches_post && !policy.key.host && !policy.obeys_clients);
+    assert!(
+        policy.caches_post
+            && policy.key.host == HostKey::Upstream("app".to_owned())
+            && !policy.obeys_clients
+    );
     assert_eq!(policy.key.query, QueryKey::Only(vec!["page".to_owned()]));
     assert_eq!(policy.key.headers, ["x-tenant"]);
     assert_eq!(policy.key.cookies, ["Tier"]);

@@ -192,3 +192,29 @@ fn in_crowd(clients: usize, run: impl Fn(usize) + Send + Sync + 'static) {
         client.join().expect("every client gets what it asked for");
     }
 }
+
+#[test]
+fn a_crowd_waits_for_what_is_not_asked_for_often_enough_yet() {
+    let (go, wait) = channel::<()>();
+    let wait = Mutex::new(wait);
+    let count = AtomicUsize::new(0);
+    let origin = Origin::start(move |mut peer, _| {
+        while peer.head().is_some() {
+            if count.fetch_add(1, Ordering::SeqCst) == 0 {
+                let _ = wait.lock().expect("one at a time").recv();
+            }
+            peer.send("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 1\r\n\r\nx");
+        }
+    });
+    let gateway = caching(origin.address, "{ min_uses = 2 }");
+    let address = gateway.address;
+    let clients: Vec<_> = (0..WAITING)
+        .map(|_| thread::spawn(move || get(address, "/").text()))
+        .collect();
+    gateway.wait_for_metric("weir_cache_waits_total", WAITING as u64 - 1);
+    go.send(()).expect("the origin waits");
+    for client in clients {
+        assert_eq!(client.join().expect("it is answered"), "x");
+    }
+    assert_eq!(origin.heads_waiting(), 2, "the second answer is stored");
+}

@@ -5,6 +5,7 @@ mod damage;
 mod killed;
 mod large;
 mod restart;
+mod shares;
 
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt as _;

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use super::caching;
 use crate::harness::client::{Connection, get};
@@ -186,4 +187,37 @@ fn a_fill_that_fails_releases_those_who_wait() {
     assert_eq!(statuses.iter().filter(|status| **status == 502).count(), 1);
     assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 19);
     assert_eq!(origin.heads_waiting(), 2);
+}
+
+#[test]
+fn who_has_waited_for_too_long_gets_what_is_stale() {
+    let (go, wait) = channel::<()>();
+    let wait = Mutex::new(wait);
+    let origin = Origin::start(move |mut peer, number| {
+        let _ = peer.head();
+        if number == 0 {
+            peer.send("HTTP/1.1 200 OK\r\nCache-Control: max-age=0, stale-if-error=60\r\nETag: \"1\"\r\nConnection: close\r\nContent-Length: 3\r\n\r\nold");
+        } else if number == 1 {
+            // Closed without a word, so that the leader asks once more, and waits longer than those who joined.
+            let _ = wait.lock().expect("one at a time").recv();
+        } else {
+            peer.head();
+        }
+    });
+    let gateway = caching(
+        origin.address,
+        "true\ntimeout = { connect = \"100ms\", response = \"1s\" }",
+    );
+    let address = gateway.address;
+    assert_eq!(get(address, "/").text(), "old");
+    let leader = thread::spawn(move || get(address, "/").text());
+    origin.next_head();
+    origin.next_head();
+    let joins = thread::spawn(move || get(address, "/"));
+    gateway.wait_for_metric("weir_cache_waits_total", 1);
+    thread::sleep(Duration::from_millis(700));
+    go.send(()).expect("the origin waits");
+    let joined = joins.join().expect("it is answered");
+    assert_eq!((joined.status, joined.text().as_str()), (200, "old"));
+    assert_eq!(leader.join().expect("it is answered"), "old");
 }

@@ -6,6 +6,7 @@ use std::thread;
 use super::{caching, counting};
 use crate::harness::Gateway;
 use crate::harness::client::{self, Connection, get};
+use crate::harness::origin::Origin;
 
 /// What a route says of its key, and two requests (target, and fields in lines of their own) that share what is stored
 /// or do not.
@@ -110,6 +111,33 @@ fn requests_share_what_the_parts_of_their_keys_say() {
 }
 
 #[test]
+fn hosts_left_out_of_the_key_mix_no_upstreams() {
+    let origins = [speaking(), counting("max-age=60")];
+    let routes: Vec<_> = ["a", "b"]
+        .iter()
+        .zip(&origins)
+        .map(|(name, origin)| {
+            format!(
+                "[upstream.{name}]\nservers = [\"{}\"]\n[[route]]\nhost = \"*.{name}.example\"\npath = \"/{{*rest}}\"\nupstream = \"{name}\"\ncache = {{ key = {{ host = false }} }}\n",
+                origin.address
+            )
+        })
+        .collect();
+    let gateway = Gateway::start(&routes.concat());
+    let ask = |host: &str| {
+        let request = format!("GET /x HTTP/1.1\r\nHost: {host}.example\r\n\r\n");
+        client::send(gateway.address, &request).text()
+    };
+    for _ in 0..2 {
+        assert_eq!(ask("one.a"), "en tin-");
+        assert_eq!(ask("two.a"), "en tin-");
+        assert_eq!(ask("one.b"), "1");
+        assert_eq!(ask("two.b"), "1");
+    }
+    assert_eq!(origins[0].heads_waiting(), 1);
+}
+
+#[test]
 fn what_passes_by_is_neither_taken_from_the_cache_nor_stored() {
     let origin = counting("max-age=60");
     let gateway = caching(
@@ -135,6 +163,73 @@ fn what_passes_by_is_neither_taken_from_the_cache_nor_stored() {
     assert_eq!(ask("/?nocaches", ""), "7");
     assert_eq!(ask("/?nocaches", ""), "7");
     gateway.wait_for_metric("weir_cache_passed_total", 5);
+}
+
+/// An origin that answers with the language and the tier it is asked for, and varies on the language.
+fn speaking() -> Origin {
+    Origin::start(|mut peer, _| {
+        while let Some(head) = peer.head() {
+            let language = if head.contains("Accept-Language: de") {
+                "de"
+            } else {
+                "en"
+            };
+            let tier = if head.contains("tier=gold") {
+                "gold"
+            } else {
+                "tin-"
+            };
+            peer.send(format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nVary: Accept-Language\r\nContent-Length: 7\r\n\r\n{language} {tier}"));
+        }
+    })
+}
+
+#[test]
+fn fields_that_the_origin_does_not_get_choose_nothing() {
+    const GERMAN: &str = "Accept-Language: de\r\nCookie: tier=gold\r\n";
+    let origin = speaking();
+    let gateway = caching(origin.address, "{ key = { cookies = [\"tier\"] } }");
+    let ask = |fields: &str| {
+        let request = format!("GET / HTTP/1.1\r\nHost: test\r\n{fields}\r\n");
+        client::send(gateway.address, &request)
+    };
+    for (named, expected) in [
+        ("close, accept-language", "en gold"),
+        ("Cookie", "de tin-"),
+        ("keep-alive, TE, x-other", "de gold"),
+    ] {
+        let named = ask(&format!("Connection: {named}\r\n{GERMAN}"));
+        assert_eq!(named.text(), expected);
+        assert_eq!(
+            named.field("cache-status"),
+            Some("weir; fwd=bypass"),
+            "{}",
+            named.head
+        );
+    }
+    assert_eq!(ask(GERMAN).text(), "de gold");
+    // What every gateway removes chooses nothing, so these find what is stored.
+    for usual in ["close", "keep-alive", "TE, close", "Keep-Alive"] {
+        let hit = ask(&format!("Connection: {usual}\r\nTE: trailers\r\n{GERMAN}"));
+        let said = hit.field("cache-status").unwrap_or_default();
+        assert!(said.starts_with("weir; hit"), "{usual}: {}", hit.head);
+        assert_eq!(hit.text(), "de gold");
+    }
+}
+
+#[test]
+fn only_an_upgrade_that_is_passed_on_passes_by() {
+    let origin = counting("max-age=60");
+    let gateway = caching(origin.address, "true");
+    let ask = |protocol: &str| {
+        let request = format!(
+            "GET / HTTP/1.1\r\nHost: test\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: {protocol}\r\nHTTP2-Settings: AAMAAABk\r\n\r\n"
+        );
+        client::send(gateway.address, &request).text()
+    };
+    assert_eq!(get(gateway.address, "/").text(), "1");
+    assert_eq!(ask("h2c"), "1");
+    assert_eq!(ask("websocket"), "2");
 }
 
 fn post(connection: &mut Connection, body: &str) -> String {

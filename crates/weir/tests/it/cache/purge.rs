@@ -68,7 +68,7 @@ fn version_of(response: &Response) -> u64 {
 }
 
 /// Asks the control listener to purge.
-fn purge(gateway: &Gateway, what: &str) -> Response {
+pub(super) fn purge(gateway: &Gateway, what: &str) -> Response {
     let response = send(gateway.admin, &purge_request(gateway.admin, what));
     assert_eq!(response.status, 200, "{what}: {}", response.text());
     response
@@ -185,8 +185,15 @@ fn a_url_is_all_its_variants_and_all_that_the_route_makes_of_it() {
         "two keys with two variants each"
     );
     assert_eq!(ask_all(), 4);
-    purge(&gateway, "{\"url\": \"http:///a?page=1\"}");
-    assert_eq!(ask_all(), 4);
+    for site in ["", "@app"] {
+        purge(
+            &gateway,
+            &format!("{{\"url\": \"http://{site}/a?page=1\"}}"),
+        );
+        assert_eq!(ask_all(), 4);
+    }
+    let answer = purge(&gateway, "{\"prefix\": \"http://@app/a\"}");
+    assert!(answer.text().contains("\"memory\":2"), "{}", answer.text());
 }
 
 #[test]

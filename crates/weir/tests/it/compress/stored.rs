@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use super::{CODINGS, accepting, decode, decoded, gateway, get, text, vary};
 use crate::harness::client::{self, Connection, Response};
 use crate::harness::origin::Origin;
-use crate::harness::{Gateway, wait_until};
+use crate::harness::{Directory, Gateway, wait_until};
 
 const KEYS: &str = "cache = true\ncompress = true";
 const HEAD: &str =
@@ -148,8 +148,36 @@ fn parts_and_conditions_are_told_by_the_tag() {
         text(SMALL_BYTES)
     );
     let plain = get(gateway.address, "If-None-Match: W/\"1\"\r\n");
+    assert_eq!((plain.status, plain.field("etag")), (304, Some("W/\"1\"")));
+    let plain = get(gateway.address, "If-None-Match: \"1\"\r\n");
     assert_eq!((plain.status, plain.field("etag")), (304, Some("\"1\"")));
     assert_eq!(origin.heads_waiting(), 1);
+}
+
+#[test]
+fn what_stays_on_disk_is_sent_as_it_is_and_says_that_others_may_get_a_form() {
+    let bytes = 2 << 20;
+    let origin = origin(bytes);
+    let directory = Directory::new();
+    let path = directory.file("store");
+    let gateway = Gateway::start(&format!(
+        "[cache]\nmemory = \"8MiB\"\ndisk = {{ path = \"{}\", size = \"1GiB\" }}\n[upstream.app]\nservers = [\"{}\"]\n[[route]]\npath = \"/{{*rest}}\"\nupstream = \"app\"\n{KEYS}\n",
+        path.display(),
+        origin.address
+    ));
+    gateway.wait_for_metric("weir_cache_disk_indexed", 1);
+    assert_eq!(get(gateway.address, "").text(), text(bytes));
+    wait_until("it is a hit from disk", || {
+        let hit = accepting(gateway.address, "gzip");
+        assert_eq!(vary(&hit), Some("Accept-Encoding"), "{}", hit.head);
+        hit.field("age").is_some() && hit.field("content-encoding").is_none()
+    });
+    for _ in 0..3 {
+        let hit = accepting(gateway.address, "gzip");
+        assert_eq!(hit.text(), text(bytes));
+        assert_eq!(vary(&hit), Some("Accept-Encoding"), "{}", hit.head);
+    }
+    assert_eq!(forms(&gateway, "gzip"), 0);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
-use super::{lab, leftovers};
+use super::{lab, leftovers, run, stderr};
 use crate::harness::{Directory, wait_until};
 
 /// An app with a CPU share behind nginx, whose worker is a process of its own.
@@ -140,4 +140,53 @@ fn a_kill_leaves_nothing_behind() {
     let status = running.child.wait().expect("it ends");
     assert_eq!(status.signal(), Some(9));
     running.assert_nothing_is_left();
+}
+
+#[test]
+fn a_process_that_leaves_its_group_ends_with_its_cgroup() {
+    let directory = Directory::new();
+    let weir = env!("CARGO_BIN_EXE_weir");
+    let line = format!("setsid sleep 600 & exec {weir} app --listen 127.0.0.1:{{port}}");
+    directory.write(
+        "runaway.toml",
+        format!(
+            "title = \"runaway\"\nbaseline = \"app\"\nrounds = 1\nquick = {{ rounds = 1 }}\n\
+             [[load]]\nname = \"page\"\npath = \"/\"\nconnections = 1\nduration = \"100ms\"\nquick = \"100ms\"\n\
+             [[configuration]]\nname = \"app\"\nservices = [\"app\"]\ncpu_share = {{ app = 0.5 }}\n\
+             [service.app]\nkind = \"command\"\nline = {line:?}\n"
+        ),
+    );
+    let child = lab(&["run", "./runaway.toml"], &directory)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("weir can be started");
+    let id = child.id();
+    let output = child.wait_with_output().expect("it ends");
+    if stderr(&output).contains("limits CPU shares by cgroups, which is not possible here") {
+        return;
+    }
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(processes_in(&directory.file("")), [0; 0]);
+    assert_eq!(cgroups_of(id), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn what_was_measured_outlives_a_kill() {
+    let directory = Directory::new();
+    let short = scenario(false).replace("60s", "50ms");
+    directory.write("short.toml", short);
+    let mut child = lab(&["run", "./short.toml"], &directory)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("weir can be started");
+    let raw = directory.file("lab-short/raw.json");
+    wait_until("a block was measured", || raw.exists());
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    let output = run(&["report", "lab-short"], &directory);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let report = fs::read_to_string(directory.file("lab-short/report.md")).expect("a report");
+    assert!(report.contains("ended before its last block"), "{report}");
 }

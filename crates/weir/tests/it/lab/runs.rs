@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{TINY, lab, leftovers, run, stderr, stdout};
-use crate::harness::{App, Directory};
+use crate::harness::{App, Directory, free_port};
 
 #[test]
 fn a_scenario_of_ones_own_is_measured_and_reported() {
@@ -60,6 +60,85 @@ fn a_scenario_of_ones_own_is_measured_and_reported() {
     );
 }
 
+#[test]
+fn a_block_that_fails_leaves_those_before_it() {
+    let directory = Directory::new();
+    let broken = "kind = \"command\"\nline = \"echo {port} is not for me; exit 3\"\n";
+    let (before, _) = TINY.split_once("[service.weir]").expect("there is one");
+    let (_, after) = TINY.split_once("[service.tomorrow]").expect("there is one");
+    let scenario = format!("{before}[service.weir]\n{broken}[service.tomorrow]{after}");
+    directory.write("broken.toml", scenario);
+    let output = run(&["run", "./broken.toml", "--out", "out"], &directory);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    let failure = "weir, page, round 1: weir did not start: it ended with exit status: 3";
+    let told = stderr(&output);
+    let told = told.lines().last().unwrap_or_default();
+    assert!(told.starts_with(failure), "{told}");
+    assert!(
+        told.ends_with("; what there is rests on 1 blocks"),
+        "{told}"
+    );
+
+    let raw = std::fs::read(directory.file("out/raw.json")).expect("there is raw data");
+    let raw: Value = serde_json::from_slice(&raw).expect("it is JSON");
+    assert_eq!(raw["blocks"].as_array().map(Vec::len), Some(1));
+    assert_eq!(raw["blocks"][0]["configuration"], "app");
+    let report = std::fs::read_to_string(directory.file("out/report.md")).expect("a report");
+    assert!(
+        report.contains(&format!("stands here. {failure}")),
+        "{report}"
+    );
+    assert_eq!(leftovers(&directory.file("")), [""; 0]);
+}
+
+#[test]
+fn a_comparison_that_breaks_off_keeps_what_was_measured() {
+    let directory = Directory::new();
+    let good = format!(
+        "exec {} app --listen 127.0.0.1:{{port}}",
+        env!("CARGO_BIN_EXE_weir")
+    );
+    let bad = "echo {port} is not for me; exit 3";
+    let load = [
+        "--connections",
+        "1",
+        "--duration",
+        "50ms",
+        "--warm-up",
+        "0ms",
+    ];
+    let compare = [
+        "compare",
+        "--command",
+        &good,
+        bad,
+        "--repeats",
+        "2",
+        "--json",
+        "blocks.json",
+    ];
+    let output = run(&[&compare[..], &load].concat(), &directory);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("B did not start: it ended with"),
+        "{}",
+        stderr(&output)
+    );
+    let text = stdout(&output);
+    assert!(text.contains("noise: A against itself"), "{text}");
+    assert!(
+        text.contains("rate: nothing can be said: valid A B B A 0"),
+        "{text}"
+    );
+    let raw = std::fs::read(directory.file("blocks.json")).expect("there is raw data");
+    let raw: Value = serde_json::from_slice(&raw).expect("it is JSON");
+    assert_eq!(
+        raw.as_array().map(Vec::len),
+        Some(9),
+        "A against itself, and A once more"
+    );
+}
+
 /// The report follows from the raw data alone, to the byte.
 fn assert_report_is_rebuilt(directory: &Directory) {
     let read = |name| std::fs::read_to_string(directory.file(name)).expect("there is a report");
@@ -82,8 +161,9 @@ fn assert_report_is_rebuilt(directory: &Directory) {
 fn a_command_that_waits_is_found_to_be_slower() {
     let directory = Directory::new();
     let weir = env!("CARGO_BIN_EXE_weir");
-    let quick = format!("exec {weir} app --listen 127.0.0.1:{{port}}");
-    let slow = format!("{quick} --delay 5ms");
+    // Both wait, so that the generator mostly waits as well, and its blocks are valid on a busy machine.
+    let app = format!("exec {weir} app --listen 127.0.0.1:{{port}} --delay");
+    let (quick, slow) = (format!("{app} 1ms"), format!("{app} 20ms"));
     let load = [
         "--connections",
         "1",
@@ -92,7 +172,7 @@ fn a_command_that_waits_is_found_to_be_slower() {
         "--warm-up",
         "20ms",
         "--repeats",
-        "2",
+        "3",
     ];
     let arguments = [&["compare", "--command", &quick, &slow], &load[..]].concat();
     let output = run(&arguments, &directory);
@@ -108,6 +188,89 @@ fn a_command_that_waits_is_found_to_be_slower() {
     assert!(line("p50:").contains("times as long"), "{text}");
     assert!(line("noise:").contains("A against itself"), "{text}");
     assert_eq!(leftovers(&directory.file("")), [""; 0]);
+}
+
+/// One connection to a service that takes 20 ms cannot carry 1,000 requests a second.
+const TOO_MUCH: [&str; 8] = [
+    "--rate",
+    "1000",
+    "--connections",
+    "1",
+    "--duration",
+    "100ms",
+    "--warm-up",
+    "0ms",
+];
+
+#[test]
+fn nothing_is_said_of_a_load_that_could_not_be_sent() {
+    let app = App::start_with("slow", free_port(), &["--delay", "20ms"]);
+    let directory = Directory::new();
+    let url = format!("http://{}/", app.address);
+    let compare = ["compare", &url, &url, "--repeats", "2"];
+    let output = run(&[&compare[..], &TOO_MUCH].concat(), &directory);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = stdout(&output);
+    for told in [
+        "16 of 16 blocks not valid:",
+        "16 ×: Only ",
+        "0 of 2 of A against itself, 0 of 2 of B against A",
+        "B: nothing that counts was measured",
+        "rate: nothing can be said: valid A B B A 0, needed 2",
+        "p99: nothing can be said: valid A B B A 0",
+    ] {
+        assert!(text.contains(told), "no {told:?} in {text}");
+    }
+
+    let ladder = ["ladder", "--to", &url, "--rounds", "2"];
+    let output = run(&[&ladder[..], &TOO_MUCH].concat(), &directory);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = stdout(&output);
+    for told in [
+        "6 of 6 blocks not valid:",
+        "+ keep-alive: nothing can be said against weir, a connection for each request: rounds valid in both 0",
+    ] {
+        assert!(text.contains(told), "no {told:?} in {text}");
+    }
+    let report = std::fs::read_to_string(directory.file("lab-ladder/report.md")).expect("a report");
+    assert!(report.contains("6 of 6 blocks are not valid"), "{report}");
+}
+
+#[test]
+fn whoever_fails_is_told_and_not_compared_by_latency() {
+    let directory = Directory::new();
+    let weir = env!("CARGO_BIN_EXE_weir");
+    let app = format!("exec {weir} app --listen 127.0.0.1:{{port}} --delay 2ms --fail-ratio");
+    let (whole, half) = (format!("{app} 0"), format!("{app} 0.5"));
+    let load = [
+        "--connections",
+        "1",
+        "--duration",
+        "100ms",
+        "--warm-up",
+        "0ms",
+    ];
+    let compare = ["compare", "--command", &whole, &half, "--repeats", "3"];
+    let output = run(&[&compare[..], &load].concat(), &directory);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = stdout(&output);
+    let line = |name: &str| text.lines().find(|line| line.starts_with(name));
+    let of_b = line("B:").expect("B is told");
+    assert!(
+        of_b.contains("% failed (") && of_b.ends_with(" 5xx)"),
+        "{text}"
+    );
+    assert!(
+        line("A:").is_some_and(|line| line.ends_with("of its requests, none failed")),
+        "{text}"
+    );
+    for name in ["p50:", "p99:"] {
+        let told = line(name).expect("it is told");
+        assert!(
+            told.contains("not compared: 0 % of the requests to A failed and "),
+            "{text}"
+        );
+    }
 }
 
 #[test]

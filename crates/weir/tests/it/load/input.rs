@@ -20,7 +20,7 @@ fn mistakes_are_one_line() {
     let url = &*format!("http://127.0.0.1:{}/", free_port());
     let field = &*format!("{url}{{sequence}}");
     let range = &*format!("{url}{{rand:9..1}}");
-    let cases: [(&[&str], &str); 18] = [
+    let cases: [(&[&str], &str); 20] = [
         (&[url], "cannot connect to 127.0.0.1"),
         (&[url, "--connections", "0"], "at least one connection"),
         (
@@ -41,6 +41,11 @@ fn mistakes_are_one_line() {
         (&[url, "-d", "5"], "a duration such as"),
         (&[url, "--rate", "0"], "a rate above zero"),
         (&[url, "--rate=-1"], "a rate of -1/s is beyond"),
+        (&[url, "--rate", "1e-12"], "less than one request a day"),
+        (
+            &[url, "--rate", "0.001", "-n", "1000000"],
+            "1000000 requests at 0.001/s take more than a day",
+        ),
         (&[url, "--steps", "100:5s,x"], "--steps"),
         (&[url, "--slo", "p99=10ms"], "--find-max"),
         (

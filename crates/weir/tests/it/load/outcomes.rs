@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use socket2::SockRef;
 
+use super::Measured;
 use super::server::Server;
-use super::{Measured, load};
 use crate::harness::process::Process;
 use crate::harness::{App, Directory, free_port, wait_until};
 
@@ -41,6 +41,43 @@ fn answers_after_the_end_are_in_no_rate() {
     assert_eq!(measured.requests(), 8, "four in time, and four after it");
     let rate = measured.0["rate"].as_f64().expect("a rate");
     assert!(rate <= 4.0, "{rate}");
+}
+
+/// Also when all of it is sent in the end, as a number of requests is, or within the second that a run may catch up in.
+#[test]
+fn a_schedule_that_was_not_kept_is_not_valid() {
+    let app = App::start_with("slow", free_port(), &["--delay", "20ms"]);
+    let url = format!("http://{}/", app.address);
+    for (flags, requests) in [
+        (["--rate", "1000", "-n", "100"], 100),
+        (["--rate", "80", "-d", "1s"], 80),
+    ] {
+        let measured = Measured::by(&[&[&*url, "-c", "1"][..], &flags].concat());
+        assert_eq!(measured.requests(), requests, "{flags:?}");
+        assert_eq!(measured.0["valid"], false, "{flags:?}");
+        let why = measured.0["why_invalid"].to_string();
+        assert!(why.contains("by the end of their schedule"), "{why}");
+        assert!(why.contains("raise --connections"), "{why}");
+    }
+}
+
+/// However few requests or many are planned, the run takes as long as it says.
+#[test]
+fn rates_that_no_machine_sends_end_in_time() {
+    let app = App::start("a");
+    let url = format!("http://{}/", app.address);
+    for (flags, planned) in [
+        (["--rate", "0.001", "-d", "1s"], 1..=1),
+        // Counting one by one what nobody could send takes minutes.
+        (["--rate", "1e9", "-d", "5s"], 4_900_000_000..=5_000_000_000),
+    ] {
+        let measured = Measured::by(&[&[&*url, "-c", "2"][..], &flags].concat());
+        let found = measured.0["planned"].as_u64().expect("a number");
+        assert!(planned.contains(&found), "{flags:?}: {found}");
+        let why = measured.0["why_invalid"].to_string();
+        let is_kept = !why.contains("by the end of their schedule");
+        assert_eq!(is_kept, found == 1, "{flags:?}: {why}");
+    }
 }
 
 #[test]
@@ -249,20 +286,37 @@ fn what_is_sent_follows_the_templates_and_the_mix() {
 #[test]
 fn an_interrupted_run_reports() {
     let app = App::start("a");
+    let measured = interrupted(&format!("http://{}/", app.address), &["-c", "2"]);
+    assert!(measured.count("2xx") > 0, "{}", measured.0);
+    assert!(measured.0["seconds"].as_f64().expect("a number") < 30.0);
+}
+
+/// What becomes due while the last answers are waited for was not to be sent.
+#[test]
+fn an_interrupted_schedule_ends_at_once() {
+    let app = App::start_with("slow", free_port(), &["--delay", "400ms"]);
     let url = format!("http://{}/", app.address);
+    let measured = interrupted(&url, &["-c", "64", "--rate", "50"]);
+    let not_sent = measured.0["not_sent"].as_u64().expect("a number");
+    assert!(not_sent < 50 / 5, "of 20 in 400 ms: {}", measured.0);
+}
+
+/// What `weir load` measured until it was interrupted.
+fn interrupted(url: &str, flags: &[&str]) -> Measured {
     let directory = Directory::new();
     let json = directory.file("json");
     let flags = [
-        "load",
-        &url,
-        "-c",
-        "2",
-        "-d",
-        "60s",
-        "--json",
-        json.to_str().expect("UTF-8"),
+        &[
+            "load",
+            url,
+            "-d",
+            "60s",
+            "--json",
+            json.to_str().expect("UTF-8"),
+        ][..],
+        flags,
     ];
-    let mut process = Process::weir(&flags, &directory);
+    let mut process = Process::weir(&flags.concat(), &directory);
     // A line on the progress: the run has begun.
     wait_until("it tells its progress", || {
         process.output().contains("/s, p50")
@@ -277,34 +331,5 @@ fn an_interrupted_run_reports() {
     let text = std::fs::read_to_string(json).expect("results are written");
     let measured = Measured(serde_json::from_str(&text).expect("JSON"));
     assert_eq!(measured.0["cut_short"], true);
-    assert!(measured.count("2xx") > 0 && measured.0["seconds"].as_f64().expect("a number") < 30.0);
-}
-
-#[test]
-fn a_search_finds_what_the_server_allows() {
-    // At most 500 answers a second, one after the other.
-    let gate = Arc::new(Mutex::new(()));
-    let server = Server::answering(move |_| {
-        let _held = gate.lock().expect("no panic");
-        std::thread::sleep(Duration::from_millis(2));
-        vec![OK.to_vec()]
-    });
-    let flags = [
-        "-c",
-        "16",
-        "-d",
-        "300ms",
-        "--find-max",
-        "--slo",
-        "p90=100ms,errors=1%",
-        "-q",
-        "--json",
-        "-",
-    ];
-    let run = load(&[&[&*server.url("/")][..], &flags].concat());
-    assert!(run.status.success(), "{}", run.stderr);
-    let found: serde_json::Value = serde_json::from_str(&run.stdout).expect("JSON");
-    let rate = found["rate"].as_f64().expect("a rate");
-    assert!(rate > 0.0 && rate <= 800.0, "{found}");
-    assert!(found["low"].as_f64() <= found["rate"].as_f64(), "{found}");
+    measured
 }

@@ -151,3 +151,30 @@ fn a_request_that_changes_something_ends_what_is_under_way_too() {
         }
     }
 }
+
+#[test]
+fn a_confirmation_with_new_tags_is_met_by_a_purge_of_the_old_ones() {
+    let (go, wait) = channel::<()>();
+    let wait = Mutex::new(wait);
+    let origin = Origin::start(move |mut peer, _| {
+        while let Some(head) = peer.head() {
+            if head.contains("If-None-Match") {
+                let _ = wait.lock().expect("one at a time").recv();
+                peer.send("HTTP/1.1 304 Not Modified\r\nCache-Control: max-age=600\r\nCache-Tag: b\r\nETag: \"1\"\r\n\r\n");
+            } else {
+                peer.send("HTTP/1.1 200 OK\r\nCache-Control: max-age=0\r\nCache-Tag: a\r\nETag: \"1\"\r\nContent-Length: 1\r\n\r\nx");
+            }
+        }
+    });
+    let gateway = caching(origin.address, "true");
+    assert_eq!(get(gateway.address, "/a").text(), "x");
+    origin.next_head();
+    let mut validating = Connection::open(gateway.address);
+    validating.send("GET /a HTTP/1.1\r\nHost: test\r\n\r\n");
+    assert!(origin.next_head().contains("If-None-Match"));
+    purge(&gateway, "{\"tag\": \"a\"}");
+    go.send(()).expect("the origin waits");
+    assert_eq!(validating.response().text(), "x");
+    assert_eq!(get(gateway.address, "/a").text(), "x");
+    assert!(!origin.next_head().contains("If-None-Match"));
+}

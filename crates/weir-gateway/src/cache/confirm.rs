@@ -1,0 +1,156 @@
+//! What a confirmation makes of what is stored: a 304 to conditions of our own, or the answer to HEAD.
+//!
+//! It renews what may stay stored, for all. What it says for one client reaches that client and no other: its cookies are
+//! never stored, and what it makes private is ended.
+
+use std::sync::Arc;
+
+use weir_cache::freshness::Exchanged;
+use weir_cache::store::purge::Ticket;
+use weir_cache::store::{Object, PurgeKind, PurgeScope};
+use weir_cache::store_rule::{self, NotStored};
+use weir_cache::validate::{self, HeadMeans};
+use weir_cache::{StoredHead, Timestamp};
+use weir_http::Method;
+
+use super::fill::Outcome;
+use super::remember::{Ask, Lead, Next, arrived, ask_for_itself};
+use super::{Cached, answer};
+use crate::connection::Client;
+use crate::exchange::Exchange;
+use crate::failure::Failure;
+use crate::upstream::answer as passing;
+use crate::upstream::choose::Chosen;
+use crate::upstream::relay::Upstream;
+
+/// A stored response as a confirmation has it.
+struct Renewed {
+    old: Arc<Object>,
+    head: Arc<StoredHead>,
+    /// For the client that asked, where it is told more than the others.
+    own_head: Option<Arc<StoredHead>>,
+    stays: Result<(), NotStored>,
+}
+
+impl Renewed {
+    fn new(x: &Exchange, on: Cached<'_>, old: &Arc<Object>, exchanged: Exchanged) -> Option<Self> {
+        let arrived = arrived(x);
+        let head = old.stored_head()?;
+        let head = head.freshened(&arrived, exchanged, on.policy);
+        // What was read from disk for this request alone is in no share of RAM yet.
+        if let Some(share) = on.cache.share(x.facts.route) {
+            old.belongs_to(share);
+        }
+        Some(Self {
+            old: Arc::clone(old),
+            stays: store_rule::may_stay(&head, &arrived, on.policy),
+            own_head: head.with_cookies_of(arrived.response).map(Arc::new),
+            head: Arc::new(head),
+        })
+    }
+
+    /// Stores it, or ends what is stored.
+    async fn settle(
+        &self,
+        on: Cached<'_>,
+        key: &[u8],
+        ticket: Ticket,
+        now: Timestamp,
+    ) -> Result<Arc<Object>, NotStored> {
+        let Err(why) = self.stays else {
+            let (tiers, head) = (&on.cache.tiers, Arc::clone(&self.head));
+            return Ok(tiers.renew_head(key, &self.old, head, ticket).await);
+        };
+        on.metrics().not_stored(why);
+        // What one who is authorized may not share says nothing of what the others have.
+        if why != NotStored::Authorization {
+            on.cache.unshared.note(key, now);
+            // A file that cannot be removed is found again, as it was before.
+            let _ = on
+                .cache
+                .purge(PurgeScope::Key(key.into()), PurgeKind::Hard)
+                .await;
+        }
+        Err(why)
+    }
+}
+
+/// A 304 to conditions of our own: the stored response is right still.
+pub(super) async fn by_304(
+    client: &mut Client,
+    x: &mut Exchange,
+    on: Cached<'_>,
+    mut lead: Box<Lead>,
+    (chosen, upstream): (Chosen, Upstream),
+    exchanged: Exchanged,
+) -> Result<Next, Failure> {
+    let heads: Vec<&StoredHead> = lead
+        .validated
+        .iter()
+        .filter_map(|object| object.stored_head().map(|head| &**head))
+        .collect();
+    let selected = validate::select(&heads, arrived(x).response);
+    let renewed = selected.and_then(|at| Renewed::new(x, on, &lead.validated[at], exchanged));
+    x.incoming.consume(x.response.head_bytes);
+    passing::put_back(x, on.worker, &chosen, upstream, true);
+    let Some(renewed) = renewed else {
+        // It speaks of nothing that is here, so it must be asked without conditions.
+        lead.validated.clear();
+        lead.stale = None;
+        x.recall.conditions.clear();
+        x.recall.replaces_conditions = true;
+        return Ok(Next::AskAgain(Ask::Lead(lead)));
+    };
+    on.metrics().revalidated.add(1);
+    let settled = renewed.settle(on, &lead.key, lead.ticket, on.time()).await;
+    let refused = settled.as_ref().err().map(|why| why.name());
+    let mut object = if let Ok(object) = settled {
+        lead.succeeds();
+        lead.end(Outcome::Whole(Arc::clone(&object)));
+        object
+    } else {
+        lead.end(Outcome::Unshared);
+        let head = Arc::clone(&renewed.head);
+        Arc::new(renewed.old.renewed_head(head, lead.ticket))
+    };
+    if let Some(head) = renewed.own_head {
+        object = Arc::new(object.renewed_head(head, lead.ticket));
+    }
+    x.recall.outcome = Some("revalidated");
+    if let Some(said) = &mut x.recall.status {
+        said.forwarded_status = Some(304);
+        said.stored = refused.is_none();
+        said.detail = refused;
+    }
+    match answer::object(client, x, on, &object, on.time()).await {
+        // What was confirmed turned out to be damaged, and nothing of it was sent.
+        Err(Failure::StoreFailed) => Ok(ask_for_itself(x)),
+        sent => sent.map(Next::Answered),
+    }
+}
+
+/// The answer to HEAD, which is passed on, may say something of what is stored. The ticket is from before that was found.
+pub(super) async fn by_head(x: &Exchange, on: Cached<'_>, (stored, ticket): (Arc<Object>, Ticket)) {
+    let Some(head) = stored.stored_head() else {
+        return;
+    };
+    if x.request.method != Method::Head || x.response.status != 200 {
+        return;
+    }
+    let (key, now) = (&x.recall.key, on.time());
+    match validate::compare_head(head, arrived(x).response) {
+        HeadMeans::Unchanged => {
+            let exchanged = Exchanged {
+                request_time: on.now(x),
+                response_time: now,
+            };
+            if let Some(renewed) = Renewed::new(x, on, &stored, exchanged) {
+                _ = renewed.settle(on, key, ticket, now).await;
+            }
+        }
+        HeadMeans::Changed => {
+            let scope = PurgeScope::Key(key.as_slice().into());
+            let _ = on.cache.purge(scope, PurgeKind::Soft).await;
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! What some blocks say together: which of them count, and how their requests ended.
+//!
+//! Latencies are those of answers alone, so that a target that lets its slowest requests fail looks fast. [`Ends`] is what
+//! has to stand beside them, and says when two of them must not be compared. Nothing here is measured or printed.
+
+use std::collections::BTreeMap;
+
+use crate::raw::Block;
+
+/// Two targets whose shares of failed requests are further apart have answered different questions: their latencies are
+/// not compared. A tenth of the slowest hundredth, which is the least part of all that anything is called by.
+pub const FAILED_APART_MAX: f64 = 0.001;
+
+/// Outcomes that are answers.
+const ANSWERS: [&str; 2] = ["2xx", "3xx"];
+
+/// How requests ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ends {
+    /// 2xx and 3xx.
+    pub answers: u64,
+    /// All others that occurred, by outcome.
+    pub failed: BTreeMap<String, u64>,
+}
+
+impl Ends {
+    /// Of all `blocks` together.
+    pub fn of<'b>(blocks: impl IntoIterator<Item = &'b Block>) -> Self {
+        let mut ends = Self::default();
+        for (outcome, count) in blocks.into_iter().flat_map(|block| &block.outcomes) {
+            if ANSWERS.contains(&outcome.as_str()) {
+                ends.answers += count;
+            } else if *count > 0 {
+                *ends.failed.entry(outcome.clone()).or_default() += count;
+            }
+        }
+        ends
+    }
+
+    /// The part of all requests that was not answered, from 0 to 1.
+    pub fn failed_share(&self) -> f64 {
+        let failed: u64 = self.failed.values().sum();
+        failed as f64 / (failed + self.answers).max(1) as f64
+    }
+
+    /// Whether latencies of the two may be compared.
+    pub fn are_comparable(&self, other: &Self) -> bool {
+        (self.failed_share() - other.failed_share()).abs() <= FAILED_APART_MAX
+    }
+
+    /// The share alone: `0 %`, `0.02 %`, `31 %`.
+    pub fn share_in_words(&self) -> String {
+        let percent = self.failed_share() * 100.0;
+        match percent {
+            0.0 => "0 %".to_owned(),
+            _ if percent < 0.01 => "< 0.01 %".to_owned(),
+            _ if percent < 0.95 => format!("{percent:.2} %"),
+            _ if percent < 9.5 => format!("{percent:.1} %"),
+            _ => format!("{percent:.0} %"),
+        }
+    }
+
+    /// Completes "of the requests to it": `none failed`, `31 % failed (310 5xx, 2 timeout)`.
+    pub fn in_words(&self) -> String {
+        if self.failed.is_empty() {
+            return "none failed".to_owned();
+        }
+        let failed = self.failed.iter();
+        let counts: Vec<String> = failed
+            .map(|(end, count)| format!("{count} {end}"))
+            .collect();
+        format!("{} failed ({})", self.share_in_words(), counts.join(", "))
+    }
+}
+
+/// Microseconds of CPU time that a service used for each answer of `block`; `None` when there is none or nobody knows.
+///
+/// All that it used is divided by what it gave: time spent on requests that failed was spent for the answers, so that neither
+/// a timeout nor a cheap refusal makes a service look cheap.
+pub fn cpu_us_per_answer(block: &Block, service: &str) -> Option<f64> {
+    let mut services = block.services.iter();
+    let usage = services.find(|usage| usage.name == service)?;
+    per_answer(block, usage.cpu_seconds?)
+}
+
+/// `seconds` that were spent on `block`, for each of its answers, in microseconds.
+pub fn per_answer(block: &Block, seconds: f64) -> Option<f64> {
+    let answers = Ends::of([block]).answers;
+    (answers > 0).then(|| seconds * 1e6 / answers as f64)
+}
+
+/// Why some of `blocks` do not count, for a reader who has not seen them: how many there are, then each reason once with its
+/// number, since sentences that differ in figures alone say the same. Empty when all are valid.
+pub fn not_valid(blocks: &[Block]) -> Vec<String> {
+    let invalid: Vec<&Block> = blocks.iter().filter(|block| !block.is_valid).collect();
+    let mut reasons: Vec<(String, &str, usize)> = Vec::new();
+    for block in &invalid {
+        let kind = block.why_invalid.replace(|c: char| c.is_ascii_digit(), "");
+        match reasons.iter_mut().find(|(known, ..)| *known == kind) {
+            Some((.., count)) => *count += 1,
+            None => reasons.push((kind, &block.why_invalid, 1)),
+        }
+    }
+    if invalid.is_empty() {
+        return Vec::new();
+    }
+    let reasons = reasons
+        .into_iter()
+        .map(|(_, why, count)| format!("  {count} ×: {why}"));
+    let heading = format!("{} of {} blocks not valid:", invalid.len(), blocks.len());
+    std::iter::once(heading).chain(reasons).collect()
+}
+
+/// The valid blocks of a configuration under a load and `true`; when none is valid, all of them and `false`.
+pub fn counted<'b>(blocks: &'b [Block], configuration: &str, load: &str) -> (Vec<&'b Block>, bool) {
+    let all = blocks.iter();
+    let all = all.filter(|block| block.configuration == configuration && block.load == load);
+    let (valid, invalid): (Vec<_>, Vec<_>) = all.partition(|block| block.is_valid);
+    if valid.is_empty() {
+        (invalid, false)
+    } else {
+        (valid, true)
+    }
+}
+
+/// The rates of two configurations under a load, in the rounds in which both are valid.
+pub fn pairs_of_rates(blocks: &[Block], load: &str, [a, b]: [&str; 2]) -> Vec<(f64, f64)> {
+    let [(a, a_is_valid), (b, b_is_valid)] = [a, b].map(|name| counted(blocks, name, load));
+    if !a_is_valid || !b_is_valid {
+        return Vec::new();
+    }
+    let pair = |a: &Block| {
+        let b = b.iter().find(|b| b.round == a.round)?;
+        Some((a.rate, b.rate))
+    };
+    a.into_iter().filter_map(pair).collect()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::raw::Usage;
+
+    /// A valid block in which nothing happened.
+    pub(crate) fn block(configuration: &str, round: usize) -> Block {
+        Block {
+            configuration: configuration.to_owned(),
+            load: "page".to_owned(),
+            round,
+            order: 0,
+            at_seconds: 0.0,
+            seconds: 1.0,
+            requests: 0,
+            rate: 0.0,
+            outcomes: BTreeMap::new(),
+            latency_us: BTreeMap::new(),
+            histogram: String::new(),
+            bytes_received: 0,
+            generator_cpu_seconds: 0.0,
+            is_valid: true,
+            why_invalid: String::new(),
+            services: Vec::new(),
+        }
+    }
+
+    pub(crate) fn with_ends(mut block: Block, ends: &[(&str, u64)]) -> Block {
+        let ends = ends.iter().map(|(end, count)| ((*end).to_owned(), *count));
+        block.outcomes = ends.collect();
+        block.requests = block.outcomes.values().sum();
+        block
+    }
+
+    pub(crate) fn invalid(mut block: Block, why: &str) -> Block {
+        block.is_valid = false;
+        why.clone_into(&mut block.why_invalid);
+        block
+    }
+
+    #[test]
+    fn failures_are_told_with_their_share() {
+        let ends = |ends: &[(&str, u64)]| Ends::of(&[with_ends(block("A", 0), ends)]);
+        for (ends, told) in [
+            (ends(&[]), "none failed"),
+            (ends(&[("2xx", 5), ("5xx", 0)]), "none failed"),
+            (
+                ends(&[("2xx", 680), ("3xx", 10), ("5xx", 300), ("timeout", 10)]),
+                "31 % failed (300 5xx, 10 timeout)",
+            ),
+            (
+                ends(&[("2xx", 99_980), ("reset", 20)]),
+                "0.02 % failed (20 reset)",
+            ),
+            (
+                ends(&[("2xx", 999_999), ("4xx", 1)]),
+                "< 0.01 % failed (1 4xx)",
+            ),
+            (ends(&[("refused", 3)]), "100 % failed (3 refused)"),
+        ] {
+            assert_eq!(ends.in_words(), told);
+        }
+    }
+
+    #[test]
+    fn cpu_time_is_paid_by_answers() {
+        let used = |ends: &[(&str, u64)]| {
+            let mut block = with_ends(block("A", 0), ends);
+            block.services.push(Usage {
+                name: "app".to_owned(),
+                cpu_seconds: Some(0.05),
+                rss_peak_bytes: None,
+            });
+            cpu_us_per_answer(&block, "app")
+        };
+        assert_eq!(used(&[("2xx", 900), ("3xx", 100)]), Some(50.0));
+        // Half of the requests fail: what is left has cost twice as much.
+        let failed = [("5xx", 200), ("timeout", 200), ("refused", 100)];
+        assert_eq!(used(&[&[("2xx", 500)], &failed[..]].concat()), Some(100.0));
+        assert_eq!(used(&failed), None);
+        assert_eq!(cpu_us_per_answer(&block("A", 0), "app"), None);
+    }
+
+    #[test]
+    fn shares_that_are_apart_are_not_comparable() {
+        let failed = |failed: u64| {
+            Ends::of(&[with_ends(
+                block("A", 0),
+                &[("2xx", 10_000 - failed), ("5xx", failed)],
+            )])
+        };
+        assert!(failed(0).are_comparable(&failed(10)));
+        assert!(!failed(0).are_comparable(&failed(11)));
+        assert!(!failed(3_000).are_comparable(&failed(0)));
+        assert!(failed(3_000).are_comparable(&failed(3_005)));
+    }
+
+    #[test]
+    fn reasons_that_differ_in_figures_alone_are_told_once() {
+        let busy = |percent: u32| {
+            invalid(
+                block("A", 0),
+                &format!("The thread computed for {percent} % of the time."),
+            )
+        };
+        let blocks = [
+            busy(97),
+            block("A", 0),
+            busy(93),
+            invalid(block("B", 0), "No port."),
+        ];
+        assert_eq!(
+            not_valid(&blocks),
+            [
+                "3 of 4 blocks not valid:",
+                "  2 ×: The thread computed for 97 % of the time.",
+                "  1 ×: No port."
+            ]
+        );
+        assert_eq!(not_valid(&blocks[1..2]), [""; 0]);
+    }
+}

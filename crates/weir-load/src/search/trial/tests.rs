@@ -1,0 +1,100 @@
+use super::*;
+use crate::audit::Usage;
+use crate::outcome::{Outcome, record};
+use crate::report::tests::report;
+
+/// A request without a good answer has not come in time, however fast its failure was.
+#[test]
+fn quantiles_are_those_of_all_requests() {
+    let ended = |good: usize, outcome, bad: usize| {
+        let good = std::iter::repeat_n((Outcome::Success, 5_000_000), good);
+        let bad = std::iter::repeat_n((outcome, 1_000), bad);
+        report(&good.chain(bad).collect::<Vec<_>>())
+    };
+    let within = Duration::from_millis(10);
+    for (quantile, report, is_kept) in [
+        (0.99, ended(100, Outcome::Success, 0), true),
+        (0.99, ended(99, Outcome::Timeout, 1), true),
+        (0.99, ended(98, Outcome::Timeout, 2), false),
+        (0.99, ended(98, Outcome::ServerError, 2), false),
+        (0.99, ended(98, Outcome::Redirection, 2), true),
+        (0.9, ended(90, Outcome::Refused, 10), true),
+        (0.9, ended(89, Outcome::Refused, 11), false),
+        (1.0, ended(999, Outcome::Reset, 1), false),
+        (0.0, ended(1, Outcome::Reset, 9), true),
+        (0.5, ended(0, Outcome::Timeout, 9), false),
+        (0.5, ended(0, Outcome::Timeout, 0), false),
+    ] {
+        let promise = Promise::Latency { quantile, within };
+        let broken = promise.broken_by(&report);
+        assert_eq!(broken.is_none(), is_kept, "{quantile}: {broken:?}");
+    }
+}
+
+const PROMISES: [Promise; 2] = [
+    Promise::Latency {
+        quantile: 0.5,
+        within: Duration::from_millis(100),
+    },
+    Promise::Errors(0.1),
+];
+
+fn said(report: &Report) -> &'static str {
+    match Trial::of(report, &PROMISES) {
+        Trial::Kept => "kept",
+        Trial::Broken(_) => "broken",
+        Trial::SaysNothing(_) => "nothing",
+    }
+}
+
+/// Makes the generator the limit of a trial.
+type Limit = fn(&mut Report);
+
+/// A generator that is the limit may have broken the promises itself, but cannot have kept them for the server.
+#[test]
+fn only_the_server_breaks_promises() {
+    let limits: [(Limit, &str); 4] = [
+        (|_| {}, "broken"),
+        (|run| run.local_failures = 1, "nothing"),
+        (|run| record(&mut run.lag_ns, 900_000_000), "nothing"),
+        (
+            |run| {
+                run.usage = vec![Usage {
+                    wall_ns: 100,
+                    cpu_ns: 50,
+                    waited_ns: 49,
+                }];
+            },
+            "nothing",
+        ),
+    ];
+    for (limit, expected) in limits {
+        for (latency_ns, expected) in [(99_000_000, "kept"), (300_000_000, expected)] {
+            let mut run = report(&[(Outcome::Success, latency_ns)]);
+            limit(&mut run);
+            assert_eq!(said(&run), expected);
+        }
+    }
+    assert_eq!(said(&report(&[])), "nothing");
+    assert_eq!(said(&report(&[(Outcome::Refused, 1)])), "broken");
+}
+
+/// Half of two hundred planned requests were sent in a second, so each held one of eight connections for 80 ms, or one of
+/// ten for 100 ms, which is as long as one may take.
+#[test]
+fn a_rate_that_connections_cannot_carry_says_nothing() {
+    let sent = |connections, latency_ns| {
+        let mut run = report(&[(Outcome::Success, latency_ns)]);
+        std::sync::Arc::make_mut(&mut run.plan).connections = connections;
+        (run.not_sent, run.sent_late) = (100, 90);
+        run
+    };
+    for latency_ns in [99_000_000, 900_000_000] {
+        assert_eq!(said(&sent(8, latency_ns)), "nothing");
+        assert_eq!(said(&sent(10, latency_ns)), "broken");
+        // Nobody knows what it had done with a generator that could send.
+        let mut busy = sent(10, latency_ns);
+        busy.local_failures = 1;
+        assert_eq!(said(&busy), "nothing");
+    }
+}

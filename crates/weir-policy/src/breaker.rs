@@ -1,0 +1,268 @@
+//! The circuit breaker: whether to ask at all, when asking has gone wrong.
+//!
+//! ```text
+//!            too many failures or slow answers
+//!   Closed ────────────────────────────────────► Open ◄──────────────┐
+//!     ▲                                           │ the wait is over │
+//!     │ a recovery without trips                  ▼                  │ a probe fails
+//!   Recovering ◄────────────────────────────── HalfOpen ─────────────┤ or never reports
+//!     │                 enough probes succeed                        │
+//!     └──────────────────────────────────────────────────────────────┘
+//!                        too many failures again
+//! ```
+//!
+//! - **Closed** admits everything and counts over a sliding window (error: at most what happened within a tenth of it).
+//! - **Open** refuses everything, for a time that doubles with each reopening and is jittered.
+//! - **Half-open** admits a few probes at a time. Enough successes in a row lead on, one failure leads back.
+//! - **Recovering** admits a share that rises linearly from a tenth to everything, so that a service which has just come
+//!   back is not run over. It counts like closed, in a new window.
+//!
+//! A [`Permit`] belongs to the state in which it was given: what comes back later counts for nothing. A permit that
+//! never comes back blocks nothing: an overdue probe is a failed one.
+//!
+//! A breaker says nothing about which answers are failures, and does not choose what a refused client gets. It holds
+//! about 430 bytes, allocates nothing, and every call costs the same, amortised.
+
+mod settings;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use crate::outcome::Outcome;
+pub use settings::{PROBES_MAX, Settings, Slow};
+use state::{Probes, State, Tally, Verdict};
+use std::time::{Duration, Instant};
+
+/// The right to send one request. It comes back through [`Breaker::report`] with how the request ended.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a probe that never reports opens the breaker again"]
+pub struct Permit {
+    /// The state in which it was given.
+    epoch: u64,
+    /// Its place among the probes, if it is one.
+    probe: Option<u8>,
+}
+
+/// A refusal, and when to ask again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refused {
+    /// For `Retry-After`: how long the breaker will certainly refuse most requests. At least a millisecond.
+    pub retry_after: Duration,
+}
+
+/// What the admin API shows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Status {
+    /// Everything is admitted.
+    Closed(Counts),
+    /// Nothing is.
+    Open {
+        /// Until then.
+        remaining: Duration,
+        /// How many times in a row it has opened without a recovery in between, this time included.
+        openings: u32,
+    },
+    /// A few are.
+    HalfOpen {
+        /// Probes that have not reported.
+        in_flight: u32,
+        /// Probes that have succeeded.
+        successes: u32,
+    },
+    /// A share is.
+    Recovering {
+        /// The share, from 0 to 1.
+        share: f64,
+        /// What was counted since the recovery began.
+        counts: Counts,
+    },
+}
+
+impl Status {
+    /// The name of each state in metrics and logs.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Closed(_) => "closed",
+            Self::Open { .. } => "open",
+            Self::HalfOpen { .. } => "half-open",
+            Self::Recovering { .. } => "recovering",
+        }
+    }
+}
+
+/// What lies in the window, rounded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Requests that ended in a success or a failure.
+    pub requests: u32,
+    /// Those that failed.
+    pub failures: u32,
+    /// Those that took longer than [`Slow::after`].
+    pub slow: u32,
+}
+
+/// Decides whether requests may go to one route or endpoint.
+#[derive(Debug)]
+pub struct Breaker {
+    settings: Settings,
+    state: State,
+    /// Counts the states, so that a permit of an earlier one is known.
+    epoch: u64,
+    /// How many times in a row it has opened without a recovery in between.
+    openings: u32,
+}
+
+impl Breaker {
+    /// A closed breaker.
+    pub fn new(settings: Settings, now: Instant) -> Self {
+        Self {
+            settings,
+            state: State::Closed(Tally::new(&settings, now)),
+            epoch: 0,
+            openings: 0,
+        }
+    }
+
+    /// Whether a request may go.
+    pub fn acquire(&mut self, now: Instant, random: &mut fastrand::Rng) -> Result<Permit, Refused> {
+        self.turn(now, random);
+        let mut probe = None;
+        match &mut self.state {
+            State::Closed(_) => {}
+            State::Open { until } => {
+                return Err(Refused::after(until.saturating_duration_since(now)));
+            }
+            State::HalfOpen(probes) => match probes.start(&self.settings, now) {
+                Some(slot) => probe = Some(slot),
+                None => return Err(Refused::after(self.settings.probe_timeout)),
+            },
+            State::Recovering { since, .. } => {
+                let share = recovered(*since, now, self.settings.recovery);
+                if random.f64() >= share {
+                    return Err(Refused::after(self.settings.recovery.mul_f64(1.0 - share)));
+                }
+            }
+        }
+        Ok(Permit {
+            epoch: self.epoch,
+            probe,
+        })
+    }
+
+    /// How a request ended. [`Outcome::Ignored`] gives a probe's place to another and counts for nothing.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "a permit that has come back is gone"
+    )]
+    pub fn report(
+        &mut self,
+        now: Instant,
+        permit: Permit,
+        outcome: Outcome,
+        random: &mut fastrand::Rng,
+    ) {
+        self.turn(now, random);
+        if permit.epoch != self.epoch {
+            return;
+        }
+        let verdict = match &mut self.state {
+            State::Closed(tally) | State::Recovering { tally, .. } => {
+                tally.count(&self.settings, now, outcome)
+            }
+            State::HalfOpen(probes) => probes.finish(&self.settings, permit.probe, outcome),
+            State::Open { .. } => unreachable!("no permit is given while open"),
+        };
+        match verdict {
+            Verdict::Stay => {}
+            Verdict::Trip => self.open(now, random),
+            Verdict::Recover => self.recover(now),
+        }
+    }
+
+    /// Until when it certainly refuses everything; `None` when it does not.
+    pub fn retry_after(&self, now: Instant) -> Option<Duration> {
+        match self.state {
+            State::Open { until } if until > now => Some(until - now),
+            _ => None,
+        }
+    }
+
+    /// What the admin API shows.
+    pub fn status(&mut self, now: Instant, random: &mut fastrand::Rng) -> Status {
+        self.turn(now, random);
+        match &mut self.state {
+            State::Closed(tally) => Status::Closed(tally.counts(now)),
+            State::Open { until } => Status::Open {
+                remaining: until.saturating_duration_since(now),
+                openings: self.openings,
+            },
+            State::HalfOpen(probes) => Status::HalfOpen {
+                in_flight: probes.in_flight(),
+                successes: probes.successes(),
+            },
+            State::Recovering { since, tally } => Status::Recovering {
+                share: recovered(*since, now, self.settings.recovery),
+                counts: tally.counts(now),
+            },
+        }
+    }
+
+    /// Does what time alone does, as of when it happened: nobody may have asked for long.
+    fn turn(&mut self, now: Instant, random: &mut fastrand::Rng) {
+        if let State::HalfOpen(probes) = &self.state
+            && let Some(due) = probes.due()
+            && due <= now
+        {
+            self.open(due, random);
+        }
+        match &self.state {
+            State::Open { until } if *until <= now => {
+                self.enter(State::HalfOpen(Probes::new()));
+            }
+            State::Recovering { since, .. }
+                if now.saturating_duration_since(*since) >= self.settings.recovery =>
+            {
+                self.openings = 0;
+                self.enter(State::Closed(Tally::new(&self.settings, now)));
+            }
+            _ => {}
+        }
+    }
+
+    fn open(&mut self, now: Instant, random: &mut fastrand::Rng) {
+        self.openings = self.openings.saturating_add(1);
+        let wait = self.settings.open_for.after(self.openings, random);
+        self.enter(State::Open { until: now + wait });
+    }
+
+    fn recover(&mut self, now: Instant) {
+        self.enter(State::Recovering {
+            since: now,
+            tally: Tally::new(&self.settings, now),
+        });
+    }
+
+    fn enter(&mut self, state: State) {
+        self.state = state;
+        self.epoch += 1;
+    }
+}
+
+impl Refused {
+    fn after(wait: Duration) -> Self {
+        Self {
+            retry_after: wait.max(Duration::from_millis(1)),
+        }
+    }
+}
+
+/// The share of a recovery at its beginning. With nothing at all, a route of little traffic would not notice that it
+/// recovers.
+const SHARE_MIN: f64 = 0.1;
+
+/// The share that is admitted at `now` in a recovery.
+fn recovered(since: Instant, now: Instant, recovery: Duration) -> f64 {
+    let elapsed = now.saturating_duration_since(since).as_secs_f64();
+    let share = SHARE_MIN + (1.0 - SHARE_MIN) * elapsed / recovery.as_secs_f64().max(1e-9);
+    share.min(1.0)
+}

@@ -1,0 +1,357 @@
+//! Ejection: an endpoint that stands out among its siblings leaves the rotation for a while.
+//!
+//! ```text
+//!        stands out, and the cap allows it            the wait is over
+//!   In ──────────────────────────────────────► Out ─────────────────────► Trial
+//!   ▲                                           ▲                          │  │
+//!   │ its share has risen to all                └──────────────────────────┘  │
+//! Rising ◄────────────────────────────────────     it fails or is slow        │
+//!   └──────────────────────────────────────────── enough answers are good ────┘
+//! ```
+//!
+//! An endpoint stands out (`evidence`) when it fails several times in a row, fails more than its siblings, answers much
+//! more slowly than they do, or does not answer at all while requests wait for it. After a wait that grows with each
+//! ejection and is jittered, it gets one request at a time; one that fails or is slow sends it back, a few good ones
+//! bring it back with a share that rises linearly.
+//!
+//! Never more than `max_ejected` of the endpoints are out or on trial, and never all. When more than that look bad, the
+//! cause is not an endpoint but what they share: then ejection is suspended, all are used, and it goes on when few look
+//! bad again (Envoy calls this panic).
+//!
+//! This is about answers only. It sends no probes, knows no addresses, and does not choose: a balancer asks
+//! [`Ejection::admits`]. About 1.2 kB for each endpoint, all allocated in [`Ejection::new`]; every call is O(1), but once
+//! in 100 ms one of them looks at all endpoints.
+
+mod ages;
+mod evidence;
+mod settings;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use crate::outcome::Outcome;
+use evidence::{Evidence, Typical};
+pub use settings::Settings;
+pub use status::{Place, Reason, Status};
+use std::time::{Duration, Instant};
+
+/// One request to one endpoint. It comes back through [`Ejection::finish`].
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a request that never finishes looks like one that hangs"]
+pub struct Token {
+    endpoint: usize,
+    started_at: Instant,
+    /// The state in which it was sent; `None` if it was sent to an endpoint that is out.
+    epoch: Option<u64>,
+}
+
+/// Watches the endpoints of one upstream. Endpoints are named by their position, as in [`crate::balance`].
+#[derive(Debug)]
+pub struct Ejection {
+    settings: Settings,
+    endpoints: Vec<Endpoint>,
+    /// Endpoints that are out or on trial.
+    ejected: usize,
+    is_suspended: bool,
+    typical: Typical,
+    swept_at: Instant,
+}
+
+#[derive(Debug)]
+struct Endpoint {
+    state: State,
+    /// Counts the states, so that a request of an earlier one is known.
+    epoch: u64,
+    evidence: Evidence,
+    ejections: u32,
+    reason: Option<Reason>,
+    returned_at: Instant,
+}
+
+#[derive(Debug)]
+enum State {
+    In,
+    Out {
+        until: Instant,
+    },
+    Trial {
+        /// When the request that is on its way was sent.
+        sent_at: Option<Instant>,
+        successes: u32,
+    },
+    Rising {
+        since: Instant,
+    },
+}
+
+/// How often all endpoints are looked at.
+const SWEEP_EVERY: Duration = Duration::from_millis(100);
+
+/// After this time in the rotation, earlier ejections are forgotten.
+const FORGIVEN_AFTER: Duration = Duration::from_secs(60);
+
+/// The share with which an endpoint that comes back begins.
+const SHARE_MIN: f64 = 0.1;
+
+impl Ejection {
+    /// All `endpoints` in the rotation.
+    pub fn new(settings: Settings, endpoints: usize, now: Instant) -> Self {
+        let endpoint = |_| Endpoint {
+            state: State::In,
+            epoch: 0,
+            evidence: Evidence::new(&settings, now),
+            ejections: 0,
+            reason: None,
+            returned_at: now,
+        };
+        Self {
+            settings,
+            endpoints: (0..endpoints).map(endpoint).collect(),
+            ejected: 0,
+            is_suspended: false,
+            typical: Typical::new(endpoints),
+            swept_at: now,
+        }
+    }
+
+    /// Whether a balancer may choose this endpoint. `draw` is a random number from 0 to 1, one for each choice: it lets
+    /// an endpoint that comes back have its share.
+    pub fn admits(&self, endpoint: usize, now: Instant, draw: f64) -> bool {
+        match self.endpoints[endpoint].state {
+            State::In => true,
+            State::Out { until } => until <= now,
+            State::Trial { sent_at, .. } => sent_at.is_none(),
+            State::Rising { since } => draw < risen(since, now, self.settings.slow_start),
+        }
+    }
+
+    /// A request is sent to this endpoint. If it was not admitted (nobody was, say), the request counts for nothing.
+    pub fn start(&mut self, endpoint: usize, now: Instant, random: &mut fastrand::Rng) -> Token {
+        self.sweep(now, random);
+        let it = &mut self.endpoints[endpoint];
+        if let State::Out { until } = it.state
+            && until <= now
+        {
+            it.enter(State::Trial {
+                sent_at: None,
+                successes: 0,
+            });
+        }
+        let counts = match &mut it.state {
+            State::In | State::Rising { .. } => {
+                it.evidence.on_start(now);
+                true
+            }
+            State::Out { .. } => false,
+            State::Trial { sent_at, .. } => {
+                let is_free = sent_at.is_none();
+                sent_at.get_or_insert(now);
+                is_free
+            }
+        };
+        Token {
+            endpoint,
+            started_at: now,
+            epoch: counts.then_some(it.epoch),
+        }
+    }
+
+    /// How it ended.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "a token that has come back is gone"
+    )]
+    pub fn finish(
+        &mut self,
+        now: Instant,
+        token: Token,
+        outcome: Outcome,
+        random: &mut fastrand::Rng,
+    ) {
+        let endpoint = token.endpoint;
+        let it = &mut self.endpoints[endpoint];
+        if token.epoch == Some(it.epoch) {
+            if let State::Trial { sent_at, successes } = &mut it.state {
+                *sent_at = None;
+                match outcome {
+                    Outcome::Ignored => {}
+                    Outcome::Success(latency) if latency <= self.typical.slow_after => {
+                        *successes += 1;
+                        if *successes >= self.settings.trial_successes {
+                            self.bring_back(endpoint, now);
+                        }
+                    }
+                    Outcome::Success(_) | Outcome::Failure(_) => {
+                        self.eject(endpoint, now, Reason::Trial, random);
+                    }
+                }
+            } else {
+                it.evidence
+                    .on_finish(now, token.started_at, outcome, self.typical.slow_after);
+                if it.evidence.fails_in_a_row(&self.settings) {
+                    self.judge(endpoint, now, Reason::ConsecutiveFailures, random);
+                }
+            }
+        }
+        self.sweep(now, random);
+    }
+
+    /// Whether all endpoints are in the rotation with their full share: then nothing need be asked.
+    pub fn is_calm(&self) -> bool {
+        self.endpoints
+            .iter()
+            .all(|endpoint| matches!(endpoint.state, State::In))
+    }
+
+    /// Whether so many look bad that none is ejected.
+    pub fn is_suspended(&self) -> bool {
+        self.is_suspended
+    }
+
+    /// The most endpoints that can be out or on trial.
+    pub fn cap(&self) -> usize {
+        let all = self.endpoints.len();
+        if self.settings.max_ejected <= 0.0 || all < 2 {
+            return 0;
+        }
+        let share = (all as f64 * self.settings.max_ejected) as usize;
+        share.clamp(1, all - 1)
+    }
+
+    /// What is known about an endpoint.
+    pub fn status(&self, endpoint: usize, now: Instant) -> Status {
+        let it = &self.endpoints[endpoint];
+        Status {
+            place: match it.state {
+                State::In => Place::In,
+                State::Out { until } => Place::Out(until.saturating_duration_since(now)),
+                State::Trial { .. } => Place::Trial,
+                State::Rising { since } => {
+                    Place::Rising(risen(since, now, self.settings.slow_start))
+                }
+            },
+            ejections: it.ejections,
+            reason: it.reason,
+        }
+    }
+
+    /// Looks at all endpoints, if it is time.
+    fn sweep(&mut self, now: Instant, random: &mut fastrand::Rng) {
+        if now.saturating_duration_since(self.swept_at) < SWEEP_EVERY {
+            return;
+        }
+        self.swept_at = now;
+        let present = self.endpoints.iter_mut().filter(|it| it.is_present());
+        let evidence = present.map(|it| &mut it.evidence);
+        self.typical.find(&self.settings, now, evidence);
+        for index in 0..self.endpoints.len() {
+            self.turn(index, now, random);
+        }
+        self.weigh_suspension(now);
+        for index in 0..self.endpoints.len() {
+            let it = &mut self.endpoints[index];
+            if it.is_present()
+                && let Some(reason) = it.evidence.speaks(&self.settings, &self.typical, now)
+            {
+                self.judge(index, now, reason, random);
+            }
+        }
+    }
+
+    /// Does what time alone does to an endpoint.
+    fn turn(&mut self, index: usize, now: Instant, random: &mut fastrand::Rng) {
+        let it = &mut self.endpoints[index];
+        match it.state {
+            State::Trial {
+                sent_at: Some(sent_at),
+                ..
+            } if now.saturating_duration_since(sent_at) > self.typical.silent_after => {
+                self.eject(index, now, Reason::Trial, random);
+            }
+            State::Rising { since }
+                if now.saturating_duration_since(since) >= self.settings.slow_start =>
+            {
+                // Its requests and what is known of them stay: only the share changes.
+                it.state = State::In;
+            }
+            _ => {}
+        }
+    }
+
+    /// Ejects an endpoint that stands out, or suspends ejection because too many do.
+    fn judge(&mut self, index: usize, now: Instant, reason: Reason, random: &mut fastrand::Rng) {
+        if self.is_suspended {
+            return;
+        }
+        if self.ejected < self.cap() {
+            self.ejected += 1;
+            self.eject(index, now, reason, random);
+        } else if self.ejected > 0 {
+            self.suspend(now);
+        }
+    }
+
+    /// Puts an endpoint out that is counted as ejected already.
+    fn eject(&mut self, index: usize, now: Instant, reason: Reason, random: &mut fastrand::Rng) {
+        let it = &mut self.endpoints[index];
+        if now.saturating_duration_since(it.returned_at) >= FORGIVEN_AFTER && it.is_present() {
+            it.ejections = 0;
+        }
+        it.ejections = it.ejections.saturating_add(1);
+        it.reason = Some(reason);
+        let wait = self.settings.eject_for.after(it.ejections, random);
+        it.enter(State::Out { until: now + wait });
+    }
+
+    fn bring_back(&mut self, index: usize, now: Instant) {
+        self.ejected -= 1;
+        let it = &mut self.endpoints[index];
+        it.returned_at = now;
+        it.evidence.restart(now);
+        it.enter(State::Rising { since: now });
+    }
+
+    /// Takes all endpoints back, those that were out as suspects.
+    fn suspend(&mut self, now: Instant) {
+        self.is_suspended = true;
+        self.ejected = 0;
+        for it in &mut self.endpoints {
+            if !it.is_present() {
+                it.evidence.restart(now);
+                it.evidence.suspect();
+                it.enter(State::In);
+            }
+        }
+    }
+
+    /// Ends a suspension when few enough look bad. Those are judged next.
+    fn weigh_suspension(&mut self, now: Instant) {
+        if self.is_suspended {
+            let cap = self.cap();
+            let (settings, typical) = (&self.settings, &self.typical);
+            let bad = self
+                .endpoints
+                .iter_mut()
+                .filter_map(|it| it.evidence.speaks(settings, typical, now));
+            self.is_suspended = bad.count() > cap;
+        }
+    }
+}
+
+impl Endpoint {
+    /// Whether it is neither out nor on trial.
+    fn is_present(&self) -> bool {
+        matches!(self.state, State::In | State::Rising { .. })
+    }
+
+    fn enter(&mut self, state: State) {
+        self.state = state;
+        self.epoch += 1;
+    }
+}
+
+fn risen(since: Instant, now: Instant, slow_start: Duration) -> f64 {
+    let elapsed = now.saturating_duration_since(since).as_secs_f64();
+    let share = SHARE_MIN + (1.0 - SHARE_MIN) * elapsed / slow_start.as_secs_f64().max(1e-9);
+    share.min(1.0)
+}

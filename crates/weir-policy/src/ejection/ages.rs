@@ -1,0 +1,115 @@
+//! How many requests have been in flight for longer than a given time, without a timer for each.
+//!
+//! Requests are counted in the tenth of a second in which they were sent; the last 3.2 seconds are kept apart and older
+//! ones together. The answer is exact to a tenth of a second, on the side of fewer.
+
+use std::time::{Duration, Instant};
+
+const WIDTH: Duration = Duration::from_millis(100);
+const SLOTS: usize = 32;
+
+/// The longest time that can be asked for.
+pub(super) const AGE_MAX: Duration = Duration::from_secs(3);
+
+#[derive(Debug)]
+pub(super) struct Ages {
+    /// Requests in flight by when they were sent; the slot of now is `current`.
+    slots: [u32; SLOTS],
+    current: usize,
+    current_began: Instant,
+    older: u32,
+}
+
+impl Ages {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            slots: [0; SLOTS],
+            current: 0,
+            current_began: now,
+            older: 0,
+        }
+    }
+
+    pub(super) fn on_start(&mut self, now: Instant) {
+        self.turn(now);
+        self.slots[self.current] += 1;
+    }
+
+    pub(super) fn on_finish(&mut self, now: Instant, started_at: Instant) {
+        self.turn(now);
+        let count = match self.slot(started_at) {
+            Some(slot) => &mut self.slots[slot],
+            None => &mut self.older,
+        };
+        *count = count.saturating_sub(1);
+    }
+
+    /// How many have been in flight for longer than `age`.
+    pub(super) fn older_than(&mut self, now: Instant, age: Duration) -> u32 {
+        self.turn(now);
+        // Whole slots only: one that began later than this holds younger ones.
+        let began_before = age + WIDTH;
+        let into = now.saturating_duration_since(self.current_began);
+        let is_old = |back: &usize| into + WIDTH * (*back as u32) >= began_before;
+        let old = (0..SLOTS).filter(is_old);
+        self.older + old.map(|back| self.slots[self.back(back)]).sum::<u32>()
+    }
+
+    /// The slot that began so many widths before the current one.
+    fn back(&self, widths: usize) -> usize {
+        (self.current + SLOTS - widths) % SLOTS
+    }
+
+    /// The slot of a request that was sent at this time, if it still has one.
+    fn slot(&self, started_at: Instant) -> Option<usize> {
+        let before = self.current_began.saturating_duration_since(started_at);
+        let back = before.as_nanos().div_ceil(WIDTH.as_nanos());
+        (back < SLOTS as u128).then(|| self.back(back as usize))
+    }
+
+    fn turn(&mut self, now: Instant) {
+        let elapsed = now.saturating_duration_since(self.current_began);
+        let turns = elapsed.as_nanos() / WIDTH.as_nanos();
+        for _ in 0..turns.min(SLOTS as u128) {
+            self.current = (self.current + 1) % SLOTS;
+            self.older += std::mem::take(&mut self.slots[self.current]);
+        }
+        self.current_began += WIDTH * u32::try_from(turns).unwrap_or(u32::MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::balance::tests::start;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// The seed of a failure is part of its input, which proptest prints.
+        #[test]
+        fn it_counts_what_is_older_give_or_take_a_tenth_of_a_second(seed: u64, age_ms in 0u64..3_000) {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let mut ages = Ages::new(start());
+            let mut sent: Vec<Instant> = Vec::new();
+            let mut now = start();
+            for _ in 0..300 {
+                now += Duration::from_millis(random.u64(0..150));
+                if random.bool() {
+                    ages.on_start(now);
+                    sent.push(now);
+                } else if !sent.is_empty() {
+                    let started_at = sent.swap_remove(random.usize(..sent.len()));
+                    ages.on_finish(now, started_at);
+                }
+                let older = |age: Duration| {
+                    sent.iter().filter(|&&at| now - at > age).count() as u32
+                };
+                let age = Duration::from_millis(age_ms);
+                let counted = ages.older_than(now, age);
+                prop_assert!(older(age + WIDTH) <= counted && counted <= older(age));
+            }
+        }
+    }
+}

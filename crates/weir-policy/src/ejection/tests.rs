@@ -1,0 +1,252 @@
+//! What stands out, as a table of replicas; and the cap, whatever happens.
+
+use super::*;
+use crate::balance::tests::start;
+use proptest::prelude::*;
+
+/// How an endpoint answers: after so many milliseconds, in so many of ten cases with a failure. `None`: never.
+type Behaviour = Option<(u64, u64)>;
+
+const GOOD: Behaviour = Some((20, 0));
+
+/// Thirty requests a second to each endpoint for some seconds, as far as it is admitted. Returns why each was ejected.
+fn ejected(settings: Settings, behaviours: &[Behaviour], seconds: u64) -> Vec<Option<Reason>> {
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut ejection = Ejection::new(settings, behaviours.len(), start());
+    // (when it ends in milliseconds, number, token)
+    let mut open: Vec<(u64, u64, Token)> = Vec::new();
+    for now_ms in 0..seconds * 1_000 {
+        let now = start() + Duration::from_millis(now_ms);
+        while let Some(index) = open.iter().position(|&(ends_ms, ..)| ends_ms <= now_ms) {
+            let (_, number, token) = open.swap_remove(index);
+            let (ms, bad_of_ten) = behaviours[token.endpoint].expect("it answers");
+            let latency = Duration::from_millis(ms);
+            let outcome = if number % 10 < bad_of_ten {
+                Outcome::Failure(latency)
+            } else {
+                Outcome::Success(latency)
+            };
+            ejection.finish(now, token, outcome, &mut random);
+        }
+        for (endpoint, behaviour) in behaviours.iter().enumerate() {
+            if now_ms % 33 == endpoint as u64 && ejection.admits(endpoint, now, 0.5) {
+                let token = ejection.start(endpoint, now, &mut random);
+                let ends_ms = behaviour.map_or(u64::MAX, |(ms, _)| now_ms + ms);
+                // A stride of three meets good and bad ones in turn.
+                open.push((ends_ms, now_ms / 33 * 3, token));
+            }
+        }
+    }
+    let now = start() + Duration::from_secs(seconds);
+    let status = |endpoint| ejection.status(endpoint, now).reason;
+    (0..behaviours.len()).map(status).collect()
+}
+
+#[test]
+fn what_stands_out() {
+    use Reason::{ConsecutiveFailures, FailureShare, Silent, Slow};
+    const BAD: Behaviour = Some((20, 10));
+    let slow = |ms| Some((ms, 0));
+    // (case, endpoints, why the first one is ejected within three seconds)
+    let table: &[(&str, &[Behaviour], Option<Reason>)] = &[
+        ("all good", &[GOOD, GOOD, GOOD], None),
+        (
+            "fails always",
+            &[BAD, GOOD, GOOD],
+            Some(ConsecutiveFailures),
+        ),
+        ("of two", &[BAD, GOOD], Some(ConsecutiveFailures)),
+        ("alone", &[BAD], None),
+        (
+            "fails four times in ten",
+            &[Some((20, 4)), GOOD, GOOD],
+            Some(FailureShare),
+        ),
+        (
+            "as its siblings do",
+            &[Some((20, 4)), Some((20, 4)), Some((20, 4))],
+            None,
+        ),
+        ("fails twice in ten", &[Some((20, 2)), GOOD, GOOD], None),
+        (
+            "fails twice in ten among many",
+            &[Some((20, 2)), GOOD, GOOD, GOOD, GOOD, GOOD],
+            Some(FailureShare),
+        ),
+        ("ten times slower", &[slow(200), GOOD, GOOD], Some(Slow)),
+        ("ten times slower, of two", &[slow(200), GOOD], Some(Slow)),
+        ("four times slower", &[slow(80), GOOD, GOOD], None),
+        (
+            "ten times slower, but fast",
+            &[slow(50), slow(5), slow(5)],
+            None,
+        ),
+        ("all slow", &[slow(900), slow(900), slow(900)], None),
+        ("takes 2 s", &[slow(2_000), GOOD, GOOD], Some(Silent)),
+        ("hangs", &[None, GOOD, GOOD], Some(Silent)),
+    ];
+    for (case, behaviours, expected) in table {
+        let reasons = ejected(Settings::default(), behaviours, 3);
+        assert_eq!(reasons[0], *expected, "{case}");
+        assert!(
+            reasons[1..].iter().all(Option::is_none),
+            "{case}: {reasons:?}"
+        );
+    }
+}
+
+#[test]
+fn the_cap_leaves_at_least_one_and_takes_at_least_one() {
+    // (endpoints, share, cap)
+    let table = [
+        (1, 1.0, 0),
+        (2, 0.5, 1),
+        (2, 0.1, 1),
+        (2, 1.0, 1),
+        (3, 0.5, 1),
+        (4, 0.5, 2),
+        (10, 0.1, 1),
+        (10, 1.0, 9),
+        (10, 0.0, 0),
+    ];
+    for (endpoints, max_ejected, cap) in table {
+        let settings = Settings {
+            max_ejected,
+            ..Settings::default()
+        };
+        let ejection = Ejection::new(settings, endpoints, start());
+        assert_eq!(ejection.cap(), cap, "{endpoints} endpoints, {max_ejected}");
+    }
+}
+
+/// Plays whole requests, such as "0:bad" for endpoint 0, and seconds that pass. A request is sent whether it is admitted
+/// or not. Returns where each endpoint is.
+fn play(endpoints: usize, history: &str) -> String {
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut ejection = Ejection::new(Settings::default(), endpoints, start());
+    let mut now = start();
+    for event in history.split_whitespace() {
+        let Some((endpoint, answer)) = event.split_once(':') else {
+            now += Duration::from_secs_f64(event.parse().expect("seconds"));
+            continue;
+        };
+        let (answer, times) = answer.split_once('x').unwrap_or((answer, "1"));
+        for _ in 0..times.parse().expect("a number") {
+            let endpoint = endpoint.parse().expect("an endpoint");
+            let token = ejection.start(endpoint, now, &mut random);
+            let outcome = match answer {
+                "ok" => Outcome::Success(Duration::from_millis(10)),
+                "slow" => Outcome::Success(Duration::from_secs(2)),
+                "bad" => Outcome::Failure(Duration::from_millis(10)),
+                "gone" => Outcome::Ignored,
+                _ => continue,
+            };
+            ejection.finish(now, token, outcome, &mut random);
+        }
+    }
+    // Somebody looks, so that what time alone does is done.
+    now += SWEEP_EVERY;
+    let token = ejection.start(endpoints - 1, now, &mut random);
+    ejection.finish(now, token, Outcome::Ignored, &mut random);
+    let place = |endpoint| match ejection.status(endpoint, now).place {
+        Place::In => "in",
+        Place::Out(_) => "out",
+        Place::Trial => "trial",
+        Place::Rising(_) => "rising",
+    };
+    let places: Vec<&str> = (0..endpoints).map(place).collect();
+    let suspended = if ejection.is_suspended() {
+        " suspended"
+    } else {
+        ""
+    };
+    places.join(" ") + suspended
+}
+
+#[test]
+fn an_endpoint_leaves_and_comes_back() {
+    let table = [
+        ("0:badx4", "in in in"),
+        ("0:badx5", "out in in"),
+        ("0:badx4 0:ok 0:badx4", "in in in"),
+        ("0:badx4 0:gone 0:bad", "out in in"),
+        // What is sent to an endpoint that is out counts for nothing.
+        ("0:badx5 0:okx9", "out in in"),
+        // After its time it gets a trial: three good ones bring it back, one bad or slow one does not.
+        ("0:badx5 5 0:okx2", "trial in in"),
+        ("0:badx5 5 0:okx3", "rising in in"),
+        ("0:badx5 5 0:okx3 0.8", "rising in in"),
+        ("0:badx5 5 0:okx3 1", "in in in"),
+        ("0:badx5 5 0:okx2 0:bad", "out in in"),
+        ("0:badx5 5 0:okx2 0:slow", "out in in"),
+        ("0:badx5 5 0:gonex9", "trial in in"),
+        // A trial that hangs has failed.
+        ("0:badx5 5 0:hang 0.8", "trial in in"),
+        ("0:badx5 5 0:hang 1.1", "out in in"),
+        // The wait grows to thirteen seconds.
+        ("0:badx5 5 0:bad 7.8 0:ok", "out in in"),
+        ("0:badx5 5 0:bad 10 0:ok", "trial in in"),
+        ("0:badx5 5 0:bad 10 0:bad 13 0:ok", "trial in in"),
+        ("0:badx5 5 0:bad 10 0:bad 13 0:bad 13 0:ok", "trial in in"),
+        // Of three, one; if two look bad, it is not them.
+        ("0:badx5 1:badx5", "in in in suspended"),
+        ("0:badx5 1:badx5 0.2 0:badx9 1:badx9", "in in in suspended"),
+        ("0:badx5 1:badx5 0.2 1:ok", "out in in"),
+        ("0:badx5 1:badx5 0.2 0:ok 1:ok", "in in in"),
+    ];
+    for (history, expected) in table {
+        assert_eq!(play(3, history), expected, "{history}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The seed of a failure is part of its input, which proptest prints.
+    #[test]
+    fn never_more_out_than_the_cap_and_never_two_trials_at_once(
+        seed: u64, endpoints in 1usize..12, max_ejected in 0.0..1.0, bad in 0.0..1.0,
+    ) {
+        let settings = Settings { max_ejected, ..Settings::default() };
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut ejection = Ejection::new(settings, endpoints, start());
+        // Each endpoint has a time of its own in which it is bad.
+        let phases: Vec<f64> = (0..endpoints).map(|_| random.f64()).collect();
+        let mut open: Vec<Token> = Vec::new();
+        let mut now = start();
+        for step in 0..3_000 {
+            now += Duration::from_millis(random.u64(0..60));
+            if random.bool() || open.is_empty() {
+                let endpoint = random.usize(..endpoints);
+                if ejection.admits(endpoint, now, random.f64()) {
+                    open.push(ejection.start(endpoint, now, &mut random));
+                }
+            } else {
+                let token = open.swap_remove(random.usize(..open.len()));
+                let phase = (phases[token.endpoint] + f64::from(step) / 1_000.0).fract();
+                let latency = Duration::from_millis(random.u64(1..400));
+                let outcome = if phase < bad {
+                    Outcome::Failure(latency)
+                } else {
+                    Outcome::Success(latency)
+                };
+                ejection.finish(now, token, outcome, &mut random);
+            }
+            let out = |it: &&Endpoint| !it.is_present();
+            let out = ejection.endpoints.iter().filter(out).count();
+            prop_assert_eq!(out, ejection.ejected);
+            prop_assert!(out <= ejection.cap(), "{} of {}", out, endpoints);
+            prop_assert!(out < endpoints);
+            for (index, it) in ejection.endpoints.iter().enumerate() {
+                let is_of_now = |token: &&Token| {
+                    token.endpoint == index && token.epoch == Some(it.epoch)
+                };
+                if matches!(it.state, State::Trial { .. }) {
+                    let trials = open.iter().filter(is_of_now).count();
+                    prop_assert!(trials <= 1);
+                    prop_assert_eq!(ejection.admits(index, now, 0.0), trials == 0);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! How many requests a service holds at once, and who waits for a place.
+//!
+//! A [`Limiter`] joins three things: the number of requests in flight, a limit on it that is either fixed or adaptive
+//! (`adaptive`: found out from how fast answers come), and the [`Queue`] of those who wait. It never looks at a clock
+//! and never calls anybody: after [`Limiter::acquire`], [`Limiter::release`], [`Limiter::cancel`] or when
+//! [`Limiter::next_deadline`] has come, the caller takes out the decisions about waiters with [`Limiter::decide`] until
+//! there is none left, and tells the waiters.
+//!
+//! Every call costs the same however many wait or are in flight, and nothing is allocated after [`Limiter::new`].
+//! Memory: that of the queue, `waiters_max` × (size of `T` + 48 bytes), and about 500 bytes.
+
+mod adaptive;
+#[cfg(test)]
+mod tests;
+
+use super::priority::Priority;
+use super::queue::{self, Queue, Queued, Ticket};
+use crate::outcome::Outcome;
+use adaptive::Adaptive;
+pub use adaptive::Settings as AdaptiveSettings;
+use std::time::{Duration, Instant};
+
+/// How many requests may be in flight.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Limit {
+    /// This many, at least 1 (0 counts as 1).
+    Fixed(u32),
+    /// As many as the service turns out to hold without queueing much.
+    Adaptive(AdaptiveSettings),
+}
+
+/// A limit and the queue in front of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settings {
+    /// How many requests may be in flight.
+    pub limit: Limit,
+    /// Who may wait. No more wait than may be in flight, however large `waiters_max`: a longer queue would double the
+    /// time that the service itself takes.
+    pub queue: queue::Settings,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            limit: Limit::Adaptive(AdaptiveSettings::default()),
+            queue: queue::Settings::default(),
+        }
+    }
+}
+
+/// The right to have one request in flight. It comes back through [`Limiter::release`], exactly once, whatever happens
+/// to the request.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a permit that is lost is a place that stays taken"]
+pub struct Permit {
+    admitted_at: Instant,
+    /// How many were in flight then, this one included.
+    in_flight: u32,
+}
+
+/// Why a request was not let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// The limit is reached, and so is the length of the queue.
+    QueueFull,
+    /// It waited for as long as a request may.
+    WaitedTooLong,
+    /// It gave up its place in the queue to a newer or more important request.
+    Displaced,
+}
+
+impl Refusal {
+    /// The name in metrics and logs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::QueueFull => "queue-full",
+            Self::WaitedTooLong => "waited-too-long",
+            Self::Displaced => "displaced",
+        }
+    }
+}
+
+/// What becomes of a newcomer.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Acquired<T> {
+    /// It may go on.
+    Admitted(Permit),
+    /// It waits. If somebody had to leave for it, that one is refused as [`Refusal::Displaced`].
+    Queued(Queued<T>),
+    /// It may not.
+    Refused(Refusal),
+}
+
+/// What becomes of a waiter.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Decision<T> {
+    /// It may go on.
+    Admitted(T, Permit),
+    /// It may not.
+    Refused(T, Refusal),
+}
+
+/// What the admin API shows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Status {
+    /// How many requests may be in flight now.
+    pub limit: u32,
+    /// How many are.
+    pub in_flight: u32,
+    /// How many wait.
+    pub waiting: usize,
+    /// Whether the queue has had waiters for a whole interval.
+    pub is_overloaded: bool,
+    /// What the adaptive limit takes for the latency of the service when nothing queues in it.
+    pub base_latency: Option<Duration>,
+}
+
+/// Admits, queues and refuses the requests to one service.
+#[derive(Debug)]
+pub struct Limiter<T> {
+    in_flight: u32,
+    gauge: Gauge,
+    queue: Queue<T>,
+}
+
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one for each limit, not one for each request"
+)]
+enum Gauge {
+    Fixed(u32),
+    Adaptive(Adaptive),
+}
+
+impl<T> Limiter<T> {
+    /// A limiter with nothing in flight.
+    ///
+    /// `epoch` is some instant before `now` that is the same for all limiters in front of one service, and for those of
+    /// other gateways lies whole multiples of ten seconds away: for example, one at which the seconds since 1970 were a
+    /// multiple of ten. An adaptive limit measures at such times, so that none measures the queue of another.
+    pub fn new(settings: &Settings, now: Instant, epoch: Instant) -> Self {
+        Self {
+            in_flight: 0,
+            gauge: match settings.limit {
+                Limit::Fixed(limit) => Gauge::Fixed(limit.max(1)),
+                Limit::Adaptive(settings) => Gauge::Adaptive(Adaptive::new(settings, now, epoch)),
+            },
+            queue: Queue::new(settings.queue),
+        }
+    }
+
+    /// A request arrives. `waiter` is called if it has to wait.
+    pub fn acquire(
+        &mut self,
+        now: Instant,
+        priority: Priority,
+        waiter: impl FnOnce() -> T,
+    ) -> Acquired<T> {
+        self.turn(now);
+        if self.in_flight < self.limit() && self.queue.is_empty() {
+            return Acquired::Admitted(self.admit(now));
+        }
+        let capacity = self.limit().div_ceil(2) as usize;
+        let queued = self.queue.push(now, priority, capacity, waiter);
+        let is_loss = queued
+            .as_ref()
+            .is_none_or(|queued| queued.displaced.is_some());
+        if is_loss {
+            self.note_refusal();
+        }
+        queued.map_or(Acquired::Refused(Refusal::QueueFull), Acquired::Queued)
+    }
+
+    /// A request has ended. Its place is free; [`Limiter::decide`] says for whom.
+    ///
+    /// Only a [`Outcome::Success`] teaches an adaptive limit, by the time from the admission until now: the time for
+    /// which the place was taken. The latency in `outcome` is not read. Failures are often quick and would make the
+    /// service look faster than it is.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "a permit that has come back is gone"
+    )]
+    pub fn release(&mut self, now: Instant, permit: Permit, outcome: Outcome) {
+        if let Gauge::Adaptive(adaptive) = &mut self.gauge
+            && matches!(outcome, Outcome::Success(_))
+        {
+            let held_for = now.saturating_duration_since(permit.admitted_at);
+            adaptive.on_answer(now, held_for, permit.in_flight);
+        }
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+
+    /// The next waiter whose wait is over. To be called until there is none.
+    pub fn decide(&mut self, now: Instant) -> Option<Decision<T>> {
+        self.turn(now);
+        if let Some(waiter) = self.queue.pop_expired(now) {
+            self.note_refusal();
+            return Some(Decision::Refused(waiter, Refusal::WaitedTooLong));
+        }
+        if self.in_flight < self.limit()
+            && let Some(waiter) = self.queue.pop()
+        {
+            return Some(Decision::Admitted(waiter, self.admit(now)));
+        }
+        self.note_in_flight(now);
+        None
+    }
+
+    /// A waiter leaves by itself. `None` when it has been decided about already; an admission that is on its way to
+    /// somebody who has left must be given back, as [`Outcome::Ignored`].
+    pub fn cancel(&mut self, ticket: Ticket) -> Option<T> {
+        self.queue.remove(ticket)
+    }
+
+    /// When [`Limiter::decide`] will have something to refuse, unless it is called for another reason before.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.queue.next_deadline()
+    }
+
+    /// How many may be in flight.
+    pub fn limit(&self) -> u32 {
+        match &self.gauge {
+            Gauge::Fixed(limit) => *limit,
+            Gauge::Adaptive(adaptive) => adaptive.limit(),
+        }
+    }
+
+    /// What the admin API shows.
+    pub fn status(&self, now: Instant) -> Status {
+        Status {
+            limit: self.limit(),
+            in_flight: self.in_flight,
+            waiting: self.queue.len(),
+            is_overloaded: self.queue.is_overloaded(now),
+            base_latency: match &self.gauge {
+                Gauge::Fixed(_) => None,
+                Gauge::Adaptive(adaptive) => adaptive.base_latency(),
+            },
+        }
+    }
+
+    fn admit(&mut self, now: Instant) -> Permit {
+        self.in_flight += 1;
+        if let Gauge::Adaptive(adaptive) = &mut self.gauge {
+            adaptive.on_admission();
+        }
+        self.note_in_flight(now);
+        Permit {
+            admitted_at: now,
+            in_flight: self.in_flight,
+        }
+    }
+
+    fn turn(&mut self, now: Instant) {
+        if let Gauge::Adaptive(adaptive) = &mut self.gauge {
+            adaptive.turn(now);
+        }
+    }
+
+    fn note_refusal(&mut self) {
+        if let Gauge::Adaptive(adaptive) = &mut self.gauge {
+            adaptive.on_refusal();
+        }
+    }
+
+    fn note_in_flight(&mut self, now: Instant) {
+        if let Gauge::Adaptive(adaptive) = &mut self.gauge {
+            adaptive.on_in_flight(now, self.in_flight);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The limiter as a state machine; what the adaptive limit does over time is simulated in `tests/it/overload`.
+
+use super::*;
+use crate::balance::tests::start;
+use proptest::prelude::*;
+
+fn ms(ms: u64) -> Instant {
+    start() + Duration::from_millis(ms)
+}
+
+fn fixed(limit: u32) -> Limiter<u32> {
+    let settings = Settings {
+        limit: Limit::Fixed(limit),
+        ..Settings::default()
+    };
+    Limiter::new(&settings, start(), start())
+}
+
+fn acquire(limiter: &mut Limiter<u32>, now: Instant, waiter: u32) -> Acquired<u32> {
+    limiter.acquire(now, Priority::Normal, || waiter)
+}
+
+#[test]
+fn a_place_goes_to_whoever_waits_before_it_goes_to_a_newcomer() {
+    let mut limiter = fixed(2);
+    let (Acquired::Admitted(first), Acquired::Admitted(_second)) = (
+        acquire(&mut limiter, ms(0), 1),
+        acquire(&mut limiter, ms(0), 2),
+    ) else {
+        panic!("two fit");
+    };
+    let Acquired::Queued(third) = acquire(&mut limiter, ms(1), 3) else {
+        panic!("one may wait");
+    };
+    assert_eq!(
+        acquire(&mut limiter, ms(1), 4),
+        Acquired::Refused(Refusal::QueueFull),
+        "no more wait than half of the limit"
+    );
+    limiter.release(ms(10), first, Outcome::Ignored);
+    assert_eq!(
+        acquire(&mut limiter, ms(10), 5),
+        Acquired::Refused(Refusal::QueueFull),
+        "the place is the third's"
+    );
+    let Some(Decision::Admitted(3, permit)) = limiter.decide(ms(10)) else {
+        panic!("the third is next");
+    };
+    assert_eq!(limiter.decide(ms(10)), None);
+    assert_eq!(limiter.cancel(third.ticket), None, "it is decided");
+
+    // The third left meanwhile, so its permit comes back.
+    limiter.release(ms(11), permit, Outcome::Ignored);
+    assert!(matches!(
+        acquire(&mut limiter, ms(11), 6),
+        Acquired::Admitted(_)
+    ));
+}
+
+#[test]
+fn whoever_waits_too_long_is_refused_when_its_time_is_up() {
+    let mut limiter = fixed(1);
+    let Acquired::Admitted(_permit) = acquire(&mut limiter, ms(0), 1) else {
+        panic!("one fits");
+    };
+    assert!(matches!(
+        acquire(&mut limiter, ms(0), 2),
+        Acquired::Queued(_)
+    ));
+    assert_eq!(limiter.next_deadline(), Some(ms(100)));
+    assert_eq!(limiter.decide(ms(99)), None);
+    assert_eq!(
+        limiter.decide(ms(100)),
+        Some(Decision::Refused(2, Refusal::WaitedTooLong))
+    );
+}
+
+#[test]
+fn failures_and_clients_that_leave_teach_an_adaptive_limit_nothing() {
+    for outcome in [Outcome::Failure(Duration::ZERO), Outcome::Ignored] {
+        let mut limiter: Limiter<u32> = Limiter::new(&Settings::default(), start(), start());
+        let before = limiter.limit();
+        let mut permits = std::collections::VecDeque::new();
+        for now_ms in 0..10_000 {
+            // As many as may are always in flight, and each of them ends after a while.
+            while let Acquired::Admitted(permit) = acquire(&mut limiter, ms(now_ms), 0) {
+                permits.push_back(permit);
+            }
+            let permit = permits.pop_front().expect("some are in flight");
+            limiter.release(ms(now_ms), permit, outcome);
+            while let Some(decision) = limiter.decide(ms(now_ms)) {
+                if let Decision::Admitted(_, permit) = decision {
+                    permits.push_back(permit);
+                }
+            }
+        }
+        assert_eq!(limiter.limit(), before, "{outcome:?}");
+        assert_eq!(limiter.status(ms(10_000)).base_latency, None);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The seed of a failure is part of its input, which proptest prints.
+    #[test]
+    fn never_more_in_flight_than_the_limit_allows_at_an_admission(
+        seed: u64, initial in 0u32..40, min in 0u32..10, max in 0u32..100, is_fixed: bool,
+    ) {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let limit = if is_fixed {
+            Limit::Fixed(initial)
+        } else {
+            Limit::Adaptive(AdaptiveSettings { initial, min, max })
+        };
+        let settings = Settings { limit, ..Settings::default() };
+        let mut limiter: Limiter<u32> = Limiter::new(&settings, start(), start());
+        let mut permits: Vec<Permit> = Vec::new();
+        let mut now = start();
+        for number in 0..5_000 {
+            now += Duration::from_micros(random.u64(0..3_000));
+            if random.bool() {
+                let priority = Priority::ALL[random.usize(..4)];
+                if let Acquired::Admitted(permit) = limiter.acquire(now, priority, || number) {
+                    prop_assert!(permits.len() < limiter.limit().max(min.max(1)) as usize);
+                    permits.push(permit);
+                }
+            } else if !permits.is_empty() {
+                let permit = permits.swap_remove(random.usize(..permits.len()));
+                limiter.release(now, permit, Outcome::Success(Duration::ZERO));
+            }
+            while let Some(decision) = limiter.decide(now) {
+                if let Decision::Admitted(_, permit) = decision {
+                    prop_assert!(permits.len() < limiter.limit().max(1) as usize);
+                    permits.push(permit);
+                }
+            }
+            let status = limiter.status(now);
+            prop_assert_eq!(status.in_flight as usize, permits.len());
+            prop_assert!(status.limit >= 1);
+            prop_assert!(status.waiting == 0 || status.in_flight >= status.limit);
+        }
+    }
+}

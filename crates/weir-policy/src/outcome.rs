@@ -1,0 +1,24 @@
+//! How a request ended, as far as the policies care.
+
+use std::time::Duration;
+
+/// How a request ended. What counts as a failure (which statuses, which broken connections) is the caller's to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was answered as it should be, after this time.
+    Success(Duration),
+    /// It was answered badly, or not at all, after this time. A deadline that passed is a failure with the time waited.
+    Failure(Duration),
+    /// It says nothing about the other side: the client left, or the request never got there.
+    Ignored,
+}
+
+impl Outcome {
+    /// How long it took; `None` when that says nothing.
+    pub fn latency(self) -> Option<Duration> {
+        match self {
+            Self::Success(latency) | Self::Failure(latency) => Some(latency),
+            Self::Ignored => None,
+        }
+    }
+}

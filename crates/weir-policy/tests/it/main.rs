@@ -1,0 +1,4 @@
+//! What the policies do together over time, in simulated time and from seeds.
+
+mod overload;
+mod replicas;

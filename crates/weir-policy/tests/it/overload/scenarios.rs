@@ -1,0 +1,338 @@
+//! What the adaptive limit must do, whatever the service: scenarios with the figures that must hold.
+//!
+//! Each row says in which seconds it looks, how many good answers a second the service could have given then, and what
+//! share of them must come; how late the answers may be; and what share of requests may be refused.
+
+use super::gate::{Gate, Weir};
+use super::simulation::{Capacity, End, Load, Record, Report, Scenario, Work, play, poisson};
+use weir_policy::limit::priority::Priority;
+
+/// One row: a window of a run and what must hold in it.
+struct Window {
+    from_s: f64,
+    to_s: f64,
+    /// Good answers a second that the service can give.
+    possible: f64,
+    /// The percentage of them that must come.
+    percent_min: f64,
+    /// The 99th percentile of the latency of answers is at most this.
+    answered_p99_ms_max: f64,
+    /// At most this percentage of requests is refused.
+    refused_percent_max: f64,
+}
+
+/// A service, its load, and the windows.
+struct Case {
+    name: &'static str,
+    capacity: Vec<Capacity>,
+    sources: Vec<(usize, Vec<Load>)>,
+    windows: Vec<Window>,
+}
+
+pub(crate) fn capacity(from_s: f64, slots: usize, work: Work) -> Capacity {
+    Capacity {
+        from_s,
+        slots,
+        work,
+    }
+}
+
+pub(crate) fn from(from_s: f64, load: Load) -> Load {
+    Load { from_s, ..load }
+}
+
+fn window(seconds: [f64; 2], possible: f64, percent_min: f64, p99_ms: f64, refused: f64) -> Window {
+    Window {
+        from_s: seconds[0],
+        to_s: seconds[1],
+        possible,
+        percent_min,
+        answered_p99_ms_max: p99_ms,
+        refused_percent_max: refused,
+    }
+}
+
+pub(crate) const MS20: Work = Work::Fixed(20.0);
+
+/// The service of the issue: 8 slots of 20 ms.
+fn usual() -> Vec<Capacity> {
+    vec![capacity(0.0, 8, MS20)]
+}
+
+fn one(loads: Vec<Load>) -> Vec<(usize, Vec<Load>)> {
+    vec![(0, loads)]
+}
+
+fn cases() -> Vec<Case> {
+    let mut cases = steady();
+    cases.extend(service_changes());
+    cases.extend(load_changes());
+    cases
+}
+
+fn steady() -> Vec<Case> {
+    let exponential = vec![capacity(0.0, 8, Work::Exponential(20.0))];
+    let bimodal = vec![capacity(
+        0.0,
+        8,
+        Work::Bimodal {
+            usual: 5.0,
+            rare: 155.0,
+        },
+    )];
+    vec![
+        Case {
+            name: "exponential work, 1x",
+            capacity: exponential.clone(),
+            sources: one(vec![poisson(400.0)]),
+            windows: vec![window([0.0, 60.0], 400.0, 91.0, 140.0, 9.0)],
+        },
+        Case {
+            name: "exponential work, 10x",
+            capacity: exponential,
+            sources: one(vec![poisson(4_000.0)]),
+            windows: vec![window([0.0, 60.0], 400.0, 96.0, 140.0, 100.0)],
+        },
+        Case {
+            name: "bimodal work, 1x",
+            capacity: bimodal.clone(),
+            sources: one(vec![poisson(400.0)]),
+            windows: vec![window([0.0, 60.0], 400.0, 83.0, 230.0, 16.0)],
+        },
+        Case {
+            name: "bimodal work, 10x",
+            capacity: bimodal,
+            sources: one(vec![poisson(4_000.0)]),
+            windows: vec![window([0.0, 60.0], 400.0, 88.0, 240.0, 100.0)],
+        },
+        Case {
+            name: "one slot, 10x",
+            capacity: vec![capacity(0.0, 1, MS20)],
+            sources: one(vec![poisson(500.0)]),
+            windows: vec![window([10.0, 60.0], 50.0, 98.0, 400.0, 100.0)],
+        },
+        Case {
+            name: "200 slots of 5 ms, 10x",
+            capacity: vec![capacity(0.0, 200, Work::Fixed(5.0))],
+            sources: one(vec![poisson(400_000.0)]),
+            windows: vec![
+                window([0.0, 1.0], 40_000.0, 75.0, 25.0, 100.0),
+                window([1.0, 5.0], 40_000.0, 99.0, 25.0, 100.0),
+            ],
+        },
+        Case {
+            name: "200 slots of 5 ms, healthy",
+            capacity: vec![capacity(0.0, 200, Work::Fixed(5.0))],
+            sources: one(vec![poisson(30_000.0)]),
+            windows: vec![
+                window([0.0, 2.0], 30_000.0, 88.0, 25.0, 12.0),
+                window([2.0, 20.0], 30_000.0, 99.0, 10.0, 0.01),
+            ],
+        },
+        Case {
+            name: "8 slots of 200 ms, 10x",
+            capacity: vec![capacity(0.0, 8, Work::Fixed(200.0))],
+            sources: one(vec![poisson(400.0)]),
+            windows: vec![window([0.0, 120.0], 40.0, 97.0, 1_000.0, 100.0)],
+        },
+    ]
+}
+
+fn service_changes() -> Vec<Case> {
+    vec![
+        Case {
+            name: "8 -> 4 -> 16 slots, 10x",
+            capacity: vec![
+                capacity(0.0, 8, MS20),
+                capacity(20.0, 4, MS20),
+                capacity(40.0, 16, MS20),
+            ],
+            sources: one(vec![poisson(4_000.0)]),
+            windows: vec![
+                window([0.0, 20.0], 400.0, 98.0, 100.0, 100.0),
+                window([20.0, 40.0], 200.0, 98.0, 200.0, 100.0),
+                window([40.0, 60.0], 800.0, 97.0, 100.0, 100.0),
+            ],
+        },
+        Case {
+            name: "20 -> 60 -> 20 ms, 10x",
+            capacity: vec![
+                capacity(0.0, 8, MS20),
+                capacity(20.0, 8, Work::Fixed(60.0)),
+                capacity(40.0, 8, MS20),
+            ],
+            sources: one(vec![poisson(4_000.0)]),
+            windows: vec![
+                window([0.0, 20.0], 400.0, 95.0, 100.0, 100.0),
+                window([20.0, 40.0], 400.0 / 3.0, 95.0, 450.0, 100.0),
+                window([40.0, 60.0], 400.0, 98.0, 450.0, 100.0),
+            ],
+        },
+        Case {
+            name: "100 slots, 5 -> 15 ms, 2x",
+            capacity: vec![
+                capacity(0.0, 100, Work::Fixed(5.0)),
+                capacity(20.0, 100, Work::Fixed(15.0)),
+            ],
+            sources: one(vec![poisson(40_000.0)]),
+            windows: vec![
+                window([5.0, 20.0], 20_000.0, 98.0, 25.0, 100.0),
+                window([20.0, 25.0], 20_000.0 / 3.0, 98.0, 75.0, 100.0),
+                window([25.0, 60.0], 20_000.0 / 3.0, 98.0, 75.0, 100.0),
+            ],
+        },
+        Case {
+            name: "100 slots, 5 -> 50 ms at 0.5x of the slower",
+            capacity: vec![
+                capacity(0.0, 100, Work::Fixed(5.0)),
+                capacity(20.0, 100, Work::Fixed(50.0)),
+            ],
+            sources: one(vec![poisson(40_000.0), from(10.0, poisson(1_000.0))]),
+            windows: vec![
+                window([20.0, 25.0], 1_000.0, 95.0, 75.0, 0.0),
+                window([25.0, 60.0], 1_000.0, 98.0, 75.0, 0.0),
+            ],
+        },
+        Case {
+            name: "10 minutes of 10x",
+            capacity: usual(),
+            sources: one(vec![poisson(4_000.0)]),
+            windows: vec![
+                window([0.0, 60.0], 400.0, 97.0, 100.0, 100.0),
+                window([540.0, 600.0], 400.0, 97.0, 100.0, 100.0),
+            ],
+        },
+    ]
+}
+
+fn load_changes() -> Vec<Case> {
+    let burst = |count: u32| Load {
+        burst: count,
+        is_poisson: false,
+        ..poisson(f64::from(count))
+    };
+    vec![
+        Case {
+            name: "overload, an hour idle, overload",
+            capacity: usual(),
+            sources: one(vec![
+                poisson(4_000.0),
+                from(10.0, poisson(0.0)),
+                from(3_610.0, poisson(4_000.0)),
+            ]),
+            windows: vec![window([3_610.0, 3_620.0], 400.0, 97.0, 100.0, 100.0)],
+        },
+        Case {
+            name: "0.8x after overload",
+            capacity: usual(),
+            sources: one(vec![poisson(4_000.0), from(30.0, poisson(320.0))]),
+            windows: vec![window([31.0, 90.0], 320.0, 98.0, 100.0, 0.0)],
+        },
+        Case {
+            name: "bursts of 24, one a second",
+            capacity: usual(),
+            sources: one(vec![burst(24)]),
+            windows: vec![window([0.0, 60.0], 24.0, 100.0, 100.0, 0.0)],
+        },
+        Case {
+            name: "bursts of 100, one a second",
+            capacity: usual(),
+            sources: one(vec![burst(100)]),
+            windows: vec![window([0.0, 60.0], 100.0, 30.0, 100.0, 70.0)],
+        },
+        Case {
+            name: "two gates before one service, 10x and 10x",
+            capacity: usual(),
+            sources: vec![(0, vec![poisson(4_000.0)]), (1, vec![poisson(4_000.0)])],
+            windows: vec![window([0.0, 60.0], 400.0, 97.0, 700.0, 100.0)],
+        },
+        Case {
+            name: "two gates before one service, 10x and 0.3x",
+            capacity: usual(),
+            sources: vec![(0, vec![poisson(4_000.0)]), (1, vec![poisson(120.0)])],
+            windows: vec![window([0.0, 60.0], 400.0, 97.0, 120.0, 100.0)],
+        },
+    ]
+}
+
+fn run(case: &Case, seed: u64) -> Report {
+    let seconds = case.windows.last().expect("a case has windows").to_s;
+    let gates = case.sources.iter().map(|&(gate, _)| gate + 1).max();
+    let scenario = Scenario {
+        seed,
+        seconds: seconds + 2.0,
+        capacity: case.capacity.clone(),
+        sources: case.sources.clone(),
+    };
+    let mut gates: Vec<Box<dyn Gate>> = (0..gates.expect("a case has sources"))
+        .map(|_| Box::new(Weir::adaptive()) as Box<dyn Gate>)
+        .collect();
+    play(&scenario, &mut gates)
+}
+
+#[test]
+fn every_service_is_kept_busy_and_none_is_overrun() {
+    let mut broken = Vec::new();
+    for case in cases() {
+        for seed in 1..=3 {
+            let report = run(&case, seed);
+            for window in &case.windows {
+                let (from_s, to_s) = (window.from_s, window.to_s);
+                let percent = 100.0 * report.goodput(from_s, to_s) / window.possible;
+                let p99_ms = report.answered_ms(from_s, to_s, 99.0);
+                let refused = 100.0 * report.refused_share(from_s, to_s);
+                let line = format!(
+                    "{}, seed {seed}, {from_s} to {to_s} s: {percent:.1} % of what is possible, p99 {p99_ms:.0} ms, \
+                     {refused:.2} % refused, limit {:?}",
+                    case.name,
+                    report.limits(0, from_s, to_s),
+                );
+                println!("{line}");
+                if percent < window.percent_min
+                    || p99_ms > window.answered_p99_ms_max
+                    || refused > window.refused_percent_max
+                {
+                    broken.push(line);
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+fn the_lowest_priority_is_shed_first() {
+    let load = |priority, per_s| Load {
+        priority,
+        ..poisson(per_s)
+    };
+    for seed in 1..=3 {
+        let case = Case {
+            name: "priorities",
+            capacity: usual(),
+            sources: vec![
+                (0, vec![load(Priority::Critical, 200.0)]),
+                (0, vec![load(Priority::Normal, 100.0)]),
+                (0, vec![load(Priority::Low, 2_000.0)]),
+            ],
+            windows: vec![window([0.0, 30.0], 400.0, 0.0, 0.0, 0.0)],
+        };
+        let report = run(&case, seed);
+        let refused: Vec<f64> = (0..3).map(|source| refused_of(&report, source)).collect();
+        println!("seed {seed}: refused {refused:.3?} of critical, normal, low");
+        assert!(refused[0] < 0.02, "seed {seed}: {refused:?}");
+        assert!(refused[1] < 0.1, "seed {seed}: {refused:?}");
+        assert!(refused[2] > 0.9, "seed {seed}: {refused:?}");
+    }
+}
+
+/// The share of a source's requests that were refused.
+fn refused_of(report: &Report, source: usize) -> f64 {
+    let of_source = report
+        .records
+        .iter()
+        .filter(|record| record.source == source);
+    let is_refused = |record: &&Record| matches!(record.end, End::Refused(_));
+    let refused = of_source.clone().filter(is_refused).count();
+    refused as f64 / of_source.count() as f64
+}
