@@ -38,7 +38,7 @@ impl Renewed {
         let head = old.stored_head()?;
         let head = head.freshened(&arrived, exchanged, on.policy);
         // What was read from disk for this request alone is in no share of RAM yet.
-        if let Some(share) = on.cache.share(x.facts.route) {
+        if let Some(share) = on.share(x) {
             old.belongs_to(share);
         }
         Some(Self {

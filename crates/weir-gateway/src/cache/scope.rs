@@ -75,7 +75,7 @@ fn key_parts<'s>(url: &Url<'_>, snapshot: &'s Snapshot) -> Result<Vec<&'s KeyPar
     if url.upstream().is_some() {
         let host = url.parts().host;
         let all = snapshot.routes.iter();
-        let parts = all.filter_map(|route| parts_of(&route.action));
+        let parts = all.filter_map(|route| parts_of(&route.settings.action));
         return Ok(parts.filter(|parts| parts.host == host).collect());
     }
     let mut path = Vec::new();

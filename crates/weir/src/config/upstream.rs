@@ -150,7 +150,7 @@ fn servers(list: &Value) -> Vec<Server> {
 
 /// `"host:port"` or `{ address = "host:port", weight = 5 }`.
 fn server(item: &Value) -> Option<Server> {
-    let read_address = |value: &Value| value.parsed(SERVER_EXPECTED, |text| address::server(text));
+    let read_address = |value: &Value| value.parsed(SERVER_EXPECTED, address::server);
     let (address, weight): (Option<(String, ServerAddress)>, Option<u64>) = if item.is_table() {
         let mut table = item.table("{ address = \"127.0.0.1:3000\" }")?;
         let address = table.required("address", SERVER_EXPECTED);

@@ -10,7 +10,7 @@ use crate::harness::origin::Origin;
 use crate::harness::tool::run_to_end;
 use crate::harness::{Directory, Gateway, free_port, wait_until};
 
-const ONE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
+const ONE: Ipv4Addr = Ipv4Addr::LOCALHOST;
 const TWO: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 /// Origins at two addresses of one port, which say `one` and `two`.

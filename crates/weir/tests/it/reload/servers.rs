@@ -140,7 +140,7 @@ impl Load {
     pub(super) fn end(mut self) -> usize {
         self.stop.store(true, Ordering::Relaxed);
         let threads = std::mem::take(&mut self.threads);
-        let answered = threads.into_iter().map(|thread| thread.join());
+        let answered = threads.into_iter().map(JoinHandle::join);
         answered
             .map(|answered| answered.expect("no request failed"))
             .sum()
