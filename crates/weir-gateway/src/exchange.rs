@@ -6,10 +6,12 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use weir_http::{RequestHead, ResponseHead, target};
+use weir_policy::limit::rate::Decision as RateDecision;
 
 use crate::buffers::{BUFFER_BYTES, Buffers, Input};
 use crate::cache::remember::{Ask, Next, remember};
 use crate::cache::{Cached, Recall, Recalled, recall};
+use crate::care;
 use crate::connection::Client;
 use crate::connection::h1::After;
 use crate::failure::Failure;
@@ -49,7 +51,7 @@ async fn serve(
         Action::Respond(fixed) => respond::fixed(client, x, worker, fixed).await,
         Action::Redirect(redirect) => respond::redirect(client, x, worker, view, redirect).await,
         Action::Forward(rule) => {
-            admit(x, view, rule)?;
+            admit(client, x, view, rule)?;
             if let Some(on) = cached(worker, view, rule) {
                 return match recall(client, x, on).await? {
                     Recalled::Answered(after) => Ok(after),
@@ -90,14 +92,32 @@ fn route(x: &mut Exchange, view: &View) -> Result<usize, Failure> {
     }
 }
 
-/// Refuses what the route does not take.
-fn admit(x: &mut Exchange, view: &View, rule: &Forward) -> Result<(), Failure> {
+/// Refuses what the route does not take, and who asks too often.
+fn admit(client: &Client, x: &mut Exchange, view: &View, rule: &Forward) -> Result<(), Failure> {
     let rate_min = view.snapshot.body_rate;
-    x.upload.admit(x.request.framing, rule.body_bytes, rate_min)
+    x.upload
+        .admit(x.request.framing, rule.body_bytes, rate_min)?;
+    care::rate::ask(client, x, view)
 }
 
-/// Gets a response head for the request: chooses an endpoint, asks it, and asks elsewhere while that is safe.
+/// Gets a response head for the request, if the upstream may be asked now.
 async fn forward(
+    client: &mut Client,
+    x: &mut Exchange,
+    worker: &Worker,
+    view: &Rc<View>,
+    rule: &Forward,
+) -> Result<(Chosen, relay::Upstream), Failure> {
+    let mut pass = care::enter(client, x, view, rule).await?;
+    let asked = attempt(client, x, worker, view, rule).await;
+    pass.ended(x, &asked);
+    let (mut chosen, upstream) = asked?;
+    chosen.carry(pass);
+    Ok((chosen, upstream))
+}
+
+/// Chooses an endpoint, asks it, and asks elsewhere while that is safe.
+async fn attempt(
     client: &mut Client,
     x: &mut Exchange,
     worker: &Worker,
@@ -110,7 +130,7 @@ async fn forward(
     let mut attempts = Attempts::new(client, x, view, rule);
     let mut now = x.facts.started.unwrap_or_else(Instant::now);
     loop {
-        let chosen = attempts.choose(worker, view, rule, now)?;
+        let chosen = attempts.choose(x, worker, view, rule, now)?;
         let failure = match relay::connect(client, x, rule, &chosen, attempts.wants_fresh()).await {
             Ok(mut upstream) => match relay::ask(client, x, worker, rule, &mut upstream).await {
                 Ok(()) => {
@@ -242,6 +262,10 @@ pub(crate) struct Exchange {
     pub(crate) upload: Upload,
     /// What the cache has to do with it.
     pub(crate) recall: Recall,
+    /// What its client is told of its rate.
+    pub(crate) rate: Option<RateDecision>,
+    /// When a client that is refused should come back.
+    pub(crate) retry_after: Option<Duration>,
     pub(crate) response: ResponseHead,
     /// Read from the upstream and not yet sent on.
     pub(crate) incoming: Input,
@@ -259,6 +283,8 @@ pub(crate) struct Facts {
     pub(crate) endpoint: Option<(usize, usize)>,
     /// From choosing the endpoint to the response head.
     pub(crate) upstream_latency: Option<Duration>,
+    /// When the response head was here.
+    pub(crate) answered_at: Option<Instant>,
     pub(crate) status: u16,
     /// Sent to the client, head included.
     pub(crate) bytes_sent: u64,
@@ -314,6 +340,8 @@ impl Exchange {
         self.incoming.release(buffers);
         self.upload = Upload::default();
         self.recall.reset();
+        self.rate = None;
+        self.retry_after = None;
         self.facts = Facts::default();
     }
 }

@@ -1,6 +1,7 @@
 //! Why an exchange did not go well: whose fault it was, whether trying again is safe, and what the client is told.
 
 use weir_http::Reject;
+use weir_policy::limit::concurrency::Refusal;
 
 /// Whose doing a failure is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +30,12 @@ pub(crate) enum Failure {
     MethodNotAllowed,
     /// The client wants nothing that is not stored, and nothing is.
     OnlyIfCached,
+    /// The key of the request has used up its rate.
+    RateLimited,
+    /// The breaker of the route is open, or those of all endpoints are.
+    BreakerOpen,
+    /// The upstream holds as many requests as it can.
+    Shed(Refusal),
     /// Every endpoint of the upstream is being drained.
     NoEndpoint,
     /// Every endpoint refused the connection or could not be reached.
@@ -53,7 +60,7 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// Those that carry no further reason.
-    const PLAIN: [Self; 16] = [
+    const PLAIN: [Self; 21] = [
         Self::HeadTimeout,
         Self::BodyTimeout,
         Self::BodyTooLarge,
@@ -61,6 +68,11 @@ impl Failure {
         Self::NoRoute,
         Self::MethodNotAllowed,
         Self::OnlyIfCached,
+        Self::RateLimited,
+        Self::BreakerOpen,
+        Self::Shed(Refusal::QueueFull),
+        Self::Shed(Refusal::WaitedTooLong),
+        Self::Shed(Refusal::Displaced),
         Self::NoEndpoint,
         Self::ConnectFailed,
         Self::ConnectTimeout,
@@ -102,9 +114,12 @@ impl Failure {
             | Self::BodyTimeout
             | Self::BodyTooLarge
             | Self::OnlyIfCached
+            | Self::RateLimited
             | Self::ClientGone => Fault::Client,
             Self::NoRoute
             | Self::MethodNotAllowed
+            | Self::BreakerOpen
+            | Self::Shed(_)
             | Self::NoSocket
             | Self::StoreFailed
             | Self::ShutDown => Fault::Gateway,
@@ -132,7 +147,12 @@ impl Failure {
                 502
             }
             Self::StoreFailed => 500,
-            Self::NoEndpoint | Self::NoSocket | Self::ShutDown => 503,
+            Self::RateLimited => 429,
+            Self::BreakerOpen
+            | Self::Shed(_)
+            | Self::NoEndpoint
+            | Self::NoSocket
+            | Self::ShutDown => 503,
             Self::OnlyIfCached | Self::ConnectTimeout | Self::ResponseTimeout => 504,
         }
     }
@@ -148,6 +168,11 @@ impl Failure {
             Self::NoRoute => "no_route",
             Self::MethodNotAllowed => "method_not_allowed",
             Self::OnlyIfCached => "only_if_cached",
+            Self::RateLimited => "rate_limited",
+            Self::BreakerOpen => "breaker_open",
+            Self::Shed(Refusal::QueueFull) => "queue_full",
+            Self::Shed(Refusal::WaitedTooLong) => "waited_too_long",
+            Self::Shed(Refusal::Displaced) => "displaced",
             Self::NoEndpoint => "no_endpoint",
             Self::ConnectFailed => "connect_failed",
             Self::ConnectTimeout => "connect_timeout",

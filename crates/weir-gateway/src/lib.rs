@@ -18,6 +18,7 @@ mod access_log;
 mod admin;
 mod buffers;
 mod cache;
+mod care;
 mod changes;
 mod compress;
 mod connection;

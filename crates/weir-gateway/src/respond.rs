@@ -2,10 +2,12 @@
 
 use std::future::poll_fn;
 use std::io::Write as _;
+use std::time::Duration;
 
 use weir_http::Method;
 use weir_http::forward::{connection_line, write_field};
 
+use crate::care::rate;
 use crate::connection::Client;
 use crate::connection::h1::After;
 use crate::exchange::Exchange;
@@ -84,6 +86,9 @@ pub(crate) async fn failure(
     if let Some(allow) = allow {
         write_field(&mut x.outgoing, b"Allow", allow.as_bytes());
     }
+    if let Some(wait) = x.retry_after {
+        let _ = write!(x.outgoing, "Retry-After: {}\r\n", whole_seconds(wait));
+    }
     write_field(&mut x.outgoing, b"Content-Type", b"text/plain");
     // What the client did wrong helps it; what is wrong behind the gateway is for the log alone.
     let status = failure.status();
@@ -111,8 +116,17 @@ fn begin(client: &mut Client, x: &mut Exchange, worker: &Worker, status: u16) ->
     if let Some(said) = &x.recall.status {
         said.write(out);
     }
+    if let Some(decision) = &x.rate {
+        rate::write_fields(decision, out);
+    }
     out.extend_from_slice(connection_line(false, keep_alive, x.request.version));
     After::keep_alive(keep_alive)
+}
+
+/// Rounded up, because who comes back too early is refused again; at least 1.
+fn whole_seconds(wait: Duration) -> u64 {
+    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    seconds.max(1)
 }
 
 /// Ends the head, and sends it with its body.

@@ -4,6 +4,8 @@
 //! or has an invalid state worth checking again. Every limit and deadline is named here, with the default that the
 //! reference states. A default is chosen for a listener on the open internet.
 
+mod care;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,6 +13,11 @@ use std::time::Duration;
 use weir_cache::CachePolicy;
 use weir_cache::negotiate::CompressPolicy;
 use weir_policy::balance::Method as BalanceMethod;
+
+pub use care::{
+    BreakerRule, Fallback, HealthCheck, PriorityRule, Probe, RateKey, RateRule, RetryRule,
+    RouteCare, StatusSet, UpstreamCare,
+};
 
 /// Everything one gateway process needs.
 #[derive(Debug, Clone)]
@@ -182,7 +189,7 @@ impl Default for ClientTimeouts {
 }
 
 /// A named group of equivalent servers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Upstream {
     /// The name that routes, metrics and logs use.
     pub name: String,
@@ -196,6 +203,8 @@ pub struct Upstream {
     pub idle_connections: usize,
     /// How long an idle connection is kept.
     pub idle_timeout: Duration,
+    /// Which of its endpoints get requests, and how many there may be at once.
+    pub care: UpstreamCare,
 }
 
 impl Upstream {
@@ -256,7 +265,7 @@ pub enum HashOn {
 }
 
 /// What is done with the requests of one host, path and set of methods.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Route {
     /// The label in metrics: the config's `name`, else host and path.
     pub name: String,
@@ -292,7 +301,7 @@ impl std::fmt::Display for HostPattern {
 }
 
 /// What a route does.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Action {
     /// Sends the request to an upstream and its answer back.
     Forward(Forward),
@@ -303,7 +312,7 @@ pub enum Action {
 }
 
 /// How a route forwards.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Forward {
     /// Index into [`Settings::upstreams`].
     pub upstream: usize,
@@ -323,6 +332,8 @@ pub struct Forward {
     pub compress: Option<Box<CompressPolicy>>,
     /// Protocols that a client may upgrade to, in lower case; others are answered as if no upgrade had been asked for.
     pub upgrade: Vec<String>,
+    /// When a request is not forwarded, when it is sent again, and what its client gets instead.
+    pub care: Box<RouteCare>,
 }
 
 /// Fields to set (replacing all of that name) and to remove. Names are in lower case.

@@ -12,12 +12,16 @@ use weir_cache::store::Share;
 use weir_http::HeadLimits;
 
 use crate::cache::share;
+use crate::care::breaker::SharedBreaker;
+use crate::care::gate::Gate;
+use crate::care::rate::RateGate;
+use crate::care::watch::Watch;
 use crate::listener::socket::Listening;
 use crate::metrics::{EndpointMetrics, PerWorker, RouteMetrics};
 use crate::names::Known;
 use crate::router::Router;
 use crate::settings::{
-    ClientTimeouts, EndpointAddress, Route, Server, ServerAddress, Settings, Upstream,
+    Action, ClientTimeouts, EndpointAddress, Route, Server, ServerAddress, Settings, Upstream,
 };
 use crate::upstream::health::Health;
 
@@ -44,6 +48,8 @@ pub(crate) struct RouteState {
     pub(crate) settings: Route,
     /// What it may take of the cache's RAM.
     pub(crate) share: Option<Arc<Share>>,
+    pub(crate) rates: Vec<Arc<RateGate>>,
+    pub(crate) breaker: Option<Arc<SharedBreaker>>,
     /// Shared by the routes of one name.
     pub(crate) metrics: Arc<PerWorker<RouteMetrics>>,
 }
@@ -53,6 +59,8 @@ pub(crate) struct RouteState {
 pub(crate) struct UpstreamState {
     pub(crate) settings: Upstream,
     pub(crate) endpoints: Vec<Endpoint>,
+    pub(crate) gate: Option<Arc<Gate>>,
+    pub(crate) watch: Option<Arc<Watch>>,
 }
 
 /// One place that requests of an upstream go to: a server, or one of the addresses of a server's name.
@@ -64,6 +72,7 @@ pub(crate) struct Endpoint {
     pub(crate) weight: u32,
     /// Index into the upstream's servers.
     pub(crate) server: usize,
+    pub(crate) breaker: Option<Arc<SharedBreaker>>,
     pub(crate) state: Arc<EndpointState>,
 }
 
@@ -167,9 +176,21 @@ fn succeeding_routes(
         let before = known.get(&identity(route));
         let metrics = carried(counted.get(&route.name), || PerWorker::new(workers));
         counted.insert(route.name.clone(), Arc::clone(&metrics));
+        let care = match &route.action {
+            Action::Forward(rule) => Some(&rule.care),
+            Action::Redirect(_) | Action::Respond(_) => None,
+        };
         RouteState {
             settings: route.clone(),
             share: share(route, before.and_then(|before| before.share.as_ref())),
+            rates: RateGate::succeed(
+                before.map_or(&[], |before| &before.rates),
+                care.map_or(&[], |care| &care.rates),
+            ),
+            breaker: SharedBreaker::succeed(
+                before.and_then(|before| before.breaker.as_ref()),
+                care.and_then(|care| care.breaker.as_ref()),
+            ),
             metrics,
         }
     };
@@ -192,6 +213,10 @@ impl UpstreamState {
                     label,
                     weight: server.weight,
                     server: index,
+                    breaker: SharedBreaker::succeed(
+                        known.and_then(|known| known.breaker.as_ref()),
+                        settings.care.breaker.as_ref(),
+                    ),
                     state: carried(known.map(|known| &known.state), || {
                         EndpointState::new(workers)
                     }),
@@ -199,7 +224,21 @@ impl UpstreamState {
                 });
             }
         }
+        let place_of = |endpoint: &Endpoint| {
+            let mut earlier = before?.endpoints.iter();
+            earlier.position(|known| known.address == endpoint.address)
+        };
+        let places: Vec<_> = endpoints.iter().map(place_of).collect();
         Self {
+            gate: Gate::succeed(
+                before.and_then(|before| before.gate.as_ref()),
+                settings.care.concurrency.as_ref(),
+            ),
+            watch: Watch::succeed(
+                before.and_then(|before| before.watch.as_ref()),
+                settings.care.ejection.as_ref(),
+                &places,
+            ),
             settings: settings.clone(),
             endpoints,
         }

@@ -114,6 +114,41 @@ impl Ejection {
         }
     }
 
+    /// Whether `places`, which has for each endpoint where it was, says that all are where they were.
+    pub fn has_places(&self, places: &[Option<usize>]) -> bool {
+        let same = (0..self.endpoints.len()).map(Some);
+        places.iter().copied().eq(same)
+    }
+
+    /// What follows this when the endpoints change: `places` has for each of them where it was, if it was there. Those
+    /// that are out stay out, as far as the cap allows. Requests that began before come back here, not there.
+    #[must_use]
+    pub fn succeed(&self, places: &[Option<usize>], now: Instant) -> Self {
+        let mut next = Self::new(self.settings, places.len(), now);
+        next.is_suspended = self.is_suspended;
+        let cap = next.cap();
+        for (it, place) in next.endpoints.iter_mut().zip(places) {
+            let Some(before) = place.map(|place| &self.endpoints[place]) else {
+                continue;
+            };
+            it.ejections = before.ejections;
+            it.reason = before.reason;
+            it.returned_at = before.returned_at;
+            let is_kept_out = !before.is_present() && next.ejected < cap;
+            next.ejected += usize::from(is_kept_out);
+            it.state = match before.state {
+                State::Out { until } if is_kept_out => State::Out { until },
+                State::Trial { successes, .. } if is_kept_out => State::Trial {
+                    sent_at: None,
+                    successes,
+                },
+                State::Rising { since } => State::Rising { since },
+                State::In | State::Out { .. } | State::Trial { .. } => State::In,
+            };
+        }
+        next
+    }
+
     /// Whether a balancer may choose this endpoint. `draw` is a random number from 0 to 1, one for each choice: it lets
     /// an endpoint that comes back have its share.
     pub fn admits(&self, endpoint: usize, now: Instant, draw: f64) -> bool {

@@ -87,6 +87,7 @@ pub(crate) fn from_flags(listen: SocketAddr, to: &[String]) -> Result<Settings, 
         cache: None,
         compress: None,
         upgrade: action::default_upgrades(),
+        care: Box::default(),
     };
     Ok(Settings {
         workers: file::worker_per_core(),

@@ -128,7 +128,7 @@ mod tests {
     use crate::router::Router;
     use crate::settings::{
         ClientTimeouts, Dns, EndpointAddress, HashOn, Limits, Server, ServerAddress, Settings,
-        Upstream,
+        Upstream, UpstreamCare,
     };
     use crate::snapshot::Snapshot;
     use crate::upstream::health::Leave;
@@ -153,6 +153,7 @@ mod tests {
             hash_on: HashOn::Host,
             idle_connections: 1,
             idle_timeout: Duration::from_secs(1),
+            care: UpstreamCare::default(),
         };
         let settings = Settings {
             workers: 2,

@@ -18,6 +18,7 @@ use weir_http::forward::connection_line;
 use weir_http::{Content, Method};
 
 use super::{Cached, on_disk};
+use crate::care::rate;
 use crate::compress::{self, stored};
 use crate::connection::Client;
 use crate::connection::h1::After;
@@ -225,6 +226,9 @@ pub(super) fn write_head(
     write(&mut x.outgoing);
     if let Some(said) = &x.recall.status {
         said.write(&mut x.outgoing);
+    }
+    if let Some(decision) = &x.rate {
+        rate::write_fields(decision, &mut x.outgoing);
     }
     let line = connection_line(false, keep_alive, x.request.version);
     x.outgoing.extend_from_slice(line);

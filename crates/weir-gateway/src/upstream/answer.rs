@@ -10,6 +10,7 @@ use weir_http::chunk::write_chunk;
 use weir_http::forward::{self, ClientFraming, ResponseRewrite};
 use weir_http::{Body, Content, Version};
 
+use crate::care::rate;
 use crate::compress::{self, encoder::Encoder};
 use crate::connection::h1::After;
 use crate::connection::{Client, upgrade};
@@ -48,6 +49,8 @@ pub(crate) async fn respond(
     x.facts.status = x.response.status;
     x.facts.head_bytes_sent += x.outgoing.len() as u64;
     if x.response.status == 101 {
+        // A tunnel may last for days, and says nothing of how fast the upstream is.
+        chosen.is_let_go();
         return tunnel(client, x, worker, &mut upstream).await;
     }
     let pace = pace(x, rule);
@@ -275,12 +278,15 @@ fn write_head(
         &rewrite,
         &mut x.outgoing,
     );
-    if let Some(said) = &x.recall.status
-        && !x.response.is_interim()
-    {
+    if !x.response.is_interim() && (x.recall.status.is_some() || x.rate.is_some()) {
         // Before the empty line.
         x.outgoing.truncate(x.outgoing.len() - 2);
-        said.write(&mut x.outgoing);
+        if let Some(said) = &x.recall.status {
+            said.write(&mut x.outgoing);
+        }
+        if let Some(decision) = &x.rate {
+            rate::write_fields(decision, &mut x.outgoing);
+        }
         x.outgoing.extend_from_slice(b"\r\n");
     }
     x.incoming.consume(head_bytes);

@@ -1,11 +1,15 @@
 //! Choosing an endpoint, and whether to try again after one did not answer.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use weir_policy::balance::{Finished, Method as BalanceMethod, Pick, hash_key};
 
+use crate::care::Ended;
+use crate::care::breaker::Entered;
+use crate::care::pass::Pass;
+use crate::care::watch::Watching;
 use crate::connection::Client;
 use crate::exchange::Exchange;
 use crate::failure::{Failure, Fault};
@@ -51,48 +55,84 @@ impl Attempts {
 
     /// The endpoint to ask next: one that is thought well, or whose wait is over and that this request may try. When
     /// there is none, any that was not tried yet: an answer may come from an endpoint thought dead, and will not come
-    /// from here.
+    /// from here. But where breakers are open, that is what they are for.
     pub(crate) fn choose(
         &mut self,
+        x: &mut Exchange,
         worker: &Worker,
         view: &Rc<View>,
         rule: &Forward,
         now: Instant,
     ) -> Result<Chosen, Failure> {
         let endpoints = &view.upstreams[self.upstream].endpoints;
+        let upstream = &view.snapshot.upstreams[self.upstream];
+        let watch = upstream.watch.as_ref();
+        let mut watched = watch.map(|watch| watch.look());
         let now_ms = worker.deadlines.now_ms();
         let mut balancer = view.upstreams[self.upstream].balancer.borrow_mut();
         let random = &mut *worker.random.borrow_mut();
+        let draw = random.f64();
         let mut pick = Pick {
             now,
             random,
             hash: self.hash,
         };
-        let is_untried = |index: usize| !self.unreachable.contains(&index);
-        let may_ask = |index: usize| is_untried(index) && !endpoints[index].state.is_leaving();
-        let is_well =
-            |index: usize| may_ask(index) && endpoints[index].state.health.is_available(now_ms);
-        while let Some(index) = balancer.pick(&mut pick, is_well) {
-            // Without leave, another request has just begun to try this one, which makes it unavailable.
-            let health = &endpoints[index].state.health;
-            if let Some(leave) = health.leave(now_ms, rule.timeouts.connect) {
-                drop(balancer);
-                return Ok(Chosen::new(view, (self.upstream, index), leave, now));
+        let mut shut = Shut::default();
+        loop {
+            let is_untried = |index: usize| {
+                !self.unreachable.contains(&index) && !shut.endpoints.contains(&index)
+            };
+            let may_ask = |index: usize| is_untried(index) && !endpoints[index].state.is_leaving();
+            let stands_out = |index: usize| {
+                let watched = watched.as_ref();
+                watched.is_some_and(|watched| !watched.ejection.admits(index, now, draw))
+            };
+            let is_well = |index: usize| {
+                may_ask(index)
+                    && endpoints[index].state.health.is_available(now_ms)
+                    && !stands_out(index)
+            };
+            let well = balancer.pick(&mut pick, is_well);
+            let mut index = well.or_else(|| balancer.pick(&mut pick, may_ask));
+            if index.is_none() && !worker.is_current(view) {
+                // Under way since before a change of the configuration, and knows nobody that stays.
+                index = balancer.pick(&mut pick, is_untried);
             }
+            let Some(index) = index else { break };
+            let health = &endpoints[index].state.health;
+            let leave = match well {
+                // Without leave, another request has just begun to try this one, which makes it unavailable.
+                Some(_) => match health.leave(now_ms, rule.timeouts.connect) {
+                    Some(leave) => leave,
+                    None => continue,
+                },
+                None => Leave::Usual,
+            };
+            let breaker = upstream.endpoints[index].breaker.as_ref();
+            let entered = match breaker.map(|breaker| breaker.enter(now)).transpose() {
+                Ok(entered) => entered,
+                Err(refused) => {
+                    shut.add(index, refused.retry_after);
+                    continue;
+                }
+            };
+            let watching = watch
+                .zip(watched.as_mut())
+                .map(|(watch, watched)| watched.start(watch, index, now));
+            drop((watched, balancer));
+            let told = Told { entered, watching };
+            return Ok(Chosen::new(view, (self.upstream, index), leave, now, told));
         }
-        let mut index = balancer.pick(&mut pick, may_ask);
-        if index.is_none() && !worker.is_current(view) {
-            // Under way since before a change of the configuration, and knows nobody that stays.
-            index = balancer.pick(&mut pick, is_untried);
-        }
-        drop(balancer);
-        let nobody = if self.unreachable.is_empty() {
-            Failure::NoEndpoint
-        } else {
-            Failure::ConnectFailed
-        };
-        let place = (self.upstream, index.ok_or(nobody)?);
-        Ok(Chosen::new(view, place, Leave::Usual, now))
+        Err(
+            if shut.endpoints.is_empty() && self.unreachable.is_empty() {
+                Failure::NoEndpoint
+            } else if shut.endpoints.is_empty() {
+                Failure::ConnectFailed
+            } else {
+                x.retry_after = shut.retry_after;
+                Failure::BreakerOpen
+            },
+        )
     }
 
     /// Whether the next connection must not be one from the pool.
@@ -112,7 +152,7 @@ impl Attempts {
             chosen.view.close_idle();
             return Some(failure);
         }
-        chosen.refused(worker);
+        chosen.refused(failure, worker);
         self.unreachable.push(chosen.endpoint);
         let has_others = self.unreachable.len()
             < chosen.view.snapshot.upstreams[self.upstream]
@@ -137,7 +177,7 @@ impl Attempts {
         let ended_silently = failure == Failure::UpstreamClosed && !asked.has_answered;
         // Dying of old age is no fault of the endpoint.
         if failure.fault() == Fault::Upstream && !(asked.is_reused && ended_silently) {
-            chosen.failed();
+            chosen.failed(failure);
         }
         let is_unheard = asked.bytes_sent == 0;
         let (is_harmless, was_repeated) = if asked.is_reused {
@@ -158,6 +198,40 @@ impl Attempts {
     }
 }
 
+/// Endpoints whose breakers are open.
+#[derive(Default)]
+struct Shut {
+    endpoints: Vec<usize>,
+    /// When the first of them may be asked again.
+    retry_after: Option<Duration>,
+}
+
+impl Shut {
+    fn add(&mut self, endpoint: usize, retry_after: Duration) {
+        self.endpoints.push(endpoint);
+        let earlier = self.retry_after.unwrap_or(retry_after);
+        self.retry_after = Some(earlier.min(retry_after));
+    }
+}
+
+/// Who is told how asking an endpoint ended.
+#[derive(Debug, Default)]
+struct Told {
+    entered: Option<Entered>,
+    watching: Option<Watching>,
+}
+
+impl Told {
+    fn tell(self, now: Instant, ended: Ended, latency: Duration) {
+        if let Some(entered) = self.entered {
+            entered.report(now, ended, latency);
+        }
+        if let Some(watching) = self.watching {
+            watching.report(now, ended, latency);
+        }
+    }
+}
+
 /// An endpoint with a request in flight to it; dropping it ends the flight.
 #[derive(Debug)]
 pub(crate) struct Chosen {
@@ -169,6 +243,9 @@ pub(crate) struct Chosen {
     /// When it was chosen.
     since: Instant,
     finished: Cell<Finished>,
+    told: RefCell<Told>,
+    /// What the request holds until its response has ended.
+    pass: RefCell<Pass>,
 }
 
 impl Chosen {
@@ -177,6 +254,7 @@ impl Chosen {
         (upstream, endpoint): (usize, usize),
         leave: Leave,
         since: Instant,
+        told: Told,
     ) -> Self {
         let local = Rc::clone(&view.upstreams[upstream].endpoints[endpoint]);
         local.started();
@@ -188,7 +266,20 @@ impl Chosen {
             leave,
             since,
             finished: Cell::new(Finished::Abandoned),
+            told: RefCell::new(told),
+            pass: RefCell::default(),
         }
+    }
+
+    /// Keeps `pass` until the response has ended.
+    pub(crate) fn carry(&mut self, pass: Pass) {
+        self.pass = RefCell::new(pass);
+    }
+
+    /// The response goes on, but the upstream is no longer at work on a request.
+    pub(crate) fn is_let_go(&self) {
+        let mut pass = self.pass.take();
+        pass.is_held_up();
     }
 
     pub(crate) fn endpoint(&self) -> &Endpoint {
@@ -213,21 +304,26 @@ impl Chosen {
         let now = Instant::now();
         let latency = now.saturating_duration_since(self.since);
         x.facts.upstream_latency = Some(latency);
+        x.facts.answered_at = Some(now);
         x.facts.endpoint = Some((self.upstream, self.endpoint));
         self.finished.set(Finished::Answered { now, latency });
         self.metrics().responses.add(x.response.status);
         self.metrics().latency.record(latency);
+        let ended = Ended::Answered(x.response.status);
+        self.told.take().tell(now, ended, latency);
     }
 
     /// The endpoint did not do its part.
-    fn failed(&self) {
+    fn failed(&self, failure: Failure) {
         let now = Instant::now();
         self.finished.set(Finished::Failed { now });
+        let latency = now.saturating_duration_since(self.since);
+        self.told.take().tell(now, Ended::Failed(failure), latency);
     }
 
-    fn refused(&self, worker: &Worker) {
+    fn refused(&self, failure: Failure, worker: &Worker) {
         self.metrics().connect_failures.add(1);
-        self.failed();
+        self.failed(failure);
         self.local.state.health.refused(
             self.leave,
             worker.deadlines.now_ms(),

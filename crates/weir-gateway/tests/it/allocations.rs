@@ -12,7 +12,7 @@ use weir_cache::negotiate::CompressPolicy;
 use weir_gateway::settings::{
     AccessLog, Action, CacheStorage, ClientTimeouts, Dns, EndpointAddress, Forward, HashOn,
     HeaderEdits, HostPattern, Limits, LogFormat, LogTarget, Route, Server, ServerAddress, Settings,
-    Upstream, UpstreamTimeouts,
+    Upstream, UpstreamCare, UpstreamTimeouts,
 };
 use weir_gateway::{Gateway, Source, StartError};
 use weir_policy::balance::Method;
@@ -230,6 +230,7 @@ fn settings(address: SocketAddr, origin: SocketAddr, log: &Path, format: LogForm
         cache: None,
         compress: None,
         upgrade: vec!["websocket".to_owned()],
+        care: Box::default(),
     });
     let cached = cached(&forward);
     let route = |host: HostPattern, path: &str| Route {
@@ -268,6 +269,7 @@ fn settings(address: SocketAddr, origin: SocketAddr, log: &Path, format: LogForm
             hash_on: HashOn::ClientAddress,
             idle_connections: Upstream::IDLE_CONNECTIONS,
             idle_timeout: Upstream::IDLE_TIMEOUT,
+            care: UpstreamCare::default(),
         }],
         routes: vec![
             route(HostPattern::Exact("www.example.com".to_owned()), "/items"),

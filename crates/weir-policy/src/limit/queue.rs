@@ -71,6 +71,8 @@ pub struct Ticket {
 pub struct Queued<T> {
     /// The place.
     pub ticket: Ticket,
+    /// When the wait is up: the waiter is decided about by then, if somebody asks then.
+    pub deadline: Instant,
     /// The waiter that gave up its place and is now refused.
     pub displaced: Option<T>,
 }
@@ -115,12 +117,14 @@ impl<T> Queue<T> {
         } else {
             (Line::patient(priority), self.settings.interval)
         };
-        let (slot, generation) = self.lines.push(line, now + wait, waiter());
+        let deadline = now + wait;
+        let (slot, generation) = self.lines.push(line, deadline, waiter());
         for busy_since in &mut self.busy_since[..=priority.index()] {
             busy_since.get_or_insert(now);
         }
         Some(Queued {
             ticket: Ticket { slot, generation },
+            deadline,
             displaced,
         })
     }

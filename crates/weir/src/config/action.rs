@@ -134,6 +134,7 @@ fn forward(
         cache: cache.map(Box::new),
         compress: compress.map(Box::new),
         upgrade,
+        care: Box::default(),
     })
 }
 

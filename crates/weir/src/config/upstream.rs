@@ -1,6 +1,6 @@
 //! `[upstream.NAME]`: the groups of servers that routes forward to.
 
-use weir_gateway::settings::{HashOn, Server, ServerAddress, Upstream};
+use weir_gateway::settings::{HashOn, Server, ServerAddress, Upstream, UpstreamCare};
 use weir_policy::balance::Method;
 
 use super::address::{self, SERVER_EXPECTED};
@@ -92,6 +92,7 @@ fn with_defaults(name: &str, servers: Vec<Server>) -> Upstream {
         hash_on: HashOn::ClientAddress,
         idle_connections: Upstream::IDLE_CONNECTIONS,
         idle_timeout: Upstream::IDLE_TIMEOUT,
+        care: UpstreamCare::default(),
     }
 }
 

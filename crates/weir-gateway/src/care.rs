@@ -1,0 +1,112 @@
+//! What stands between a request and an upstream that may have had enough: the gateway's part of refusing.
+//!
+//! The decisions are `weir-policy`'s. Here is what makes them hold for all workers at once (each state machine behind a
+//! lock that is held for one call), what a request carries of them on its way, and who is told how it ended:
+//!
+//! - [`rate`]: how often one key may ask,
+//! - [`breaker`]: whether to ask a route or an endpoint at all,
+//! - [`gate`]: how many requests an upstream holds at once, and who waits,
+//! - [`watch`]: which endpoints of an upstream stand out,
+//! - [`pass`]: what a request that is let through holds until it has ended.
+//!
+//! A route that names none of them takes none of these locks.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use weir_policy::Outcome;
+use weir_policy::limit::priority::Priority;
+
+use crate::connection::Client;
+use crate::exchange::Exchange;
+use crate::failure::{Failure, Fault};
+use crate::settings::{Forward, PriorityRule};
+use crate::view::View;
+use pass::Pass;
+
+pub(crate) mod breaker;
+pub(crate) mod gate;
+pub(crate) mod pass;
+pub(crate) mod rate;
+pub(crate) mod watch;
+
+/// Leave to ask the upstream of a route, from the breaker of the route and then from the upstream's gate.
+pub(crate) async fn enter(
+    client: &Client,
+    x: &mut Exchange,
+    view: &View,
+    rule: &Forward,
+) -> Result<Pass, Failure> {
+    let route = x.facts.route.map(|route| &view.snapshot.routes[route]);
+    let breaker = route.and_then(|route| route.breaker.as_ref());
+    let gate = view.snapshot.upstreams[rule.upstream].gate.as_ref();
+    if breaker.is_none() && gate.is_none() {
+        return Ok(Pass::default());
+    }
+    // A request may come here a second time, after it has waited for another one's answer.
+    let now = Instant::now();
+    let entered = breaker.map(|breaker| breaker.enter(now)).transpose();
+    let entered = entered.map_err(|refused| {
+        x.retry_after = Some(refused.retry_after);
+        Failure::BreakerOpen
+    })?;
+    let place = match gate {
+        None => None,
+        Some(gate) => {
+            let priority = priority(client, x, rule);
+            let place = gate.enter(client, priority, now).await;
+            if let Err(Failure::Shed(_)) = place {
+                x.retry_after = Some(SHED_RETRY_AFTER);
+            }
+            Some(place?)
+        }
+    };
+    Ok(Pass::new(now, entered, place))
+}
+
+/// When a client comes back that found no place. Nobody knows when there will be one, but a second is long for a queue.
+const SHED_RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// What the gateway asks for on its own account can wait.
+fn priority(client: &Client, x: &Exchange, rule: &Forward) -> Priority {
+    if client.stream.is_nobody() {
+        return Priority::Low;
+    }
+    let PriorityRule { header, otherwise } = &rule.care.priority;
+    let said = header
+        .as_ref()
+        .and_then(|name| x.request.field(&x.head, name));
+    let known = said.and_then(|said| {
+        let mut names = Priority::NAMES.iter();
+        names.find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(said))
+    });
+    known.map_or(*otherwise, |(_, priority)| *priority)
+}
+
+/// Takes a lock that is held for one call which does not panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// 500 to 599.
+fn is_server_error(status: u16) -> bool {
+    status / 100 == 5
+}
+
+/// How asking an endpoint ended, up to the head of its response.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Ended {
+    Answered(u16),
+    Failed(Failure),
+}
+
+impl Ended {
+    /// What that says about the endpoint, by which statuses are failures, when it took `latency`.
+    pub(crate) fn outcome(self, is_failure: impl Fn(u16) -> bool, latency: Duration) -> Outcome {
+        match self {
+            Self::Answered(status) if !is_failure(status) => Outcome::Success(latency),
+            Self::Failed(failure) if failure.fault() != Fault::Upstream => Outcome::Ignored,
+            Self::Answered(_) | Self::Failed(_) => Outcome::Failure(latency),
+        }
+    }
+}

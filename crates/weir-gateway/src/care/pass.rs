@@ -1,0 +1,54 @@
+//! What a request holds that was let through to an upstream, until its answer has ended.
+
+use std::time::Instant;
+
+use weir_policy::Outcome;
+
+use super::breaker::Entered;
+use super::gate::Place;
+use super::{Ended, is_server_error};
+use crate::exchange::Exchange;
+use crate::failure::Failure;
+
+/// Leave to ask an upstream. The route's breaker is told how that ended once the head of the response is here; the place
+/// is given back when all of the response is, because until then the upstream is at work.
+#[derive(Debug, Default)]
+pub(crate) struct Pass {
+    since: Option<Instant>,
+    entered: Option<Entered>,
+    place: Option<Place>,
+}
+
+impl Pass {
+    pub(crate) fn new(since: Instant, entered: Option<Entered>, place: Option<Place>) -> Self {
+        Self {
+            since: Some(since),
+            entered,
+            place,
+        }
+    }
+
+    /// The upstream has answered, or has failed to.
+    pub(crate) fn ended<T>(&mut self, x: &Exchange, asked: &Result<T, Failure>) {
+        let Some(since) = self.since else { return };
+        let now = x.facts.answered_at.unwrap_or_else(Instant::now);
+        let latency = now.saturating_duration_since(since);
+        let ended = match asked {
+            Ok(_) => Ended::Answered(x.response.status),
+            Err(failure) => Ended::Failed(*failure),
+        };
+        if let Some(entered) = self.entered.take() {
+            entered.report(now, ended, latency);
+        }
+        if let Some(place) = &mut self.place {
+            place.will_say(ended.outcome(is_server_error, latency));
+        }
+    }
+
+    /// How long its place is taken says nothing from here on about how fast the upstream is.
+    pub(crate) fn is_held_up(&mut self) {
+        if let Some(place) = &mut self.place {
+            place.will_say(Outcome::Ignored);
+        }
+    }
+}

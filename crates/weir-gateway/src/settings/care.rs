@@ -1,0 +1,192 @@
+//! What is done so that an upstream is not broken by its load: the settings of refusing.
+//!
+//! Everything is off unless a file says otherwise. The decisions are `weir-policy`'s; this says which of them are made,
+//! and what they go by.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use weir_policy::health::check;
+use weir_policy::limit::concurrency;
+use weir_policy::limit::priority::Priority;
+use weir_policy::limit::rate::Quota;
+use weir_policy::retry::{BudgetSettings, FullJitter};
+use weir_policy::{breaker, ejection, hedge};
+
+use super::Respond;
+
+/// What a route does for its upstream, and for clients whose requests do not get through.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RouteCare {
+    /// How often one key may ask; a request must pass all of them.
+    pub rates: Vec<RateRule>,
+    /// Whether to ask at all.
+    pub breaker: Option<BreakerRule>,
+    /// Who goes first when requests have to wait.
+    pub priority: PriorityRule,
+    /// When a request is sent again.
+    pub retry: RetryRule,
+    /// What a client gets whose request was refused or failed.
+    pub fallback: Option<Box<Fallback>>,
+}
+
+/// What all routes to an upstream do for it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct UpstreamCare {
+    /// How many requests may be in flight, and who waits. `None`: any number.
+    pub concurrency: Option<concurrency::Settings>,
+    /// When an endpoint that stands out among its siblings leaves. `None`: never.
+    pub ejection: Option<ejection::Settings>,
+    /// A breaker for each endpoint.
+    pub breaker: Option<BreakerRule>,
+    /// How endpoints are asked whether they are well. `None`: they are not.
+    pub health: Option<HealthCheck>,
+    /// How many requests may be sent again.
+    pub retry_budget: BudgetSettings,
+}
+
+/// A circuit breaker, and what it takes for a failure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BreakerRule {
+    /// When it opens, and for how long.
+    pub breaker: breaker::Settings,
+    /// Answers with these statuses are failures, as is no answer.
+    pub failures: StatusSet,
+}
+
+/// Some statuses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatusSet(pub Vec<RangeInclusive<u16>>);
+
+impl StatusSet {
+    /// Whether `status` is among them.
+    pub fn has(&self, status: u16) -> bool {
+        self.0.iter().any(|range| range.contains(&status))
+    }
+
+    /// 500 to 599.
+    pub fn server_errors() -> Self {
+        Self(vec![500..=599])
+    }
+}
+
+/// How often one key may ask.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RateRule {
+    /// How often.
+    pub quota: Quota,
+    /// What the key is.
+    pub key: RateKey,
+    /// Keys remembered at once; when there are more, those go that have used least of late.
+    pub keys_max: usize,
+}
+
+impl RateRule {
+    /// [`RateRule::keys_max`], unless configured otherwise: 1.6 MB.
+    pub const KEYS_MAX_DEFAULT: usize = 100_000;
+}
+
+/// What requests have in common that are counted together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RateKey {
+    /// All requests of the route.
+    Route,
+    /// The address of the client's end of the connection.
+    ClientAddress,
+    /// The value of a field, whose name is in lower case; requests without one are counted together.
+    Header(String),
+    /// The value of a parameter of the route's path.
+    Parameter(String),
+}
+
+/// Where the priority of a request comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PriorityRule {
+    /// The field that has it, whose name is in lower case. Whoever can set it can push in front of others.
+    pub header: Option<String>,
+    /// Without such a field, or with another word in it.
+    pub otherwise: Priority,
+}
+
+impl Default for PriorityRule {
+    fn default() -> Self {
+        Self {
+            header: None,
+            otherwise: Priority::Normal,
+        }
+    }
+}
+
+/// When a request is sent again after it was not answered well. That a connection did not stand, or that a kept one had
+/// died of old age, is no such case: then the endpoint has not seen the request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RetryRule {
+    /// How often one request is sent at most, from 1.
+    pub attempts: u32,
+    /// Answers with these statuses are asked for again.
+    pub statuses: StatusSet,
+    /// How long one attempt may take up to the response head, when it is not the last.
+    pub per_try: Option<Duration>,
+    /// How long to wait before each.
+    pub backoff: FullJitter,
+    /// When a second endpoint is asked besides. `None`: never.
+    pub hedge: Option<hedge::Settings>,
+}
+
+impl Default for RetryRule {
+    /// One attempt.
+    fn default() -> Self {
+        Self {
+            attempts: 1,
+            statuses: StatusSet(vec![502..=504]),
+            per_try: None,
+            backoff: FullJitter::default(),
+            hedge: None,
+        }
+    }
+}
+
+/// What a client gets whose request was refused or failed: the first of these that there is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fallback {
+    /// A stored response to the same request, however stale.
+    pub stale: bool,
+    /// What another upstream answers: an index into [`super::Settings::upstreams`].
+    pub upstream: Option<usize>,
+    /// A fixed answer.
+    pub answer: Option<Respond>,
+}
+
+/// How endpoints are asked whether they are well.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HealthCheck {
+    /// How often, and how many answers it takes.
+    pub check: check::Settings,
+    /// How long one check may take.
+    pub timeout: Duration,
+    /// What is asked.
+    pub probe: Probe,
+}
+
+impl HealthCheck {
+    /// [`HealthCheck::timeout`], unless configured otherwise.
+    pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(1);
+}
+
+/// What an endpoint is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Probe {
+    /// To accept a connection.
+    Tcp,
+    /// To answer a GET.
+    Http {
+        /// Path and query.
+        path: String,
+        /// The `Host`; `None` is the endpoint's own.
+        host: Option<String>,
+        /// What it must answer with.
+        statuses: StatusSet,
+        /// What the first 64 KiB of the body must contain.
+        body: Option<String>,
+    },
+}
