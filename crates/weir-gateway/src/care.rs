@@ -22,6 +22,7 @@ use crate::exchange::Exchange;
 use crate::failure::{Failure, Fault};
 use crate::settings::{Forward, PriorityRule};
 use crate::view::View;
+use gate::Place;
 use pass::Pass;
 
 pub(crate) mod breaker;
@@ -61,7 +62,8 @@ pub(crate) async fn enter(
             Some(place?)
         }
     };
-    Ok(Pass::new(now, entered, place))
+    let since = place.as_ref().map_or(now, Place::since);
+    Ok(Pass::new(since, entered, place))
 }
 
 /// When a client comes back that found no place. Nobody knows when there will be one, but a second is long for a queue.
@@ -97,16 +99,28 @@ fn is_server_error(status: u16) -> bool {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Ended {
     Answered(u16),
+    /// The same after the client had kept it waiting for the request's body: how long it took is the client's doing.
+    Delayed(u16),
     Failed(Failure),
 }
 
 impl Ended {
+    /// The head of the response in `x` is here.
+    pub(crate) fn answered(x: &Exchange) -> Self {
+        if x.upload.was_waited_for() {
+            Self::Delayed(x.response.status)
+        } else {
+            Self::Answered(x.response.status)
+        }
+    }
+
     /// What that says about the endpoint, by which statuses are failures, when it took `latency`.
     pub(crate) fn outcome(self, is_failure: impl Fn(u16) -> bool, latency: Duration) -> Outcome {
         match self {
             Self::Answered(status) if !is_failure(status) => Outcome::Success(latency),
+            Self::Delayed(status) if !is_failure(status) => Outcome::Ignored,
             Self::Failed(failure) if failure.fault() != Fault::Upstream => Outcome::Ignored,
-            Self::Answered(_) | Self::Failed(_) => Outcome::Failure(latency),
+            Self::Answered(_) | Self::Delayed(_) | Self::Failed(_) => Outcome::Failure(latency),
         }
     }
 }

@@ -111,8 +111,8 @@ async fn forward(
     let mut pass = care::enter(client, x, view, rule).await?;
     let asked = attempt(client, x, worker, view, rule).await;
     pass.ended(x, &asked);
-    let (mut chosen, upstream) = asked?;
-    chosen.carry(pass);
+    let (chosen, mut upstream) = asked?;
+    upstream.pass = pass;
     Ok((chosen, upstream))
 }
 

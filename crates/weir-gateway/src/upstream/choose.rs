@@ -8,7 +8,6 @@ use weir_policy::balance::{Finished, Method as BalanceMethod, Pick, hash_key};
 
 use crate::care::Ended;
 use crate::care::breaker::Entered;
-use crate::care::pass::Pass;
 use crate::care::watch::Watching;
 use crate::connection::Client;
 use crate::exchange::Exchange;
@@ -244,8 +243,6 @@ pub(crate) struct Chosen {
     since: Instant,
     finished: Cell<Finished>,
     told: RefCell<Told>,
-    /// What the request holds until its response has ended.
-    pass: RefCell<Pass>,
 }
 
 impl Chosen {
@@ -267,19 +264,7 @@ impl Chosen {
             since,
             finished: Cell::new(Finished::Abandoned),
             told: RefCell::new(told),
-            pass: RefCell::default(),
         }
-    }
-
-    /// Keeps `pass` until the response has ended.
-    pub(crate) fn carry(&mut self, pass: Pass) {
-        self.pass = RefCell::new(pass);
-    }
-
-    /// The response goes on, but the upstream is no longer at work on a request.
-    pub(crate) fn is_let_go(&self) {
-        let mut pass = self.pass.take();
-        pass.is_held_up();
     }
 
     pub(crate) fn endpoint(&self) -> &Endpoint {
@@ -309,8 +294,7 @@ impl Chosen {
         self.finished.set(Finished::Answered { now, latency });
         self.metrics().responses.add(x.response.status);
         self.metrics().latency.record(latency);
-        let ended = Ended::Answered(x.response.status);
-        self.told.take().tell(now, ended, latency);
+        self.told.take().tell(now, Ended::answered(x), latency);
     }
 
     /// The endpoint did not do its part.

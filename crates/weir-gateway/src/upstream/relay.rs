@@ -13,6 +13,7 @@ use weir_http::head::HeadScan;
 use weir_http::request::Progress;
 use weir_http::{FieldName, HeadLimits, Reject};
 
+use crate::care::pass::Pass;
 use crate::connection::Client;
 use crate::deadline::Timer;
 use crate::exchange::Exchange;
@@ -44,6 +45,8 @@ pub(crate) struct Upstream {
     pub(crate) is_sent: bool,
     /// Whether a byte of response has come.
     pub(crate) has_answered: bool,
+    /// What the request holds until all of its response is here.
+    pub(crate) pass: Pass,
 }
 
 /// Writes the head to send, and the body behind it when all of it is here.
@@ -106,6 +109,7 @@ pub(crate) async fn connect(
         bytes_sent: 0,
         is_sent: false,
         has_answered: false,
+        pass: Pass::default(),
     })
 }
 

@@ -227,6 +227,11 @@ impl Upload {
         self.sent == 0
     }
 
+    /// Whether the client was waited for so long that a tick of the deadlines went by.
+    pub(crate) fn was_waited_for(&self) -> bool {
+        self.waited_ms > 0
+    }
+
     /// Bytes of the body received so far, framing included.
     pub(crate) fn received(&self) -> u64 {
         self.received
