@@ -1,6 +1,7 @@
 //! The counts in Prometheus text format (version 0.0.4), summed over the workers.
 
 mod cache;
+mod care;
 mod compress;
 
 use std::collections::BTreeMap;
@@ -172,6 +173,7 @@ impl Page<'_> {
             let latencies = tables.iter().map(|table| &table.latency);
             self.histogram("weir_request_duration_seconds", &labels, latencies);
         }
+        care::fallbacks(self, &series);
     }
 
     fn endpoints(&mut self) {
