@@ -1,8 +1,8 @@
 //! The counts in Prometheus text format (version 0.0.4), summed over the workers.
 
 mod cache;
-mod care;
 mod compress;
+mod fallbacks;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -173,7 +173,7 @@ impl Page<'_> {
             let latencies = tables.iter().map(|table| &table.latency);
             self.histogram("weir_request_duration_seconds", &labels, latencies);
         }
-        care::fallbacks(self, &series);
+        fallbacks::write(self, &series);
     }
 
     fn endpoints(&mut self) {

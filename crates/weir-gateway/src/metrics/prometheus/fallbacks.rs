@@ -1,4 +1,4 @@
-//! Refusing's part of the page.
+//! What clients got in the place of answers.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,8 +8,8 @@ use crate::care::fallback::Kind;
 use crate::metrics::{PerWorker, RouteMetrics};
 use crate::settings::Action;
 
-/// Appends what clients got in the place of answers; nothing without a route that has a fallback.
-pub(super) fn fallbacks(page: &mut Page<'_>, routes: &BTreeMap<&str, &PerWorker<RouteMetrics>>) {
+/// Appends the family; nothing without a route that has a fallback.
+pub(super) fn write(page: &mut Page<'_>, routes: &BTreeMap<&str, &PerWorker<RouteMetrics>>) {
     let falls_back = |action: &Action| match action {
         Action::Forward(rule) => rule.care.fallback.is_some(),
         Action::Redirect(_) | Action::Respond(_) => false,
