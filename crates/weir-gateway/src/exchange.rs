@@ -11,13 +11,14 @@ use weir_policy::limit::rate::Decision as RateDecision;
 use crate::buffers::{BUFFER_BYTES, Buffers, Input};
 use crate::cache::remember::{Ask, Next, remember};
 use crate::cache::{Cached, Recall, Recalled, recall};
-use crate::care;
+use crate::care::{self, fallback};
 use crate::connection::Client;
 use crate::connection::h1::After;
 use crate::failure::Failure;
 use crate::respond;
 use crate::router::Found;
 use crate::settings::{Action, ClientTimeouts, Forward};
+use crate::snapshot::RouteState;
 use crate::upstream::choose::{Attempts, Chosen};
 use crate::upstream::upload::Upload;
 use crate::upstream::{answer, relay};
@@ -34,7 +35,7 @@ pub(crate) async fn run(client: &mut Client, x: &mut Exchange, worker: &Rc<Worke
     x.is_last = client.is_last();
     let after = match serve(client, x, worker, &view).await {
         Ok(after) => after,
-        Err(failure) => respond::failure(client, x, worker, &view, failure).await,
+        Err(failure) => fallback::answer(client, x, worker, &view, failure).await,
     };
     account(client, x, worker, &view);
     after
@@ -148,6 +149,34 @@ async fn attempt(
         x.incoming.release(&worker.buffers);
         x.upload.restart();
         now = Instant::now();
+    }
+}
+
+/// Forwards a request by `rule`, which may be another one than its route's, and passes on what comes of it, past what is
+/// stored.
+pub(crate) async fn pass(
+    client: &mut Client,
+    x: &mut Exchange,
+    worker: &Rc<Worker>,
+    view: &Rc<View>,
+    rule: &Forward,
+) -> Result<After, Failure> {
+    if let Some(on) = cached(worker, view, rule) {
+        return ask_and_remember(client, x, on, Ask::Pass(None)).await;
+    }
+    let (chosen, upstream) = forward(client, x, worker, view, rule).await?;
+    answer::respond(client, x, worker, rule, &chosen, upstream).await
+}
+
+/// The cache of a route that has one.
+pub(crate) fn cached_of<'a>(
+    worker: &'a Rc<Worker>,
+    view: &'a Rc<View>,
+    route: &'a RouteState,
+) -> Option<Cached<'a>> {
+    match &route.settings.action {
+        Action::Forward(rule) => cached(worker, view, rule),
+        Action::Redirect(_) | Action::Respond(_) => None,
     }
 }
 
@@ -293,6 +322,8 @@ pub(crate) struct Facts {
     /// Received through a tunnel, after the head.
     pub(crate) tunnel_bytes_received: u64,
     pub(crate) failure: Option<Failure>,
+    /// What the client got in the place of an answer.
+    pub(crate) fallback: Option<fallback::Kind>,
 }
 
 impl Exchange {

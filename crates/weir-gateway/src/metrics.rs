@@ -13,6 +13,7 @@ use weir_cache::negotiate::Coding;
 use weir_cache::store::PurgeKind;
 use weir_cache::store_rule::NotStored;
 
+use crate::care::fallback;
 use crate::failure::Failure;
 
 pub(crate) mod prometheus;
@@ -128,6 +129,8 @@ impl<T: Default> PerWorker<T> {
 pub(crate) struct RouteMetrics {
     pub(crate) requests: ByClass,
     pub(crate) latency: Histogram,
+    /// By [`fallback::Kind`].
+    pub(crate) fallbacks: [Counter; fallback::Kind::ALL.len()],
 }
 
 /// What one worker counts for one endpoint.

@@ -21,7 +21,7 @@ use crate::metrics::{EndpointMetrics, PerWorker, RouteMetrics};
 use crate::names::Known;
 use crate::router::Router;
 use crate::settings::{
-    Action, ClientTimeouts, EndpointAddress, Route, Server, ServerAddress, Settings, Upstream,
+    Action, ClientTimeouts, EndpointAddress, Forward, Route, Server, ServerAddress, Settings, Upstream,
 };
 use crate::upstream::health::Health;
 
@@ -50,6 +50,8 @@ pub(crate) struct RouteState {
     pub(crate) share: Option<Arc<Share>>,
     pub(crate) rates: Vec<Arc<RateGate>>,
     pub(crate) breaker: Option<Arc<SharedBreaker>>,
+    /// How a request is forwarded to the upstream of its fallback, if there is one.
+    pub(crate) elsewhere: Option<Box<Forward>>,
     /// Shared by the routes of one name.
     pub(crate) metrics: Arc<PerWorker<RouteMetrics>>,
 }
@@ -191,10 +193,21 @@ fn succeeding_routes(
                 before.and_then(|before| before.breaker.as_ref()),
                 care.and_then(|care| care.breaker.as_ref()),
             ),
+            elsewhere: elsewhere(route),
             metrics,
         }
     };
     routes.iter().map(succeed).collect()
+}
+
+/// The rule of a route with the upstream of its fallback.
+fn elsewhere(route: &Route) -> Option<Box<Forward>> {
+    let Action::Forward(rule) = &route.action else {
+        return None;
+    };
+    let upstream = rule.care.fallback.as_ref()?.upstream?;
+    let rule = rule.clone();
+    Some(Box::new(Forward { upstream, ..rule }))
 }
 
 impl UpstreamState {

@@ -2,6 +2,7 @@
 
 mod cache;
 mod compress;
+mod fallbacks;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -172,6 +173,7 @@ impl Page<'_> {
             let latencies = tables.iter().map(|table| &table.latency);
             self.histogram("weir_request_duration_seconds", &labels, latencies);
         }
+        fallbacks::write(self, &series);
     }
 
     fn endpoints(&mut self) {

@@ -58,6 +58,7 @@ pub(crate) fn prepare(
 ) -> Result<(), Failure> {
     let upstream = &view.snapshot.upstreams[rule.upstream];
     let mut outgoing = std::mem::take(&mut x.outgoing);
+    let body = x.upload.take_back(&mut outgoing);
     outgoing.clear();
     let rewrite = RequestRewrite {
         path: stripped_path(x, rule),
@@ -69,6 +70,9 @@ pub(crate) fn prepare(
         edits: edits(&rule.request_headers),
     };
     forward::write_request(&x.request, &x.head, &rewrite, &mut outgoing);
+    if let Some(body) = body {
+        outgoing.extend_from_slice(&body);
+    }
     x.outgoing = outgoing;
     x.upload.begin(client, &mut x.outgoing)
 }
