@@ -23,6 +23,7 @@ use crate::router::Router;
 use crate::settings::{
     Action, ClientTimeouts, EndpointAddress, Route, Server, ServerAddress, Settings, Upstream,
 };
+use crate::upstream::check::Checked;
 use crate::upstream::health::Health;
 
 /// What requests are decided by.
@@ -80,6 +81,7 @@ pub(crate) struct Endpoint {
 #[derive(Debug)]
 pub(crate) struct EndpointState {
     pub(crate) health: Health,
+    pub(crate) checked: Checked,
     pub(crate) metrics: PerWorker<EndpointMetrics>,
     /// It is being drained, or is in no configuration any more: requests go elsewhere. Not part of the snapshot, so that
     /// it also holds for requests that began with an older one.
@@ -262,6 +264,7 @@ impl EndpointState {
     fn new(workers: usize) -> Self {
         Self {
             health: Health::default(),
+            checked: Checked::default(),
             metrics: PerWorker::new(workers),
             is_leaving: AtomicBool::new(false),
         }
