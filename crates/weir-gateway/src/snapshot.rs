@@ -23,6 +23,7 @@ use crate::router::Router;
 use crate::settings::{
     Action, ClientTimeouts, EndpointAddress, Forward, Route, Server, ServerAddress, Settings, Upstream,
 };
+use crate::upstream::check::Checked;
 use crate::upstream::health::Health;
 
 /// What requests are decided by.
@@ -82,6 +83,7 @@ pub(crate) struct Endpoint {
 #[derive(Debug)]
 pub(crate) struct EndpointState {
     pub(crate) health: Health,
+    pub(crate) checked: Checked,
     pub(crate) metrics: PerWorker<EndpointMetrics>,
     /// It is being drained, or is in no configuration any more: requests go elsewhere. Not part of the snapshot, so that
     /// it also holds for requests that began with an older one.
@@ -275,6 +277,7 @@ impl EndpointState {
     fn new(workers: usize) -> Self {
         Self {
             health: Health::default(),
+            checked: Checked::default(),
             metrics: PerWorker::new(workers),
             is_leaving: AtomicBool::new(false),
         }

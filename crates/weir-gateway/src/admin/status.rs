@@ -8,18 +8,20 @@ mod cache;
 use std::fmt::{Display, Write as _};
 
 use crate::metrics::{self, CLASSES, LATENCY_BOUNDS_US};
-use crate::snapshot::Endpoint;
+use crate::snapshot::{Endpoint, EndpointState};
 use crate::worker::Shared;
 
 /// `{"uptime_ms", "connections", "workers", "requests", "responses", "latency_bounds_us", "upstreams": [{"name",
-/// "endpoints": [{"endpoint", "up", "requests", "responses", "failures", "idle", "latency_counts"}]}], "cache"}`
+/// "endpoints": [{"endpoint", "up", "check", "requests", "responses", "failures", "idle", "latency_counts"}]}],
+/// "cache"}`
 ///
 /// What `cache` has stands in `status/cache.rs`.
 ///
 /// All counts are since the start, except for `connections`, those of clients, and `idle`, those kept to the endpoint:
 /// they are open now. `requests` is the sum of `responses`, an object with a count for each of `1xx` to `5xx`; at the
 /// top these are the answers to clients, at an endpoint its own. `failures` counts connections to the endpoint that
-/// did not stand; `up` is false while it is passed over for that. `latency_counts` has for each of `latency_bounds_us`
+/// did not stand; `up` is false while it is passed over for that, or because of its checks. `check` is null until it was
+/// checked, then `{"up", "error"}`: what the checks say, and why the last one was bad, null if it was not. `latency_counts` has for each of `latency_bounds_us`
 /// the responses that took at most so long and more than the bound before, and then those that took longer than all.
 pub(crate) fn write(shared: &Shared) -> String {
     let uptime_ms = shared.since_start().as_millis() as u64;
@@ -64,12 +66,24 @@ fn endpoint(endpoint: &Endpoint, uptime_ms: u64) -> String {
     object([
         ("endpoint", quoted(&endpoint.label)),
         ("up", is_up.to_string()),
+        ("check", check(&endpoint.state)),
         ("requests", responses.iter().sum::<u64>().to_string()),
         ("responses", by_class(responses)),
         ("failures", failures.to_string()),
         ("idle", tables.sum(|table| &table.idle).to_string()),
         ("latency_counts", list(latency)),
     ])
+}
+
+fn check(state: &EndpointState) -> String {
+    state.checked.last().map_or_else(
+        || "null".to_owned(),
+        |last| {
+            let error = last.map_or_else(|error| quoted(&error), |()| "null".to_owned());
+            let is_up = state.health.is_checked_up();
+            object([("up", is_up.to_string()), ("error", error)])
+        },
+    )
 }
 
 fn by_class(counts: [u64; CLASSES.len()]) -> String {
@@ -187,16 +201,18 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(1);
         refusing.health.refused(Leave::Usual, 0, &mut random);
         refusing.metrics.of(0).connect_failures.add(1);
+        refusing.health.checked(false);
+        refusing.checked.ended(Err("it said \"no\"".to_owned()));
         let expected = concat!(
             r#"{"uptime_ms":300,"connections":0,"workers":2,"requests":3,"#,
             r#""responses":{"1xx":0,"2xx":0,"3xx":0,"4xx":3,"5xx":0},"#,
             r#""latency_bounds_us":[100,250,500,1000,2500,5000,10000,25000,50000,100000,250000,500000,"#,
             r#"1000000,2500000,5000000,10000000,30000000,60000000],"#,
             r#""upstreams":[{"name":"\"app\"","endpoints":["#,
-            r#"{"endpoint":"127.0.0.1:9001","up":true,"requests":3,"#,
+            r#"{"endpoint":"127.0.0.1:9001","up":true,"check":null,"requests":3,"#,
             r#""responses":{"1xx":0,"2xx":3,"3xx":0,"4xx":0,"5xx":0},"failures":0,"idle":4,"#,
             r#""latency_counts":[1,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1]},"#,
-            r#"{"endpoint":"127.0.0.1:9002","up":false,"requests":0,"#,
+            r#"{"endpoint":"127.0.0.1:9002","up":false,"check":{"up":false,"error":"it said \"no\""},"requests":0,"#,
             r#""responses":{"1xx":0,"2xx":0,"3xx":0,"4xx":0,"5xx":0},"failures":1,"idle":0,"#,
             r#""latency_counts":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}]}],"cache":null}"#,
             "\n",

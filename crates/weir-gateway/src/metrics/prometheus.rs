@@ -216,7 +216,7 @@ impl Page<'_> {
         self.family(
             name,
             "gauge",
-            "0 while the endpoint is passed over because it refused.",
+            "0 while the endpoint is passed over: it refused, or its checks say so.",
         );
         let now_ms = self.shared.since_start().as_millis() as u64;
         let snapshot = Arc::clone(&self.snapshot);

@@ -235,7 +235,7 @@ pub(crate) fn edits(edits: &HeaderEdits) -> Edits<'_> {
 }
 
 /// The `Host` of a request that came without one.
-fn default_host(server: &Server) -> &[u8] {
+pub(super) fn default_host(server: &Server) -> &[u8] {
     match &server.address {
         ServerAddress::Known(EndpointAddress::Unix(_)) => b"localhost",
         ServerAddress::Known(EndpointAddress::Tcp(_)) | ServerAddress::Name(..) => {
