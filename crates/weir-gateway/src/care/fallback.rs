@@ -81,9 +81,7 @@ async fn instead(
     (route, fallback): (&RouteState, &Fallback),
     failure: Failure,
 ) -> Result<After, Failure> {
-    let is_over = |tried: &Result<After, Failure>| {
-        !matches!(tried, Err(failure) if worker.meaning_of(*failure).is_of_service())
-    };
+    let is_over = |tried: &Result<After, Failure>| !matches!(tried, Err(failure) if worker.meaning_of(*failure).is_of_service());
     if fallback.stale
         && let Some(on) = exchange::cached_of(worker, view, route)
         && let Some(stored) = cache::fallback::find(x, on).await

@@ -152,9 +152,7 @@ impl Waiting<'_> {
                 self.ticket = None;
                 let verdict = verdict.expect("the limiter tells every waiter");
                 let verdict = verdict.map_err(Failure::Shed);
-                return Poll::Ready(
-                    verdict.map(|permit| self.gate.place(permit, Instant::now())),
-                );
+                return Poll::Ready(verdict.map(|permit| self.gate.place(permit, Instant::now())));
             }
             if client.has_left(cx) {
                 return Poll::Ready(Err(Failure::ClientGone));
