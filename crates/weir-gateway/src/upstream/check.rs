@@ -107,10 +107,7 @@ impl Subject {
         let server = &upstream.settings.servers[endpoint.server];
         Self {
             state: Arc::clone(&endpoint.state),
-            name: format!(
-                "{} of upstream {}",
-                endpoint.label, upstream.settings.name
-            ),
+            name: format!("{} of upstream {}", endpoint.label, upstream.settings.name),
             rule: rule.clone(),
             probed: Probed {
                 address: endpoint.address.clone(),
