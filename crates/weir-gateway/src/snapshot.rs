@@ -13,7 +13,9 @@ use weir_http::HeadLimits;
 
 use crate::cache::share;
 use crate::care::breaker::SharedBreaker;
+use crate::care::budget::SharedBudget;
 use crate::care::gate::Gate;
+use crate::care::hedging::SharedHedge;
 use crate::care::rate::RateGate;
 use crate::care::watch::Watch;
 use crate::listener::socket::Listening;
@@ -50,6 +52,7 @@ pub(crate) struct RouteState {
     pub(crate) share: Option<Arc<Share>>,
     pub(crate) rates: Vec<Arc<RateGate>>,
     pub(crate) breaker: Option<Arc<SharedBreaker>>,
+    pub(crate) hedge: Option<Arc<SharedHedge>>,
     /// Shared by the routes of one name.
     pub(crate) metrics: Arc<PerWorker<RouteMetrics>>,
 }
@@ -61,6 +64,7 @@ pub(crate) struct UpstreamState {
     pub(crate) endpoints: Vec<Endpoint>,
     pub(crate) gate: Option<Arc<Gate>>,
     pub(crate) watch: Option<Arc<Watch>>,
+    pub(crate) retry_budget: Arc<SharedBudget>,
 }
 
 /// One place that requests of an upstream go to: a server, or one of the addresses of a server's name.
@@ -191,6 +195,10 @@ fn succeeding_routes(
                 before.and_then(|before| before.breaker.as_ref()),
                 care.and_then(|care| care.breaker.as_ref()),
             ),
+            hedge: SharedHedge::succeed(
+                before.and_then(|before| before.hedge.as_ref()),
+                care.and_then(|care| care.retry.hedge.as_ref()),
+            ),
             metrics,
         }
     };
@@ -238,6 +246,10 @@ impl UpstreamState {
                 before.and_then(|before| before.watch.as_ref()),
                 settings.care.ejection.as_ref(),
                 &places,
+            ),
+            retry_budget: SharedBudget::succeed(
+                before.map(|before| &before.retry_budget),
+                settings.care.retry_budget,
             ),
             settings: settings.clone(),
             endpoints,

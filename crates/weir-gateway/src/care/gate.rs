@@ -95,6 +95,12 @@ impl Gate {
         }
     }
 
+    /// A place for a copy of a request that has one: at once, or never. It takes none from those who wait.
+    pub(crate) fn enter_at_once(self: &Arc<Self>, now: Instant) -> Option<Place> {
+        let permit = lock(&self.limiter).try_acquire(now)?;
+        Some(self.place(permit))
+    }
+
     fn place(self: &Arc<Self>, permit: Permit) -> Place {
         Place {
             gate: Arc::clone(self),
