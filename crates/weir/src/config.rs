@@ -8,6 +8,7 @@
 //! - [`mod@file`]: the sections of a file, in the order of the reference; the upstreams and routes in [`upstream`],
 //!   [`route`] and [`action`]
 //! - [`cache`], [`compress`]: `[cache]` and what routes say of it; what they compress
+//! - [`care`]: what routes and upstreams do so that no service is broken by its load
 //! - [`scenario`]: the files of `weir lab`, read by the same means
 //! - [`mix`]: the requests of `weir load`, read by the same means
 //! - [`syntax`], [`read`], [`value`]: from text to values that know their line and key
@@ -17,6 +18,7 @@
 mod action;
 mod address;
 mod cache;
+mod care;
 mod compress;
 mod error;
 mod file;
@@ -73,9 +75,17 @@ pub(crate) fn server(text: &str) -> Result<Server, String> {
     upstream::single_server(text)
 }
 
-/// What `weir serve --listen ADDRESS --to SERVER` means: every request goes to the servers, nothing is logged.
-pub(crate) fn from_flags(listen: SocketAddr, to: &[String]) -> Result<Settings, ConfigError> {
-    let upstream = upstream::from_flags(to).map_err(ConfigError::Flags)?;
+/// What `weir serve --listen ADDRESS --to SERVER` means, and `--protect` beside it: every request goes to the servers,
+/// nothing is logged.
+pub(crate) fn from_flags(
+    listen: SocketAddr,
+    to: &[String],
+    protect: bool,
+) -> Result<Settings, ConfigError> {
+    let mut upstream = upstream::from_flags(to).map_err(ConfigError::Flags)?;
+    if protect {
+        upstream.care = care::upstream::protected();
+    }
     let limits = Limits::default();
     let forward = Forward {
         upstream: 0,

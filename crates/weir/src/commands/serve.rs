@@ -30,6 +30,9 @@ pub(crate) struct ServeArgs {
     /// Without a file: the service to forward to; repeat it for replicas.
     #[arg(long, value_name = "URL", requires = "listen")]
     to: Vec<String>,
+    /// Without a file: send the service no more than it can take, and leave replicas out that stand out as bad.
+    #[arg(long, requires = "listen")]
+    protect: bool,
 }
 
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
@@ -37,7 +40,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let watched = watched.map(Watched::new);
     let settings = match (&args.config, args.listen) {
         (Some(path), _) => config::load(path)?,
-        (None, Some(listen)) => config::from_flags(listen, &args.to)?,
+        (None, Some(listen)) => config::from_flags(listen, &args.to, args.protect)?,
         (None, None) => unreachable!("clap asks for a file or an address"),
     };
     serve(settings, args.config.as_deref(), watched)

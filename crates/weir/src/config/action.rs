@@ -8,6 +8,7 @@ use weir_gateway::settings::{
     Action, Forward, HeaderEdits, Limits, Redirect, Respond, UpstreamTimeouts,
 };
 
+use super::care::Around;
 use super::file::{BODY_BYTES, deadline};
 use super::headers::{self, Message, is_token};
 use super::pattern::{self, LOCATION_EXPECTED, PathPattern};
@@ -15,10 +16,10 @@ use super::read::Table;
 use super::suggest::one_of;
 use super::upstream::Upstreams;
 use super::value::Value;
-use super::{cache, compress};
+use super::{cache, care, compress};
 
 const ACTIONS: [&str; 3] = ["upstream", "redirect", "respond"];
-const ONLY_WITH_UPSTREAM: [&str; 8] = [
+const ONLY_WITH_UPSTREAM: [&str; 15] = [
     "strip_prefix",
     "request_headers",
     "response_headers",
@@ -27,17 +28,25 @@ const ONLY_WITH_UPSTREAM: [&str; 8] = [
     "cache",
     "compress",
     "upgrade",
+    "rate",
+    "breaker",
+    "priority",
+    "retry",
+    "hedge",
+    "fallback",
+    "protect",
 ];
 const REDIRECT_STATUSES: [u64; 5] = [301, 302, 303, 307, 308];
-const RESPOND_STATUSES: RangeInclusive<u64> = 200..=599;
+/// Statuses of fixed answers.
+pub(super) const RESPOND_STATUSES: RangeInclusive<u64> = 200..=599;
 /// TOML is UTF-8, so a body from a config is too.
-const CONTENT_TYPE_DEFAULT: &str = "text/plain; charset=utf-8";
+pub(super) const CONTENT_TYPE_DEFAULT: &str = "text/plain; charset=utf-8";
 
 /// Reads the action of a route; `path` is `None` when it had a mistake.
 pub(super) fn read(
     table: &mut Table,
     path: Option<&PathPattern>,
-    upstreams: &Upstreams,
+    upstreams: &mut Upstreams,
     limits: &Limits,
 ) -> Option<Action> {
     let mut chosen: Vec<(&str, Value)> = ACTIONS
@@ -89,7 +98,7 @@ fn forward(
     table: &mut Table,
     upstream: &Value,
     path: Option<&PathPattern>,
-    upstreams: &Upstreams,
+    upstreams: &mut Upstreams,
     limits: &Limits,
 ) -> Option<Forward> {
     let name = upstream.text("the name of an upstream");
@@ -119,11 +128,23 @@ fn forward(
     let body_limit = table.optional("body_limit");
     let body_bytes = body_limit.and_then(|value| value.size_bytes(&BODY_BYTES));
     let cache = table.optional("cache");
+    // A cache with mistakes in it is meant to be one.
+    let has_cache = cache
+        .as_ref()
+        .is_some_and(|value| value.as_bool() != Some(false));
     let cache = cache.and_then(|value| cache::policy(&value, name.unwrap_or_default()));
     let compress = table.optional("compress");
     let compress = compress.and_then(|value| compress::policy(&value, &response_headers));
     let upgrade = table.optional("upgrade");
     let upgrade = upgrade.map_or_else(default_upgrades, |value| upgrades(&value));
+    let around = Around {
+        path,
+        upstreams,
+        upstream: index,
+        has_cache,
+    };
+    let care = care::route(table, &around);
+    protect(table, upstreams, index);
     Some(Forward {
         upstream: index?,
         strip_prefix,
@@ -134,8 +155,21 @@ fn forward(
         cache: cache.map(Box::new),
         compress: compress.map(Box::new),
         upgrade,
-        care: Box::default(),
+        care: Box::new(care),
     })
+}
+
+/// `protect = true`: the upstream is protected, for all of its routes.
+fn protect(table: &mut Table, upstreams: &mut Upstreams, index: Option<usize>) {
+    let Some(value) = table.optional("protect") else {
+        return;
+    };
+    if value.boolean() == Some(true)
+        && let Some(index) = index
+        && let Err(complaint) = upstreams.protect(index)
+    {
+        value.wrong(complaint);
+    }
 }
 
 fn upstream_timeouts(mut table: Table) -> UpstreamTimeouts {
@@ -207,16 +241,15 @@ fn respond(value: &Value) -> Option<Respond> {
     let body_value = table.optional("body");
     let body = body_value.as_ref().and_then(|value| value.text("a string"));
     let body = body.unwrap_or_default();
+    let status = status.map(|status| status as u16);
     if let Some(value) = &body_value
         && !body.is_empty()
-        && let Some(status @ (204 | 304)) = status
     {
-        value.wrong(format!("found a body, expected none with status {status}"));
+        refuse_body_with(status, value);
     }
     let content_type_value = table.optional("content_type");
     let content_type = content_type_value.as_ref();
-    let content_type = content_type
-        .and_then(|value| value.parsed("a media type such as \"text/plain\"", media_type));
+    let content_type = content_type.and_then(|value| value.parsed(MEDIA_TYPE_EXPECTED, media_type));
     let headers = table.section("headers", headers::FIELDS_EXAMPLE);
     let mut headers =
         headers.map_or_else(Vec::new, |table| headers::fields(&table, Message::Response));
@@ -235,20 +268,31 @@ fn respond(value: &Value) -> Option<Respond> {
     }
     table.finish();
     Some(Respond {
-        status: status? as u16,
+        status: status?,
         body: body.as_bytes().to_vec(),
         headers,
     })
 }
 
-fn media_type(text: &str) -> Result<String, String> {
+/// Reports a body where there can be none.
+pub(super) fn refuse_body_with(status: Option<u16>, body: &Value) {
+    if let Some(status @ (204 | 304)) = status {
+        body.wrong(format!("found a body, expected none with status {status}"));
+    }
+}
+
+/// What the type of a body looks like.
+pub(super) const MEDIA_TYPE_EXPECTED: &str = "a media type such as \"text/plain\"";
+
+/// Reads a media type and perhaps its parameters.
+pub(super) fn media_type(text: &str) -> Result<String, String> {
     let (name, _parameters) = text.split_once(';').unwrap_or((text, ""));
     let is_sound = name
         .trim_end()
         .split_once('/')
         .is_some_and(|(kind, subtype)| is_token(kind) && is_token(subtype));
     if !is_sound {
-        return Err("expected a media type such as \"text/plain\"".to_owned());
+        return Err(format!("expected {MEDIA_TYPE_EXPECTED}"));
     }
     headers::value(text)
 }

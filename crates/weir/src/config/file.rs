@@ -56,8 +56,8 @@ pub(super) fn settings(mut root: Table) -> Settings {
     let timeouts = timeouts.map_or_else(ClientTimeouts::default, client_timeouts);
     let cache = root.section("cache", "[cache]").map(cache::storage);
     let dns = root.section("dns", "[dns]").map_or_else(Dns::default, dns);
-    let upstreams = upstream::all(&mut root);
-    let routes = route::all(&mut root, &upstreams, &limits);
+    let mut upstreams = upstream::all(&mut root);
+    let routes = route::all(&mut root, &mut upstreams, &limits);
     root.finish();
     let is_cached =
         |route: &Route| matches!(&route.action, Action::Forward(rule) if rule.cache.is_some());

@@ -221,7 +221,8 @@ pub(super) fn location(text: &str, parameters: &[String]) -> Result<Vec<Piece>, 
     Ok(pieces)
 }
 
-fn no_parameter(name: &str, parameters: &[String]) -> String {
+/// What to say when `parameters` has no `name`.
+pub(super) fn no_parameter(name: &str, parameters: &[String]) -> String {
     let known = || parameters.iter().map(String::as_str);
     let plain = name.trim_start_matches('*');
     let meant = known().find(|known| *known == plain);

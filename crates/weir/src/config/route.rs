@@ -29,7 +29,7 @@ struct Draft<'a> {
 }
 
 /// Reads every `[[route]]`.
-pub(super) fn all(root: &mut Table, upstreams: &Upstreams, limits: &Limits) -> Vec<Route> {
+pub(super) fn all(root: &mut Table, upstreams: &mut Upstreams, limits: &Limits) -> Vec<Route> {
     let remedy = r#"add `[[route]]` and below it `path = "/{*rest}"` and `upstream = "NAME"`"#;
     let tables = root.sections("route", remedy);
     let drafts: Vec<Draft> = tables
@@ -44,7 +44,7 @@ pub(super) fn all(root: &mut Table, upstreams: &Upstreams, limits: &Limits) -> V
 fn draft<'a>(
     number: usize,
     mut table: Table<'a>,
-    upstreams: &Upstreams,
+    upstreams: &mut Upstreams,
     limits: &Limits,
 ) -> Option<Draft<'a>> {
     let name = table.optional("name");

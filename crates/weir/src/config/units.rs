@@ -113,7 +113,8 @@ fn split_unit(text: &str) -> (&str, &str) {
     text.split_at(text.find(is_unit).unwrap_or(text.len()))
 }
 
-fn show_duration(duration: Duration) -> String {
+/// A duration as it can be written.
+pub(super) fn show_duration(duration: Duration) -> String {
     let nanos = duration.as_nanos();
     // Days are left out: everyone reads "24h" as it is meant.
     let units = &DURATION_UNITS[1..];

@@ -4,6 +4,7 @@ use weir_gateway::settings::{HashOn, Server, ServerAddress, Upstream, UpstreamCa
 use weir_policy::balance::Method;
 
 use super::address::{self, SERVER_EXPECTED};
+use super::care::upstream::{self as care, Protection};
 use super::file::DEADLINE;
 use super::headers::is_token;
 use super::read::Table;
@@ -17,6 +18,8 @@ const IDLE_CONNECTIONS_MAX: u64 = 65_536;
 pub(super) struct Upstreams {
     /// In the order of the file.
     pub(super) settings: Vec<Upstream>,
+    /// One for each.
+    protection: Vec<Protection>,
 }
 
 impl Upstreams {
@@ -34,6 +37,11 @@ impl Upstreams {
             format!("there is no upstream {}{help}", quoted(name))
         })
     }
+
+    /// Protects an upstream because a route says so.
+    pub(super) fn protect(&mut self, index: usize) -> Result<(), &'static str> {
+        self.protection[index].ask(&mut self.settings[index].care)
+    }
 }
 
 /// Reads every `[upstream.NAME]`.
@@ -47,8 +55,10 @@ pub(super) fn all(root: &mut Table) -> Upstreams {
         }
         Some(upstream(name, value.table("[upstream.app]")?))
     });
+    let (settings, protection) = upstreams.unzip();
     Upstreams {
-        settings: upstreams.collect(),
+        settings,
+        protection,
     }
 }
 
@@ -96,7 +106,7 @@ fn with_defaults(name: &str, servers: Vec<Server>) -> Upstream {
     }
 }
 
-fn upstream(name: &str, mut table: Table) -> Upstream {
+fn upstream(name: &str, mut table: Table) -> (Upstream, Protection) {
     let list = table.required("servers", "a list of servers such as [\"127.0.0.1:3000\"]");
     let servers = list.map_or_else(Vec::new, |list| servers(&list));
     let mut upstream = with_defaults(name, servers);
@@ -123,8 +133,10 @@ fn upstream(name: &str, mut table: Table) -> Upstream {
     if let Some(timeout) = idle_timeout.and_then(|value| value.duration(&DEADLINE)) {
         upstream.idle_timeout = timeout;
     }
+    let (care, protection) = care::read(&mut table);
+    upstream.care = care;
     table.finish();
-    upstream
+    (upstream, protection)
 }
 
 fn servers(list: &Value) -> Vec<Server> {

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use serde_json::{Number, Value as Json};
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -13,6 +14,14 @@ use super::error::Report;
 use super::read::Table;
 use super::suggest::{did_you_mean, nearest, one_of, quoted};
 use super::{address, units};
+
+/// What can be switched on as it is, or with settings of one's own.
+pub(super) enum Switch<'a> {
+    /// Or a mistake, which has been reported.
+    Off,
+    On,
+    Set(Table<'a>),
+}
 
 /// A value and where it stands.
 pub(super) struct Value<'a> {
@@ -101,6 +110,20 @@ impl<'a> Value<'a> {
         self.content.as_bool()
     }
 
+    /// `true`, `false` or a table; `expected` describes it in full.
+    pub(super) fn switch(&self, expected: &str) -> Switch<'a> {
+        match self.as_bool() {
+            Some(true) => return Switch::On,
+            Some(false) => return Switch::Off,
+            None => {}
+        }
+        if self.is_table() {
+            return self.table(expected).map_or(Switch::Off, Switch::Set);
+        }
+        self.expected(expected);
+        Switch::Off
+    }
+
     /// A truth value.
     pub(super) fn boolean(&self) -> Option<bool> {
         let boolean = self.as_bool();
@@ -147,6 +170,35 @@ impl<'a> Value<'a> {
         if number.is_none() {
             let (least, most) = (range.start(), range.end());
             self.expected(&format!("a number from {least} to {most}"));
+        }
+        number
+    }
+
+    /// The value as JSON.
+    pub(super) fn json(&self) -> Option<Json> {
+        let integer = |text: &str, radix| i64::from_str_radix(text, radix).ok().map(Json::from);
+        let float = |text: &str| text.parse().ok().and_then(Number::from_f64).map(Json::from);
+        let number = match self.content {
+            DeValue::String(text) => return Some(Json::from(&**text)),
+            DeValue::Boolean(boolean) => return Some(Json::from(*boolean)),
+            DeValue::Datetime(datetime) => return Some(Json::from(datetime.to_string())),
+            DeValue::Array(_) => {
+                let items = self.as_list().unwrap_or_default();
+                let items: Vec<_> = items.iter().map(Self::json).collect();
+                return items.into_iter().collect::<Option<_>>().map(Json::Array);
+            }
+            DeValue::Table(_) => {
+                let entries = self.table("{}")?.entries().into_iter();
+                let entries: Vec<_> = entries
+                    .map(|(name, value)| Some((name.to_owned(), value.json()?)))
+                    .collect();
+                return entries.into_iter().collect::<Option<_>>().map(Json::Object);
+            }
+            DeValue::Integer(number) => integer(number.as_str(), number.radix()),
+            DeValue::Float(number) => float(number.as_str()),
+        };
+        if number.is_none() {
+            self.expected("a number that JSON has");
         }
         number
     }

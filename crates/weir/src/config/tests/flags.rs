@@ -46,7 +46,7 @@ fn flags_forward_everything() {
         "http://127.0.0.1:3000".to_owned(),
         "unix:app.sock".to_owned(),
     ];
-    let settings = from_flags(listen, &to).expect("sound flags");
+    let settings = from_flags(listen, &to, false).expect("sound flags");
     assert!(settings.workers >= 1);
     assert_eq!(settings.listeners, [listen]);
     assert!(settings.admin.is_none() && settings.access_log.is_none());
@@ -78,13 +78,13 @@ fn wrong_flags_are_all_told() {
         "http://127.0.0.1:1",
         "127.0.0.1",
     ];
-    let error = from_flags(listen, &to.map(str::to_owned)).expect_err("three mistakes");
+    let error = from_flags(listen, &to.map(str::to_owned), false).expect_err("three mistakes");
     let expected = r#"
 --to: found "https://127.0.0.1:3000", but servers are spoken to in plain HTTP, expected a plain port; did you mean "127.0.0.1:3000"?
 --to: found "http://127.0.0.1:1" again, expected it only once
 --to: found "127.0.0.1", expected a host and a port, as in "127.0.0.1:3000""#;
     assert_eq!(error.to_string(), expected.trim_start());
-    let error = from_flags(listen, &[]).expect_err("no server");
+    let error = from_flags(listen, &[], false).expect_err("no server");
     assert_eq!(
         error.to_string(),
         "--to: missing, expected a server such as \"http://127.0.0.1:3000\""

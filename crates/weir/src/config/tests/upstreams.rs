@@ -20,8 +20,8 @@ servers = []
 #! upstream.app.servers: found an empty list, expected at least one server
 balance = "fastest"
 #! upstream.app.balance: found "fastest", expected one of "round-robin", "least-conn", "random", "p2c", "hash"
-health = {}
-#! upstream.app.health: unknown key; expected one of "servers", "balance", "hash_on", "idle_connections", "idle_timeout"
+tls = {}
+#! upstream.app.tls: unknown key; expected one of "servers", "balance", "hash_on", "idle_connections", "idle_timeout", "protect", "concurrency", "ejection", "breaker", "health", "retry_budget"
 "#,
     r#"
 [upstream.app]
