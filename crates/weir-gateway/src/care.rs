@@ -7,6 +7,8 @@
 //! - [`breaker`]: whether to ask a route or an endpoint at all,
 //! - [`gate`]: how many requests an upstream holds at once, and who waits,
 //! - [`watch`]: which endpoints of an upstream stand out,
+//! - [`budget`]: how many requests may be sent again,
+//! - [`hedging`]: when a second copy of a request is due,
 //! - [`pass`]: what a request that is let through holds until it has ended,
 //! - [`fallback`]: what a client gets whose request was refused or failed.
 //!
@@ -28,8 +30,10 @@ use gate::Place;
 use pass::Pass;
 
 pub(crate) mod breaker;
+pub(crate) mod budget;
 pub(crate) mod fallback;
 pub(crate) mod gate;
+pub(crate) mod hedging;
 pub(crate) mod pass;
 pub(crate) mod rate;
 pub(crate) mod watch;
@@ -82,7 +86,7 @@ fn is_elsewhere(route: Option<&RouteState>, rule: &Forward) -> bool {
 const SHED_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// What the gateway asks for on its own account can wait.
-fn priority(client: &Client, x: &Exchange, rule: &Forward) -> Priority {
+pub(crate) fn priority(client: &Client, x: &Exchange, rule: &Forward) -> Priority {
     if client.stream.is_nobody() {
         return Priority::Low;
     }

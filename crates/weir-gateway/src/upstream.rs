@@ -5,6 +5,8 @@ pub(crate) mod check;
 pub(crate) mod choose;
 pub(crate) mod connect;
 pub(crate) mod health;
+pub(crate) mod hedge;
 pub(crate) mod pool;
 pub(crate) mod relay;
+pub(crate) mod retry;
 pub(crate) mod upload;

@@ -100,6 +100,12 @@ impl Gate {
         lock(&self.limiter).status(now)
     }
 
+    /// A place for a copy of a request that has one: at once, or never. It takes none from those who wait.
+    pub(crate) fn enter_at_once(self: &Arc<Self>, now: Instant) -> Option<Place> {
+        let permit = lock(&self.limiter).try_acquire(now)?;
+        Some(self.place(permit, now))
+    }
+
     fn place(self: &Arc<Self>, permit: Permit, since: Instant) -> Place {
         Place {
             gate: Arc::clone(self),

@@ -41,7 +41,12 @@ impl Pass {
             entered.report(now, ended, latency);
         }
         if let Some(place) = &mut self.place {
-            place.will_say(ended.outcome(is_server_error, latency));
+            place.will_say(if x.facts.was_repeated {
+                // Part of the time it was taken for none of the upstream's doing.
+                Outcome::Ignored
+            } else {
+                ended.outcome(is_server_error, latency)
+            });
         }
     }
 

@@ -40,10 +40,15 @@ impl Health {
         self.is_checked_down.store(!is_up, Ordering::Relaxed);
     }
 
+    /// Whether nothing is known against it: it need not be tried first.
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.failures.load(Ordering::Relaxed) == 0
+    }
+
     /// Asks for leave to connect. An endpoint whose wait is over is tried by one request at a time: the others go
     /// elsewhere for as long as the attempt may take.
     pub(crate) fn leave(&self, now_ms: u64, attempt: Duration) -> Option<Leave> {
-        if self.failures.load(Ordering::Relaxed) == 0 {
+        if self.is_trusted() {
             return Some(Leave::Usual);
         }
         let until = self.down_until_ms.load(Ordering::Relaxed);
