@@ -16,11 +16,19 @@ use crate::failure::Failure;
 use crate::io::Stream;
 
 /// A request body in transit. The default is a body that there is not.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that do not imply one another"
+)]
 #[derive(Debug, Default)]
 pub(crate) struct Upload {
     body: Body,
     /// Bytes at the front of the client's input that belong to the body and were not sent yet.
     ready: usize,
+    /// Bytes of it that lie behind the head in `Exchange::outgoing`, and nowhere else.
+    behind_head: usize,
+    /// Bytes of it are here no longer, though no upstream has taken them.
+    is_lost: bool,
     received: u64,
     /// Milliseconds spent waiting for the client, and since when it is waited for now.
     waited_ms: u64,
@@ -86,9 +94,19 @@ impl Upload {
         if self.body.is_done() {
             outgoing.extend_from_slice(&client.input.unread()[..self.ready]);
             client.input.consume(self.ready);
+            self.behind_head = self.ready;
             self.ready = 0;
         }
         Ok(())
+    }
+
+    /// Takes the part that lies behind an earlier head out of `outgoing`, to be put behind another one.
+    pub(crate) fn take_back(&self, outgoing: &mut Vec<u8>) -> Option<Vec<u8>> {
+        if self.behind_head == 0 || self.is_lost {
+            return None;
+        }
+        let head_bytes = outgoing.len().checked_sub(self.behind_head)?;
+        Some(outgoing.split_off(head_bytes))
     }
 
     /// Ready with the whole body as it came once it is here, where it stays; whoever calls knows that it is small. It may
@@ -194,6 +212,7 @@ impl Upload {
     /// The body is to be sent once more, from its first byte, which is still here.
     pub(crate) fn restart(&mut self) {
         self.is_refused = false;
+        self.is_answered = false;
         self.waits_since_ms = None;
     }
 
@@ -205,11 +224,13 @@ impl Upload {
     /// The upstream has said something before its response: the client may send.
     pub(crate) fn continued(&mut self) {
         self.awaits_continue = false;
+        self.is_lost |= self.behind_head > 0;
     }
 
-    /// The response has begun.
+    /// The response has begun, and takes the place of the request in `Exchange::outgoing`.
     pub(crate) fn answered(&mut self) {
         self.is_answered = true;
+        self.is_lost |= self.behind_head > 0;
     }
 
     /// Whether there is more to move.
@@ -225,6 +246,16 @@ impl Upload {
     /// Whether every byte of the body is still here.
     pub(crate) fn is_unsent(&self) -> bool {
         self.sent == 0
+    }
+
+    /// Whether the client was waited for so long that a tick of the deadlines went by.
+    pub(crate) fn was_waited_for(&self) -> bool {
+        self.waited_ms > 0
+    }
+
+    /// Whether the whole body can be sent to another upstream.
+    pub(crate) fn may_go_elsewhere(&self) -> bool {
+        self.is_unsent() && !self.is_lost
     }
 
     /// Bytes of the body received so far, framing included.
@@ -250,12 +281,16 @@ impl Upload {
 
     /// Reads and drops what has arrived of a body that nobody wants, so that the next request can be read after it.
     pub(crate) fn discard(&mut self, client: &mut Client) -> Result<(), Failure> {
-        client.input.consume(self.ready);
-        self.ready = 0;
+        self.drop_ready(client);
         self.take(client)?;
+        self.drop_ready(client);
+        Ok(())
+    }
+
+    fn drop_ready(&mut self, client: &mut Client) {
+        self.is_lost |= self.ready > 0;
         client.input.consume(self.ready);
         self.ready = 0;
-        Ok(())
     }
 
     /// Claims what belongs to the body of what is unread.

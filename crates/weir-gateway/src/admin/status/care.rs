@@ -1,4 +1,4 @@
-//! The part of `/status` that is about refusing: breakers, places in upstreams, and who stands out.
+//! The part of `/status` that is about refusing: breakers, places in upstreams, checks, and who stands out.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use super::{list, object, quoted};
 use crate::care::breaker::SharedBreaker;
 use crate::care::gate::Gate;
 use crate::care::watch::Watch;
-use crate::snapshot::RouteState;
+use crate::snapshot::{EndpointState, RouteState};
 
 /// `[{"route", "breaker"}]`, the routes that have a breaker.
 pub(super) fn routes(routes: &[RouteState], now: Instant) -> String {
@@ -84,6 +84,17 @@ pub(super) fn watch(watch: Option<&Watch>) -> String {
         || "null".to_owned(),
         |watch| object([("suspended", watch.is_suspended().to_string())]),
     )
+}
+
+/// `null` for an endpoint that was not checked yet, else `{"up", "error"}`: what the checks say, and why the last one was
+/// bad, `null` if it was not.
+pub(super) fn check(state: &EndpointState) -> String {
+    let Some(last) = state.checked.last() else {
+        return "null".to_owned();
+    };
+    let error = last.map_or_else(|error| quoted(&error), |()| "null".to_owned());
+    let is_up = state.health.is_checked_up();
+    object([("up", is_up.to_string()), ("error", error)])
 }
 
 /// `null` for an endpoint that is not watched, else `{"state", "ejections", "reason"}`: `in`, `out` with `"remaining_ms"`,
