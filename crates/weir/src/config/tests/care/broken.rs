@@ -441,6 +441,10 @@ health = { path = "healthz", statuses = [99], tcp = 1 }
 #! upstream.app.health.tcp: found the integer 1, expected true or false
 "#,
     r#"
+health = { path = "/a|b#c" }
+#! upstream.app.health.path: found "/a|b#c", expected a path such as "/healthz"
+"#,
+    r#"
 health = { tcp = true, path = "/", host = "h", statuses = [200], body = "ok" }
 #! upstream.app.health.path: has no meaning with `tcp = true`, which asks for a connection alone
 #! upstream.app.health.host: has no meaning with `tcp = true`, which asks for a connection alone
