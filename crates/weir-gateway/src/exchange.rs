@@ -112,7 +112,12 @@ async fn forward(
     rule: &Forward,
 ) -> Result<(Chosen, relay::Upstream), Failure> {
     let mut pass = care::enter(client, x, view, rule).await?;
-    let asked = attempt(client, x, worker, view, rule).await;
+    // It may have waited, for a place or for another one's answer.
+    let now = match x.facts.started {
+        Some(started) if rule.cache.is_none() => pass.since().unwrap_or(started),
+        _ => Instant::now(),
+    };
+    let asked = attempt(client, x, worker, view, rule, now).await;
     pass.ended(x, &asked);
     let (chosen, mut upstream) = asked?;
     upstream.pass = pass;
@@ -126,12 +131,12 @@ async fn attempt(
     worker: &Worker,
     view: &Rc<View>,
     rule: &Forward,
+    mut now: Instant,
 ) -> Result<(Chosen, relay::Upstream), Failure> {
     relay::prepare(client, x, view, rule)?;
     // A request that waits for its upstream holds no buffer of its client's.
     client.input.release(&worker.buffers);
     let mut attempts = Attempts::new(client, x, worker, view, rule);
-    let mut now = x.facts.started.unwrap_or_else(Instant::now);
     loop {
         let chosen = match attempts.choose(x, now) {
             Ok(chosen) => chosen,

@@ -64,6 +64,7 @@ struct Endpoint {
     epoch: u64,
     evidence: Evidence,
     ejections: u32,
+    ejections_total: u64,
     reason: Option<Reason>,
     returned_at: Instant,
 }
@@ -101,6 +102,7 @@ impl Ejection {
             epoch: 0,
             evidence: Evidence::new(&settings, now),
             ejections: 0,
+            ejections_total: 0,
             reason: None,
             returned_at: now,
         };
@@ -132,6 +134,7 @@ impl Ejection {
                 continue;
             };
             it.ejections = before.ejections;
+            it.ejections_total = before.ejections_total;
             it.reason = before.reason;
             it.returned_at = before.returned_at;
             let is_kept_out = !before.is_present() && next.ejected < cap;
@@ -268,6 +271,7 @@ impl Ejection {
                 }
             },
             ejections: it.ejections,
+            ejections_total: it.ejections_total,
             reason: it.reason,
         }
     }
@@ -336,6 +340,7 @@ impl Ejection {
             it.ejections = 0;
         }
         it.ejections = it.ejections.saturating_add(1);
+        it.ejections_total += 1;
         it.reason = Some(reason);
         let wait = self.settings.eject_for.after(it.ejections, random);
         it.enter(State::Out { until: now + wait });

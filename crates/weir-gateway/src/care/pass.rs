@@ -28,6 +28,11 @@ impl Pass {
         }
     }
 
+    /// When leave was given, if anybody was asked for it.
+    pub(crate) fn since(&self) -> Option<Instant> {
+        self.since
+    }
+
     /// The upstream has answered, or has failed to.
     pub(crate) fn ended<T>(&mut self, x: &Exchange, asked: &Result<T, Failure>) {
         let Some(since) = self.since else { return };

@@ -1,6 +1,7 @@
 //! The counts in Prometheus text format (version 0.0.4), summed over the workers.
 
 mod cache;
+mod care;
 mod compress;
 mod fallbacks;
 
@@ -30,6 +31,7 @@ pub(crate) fn write(shared: &Shared) -> String {
     page.endpoints();
     page.failures();
     page.configuration();
+    care::write(&mut page);
     cache::write(&mut page);
     compress::write(&mut page);
     page.text

@@ -6,6 +6,7 @@
 mod actions;
 mod answers;
 mod cache;
+mod care;
 mod compress;
 mod defaults;
 mod examples;
