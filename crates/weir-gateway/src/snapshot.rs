@@ -21,7 +21,8 @@ use crate::metrics::{EndpointMetrics, PerWorker, RouteMetrics};
 use crate::names::Known;
 use crate::router::Router;
 use crate::settings::{
-    Action, ClientTimeouts, EndpointAddress, Forward, Route, Server, ServerAddress, Settings, Upstream,
+    Action, ClientTimeouts, EndpointAddress, Forward, Route, Server, ServerAddress, Settings,
+    Upstream,
 };
 use crate::upstream::health::Health;
 

@@ -11,6 +11,7 @@ mod clients;
 mod compress;
 mod drain;
 mod failover;
+mod fallback;
 mod http;
 mod lab;
 mod limits;
