@@ -12,6 +12,7 @@ mod compress;
 mod drain;
 mod endpoints;
 mod failover;
+mod fallback;
 mod http;
 mod lab;
 mod limits;
