@@ -16,10 +16,6 @@ use crate::failure::Failure;
 use crate::io::Stream;
 
 /// A request body in transit. The default is a body that there is not.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "facts that do not imply one another"
-)]
 #[derive(Debug, Default)]
 pub(crate) struct Upload {
     body: Body,
