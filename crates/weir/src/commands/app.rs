@@ -235,9 +235,10 @@ impl Service {
     /// What `--delay` and `--slots` ask for.
     async fn wait(&self) {
         if let Some(slots) = &self.slots {
-            let mut slots = slots.lock().unwrap_or_else(PoisonError::into_inner);
-            let over_at = slots.book(Instant::now(), self.delay);
-            drop(slots);
+            let over_at = {
+                let mut slots = slots.lock().unwrap_or_else(PoisonError::into_inner);
+                slots.book(Instant::now(), self.delay)
+            };
             tokio::time::sleep_until(over_at.into()).await;
         } else if !self.delay.is_zero() {
             tokio::time::sleep(self.delay).await;
