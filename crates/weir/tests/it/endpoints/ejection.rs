@@ -24,7 +24,11 @@ fn a_replica_that_answers_500_is_left_after_five_of_them() {
     let apps = replicas();
     let gateway = gateway(&apps, FOR_GOOD);
     let mut connection = Connection::open(gateway.address);
-    assert!(answers(&mut connection, 30).iter().all(|(status, _)| *status == 200));
+    assert!(
+        answers(&mut connection, 30)
+            .iter()
+            .all(|(status, _)| *status == 200)
+    );
     set(&apps[1], "fail");
     let found = answers(&mut connection, 300);
     let bad: Vec<_> = found.iter().filter(|(status, _)| *status != 200).collect();
@@ -80,15 +84,12 @@ fn a_replica_that_hangs_is_left_and_its_requests_are_not_lost() {
             .set_read_timeout(Some(patience))
             .expect("a timeout can be set");
         connection.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
-        match connection.response_to("GET") {
-            Some(response) => {
-                assert_eq!(response.status, 200);
-                in_a_row += 1;
-            }
-            None => {
-                hung.push(connection);
-                in_a_row = 0;
-            }
+        if let Some(response) = connection.response_to("GET") {
+            assert_eq!(response.status, 200);
+            in_a_row += 1;
+        } else {
+            hung.push(connection);
+            in_a_row = 0;
         }
         in_a_row == 30
     });
@@ -126,7 +127,12 @@ fn no_more_than_the_cap_are_left() {
     set(&apps[1], "fail");
     set(&apps[2], "fail");
     let all_of = |found: &[(u16, String)]| {
-        let of = |status, name: &str| found.iter().filter(|it| **it == (status, name.to_owned())).count();
+        let of = |status, name: &str| {
+            found
+                .iter()
+                .filter(|it| **it == (status, name.to_owned()))
+                .count()
+        };
         [of(200, "a"), of(500, "b"), of(500, "c")]
     };
     wait_until("all three have their share", || {
@@ -159,6 +165,10 @@ fn the_breaker_of_an_endpoint_keeps_requests_from_it_alone() {
     let refused = connection.get("/");
     assert_eq!(refused.status, 503);
     let wait_s: Option<u64> = refused.field("retry-after").and_then(|s| s.parse().ok());
-    assert!(wait_s.is_some_and(|wait| (1..=60).contains(&wait)), "{}", refused.head);
+    assert!(
+        wait_s.is_some_and(|wait| (1..=60).contains(&wait)),
+        "{}",
+        refused.head
+    );
     assert_eq!(came_to(&apps[1]), 3);
 }
