@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use weir_gateway::settings::{
-    BreakerRule, Fallback, HealthCheck, PriorityRule, Probe, RateKey, RateRule, Respond, RetryRule,
-    RouteCare, Settings, StatusSet, UpstreamCare,
+    BreakerRule, Fallback, FallbackOn, HealthCheck, PriorityRule, Probe, RateKey, RateRule,
+    Respond, RetryRule, RouteCare, Settings, StatusSet, UpstreamCare,
 };
 use weir_policy::breaker::Slow;
 use weir_policy::health::{Backoff, check};
@@ -386,6 +386,7 @@ fn every_key_of_a_fallback() {
     assert_eq!(
         elsewhere,
         Fallback {
+            on: FallbackOn::Any,
             stale: true,
             upstream: Some(0),
             answer: None,
