@@ -111,7 +111,11 @@ fn a_trial_that_is_given_up_fails_if_it_was_slow() {
         let given_up_at = sent_at + Duration::from_millis(waited_ms);
         ejection.finish(given_up_at, token, Outcome::Ignored, &mut random);
         let found = ejection.status(0, given_up_at).place;
-        assert_eq!(matches!(found, Place::Out(_)), is_out, "after {waited_ms} ms");
+        assert_eq!(
+            matches!(found, Place::Out(_)),
+            is_out,
+            "after {waited_ms} ms"
+        );
     }
 }
 

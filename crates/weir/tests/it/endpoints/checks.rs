@@ -85,14 +85,21 @@ fn an_endpoint_whose_check_fails_leaves_and_returns() {
         json!({"up": false, "error": "GET /healthz was answered with 503"})
     );
     assert_eq!(answering(&gateway), ["a"]);
-    let told = format!("{} of upstream app is down: GET /healthz was answered with 503", b.address());
-    wait_until("the operator is told", || gateway.process.output().contains(&told));
+    let told = format!(
+        "{} of upstream app is down: GET /healthz was answered with 503",
+        b.address()
+    );
+    wait_until("the operator is told", || {
+        gateway.process.output().contains(&told)
+    });
 
     b.say(204);
     wait_until("it is up", || is_up(&gateway, b.address()));
     assert_eq!(answering(&gateway), ["a", "b"]);
     let told = format!("{} of upstream app is up again", b.address());
-    wait_until("the operator is told", || gateway.process.output().contains(&told));
+    wait_until("the operator is told", || {
+        gateway.process.output().contains(&told)
+    });
 }
 
 #[test]
@@ -164,14 +171,17 @@ fn endpoints_are_checked_from_when_they_are_added_until_they_are_removed() {
     assert!(b.origin.next_head().starts_with("GET /healthz "));
     ask("DELETE", b.address());
     // One check may have been under way.
-    wait_until("three checks of the other one pass without one of it", || {
-        a.origin.heads();
-        b.origin.heads();
-        for _ in 0..3 {
-            a.origin.next_head();
-        }
-        b.origin.heads_waiting() == 0
-    });
+    wait_until(
+        "three checks of the other one pass without one of it",
+        || {
+            a.origin.heads();
+            b.origin.heads();
+            for _ in 0..3 {
+                a.origin.next_head();
+            }
+            b.origin.heads_waiting() == 0
+        },
+    );
 }
 
 #[test]
@@ -188,9 +198,10 @@ fn a_gateway_that_drains_checks_nobody() {
     ));
     let has_thread = || {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", gateway.process.pid()));
-        let names = tasks.expect("it runs").flatten().map(|task| {
-            std::fs::read_to_string(task.path().join("comm")).unwrap_or_default()
-        });
+        let names = tasks
+            .expect("it runs")
+            .flatten()
+            .map(|task| std::fs::read_to_string(task.path().join("comm")).unwrap_or_default());
         names.into_iter().any(|name| name.trim() == "checks")
     };
     let mut connection = Connection::open(gateway.address);

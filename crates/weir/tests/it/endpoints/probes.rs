@@ -30,7 +30,10 @@ fn the_request_is_a_plain_get_with_the_host_of_the_endpoint_or_another() {
     assert_eq!(verdict(&origin, ""), Value::Null);
     let head = origin.next_head();
     assert!(head.starts_with("GET /well?deep=1 HTTP/1.1\r\n"), "{head}");
-    assert!(head.contains(&format!("host: {}\r\n", origin.address)), "{head}");
+    assert!(
+        head.contains(&format!("host: {}\r\n", origin.address)),
+        "{head}"
+    );
     assert!(head.contains("user-agent: weir health check\r\n"), "{head}");
     assert!(head.contains("connection: close\r\n"), "{head}");
 
@@ -46,7 +49,8 @@ fn an_answer_is_judged_by_its_status_and_by_what_its_body_contains() {
         format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n{body}")
     };
     let padded = |padding: usize| plain("200 OK", &("x".repeat(padding) + "ready"));
-    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nrea\r\n2\r\ndy\r\n0\r\n\r\n";
+    let chunked =
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nrea\r\n2\r\ndy\r\n0\r\n\r\n";
     let ready = "body = \"ready\"";
     let lacks = "the answer to GET /well?deep=1 does not contain \"ready\"";
     let with = |status| format!("GET /well?deep=1 was answered with {status}");
@@ -55,9 +59,17 @@ fn an_answer_is_judged_by_its_status_and_by_what_its_body_contains() {
         (plain("404 Not Found", ""), "", Some(with(404))),
         (plain("302 Found", ""), "statuses = [200]", Some(with(302))),
         (plain("418 T", ""), "statuses = [\"200-204\", 418]", None),
-        (format!("HTTP/1.1 103 E\r\n\r\n{}", plain("200 OK", "")), "", None),
+        (
+            format!("HTTP/1.1 103 E\r\n\r\n{}", plain("200 OK", "")),
+            "",
+            None,
+        ),
         (plain("200 OK", "all are ready."), ready, None),
-        (plain("200 OK", "all are read."), ready, Some(lacks.to_owned())),
+        (
+            plain("200 OK", "all are read."),
+            ready,
+            Some(lacks.to_owned()),
+        ),
         (plain("503 S", "ready"), ready, Some(with(503))),
         (chunked.to_owned(), ready, None),
         (padded((64 << 10) - 5), ready, None),
@@ -92,6 +104,9 @@ fn what_is_no_answer_in_time_is_a_bad_one() {
             peer.send(broken);
         });
         let found = verdict(&closing, "").to_string();
-        assert!(found.contains("GET /well?deep=1 was not answered: "), "{found}");
+        assert!(
+            found.contains("GET /well?deep=1 was not answered: "),
+            "{found}"
+        );
     }
 }
