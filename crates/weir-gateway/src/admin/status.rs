@@ -4,6 +4,7 @@
 //! gives without the delays of the network.
 
 mod cache;
+mod care;
 
 use std::fmt::{Display, Write as _};
 
@@ -12,9 +13,9 @@ use crate::snapshot::Endpoint;
 use crate::worker::Shared;
 
 /// `{"uptime_ms", "connections", "workers", "requests", "responses", "latency_bounds_us", "upstreams": [{"name",
-/// "endpoints": [{"endpoint", "up", "requests", "responses", "failures", "idle", "latency_counts"}]}], "cache"}`
+/// "concurrency", "endpoints": [{"endpoint", "up", "requests", "responses", "failures", "idle", "latency_counts"}]}], "breakers", "cache"}`
 ///
-/// What `cache` has stands in `status/cache.rs`.
+/// What `cache`, `concurrency` and `breakers` have stands in `status/cache.rs` and `status/care.rs`.
 ///
 /// All counts are since the start, except for `connections`, those of clients, and `idle`, those kept to the endpoint:
 /// they are open now. `requests` is the sum of `responses`, an object with a count for each of `1xx` to `5xx`; at the
@@ -38,6 +39,7 @@ fn write_at(shared: &Shared, uptime_ms: u64) -> String {
         let endpoints = upstream.endpoints.iter();
         object([
             ("name", quoted(&upstream.settings.name)),
+            ("concurrency", care::concurrency(upstream.gate.as_deref())),
             ("endpoints", list(endpoints.map(|e| endpoint(e, uptime_ms)))),
         ])
     });
@@ -49,6 +51,7 @@ fn write_at(shared: &Shared, uptime_ms: u64) -> String {
         ("responses", by_class(responses)),
         ("latency_bounds_us", list(LATENCY_BOUNDS_US)),
         ("upstreams", list(upstreams)),
+        ("breakers", list(care::breakers(&snapshot))),
         ("cache", cache::write(shared)),
     ]);
     text.push('\n');
@@ -192,13 +195,13 @@ mod tests {
             r#""responses":{"1xx":0,"2xx":0,"3xx":0,"4xx":3,"5xx":0},"#,
             r#""latency_bounds_us":[100,250,500,1000,2500,5000,10000,25000,50000,100000,250000,500000,"#,
             r#"1000000,2500000,5000000,10000000,30000000,60000000],"#,
-            r#""upstreams":[{"name":"\"app\"","endpoints":["#,
+            r#""upstreams":[{"name":"\"app\"","concurrency":null,"endpoints":["#,
             r#"{"endpoint":"127.0.0.1:9001","up":true,"requests":3,"#,
             r#""responses":{"1xx":0,"2xx":3,"3xx":0,"4xx":0,"5xx":0},"failures":0,"idle":4,"#,
             r#""latency_counts":[1,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1]},"#,
             r#"{"endpoint":"127.0.0.1:9002","up":false,"requests":0,"#,
             r#""responses":{"1xx":0,"2xx":0,"3xx":0,"4xx":0,"5xx":0},"failures":1,"idle":0,"#,
-            r#""latency_counts":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}]}],"cache":null}"#,
+            r#""latency_counts":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}]}],"breakers":[],"cache":null}"#,
             "\n",
         );
         assert_eq!(write_at(&shared, 300), expected);
