@@ -7,6 +7,7 @@ mod harness;
 
 mod balance;
 mod cache;
+mod care;
 mod clients;
 mod compress;
 mod drain;
