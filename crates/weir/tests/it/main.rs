@@ -12,6 +12,7 @@ mod compress;
 mod drain;
 mod failover;
 mod fallback;
+mod guard;
 mod http;
 mod lab;
 mod limits;

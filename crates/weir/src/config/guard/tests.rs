@@ -274,7 +274,7 @@ fn mistakes_name_the_file_the_app_and_the_field() {
         ("{}", "name: name is required"),
         (
             r#"{"name": 1}"#,
-            "name: invalid type: number, expected a string",
+            "name: invalid type: integer `1`, expected a string",
         ),
         (
             r#"{"name": "a", "backends": ["b"], "weights": []}"#,
@@ -317,8 +317,8 @@ fn mistakes_name_the_file_the_app_and_the_field() {
             "app \"a\": backends[0]: found \"x:0\", expected a port from 1 to 65535",
         ),
         (
-            r#"{"name": "a", "backends": ["x:1"], "weights": [-1], "load_balance_method": "wrr"}"#,
-            "app \"a\": weights[0]: found -1, expected 0 to 1000",
+            r#"{"name": "a", "backends": ["x:1", "x:2"], "weights": [1, -1], "load_balance_method": "wrr"}"#,
+            "app \"a\": weights[1]: found -1, expected 0 to 1000",
         ),
         (
             r#"{"name": "a", "paths": ["x"], "methods": ["GET"]}"#,
