@@ -7,6 +7,8 @@
 //! - [`breaker`]: whether to ask a route or an endpoint at all,
 //! - [`gate`]: how many requests an upstream holds at once, and who waits,
 //! - [`watch`]: which endpoints of an upstream stand out,
+//! - [`budget`]: how many requests may be sent again,
+//! - [`hedging`]: when a second copy of a request is due,
 //! - [`pass`]: what a request that is let through holds until it has ended,
 //! - [`fallback`]: what a client gets whose request was refused or failed.
 //!
@@ -24,11 +26,14 @@ use crate::failure::{Failure, Fault};
 use crate::settings::{Forward, PriorityRule};
 use crate::snapshot::RouteState;
 use crate::view::View;
+use gate::Place;
 use pass::Pass;
 
 pub(crate) mod breaker;
+pub(crate) mod budget;
 pub(crate) mod fallback;
 pub(crate) mod gate;
+pub(crate) mod hedging;
 pub(crate) mod pass;
 pub(crate) mod rate;
 pub(crate) mod watch;
@@ -66,7 +71,8 @@ pub(crate) async fn enter(
             Some(place?)
         }
     };
-    Ok(Pass::new(now, entered, place))
+    let since = place.as_ref().map_or(now, Place::since);
+    Ok(Pass::new(since, entered, place))
 }
 
 /// Whether `rule` is that of a fallback.
@@ -80,7 +86,7 @@ fn is_elsewhere(route: Option<&RouteState>, rule: &Forward) -> bool {
 const SHED_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// What the gateway asks for on its own account can wait.
-fn priority(client: &Client, x: &Exchange, rule: &Forward) -> Priority {
+pub(crate) fn priority(client: &Client, x: &Exchange, rule: &Forward) -> Priority {
     if client.stream.is_nobody() {
         return Priority::Low;
     }
@@ -109,16 +115,28 @@ fn is_server_error(status: u16) -> bool {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Ended {
     Answered(u16),
+    /// The same after the client had kept it waiting for the request's body: how long it took is the client's doing.
+    Delayed(u16),
     Failed(Failure),
 }
 
 impl Ended {
+    /// The head of the response in `x` is here.
+    pub(crate) fn answered(x: &Exchange) -> Self {
+        if x.upload.was_waited_for() {
+            Self::Delayed(x.response.status)
+        } else {
+            Self::Answered(x.response.status)
+        }
+    }
+
     /// What that says about the endpoint, by which statuses are failures, when it took `latency`.
     pub(crate) fn outcome(self, is_failure: impl Fn(u16) -> bool, latency: Duration) -> Outcome {
         match self {
             Self::Answered(status) if !is_failure(status) => Outcome::Success(latency),
+            Self::Delayed(status) if !is_failure(status) => Outcome::Ignored,
             Self::Failed(failure) if failure.fault() != Fault::Upstream => Outcome::Ignored,
-            Self::Answered(_) | Self::Failed(_) => Outcome::Failure(latency),
+            Self::Answered(_) | Self::Delayed(_) | Self::Failed(_) => Outcome::Failure(latency),
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! parse (behind us) → **route → admit → recall → choose → forward → remember → respond → account**
 
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -19,9 +20,10 @@ use crate::respond;
 use crate::router::Found;
 use crate::settings::{Action, ClientTimeouts, Forward};
 use crate::snapshot::RouteState;
-use crate::upstream::choose::{Attempts, Chosen};
+use crate::upstream::choose::Chosen;
+use crate::upstream::retry::Attempts;
 use crate::upstream::upload::Upload;
-use crate::upstream::{answer, relay};
+use crate::upstream::{answer, hedge, relay};
 use crate::view::View;
 use crate::worker::Worker;
 
@@ -110,10 +112,15 @@ async fn forward(
     rule: &Forward,
 ) -> Result<(Chosen, relay::Upstream), Failure> {
     let mut pass = care::enter(client, x, view, rule).await?;
-    let asked = attempt(client, x, worker, view, rule).await;
+    // It may have waited, for a place or for another one's answer.
+    let now = match x.facts.started {
+        Some(started) if rule.cache.is_none() => pass.since().unwrap_or(started),
+        _ => Instant::now(),
+    };
+    let asked = attempt(client, x, worker, view, rule, now).await;
     pass.ended(x, &asked);
-    let (mut chosen, upstream) = asked?;
-    chosen.carry(pass);
+    let (chosen, mut upstream) = asked?;
+    upstream.pass = pass;
     Ok((chosen, upstream))
 }
 
@@ -124,30 +131,29 @@ async fn attempt(
     worker: &Worker,
     view: &Rc<View>,
     rule: &Forward,
+    mut now: Instant,
 ) -> Result<(Chosen, relay::Upstream), Failure> {
     relay::prepare(client, x, view, rule)?;
     // A request that waits for its upstream holds no buffer of its client's.
     client.input.release(&worker.buffers);
-    let mut attempts = Attempts::new(client, x, view, rule);
-    let mut now = x.facts.started.unwrap_or_else(Instant::now);
+    let mut attempts = Attempts::new(client, x, worker, view, rule);
     loop {
-        let chosen = attempts.choose(x, worker, view, rule, now)?;
-        let failure = match relay::connect(client, x, rule, &chosen, attempts.wants_fresh()).await {
-            Ok(mut upstream) => match relay::ask(client, x, worker, rule, &mut upstream).await {
-                Ok(()) => {
-                    chosen.answered(x);
-                    return Ok((chosen, upstream));
-                }
-                Err(failure) => attempts.after_asking(failure, x, &upstream, &chosen),
-            },
-            Err(failure) => attempts.after_connecting(failure, &chosen, worker),
+        let chosen = match attempts.choose(x, now) {
+            Ok(chosen) => chosen,
+            Err(failure) => return attempts.end(failure),
         };
-        match failure {
-            Some(failure) => return Err(failure),
-            None => chosen.metrics().retries.add(1),
+        let then = match relay::connect(client, x, rule, &chosen, attempts.wants_fresh()).await {
+            Ok(upstream) => {
+                attempts.let_go(x);
+                let asked = hedge::ask(client, x, &mut attempts, chosen, upstream).await;
+                attempts.after_asking(x, asked)
+            }
+            Err(failure) => attempts.after_connecting(failure, &chosen),
+        };
+        match then {
+            ControlFlow::Break(end) => return end,
+            ControlFlow::Continue(()) => attempts.ready(client, x).await?,
         }
-        x.incoming.release(&worker.buffers);
-        x.upload.restart();
         now = Instant::now();
     }
 }
@@ -314,6 +320,8 @@ pub(crate) struct Facts {
     pub(crate) upstream_latency: Option<Duration>,
     /// When the response head was here.
     pub(crate) answered_at: Option<Instant>,
+    /// Whether it was sent more than once, with waits between.
+    pub(crate) was_repeated: bool,
     pub(crate) status: u16,
     /// Sent to the client, head included.
     pub(crate) bytes_sent: u64,

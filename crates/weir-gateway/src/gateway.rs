@@ -23,6 +23,7 @@ use crate::names::{Names, Unresolved};
 use crate::router::{RouteConflict, Router};
 use crate::settings::{LogTarget, Settings};
 use crate::snapshot::Snapshot;
+use crate::upstream::check;
 use crate::worker::{Shared, Worker};
 
 /// Tasks that a worker runs before it looks for news from its sockets: a whole round of a busy worker, so that sockets
@@ -102,6 +103,7 @@ impl Gateway {
             let _ = shared.cache.set(Arc::new(cache));
         }
         let threads = start_workers(settings, &shared, log.as_ref())?;
+        check::start(Arc::clone(&shared)).map_err(StartError::Thread)?;
         let control = Control::new(shared, names, (source, apps), settings);
         if let Some(admin) = admin {
             admin

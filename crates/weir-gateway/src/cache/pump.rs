@@ -124,13 +124,16 @@ impl Arriving {
     }
 
     /// Waits until the fill has room; `false` when nobody reads what is not stored.
-    async fn room(&self, timer: &Timer) -> bool {
-        let fill = &self.lead.lent.fill;
+    async fn room(&mut self, timer: &Timer) -> bool {
+        let (fill, pass) = (&self.lead.lent.fill, &mut self.upstream.pass);
         loop {
             timer.set(self.idle);
             let room = poll_fn(|cx| match fill.poll_room(cx) {
                 Poll::Ready(is_wanted) => Poll::Ready(Some(is_wanted)),
-                Poll::Pending => timer.poll(cx).map(|()| None),
+                Poll::Pending => {
+                    pass.is_held_up();
+                    timer.poll(cx).map(|()| None)
+                }
             });
             match room.await {
                 Some(is_wanted) => return is_wanted,
@@ -205,6 +208,7 @@ impl Arriving {
 
     /// All of it is here.
     async fn finish(mut self, worker: &Worker, timer: &Timer) {
+        self.upstream.pass.is_over();
         let is_reusable = self.keeps_upstream && self.incoming.is_empty() && self.body.is_done();
         if is_reusable {
             let now_ms = worker.deadlines.now_ms();

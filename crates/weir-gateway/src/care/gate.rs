@@ -1,11 +1,15 @@
 //! How many requests an upstream holds at once, over all workers, and who waits for a place.
 //!
 //! A request that finds no place leaves one end of a channel in the limiter's queue and waits at the other. Whoever
-//! changes something (a place that comes back, a wait that is up) decides about the waiters, under the same lock, and so
-//! do waiters when their own time has come: there is no task that does it for them.
+//! changes something (a place that comes back, a wait that is up) decides about the waiters, and so do waiters when
+//! their own time has come: there is no task that does it for them.
+//!
+//! A [`Permit`] always lies in one of four hands: in a [`Place`], in a channel, in [`Gate::change`], or back in the limiter.
+//! Each of them gives it on or gives it back when it is dropped. Requests that wait when a configuration brings another
+//! gate keep to the one they came to, whose places come back to it.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::future::{Future as _, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -66,19 +70,15 @@ impl Gate {
         now: Instant,
     ) -> Result<Place, Failure> {
         let mut receiver = None;
-        let acquired = {
-            let mut limiter = lock(&self.limiter);
-            let acquired = limiter.acquire(now, priority, || {
+        let acquired = self.change(now, |limiter| {
+            limiter.acquire(now, priority, || {
                 let (sender, end) = oneshot::channel();
                 receiver = Some(end);
                 sender
-            });
-            // What comes back is refused below, when the lock is free again.
-            settle(&mut limiter, now);
-            acquired
-        };
+            })
+        });
         match acquired {
-            Acquired::Admitted(permit) => Ok(self.place(permit)),
+            Acquired::Admitted(permit) => Ok(self.place(permit, now)),
             Acquired::Refused(refusal) => Err(Failure::Shed(refusal)),
             Acquired::Queued(queued) => {
                 if let Some(displaced) = queued.displaced {
@@ -87,7 +87,7 @@ impl Gate {
                 }
                 let waiting = Waiting {
                     gate: self,
-                    ticket: queued.ticket,
+                    ticket: Some(queued.ticket),
                     receiver: receiver.expect("whoever waits has made a channel"),
                 };
                 waiting.wait(client, queued.deadline).await
@@ -95,86 +95,92 @@ impl Gate {
         }
     }
 
-    fn place(self: &Arc<Self>, permit: Permit) -> Place {
+    /// What the admin listener shows.
+    pub(crate) fn status(&self, now: Instant) -> Status {
+        lock(&self.limiter).status(now)
+    }
+
+    /// A place for a copy of a request that has one: at once, or never. It takes none from those who wait.
+    pub(crate) fn enter_at_once(self: &Arc<Self>, now: Instant) -> Option<Place> {
+        let permit = lock(&self.limiter).try_acquire(now)?;
+        Some(self.place(permit, now))
+    }
+
+    fn place(self: &Arc<Self>, permit: Permit, since: Instant) -> Place {
         Place {
             gate: Arc::clone(self),
+            since,
             permit: Some(permit),
             outcome: Outcome::Ignored,
         }
     }
 
-    /// What the admin listener shows.
-    pub(crate) fn status(&self, now: Instant) -> Status {
-        lock(&self.limiter).status(now)
-    }
-}
-
-/// Tells every waiter whose wait is over.
-fn settle(limiter: &mut Limiter<Waiter>, now: Instant) {
-    while let Some(decision) = limiter.decide(now) {
-        let (waiter, verdict) = match decision {
-            Decision::Admitted(waiter, permit) => (waiter, Ok(permit)),
-            Decision::Refused(waiter, refusal) => (waiter, Err(refusal)),
+    /// Changes something, and tells every waiter whose wait is over with it.
+    fn change<R>(&self, now: Instant, change: impl FnOnce(&mut Limiter<Waiter>) -> R) -> R {
+        let (result, mut decision) = {
+            let mut limiter = lock(&self.limiter);
+            (change(&mut limiter), limiter.decide(now))
         };
-        // A waiter that leaves takes itself out under this lock, so nobody has left; and if, the place is free again.
-        if let Err(Ok(permit)) = waiter.send(verdict) {
-            limiter.release(now, permit, Outcome::Ignored);
+        // To wake another worker is a system call, which nobody has to wait for.
+        while let Some(decided) = decision {
+            let (waiter, verdict) = match decided {
+                Decision::Admitted(waiter, permit) => (waiter, Ok(permit)),
+                Decision::Refused(waiter, refusal) => (waiter, Err(refusal)),
+            };
+            let unheard = waiter.send(verdict);
+            let mut limiter = lock(&self.limiter);
+            if let Err(Ok(permit)) = unheard {
+                limiter.release(now, permit, Outcome::Ignored);
+            }
+            decision = limiter.decide(now);
         }
+        result
     }
 }
 
 /// A request in the queue. Dropping it leaves the queue.
 struct Waiting<'a> {
     gate: &'a Arc<Gate>,
-    ticket: Ticket,
+    /// `None` once the verdict has been read.
+    ticket: Option<Ticket>,
     receiver: oneshot::Receiver<Result<Permit, Refusal>>,
 }
 
 impl Waiting<'_> {
     async fn wait(mut self, client: &Client, deadline: Instant) -> Result<Place, Failure> {
         let mut late = pin!(tokio::time::sleep_until(deadline.into()));
-        let verdict = poll_fn(|cx| {
-            if let Poll::Ready(verdict) = std::pin::Pin::new(&mut self.receiver).poll(cx) {
-                return Poll::Ready(verdict.map_err(|_| Failure::ShutDown));
+        poll_fn(|cx| {
+            // It never fires early, so whoever is not decided about by then is now.
+            if late.as_mut().poll(cx).is_ready() {
+                self.gate.change(Instant::now(), |_| ());
+            }
+            if let Poll::Ready(verdict) = Pin::new(&mut self.receiver).poll(cx) {
+                self.ticket = None;
+                let verdict = verdict.expect("the limiter tells every waiter");
+                let verdict = verdict.map_err(Failure::Shed);
+                return Poll::Ready(verdict.map(|permit| self.gate.place(permit, Instant::now())));
             }
             if client.has_left(cx) {
                 return Poll::Ready(Err(Failure::ClientGone));
             }
-            if late.as_mut().poll(cx).is_ready() {
-                settle(&mut lock(&self.gate.limiter), Instant::now());
-                return match std::pin::Pin::new(&mut self.receiver).poll(cx) {
-                    Poll::Ready(verdict) => Poll::Ready(verdict.map_err(|_| Failure::ShutDown)),
-                    // The clock of the timer and that of the limiter differ by less than its next look.
-                    Poll::Pending => {
-                        late.as_mut()
-                            .reset(tokio::time::Instant::now() + LOOK_AGAIN);
-                        cx.waker().wake_by_ref();
-                        Poll::Pending
-                    }
-                };
-            }
             Poll::Pending
         })
-        .await?;
-        verdict
-            .map(|permit| self.gate.place(permit))
-            .map_err(Failure::Shed)
+        .await
     }
 }
 
-/// When a wait is looked at again that was not over when its timer said so.
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
-
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let mut limiter = lock(&self.gate.limiter);
-        if limiter.cancel(self.ticket).is_none() {
-            // It was decided about, and the verdict may not have been read.
-            if let Ok(Ok(permit)) = self.receiver.try_recv() {
-                limiter.release(Instant::now(), permit, Outcome::Ignored);
-            }
-        }
-        settle(&mut limiter, Instant::now());
+        let Some(ticket) = self.ticket else { return };
+        // From here on nothing is sent any more; what was sent may not have been read.
+        self.receiver.close();
+        let verdict = self.receiver.try_recv();
+        let now = Instant::now();
+        self.gate.change(now, |limiter| match verdict {
+            Ok(Ok(permit)) => limiter.release(now, permit, Outcome::Ignored),
+            Ok(Err(_)) => {}
+            Err(_) => drop(limiter.cancel(ticket)),
+        });
     }
 }
 
@@ -182,11 +188,17 @@ impl Drop for Waiting<'_> {
 #[derive(Debug)]
 pub(crate) struct Place {
     gate: Arc<Gate>,
+    since: Instant,
     permit: Option<Permit>,
     outcome: Outcome,
 }
 
 impl Place {
+    /// Since when it is taken.
+    pub(crate) fn since(&self) -> Instant {
+        self.since
+    }
+
     /// What it will say when it is given back.
     pub(crate) fn will_say(&mut self, outcome: Outcome) {
         self.outcome = outcome;
@@ -197,9 +209,12 @@ impl Drop for Place {
     fn drop(&mut self) {
         if let Some(permit) = self.permit.take() {
             let now = Instant::now();
-            let mut limiter = lock(&self.gate.limiter);
-            limiter.release(now, permit, self.outcome);
-            settle(&mut limiter, now);
+            let outcome = self.outcome;
+            self.gate
+                .change(now, |limiter| limiter.release(now, permit, outcome));
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! What a request holds that was let through to an upstream, until its answer has ended.
+//! What a request holds that was let through to an upstream.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use crate::exchange::Exchange;
 use crate::failure::Failure;
 
 /// Leave to ask an upstream. The route's breaker is told how that ended once the head of the response is here; the place
-/// is given back when all of the response is, because until then the upstream is at work.
+/// is given back when all of the response has come, because until then the upstream is at work.
 #[derive(Debug, Default)]
 pub(crate) struct Pass {
     since: Option<Instant>,
@@ -28,27 +28,43 @@ impl Pass {
         }
     }
 
+    /// When leave was given, if anybody was asked for it.
+    pub(crate) fn since(&self) -> Option<Instant> {
+        self.since
+    }
+
     /// The upstream has answered, or has failed to.
     pub(crate) fn ended<T>(&mut self, x: &Exchange, asked: &Result<T, Failure>) {
         let Some(since) = self.since else { return };
-        let now = x.facts.answered_at.unwrap_or_else(Instant::now);
-        let latency = now.saturating_duration_since(since);
-        let ended = match asked {
-            Ok(_) => Ended::Answered(x.response.status),
-            Err(failure) => Ended::Failed(*failure),
+        let (now, ended) = match asked {
+            Ok(_) => (x.facts.answered_at, Ended::answered(x)),
+            Err(failure) => (None, Ended::Failed(*failure)),
         };
+        let now = now.unwrap_or_else(Instant::now);
+        let latency = now.saturating_duration_since(since);
         if let Some(entered) = self.entered.take() {
             entered.report(now, ended, latency);
         }
         if let Some(place) = &mut self.place {
-            place.will_say(ended.outcome(is_server_error, latency));
+            place.will_say(if x.facts.was_repeated {
+                // Part of the time it was taken for none of the upstream's doing.
+                Outcome::Ignored
+            } else {
+                ended.outcome(is_server_error, latency)
+            });
         }
     }
 
-    /// How long its place is taken says nothing from here on about how fast the upstream is.
+    /// The response has to wait for its client. How long its place is taken says nothing any more about how fast the
+    /// upstream is: clients that read slowly must not make an adaptive limit take it for slow.
     pub(crate) fn is_held_up(&mut self) {
         if let Some(place) = &mut self.place {
             place.will_say(Outcome::Ignored);
         }
+    }
+
+    /// All of the response is here: the upstream has done its part, whatever the client still has to read.
+    pub(crate) fn is_over(&mut self) {
+        self.place = None;
     }
 }

@@ -50,7 +50,8 @@ pub(crate) async fn respond(
     x.facts.head_bytes_sent += x.outgoing.len() as u64;
     if x.response.status == 101 {
         // A tunnel may last for days, and says nothing of how fast the upstream is.
-        chosen.is_let_go();
+        upstream.pass.is_held_up();
+        upstream.pass.is_over();
         return tunnel(client, x, worker, &mut upstream).await;
     }
     let pace = pace(x, rule);
@@ -102,6 +103,9 @@ async fn stream_body(
 ) -> Result<(), Failure> {
     loop {
         let taken = take_body(x, body, framing)?;
+        if body.is_done() {
+            upstream.pass.is_over();
+        }
         send(client, x, worker, upstream, taken, pace).await?;
         x.incoming.consume(taken);
         if body.is_done() {
@@ -141,6 +145,7 @@ async fn stream_encoded(
         let taken = body.decode(x.incoming.unread(), |content| encoder.write(content));
         x.incoming.consume(taken.map_err(Failure::Response)?);
         if body.is_done() {
+            upstream.pass.is_over();
             break;
         }
         if upstream.stream.is_quiet() {
@@ -207,7 +212,7 @@ async fn send(
     client: &mut Client,
     x: &mut Exchange,
     worker: &Worker,
-    upstream: &Upstream,
+    upstream: &mut Upstream,
     body_bytes: usize,
     pace: Pace,
 ) -> Result<(), Failure> {
@@ -218,6 +223,7 @@ async fn send(
         let pieces = (&x.outgoing[..], &x.incoming.unread()[..body_bytes]);
         let progress = client.poll_send(&mut sent, pieces, patience, cx);
         if progress.is_pending() {
+            upstream.pass.is_held_up();
             x.upload
                 .poll(client, &upstream.stream, &worker.buffers, pace, cx)?;
         }
@@ -235,7 +241,7 @@ pub(super) async fn pass_interim(
     x: &mut Exchange,
     worker: &Worker,
     rule: &Forward,
-    upstream: &Upstream,
+    upstream: &mut Upstream,
     bytes: usize,
 ) -> Result<(), Failure> {
     x.upload.continued();

@@ -260,6 +260,11 @@ impl Upload {
         self.sent == 0
     }
 
+    /// Whether the client was waited for so long that a tick of the deadlines went by.
+    pub(crate) fn was_waited_for(&self) -> bool {
+        self.waited_ms > 0
+    }
+
     /// Whether the whole body can be sent to another upstream.
     pub(crate) fn may_go_elsewhere(&self) -> bool {
         self.is_unsent() && self.kept != Kept::Nowhere

@@ -27,6 +27,7 @@ fn ladder(replicas: usize) -> Ladder {
             rate: None,
             amount,
             quick: amount,
+            fault: None,
         },
         may_cache: true,
         effort: Effort {

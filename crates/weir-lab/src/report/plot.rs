@@ -1,4 +1,4 @@
-//! Plots as SVG that stands in an HTML page: what throughput and latency plots share.
+//! Plots as SVG that stands in an HTML page: what all plots share.
 //!
 //! plotters gives scales, ticks and SVG; this file gives it a sheet to draw on and the few colours there are. The colours
 //! are those of a light page; the style sheet of the report replaces each of them on a dark one, by its value.
@@ -6,6 +6,7 @@
 
 pub(super) mod latency;
 pub(super) mod throughput;
+pub(super) mod timeline;
 
 use plotters::coord::Shift;
 use plotters::element::{PathElement, Polygon, Rectangle, Text};

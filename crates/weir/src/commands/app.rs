@@ -4,20 +4,23 @@
 //! CPU, a page of 612 bytes and a health check. Flags make it slow or faulty on purpose. The way of a request is in
 //! [`Service::respond`]; what each function answers is in `functions.rs`.
 //!
-//! It is an origin, not a gateway: nothing here is shared with weir-gateway, it keeps no state between requests, and
-//! it ends at once on Ctrl-C or SIGTERM, with requests in flight, because that is what a replica that fails looks like.
+//! It is an origin, not a gateway: nothing here is shared with weir-gateway, it keeps nothing between requests but what
+//! waits for a slot, and it ends at once on Ctrl-C or SIGTERM, with requests in flight, because that is what a replica
+//! that fails looks like.
 
 mod args;
+mod fault;
 mod functions;
 mod listener;
 mod payload;
 mod receive;
+mod slots;
 
 use std::convert::Infallible;
 use std::io::Write as _;
-use std::num::NonZeroU8;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::num::{NonZeroU8, NonZeroU16};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
 use hyper::body::{Body, Bytes, Incoming};
@@ -31,9 +34,11 @@ use rustix::process::set_parent_process_death_signal;
 use tokio::signal::unix::{SignalKind, signal};
 
 use args::Listen;
+use fault::Faults;
 use functions::{Function, Route};
 use listener::{Listener, Socket};
 use payload::Payload;
+use slots::Slots;
 
 /// How long a client may take to send a request head, counted from the end of the request before it: it is also how
 /// long an idle connection stays open.
@@ -60,9 +65,18 @@ pub(crate) struct AppArgs {
     #[arg(long, value_name = "DURATION", default_value = "0", value_parser = args::delay)]
     delay: Duration,
 
+    /// At most how many answers are made at once, each for --delay; the others wait for their turn, without end, and are
+    /// made even when their client has left [default: any number].
+    #[arg(long, value_name = "N", requires = "delay")]
+    slots: Option<NonZeroU16>,
+
     /// The share of answers, from 0 to 1, that are a 500 instead; /healthz never fails.
     #[arg(long, value_name = "F", default_value = "0", value_parser = args::share)]
     fail_ratio: f64,
+
+    /// Take POST /fault?mode=MODE from everybody: fail, slow (by 2s), hang or none, for every path but this one.
+    #[arg(long)]
+    faults: bool,
 
     /// What X-Served-By says in every response [default: the listen address].
     #[arg(long, value_name = "NAME")]
@@ -109,7 +123,12 @@ async fn serve(args: AppArgs) -> anyhow::Result<()> {
         name: HeaderValue::from_str(&name)
             .with_context(|| format!("{name:?} cannot stand in a header"))?,
         delay: args.delay,
+        slots: args.slots.map(|count| {
+            let slots = Slots::new(usize::from(count.get()), Instant::now());
+            Mutex::new(slots)
+        }),
         fail_ratio: args.fail_ratio,
+        faults: args.faults.then(Faults::default),
     });
     // Signals are caught before the line that says so: a script may send one as soon as it has read the line.
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -165,11 +184,13 @@ async fn converse(socket: impl Read + Write + Unpin, service: Arc<Service>) {
     let _ = connection.await;
 }
 
-/// What all connections share; it never changes.
+/// What all connections share; nothing of it changes but what is booked with the slots, and what is wrong on purpose.
 struct Service {
     name: HeaderValue,
     delay: Duration,
+    slots: Option<Mutex<Slots>>,
     fail_ratio: f64,
+    faults: Option<Faults>,
 }
 
 impl Service {
@@ -180,22 +201,48 @@ impl Service {
     {
         let (head, body) = request.into_parts();
         let route = functions::route(&head.method, head.uri.path());
-        let mut rng = fastrand::Rng::new();
-        let mut response = if route == Route::To(Function::Health) {
-            functions::healthy()
-        } else {
-            let received = receive::body(body, route).await;
-            if !self.delay.is_zero() {
-                tokio::time::sleep(self.delay).await;
+        let mut response = match &self.faults {
+            None => self.answer(route, body).await,
+            Some(faults) if head.uri.path() == fault::PATH => {
+                faults.answer(&head.method, head.uri.query())
             }
-            if rng.f64() < self.fail_ratio {
-                functions::failed_on_purpose()
-            } else {
-                functions::answer(route, received, unix_now(), &mut rng)
-            }
+            Some(faults) => match faults.befall(route).await {
+                Some(response) => response,
+                None => self.answer(route, body).await,
+            },
         };
         response.headers_mut().insert(SERVED_BY, self.name.clone());
         response
+    }
+
+    async fn answer<B>(&self, route: Route, body: B) -> Response<Payload>
+    where
+        B: Body<Data = Bytes, Error: std::error::Error + Send + Sync + 'static>,
+    {
+        if route == Route::To(Function::Health) {
+            return functions::healthy();
+        }
+        let mut rng = fastrand::Rng::new();
+        let received = receive::body(body, route).await;
+        self.wait().await;
+        if rng.f64() < self.fail_ratio {
+            functions::failed_on_purpose()
+        } else {
+            functions::answer(route, received, unix_now(), &mut rng)
+        }
+    }
+
+    /// What `--delay` and `--slots` ask for.
+    async fn wait(&self) {
+        if let Some(slots) = &self.slots {
+            let over_at = {
+                let mut slots = slots.lock().unwrap_or_else(PoisonError::into_inner);
+                slots.book(Instant::now(), self.delay)
+            };
+            tokio::time::sleep_until(over_at.into()).await;
+        } else if !self.delay.is_zero() {
+            tokio::time::sleep(self.delay).await;
+        }
     }
 }
 
@@ -217,7 +264,9 @@ mod tests {
         let service = Service {
             name: HeaderValue::from_static("r1"),
             delay,
+            slots: None,
             fail_ratio,
+            faults: None,
         };
         let request = Request::get(path).body(Empty::new()).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread()

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use toml::de::DeTable;
 use weir_lab::raw::Published;
-use weir_lab::scenario::{Amount, BUILT_IN, Configuration, Effort, Load, Part, Scenario};
+use weir_lab::scenario::{Amount, BUILT_IN, Configuration, Effort, Fault, Load, Part, Scenario};
 
 use super::error::{ConfigError, Report};
 use super::read::Table;
@@ -28,6 +28,8 @@ const DURATION: RangeInclusive<Duration> = units::ABOVE_ZERO..=Duration::from_se
 const WARM_UP: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(3600);
 /// A share of one CPU; a service may use several.
 const CPU_SHARE: RangeInclusive<f64> = 0.01..=1024.0;
+const SHARE: RangeInclusive<f64> = 0.0..=1.0;
+const FAULT_EXAMPLE: &str = "fault = { service = \"app\", mode = \"fail\", from = 0.2, to = 0.6 }";
 const FIGURE: RangeInclusive<f64> = 0.0..=1e12;
 
 /// The scenario of this name, or in the file at this path.
@@ -192,6 +194,7 @@ fn load(mut table: Table) -> Load {
     let quick = quick
         .and_then(|value| value.duration(&DURATION))
         .map(Amount::Time);
+    let fault = table.section("fault", FAULT_EXAMPLE).and_then(fault);
     let notes = notes(&mut table);
     table.finish();
     Load {
@@ -211,7 +214,27 @@ fn load(mut table: Table) -> Load {
         rate,
         amount,
         quick: quick.unwrap_or(amount),
+        fault,
     }
+}
+
+fn fault(mut table: Table) -> Option<Fault> {
+    let service = text(&mut table, "service", "the name of a service");
+    let modes = Fault::MODES.map(|mode| (mode, mode));
+    let mode = table.required("mode", "what goes wrong, as in \"fail\"");
+    let mode = mode.and_then(|value| value.choice(&modes));
+    let mut share = |key| {
+        let value = table.required(key, "a share of the load's duration, as in 0.2");
+        value.and_then(|value| value.number(&SHARE))
+    };
+    let (from, to) = (share("from"), share("to"));
+    table.finish();
+    Some(Fault {
+        service,
+        mode: mode?.to_owned(),
+        from: from?,
+        to: to?,
+    })
 }
 
 fn configuration(mut table: Table, published: &mut Vec<Published>) -> Configuration {

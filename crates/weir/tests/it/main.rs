@@ -10,6 +10,7 @@ mod cache;
 mod clients;
 mod compress;
 mod drain;
+mod endpoints;
 mod failover;
 mod fallback;
 mod guard;

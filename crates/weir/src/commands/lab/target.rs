@@ -60,6 +60,7 @@ impl LoadArgs {
             rate: self.rate,
             amount,
             quick: amount,
+            fault: None,
         };
         load.check()
             .map_err(|why| anyhow::anyhow!("the load cannot be sent: {why}"))?;

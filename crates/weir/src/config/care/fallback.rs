@@ -2,8 +2,8 @@
 //!
 //! A file is read here, once: what a gateway answers when nothing else works must not depend on a disk.
 
-use std::fs::File;
-use std::io::Read as _;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use weir_gateway::settings::{Fallback, FallbackOn, Respond};
@@ -151,16 +151,10 @@ fn json(value: &Value) -> Option<Vec<u8>> {
 fn file(value: &Value) -> Option<(Vec<u8>, Option<&'static str>)> {
     value.parsed(FILE_EXPECTED, |path| {
         let path = Path::new(path);
-        let mut bytes = Vec::new();
-        let read =
-            File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
-        if let Err(error) = read {
-            return Err(format!(
-                "which cannot be read ({error}), expected {FILE_EXPECTED}"
-            ));
-        }
+        let bytes = contents(path)
+            .map_err(|error| format!("which cannot be read ({error}), expected {FILE_EXPECTED}"))?;
         if bytes.len() as u64 > FILE_BYTES_MAX {
-            return Err("expected a file of at most 1 MiB".to_owned());
+            return Err(format!("expected a file of at most {FILE_BYTES_MAX} bytes"));
         }
         let usual = match path.extension().and_then(|extension| extension.to_str()) {
             Some("html" | "htm") => Some("text/html; charset=utf-8"),
@@ -170,4 +164,15 @@ fn file(value: &Value) -> Option<(Vec<u8>, Option<&'static str>)> {
         };
         Ok((bytes, usual))
     })
+}
+
+/// At most a byte more than a file may have. Reading something else than a file might never end.
+fn contents(path: &Path) -> io::Result<Vec<u8>> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a file"));
+    }
+    let mut bytes = Vec::new();
+    let file = File::open(path)?;
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }

@@ -1,0 +1,138 @@
+//! Places are neither lost nor given out twice, whoever leaves when.
+
+use std::future::Future;
+use std::net::{IpAddr, Ipv4Addr};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Waker};
+
+use weir_policy::limit::concurrency::Limit;
+use weir_policy::limit::queue;
+
+use super::*;
+use crate::buffers::Input;
+use crate::connection::AddressText;
+use crate::deadline::{Deadlines, Timer};
+use crate::io::Stream;
+
+/// A client that never leaves by itself.
+fn nobody() -> Client {
+    Client {
+        stream: Stream::Nobody,
+        address: AddressText::new(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        listening: None,
+        input: Input::default(),
+        timer: Timer::new(&Rc::new(Deadlines::default())),
+    }
+}
+
+fn gate(limit: u32, wait: Duration) -> Arc<Gate> {
+    Arc::new(Gate::new(&Settings {
+        limit: Limit::Fixed(limit),
+        queue: queue::Settings {
+            target: wait,
+            interval: wait,
+            ..queue::Settings::default()
+        },
+    }))
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap()
+}
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn is_pending(future: Pin<&mut impl Future>) -> bool {
+    let mut context = Context::from_waker(Waker::noop());
+    future.poll(&mut context).is_pending()
+}
+
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[test]
+fn a_waiter_that_leaves_before_it_reads_its_admission_gives_the_place_back() {
+    runtime().block_on(async {
+        let (gate, client) = (gate(2, LONG), nobody());
+        let first = gate.enter(&client, Priority::Normal, now()).await.unwrap();
+        let second = gate.enter(&client, Priority::Normal, now()).await.unwrap();
+        let mut waits = Box::pin(gate.enter(&client, Priority::Normal, now()));
+        assert!(is_pending(waits.as_mut()));
+        assert_eq!(gate.status(now()).waiting, 1);
+        // The admission is on its way to somebody who never reads it.
+        drop(first);
+        assert_eq!(gate.status(now()).in_flight, 2);
+        drop(waits);
+        assert_eq!(gate.status(now()).in_flight, 1);
+        // One who leaves while it waits takes nothing along either.
+        let third = gate.enter(&client, Priority::Normal, now()).await.unwrap();
+        let mut waits = Box::pin(gate.enter(&client, Priority::Normal, now()));
+        assert!(is_pending(waits.as_mut()));
+        drop(waits);
+        assert_eq!(gate.status(now()).waiting, 0);
+        drop((second, third));
+        assert_eq!(gate.status(now()).in_flight, 0);
+    });
+}
+
+#[test]
+fn a_wait_ends_by_itself() {
+    runtime().block_on(async {
+        let (gate, client) = (gate(2, Duration::from_millis(20)), nobody());
+        let _first = gate.enter(&client, Priority::Normal, now()).await.unwrap();
+        let _second = gate.enter(&client, Priority::Normal, now()).await.unwrap();
+        let refused = gate.enter(&client, Priority::Normal, now()).await;
+        assert_eq!(refused.err(), Some(Failure::Shed(Refusal::WaitedTooLong)));
+        assert_eq!(gate.status(now()).waiting, 0);
+    });
+}
+
+#[test]
+fn two_threads_with_impatient_waiters_never_hold_more_than_the_limit() {
+    const LIMIT: u32 = 8;
+    const TASKS: u64 = 40;
+    const TURNS: u32 = 300;
+    let gate = gate(LIMIT, Duration::from_millis(5));
+    let held = Arc::new(AtomicU32::new(0));
+    let admitted = Arc::new(AtomicU32::new(0));
+    let thread = |number: u64| {
+        let (gate, held, admitted) = (gate.clone(), held.clone(), admitted.clone());
+        std::thread::spawn(move || {
+            let tasks = tokio::task::LocalSet::new();
+            for task in 0..TASKS {
+                let (gate, held, admitted) = (gate.clone(), held.clone(), admitted.clone());
+                tasks.spawn_local(async move {
+                    let mut random = fastrand::Rng::with_seed(number * TASKS + task);
+                    let client = nobody();
+                    for _ in 0..TURNS {
+                        let patience = Duration::from_micros(random.u64(0..2_000));
+                        let entering = gate.enter(&client, Priority::Normal, now());
+                        let entered = tokio::time::timeout(patience, entering).await;
+                        if let Ok(Ok(place)) = entered {
+                            let others = held.fetch_add(1, Ordering::SeqCst);
+                            assert!(others < LIMIT, "{others} others were there");
+                            tokio::task::yield_now().await;
+                            held.fetch_sub(1, Ordering::SeqCst);
+                            admitted.fetch_add(1, Ordering::SeqCst);
+                            drop(place);
+                        }
+                    }
+                });
+            }
+            runtime().block_on(tasks);
+        })
+    };
+    let threads = [thread(0), thread(1)];
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    let status = gate.status(now());
+    assert_eq!((status.in_flight, status.waiting), (0, 0));
+    assert!(admitted.load(Ordering::SeqCst) > LIMIT);
+}
