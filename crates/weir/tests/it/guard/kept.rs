@@ -71,6 +71,36 @@ fn apps_are_there_again_after_a_start_and_one_of_guards_files_is_taken_over() {
     }
 }
 
+/// What a reload has put up with does not keep the gateway from starting.
+#[test]
+fn after_a_start_what_the_file_says_goes_first_too() {
+    let directory = Directory::new();
+    let gateway = taking_apps(&directory, "");
+    let origin = origin();
+    take(&gateway, &app("www.example.com", origin.address, "/a"));
+    drop(gateway);
+    let route =
+        "[[route]]\nhost = \"www.example.com\"\npath = \"/a\"\nrespond = { body = \"file\" }\n";
+    let gateway = taking_apps(&directory, route);
+    assert_eq!(ask(&gateway, "GET", "www.example.com", "/a").text(), "file");
+    assert_eq!(ask(&gateway, "GET", "www.example.com", "/a/").status, 301);
+}
+
+#[test]
+fn two_apps_of_one_host_have_their_own_backends() {
+    let directory = Directory::new();
+    let gateway = taking_apps(&directory, "");
+    let [a, b] = ["a", "b"].map(|name| Origin::saying(([127, 0, 0, 1], 0).into(), name));
+    take(&gateway, &app("www.example.com:1", a.address, "/a"));
+    take(&gateway, &app("www.example.com:2", b.address, "/b"));
+    for _ in 0..2 {
+        assert_eq!(ask(&gateway, "GET", "www.example.com", "/a").text(), "a");
+        assert_eq!(ask(&gateway, "GET", "www.example.com", "/b").text(), "b");
+        // What is posted again leaves the other's alone.
+        take(&gateway, &app("www.example.com:1", a.address, "/a"));
+    }
+}
+
 #[test]
 fn a_file_that_cannot_be_read_keeps_the_gateway_from_starting() {
     for (content, problem) in [

@@ -182,7 +182,9 @@ fn other_methods_are_405_and_other_paths_show_what_is_kept_but_for_weirs_own() {
         own("/").field("content-type"),
         Some("text/html; charset=utf-8")
     );
-    assert!(own("/upstreams").text().contains("guard:www.example.com"));
+    let request = format!("GET /upstreams HTTP/1.1\r\nHost: {}\r\n\r\n", gateway.admin);
+    let upstreams = send(gateway.admin, &request).text();
+    assert!(upstreams.contains("guard:www.example.com"), "{upstreams}");
 }
 
 #[test]
