@@ -153,9 +153,9 @@ pub(crate) async fn remember(
         Ask::Pass(stored) => {
             let (chosen, upstream) = asked?;
             if let Some(stored) = stored {
-                confirm::by_head(x, on, stored).await;
+                confirm::by_head(client, x, on, stored).await;
             }
-            invalidate::after(x, on).await;
+            invalidate::after(client, x, on).await;
             return Ok(Next::Respond(chosen, upstream));
         }
         Ask::Lead(lead) => lead,
