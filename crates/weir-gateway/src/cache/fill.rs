@@ -9,6 +9,9 @@
 //!   that are behind it read the file. Nobody holds anybody back, and the origin is read as fast as the disk writes.
 //! - Passed on without being stored, what somebody has yet to read, up to [`WINDOW_BYTES_MAX`]; then the origin waits for the
 //!   slowest reader. One that makes others wait for a whole deadline is cut off.
+//!
+//! When all who read it have left, it goes on only for as little as [`WORTH_FINISHING_BYTES`]. One that somebody was served from
+//! who wanted no more of it, as a part, or that was begun in the background, goes on for those who come later.
 
 mod budget;
 mod held;
@@ -29,6 +32,9 @@ use crate::failure::Failure;
 
 /// Bytes that a fill holds for its readers when it is not on its way to RAM.
 const WINDOW_BYTES_MAX: u64 = 1 << 20;
+
+/// Bytes still to come for which a fill goes on that nobody reads.
+const WORTH_FINISHING_BYTES: u64 = 1 << 20;
 
 /// What there is of an answer.
 #[derive(Debug, Clone)]
@@ -67,8 +73,12 @@ struct State {
     /// What has gone to disk so far, also after it stopped going there.
     file: Option<DiskArriving>,
     is_over: bool,
+    /// Whether it goes on when nobody reads it.
+    is_for_later: bool,
     readers: Vec<Option<Place>>,
     writer: Option<Waker>,
+    /// Whom to tell when the last reader leaves.
+    forsaken: Option<Waker>,
 }
 
 /// What is held of the body.
@@ -236,6 +246,30 @@ impl Fill {
         Poll::Pending
     }
 
+    /// It goes on when nobody reads it.
+    pub(super) fn is_for_later(&self) {
+        lock(&self.0).is_for_later = true;
+    }
+
+    /// Ready when all who read it have left and it is not worth its rest. It has ended then; nobody can read along any more.
+    pub(super) fn poll_forsaken(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = lock(&self.0);
+        let is_nearly_done = match &state.outcome {
+            Some(Outcome::Arriving(_, Some(length))) => {
+                length.saturating_sub(state.held.end()) <= WORTH_FINISHING_BYTES
+            }
+            _ => false,
+        };
+        if is_nearly_done || state.is_for_later || state.readers.iter().any(Option::is_some) {
+            state.forsaken = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        state.is_over = true;
+        state.taken = Taken::default();
+        state.outcome = Some(Outcome::Failed(Failure::ClientGone));
+        Poll::Ready(())
+    }
+
     /// There was no room for a whole deadline: whoever has not read the first piece by now is cut off, if there are others.
     pub(super) fn cut_slowest(&self) {
         let mut state = lock(&self.0);
@@ -290,6 +324,11 @@ impl Reader {
             place.at = at;
         }
         state.shed();
+    }
+
+    /// Whoever reads has what it wanted, and has not left.
+    pub(super) fn is_served(&self) {
+        self.fill.is_for_later();
     }
 
     /// Whether the body is on its way to RAM, so far.
@@ -360,8 +399,7 @@ impl Drop for Reader {
         state.readers[self.slot] = None;
         state.shed();
         // A fill that is passed on and that nobody reads is over.
-        if let Some(writer) = state.writer.take() {
-            writer.wake();
-        }
+        let waiting = [state.writer.take(), state.forsaken.take()];
+        waiting.into_iter().flatten().for_each(Waker::wake);
     }
 }

@@ -342,7 +342,8 @@ async fn arrives(
     arriving.begin(length, piece);
     pump::spawn(on.worker, arriving);
     if client.stream.is_nobody() {
-        // Nobody reads along, so that the pump ends when there is nothing to store after all.
+        // Nobody need read along, unless there is nothing to store after all.
+        fill.is_for_later();
         return Ok(Next::Answered(After::Abort));
     }
     match stream::respond(client, x, on, reader, (&head, length), true).await? {

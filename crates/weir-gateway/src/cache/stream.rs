@@ -71,6 +71,7 @@ pub(super) async fn respond(
             let keep_alive = x.client_keeps_alive(on.worker) && x.upload.is_over(client);
             write_not_modified(x, on, keep_alive, &head, now);
             let sent = send_piece(client, x, b"", b"").await;
+            reader.is_served();
             return after(x, sent, keep_alive).map(Streamed::Answered);
         }
         What::Range(wanted) => wanted,
@@ -91,6 +92,7 @@ pub(super) async fn respond(
         _ => !needs_all,
     };
     if !is_near {
+        reader.is_served();
         return Ok(Streamed::Elsewhere);
     }
     let end = match (length, x.request.version) {
@@ -117,6 +119,9 @@ pub(super) async fn respond(
     };
     x.facts.bytes_sent = 0;
     let sent = stream_body(client, x, on, &mut reader, (encoder, end), part).await;
+    if sent.is_ok() {
+        reader.is_served();
+    }
     after(x, sent, keep_alive).map(Streamed::Answered)
 }
 
