@@ -49,6 +49,7 @@ use super::StoreError;
 use super::answer::{Answer, JobQueue, lock};
 use super::object::Object;
 use super::purge::{PurgeScope, Purges, Ticket, Verdict};
+use super::share::Share;
 use super::walk::Key;
 
 pub use arriving::DiskArriving;
@@ -182,12 +183,14 @@ impl DiskStore {
         })
     }
 
-    /// Begins to write an object; `ticket` is from before its first byte was read.
+    /// Begins to write an object; `ticket` is from before its first byte was read. Beyond what its share says, the oldest
+    /// variants of its key go.
     pub fn write(
         &self,
         key: &[u8],
         variant: &[u8],
         ticket: Ticket,
+        share: Option<&Share>,
     ) -> Result<DiskWriter, StoreError> {
         if !self.shared.volume.is_indexed.load(Ordering::Acquire) {
             return Err(StoreError::Busy);
@@ -197,6 +200,7 @@ impl DiskStore {
             key,
             variant,
             ticket,
+            self.shared.volume.variants_max(share),
         ))
     }
 
@@ -374,7 +378,8 @@ fn store_whole(
     }
     let (metadata, head) = object.bytes_for_disk();
     let trailer = writing::trailer(key, &object.variant, metadata, head, object.tags.to_vec());
-    let opened = unfinished.commit(key, ticket, trailer, is_wanted)?;
+    let variants_max = volume.variants_max(object.share().map(Arc::as_ref));
+    let opened = unfinished.commit(key, ticket, trailer, variants_max, is_wanted)?;
     object.mark_on_disk(opened.header.identity);
     Ok(())
 }

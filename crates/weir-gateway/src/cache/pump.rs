@@ -177,7 +177,7 @@ impl Arriving {
         match lead
             .cache
             .tiers
-            .write_large(&lead.key, variant, lead.ticket)
+            .write_large(&lead.key, variant, lead.ticket, lead.share.as_deref())
         {
             Ok(large) => {
                 lead.lent.fill.spill(large.arriving());

@@ -55,7 +55,7 @@ pub(crate) struct Lead {
     pub(super) key: Box<[u8]>,
     pub(super) lent: Lent,
     pub(super) ticket: Ticket,
-    share: Option<Arc<Share>>,
+    pub(super) share: Option<Arc<Share>>,
     /// What may be used on a failure.
     pub(super) stale: Option<Arc<Object>>,
     /// What the conditions are about.

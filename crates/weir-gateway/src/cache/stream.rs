@@ -119,9 +119,6 @@ pub(super) async fn respond(
     };
     x.facts.bytes_sent = 0;
     let sent = stream_body(client, x, on, &mut reader, (encoder, end), part).await;
-    if sent.is_ok() {
-        reader.is_served();
-    }
     after(x, sent, keep_alive).map(Streamed::Answered)
 }
 
@@ -175,7 +172,9 @@ async fn stream_body(
     if end == End::Chunks {
         x.outgoing.extend_from_slice(b"0\r\n\r\n");
     }
-    send_piece(client, x, b"", b"").await
+    send_piece(client, x, b"", b"").await?;
+    reader.is_served();
+    Ok(())
 }
 
 /// Reads what a reader has left behind from the file; never nothing.

@@ -135,7 +135,7 @@ mod tests {
         ended.clear();
         assert_eq!((covers(&ended), covers(&open())), ([false; 4], [false; 4]));
         for number in 0..URLS_MAX {
-            assert!(end(&mut ended, &number.to_string().as_bytes()));
+            assert!(end(&mut ended, number.to_string().as_bytes()));
         }
         assert!(!ended.covers(b"none of them"));
         assert!(end(&mut ended, b"one more") && !end(&mut ended, b"and another"));

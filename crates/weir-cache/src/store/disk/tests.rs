@@ -76,7 +76,7 @@ fn body(length: usize, seed: u64) -> Bytes {
 }
 
 fn put(store: &DiskStore, key: &[u8], ticket: Ticket, body: &Bytes) -> Result<(), StoreError> {
-    let mut writer = store.write(key, b"", ticket)?;
+    let mut writer = store.write(key, b"", ticket, None)?;
     for piece in body.chunks(10_000) {
         writer.append(body.slice_ref(piece))?;
         writer.room().wait()?;
@@ -220,7 +220,9 @@ fn the_budget_holds_while_objects_come_go_and_are_given_up() {
         )
         .unwrap();
         if round % 10 == 0 {
-            let mut writer = store.write(b"given up", b"", purges.ticket()).unwrap();
+            let mut writer = store
+                .write(b"given up", b"", purges.ticket(), None)
+                .unwrap();
             writer.append(body(100_000, round)).unwrap();
             given_up.push(writer);
             given_up.drain(..given_up.len().saturating_sub(3));
@@ -456,4 +458,37 @@ fn one_scope_waits_for_one_sweep_and_has_a_bounded_number_of_answers() {
     let answered = answered.flatten().count();
     assert_eq!(answered, ending::WAITING_MAX);
     wait_until_settled(&purges);
+}
+
+#[test]
+fn the_oldest_variants_make_room_as_in_ram() {
+    let directory = Directory::new("variants");
+    let (store, purges) = open(&directory.0, 64 << 20);
+    let shares = [
+        None,
+        Some(Arc::new(Share::new(u64::MAX, 3))),
+        Some(Arc::new(Share::new(u64::MAX, 0))),
+    ];
+    for (share, kept) in shares.iter().zip([16, 3, 1]) {
+        for number in 0..40_u8 {
+            let variant = [number];
+            let object = Object::new(
+                &variant,
+                purges.ticket(),
+                Bytes::new(),
+                Bytes::new(),
+                vec![body(100, 1)],
+            );
+            if let Some(share) = share {
+                object.belongs_to(share);
+            }
+            let stored = store.store(b"k", &Arc::new(object), purges.ticket(), || true);
+            stored.wait().unwrap();
+            put(&store, &[b'o', number % 5], purges.ticket(), &body(10, 1)).unwrap();
+        }
+        let found: Vec<_> = store.find(b"k").iter().map(|one| one.variant[0]).collect();
+        assert_eq!(found, (40 - kept..40).rev().collect::<Vec<_>>());
+        assert_eq!(directory.files().len(), usize::from(kept) + 5);
+        assert_eq!(store.stats().objects, u64::from(kept) + 5);
+    }
 }

@@ -9,6 +9,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
+use std::iter;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,6 +22,7 @@ use super::{DiskConfig, DiskStats};
 use crate::store::StoreError;
 use crate::store::answer::lock;
 use crate::store::purge::{Purges, Ticket, Verdict};
+use crate::store::share::Share;
 
 /// Space in the file system and an inode are handed out in pieces; this is what a file costs besides its bytes.
 const FILE_OVERHEAD_BYTES: u64 = 4096;
@@ -68,6 +70,8 @@ pub(super) struct Committed<'a> {
     pub(super) key: &'a [u8],
     pub(super) ticket: Ticket,
     pub(super) stored: Stored,
+    /// How many variants its key may have.
+    pub(super) variants_max: usize,
 }
 
 impl Volume {
@@ -132,6 +136,11 @@ impl Volume {
                 .directory
                 .join(format!("temporary/{identity:016x}")),
         )
+    }
+
+    /// How many variants a key may have whose objects are in this share.
+    pub(super) fn variants_max(&self, share: Option<&Share>) -> usize {
+        share.map_or(self.config.variants_max, |share| share.variants_max)
     }
 
     /// What a file of this length counts for.
@@ -206,6 +215,7 @@ impl Volume {
             key,
             ticket,
             mut stored,
+            variants_max,
         } = committed;
         let names = lock(&self.names);
         if !is_wanted() {
@@ -223,8 +233,16 @@ impl Volume {
         let is_stale = stored.is_stale;
         let mut index = lock(&self.index);
         let replaced = index.insert(key, stored);
+        let too_many = iter::from_fn(|| index.remove_oldest(key, variants_max.max(1)));
+        let too_many: Vec<_> = too_many.collect();
         let is_over = index.len() > self.config.objects_max;
-        drop((index, names));
+        drop(index);
+        for oldest in &too_many {
+            self.unlink(key, oldest);
+        }
+        drop(names);
+        let evicted = too_many.len() as u64;
+        self.counts.evicted.fetch_add(evicted, Ordering::Relaxed);
         if let Some(replaced) = replaced {
             self.release(replaced.cost);
         }

@@ -79,7 +79,7 @@ fn writer() {
             continue;
         }
         let body = body(key, version, random.usize(..200_000));
-        let mut writer = store.write(&name, b"", purges.ticket()).unwrap();
+        let mut writer = store.write(&name, b"", purges.ticket(), None).unwrap();
         for piece in body.chunks(20_000) {
             writer.append(body.slice_ref(piece)).unwrap();
             writer.room().wait().unwrap();
