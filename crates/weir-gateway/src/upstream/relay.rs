@@ -13,6 +13,7 @@ use weir_http::head::HeadScan;
 use weir_http::request::Progress;
 use weir_http::{FieldName, HeadLimits, Reject};
 
+use crate::compress;
 use crate::connection::Client;
 use crate::deadline::Timer;
 use crate::exchange::Exchange;
@@ -63,6 +64,7 @@ pub(crate) fn prepare(
         default_host: default_host(&upstream.settings.servers[0]),
         upgrade: passes_upgrade(x, rule),
         conditions: x.recall.conditions(),
+        wants_whole: compress::part_may_be_of_another_form(x, rule),
         edits: edits(&rule.request_headers),
     };
     forward::write_request(&x.request, &x.head, &rewrite, &mut outgoing);
