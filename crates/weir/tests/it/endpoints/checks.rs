@@ -25,9 +25,10 @@ impl Patient {
         let said = Arc::clone(&status);
         let origin = Origin::start(move |mut peer, _| {
             while let Some(head) = peer.head() {
-                let status = match head.starts_with("GET /healthz ") {
-                    true => said.load(Ordering::Relaxed),
-                    false => 200,
+                let status = if head.starts_with("GET /healthz ") {
+                    said.load(Ordering::Relaxed)
+                } else {
+                    200
                 };
                 peer.send(format!(
                     "HTTP/1.1 {status} X\r\nX-Served-By: {name}\r\nContent-Length: 2\r\n\r\nok"
