@@ -77,7 +77,7 @@ pub struct CacheStatus {
     pub stored: bool,
     /// Whether the request waited for the answer to another one.
     pub collapsed: bool,
-    /// A word on the matter, such as the name of a [`crate::store_rule::NotStored`]: letters, digits and hyphens.
+    /// A word on the matter, such as the name of a [`crate::store_rule::NotStored`]: a token (RFC 8941 §3.3.4).
     pub detail: Option<&'static str>,
 }
 

@@ -193,6 +193,23 @@ pub fn may_serve_on_failure(
     has_failed && meta.staleness(now) < allowed
 }
 
+/// Whether a stored response may be served however stale it is, because nothing better is to be had and the operator of
+/// the cache wants that. This is no more than RFC 9111 §4.2.4 leaves open: neither `must-revalidate`, `proxy-revalidate`
+/// and `no-cache` nor `s-maxage` give way, and a `stale-if-error` of the response is a permission, not a bound "absent
+/// other information" (RFC 5861 §4), which this is.
+pub fn may_serve_as_last_resort(
+    meta: &Meta,
+    request: &RequestControl,
+    policy: &CachePolicy,
+    now: Timestamp,
+) -> bool {
+    let is_refused = policy.obeys_clients
+        && (request.says.has(Directive::NoCache) || request.says.has(Directive::NoStore));
+    let is_fresh = meta.is_fresh(now) && !meta.demands.has(Demands::VALIDATION);
+    !is_refused && (is_fresh || may_be_stale(meta))
+        || may_serve_on_failure(meta, request, policy, OriginFailure::Unreachable, now)
+}
+
 /// Whether nothing in the response forbids to serve it stale (RFC 9111 §4.2.4).
 fn may_be_stale(meta: &Meta) -> bool {
     !meta.demands.has(Demands::VALIDATION)

@@ -272,19 +272,29 @@ impl StoredHead {
         }
     }
 
-    /// This head for the one client that a confirmation was sent to, with the cookies in it; `None` where it has none. They
-    /// are for nobody else, so it is not for storing.
+    /// This head for the one client that a confirmation was sent to, with its cookies in the place of those that are stored;
+    /// `None` where it has none. They are for nobody else, so it is not for storing.
     #[must_use]
     pub fn with_cookies_of(&self, confirmation: Fields<'_>) -> Option<Self> {
         if !confirmation.has(FieldName::SetCookie) {
             return None;
         }
-        let mut own = self.clone();
-        for cookie in confirmation.all(FieldName::SetCookie) {
-            write_field(&mut own.lines, b"Set-Cookie", cookie);
+        let mut lines = Vec::with_capacity(self.lines.len() + 128);
+        lines.extend_from_slice(self.status_line());
+        for (id, name, value) in self.fields().iter() {
+            if id != FieldName::SetCookie {
+                write_field(&mut lines, name, value);
+            }
         }
-        own.table = scan(&own.lines).expect("lines made of parsed heads are lines");
-        Some(own)
+        for cookie in confirmation.all(FieldName::SetCookie) {
+            write_field(&mut lines, b"Set-Cookie", cookie);
+        }
+        let table = scan(&lines).expect("lines made of parsed heads are lines");
+        Some(Self {
+            lines,
+            table,
+            ..self.clone()
+        })
     }
 
     /// The head of the same response with `content`, of `body_bytes` where that is known. It is chosen as this one is: the

@@ -12,6 +12,7 @@
 //! - [`answer`], [`stream`]: answers from what is stored, and from what is arriving
 //! - [`on_disk`]: bodies that are read from disk while they are sent
 //! - [`refresh`]: asking again in the background
+//! - [`fallback`]: what is stored, when nothing better is to be had
 //! - [`invalidate`]: what a request that changes something ends
 //! - [`scope`], [`inspect`]: for operators: what a purge is to cover, and what is stored
 
@@ -43,6 +44,7 @@ use self::stream::Streamed;
 mod answer;
 mod body_key;
 mod confirm;
+pub(crate) mod fallback;
 mod fill;
 mod fills;
 pub(crate) mod inspect;
@@ -94,6 +96,11 @@ impl Recall {
     /// What to ask in the place of the client's own conditions.
     pub(crate) fn conditions(&self) -> Option<&[u8]> {
         self.replaces_conditions.then_some(&self.conditions[..])
+    }
+
+    /// From here on the client's own conditions are sent, since nothing is stored of what comes of it.
+    pub(crate) fn asks_as_client(&mut self) {
+        self.replaces_conditions = false;
     }
 
     pub(crate) fn reset(&mut self) {
@@ -296,9 +303,8 @@ async fn fail(
     stale: Option<&Arc<Object>>,
     failure: Failure,
 ) -> Result<Recalled, Failure> {
-    let now = on.time();
     match stale.filter(|stale| on.may_be_stale(x, stale, OriginFailure::Unreachable)) {
-        Some(stale) => answer::stale(client, x, on, stale, now)
+        Some(stale) => answer::stale(client, x, on, stale, Some(failure))
             .await
             .map(Recalled::Answered),
         None => Err(failure),

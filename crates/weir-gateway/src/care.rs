@@ -7,7 +7,10 @@
 //! - [`breaker`]: whether to ask a route or an endpoint at all,
 //! - [`gate`]: how many requests an upstream holds at once, and who waits,
 //! - [`watch`]: which endpoints of an upstream stand out,
-//! - [`pass`]: what a request that is let through holds until it has ended.
+//! - [`budget`]: how many requests may be sent again,
+//! - [`hedging`]: when a second copy of a request is due,
+//! - [`pass`]: what a request that is let through holds until it has ended,
+//! - [`fallback`]: what a client gets whose request was refused or failed.
 //!
 //! A route that names none of them takes none of these locks.
 
@@ -21,12 +24,16 @@ use crate::connection::Client;
 use crate::exchange::Exchange;
 use crate::failure::{Failure, Fault};
 use crate::settings::{Forward, PriorityRule};
+use crate::snapshot::RouteState;
 use crate::view::View;
 use gate::Place;
 use pass::Pass;
 
 pub(crate) mod breaker;
+pub(crate) mod budget;
+pub(crate) mod fallback;
 pub(crate) mod gate;
+pub(crate) mod hedging;
 pub(crate) mod pass;
 pub(crate) mod rate;
 pub(crate) mod watch;
@@ -40,6 +47,8 @@ pub(crate) async fn enter(
 ) -> Result<Pass, Failure> {
     let route = x.facts.route.map(|route| &view.snapshot.routes[route]);
     let breaker = route.and_then(|route| route.breaker.as_ref());
+    // What another upstream answers says nothing about the route's own.
+    let breaker = breaker.filter(|_| !is_elsewhere(route, rule));
     let gate = view.snapshot.upstreams[rule.upstream].gate.as_ref();
     if breaker.is_none() && gate.is_none() {
         return Ok(Pass::default());
@@ -66,11 +75,18 @@ pub(crate) async fn enter(
     Ok(Pass::new(since, entered, place))
 }
 
+/// Whether `rule` is that of a fallback.
+fn is_elsewhere(route: Option<&RouteState>, rule: &Forward) -> bool {
+    route
+        .and_then(|route| route.elsewhere.as_deref())
+        .is_some_and(|elsewhere| std::ptr::eq(elsewhere, rule))
+}
+
 /// When a client comes back that found no place. Nobody knows when there will be one, but a second is long for a queue.
 const SHED_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// What the gateway asks for on its own account can wait.
-fn priority(client: &Client, x: &Exchange, rule: &Forward) -> Priority {
+pub(crate) fn priority(client: &Client, x: &Exchange, rule: &Forward) -> Priority {
     if client.stream.is_nobody() {
         return Priority::Low;
     }

@@ -1,12 +1,17 @@
 //! Deadlines without timer objects: a worker's tick looks through one table.
 //!
 //! Every connection owns one slot. Setting a deadline is one store; a connection whose deadline has passed is woken by
-//! the tick, so a deadline is kept to within two ticks, never early, which is what waits of seconds need.
+//! the tick, so a deadline is kept to within two ticks, never early, which is what waits of seconds need. Only what is
+//! shorter takes a timer of the runtime's: a [`Due`].
 
 use std::cell::{Cell, RefCell};
+use std::future::Future as _;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use tokio::time::Sleep;
 
 /// How often a worker looks at its deadlines.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
@@ -126,6 +131,28 @@ impl Timer {
             slot.waker = Some(cx.waker().clone());
         }
         Poll::Pending
+    }
+}
+
+/// A moment that is kept to within a millisecond, or none at all, which costs nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Due(Option<Pin<Box<Sleep>>>);
+
+impl Due {
+    pub(crate) fn never() -> Self {
+        Self(None)
+    }
+
+    pub(crate) fn at(moment: Instant) -> Self {
+        Self(Some(Box::pin(tokio::time::sleep_until(moment.into()))))
+    }
+
+    /// Ready from that moment on; until then the task is woken when it comes.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.0 {
+            Some(sleep) => sleep.as_mut().poll(cx),
+            None => Poll::Pending,
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! parse (behind us) → **route → admit → recall → choose → forward → remember → respond → account**
 
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -11,16 +12,18 @@ use weir_policy::limit::rate::Decision as RateDecision;
 use crate::buffers::{BUFFER_BYTES, Buffers, Input};
 use crate::cache::remember::{Ask, Next, remember};
 use crate::cache::{Cached, Recall, Recalled, recall};
-use crate::care;
+use crate::care::{self, fallback};
 use crate::connection::Client;
 use crate::connection::h1::After;
 use crate::failure::Failure;
 use crate::respond;
 use crate::router::Found;
 use crate::settings::{Action, ClientTimeouts, Forward};
-use crate::upstream::choose::{Attempts, Chosen};
+use crate::snapshot::RouteState;
+use crate::upstream::choose::Chosen;
+use crate::upstream::retry::Attempts;
 use crate::upstream::upload::Upload;
-use crate::upstream::{answer, relay};
+use crate::upstream::{answer, hedge, relay};
 use crate::view::View;
 use crate::worker::Worker;
 
@@ -34,7 +37,7 @@ pub(crate) async fn run(client: &mut Client, x: &mut Exchange, worker: &Rc<Worke
     x.is_last = client.is_last();
     let after = match serve(client, x, worker, &view).await {
         Ok(after) => after,
-        Err(failure) => respond::failure(client, x, worker, &view, failure).await,
+        Err(failure) => fallback::answer(client, x, worker, &view, failure).await,
     };
     account(client, x, worker, &view);
     after
@@ -109,7 +112,12 @@ async fn forward(
     rule: &Forward,
 ) -> Result<(Chosen, relay::Upstream), Failure> {
     let mut pass = care::enter(client, x, view, rule).await?;
-    let asked = attempt(client, x, worker, view, rule).await;
+    // It may have waited, for a place or for another one's answer.
+    let now = match x.facts.started {
+        Some(started) if rule.cache.is_none() => pass.since().unwrap_or(started),
+        _ => Instant::now(),
+    };
+    let asked = attempt(client, x, worker, view, rule, now).await;
     pass.ended(x, &asked);
     let (chosen, mut upstream) = asked?;
     upstream.pass = pass;
@@ -123,31 +131,58 @@ async fn attempt(
     worker: &Worker,
     view: &Rc<View>,
     rule: &Forward,
+    mut now: Instant,
 ) -> Result<(Chosen, relay::Upstream), Failure> {
     relay::prepare(client, x, view, rule)?;
     // A request that waits for its upstream holds no buffer of its client's.
     client.input.release(&worker.buffers);
-    let mut attempts = Attempts::new(client, x, view, rule);
-    let mut now = x.facts.started.unwrap_or_else(Instant::now);
+    let mut attempts = Attempts::new(client, x, worker, view, rule);
     loop {
-        let chosen = attempts.choose(x, worker, view, rule, now)?;
-        let failure = match relay::connect(client, x, rule, &chosen, attempts.wants_fresh()).await {
-            Ok(mut upstream) => match relay::ask(client, x, worker, rule, &mut upstream).await {
-                Ok(()) => {
-                    chosen.answered(x);
-                    return Ok((chosen, upstream));
-                }
-                Err(failure) => attempts.after_asking(failure, x, &upstream, &chosen),
-            },
-            Err(failure) => attempts.after_connecting(failure, &chosen, worker),
+        let chosen = match attempts.choose(x, now) {
+            Ok(chosen) => chosen,
+            Err(failure) => return attempts.end(failure),
         };
-        match failure {
-            Some(failure) => return Err(failure),
-            None => chosen.metrics().retries.add(1),
+        let then = match relay::connect(client, x, rule, &chosen, attempts.wants_fresh()).await {
+            Ok(upstream) => {
+                attempts.let_go(x);
+                let asked = hedge::ask(client, x, &mut attempts, chosen, upstream).await;
+                attempts.after_asking(x, asked)
+            }
+            Err(failure) => attempts.after_connecting(failure, &chosen),
+        };
+        match then {
+            ControlFlow::Break(end) => return end,
+            ControlFlow::Continue(()) => attempts.ready(client, x).await?,
         }
-        x.incoming.release(&worker.buffers);
-        x.upload.restart();
         now = Instant::now();
+    }
+}
+
+/// Forwards a request by `rule`, which may be another one than its route's, and passes on what comes of it, past what is
+/// stored.
+pub(crate) async fn pass(
+    client: &mut Client,
+    x: &mut Exchange,
+    worker: &Rc<Worker>,
+    view: &Rc<View>,
+    rule: &Forward,
+) -> Result<After, Failure> {
+    if let Some(on) = cached(worker, view, rule) {
+        return ask_and_remember(client, x, on, Ask::Pass(None)).await;
+    }
+    let (chosen, upstream) = forward(client, x, worker, view, rule).await?;
+    answer::respond(client, x, worker, rule, &chosen, upstream).await
+}
+
+/// The cache of a route that has one.
+pub(crate) fn cached_of<'a>(
+    worker: &'a Rc<Worker>,
+    view: &'a Rc<View>,
+    route: &'a RouteState,
+) -> Option<Cached<'a>> {
+    match &route.settings.action {
+        Action::Forward(rule) => cached(worker, view, rule),
+        Action::Redirect(_) | Action::Respond(_) => None,
     }
 }
 
@@ -285,6 +320,8 @@ pub(crate) struct Facts {
     pub(crate) upstream_latency: Option<Duration>,
     /// When the response head was here.
     pub(crate) answered_at: Option<Instant>,
+    /// Whether it was sent more than once, with waits between.
+    pub(crate) was_repeated: bool,
     pub(crate) status: u16,
     /// Sent to the client, head included.
     pub(crate) bytes_sent: u64,
@@ -293,6 +330,8 @@ pub(crate) struct Facts {
     /// Received through a tunnel, after the head.
     pub(crate) tunnel_bytes_received: u64,
     pub(crate) failure: Option<Failure>,
+    /// What the client got in the place of an answer.
+    pub(crate) fallback: Option<fallback::Kind>,
 }
 
 impl Exchange {

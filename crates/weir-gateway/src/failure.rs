@@ -133,6 +133,37 @@ impl Failure {
         }
     }
 
+    /// Whether the service behind the route gave no answer, and the client is not to blame: then it may get something
+    /// else. A client that asks too often is told just that.
+    pub(crate) fn is_of_service(self) -> bool {
+        match self.fault() {
+            Fault::Client => false,
+            Fault::Gateway => !matches!(
+                self,
+                Self::NoRoute | Self::MethodNotAllowed | Self::ShutDown
+            ),
+            Fault::Upstream => true,
+        }
+    }
+
+    /// Whether the request was not sent on because that would not have been good for the service.
+    pub(crate) fn is_refusal(self) -> bool {
+        matches!(self, Self::BreakerOpen | Self::Shed(_))
+    }
+
+    /// Whether no endpoint can have acted on the request.
+    pub(crate) fn is_unheard(self) -> bool {
+        matches!(
+            self,
+            Self::BreakerOpen
+                | Self::Shed(_)
+                | Self::NoEndpoint
+                | Self::ConnectFailed
+                | Self::ConnectTimeout
+                | Self::NoSocket
+        )
+    }
+
     /// The status the client gets, or the log when the client can get none.
     pub(crate) fn status(self) -> u16 {
         match self {

@@ -10,8 +10,8 @@
 //! - `exchange`: the story; `respond`: answers of our own; `failure`: what can go wrong
 //! - `cache`: what was answered before, and who asks when it was not
 //! - `compress`: which responses get smaller on their way
-//! - `upstream`: choosing, connecting, pooling, relaying
-//! - `access_log`, `metrics`, `admin`: what happened
+//! - `upstream`: choosing, connecting, pooling, relaying, and asking endpoints whether they are well
+//! - `access_log`, `metrics`, `admin`, `tell`: what happened
 //! - `io`, `buffers`, `deadline`: the seam to the runtime, memory, time
 
 mod access_log;
@@ -35,11 +35,13 @@ mod respond;
 mod router;
 pub mod settings;
 mod snapshot;
+mod tell;
 mod upstream;
 mod view;
 mod worker;
 
 pub use changes::Changes;
+pub use control::apps::App;
 pub use control::{Control, Source};
 pub use gateway::{Gateway, StartError, check};
 pub use names::Unresolved;

@@ -13,7 +13,9 @@ use weir_cache::negotiate::Coding;
 use weir_cache::store::PurgeKind;
 use weir_cache::store_rule::NotStored;
 
+use crate::care::fallback;
 use crate::failure::Failure;
+use crate::upstream::retry::Again;
 
 pub(crate) mod prometheus;
 
@@ -128,6 +130,8 @@ impl<T: Default> PerWorker<T> {
 pub(crate) struct RouteMetrics {
     pub(crate) requests: ByClass,
     pub(crate) latency: Histogram,
+    /// By [`fallback::Kind`].
+    pub(crate) fallbacks: [Counter; fallback::Kind::ALL.len()],
 }
 
 /// What one worker counts for one endpoint.
@@ -138,7 +142,13 @@ pub(crate) struct EndpointMetrics {
     pub(crate) connects: Counter,
     pub(crate) connect_failures: Counter,
     pub(crate) pool_hits: Counter,
-    pub(crate) retries: Counter,
+    /// Requests sent again after it, by [`Again::ALL`].
+    pub(crate) retries: [Counter; Again::ALL.len()],
+    /// Requests that would have been, and second copies, for which the budget had nothing left.
+    pub(crate) retries_refused: Counter,
+    /// Second copies of requests that were sent here, and those that answered first.
+    pub(crate) hedges: Counter,
+    pub(crate) hedges_won: Counter,
     pub(crate) idle: Counter,
     /// Requests on their way, tunnels included.
     pub(crate) in_flight: Counter,

@@ -8,7 +8,6 @@ mod lookup;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
-use std::io::Write as _;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -19,6 +18,7 @@ use tokio::time::{Instant, timeout_at};
 
 use self::lookup::{Answer, Resolver};
 use crate::settings::{Dns, ServerAddress, Settings};
+use crate::tell::tell;
 
 /// A name is not asked for again before this long, whatever its TTL.
 const TTL_MIN: Duration = Duration::from_secs(1);
@@ -346,11 +346,6 @@ impl Name {
 fn list(addresses: &[IpAddr]) -> String {
     let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
     addresses.join(", ")
-}
-
-/// Tells the operator; a closed standard error must not end the thread.
-fn tell(what: fmt::Arguments<'_>) {
-    let _ = writeln!(std::io::stderr(), "weir: {what}");
 }
 
 impl fmt::Debug for OnChange {

@@ -17,7 +17,7 @@ use crate::settings::{Piece, Redirect, Respond};
 use crate::view::View;
 use crate::worker::Worker;
 
-/// Sends a response that the configuration holds.
+/// Sends a response that the configuration holds: what a route answers, or what it answers when it cannot.
 pub(crate) async fn fixed(
     client: &mut Client,
     x: &mut Exchange,
@@ -27,6 +27,10 @@ pub(crate) async fn fixed(
     let after = begin(client, x, worker, fixed.status);
     for (name, value) in &fixed.headers {
         write_field(&mut x.outgoing, name.as_bytes(), value.as_bytes());
+    }
+    let says_when = fixed.headers.iter().any(|(name, _)| name == "retry-after");
+    if !says_when {
+        write_retry_after(x);
     }
     finish(client, x, &fixed.body).await?;
     Ok(after)
@@ -86,9 +90,7 @@ pub(crate) async fn failure(
     if let Some(allow) = allow {
         write_field(&mut x.outgoing, b"Allow", allow.as_bytes());
     }
-    if let Some(wait) = x.retry_after {
-        let _ = write!(x.outgoing, "Retry-After: {}\r\n", whole_seconds(wait));
-    }
+    write_retry_after(x);
     write_field(&mut x.outgoing, b"Content-Type", b"text/plain");
     // What the client did wrong helps it; what is wrong behind the gateway is for the log alone.
     let status = failure.status();
@@ -121,6 +123,13 @@ fn begin(client: &mut Client, x: &mut Exchange, worker: &Worker, status: u16) ->
     }
     out.extend_from_slice(connection_line(false, keep_alive, x.request.version));
     After::keep_alive(keep_alive)
+}
+
+/// Tells a client that was refused when to come back.
+fn write_retry_after(x: &mut Exchange) {
+    if let Some(wait) = x.retry_after {
+        let _ = write!(x.outgoing, "Retry-After: {}\r\n", whole_seconds(wait));
+    }
 }
 
 /// Rounded up, because who comes back too early is refused again; at least 1.

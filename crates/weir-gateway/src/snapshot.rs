@@ -13,7 +13,9 @@ use weir_http::HeadLimits;
 
 use crate::cache::share;
 use crate::care::breaker::SharedBreaker;
+use crate::care::budget::SharedBudget;
 use crate::care::gate::Gate;
+use crate::care::hedging::SharedHedge;
 use crate::care::rate::RateGate;
 use crate::care::watch::Watch;
 use crate::listener::socket::Listening;
@@ -21,8 +23,10 @@ use crate::metrics::{EndpointMetrics, PerWorker, RouteMetrics};
 use crate::names::Known;
 use crate::router::Router;
 use crate::settings::{
-    Action, ClientTimeouts, EndpointAddress, Route, Server, ServerAddress, Settings, Upstream,
+    Action, ClientTimeouts, EndpointAddress, Forward, Route, Server, ServerAddress, Settings,
+    Upstream,
 };
+use crate::upstream::check::Checked;
 use crate::upstream::health::Health;
 
 /// What requests are decided by.
@@ -50,6 +54,9 @@ pub(crate) struct RouteState {
     pub(crate) share: Option<Arc<Share>>,
     pub(crate) rates: Vec<Arc<RateGate>>,
     pub(crate) breaker: Option<Arc<SharedBreaker>>,
+    /// How a request is forwarded to the upstream of its fallback, if there is one.
+    pub(crate) elsewhere: Option<Box<Forward>>,
+    pub(crate) hedge: Option<Arc<SharedHedge>>,
     /// Shared by the routes of one name.
     pub(crate) metrics: Arc<PerWorker<RouteMetrics>>,
 }
@@ -61,6 +68,7 @@ pub(crate) struct UpstreamState {
     pub(crate) endpoints: Vec<Endpoint>,
     pub(crate) gate: Option<Arc<Gate>>,
     pub(crate) watch: Option<Arc<Watch>>,
+    pub(crate) retry_budget: Arc<SharedBudget>,
 }
 
 /// One place that requests of an upstream go to: a server, or one of the addresses of a server's name.
@@ -80,6 +88,7 @@ pub(crate) struct Endpoint {
 #[derive(Debug)]
 pub(crate) struct EndpointState {
     pub(crate) health: Health,
+    pub(crate) checked: Checked,
     pub(crate) metrics: PerWorker<EndpointMetrics>,
     /// It is being drained, or is in no configuration any more: requests go elsewhere. Not part of the snapshot, so that
     /// it also holds for requests that began with an older one.
@@ -191,10 +200,25 @@ fn succeeding_routes(
                 before.and_then(|before| before.breaker.as_ref()),
                 care.and_then(|care| care.breaker.as_ref()),
             ),
+            elsewhere: elsewhere(route),
+            hedge: SharedHedge::succeed(
+                before.and_then(|before| before.hedge.as_ref()),
+                care.and_then(|care| care.retry.hedge.as_ref()),
+            ),
             metrics,
         }
     };
     routes.iter().map(succeed).collect()
+}
+
+/// The rule of a route with the upstream of its fallback.
+fn elsewhere(route: &Route) -> Option<Box<Forward>> {
+    let Action::Forward(rule) = &route.action else {
+        return None;
+    };
+    let upstream = rule.care.fallback.as_ref()?.upstream?;
+    let rule = rule.clone();
+    Some(Box::new(Forward { upstream, ..rule }))
 }
 
 impl UpstreamState {
@@ -239,6 +263,10 @@ impl UpstreamState {
                 settings.care.ejection.as_ref(),
                 &places,
             ),
+            retry_budget: SharedBudget::succeed(
+                before.map(|before| &before.retry_budget),
+                settings.care.retry_budget,
+            ),
             settings: settings.clone(),
             endpoints,
         }
@@ -262,6 +290,7 @@ impl EndpointState {
     fn new(workers: usize) -> Self {
         Self {
             health: Health::default(),
+            checked: Checked::default(),
             metrics: PerWorker::new(workers),
             is_leaving: AtomicBool::new(false),
         }

@@ -1,9 +1,12 @@
 //! The upstream's side: which endpoint, over which connection, and the bytes that go there and come back.
 
 pub(crate) mod answer;
+pub(crate) mod check;
 pub(crate) mod choose;
 pub(crate) mod connect;
 pub(crate) mod health;
+pub(crate) mod hedge;
 pub(crate) mod pool;
 pub(crate) mod relay;
+pub(crate) mod retry;
 pub(crate) mod upload;

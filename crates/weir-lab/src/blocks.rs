@@ -50,14 +50,7 @@ impl Ends {
 
     /// The share alone: `0 %`, `0.02 %`, `31 %`.
     pub fn share_in_words(&self) -> String {
-        let percent = self.failed_share() * 100.0;
-        match percent {
-            0.0 => "0 %".to_owned(),
-            _ if percent < 0.01 => "< 0.01 %".to_owned(),
-            _ if percent < 0.95 => format!("{percent:.2} %"),
-            _ if percent < 9.5 => format!("{percent:.1} %"),
-            _ => format!("{percent:.0} %"),
-        }
+        share_in_words(self.failed_share())
     }
 
     /// Completes "of the requests to it": `none failed`, `31 % failed (310 5xx, 2 timeout)`.
@@ -70,6 +63,18 @@ impl Ends {
             .map(|(end, count)| format!("{count} {end}"))
             .collect();
         format!("{} failed ({})", self.share_in_words(), counts.join(", "))
+    }
+}
+
+/// A share from 0 to 1 as percent: `0 %`, `0.02 %`, `31 %`.
+pub fn share_in_words(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent {
+        0.0 => "0 %".to_owned(),
+        _ if percent < 0.01 => "< 0.01 %".to_owned(),
+        _ if percent < 0.95 => format!("{percent:.2} %"),
+        _ if percent < 9.5 => format!("{percent:.1} %"),
+        _ => format!("{percent:.0} %"),
     }
 }
 
@@ -161,6 +166,7 @@ pub(crate) mod tests {
             is_valid: true,
             why_invalid: String::new(),
             services: Vec::new(),
+            incident: None,
         }
     }
 

@@ -5,6 +5,7 @@
 //! Nothing is judged here.
 
 mod block;
+mod fault;
 mod needs;
 mod profiled;
 

@@ -110,6 +110,7 @@ pub(crate) fn measured(report: &Report) -> Block {
         is_valid: report.is_valid(),
         why_invalid: report.why_invalid.join(" "),
         services: Vec::new(),
+        incident: None,
     }
 }
 

@@ -202,6 +202,50 @@ pub struct Block {
     pub why_invalid: String,
     /// What the services used while it was measured.
     pub services: Vec<Usage>,
+    /// What was done to one of them meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incident: Option<Incident>,
+}
+
+/// A service that was made bad during a block, and well again. Seconds count from the beginning of the load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Incident {
+    /// Its name in the scenario.
+    pub service: String,
+    /// `fail`, `slow` or `hang`.
+    pub mode: String,
+    /// When it went bad.
+    pub from_s: f64,
+    /// When it was well again.
+    pub to_s: f64,
+    /// Requests a second that were due, all of them.
+    pub rate: f64,
+    /// Those that failed or were slow.
+    pub lapses: Vec<Lapse>,
+    /// Those that came to the service.
+    pub reached: Vec<Reached>,
+}
+
+/// Requests that failed or were answered later than a second, by when they were due.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Lapse {
+    /// When.
+    pub due_s: f64,
+    /// Ended otherwise than with 2xx or 3xx.
+    pub failed: u64,
+    /// Ended with these, and late.
+    pub slow: u64,
+}
+
+/// Requests that came to a service in a part of a block, health checks left out.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Reached {
+    /// From when.
+    pub from_s: f64,
+    /// Until when.
+    pub to_s: f64,
+    /// How many.
+    pub requests: u64,
 }
 
 /// What a service used during a block, over all of its processes.

@@ -9,6 +9,7 @@
 mod estimate;
 mod facts;
 mod html;
+mod incident;
 mod markdown;
 mod number;
 mod overload;

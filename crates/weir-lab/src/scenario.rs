@@ -11,7 +11,8 @@ use crate::raw::{self, Published};
 use crate::services::placeholder::{self, Placeholder};
 
 /// The scenarios that come with weir: name and text.
-pub const BUILT_IN: [(&str, &str); 6] = [
+pub const BUILT_IN: [(&str, &str); 7] = [
+    ("bad-replica", include_str!("scenarios/bad-replica.toml")),
     ("guard", include_str!("scenarios/guard.toml")),
     (
         "highload-nginx",
@@ -168,6 +169,26 @@ pub struct Load {
     pub amount: Amount,
     /// The same for `--quick`.
     pub quick: Amount,
+    /// What goes wrong meanwhile.
+    pub fault: Option<Fault>,
+}
+
+/// A service that is made bad while a load runs. It takes a load with a rate and a duration, and `weir app --faults`.
+#[derive(Debug, Clone)]
+pub struct Fault {
+    /// The service.
+    pub service: String,
+    /// One of [`Fault::MODES`].
+    pub mode: String,
+    /// When it goes bad, as a share of the load's duration from 0 to 1.
+    pub from: f64,
+    /// When it is well again, likewise.
+    pub to: f64,
+}
+
+impl Fault {
+    /// It answers 500 to everything, two seconds later, or not at all.
+    pub const MODES: [&str; 3] = ["fail", "slow", "hang"];
 }
 
 /// The length of a measurement.
@@ -202,6 +223,7 @@ impl Scenario {
             problems.extend(
                 repeated
                     .or(load.check().err())
+                    .or_else(|| self.problem_of_fault(load))
                     .map(|why| (Part::Load(index), why)),
             );
         }
@@ -234,6 +256,29 @@ impl Scenario {
         self.configurations
             .iter()
             .find(|configuration| configuration.name == name)
+    }
+
+    fn problem_of_fault(&self, load: &Load) -> Option<String> {
+        let Fault {
+            service, from, to, ..
+        } = load.fault.as_ref()?;
+        let is_timed = |amount| matches!(amount, Amount::Time(_));
+        let takes_faults = |kind: &Kind| matches!(kind, Kind::App { flags, .. } if flags.iter().any(|flag| flag == "--faults"));
+        let lacking = self
+            .configurations
+            .iter()
+            .find(|configuration| !configuration.services.contains(service));
+        if load.rate.is_none() || !is_timed(load.amount) || !is_timed(load.quick) {
+            Some("a fault takes a load with a rate and a duration".to_owned())
+        } else if from >= to {
+            Some("a fault begins before it ends".to_owned())
+        } else if !self.services.get(service).is_some_and(takes_faults) {
+            Some(format!(
+                "{service:?} is not a service of kind \"app\" with the flag \"--faults\""
+            ))
+        } else {
+            lacking.map(|it| format!("{service:?} is not among the services of {:?}", it.name))
+        }
     }
 
     fn problems_of(&self, configuration: &Configuration) -> Vec<String> {

@@ -17,6 +17,7 @@ pub mod versions;
 pub(crate) mod virtualenv;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -92,6 +93,14 @@ impl<'lab> Services<'lab> {
     pub fn entry(&self) -> (Address, String) {
         let place = &self.places[&self.entry];
         (place.address.clone(), place.authority.clone())
+    }
+
+    /// Where a service of the configuration listens that is on TCP.
+    pub fn address(&self, name: &str) -> Option<SocketAddr> {
+        match self.places.get(name)?.address {
+            Address::Tcp(address) => Some(address),
+            Address::Unix(_) => None,
+        }
     }
 
     /// What the services have used so far.

@@ -153,9 +153,9 @@ impl Lane {
         }
         if start.is_counted {
             let mut recorder = self.recorder.borrow_mut();
-            recorder
-                .outcomes
-                .record(outcome, now_ns.saturating_sub(start.intended_ns));
+            let latency_ns = now_ns.saturating_sub(start.intended_ns);
+            recorder.outcomes.record(outcome, latency_ns);
+            recorder.lapses.note(start.intended_ns, outcome, latency_ns);
             recorder.last_ended_ns = now_ns;
             if now_ns > self.time_is_over_ns.get() {
                 recorder.overtime += 1;

@@ -15,6 +15,7 @@ pub mod audit;
 mod connection;
 mod deadline;
 mod lane;
+pub mod lapse;
 pub mod mix;
 pub mod outcome;
 pub mod overrun;

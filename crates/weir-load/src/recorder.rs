@@ -4,12 +4,14 @@ use std::sync::Mutex;
 
 use hdrhistogram::Histogram;
 
+use crate::lapse::Lapses;
 use crate::outcome::{Outcomes, histogram, merge, record};
 
 /// What happened since the last handing over. Requests of the warm-up leave no trace here.
 #[derive(Debug, Clone)]
 pub(crate) struct Recorder {
     pub(crate) outcomes: Outcomes,
+    pub(crate) lapses: Lapses,
     /// Nanoseconds from the moment a request was due, a connection being free, to its sending; open loop only.
     pub(crate) lag_ns: Histogram<u64>,
     /// Requests sent, or tried to.
@@ -33,6 +35,7 @@ impl Default for Recorder {
     fn default() -> Self {
         Self {
             outcomes: Outcomes::default(),
+            lapses: Lapses::default(),
             lag_ns: histogram(),
             sent: 0,
             sent_late: 0,
@@ -53,6 +56,7 @@ impl Recorder {
 
     pub(crate) fn merge(&mut self, other: &Self) {
         self.outcomes.merge(&other.outcomes);
+        self.lapses.merge(&other.lapses);
         merge(&mut self.lag_ns, &other.lag_ns);
         self.sent += other.sent;
         self.sent_late += other.sent_late;
@@ -67,6 +71,7 @@ impl Recorder {
     /// Forgets everything and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.outcomes.clear();
+        self.lapses.clear();
         self.lag_ns.reset();
         self.sent = 0;
         self.sent_late = 0;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use hdrhistogram::Histogram;
 
 use crate::audit::Usage;
+use crate::lapse::Lapse;
 use crate::outcome::Outcomes;
 use crate::overrun::Overrun;
 use crate::plan::Plan;
@@ -40,6 +41,8 @@ pub struct Report {
     pub outcomes: Outcomes,
     /// The same for each second or so.
     pub intervals: Vec<Interval>,
+    /// Those that failed or were slow, by when they were due.
+    pub lapses: Vec<Lapse>,
     /// Requests sent, or tried to.
     pub sent: u64,
     /// Requests that an open loop was to send and did not: it could not follow its schedule.

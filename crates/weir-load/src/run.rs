@@ -286,6 +286,7 @@ impl Gathering {
             plan: self.plan,
             started_unix: self.started_unix,
             seconds,
+            lapses: self.sum.lapses.since(self.counted_from_ns),
             outcomes: self.sum.outcomes,
             intervals: self.intervals,
             sent: self.sum.sent,

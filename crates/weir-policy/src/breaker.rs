@@ -110,6 +110,7 @@ pub struct Breaker {
     epoch: u64,
     /// How many times in a row it has opened without a recovery in between.
     openings: u32,
+    openings_total: u64,
 }
 
 impl Breaker {
@@ -120,6 +121,7 @@ impl Breaker {
             state: State::Closed(Tally::new(&settings, now)),
             epoch: 0,
             openings: 0,
+            openings_total: 0,
         }
     }
 
@@ -187,6 +189,11 @@ impl Breaker {
         }
     }
 
+    /// How many times it has opened.
+    pub fn openings_total(&self) -> u64 {
+        self.openings_total
+    }
+
     /// What the admin API shows.
     pub fn status(&mut self, now: Instant, random: &mut fastrand::Rng) -> Status {
         self.turn(now, random);
@@ -231,6 +238,7 @@ impl Breaker {
 
     fn open(&mut self, now: Instant, random: &mut fastrand::Rng) {
         self.openings = self.openings.saturating_add(1);
+        self.openings_total += 1;
         let wait = self.settings.open_for.after(self.openings, random);
         self.enter(State::Open { until: now + wait });
     }

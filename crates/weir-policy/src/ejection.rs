@@ -64,6 +64,7 @@ struct Endpoint {
     epoch: u64,
     evidence: Evidence,
     ejections: u32,
+    ejections_total: u64,
     reason: Option<Reason>,
     returned_at: Instant,
 }
@@ -101,6 +102,7 @@ impl Ejection {
             epoch: 0,
             evidence: Evidence::new(&settings, now),
             ejections: 0,
+            ejections_total: 0,
             reason: None,
             returned_at: now,
         };
@@ -132,6 +134,7 @@ impl Ejection {
                 continue;
             };
             it.ejections = before.ejections;
+            it.ejections_total = before.ejections_total;
             it.reason = before.reason;
             it.returned_at = before.returned_at;
             let is_kept_out = !before.is_present() && next.ejected < cap;
@@ -208,15 +211,17 @@ impl Ejection {
         if token.epoch == Some(it.epoch) {
             if let State::Trial { sent_at, successes } = &mut it.state {
                 *sent_at = None;
+                let waited = now.saturating_duration_since(token.started_at);
                 match outcome {
-                    Outcome::Ignored => {}
+                    // Whoever gave up had not waited for long.
+                    Outcome::Ignored if waited <= self.typical.slow_after => {}
                     Outcome::Success(latency) if latency <= self.typical.slow_after => {
                         *successes += 1;
                         if *successes >= self.settings.trial_successes {
                             self.bring_back(endpoint, now);
                         }
                     }
-                    Outcome::Success(_) | Outcome::Failure(_) => {
+                    Outcome::Success(_) | Outcome::Failure(_) | Outcome::Ignored => {
                         self.eject(endpoint, now, Reason::Trial, random);
                     }
                 }
@@ -266,12 +271,14 @@ impl Ejection {
                 }
             },
             ejections: it.ejections,
+            ejections_total: it.ejections_total,
             reason: it.reason,
         }
     }
 
-    /// Looks at all endpoints, if it is time.
-    fn sweep(&mut self, now: Instant, random: &mut fastrand::Rng) {
+    /// Looks at all endpoints, if it is time. Every request does this when it is sent and when it ends; whoever is about to
+    /// choose does it before, since all requests that would have come back may be waiting.
+    pub fn sweep(&mut self, now: Instant, random: &mut fastrand::Rng) {
         if now.saturating_duration_since(self.swept_at) < SWEEP_EVERY {
             return;
         }
@@ -333,6 +340,7 @@ impl Ejection {
             it.ejections = 0;
         }
         it.ejections = it.ejections.saturating_add(1);
+        it.ejections_total += 1;
         it.reason = Some(reason);
         let wait = self.settings.eject_for.after(it.ejections, random);
         it.enter(State::Out { until: now + wait });

@@ -192,6 +192,27 @@ fn a_304_updates() {
 }
 
 #[test]
+fn a_confirmation_has_cookies_for_one_client() {
+    let head = stored(&["Set-Cookie: a=1", "B: 2", "Set-Cookie: c=3"]);
+    assert!(head.with_cookies_of(ok(&["B: 3"]).fields()).is_none());
+    let confirmation = ok(&["Set-Cookie: a=4", "Set-Cookie: d=5"]);
+    let own = head
+        .with_cookies_of(confirmation.fields())
+        .expect("it has cookies");
+    let fields = own.fields();
+    assert_eq!(
+        fields.all(FieldName::SetCookie).collect::<Vec<_>>(),
+        [b"a=4", b"d=5"]
+    );
+    assert!(
+        text(&own).starts_with("HTTP/1.1 200 OK\r\nB: 2\r\n"),
+        "{}",
+        text(&own)
+    );
+    assert_eq!(own.body_bytes(), head.body_bytes());
+}
+
+#[test]
 fn variants_remember_their_request() {
     let head = stored_for(&["A: 1"], &["Vary: A"]);
     assert_eq!(head.secondary(), b"a:1\n");

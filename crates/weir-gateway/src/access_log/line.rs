@@ -86,6 +86,9 @@ pub(super) fn json(
     if let Some(failure) = x.facts.failure {
         text("failure", failure.name().as_bytes(), out);
     }
+    if let Some(kind) = x.facts.fallback {
+        text("fallback", kind.name().as_bytes(), out);
+    }
     for (name, id) in [
         ("referer", FieldName::Referer),
         ("user_agent", FieldName::UserAgent),

@@ -7,21 +7,25 @@ mod cache;
 mod care;
 
 use std::fmt::{Display, Write as _};
+use std::time::Instant;
 
 use crate::metrics::{self, CLASSES, LATENCY_BOUNDS_US};
-use crate::snapshot::Endpoint;
+use crate::snapshot::{Endpoint, UpstreamState};
 use crate::worker::Shared;
 
-/// `{"uptime_ms", "connections", "workers", "requests", "responses", "latency_bounds_us", "upstreams": [{"name",
-/// "concurrency", "endpoints": [{"endpoint", "up", "requests", "responses", "failures", "idle", "latency_counts"}]}], "breakers", "cache"}`
+/// `{"uptime_ms", "connections", "workers", "requests", "responses", "latency_bounds_us", "routes", "upstreams": [{"name",
+/// "concurrency", "ejection", "endpoints": [{"endpoint", "up", "check", "place", "breaker", "requests", "responses",
+/// "failures", "idle", "latency_counts"}]}], "cache"}`
 ///
-/// What `cache`, `concurrency` and `breakers` have stands in `status/cache.rs` and `status/care.rs`.
+/// What `cache` has stands in `status/cache.rs`; what `routes`, `concurrency`, `ejection`, `check`, `place` and `breaker`
+/// have, in `status/care.rs`.
 ///
 /// All counts are since the start, except for `connections`, those of clients, and `idle`, those kept to the endpoint:
 /// they are open now. `requests` is the sum of `responses`, an object with a count for each of `1xx` to `5xx`; at the
 /// top these are the answers to clients, at an endpoint its own. `failures` counts connections to the endpoint that
-/// did not stand; `up` is false while it is passed over for that. `latency_counts` has for each of `latency_bounds_us`
-/// the responses that took at most so long and more than the bound before, and then those that took longer than all.
+/// did not stand; `up` is false while it is passed over for that, or because of its checks. `latency_counts` has for each
+/// of `latency_bounds_us` the responses that took at most so long and more than the bound before, and then those that
+/// took longer than all.
 pub(crate) fn write(shared: &Shared) -> String {
     let uptime_ms = shared.since_start().as_millis() as u64;
     write_at(shared, uptime_ms)
@@ -35,12 +39,15 @@ fn write_at(shared: &Shared, uptime_ms: u64) -> String {
             .map(|worker| worker.responses.counts()),
     );
     let snapshot = shared.snapshot();
+    let now = Instant::now();
     let upstreams = snapshot.upstreams.iter().map(|upstream| {
-        let endpoints = upstream.endpoints.iter();
+        let endpoints =
+            (0..upstream.endpoints.len()).map(|e| endpoint(upstream, e, uptime_ms, now));
         object([
             ("name", quoted(&upstream.settings.name)),
-            ("concurrency", care::concurrency(upstream.gate.as_deref())),
-            ("endpoints", list(endpoints.map(|e| endpoint(e, uptime_ms)))),
+            ("concurrency", care::gate(upstream.gate.as_deref(), now)),
+            ("ejection", care::watch(upstream.watch.as_deref())),
+            ("endpoints", list(endpoints)),
         ])
     });
     let mut text = object([
@@ -50,15 +57,16 @@ fn write_at(shared: &Shared, uptime_ms: u64) -> String {
         ("requests", responses.iter().sum::<u64>().to_string()),
         ("responses", by_class(responses)),
         ("latency_bounds_us", list(LATENCY_BOUNDS_US)),
+        ("routes", care::routes(&snapshot.routes, now)),
         ("upstreams", list(upstreams)),
-        ("breakers", list(care::breakers(&snapshot))),
         ("cache", cache::write(shared)),
     ]);
     text.push('\n');
     text
 }
 
-fn endpoint(endpoint: &Endpoint, uptime_ms: u64) -> String {
+fn endpoint(upstream: &UpstreamState, index: usize, uptime_ms: u64, now: Instant) -> String {
+    let endpoint: &Endpoint = &upstream.endpoints[index];
     let tables = &endpoint.state.metrics;
     let responses = metrics::added(tables.iter().map(|table| table.responses.counts()));
     let latency = metrics::added(tables.iter().map(|table| table.latency.counts()));
@@ -67,6 +75,9 @@ fn endpoint(endpoint: &Endpoint, uptime_ms: u64) -> String {
     object([
         ("endpoint", quoted(&endpoint.label)),
         ("up", is_up.to_string()),
+        ("check", care::check(&endpoint.state)),
+        ("place", care::place(upstream.watch.as_deref(), index, now)),
+        ("breaker", care::breaker(endpoint.breaker.as_deref(), now)),
         ("requests", responses.iter().sum::<u64>().to_string()),
         ("responses", by_class(responses)),
         ("failures", failures.to_string()),
@@ -190,18 +201,21 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(1);
         refusing.health.refused(Leave::Usual, 0, &mut random);
         refusing.metrics.of(0).connect_failures.add(1);
+        refusing.health.checked(false);
+        refusing.checked.ended(Err("it said \"no\"".to_owned()));
         let expected = concat!(
             r#"{"uptime_ms":300,"connections":0,"workers":2,"requests":3,"#,
             r#""responses":{"1xx":0,"2xx":0,"3xx":0,"4xx":3,"5xx":0},"#,
             r#""latency_bounds_us":[100,250,500,1000,2500,5000,10000,25000,50000,100000,250000,500000,"#,
             r#"1000000,2500000,5000000,10000000,30000000,60000000],"#,
-            r#""upstreams":[{"name":"\"app\"","concurrency":null,"endpoints":["#,
-            r#"{"endpoint":"127.0.0.1:9001","up":true,"requests":3,"#,
+            r#""routes":[],"upstreams":[{"name":"\"app\"","concurrency":null,"ejection":null,"endpoints":["#,
+            r#"{"endpoint":"127.0.0.1:9001","up":true,"check":null,"place":null,"breaker":null,"requests":3,"#,
             r#""responses":{"1xx":0,"2xx":3,"3xx":0,"4xx":0,"5xx":0},"failures":0,"idle":4,"#,
             r#""latency_counts":[1,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1]},"#,
-            r#"{"endpoint":"127.0.0.1:9002","up":false,"requests":0,"#,
+            r#"{"endpoint":"127.0.0.1:9002","up":false,"check":{"up":false,"error":"it said \"no\""},"#,
+            r#""place":null,"breaker":null,"requests":0,"#,
             r#""responses":{"1xx":0,"2xx":0,"3xx":0,"4xx":0,"5xx":0},"failures":1,"idle":0,"#,
-            r#""latency_counts":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}]}],"breakers":[],"cache":null}"#,
+            r#""latency_counts":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}]}],"cache":null}"#,
             "\n",
         );
         assert_eq!(write_at(&shared, 300), expected);

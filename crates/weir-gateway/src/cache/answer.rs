@@ -52,16 +52,20 @@ pub(super) async fn hit(
     self::object(client, x, on, object, now).await
 }
 
-/// Answers with something stale because the origin failed.
+/// Answers with something stale because the origin failed; `why` it gave no answer, when it gave none.
 pub(super) async fn stale(
     client: &mut Client,
     x: &mut Exchange,
     on: Cached<'_>,
     object: &Arc<Object>,
-    now: Timestamp,
+    why: Option<Failure>,
 ) -> Result<After, Failure> {
+    let now = on.time();
     x.recall.outcome = Some("stale");
-    x.recall.status = Some(status_of(object, now));
+    x.recall.status = Some(CacheStatus {
+        detail: why.map(Failure::name),
+        ..status_of(object, now)
+    });
     on.metrics().stale_hits.add(1);
     self::object(client, x, on, object, now).await
 }

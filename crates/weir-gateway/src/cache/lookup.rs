@@ -59,15 +59,7 @@ pub(super) async fn find(x: &mut Exchange, on: Cached<'_>, now: Timestamp) -> Fo
         return Found::Pass(forwarded, None);
     }
     let entry = on.cache.tiers.find(&x.recall.key);
-    let chosen = entry
-        .as_deref()
-        .and_then(|entry| choose(x, on.policy, entry));
-    let chosen = match chosen {
-        None if on.cache.tiers.disk().is_some() && x.recall.disk == Disk::MayHaveIt => {
-            from_disk(x, on).await
-        }
-        chosen => chosen,
-    };
+    let chosen = selected(x, on, entry.as_deref()).await;
     let is_head = x.request.method == Method::Head;
     let Some(object) = chosen else {
         let control = RequestControl::of(x.request.view(&x.head));
@@ -116,6 +108,25 @@ pub(super) async fn find(x: &mut Exchange, on: Cached<'_>, now: Timestamp) -> Fo
         }
         Reuse::GatewayTimeout => Found::OnlyIfCached,
         usable => Found::Hit(object, usable),
+    }
+}
+
+/// What is stored for the request, whether it may answer it or not.
+pub(super) async fn stored(x: &mut Exchange, on: Cached<'_>) -> Option<Arc<Object>> {
+    if passes(x, on).is_some() {
+        return None;
+    }
+    let entry = on.cache.tiers.find(&x.recall.key);
+    selected(x, on, entry.as_deref()).await
+}
+
+/// What the request selects in RAM, or else on disk.
+async fn selected(x: &mut Exchange, on: Cached<'_>, entry: Option<&Entry>) -> Option<Arc<Object>> {
+    match entry.and_then(|entry| choose(x, on.policy, entry)) {
+        None if on.cache.tiers.disk().is_some() && x.recall.disk == Disk::MayHaveIt => {
+            from_disk(x, on).await
+        }
+        chosen => chosen,
     }
 }
 

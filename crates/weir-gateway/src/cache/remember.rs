@@ -167,10 +167,15 @@ pub(crate) async fn remember(
     let (chosen, upstream) = match asked {
         Ok(answered) => answered,
         Err(failure) => {
-            let is_down = failure.fault() == Fault::Upstream;
-            if let Some(stale) = usable_stale(x, on, &lead, is_down, OriginFailure::Unreachable) {
+            let is_down = failure.is_of_service();
+            // Not to ask is an error as one of the origin is (RFC 5861 §4), but it is not cut off.
+            let how = match failure.fault() {
+                Fault::Gateway => OriginFailure::Status(failure.status()),
+                Fault::Upstream | Fault::Client => OriginFailure::Unreachable,
+            };
+            if let Some(stale) = usable_stale(x, on, &lead, is_down, how) {
                 lead.end(Outcome::Whole(Arc::clone(&stale)));
-                let sent = answer::stale(client, x, on, &stale, on.time()).await;
+                let sent = answer::stale(client, x, on, &stale, Some(failure)).await;
                 return sent.map(Next::Answered);
             }
             lead.end(Outcome::Failed(failure));
@@ -182,7 +187,7 @@ pub(crate) async fn remember(
     if let Some(stale) = usable_stale(x, on, &lead, status >= 500, failed) {
         lead.end(Outcome::Whole(Arc::clone(&stale)));
         x.incoming.consume(x.incoming.unread().len());
-        let sent = answer::stale(client, x, on, &stale, on.time()).await;
+        let sent = answer::stale(client, x, on, &stale, None).await;
         return sent.map(Next::Answered);
     }
     let exchanged = Exchanged {

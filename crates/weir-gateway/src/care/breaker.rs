@@ -50,6 +50,11 @@ impl SharedBreaker {
         let (breaker, random) = &mut *lock(&self.breaker);
         breaker.status(now, random)
     }
+
+    /// How many times it has opened.
+    pub(crate) fn openings(&self) -> u64 {
+        lock(&self.breaker).0.openings_total()
+    }
 }
 
 /// A request that a breaker let through. Dropped without a report, it says nothing.

@@ -100,6 +100,12 @@ impl Gate {
         lock(&self.limiter).status(now)
     }
 
+    /// A place for a copy of a request that has one: at once, or never. It takes none from those who wait.
+    pub(crate) fn enter_at_once(self: &Arc<Self>, now: Instant) -> Option<Place> {
+        let permit = lock(&self.limiter).try_acquire(now)?;
+        Some(self.place(permit, now))
+    }
+
     fn place(self: &Arc<Self>, permit: Permit, since: Instant) -> Place {
         Place {
             gate: Arc::clone(self),
@@ -152,9 +158,7 @@ impl Waiting<'_> {
                 self.ticket = None;
                 let verdict = verdict.expect("the limiter tells every waiter");
                 let verdict = verdict.map_err(Failure::Shed);
-                return Poll::Ready(
-                    verdict.map(|permit| self.gate.place(permit, Instant::now())),
-                );
+                return Poll::Ready(verdict.map(|permit| self.gate.place(permit, Instant::now())));
             }
             if client.has_left(cx) {
                 return Poll::Ready(Err(Failure::ClientGone));

@@ -28,6 +28,11 @@ impl Pass {
         }
     }
 
+    /// When leave was given, if anybody was asked for it.
+    pub(crate) fn since(&self) -> Option<Instant> {
+        self.since
+    }
+
     /// The upstream has answered, or has failed to.
     pub(crate) fn ended<T>(&mut self, x: &Exchange, asked: &Result<T, Failure>) {
         let Some(since) = self.since else { return };
@@ -41,7 +46,12 @@ impl Pass {
             entered.report(now, ended, latency);
         }
         if let Some(place) = &mut self.place {
-            place.will_say(ended.outcome(is_server_error, latency));
+            place.will_say(if x.facts.was_repeated {
+                // Part of the time it was taken for none of the upstream's doing.
+                Outcome::Ignored
+            } else {
+                ended.outcome(is_server_error, latency)
+            });
         }
     }
 

@@ -1,7 +1,9 @@
 //! The counts in Prometheus text format (version 0.0.4), summed over the workers.
 
 mod cache;
+mod care;
 mod compress;
+mod fallbacks;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,6 +16,7 @@ use crate::metrics::{
     RouteMetrics, WorkerMetrics, added,
 };
 use crate::snapshot::{Endpoint, Snapshot, UpstreamState};
+use crate::upstream::retry::Again;
 use crate::worker::Shared;
 
 /// The whole page.
@@ -28,6 +31,7 @@ pub(crate) fn write(shared: &Shared) -> String {
     page.endpoints();
     page.failures();
     page.configuration();
+    care::write(&mut page);
     cache::write(&mut page);
     compress::write(&mut page);
     page.text
@@ -41,7 +45,7 @@ struct EndpointCount {
     of: fn(&EndpointMetrics) -> &Counter,
 }
 
-const ENDPOINT_COUNTS: [EndpointCount; 6] = [
+const ENDPOINT_COUNTS: [EndpointCount; 8] = [
     EndpointCount {
         name: "weir_upstream_connects_total",
         kind: "counter",
@@ -61,10 +65,22 @@ const ENDPOINT_COUNTS: [EndpointCount; 6] = [
         of: |endpoint| &endpoint.pool_hits,
     },
     EndpointCount {
-        name: "weir_upstream_retries_total",
+        name: "weir_upstream_retries_refused_total",
         kind: "counter",
-        help: "Requests sent again after this endpoint.",
-        of: |endpoint| &endpoint.retries,
+        help: "Retries and hedges after this endpoint for which the budget had nothing left.",
+        of: |endpoint| &endpoint.retries_refused,
+    },
+    EndpointCount {
+        name: "weir_upstream_hedges_total",
+        kind: "counter",
+        help: "Second copies of requests sent to this endpoint.",
+        of: |endpoint| &endpoint.hedges,
+    },
+    EndpointCount {
+        name: "weir_upstream_hedges_won_total",
+        kind: "counter",
+        help: "Second copies that were answered first.",
+        of: |endpoint| &endpoint.hedges_won,
     },
     EndpointCount {
         name: "weir_upstream_idle_connections",
@@ -172,6 +188,7 @@ impl Page<'_> {
             let latencies = tables.iter().map(|table| &table.latency);
             self.histogram("weir_request_duration_seconds", &labels, latencies);
         }
+        fallbacks::write(self, &series);
     }
 
     fn endpoints(&mut self) {
@@ -206,7 +223,24 @@ impl Page<'_> {
                 let _ = writeln!(page.text, "{name}{{{labels}}} {sum}");
             });
         }
+        self.retries();
         self.endpoints_up();
+    }
+
+    fn retries(&mut self) {
+        let name = "weir_upstream_retries_total";
+        self.family(
+            name,
+            "counter",
+            "Requests sent again after this endpoint, by why.",
+        );
+        self.each_endpoint(|page, labels, tables| {
+            for (index, why) in Again::ALL.into_iter().enumerate() {
+                let sum = tables.sum(|endpoint| &endpoint.retries[index]);
+                let reason = why.name();
+                let _ = writeln!(page.text, "{name}{{{labels},reason=\"{reason}\"}} {sum}");
+            }
+        });
     }
 
     fn endpoints_up(&mut self) {
@@ -214,7 +248,7 @@ impl Page<'_> {
         self.family(
             name,
             "gauge",
-            "0 while the endpoint is passed over because it refused.",
+            "0 while the endpoint is passed over: it refused, or its checks say so.",
         );
         let now_ms = self.shared.since_start().as_millis() as u64;
         let snapshot = Arc::clone(&self.snapshot);

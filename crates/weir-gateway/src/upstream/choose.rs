@@ -1,10 +1,10 @@
-//! Choosing an endpoint, and whether to try again after one did not answer.
+//! Choosing an endpoint, and who is told how it did. Whether another one is asked after it is `retry.rs`'s to say.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use weir_policy::balance::{Finished, Method as BalanceMethod, Pick, hash_key};
+use weir_policy::balance::{Balancer, Finished, Method as BalanceMethod, Pick, hash_key};
 
 use crate::care::Ended;
 use crate::care::breaker::Entered;
@@ -21,21 +21,27 @@ use crate::upstream::relay::Upstream;
 use crate::view::{LocalEndpoint, View};
 use crate::worker::Worker;
 
-/// The attempts to get one request answered.
+/// Which endpoints of its upstream one request is for.
 #[derive(Debug)]
-pub(crate) struct Attempts {
+pub(super) struct Choice {
     upstream: usize,
     hash: u64,
     /// Endpoints that could not be connected to.
     unreachable: Vec<usize>,
-    /// Whether it was sent again after a connection from the pool was found dead, and after a fresh one died. Each may
-    /// happen once; attempts to connect, which no endpoint notices, are not counted.
-    was_stale: bool,
-    was_dropped: bool,
+    /// Endpoints that have seen the request: others go before them.
+    asked: Vec<usize>,
 }
 
-impl Attempts {
-    pub(crate) fn new(client: &Client, x: &Exchange, view: &View, rule: &Forward) -> Self {
+/// Among which endpoints one is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Among {
+    All,
+    /// Those that have not seen the request, and against which nothing is known.
+    TrustedOthers,
+}
+
+impl Choice {
+    pub(super) fn new(client: &Client, x: &Exchange, view: &View, rule: &Forward) -> Self {
         let settings = &view.snapshot.upstreams[rule.upstream].settings;
         let is_hashed = settings.balance == BalanceMethod::Hash;
         let hash = if is_hashed {
@@ -47,26 +53,85 @@ impl Attempts {
             upstream: rule.upstream,
             hash,
             unreachable: Vec::new(),
-            was_stale: false,
-            was_dropped: false,
+            asked: Vec::new(),
         }
     }
 
     /// The endpoint to ask next: one that is thought well, or whose wait is over and that this request may try. When
     /// there is none, any that was not tried yet: an answer may come from an endpoint thought dead, and will not come
     /// from here. But where breakers are open, that is what they are for.
-    pub(crate) fn choose(
-        &mut self,
+    pub(super) fn next(
+        &self,
         x: &mut Exchange,
         worker: &Worker,
         view: &Rc<View>,
         rule: &Forward,
         now: Instant,
     ) -> Result<Chosen, Failure> {
+        self.find(worker, view, rule, now, Among::All)
+            .map_err(|shut| {
+                if shut.endpoints.is_empty() && self.unreachable.is_empty() {
+                    Failure::NoEndpoint
+                } else if shut.endpoints.is_empty() {
+                    Failure::ConnectFailed
+                } else {
+                    x.retry_after = shut.retry_after;
+                    Failure::BreakerOpen
+                }
+            })
+    }
+
+    /// An endpoint to ask besides, if there is another one that is well.
+    pub(super) fn besides(
+        &self,
+        worker: &Worker,
+        view: &Rc<View>,
+        rule: &Forward,
+        now: Instant,
+    ) -> Option<Chosen> {
+        self.find(worker, view, rule, now, Among::TrustedOthers)
+            .ok()
+    }
+
+    /// No connection stood to this endpoint. Says whether there are others.
+    pub(super) fn is_unreachable(&mut self, chosen: &Chosen) -> bool {
+        self.unreachable.push(chosen.endpoint);
+        let upstream = &chosen.view.snapshot.upstreams[self.upstream];
+        self.unreachable.len() < upstream.endpoints.len()
+    }
+
+    /// This endpoint has seen the request.
+    pub(super) fn has_asked(&mut self, chosen: &Chosen) {
+        self.asked.push(chosen.endpoint);
+    }
+
+    /// One of the endpoints that `may` be asked: one that has not seen the request, if there is one.
+    fn pick(
+        &self,
+        balancer: &mut Balancer,
+        pick: &mut Pick<'_>,
+        may: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let unasked = balancer.pick(pick, |index| !self.asked.contains(&index) && may(index));
+        if self.asked.is_empty() {
+            return unasked;
+        }
+        unasked.or_else(|| balancer.pick(pick, may))
+    }
+
+    fn find(
+        &self,
+        worker: &Worker,
+        view: &Rc<View>,
+        rule: &Forward,
+        now: Instant,
+        among: Among,
+    ) -> Result<Chosen, Shut> {
         let endpoints = &view.upstreams[self.upstream].endpoints;
         let upstream = &view.snapshot.upstreams[self.upstream];
         let watch = upstream.watch.as_ref();
         let mut watched = watch.map(|watch| watch.look());
+        let now = watched.as_ref().map_or(now, |watched| watched.looked);
         let now_ms = worker.deadlines.now_ms();
         let mut balancer = view.upstreams[self.upstream].balancer.borrow_mut();
         let random = &mut *worker.random.borrow_mut();
@@ -86,16 +151,23 @@ impl Attempts {
                 let watched = watched.as_ref();
                 watched.is_some_and(|watched| !watched.ejection.admits(index, now, draw))
             };
+            let is_trusted_other = |index: usize| {
+                !self.asked.contains(&index) && endpoints[index].state.health.is_trusted()
+            };
             let is_well = |index: usize| {
                 may_ask(index)
                     && endpoints[index].state.health.is_available(now_ms)
                     && !stands_out(index)
+                    && (among == Among::All || is_trusted_other(index))
             };
-            let well = balancer.pick(&mut pick, is_well);
-            let mut index = well.or_else(|| balancer.pick(&mut pick, may_ask));
-            if index.is_none() && !worker.is_current(view) {
-                // Under way since before a change of the configuration, and knows nobody that stays.
-                index = balancer.pick(&mut pick, is_untried);
+            let well = self.pick(&mut balancer, &mut pick, is_well);
+            let mut index = well;
+            if among == Among::All {
+                index = index.or_else(|| self.pick(&mut balancer, &mut pick, may_ask));
+                if index.is_none() && !worker.is_current(view) {
+                    // Under way since before a change of the configuration, and knows nobody that stays.
+                    index = balancer.pick(&mut pick, is_untried);
+                }
             }
             let Some(index) = index else { break };
             let health = &endpoints[index].state.health;
@@ -122,82 +194,11 @@ impl Attempts {
             let told = Told { entered, watching };
             return Ok(Chosen::new(view, (self.upstream, index), leave, now, told));
         }
-        Err(
-            if shut.endpoints.is_empty() && self.unreachable.is_empty() {
-                Failure::NoEndpoint
-            } else if shut.endpoints.is_empty() {
-                Failure::ConnectFailed
-            } else {
-                x.retry_after = shut.retry_after;
-                Failure::BreakerOpen
-            },
-        )
-    }
-
-    /// Whether the next connection must not be one from the pool.
-    pub(crate) fn wants_fresh(&self) -> bool {
-        self.was_stale || self.was_dropped
-    }
-
-    /// After a connection did not stand, any other endpoint may be asked: nothing was sent.
-    pub(crate) fn after_connecting(
-        &mut self,
-        failure: Failure,
-        chosen: &Chosen,
-        worker: &Worker,
-    ) -> Option<Failure> {
-        if failure == Failure::NoSocket {
-            // What is kept for later is no use when there is nothing for now.
-            chosen.view.close_idle();
-            return Some(failure);
-        }
-        chosen.refused(failure, worker);
-        self.unreachable.push(chosen.endpoint);
-        let has_others = self.unreachable.len()
-            < chosen.view.snapshot.upstreams[self.upstream]
-                .endpoints
-                .len();
-        if has_others { None } else { Some(failure) }
-    }
-
-    /// After a connection ended without a byte of response: `None` when the request may be sent again, which takes that
-    /// every byte that was sent is still here.
-    ///
-    /// A connection from the pool has most likely died of old age, so once it is sent again if none of it was sent, or
-    /// if acting on it twice is like acting on it once (RFC 9112 §9.3.1). When a fresh connection dies the endpoint may
-    /// well have acted on it, so that is repeated, once, only for methods that change nothing (RFC 9110 §9.2.1).
-    pub(crate) fn after_asking(
-        &mut self,
-        failure: Failure,
-        x: &Exchange,
-        asked: &Upstream,
-        chosen: &Chosen,
-    ) -> Option<Failure> {
-        let ended_silently = failure == Failure::UpstreamClosed && !asked.has_answered;
-        // Dying of old age is no fault of the endpoint.
-        if failure.fault() == Fault::Upstream && !(asked.is_reused && ended_silently) {
-            chosen.failed(failure);
-        }
-        let is_unheard = asked.bytes_sent == 0;
-        let (is_harmless, was_repeated) = if asked.is_reused {
-            let is_harmless = is_unheard || x.request.method.is_idempotent();
-            (is_harmless, &mut self.was_stale)
-        } else {
-            (
-                is_unheard || x.request.method.is_safe(),
-                &mut self.was_dropped,
-            )
-        };
-        let was_repeated = std::mem::replace(was_repeated, true);
-        if ended_silently && is_harmless && x.upload.is_unsent() && !was_repeated {
-            None
-        } else {
-            Some(failure)
-        }
+        Err(shut)
     }
 }
 
-/// Endpoints whose breakers are open.
+/// There is none: endpoints whose breakers are open.
 #[derive(Default)]
 struct Shut {
     endpoints: Vec<usize>,
@@ -279,6 +280,11 @@ impl Chosen {
         self.local.metrics()
     }
 
+    /// When it was chosen.
+    pub(crate) fn since(&self) -> Instant {
+        self.since
+    }
+
     /// Whether the endpoint refused before and has to prove itself.
     pub(crate) fn is_trial(&self) -> bool {
         self.leave == Leave::Trial
@@ -297,6 +303,15 @@ impl Chosen {
         self.told.take().tell(now, Ended::answered(x), latency);
     }
 
+    /// The endpoint did not answer on this connection.
+    pub(super) fn asked_in_vain(&self, failure: Failure, upstream: &Upstream) {
+        // That a kept connection has died of old age is no fault of the endpoint.
+        let is_its_fault = failure.fault() == Fault::Upstream && !upstream.has_died_of_age(failure);
+        if is_its_fault {
+            self.failed(failure);
+        }
+    }
+
     /// The endpoint did not do its part.
     fn failed(&self, failure: Failure) {
         let now = Instant::now();
@@ -305,7 +320,8 @@ impl Chosen {
         self.told.take().tell(now, Ended::Failed(failure), latency);
     }
 
-    fn refused(&self, failure: Failure, worker: &Worker) {
+    /// No connection stood.
+    pub(super) fn refused(&self, failure: Failure, worker: &Worker) {
         self.metrics().connect_failures.add(1);
         self.failed(failure);
         self.local.state.health.refused(

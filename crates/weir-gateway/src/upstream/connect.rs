@@ -32,7 +32,7 @@ pub(crate) async fn connect(
 
 /// A gateway that has run out of descriptors or memory must not take its endpoints for dead. `EADDRNOTAVAIL` is not among
 /// these: it is said of one destination, that all local ports towards it are in use or that there is no way to it.
-fn whose_failure(error: &io::Error) -> Failure {
+pub(super) fn whose_failure(error: &io::Error) -> Failure {
     match Errno::from_io_error(error) {
         Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM | Errno::NOSPC) => {
             Failure::NoSocket
@@ -41,7 +41,7 @@ fn whose_failure(error: &io::Error) -> Failure {
     }
 }
 
-async fn open(address: &EndpointAddress) -> io::Result<Stream> {
+pub(super) async fn open(address: &EndpointAddress) -> io::Result<Stream> {
     match address {
         EndpointAddress::Tcp(address) => {
             let stream = TcpStream::connect(address).await?;

@@ -1,9 +1,10 @@
-//! What all workers know about an endpoint that refuses connections: until when it is passed over.
+//! What all workers know about an endpoint that refuses connections, or that checks found to be down: whether, and until
+//! when, it is passed over.
 //!
-//! Two atomics an endpoint, read once per choice and written only when something fails or recovers, so their cache
+//! Three atomics an endpoint, read once per choice and written only when something fails or recovers, so their cache
 //! line stays shared by all workers while all is well.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use weir_policy::health::Backoff;
@@ -14,23 +15,40 @@ const BACKOFF: Backoff = Backoff {
     max: Backoff::MAX_DEFAULT,
 };
 
-/// The passive health of one endpoint. Times are milliseconds since the gateway started.
+/// The health of one endpoint. Times are milliseconds since the gateway started.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     failures: AtomicU32,
     down_until_ms: AtomicU64,
+    /// What its checks say, if there are any.
+    is_checked_down: AtomicBool,
 }
 
 impl Health {
     /// Whether requests may go there; also true when its wait is over and it has to prove itself.
     pub(crate) fn is_available(&self, now_ms: u64) -> bool {
-        self.down_until_ms.load(Ordering::Relaxed) <= now_ms
+        self.down_until_ms.load(Ordering::Relaxed) <= now_ms && self.is_checked_up()
+    }
+
+    /// Whether no check speaks against it.
+    pub(crate) fn is_checked_up(&self) -> bool {
+        !self.is_checked_down.load(Ordering::Relaxed)
+    }
+
+    /// What its checks say from now on.
+    pub(crate) fn checked(&self, is_up: bool) {
+        self.is_checked_down.store(!is_up, Ordering::Relaxed);
+    }
+
+    /// Whether nothing is known against it: it need not be tried first.
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.failures.load(Ordering::Relaxed) == 0
     }
 
     /// Asks for leave to connect. An endpoint whose wait is over is tried by one request at a time: the others go
     /// elsewhere for as long as the attempt may take.
     pub(crate) fn leave(&self, now_ms: u64, attempt: Duration) -> Option<Leave> {
-        if self.failures.load(Ordering::Relaxed) == 0 {
+        if self.is_trusted() {
             return Some(Leave::Usual);
         }
         let until = self.down_until_ms.load(Ordering::Relaxed);

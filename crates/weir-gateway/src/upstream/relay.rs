@@ -15,7 +15,7 @@ use weir_http::{FieldName, HeadLimits, Reject};
 
 use crate::care::pass::Pass;
 use crate::connection::Client;
-use crate::deadline::Timer;
+use crate::deadline::{Due, Timer};
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::io::Stream;
@@ -49,6 +49,18 @@ pub(crate) struct Upstream {
     pub(crate) pass: Pass,
 }
 
+impl Upstream {
+    /// Whether `failure` means that the connection ended before a byte of response.
+    pub(super) fn has_closed_silently(&self, failure: Failure) -> bool {
+        failure == Failure::UpstreamClosed && !self.has_answered
+    }
+
+    /// Whether it means that a connection from the pool did, which has most likely died of old age.
+    pub(super) fn has_died_of_age(&self, failure: Failure) -> bool {
+        self.is_reused && self.has_closed_silently(failure)
+    }
+}
+
 /// Writes the head to send, and the body behind it when all of it is here.
 pub(crate) fn prepare(
     client: &mut Client,
@@ -58,6 +70,7 @@ pub(crate) fn prepare(
 ) -> Result<(), Failure> {
     let upstream = &view.snapshot.upstreams[rule.upstream];
     let mut outgoing = std::mem::take(&mut x.outgoing);
+    let body = x.upload.take_back(&mut outgoing);
     outgoing.clear();
     let rewrite = RequestRewrite {
         path: stripped_path(x, rule),
@@ -69,6 +82,9 @@ pub(crate) fn prepare(
         edits: edits(&rule.request_headers),
     };
     forward::write_request(&x.request, &x.head, &rewrite, &mut outgoing);
+    if let Some(body) = body {
+        outgoing.extend_from_slice(&body);
+    }
     x.outgoing = outgoing;
     x.upload.begin(client, &mut x.outgoing)
 }
@@ -113,11 +129,21 @@ pub(crate) async fn connect(
     })
 }
 
-/// Sends the request and reads up to the end of the response head, passing interim responses on.
-pub(crate) async fn ask(
-    client: &mut Client,
+/// How far the wait for a response has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Head {
+    /// Its head is here.
+    Complete,
+    /// That of an interim response is, of so many bytes.
+    Interim(usize),
+    /// It is not, at the moment that it was waited for. The wait can go on as if nothing had been.
+    Late,
+}
+
+/// Sends the request, with as much of its body as lies behind the head.
+pub(crate) async fn send(
+    client: &Client,
     x: &mut Exchange,
-    worker: &Worker,
     rule: &Forward,
     upstream: &mut Upstream,
 ) -> Result<(), Failure> {
@@ -132,6 +158,39 @@ pub(crate) async fn ask(
         x.upload.refused();
     }
     client.timer.set(x.upload.patience(pace));
+    Ok(())
+}
+
+/// Reads up to the end of the response head or until `due`, passing interim responses on.
+pub(crate) async fn head(
+    client: &mut Client,
+    x: &mut Exchange,
+    worker: &Worker,
+    rule: &Forward,
+    upstream: &mut Upstream,
+    due: &mut Due,
+) -> Result<Head, Failure> {
+    loop {
+        match read_head(client, x, worker, rule, upstream, due).await? {
+            Head::Interim(bytes) => {
+                pass_interim(client, x, worker, rule, upstream, bytes).await?;
+                client.timer.set(x.upload.patience(pace(x, rule)));
+            }
+            head => return Ok(head),
+        }
+    }
+}
+
+/// Reads up to the end of the next head or until `due`, and sends the client nothing.
+pub(crate) async fn read_head(
+    client: &mut Client,
+    x: &mut Exchange,
+    worker: &Worker,
+    rule: &Forward,
+    upstream: &mut Upstream,
+    due: &mut Due,
+) -> Result<Head, Failure> {
+    let pace = pace(x, rule);
     let mut scan = HeadScan::default();
     loop {
         let head = x.incoming.unread();
@@ -140,20 +199,24 @@ pub(crate) async fn ask(
             .parse(head, &mut scan, RESPONSE_HEAD_LIMITS, x.request.method);
         match progress.map_err(Failure::Response)? {
             Progress::Complete(bytes) if x.response.is_interim() => {
-                pass_interim(client, x, worker, rule, upstream, bytes).await?;
-                scan = HeadScan::default();
-                client.timer.set(x.upload.patience(pace));
+                return Ok(Head::Interim(bytes));
             }
             Progress::Complete(_) if x.response.status == 101 && !is_asked_upgrade(x, rule) => {
                 return Err(Failure::Response(Reject::UnaskedUpgrade));
             }
-            Progress::Complete(_) => return Ok(()),
-            Progress::Incomplete => {
-                if receive(client, x, worker, upstream, pace).await? == 0 {
-                    return Err(Failure::UpstreamClosed);
-                }
-                upstream.has_answered = true;
-            }
+            Progress::Complete(_) => return Ok(Head::Complete),
+            Progress::Incomplete => {}
+        }
+        let received = poll_fn(
+            |cx| match poll_receive(client, x, worker, upstream, pace, cx) {
+                Poll::Pending => due.poll(cx).map(|()| Ok(None)),
+                Poll::Ready(received) => Poll::Ready(received.map(Some)),
+            },
+        );
+        match received.await? {
+            None => return Ok(Head::Late),
+            Some(0) => return Err(Failure::UpstreamClosed),
+            Some(_) => upstream.has_answered = true,
         }
     }
 }
@@ -166,23 +229,31 @@ pub(crate) async fn receive(
     upstream: &mut Upstream,
     pace: Pace,
 ) -> Result<usize, Failure> {
-    poll_fn(|cx| {
-        x.upload
-            .poll(client, &upstream.stream, &worker.buffers, pace, cx)?;
-        match x
-            .incoming
-            .poll_fill(&mut upstream.stream, &worker.buffers, cx)
-        {
-            Poll::Ready(Ok(count)) => Poll::Ready(Ok(count)),
-            Poll::Ready(Err(_)) => Poll::Ready(Err(Failure::UpstreamClosed)),
-            // There is no use in a response that nobody waits for, and the endpoint has others to serve.
-            Poll::Pending if !x.upload.is_running() && client.has_left(cx) => {
-                Poll::Ready(Err(Failure::ClientGone))
-            }
-            Poll::Pending => client.timer.poll(cx).map(|()| Err(x.upload.late())),
+    poll_fn(|cx| poll_receive(client, x, worker, upstream, pace, cx)).await
+}
+
+fn poll_receive(
+    client: &mut Client,
+    x: &mut Exchange,
+    worker: &Worker,
+    upstream: &mut Upstream,
+    pace: Pace,
+    cx: &mut Context<'_>,
+) -> Poll<Result<usize, Failure>> {
+    x.upload
+        .poll(client, &upstream.stream, &worker.buffers, pace, cx)?;
+    match x
+        .incoming
+        .poll_fill(&mut upstream.stream, &worker.buffers, cx)
+    {
+        Poll::Ready(Ok(count)) => Poll::Ready(Ok(count)),
+        Poll::Ready(Err(_)) => Poll::Ready(Err(Failure::UpstreamClosed)),
+        // There is no use in a response that nobody waits for, and the endpoint has others to serve.
+        Poll::Pending if !x.upload.is_running() && client.has_left(cx) => {
+            Poll::Ready(Err(Failure::ClientGone))
         }
-    })
-    .await
+        Poll::Pending => client.timer.poll(cx).map(|()| Err(x.upload.late())),
+    }
 }
 
 fn poll_send(
@@ -231,7 +302,7 @@ pub(crate) fn edits(edits: &HeaderEdits) -> Edits<'_> {
 }
 
 /// The `Host` of a request that came without one.
-fn default_host(server: &Server) -> &[u8] {
+pub(super) fn default_host(server: &Server) -> &[u8] {
     match &server.address {
         ServerAddress::Known(EndpointAddress::Unix(_)) => b"localhost",
         ServerAddress::Known(EndpointAddress::Tcp(_)) | ServerAddress::Name(..) => {

@@ -21,6 +21,7 @@ pub(crate) struct Upload {
     body: Body,
     /// Bytes at the front of the client's input that belong to the body and were not sent yet.
     ready: usize,
+    kept: Kept,
     received: u64,
     /// Milliseconds spent waiting for the client, and since when it is waited for now.
     waited_ms: u64,
@@ -34,6 +35,18 @@ pub(crate) struct Upload {
     awaits_continue: bool,
     /// The response has begun, and its own deadlines count from then on.
     is_answered: bool,
+}
+
+/// Where the part of a body is that has arrived, as long as nothing of it was sent.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    /// In the client's input.
+    #[default]
+    InInput,
+    /// So many bytes behind the head in `Exchange::outgoing`, which is all of it.
+    BehindHead(usize),
+    /// No longer here.
+    Nowhere,
 }
 
 /// Deadlines that apply while a body moves.
@@ -86,9 +99,19 @@ impl Upload {
         if self.body.is_done() {
             outgoing.extend_from_slice(&client.input.unread()[..self.ready]);
             client.input.consume(self.ready);
+            self.kept = Kept::BehindHead(self.ready);
             self.ready = 0;
         }
         Ok(())
+    }
+
+    /// Takes the part that lies behind an earlier head out of `outgoing`, to be put behind another one.
+    pub(crate) fn take_back(&self, outgoing: &mut Vec<u8>) -> Option<Vec<u8>> {
+        let Kept::BehindHead(bytes) = self.kept else {
+            return None;
+        };
+        let head_bytes = outgoing.len().checked_sub(bytes)?;
+        Some(outgoing.split_off(head_bytes))
     }
 
     /// Ready with the whole body as it came once it is here, where it stays; whoever calls knows that it is small. It may
@@ -194,6 +217,7 @@ impl Upload {
     /// The body is to be sent once more, from its first byte, which is still here.
     pub(crate) fn restart(&mut self) {
         self.is_refused = false;
+        self.is_answered = false;
         self.waits_since_ms = None;
     }
 
@@ -205,11 +229,20 @@ impl Upload {
     /// The upstream has said something before its response: the client may send.
     pub(crate) fn continued(&mut self) {
         self.awaits_continue = false;
+        self.is_overwritten();
     }
 
-    /// The response has begun.
+    /// The response has begun, and takes the place of the request in `Exchange::outgoing`.
     pub(crate) fn answered(&mut self) {
         self.is_answered = true;
+        self.is_overwritten();
+    }
+
+    /// Something else is in `Exchange::outgoing` than the request.
+    fn is_overwritten(&mut self) {
+        if matches!(self.kept, Kept::BehindHead(_)) {
+            self.kept = Kept::Nowhere;
+        }
     }
 
     /// Whether there is more to move.
@@ -230,6 +263,11 @@ impl Upload {
     /// Whether the client was waited for so long that a tick of the deadlines went by.
     pub(crate) fn was_waited_for(&self) -> bool {
         self.waited_ms > 0
+    }
+
+    /// Whether the whole body can be sent to another upstream.
+    pub(crate) fn may_go_elsewhere(&self) -> bool {
+        self.is_unsent() && self.kept != Kept::Nowhere
     }
 
     /// Bytes of the body received so far, framing included.
@@ -255,12 +293,18 @@ impl Upload {
 
     /// Reads and drops what has arrived of a body that nobody wants, so that the next request can be read after it.
     pub(crate) fn discard(&mut self, client: &mut Client) -> Result<(), Failure> {
-        client.input.consume(self.ready);
-        self.ready = 0;
+        self.drop_ready(client);
         self.take(client)?;
+        self.drop_ready(client);
+        Ok(())
+    }
+
+    fn drop_ready(&mut self, client: &mut Client) {
+        if self.ready > 0 {
+            self.kept = Kept::Nowhere;
+        }
         client.input.consume(self.ready);
         self.ready = 0;
-        Ok(())
     }
 
     /// Claims what belongs to the body of what is unread.

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use weir_load::report::Report;
+
+use super::fault;
 use crate::error::LabError;
 use crate::generator;
-use crate::raw::{Block, Usage};
+use crate::raw::{Block, Incident, Usage};
 use crate::scenario::{Amount, Configuration, Load, Scenario};
 use crate::services::{Lab, Reading, Services};
 
@@ -56,12 +59,13 @@ pub fn measure(lab: &Lab, sample: &Sample<'_>) -> Result<Block, LabError> {
     } else {
         load.amount
     };
-    let report = load.send(services.entry(), amount, sample.seed, lab.stop())?;
+    let (report, incident) = loaded(lab, &services, sample, amount)?;
     let after = services.readings();
     services.check()?;
     let mut block = generator::measured(&report);
     block.configuration.clone_from(&configuration.name);
     block.load.clone_from(&load.name);
+    block.incident = incident;
     block.services = before
         .iter()
         .zip(&after)
@@ -72,6 +76,32 @@ pub fn measure(lab: &Lab, sample: &Sample<'_>) -> Result<Block, LabError> {
         "Not a single request was answered with 2xx or 3xx.".clone_into(&mut block.why_invalid);
     }
     Ok(block)
+}
+
+/// Sends the load, while something goes wrong if that is the scenario.
+fn loaded(
+    lab: &Lab,
+    services: &Services<'_>,
+    sample: &Sample<'_>,
+    amount: Amount,
+) -> Result<(Report, Option<Incident>), LabError> {
+    let (load, stop) = (sample.load, lab.stop());
+    let send = || load.send(services.entry(), amount, sample.seed, stop);
+    let faulty = load.fault.as_ref().zip(load.rate);
+    let (Some((fault, rate)), Amount::Time(length)) = (faulty, amount) else {
+        return Ok((send()?, None));
+    };
+    let Some(address) = services.address(&fault.service) else {
+        return Ok((send()?, None));
+    };
+    std::thread::scope(|scope| {
+        let causing = scope.spawn(|| fault::cause(fault, address, length, stop));
+        let report = send();
+        let caused = causing.join().expect("it does not panic");
+        let report = report?;
+        let incident = caused?.incident(&report, rate);
+        Ok((report, Some(incident)))
+    })
 }
 
 fn used(before: &Reading, after: &Reading) -> Usage {

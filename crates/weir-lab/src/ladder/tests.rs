@@ -28,6 +28,7 @@ fn ladder(replicas: usize) -> Ladder {
             timeout: Load::TIMEOUT_DEFAULT,
             amount,
             quick: amount,
+            fault: None,
         },
         may_cache: true,
         effort: Effort {

@@ -7,6 +7,7 @@
 pub(super) mod goodput;
 pub(super) mod latency;
 pub(super) mod throughput;
+pub(super) mod timeline;
 
 use plotters::coord::Shift;
 use plotters::element::{PathElement, Polygon, Rectangle, Text};

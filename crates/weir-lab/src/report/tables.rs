@@ -5,9 +5,8 @@
 mod layout;
 
 use self::layout::Layout;
-use super::number;
-use super::overload;
 use super::summary::{Group, Measure, PERCENTILES, Row};
+use super::{incident, number, overload};
 use crate::blocks;
 use crate::raw::Run;
 
@@ -92,6 +91,7 @@ fn effect(row: &Row<'_>, group: &Group<'_>) -> String {
 /// All tables of a group.
 pub(super) fn of_group(run: &Run, group: &Group<'_>) -> Vec<Table> {
     let mut tables = overload::tables(&overload::curves(run, group));
+    tables.extend(incidents(run, group));
     tables.extend([throughput(run, group), latency(run, group)]);
     tables.extend(per_service(run, group));
     tables.push(outcomes(run, group));
@@ -210,6 +210,37 @@ fn latency(run: &Run, group: &Group<'_>) -> Table {
          here. The histograms of all blocks are merged; nothing is averaged."
             .to_owned(),
     )
+}
+
+/// What a service that went bad did to the requests, and when it was left and found again; if one did.
+fn incidents(run: &Run, group: &Group<'_>) -> Option<Table> {
+    let suffered = |row: &Row<'_>| incident::suffered(&row.blocks);
+    group.rows.iter().find_map(suffered)?;
+    let mut layout = Layout::new(run, group);
+    layout.measured("Failed or slow while it is bad");
+    layout.measured("After the first second");
+    layout.measured("Left after s");
+    layout.measured("Back after s");
+    layout.rows(group, |row| {
+        let Some(suffered) = suffered(row) else {
+            return vec![String::new(); 4];
+        };
+        let seconds = |seconds: Option<f64>| seconds.map_or("never".to_owned(), number::figure);
+        vec![
+            blocks::share_in_words(suffered.share),
+            blocks::share_in_words(suffered.share_later),
+            seconds(suffered.left_s),
+            seconds(suffered.back_s),
+        ]
+    });
+    Some(layout.table(
+        "When one goes bad",
+        "Requests that failed or were answered later than a second, as a share of those that were due while the service was \
+         bad, and of those from its second second on. It is left when less than a tenth of what usually comes to it does, \
+         and back when half of that comes again; the one counts from when it went bad, the other from when it was well, \
+         both give or take a tenth of a second."
+            .to_owned(),
+    ))
 }
 
 /// CPU time and memory, a column for each service that takes part in the group.

@@ -36,6 +36,7 @@ pub(crate) fn report(ended: &[(Outcome, u64)]) -> Report {
         plan: Arc::new(plan),
         started_unix: 1_700_000_000.25,
         seconds: 1.0,
+        lapses: Vec::new(),
         intervals: vec![Interval {
             from_s: 0.0,
             to_s: 1.0,

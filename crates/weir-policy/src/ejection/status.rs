@@ -50,6 +50,8 @@ pub struct Status {
     pub place: Place,
     /// Ejections since it was last good for a while.
     pub ejections: u32,
+    /// All of its ejections.
+    pub ejections_total: u64,
     /// Why it was ejected last.
     pub reason: Option<Reason>,
 }

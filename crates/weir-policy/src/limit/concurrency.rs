@@ -157,9 +157,8 @@ impl<T> Limiter<T> {
         priority: Priority,
         waiter: impl FnOnce() -> T,
     ) -> Acquired<T> {
-        self.turn(now);
-        if self.in_flight < self.limit() && self.queue.is_empty() {
-            return Acquired::Admitted(self.admit(now));
+        if let Some(permit) = self.try_acquire(now) {
+            return Acquired::Admitted(permit);
         }
         let capacity = self.limit().div_ceil(2) as usize;
         let queued = self.queue.push(now, priority, capacity, waiter);
@@ -170,6 +169,13 @@ impl<T> Limiter<T> {
             self.note_refusal();
         }
         queued.map_or(Acquired::Refused(Refusal::QueueFull), Acquired::Queued)
+    }
+
+    /// A place for what can do without: at once and behind nobody, or not at all. That there is none is no refusal.
+    pub fn try_acquire(&mut self, now: Instant) -> Option<Permit> {
+        self.turn(now);
+        let is_free = self.in_flight < self.limit() && self.queue.is_empty();
+        is_free.then(|| self.admit(now))
     }
 
     /// A request has ended. Its place is free; [`Limiter::decide`] says for whom.

@@ -9,6 +9,7 @@
 //! that fails looks like.
 
 mod args;
+mod fault;
 mod functions;
 mod listener;
 mod payload;
@@ -33,6 +34,7 @@ use rustix::process::set_parent_process_death_signal;
 use tokio::signal::unix::{SignalKind, signal};
 
 use args::Listen;
+use fault::Faults;
 use functions::{Function, Route};
 use listener::{Listener, Socket};
 use payload::Payload;
@@ -71,6 +73,10 @@ pub(crate) struct AppArgs {
     /// The share of answers, from 0 to 1, that are a 500 instead; /healthz never fails.
     #[arg(long, value_name = "F", default_value = "0", value_parser = args::share)]
     fail_ratio: f64,
+
+    /// Take POST /fault?mode=MODE from everybody: fail, slow (by 2s), hang or none, for every path but this one.
+    #[arg(long)]
+    faults: bool,
 
     /// What X-Served-By says in every response [default: the listen address].
     #[arg(long, value_name = "NAME")]
@@ -122,6 +128,7 @@ async fn serve(args: AppArgs) -> anyhow::Result<()> {
             Mutex::new(slots)
         }),
         fail_ratio: args.fail_ratio,
+        faults: args.faults.then(Faults::default),
     });
     // Signals are caught before the line that says so: a script may send one as soon as it has read the line.
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -177,12 +184,13 @@ async fn converse(socket: impl Read + Write + Unpin, service: Arc<Service>) {
     let _ = connection.await;
 }
 
-/// What all connections share; nothing of it changes but what is booked with the slots.
+/// What all connections share; nothing of it changes but what is booked with the slots, and what is wrong on purpose.
 struct Service {
     name: HeaderValue,
     delay: Duration,
     slots: Option<Mutex<Slots>>,
     fail_ratio: f64,
+    faults: Option<Faults>,
 }
 
 impl Service {
@@ -193,37 +201,49 @@ impl Service {
     {
         let (head, body) = request.into_parts();
         let route = functions::route(&head.method, head.uri.path());
-        let mut rng = fastrand::Rng::new();
-        let mut response = if route == Route::To(Function::Health) {
-            functions::healthy()
-        } else {
-            let received = receive::body(body, route).await;
-            self.wait().await;
-            if rng.f64() < self.fail_ratio {
-                functions::failed_on_purpose()
-            } else {
-                functions::answer(route, received, unix_now(), &mut rng)
+        let mut response = match &self.faults {
+            None => self.answer(route, body).await,
+            Some(faults) if head.uri.path() == fault::PATH => {
+                faults.answer(&head.method, head.uri.query())
             }
+            Some(faults) => match faults.befall(route).await {
+                Some(response) => response,
+                None => self.answer(route, body).await,
+            },
         };
         response.headers_mut().insert(SERVED_BY, self.name.clone());
         response
     }
 
+    async fn answer<B>(&self, route: Route, body: B) -> Response<Payload>
+    where
+        B: Body<Data = Bytes, Error: std::error::Error + Send + Sync + 'static>,
+    {
+        if route == Route::To(Function::Health) {
+            return functions::healthy();
+        }
+        let mut rng = fastrand::Rng::new();
+        let received = receive::body(body, route).await;
+        self.wait().await;
+        if rng.f64() < self.fail_ratio {
+            functions::failed_on_purpose()
+        } else {
+            functions::answer(route, received, unix_now(), &mut rng)
+        }
+    }
+
     /// What `--delay` and `--slots` ask for.
     async fn wait(&self) {
         if let Some(slots) = &self.slots {
-            let over_at = book(slots, self.delay);
+            let over_at = {
+                let mut slots = slots.lock().unwrap_or_else(PoisonError::into_inner);
+                slots.book(Instant::now(), self.delay)
+            };
             tokio::time::sleep_until(over_at.into()).await;
         } else if !self.delay.is_zero() {
             tokio::time::sleep(self.delay).await;
         }
     }
-}
-
-/// Takes a slot for `time`; the answer is when that is over.
-fn book(slots: &Mutex<Slots>, time: Duration) -> Instant {
-    let mut slots = slots.lock().unwrap_or_else(PoisonError::into_inner);
-    slots.book(Instant::now(), time)
 }
 
 /// Seconds since 1970; a clock that stands before that reads 0.
@@ -246,6 +266,7 @@ mod tests {
             delay,
             slots: None,
             fail_ratio,
+            faults: None,
         };
         let request = Request::get(path).body(Empty::new()).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread()

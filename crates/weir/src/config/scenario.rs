@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use toml::de::DeTable;
 use weir_lab::raw::Published;
-use weir_lab::scenario::{Amount, BUILT_IN, Configuration, Effort, Load, Part, Scenario};
+use weir_lab::scenario::{Amount, BUILT_IN, Configuration, Effort, Fault, Load, Part, Scenario};
 
 use super::error::{ConfigError, Report};
 use super::read::Table;
@@ -30,6 +30,8 @@ const WARM_UP: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(3
 const CPU_SHARE: RangeInclusive<f64> = 0.01..=1024.0;
 /// Requests a second.
 const CAPACITY: RangeInclusive<f64> = 0.001..=1e9;
+const SHARE: RangeInclusive<f64> = 0.0..=1.0;
+const FAULT_EXAMPLE: &str = "fault = { service = \"app\", mode = \"fail\", from = 0.2, to = 0.6 }";
 const FIGURE: RangeInclusive<f64> = 0.0..=1e12;
 
 /// The scenario of this name, or in the file at this path.
@@ -199,6 +201,7 @@ fn load(mut table: Table) -> Load {
     let quick = quick
         .and_then(|value| value.duration(&DURATION))
         .map(Amount::Time);
+    let fault = table.section("fault", FAULT_EXAMPLE).and_then(fault);
     let notes = notes(&mut table);
     table.finish();
     Load {
@@ -219,7 +222,27 @@ fn load(mut table: Table) -> Load {
         timeout: timeout.unwrap_or(Load::TIMEOUT_DEFAULT),
         amount,
         quick: quick.unwrap_or(amount),
+        fault,
     }
+}
+
+fn fault(mut table: Table) -> Option<Fault> {
+    let service = text(&mut table, "service", "the name of a service");
+    let modes = Fault::MODES.map(|mode| (mode, mode));
+    let mode = table.required("mode", "what goes wrong, as in \"fail\"");
+    let mode = mode.and_then(|value| value.choice(&modes));
+    let mut share = |key| {
+        let value = table.required(key, "a share of the load's duration, as in 0.2");
+        value.and_then(|value| value.number(&SHARE))
+    };
+    let (from, to) = (share("from"), share("to"));
+    table.finish();
+    Some(Fault {
+        service,
+        mode: mode?.to_owned(),
+        from: from?,
+        to: to?,
+    })
 }
 
 fn configuration(mut table: Table, published: &mut Vec<Published>) -> Configuration {

@@ -6,8 +6,10 @@
 mod actions;
 mod answers;
 mod cache;
+mod care;
 mod compress;
 mod defaults;
+mod documentation;
 mod examples;
 mod flags;
 mod mutated;

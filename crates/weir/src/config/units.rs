@@ -116,6 +116,9 @@ fn split_unit(text: &str) -> (&str, &str) {
 /// A duration as it can be written.
 pub(super) fn show_duration(duration: Duration) -> String {
     let nanos = duration.as_nanos();
+    if nanos == 0 {
+        return "0s".to_owned();
+    }
     // Days are left out: everyone reads "24h" as it is meant.
     let units = &DURATION_UNITS[1..];
     let fits = units.iter().find(|(_, scale)| nanos.is_multiple_of(*scale));

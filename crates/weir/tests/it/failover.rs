@@ -1,8 +1,11 @@
-//! Endpoints that refuse, die, hang or come back, and which requests may be sent again.
+//! Endpoints that refuse, die, hang, fail or come back, and which requests may be sent again.
 
 mod balancing;
+mod budget;
 mod endpoints;
+mod hedge;
 mod retries;
+mod rule;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,12 +13,27 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 use crate::harness::client::Connection;
+use crate::harness::origin::Origin;
 use crate::harness::{Gateway, forward_everything, wait_until};
 
 /// A gateway with one worker, so that every request looks into the same pool.
 fn one_worker(servers: &[SocketAddr], upstream_keys: &str, route_keys: &str) -> Gateway {
     let forward = forward_everything(servers, upstream_keys);
     Gateway::start(&format!("[server]\nworkers = 1\n{forward}{route_keys}"))
+}
+
+/// An origin that answers everything with `status` and its name, each in one piece.
+fn saying(status: u16, name: &'static str) -> Origin {
+    Origin::start(move |mut peer, _| {
+        while peer.head().is_some() {
+            peer.send(answer(status, name));
+        }
+    })
+}
+
+fn answer(status: u16, body: &str) -> String {
+    let length = body.len();
+    format!("HTTP/1.1 {status} \r\nContent-Length: {length}\r\n\r\n{body}")
 }
 
 fn ok(body: &str) -> String {

@@ -176,14 +176,21 @@ impl Gateway {
         tool::run_to_end(env!("CARGO_BIN_EXE_weir"), &["reload", "--admin", &admin])
     }
 
-    /// The value of a metric whose line begins with `name_and_labels`; 0 when it is not there.
+    /// The value of a metric whose line begins with `name_and_labels`; 0 when it is not there. Of a name alone, the sum over
+    /// all its labels.
     pub(crate) fn metric(&self, name_and_labels: &str) -> u64 {
         let page = client::get(self.admin, "/metrics").text();
-        let line = page.lines().find(|line| line.starts_with(name_and_labels));
-        line.map_or(0, |line| {
-            let value = line.rsplit(' ').next().expect("a metric has a value");
-            value.parse().expect("a count is a number")
-        })
+        let lines = page.lines().filter_map(|line| line.rsplit_once(' '));
+        let values = lines.filter_map(|(series, value)| {
+            let (name, _) = series.split_once('{').unwrap_or((series, ""));
+            let is_it = if name_and_labels.contains('{') {
+                series.starts_with(name_and_labels)
+            } else {
+                name == name_and_labels
+            };
+            is_it.then(|| value.parse::<u64>().expect("a count is a number"))
+        });
+        values.sum()
     }
 
     /// Waits until a metric has reached `value`: a request is counted once it is over, which its client may see before.

@@ -2,6 +2,7 @@
 
 mod access_log;
 mod admin;
+mod care;
 mod prometheus;
 mod start;
 

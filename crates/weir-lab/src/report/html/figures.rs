@@ -5,11 +5,10 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use horrorshow::html;
 use horrorshow::prelude::*;
 
-use crate::raw::{Load, Run};
-use crate::report::overload;
-use crate::report::plot;
+use crate::raw::{Incident, Load, Run};
 use crate::report::profiles::Graph;
 use crate::report::summary::{Group, Measure, Row};
+use crate::report::{incident, overload, plot};
 
 /// The plot of a scenario about overload; empty for others.
 pub(super) fn goodput(run: &Run, group: &Group<'_>) -> String {
@@ -73,9 +72,16 @@ pub(super) fn plots(group: &Group<'_>, load: &Load) -> String {
         &format!("Latency by percentile of each rung: {}", load.name),
     );
     let has_published = rows.iter().any(|(_, row)| row.published.is_some());
+    let timelines = timelines(&rows, &load.name);
     html! {
         h3(class = "load"): &load.name;
         div(class = "plots") {
+            @ for (caption, timeline) in &timelines {
+                figure {
+                    figcaption { strong: *caption; }
+                    : Raw(timeline);
+                }
+            }
             figure {
                 figcaption {
                     strong: "Requests per second";
@@ -105,6 +111,37 @@ pub(super) fn plots(group: &Group<'_>, load: &Load) -> String {
         }
     }
     .to_string()
+}
+
+/// What came to a service that went bad, and what became of the requests, over time: captions and plots.
+fn timelines(rows: &[(usize, &Row<'_>)], load: &str) -> Vec<(&'static str, String)> {
+    let incidents = rows.iter().filter_map(|(color, row)| {
+        let block = row.blocks.iter().find(|block| block.incident.is_some())?;
+        Some((*color, block.incident.as_ref()?, block.seconds))
+    });
+    let incidents: Vec<_> = incidents.collect();
+    let Some(&(_, first, end_s)) = incidents.first() else {
+        return Vec::new();
+    };
+    let bad_s = (first.from_s, first.to_s);
+    let draw = |caption: &'static str, of: fn(&Incident, f64) -> Vec<(f64, f64)>| {
+        let curves = incidents.iter();
+        let curves: Vec<_> = curves
+            .map(|(color, incident, seconds)| (*color, of(incident, *seconds)))
+            .collect();
+        let label = format!("{caption}: {load}");
+        (caption, plot::timeline::draw(&curves, bad_s, end_s, &label))
+    };
+    vec![
+        draw(
+            "% of requests that failed or were slow, by when they were due",
+            incident::bad_percent,
+        ),
+        draw(
+            "Requests per second that came to the service",
+            incident::reached,
+        ),
+    ]
 }
 
 /// A name, and what its curve does not show.

@@ -120,6 +120,11 @@ pub(super) fn failed_on_purpose() -> Response<Payload> {
     )
 }
 
+/// Text that is JSON.
+pub(super) fn json(text: String) -> Response<Payload> {
+    whole(StatusCode::OK, JSON, text)
+}
+
 /// Today's date, which caches may keep for as long as it is true.
 fn what_date_is_it(unix_now: u64) -> Response<Payload> {
     let second_of_day = unix_now % SECONDS_PER_DAY;
@@ -188,7 +193,7 @@ fn refuse_body(fault: BodyFault) -> Response<Payload> {
     )
 }
 
-fn bad_request(text: impl Into<Bytes>) -> Response<Payload> {
+pub(super) fn bad_request(text: impl Into<Bytes>) -> Response<Payload> {
     whole(StatusCode::BAD_REQUEST, TEXT, text)
 }
 

@@ -61,6 +61,7 @@ impl LoadArgs {
             timeout: Load::TIMEOUT_DEFAULT,
             amount,
             quick: amount,
+            fault: None,
         };
         load.check()
             .map_err(|why| anyhow::anyhow!("the load cannot be sent: {why}"))?;

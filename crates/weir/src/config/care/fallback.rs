@@ -2,11 +2,11 @@
 //!
 //! A file is read here, once: what a gateway answers when nothing else works must not depend on a disk.
 
-use std::fs::File;
-use std::io::Read as _;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::path::Path;
 
-use weir_gateway::settings::{Fallback, Respond};
+use weir_gateway::settings::{Fallback, FallbackOn, Respond};
 
 use super::Around;
 use crate::config::action::{
@@ -27,14 +27,24 @@ const BODIES: [&str; 3] = ["body", "json", "file"];
 /// Reads a fallback.
 pub(super) fn read(value: &Value, around: &Around) -> Option<Fallback> {
     let mut table = value.table(EXAMPLE)?;
+    let on = table.optional("on");
+    let on = on.and_then(|value| {
+        value.choice(&[
+            ("any", FallbackOn::Any),
+            ("refused", FallbackOn::Refused),
+            ("failed", FallbackOn::Failed),
+        ])
+    });
     let fallback = Fallback {
+        on: on.unwrap_or_default(),
         stale: stale(&mut table, around),
         upstream: upstream(&mut table, around),
         answer: answer(&mut table),
     };
-    if table.entries().is_empty() {
+    let has_any = |table: &Table| table.entries().iter().any(|(key, _)| *key != "on");
+    if !has_any(&table) {
         value.wrong(
-            "found an empty table, expected at least one of \"stale\", \"upstream\", \"status\", \"body\", \"json\", \"file\"",
+            "found nothing to fall back on, expected at least one of \"stale\", \"upstream\", \"status\", \"body\", \"json\", \"file\"",
         );
     }
     table.finish();
@@ -141,16 +151,10 @@ fn json(value: &Value) -> Option<Vec<u8>> {
 fn file(value: &Value) -> Option<(Vec<u8>, Option<&'static str>)> {
     value.parsed(FILE_EXPECTED, |path| {
         let path = Path::new(path);
-        let mut bytes = Vec::new();
-        let read =
-            File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
-        if let Err(error) = read {
-            return Err(format!(
-                "which cannot be read ({error}), expected {FILE_EXPECTED}"
-            ));
-        }
+        let bytes = contents(path)
+            .map_err(|error| format!("which cannot be read ({error}), expected {FILE_EXPECTED}"))?;
         if bytes.len() as u64 > FILE_BYTES_MAX {
-            return Err("expected a file of at most 1 MiB".to_owned());
+            return Err(format!("expected a file of at most {FILE_BYTES_MAX} bytes"));
         }
         let usual = match path.extension().and_then(|extension| extension.to_str()) {
             Some("html" | "htm") => Some("text/html; charset=utf-8"),
@@ -160,4 +164,15 @@ fn file(value: &Value) -> Option<(Vec<u8>, Option<&'static str>)> {
         };
         Ok((bytes, usual))
     })
+}
+
+/// At most a byte more than a file may have. Reading something else than a file might never end.
+fn contents(path: &Path) -> io::Result<Vec<u8>> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a file"));
+    }
+    let mut bytes = Vec::new();
+    let file = File::open(path)?;
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }

@@ -63,22 +63,24 @@ fn rule(value: &Value, path: Option<&PathPattern>) -> Option<RateRule> {
     set(&mut table, "burst", &mut quota.burst, |value| {
         count(value, COUNT)
     });
-    let mut key = RateKey::ClientAddress;
-    set(&mut table, "key", &mut key, |value| {
+    let key = table.optional("key");
+    let key = key.map_or(Some(RateKey::ClientAddress), |value| {
         value.parsed(KEY_EXPECTED, |text| key_of(text, path))
     });
-    let keys_max = keys_max(&mut table, &key);
+    let keys_max = keys_max(&mut table, key.as_ref());
     table.finish();
-    requests.map(|_| RateRule {
+    requests?;
+    Some(RateRule {
         quota,
-        key,
+        key: key?,
         keys_max,
     })
 }
 
-fn keys_max(table: &mut Table, key: &RateKey) -> usize {
+/// `key` is `None` when it had a mistake.
+fn keys_max(table: &mut Table, key: Option<&RateKey>) -> usize {
     let value = table.optional("keys");
-    if *key == RateKey::Route {
+    if key == Some(&RateKey::Route) {
         if let Some(value) = value {
             value.wrong("has no meaning with key = \"route\", which is one key");
         }

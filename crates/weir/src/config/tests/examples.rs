@@ -31,6 +31,7 @@ flush = "10s"
 [upstream.app]
 servers = ["127.0.0.1:9001", { address = "127.0.0.1:9002", weight = 5 }, "unix:app.sock"]
 balance = "round-robin"
+health = { path = "/healthz", interval = "2s" }
 
 [[route]]
 host = "www.example.com"
@@ -38,6 +39,8 @@ path = "/api/{*rest}"
 methods = ["GET", "HEAD"]
 upstream = "app"
 timeout = { connect = "1s", response = "30s" }
+breaker = { ratio = 0.3, window = "10s", min_requests = 20, open_for = "5s" }
+fallback = { status = 429, content_type = "text/plain", body = "too many requests" }
 "#;
 
 /// Every key there is, none at its default.
@@ -71,12 +74,19 @@ tunnel = "24h"
 drain = "500ms"
 [upstream.second]
 servers = ["http://app.internal:80"]
+concurrency = { limit = 64, queue = 128, queue_target = "5ms", queue_interval = "50ms" }
+ejection = { max = 0.25, consecutive = 3, window = "10s", min_requests = 20, share = 0.5, eject_for = "1s", eject_for_max = "30s", slow_factor = 3, slow_min = "50ms", slow_start = "5s" }
+breaker = { ratio = 0.3, window = "20s", min_requests = 7, open_for = "1s", open_for_max = "2s", consecutive = 4, slow = "500ms", slow_ratio = 0.9, statuses = [429, "5xx", "400-403"], probes = 16, probe_successes = 2, recovery = "0s" }
+health = { path = "/healthz?full", interval = "500ms", timeout = "200ms", rise = 1, fall = 5, statuses = [204], body = "ok", host = "app.internal:80" }
+retry_budget = { ratio = 0.5, min_per_s = 1.5, ttl = "5s" }
 [upstream.first]
 servers = ["localhost:9001"]
 balance = "hash"
 hash_on = "header:X-User"
 idle_connections = 0
 idle_timeout = "1m"
+health = "tcp"
+protect = true
 [[route]]
 name = "api"
 host = "*.Example.com"
@@ -89,6 +99,13 @@ response_headers = { remove = ["server"] }
 timeout = { connect = "100ms", response = "1.5s", idle = "1m" }
 body_limit = "0"
 upgrade = ["WebSocket", "irc/6.9"]
+rate = [{ requests = 5, per = "1m", burst = 50, key = "header:X-Api-Key", keys = 1000 }, { requests = 6, key = "path:version" }]
+breaker = true
+priority = { header = "X-Priority", default = "low" }
+retry = { attempts = 4, statuses = ["502-504", 500], per_try = "1s", backoff = "0s", backoff_max = "10ms" }
+hedge = { quantile = 0.99, min = "5ms" }
+fallback = { upstream = "second", status = 429, json = { error = ["busy", 1.5] } }
+protect = true
 [[route]]
 path = "/old/{id}/{*rest}"
 redirect = { to = "https://example.com/new/{rest}?id={id}", status = 308 }

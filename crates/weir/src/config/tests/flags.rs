@@ -5,7 +5,7 @@ use std::path::Path;
 use weir_gateway::settings::{Action, EndpointAddress, HostPattern, ServerAddress};
 
 use super::super::{address, from_flags, load, text_of};
-use super::{LISTENER, parse};
+use super::{LISTENER, ROUTE, parse, valid};
 
 #[test]
 fn a_file_that_is_not_there_is_named() {
@@ -67,6 +67,18 @@ fn flags_forward_everything() {
         ("/{*rest}", &HostPattern::Any)
     );
     assert!(matches!(&route.action, Action::Forward(forward) if forward.upstream == 0));
+}
+
+#[test]
+fn a_flag_protects_the_servers() {
+    let listen = "127.0.0.1:8080".parse().unwrap();
+    let to = ["127.0.0.1:3000".to_owned()];
+    let settings = from_flags(listen, &to, true).expect("sound flags");
+    let file = "upstream.app = { servers = [\"127.0.0.1:3000\"], protect = true }";
+    let file = valid(&[LISTENER, ROUTE, file].concat());
+    assert_eq!(settings.upstreams[0].care, file.upstreams[0].care);
+    let unprotected = from_flags(listen, &to, false).expect("sound flags");
+    assert_ne!(settings.upstreams[0].care, unprotected.upstreams[0].care);
 }
 
 #[test]

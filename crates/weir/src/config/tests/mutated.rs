@@ -1,6 +1,6 @@
 //! Whatever a file contains, reading it ends in settings that keep their promises or in a report, never in a panic.
 
-use weir_gateway::settings::{Action, Settings};
+use weir_gateway::settings::{Action, Forward, Settings};
 
 use super::examples::{DOCUMENTED, EVERY_KEY};
 use super::parse;
@@ -61,6 +61,13 @@ const PIECES: &[&str] = &[
     "upstream",
     "respond = {}",
     "redirect.to = ",
+    "5xx",
+    "500-503",
+    "header:",
+    "path:",
+    "adaptive",
+    "protect = true\n",
+    "file = \"/dev/zero\"",
 ];
 
 #[test]
@@ -127,12 +134,32 @@ fn assert_promises(settings: &Settings, text: &str) {
     for route in &settings.routes {
         assert!(route.path.starts_with('/'), "{text}");
         let keeps_promise = match &route.action {
-            Action::Forward(forward) => forward.upstream < settings.upstreams.len(),
+            Action::Forward(forward) => keeps_promises(forward, settings.upstreams.len()),
             Action::Redirect(redirect) => matches!(redirect.status, 300..400),
             Action::Respond(respond) => matches!(respond.status, 200..600),
         };
         assert!(keeps_promise, "{text}");
     }
+}
+
+fn keeps_promises(forward: &Forward, upstreams: usize) -> bool {
+    let care = &forward.care;
+    let rates = care
+        .rates
+        .iter()
+        .all(|rule| rule.quota.requests >= 1 && rule.quota.burst >= 1 && !rule.quota.per.is_zero());
+    let breaker = care.breaker.as_ref().is_none_or(|rule| {
+        let open_for = rule.breaker.open_for;
+        open_for.first <= open_for.max && rule.breaker.probes >= 1
+    });
+    let fallback = care.fallback.as_ref().is_none_or(|fallback| {
+        let elsewhere = fallback.upstream;
+        let is_known = elsewhere.is_none_or(|it| it < upstreams && it != forward.upstream);
+        let answer = fallback.answer.as_ref();
+        let is_sound = answer.is_none_or(|answer| matches!(answer.status, 200..600));
+        is_known && is_sound && (!fallback.stale || forward.cache.is_some())
+    });
+    forward.upstream < upstreams && care.retry.attempts >= 1 && rates && breaker && fallback
 }
 
 /// A report names lines that exist, in their order, each problem on one line.

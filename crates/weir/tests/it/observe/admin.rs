@@ -8,7 +8,7 @@ use crate::harness::origin::Origin;
 use crate::harness::process::Process;
 use crate::harness::{Directory, Gateway, free_port, wait_until};
 
-fn metrics(gateway: &Gateway) -> Page {
+pub(super) fn metrics(gateway: &Gateway) -> Page {
     let response = client::get(gateway.admin, "/metrics");
     assert_eq!(response.status, 200);
     let content_type = response.field("content-type").expect("a type");

@@ -172,7 +172,9 @@ fn a_server_is_drained_under_load() {
             after <= on_their_way,
             "{after} came, {on_their_way} were on their way"
         );
-        assert_eq!(in_flight(&gateway, &a), 0);
+        wait_until("what was on its way has ended", || {
+            in_flight(&gateway, &a) == 0
+        });
         assert_eq!(server(&gateway, &a)["draining"], true);
         wait_until("no idle connection is left", || {
             server(&gateway, &a)["endpoints"][0]["idle"] == 0

@@ -1,0 +1,40 @@
+//! A stored response for a request that got no other answer, however stale it is. Nothing is asked and nothing is stored.
+
+use std::sync::Arc;
+
+use weir_cache::store::Object;
+use weir_cache::{RequestControl, reuse};
+
+use super::{Cached, answer, lookup};
+use crate::connection::Client;
+use crate::connection::h1::After;
+use crate::exchange::Exchange;
+use crate::failure::Failure;
+
+/// What there is that may be used.
+pub(crate) async fn find(x: &mut Exchange, on: Cached<'_>) -> Option<Arc<Object>> {
+    let stored = lookup::stored(x, on).await?;
+    let control = RequestControl::of(x.request.view(&x.head));
+    let head = stored.stored_head()?;
+    let may_serve = reuse::may_serve_as_last_resort(&head.meta, &control, on.policy, on.time());
+    may_serve.then_some(stored)
+}
+
+/// Answers with it, and says in `Cache-Status` why.
+pub(crate) async fn respond(
+    client: &mut Client,
+    x: &mut Exchange,
+    on: Cached<'_>,
+    stored: &Arc<Object>,
+    why: Failure,
+) -> Result<After, Failure> {
+    // What is sent takes the place of the request.
+    x.upload.answered();
+    let said = (x.recall.status, x.recall.outcome);
+    let sent = answer::stale(client, x, on, stored, Some(why)).await;
+    if sent.is_err() {
+        // Nothing of it was sent, so that something else may be.
+        (x.recall.status, x.recall.outcome) = said;
+    }
+    sent
+}

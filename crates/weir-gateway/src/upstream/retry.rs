@@ -1,0 +1,327 @@
+//! Whether a request that was not answered well is sent again, and when.
+//!
+//! Two kinds of repetition are told apart by what an endpoint can have noticed:
+//!
+//! - **Nothing.** A connection did not stand, or one that was kept had died of old age. The request goes on at once and the
+//!   budget is not asked, because this cannot multiply the load: no endpoint is connected to twice, and a connection
+//!   that was kept has answered before, so an upstream that answers nobody has none.
+//! - **The request.** An answer has a status of the route's rule, the connection ended before the answer, or the time of
+//!   the attempt is over. That is repeated only where a route says so, once acting twice is like acting once, everything
+//!   that was sent is still here, the client has been sent nothing, attempts are left, and the budget of the upstream
+//!   has one left, which is asked last because it takes what it allows. Before that is a wait.
+//!
+//! An answer that is to be bettered is kept until another connection stands: when there is nobody else to ask, it is
+//! what the client gets.
+
+use std::future::poll_fn;
+use std::ops::ControlFlow;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use weir_http::Body;
+
+use crate::buffers::BUFFER_BYTES;
+use crate::care::budget::SharedBudget;
+use crate::connection::Client;
+use crate::deadline::Due;
+use crate::exchange::Exchange;
+use crate::failure::Failure;
+use crate::settings::{Forward, RetryRule};
+use crate::upstream::answer;
+use crate::upstream::choose::{Choice, Chosen};
+use crate::upstream::hedge::{Asked, How};
+use crate::upstream::relay::Upstream;
+use crate::view::View;
+use crate::worker::Worker;
+
+/// An endpoint, and the connection on which it has answered.
+pub(crate) type Answered = (Chosen, Upstream);
+
+/// The attempts to get one request answered.
+#[derive(Debug)]
+pub(crate) struct Attempts<'a> {
+    pub(super) worker: &'a Worker,
+    pub(super) view: &'a Rc<View>,
+    pub(super) rule: &'a Forward,
+    pub(super) choice: Choice,
+    /// Of the upstream, on routes that send again or hedge.
+    budget: Option<&'a SharedBudget>,
+    /// Whether it was sent again after a connection from the pool was found dead, and after a fresh one died where no rule
+    /// says what to do. Each may happen once.
+    was_stale: bool,
+    was_dropped: bool,
+    /// How often it was sent to an endpoint that noticed; second copies are not counted.
+    sent: u32,
+    /// Whether a second copy was sent.
+    pub(super) has_hedged: bool,
+    /// Before it is sent again.
+    wait: Option<Duration>,
+    /// An answer that is to be bettered. Its head, and what has come of its body, are in the exchange.
+    kept: Option<Answered>,
+}
+
+/// Why a request is sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Again {
+    /// No connection stood.
+    Unreachable,
+    /// A kept connection had died of old age.
+    Stale,
+    /// The connection ended before the answer.
+    Closed,
+    /// The answer has a status that is asked for again.
+    Status,
+    /// The time of the attempt is over.
+    Late,
+}
+
+impl Again {
+    /// All of them, in their order.
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Unreachable,
+        Self::Stale,
+        Self::Closed,
+        Self::Status,
+        Self::Late,
+    ];
+
+    /// The name in metrics.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Unreachable => "unreachable",
+            Self::Stale => "stale",
+            Self::Closed => "closed",
+            Self::Status => "status",
+            Self::Late => "late",
+        }
+    }
+}
+
+/// What follows an attempt: another one, or the end.
+type Then = ControlFlow<Result<Answered, Failure>>;
+
+impl<'a> Attempts<'a> {
+    pub(crate) fn new(
+        client: &Client,
+        x: &Exchange,
+        worker: &'a Worker,
+        view: &'a Rc<View>,
+        rule: &'a Forward,
+    ) -> Self {
+        let RetryRule {
+            attempts, hedge, ..
+        } = &rule.care.retry;
+        let may_multiply = *attempts > 1 || hedge.is_some();
+        let upstream = &view.snapshot.upstreams[rule.upstream];
+        let budget = may_multiply.then_some(&*upstream.retry_budget);
+        if let Some(budget) = budget {
+            budget.on_request(Instant::now());
+        }
+        Self {
+            worker,
+            view,
+            rule,
+            choice: Choice::new(client, x, view, rule),
+            budget,
+            was_stale: false,
+            was_dropped: false,
+            sent: 1,
+            has_hedged: false,
+            wait: None,
+            kept: None,
+        }
+    }
+
+    /// The endpoint to ask next.
+    pub(crate) fn choose(&self, x: &mut Exchange, now: Instant) -> Result<Chosen, Failure> {
+        self.choice.next(x, self.worker, self.view, self.rule, now)
+    }
+
+    /// Whether the next connection must not be one from the pool.
+    pub(crate) fn wants_fresh(&self) -> bool {
+        self.was_stale || self.was_dropped
+    }
+
+    /// Nobody is left to ask. An answer that was to be bettered is better than none.
+    pub(crate) fn end(&mut self, failure: Failure) -> Result<Answered, Failure> {
+        self.kept.take().ok_or(failure)
+    }
+
+    /// After a connection did not stand, any other endpoint may be asked: nothing was sent.
+    pub(crate) fn after_connecting(&mut self, failure: Failure, chosen: &Chosen) -> Then {
+        if failure == Failure::NoSocket {
+            // What is kept for later is no use when there is nothing for now.
+            self.view.close_idle();
+            return ControlFlow::Break(self.end(failure));
+        }
+        chosen.refused(failure, self.worker);
+        if self.choice.is_unreachable(chosen) {
+            again(chosen, Again::Unreachable)
+        } else {
+            ControlFlow::Break(self.end(failure))
+        }
+    }
+
+    /// After an endpoint was asked: its answer, or another attempt.
+    pub(crate) fn after_asking(&mut self, x: &Exchange, asked: Asked) -> Then {
+        let Asked {
+            chosen,
+            upstream,
+            how,
+        } = asked;
+        match how {
+            How::Answered if is_wanting(x, self.rule) && self.may_send_again(x, &chosen) => {
+                let then = again(&chosen, Again::Status);
+                self.kept = Some((chosen, upstream));
+                then
+            }
+            How::Answered => ControlFlow::Break(Ok((chosen, upstream))),
+            How::GivenUp => again(&chosen, Again::Late),
+            How::Failed(failure) => match self.after_failing(failure, x, &upstream, &chosen) {
+                Some(why) => again(&chosen, why),
+                None => ControlFlow::Break(Err(failure)),
+            },
+        }
+    }
+
+    /// Why the request may be sent again after no answer came.
+    ///
+    /// A connection from the pool has most likely died of old age, so once it is sent again if none of it was sent, or
+    /// if acting on it twice is like acting on it once (RFC 9112 §9.3.1). When a fresh connection dies the endpoint may
+    /// well have acted on it. A route with a rule says how that goes on; without one it is repeated, once, only for
+    /// methods that change nothing (RFC 9110 §9.2.1).
+    fn after_failing(
+        &mut self,
+        failure: Failure,
+        x: &Exchange,
+        upstream: &Upstream,
+        chosen: &Chosen,
+    ) -> Option<Again> {
+        if upstream.has_closed_silently(failure) && x.upload.is_unsent() {
+            let method = x.request.method;
+            let (is_harmless, was_repeated, why) = if upstream.is_reused {
+                let is_harmless = method.is_idempotent();
+                (is_harmless, &mut self.was_stale, Again::Stale)
+            } else {
+                let is_harmless = method.is_safe() && self.rule.care.retry.attempts == 1;
+                (is_harmless, &mut self.was_dropped, Again::Closed)
+            };
+            let is_unheard = upstream.bytes_sent == 0;
+            if (is_unheard || is_harmless) && !std::mem::replace(was_repeated, true) {
+                return Some(why);
+            }
+        }
+        let has_closed = failure == Failure::UpstreamClosed;
+        (has_closed && self.may_send_again(x, chosen)).then_some(Again::Closed)
+    }
+
+    /// Whether the request may be sent again that an endpoint has seen. It must be then: the budget is charged.
+    pub(super) fn may_send_again(&mut self, x: &Exchange, chosen: &Chosen) -> bool {
+        let RetryRule {
+            attempts, backoff, ..
+        } = &self.rule.care.retry;
+        let is_repeatable = self.sent < *attempts
+            && x.request.method.is_idempotent()
+            && x.upload.is_unsent()
+            && x.facts.head_bytes_sent == 0;
+        if !is_repeatable || !self.may_spend(chosen) {
+            return false;
+        }
+        let random = &mut *self.worker.random.borrow_mut();
+        self.wait = Some(backoff.before(self.sent, random));
+        self.sent += 1;
+        self.choice.has_asked(chosen);
+        true
+    }
+
+    /// Takes one more copy of the request out of the budget.
+    pub(super) fn may_spend(&self, chosen: &Chosen) -> bool {
+        let has_budget = self
+            .budget
+            .is_some_and(|budget| budget.try_spend(Instant::now()));
+        if !has_budget {
+            chosen.metrics().retries_refused.add(1);
+        }
+        has_budget
+    }
+
+    /// When an attempt that begins to wait now has taken too long, if another one may follow it.
+    pub(super) fn due(&self) -> Due {
+        let RetryRule {
+            attempts, per_try, ..
+        } = &self.rule.care.retry;
+        let per_try = per_try.filter(|_| self.sent < *attempts);
+        per_try.map_or_else(Due::never, |per_try| Due::at(Instant::now() + per_try))
+    }
+
+    /// Waits until the request may be sent again, and makes it ready. The client may leave meanwhile.
+    pub(crate) async fn ready(&mut self, client: &Client, x: &mut Exchange) -> Result<(), Failure> {
+        if self.kept.is_none() {
+            x.incoming.consume(x.incoming.unread().len());
+            x.incoming.release(&self.worker.buffers);
+        }
+        if let Some(wait) = self.wait.take() {
+            x.facts.was_repeated = true;
+            let mut due = Due::at(Instant::now() + wait);
+            // It passes later than `due`, unless the worker is cut off.
+            client.timer.set(wait);
+            poll_fn(|cx| {
+                self.take_rest(x, cx);
+                if client.has_left(cx) {
+                    return Poll::Ready(Err(Failure::ClientGone));
+                }
+                let is_over = due.poll(cx).is_ready() || client.timer.poll(cx).is_ready();
+                if is_over {
+                    Poll::Ready(Ok(()))
+                } else {
+                    Poll::Pending
+                }
+            })
+            .await?;
+        }
+        x.upload.restart();
+        Ok(())
+    }
+
+    /// Reads on in an answer that is kept, so that its connection can serve again when all of it is here.
+    fn take_rest(&mut self, x: &mut Exchange, cx: &mut Context<'_>) {
+        let Some((_, upstream)) = &mut self.kept else {
+            return;
+        };
+        let mut goes_on = true;
+        while goes_on && x.incoming.unread().len() < BUFFER_BYTES {
+            let buffers = &self.worker.buffers;
+            let filled = x.incoming.poll_fill(&mut upstream.stream, buffers, cx);
+            goes_on = matches!(filled, Poll::Ready(Ok(1..)));
+        }
+    }
+
+    /// Another connection stands: what was kept is given up, and its connection serves again if all of it was read.
+    pub(crate) fn let_go(&mut self, x: &mut Exchange) {
+        let Some((chosen, upstream)) = self.kept.take() else {
+            return;
+        };
+        x.incoming.consume(x.response.head_bytes);
+        let mut body = Body::new(x.response.framing);
+        if let Ok(taken) = body.take(x.incoming.unread()) {
+            x.incoming.consume(taken);
+        }
+        answer::put_back(x, self.worker, &chosen, upstream, body.is_done());
+        x.incoming.consume(x.incoming.unread().len());
+        x.incoming.release(&self.worker.buffers);
+        x.facts.endpoint = None;
+        x.facts.upstream_latency = None;
+        x.facts.answered_at = None;
+    }
+}
+
+/// Whether the answer in `x` is one that is asked for again.
+pub(super) fn is_wanting(x: &Exchange, rule: &Forward) -> bool {
+    rule.care.retry.statuses.has(x.response.status)
+}
+
+fn again(chosen: &Chosen, why: Again) -> Then {
+    chosen.metrics().retries[why as usize].add(1);
+    ControlFlow::Continue(())
+}

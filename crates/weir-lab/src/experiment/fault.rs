@@ -1,0 +1,128 @@
+//! While a load runs, one of the services behind is made bad and well again, and is asked how many requests reach it.
+//!
+//! It takes a service that has `/fault`: `weir app --faults`. What that says about whoever chose the service is the report's.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde::Deserialize;
+use weir_load::report::Report;
+
+use crate::error::LabError;
+use crate::raw::{Incident, Lapse, Reached};
+use crate::scenario::Fault;
+
+/// How often the service is asked.
+const LOOK: Duration = Duration::from_millis(100);
+/// It answers this even while it hangs.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What was done to a service, and when, in seconds since the epoch.
+#[derive(Debug)]
+pub(super) struct Caused<'f> {
+    fault: &'f Fault,
+    from_unix: f64,
+    to_unix: f64,
+    /// When it was asked, and how many requests had come to it by then.
+    counts: Vec<(f64, u64)>,
+}
+
+/// What the service says.
+#[derive(Debug, Deserialize)]
+struct State {
+    requests: u64,
+}
+
+/// Does `fault` to the service at `address` during a load of this `length` that begins now.
+pub(super) fn cause<'f>(
+    fault: &'f Fault,
+    address: SocketAddr,
+    length: Duration,
+    stop: &AtomicBool,
+) -> Result<Caused<'f>, LabError> {
+    let began = Instant::now();
+    let [from, to] = [fault.from, fault.to].map(|share| length.mul_f64(share));
+    let mut caused = Caused {
+        fault,
+        from_unix: f64::INFINITY,
+        to_unix: f64::INFINITY,
+        counts: Vec::new(),
+    };
+    while began.elapsed() < length && !stop.load(Ordering::Relaxed) {
+        let next = began.elapsed() + LOOK;
+        if caused.from_unix.is_infinite() && began.elapsed() >= from {
+            let mode = format!("POST /fault?mode={}", fault.mode);
+            ask(&mode, address).map_err(|why| failed(fault, &why))?;
+            caused.from_unix = unix();
+        } else if caused.to_unix.is_infinite() && began.elapsed() >= to {
+            caused.to_unix = unix();
+            ask("POST /fault?mode=none", address).map_err(|why| failed(fault, &why))?;
+        }
+        let state = ask("GET /fault", address).map_err(|why| failed(fault, &why))?;
+        caused.counts.push((unix(), state.requests));
+        std::thread::sleep(next.saturating_sub(began.elapsed()));
+    }
+    // A load that was stopped early, or that ends with the fault.
+    caused.from_unix = caused.from_unix.min(unix());
+    caused.to_unix = caused.to_unix.min(unix());
+    Ok(caused)
+}
+
+fn failed(fault: &Fault, why: &str) -> LabError {
+    LabError::Service {
+        name: fault.service.clone(),
+        why: format!("it was to go wrong on purpose: {why}"),
+    }
+}
+
+fn unix() -> f64 {
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH);
+    unix.map_or(0.0, |unix| unix.as_secs_f64())
+}
+
+/// One request on a connection of its own.
+fn ask(what: &str, address: SocketAddr) -> Result<State, String> {
+    let text = exchange(what, address).map_err(|error| format!("{what}: {error}"))?;
+    let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    serde_json::from_str(body).map_err(|_| format!("{what} was answered with {text:?}"))
+}
+
+fn exchange(what: &str, address: SocketAddr) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let head = format!(
+        "{what} HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes())?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+impl Caused<'_> {
+    /// With what `report` says of the same time.
+    pub(super) fn incident(&self, report: &Report, rate: f64) -> Incident {
+        let at = |unix: f64| unix - report.started_unix;
+        let lapses = report.lapses.iter().map(|lapse| Lapse {
+            due_s: lapse.due_s,
+            failed: lapse.failed,
+            slow: lapse.slow,
+        });
+        let reached = self.counts.windows(2).map(|pair| Reached {
+            from_s: at(pair[0].0),
+            to_s: at(pair[1].0),
+            requests: pair[1].1 - pair[0].1,
+        });
+        Incident {
+            service: self.fault.service.clone(),
+            mode: self.fault.mode.clone(),
+            from_s: at(self.from_unix),
+            to_s: at(self.to_unix),
+            rate,
+            lapses: lapses.collect(),
+            reached: reached.collect(),
+        }
+    }
+}
