@@ -34,7 +34,9 @@ pub(super) fn curves<'a>(run: &Run, group: &'a Group<'_>) -> Vec<Curve<'a>> {
         }
     }
     for curve in &mut curves {
-        curve.points.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+        curve
+            .points
+            .sort_by(|(one, _), (other, _)| one.total_cmp(other));
     }
     curves
 }
@@ -53,7 +55,10 @@ impl Curve<'_> {
 
     /// The least share of the best at any multiple.
     fn kept(&self) -> Option<f64> {
-        let worst = self.loaded().map(|row| row.rate.value).min_by(f64::total_cmp)?;
+        let worst = self
+            .loaded()
+            .map(|row| row.rate.value)
+            .min_by(f64::total_cmp)?;
         (self.best() > 0.0).then(|| worst / self.best())
     }
 
@@ -79,7 +84,10 @@ impl Curve<'_> {
             )
         });
         let refused = self.refused_us().map_or(String::new(), |us| {
-            format!("; 99 % of what it refuses it refuses within {}", number::time_us(us))
+            format!(
+                "; 99 % of what it refuses it refuses within {}",
+                number::time_us(us)
+            )
         });
         Some(format!(
             "{} keeps {kept} of its best {} good answers a second at every multiple{slowed}{refused}.",
@@ -125,14 +133,17 @@ pub(super) fn tables(curves: &[Curve<'_>]) -> Vec<Table> {
             rows: curves.iter().map(named).collect(),
         }
     };
-    let cells = |curve: &Curve<'_>, read: &dyn Fn(&Row<'_>) -> Option<f64>, last: Option<String>| {
-        let figures = curve.points.iter().map(|(_, row)| match read(row) {
-            Some(figure) if row.is_valid => number::figure(figure),
-            Some(figure) => format!("({})", number::figure(figure)),
-            None => String::new(),
-        });
-        figures.chain([last.unwrap_or_default()]).collect::<Vec<_>>()
-    };
+    let cells =
+        |curve: &Curve<'_>, read: &dyn Fn(&Row<'_>) -> Option<f64>, last: Option<String>| {
+            let figures = curve.points.iter().map(|(_, row)| match read(row) {
+                Some(figure) if row.is_valid => number::figure(figure),
+                Some(figure) => format!("({})", number::figure(figure)),
+                None => String::new(),
+            });
+            figures
+                .chain([last.unwrap_or_default()])
+                .collect::<Vec<_>>()
+        };
     let ms = |us: Option<f64>| us.map(|us| us / 1_000.0);
     vec![
         table(
@@ -140,7 +151,13 @@ pub(super) fn tables(curves: &[Curve<'_>]) -> Vec<Table> {
             "Good answers a second, by the multiple of the capacity that was asked for; what comes too late is worth nothing. \
              Kept: the least of them from 1 × on, as a share of the best. In brackets: not valid.",
             "Kept",
-            &|curve| cells(curve, &|row| Some(row.rate.value), curve.kept().map(percent)),
+            &|curve| {
+                cells(
+                    curve,
+                    &|row| Some(row.rate.value),
+                    curve.kept().map(percent),
+                )
+            },
         ),
         table(
             "Latency of answers under overload",

@@ -57,7 +57,10 @@ pub(super) fn reservations(run: &Run) -> Vec<String> {
 /// The findings, in the order of the tables.
 pub(super) fn findings(run: &Run, groups: &[Group<'_>]) -> Vec<Finding> {
     if run.capacity.is_some() {
-        return groups.iter().map(|group| under_overload(run, group)).collect();
+        return groups
+            .iter()
+            .map(|group| under_overload(run, group))
+            .collect();
     }
     let of_group = |group| {
         run.loads
@@ -72,7 +75,10 @@ fn under_overload(run: &Run, group: &Group<'_>) -> Finding {
     let curves = overload::curves(run, group);
     Finding {
         about: group.name.to_owned(),
-        sentences: curves.iter().filter_map(overload::Curve::in_words).collect(),
+        sentences: curves
+            .iter()
+            .filter_map(overload::Curve::in_words)
+            .collect(),
     }
 }
 

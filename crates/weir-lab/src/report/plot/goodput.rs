@@ -50,7 +50,9 @@ impl Scale {
     fn of(curves: &[Curve<'_>], capacity: f64) -> Self {
         let points = || curves.iter().flat_map(|curve| &curve.points);
         let multiple_max = points().map(|(multiple, _)| *multiple).fold(1.0, f64::max);
-        let rate_max = points().map(|(_, row)| row.rate.value).fold(capacity, f64::max);
+        let rate_max = points()
+            .map(|(_, row)| row.rate.value)
+            .fold(capacity, f64::max);
         Self {
             x: (0.0..multiple_max).into(),
             y: (0.0..rate_max * 1.05).into(),
@@ -61,7 +63,9 @@ impl Scale {
     fn point(&self, multiple: f64, rate: f64) -> Point {
         // In whole thousandths of pixels, because plotters maps to whole numbers.
         let thousandths = |pixels: f64| (pixels * 1e3) as i32;
-        let x = self.x.map(&multiple, (thousandths(LEFT), thousandths(RIGHT)));
+        let x = self
+            .x
+            .map(&multiple, (thousandths(LEFT), thousandths(RIGHT)));
         let y = self.y.map(&rate, (thousandths(BOTTOM), thousandths(TOP)));
         (f64::from(x) / 1e3, f64::from(y) / 1e3)
     }

@@ -31,7 +31,10 @@ fn a_route_that_fails_is_left_alone_and_comes_back() {
         assert_eq!(status_of(&gateway, "/"), 500);
     }
     let refused = client::get(gateway.address, "/");
-    assert_eq!((refused.status, refused.field("retry-after")), (503, Some("1")));
+    assert_eq!(
+        (refused.status, refused.field("retry-after")),
+        (503, Some("1"))
+    );
     assert_eq!(refused.text(), "503 Service Unavailable\n");
     assert_eq!(origin.work.total(), 4);
     let counter = "weir_failures_total{fault=\"gateway\",reason=\"breaker_open\"}";
@@ -141,6 +144,10 @@ fn an_endpoint_that_fails_leaves_the_others_their_requests() {
     fail(&good, 500);
     wait_until("both are open", || status_of(&gateway, "/") == 503);
     let refused = client::get(gateway.address, "/");
-    let wait: u64 = refused.field("retry-after").expect("a time").parse().expect("a number");
+    let wait: u64 = refused
+        .field("retry-after")
+        .expect("a time")
+        .parse()
+        .expect("a number");
     assert!((1..=120).contains(&wait), "{wait}");
 }

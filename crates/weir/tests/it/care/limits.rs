@@ -25,9 +25,7 @@ fn ask(gateway: &Gateway, path: &str) -> Connection {
 
 fn ask_with(gateway: &Gateway, path: &str, fields: &str) -> Connection {
     let mut connection = Connection::open(gateway.address);
-    connection.send(format!(
-        "GET {path} HTTP/1.1\r\nHost: test\r\n{fields}\r\n"
-    ));
+    connection.send(format!("GET {path} HTTP/1.1\r\nHost: test\r\n{fields}\r\n"));
     connection
 }
 
@@ -219,7 +217,10 @@ fn who_waits_is_answered_across_a_reload_and_a_drain() {
     wait_for_waiters(&gateway, 1);
     gateway.process.signal("TERM");
     origin.work.release(4);
-    for connection in [&mut held, &mut waits, &mut last].into_iter().chain(&mut new) {
+    for connection in [&mut held, &mut waits, &mut last]
+        .into_iter()
+        .chain(&mut new)
+    {
         assert_eq!(connection.response().status, 200);
     }
     assert!(gateway.process.wait().success());

@@ -40,14 +40,24 @@ fn each_key_has_its_own_and_is_told() {
         for remaining in [2, 1, 0] {
             let response = ask(user);
             assert_eq!(response.status, 200);
-            assert_eq!(response.field("ratelimit-policy"), Some("\"default\";q=3;w=3600"));
+            assert_eq!(
+                response.field("ratelimit-policy"),
+                Some("\"default\";q=3;w=3600")
+            );
             assert_eq!(limit(&response).0, remaining);
         }
         let refused = ask(user);
         assert_eq!(refused.status, 429);
-        assert_eq!(refused.field("ratelimit-policy"), Some("\"default\";q=3;w=3600"));
+        assert_eq!(
+            refused.field("ratelimit-policy"),
+            Some("\"default\";q=3;w=3600")
+        );
         let (remaining, reset) = limit(&refused);
-        let wait: u64 = refused.field("retry-after").expect("a time").parse().expect("a number");
+        let wait: u64 = refused
+            .field("retry-after")
+            .expect("a time")
+            .parse()
+            .expect("a number");
         // The first of three comes back after a third of an hour.
         assert!((1_100..=1_200).contains(&wait), "{wait}");
         assert_eq!((remaining, reset), (0, wait));
@@ -64,9 +74,15 @@ fn each_key_has_its_own_and_is_told() {
 fn a_key_is_an_address_or_a_part_of_the_path() {
     let origin = Counting::start();
     let rate = |key: &str| format!("{{ requests = 1, per = \"1h\", key = \"{key}\" }}");
-    let servers = format!("[upstream.app]\nservers = [\"{}\"]\n", origin.origin.address);
+    let servers = format!(
+        "[upstream.app]\nservers = [\"{}\"]\n",
+        origin.origin.address
+    );
     let route = |path: &str, key: &str| {
-        format!("[[route]]\npath = \"{path}\"\nupstream = \"app\"\nrate = {}\n", rate(key))
+        format!(
+            "[[route]]\npath = \"{path}\"\nupstream = \"app\"\nrate = {}\n",
+            rate(key)
+        )
     };
     let gateway = Gateway::start(&format!(
         "{servers}{}{}",
@@ -75,7 +91,11 @@ fn a_key_is_an_address_or_a_part_of_the_path() {
     ));
     for (last, status) in [(1, 200), (1, 429), (2, 200), (3, 200), (2, 429)] {
         let from = SocketAddr::from((Ipv4Addr::new(127, 0, 0, last), 0));
-        assert_eq!(get_from(from, gateway.address, "/address"), status, "{from}");
+        assert_eq!(
+            get_from(from, gateway.address, "/address"),
+            status,
+            "{from}"
+        );
     }
     for (path, status) in [
         ("/items/1/a", 200),
@@ -89,8 +109,8 @@ fn a_key_is_an_address_or_a_part_of_the_path() {
 }
 
 fn get_from(from: SocketAddr, to: SocketAddr, path: &str) -> u16 {
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)
-        .expect("a socket");
+    let socket =
+        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
     socket.bind(&from.into()).expect("all of 127/8 is ours");
     socket.connect(&to.into()).expect("the gateway accepts");
     Connection::on(TcpStream::from(socket)).get(path).status
@@ -171,7 +191,16 @@ fn a_flood_of_keys_costs_what_the_reference_says() {
         let gateway = Gateway::start(&config(keys));
         let url = format!("http://{}/", gateway.address);
         let arguments = [
-            "load", &url, "-c", "32", "-n", "100000", "--header", "x-user: {uuid}", "--json", "-",
+            "load",
+            &url,
+            "-c",
+            "32",
+            "-n",
+            "100000",
+            "--header",
+            "x-user: {uuid}",
+            "--json",
+            "-",
         ];
         tool::run_to_end(env!("CARGO_BIN_EXE_weir"), &arguments);
         assert_eq!(client::get(gateway.address, "/fixed").status, 200);
