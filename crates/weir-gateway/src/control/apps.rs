@@ -35,8 +35,10 @@ pub struct App {
 #[derive(Debug)]
 pub(crate) struct Apps {
     path: PathBuf,
-    /// What the file says. Held while an app is posted: one after the other.
+    /// What the file says.
     saved: Mutex<BTreeMap<String, Value>>,
+    /// Held while an app is posted: one after the other.
+    posting: Mutex<()>,
 }
 
 /// Why an app is not taken.
@@ -66,14 +68,15 @@ impl Apps {
         for (name, app) in parsed(&text).map_err(wrong)? {
             let wrong = |what: String| wrong(format!("app {name:?}: {what}"));
             let json = app.to_string();
+            // Where the file has come to serve the same, it goes first, as after a reload.
             let app = source.app(json.as_bytes()).map_err(wrong)?;
-            refuse_overlap(&settings, &app).map_err(wrong)?;
             adopt(&mut settings, &app.upstreams, &app.routes);
             let _ = saved.insert(name, app.json);
         }
         let apps = Self {
             path: path.to_owned(),
             saved: Mutex::new(saved),
+            posting: Mutex::new(()),
         };
         Ok((apps, settings))
     }
@@ -132,12 +135,15 @@ impl Control {
     /// has taken it up and it is saved.
     pub(crate) fn post_app(&self, apps: &Apps, json: &[u8]) -> Result<(), AppError> {
         let app = self.source.app(json).map_err(AppError::Bad)?;
-        let bad = |error: StartError| AppError::Bad(error.to_string());
+        let bad = |error: StartError| match error {
+            StartError::Draining => AppError::Unsaved(error.to_string()),
+            error => AppError::Bad(error.to_string()),
+        };
         let unsaved = |error: io::Error| {
             AppError::Unsaved(format!("cannot write {}: {error}", apps.path.display()))
         };
-        let mut saved = lock(&apps.saved);
-        let mut next_saved = saved.clone();
+        let _one_at_a_time = lock(&apps.posting);
+        let mut next_saved = lock(&apps.saved).clone();
         let _ = next_saved.insert(app.name.clone(), app.json.clone());
         let with_app = |settings: &Settings| -> Result<Settings, AppError> {
             let mut next = without(settings, &app.name);
@@ -161,7 +167,7 @@ impl Control {
             let _ = self.put_to_work(&mut state, before);
             return Err(unsaved(error));
         }
-        *saved = next_saved;
+        *lock(&apps.saved) = next_saved;
         Ok(())
     }
 }
@@ -226,6 +232,10 @@ fn without(settings: &Settings, app: &str) -> Settings {
 /// Two routes for one request would leave it open who gets it.
 fn refuse_overlap(settings: &Settings, app: &App) -> Result<(), String> {
     for route in &app.routes {
+        // A redirect is for what nobody serves.
+        if matches!(route.action, Action::Redirect(_)) {
+            continue;
+        }
         let mut others = settings.routes.iter();
         if let Some(other) = others.find(|other| router::overlap(other, route)) {
             let whose = match &other.app {

@@ -101,7 +101,7 @@ mod tests {
             let mut sent: Vec<Instant> = Vec::new();
             for step_ms in 0..2_000 {
                 let late = Duration::from_micros(random.u64(0..5_000));
-                let now = start() + Duration::from_millis(5 + step_ms) - late;
+                let now = start() + Duration::from_millis(5 + step_ms).saturating_sub(late);
                 if random.bool() {
                     ages.on_start(now);
                     sent.push(now);

@@ -76,7 +76,7 @@ pub(crate) fn posted(json: &[u8]) -> Result<Posted, String> {
     let mut upstreams = settings.upstreams;
     for upstream in &mut upstreams {
         // No name in a config file has a colon.
-        upstream.name = format!("guard:{}", upstream.name);
+        upstream.name = format!("guard:{}", app.name);
     }
     let mut routes = settings.routes;
     for route in &mut routes {

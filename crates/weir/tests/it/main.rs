@@ -14,6 +14,7 @@ mod drain;
 mod endpoints;
 mod failover;
 mod fallback;
+mod guard;
 mod http;
 mod lab;
 mod limits;

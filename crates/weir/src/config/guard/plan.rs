@@ -125,9 +125,10 @@ fn host_of(app: &App, notes: &mut Vec<String>) -> Result<String, Mistake> {
 /// The backends, each once.
 fn servers(app: &App, mistakes: &mut Vec<Mistake>, notes: &mut Vec<String>) -> Vec<(String, u64)> {
     let mut servers: Vec<(String, ServerAddress, u64)> = Vec::new();
-    let heeds_weights = app.load_balance_method == "wrr";
+    // Nor does guard look at the weight of the only one.
+    let heeds_weights = app.load_balance_method == "wrr" && app.backends.len() > 1;
     let has_weights = app.weights.iter().any(|weight| *weight != 1);
-    if has_weights && !heeds_weights && !app.backends.is_empty() {
+    if has_weights && !heeds_weights && app.backends.len() > 1 {
         let method = match &*app.load_balance_method {
             "" => "rr, since none is said",
             method => method,

@@ -255,92 +255,95 @@ fn fallbacks_are_of_four_kinds() {
     }
 }
 
+/// What an import says of it, behind the name of the file.
+const MISTAKES: [(&str, &str); 22] = [
+    (
+        "{",
+        "no JSON: EOF while parsing an object at line 1 column 1",
+    ),
+    (
+        "[]",
+        "expected an object: an app of guard, or {\"apps\": {…}} as guard saves them",
+    ),
+    (
+        r#"{"apps": []}"#,
+        "apps: expected an object with an app under each name",
+    ),
+    (r#"{"apps": {"a": 1}}"#, "app \"a\": expected an object"),
+    ("{}", "name: name is required"),
+    (
+        r#"{"name": 1}"#,
+        "name: invalid type: integer `1`, expected a string",
+    ),
+    (
+        r#"{"name": "a", "backends": ["b"], "weights": []}"#,
+        "app \"a\": weights: backend and weight does not match",
+    ),
+    (
+        r#"{"name": "a", "paths": ["/"], "methods": []}"#,
+        "app \"a\": methods: path and method does not match",
+    ),
+    (
+        r#"{"name": "a", "fallback_type": "xml"}"#,
+        "app \"a\": fallback_type: bad fallback type",
+    ),
+    (
+        r#"{"name": "a", "fallback_type": "html_file", "fallback_content": "/nowhere"}"#,
+        "app \"a\": fallback_content: open /nowhere: no such file or directory",
+    ),
+    (
+        r#"{"name": "a", "load_balance_method": "hash"}"#,
+        "app \"a\": load_balance_method: bad load balance algorithm, only wrr, rr, random are support now",
+    ),
+    (
+        r#"{"name": "a", "path": ["/"]}"#,
+        "app \"a\": path: guard has no such field; did you mean \"paths\"?",
+    ),
+    (
+        r#"{"apps": {"a": {"name": "b"}}}"#,
+        "app \"a\": name: found \"b\", expected \"a\", under which it is saved",
+    ),
+    (
+        r#"{"name": "a b"}"#,
+        "app \"a b\": name: found \"a b\", expected a host such as \"www.example.com\"",
+    ),
+    (
+        r#"{"name": "a", "ratio": 1.5}"#,
+        "app \"a\": ratio: found 1.5, expected 0.01 to 1, or 0 for 0.3",
+    ),
+    (
+        r#"{"name": "a", "backends": ["x:0"], "weights": [1]}"#,
+        "app \"a\": backends[0]: found \"x:0\", expected a port from 1 to 65535",
+    ),
+    (
+        r#"{"name": "a", "backends": ["x:1", "x:2"], "weights": [1, -1], "load_balance_method": "wrr"}"#,
+        "app \"a\": weights[1]: found -1, expected 0 to 1000",
+    ),
+    (
+        r#"{"name": "a", "paths": ["x"], "methods": ["GET"]}"#,
+        "app \"a\": paths[0]: found \"x\", expected a path such as \"/\", \"/users/{id}\" or \"/api/{*rest}\", beginning with \"/\"; did you mean \"/x\"?",
+    ),
+    (
+        r#"{"name": "a", "paths": ["/a_:b"], "methods": ["GET"]}"#,
+        "app \"a\": paths[0]: found \"/a_:b\", expected a parameter to be a whole segment, unlike \"a_:b\"",
+    ),
+    (
+        r#"{"name": "a", "paths": ["/"], "methods": ["FETCH"]}"#,
+        "app \"a\": methods[0]: bad http method: FETCH",
+    ),
+    (
+        r#"{"name": "a", "paths": ["/"], "methods": ["trace"]}"#,
+        "app \"a\": methods[0]: TRACE and CONNECT are never served",
+    ),
+    (
+        r#"{"apps": {"a:1": {"name": "a:1"}, "A": {"name": "A"}}}"#,
+        "app \"a:1\": name: the host is that of app \"A\" too, expected another one: ports do not tell hosts apart",
+    ),
+];
+
 #[test]
 fn mistakes_name_the_file_the_app_and_the_field() {
-    for (json, problem) in [
-        (
-            "{",
-            "no JSON: EOF while parsing an object at line 1 column 1",
-        ),
-        (
-            "[]",
-            "expected an object: an app of guard, or {\"apps\": {…}} as guard saves them",
-        ),
-        (
-            r#"{"apps": []}"#,
-            "apps: expected an object with an app under each name",
-        ),
-        (r#"{"apps": {"a": 1}}"#, "app \"a\": expected an object"),
-        ("{}", "name: name is required"),
-        (
-            r#"{"name": 1}"#,
-            "name: invalid type: number, expected a string",
-        ),
-        (
-            r#"{"name": "a", "backends": ["b"], "weights": []}"#,
-            "app \"a\": weights: backend and weight does not match",
-        ),
-        (
-            r#"{"name": "a", "paths": ["/"], "methods": []}"#,
-            "app \"a\": methods: path and method does not match",
-        ),
-        (
-            r#"{"name": "a", "fallback_type": "xml"}"#,
-            "app \"a\": fallback_type: bad fallback type",
-        ),
-        (
-            r#"{"name": "a", "fallback_type": "html_file", "fallback_content": "/nowhere"}"#,
-            "app \"a\": fallback_content: open /nowhere: no such file or directory",
-        ),
-        (
-            r#"{"name": "a", "load_balance_method": "hash"}"#,
-            "app \"a\": load_balance_method: bad load balance algorithm, only wrr, rr, random are support now",
-        ),
-        (
-            r#"{"name": "a", "path": ["/"]}"#,
-            "app \"a\": path: guard has no such field; did you mean \"paths\"?",
-        ),
-        (
-            r#"{"apps": {"a": {"name": "b"}}}"#,
-            "app \"a\": name: found \"b\", expected \"a\", under which it is saved",
-        ),
-        (
-            r#"{"name": "a b"}"#,
-            "app \"a b\": name: found \"a b\", expected a host such as \"www.example.com\"",
-        ),
-        (
-            r#"{"name": "a", "ratio": 1.5}"#,
-            "app \"a\": ratio: found 1.5, expected 0.01 to 1, or 0 for 0.3",
-        ),
-        (
-            r#"{"name": "a", "backends": ["x:0"], "weights": [1]}"#,
-            "app \"a\": backends[0]: found \"x:0\", expected a port from 1 to 65535",
-        ),
-        (
-            r#"{"name": "a", "backends": ["x:1"], "weights": [-1], "load_balance_method": "wrr"}"#,
-            "app \"a\": weights[0]: found -1, expected 0 to 1000",
-        ),
-        (
-            r#"{"name": "a", "paths": ["x"], "methods": ["GET"]}"#,
-            "app \"a\": paths[0]: found \"x\", expected a path such as \"/\", \"/users/{id}\" or \"/api/{*rest}\", beginning with \"/\"; did you mean \"/x\"?",
-        ),
-        (
-            r#"{"name": "a", "paths": ["/a_:b"], "methods": ["GET"]}"#,
-            "app \"a\": paths[0]: found \"/a_:b\", expected a parameter to be a whole segment, unlike \"a_:b\"",
-        ),
-        (
-            r#"{"name": "a", "paths": ["/"], "methods": ["FETCH"]}"#,
-            "app \"a\": methods[0]: bad http method: FETCH",
-        ),
-        (
-            r#"{"name": "a", "paths": ["/"], "methods": ["trace"]}"#,
-            "app \"a\": methods[0]: TRACE and CONNECT are never served",
-        ),
-        (
-            r#"{"apps": {"a:1": {"name": "a:1"}, "A": {"name": "A"}}}"#,
-            "app \"a:1\": name: the host is that of app \"A\" too, expected another one: ports do not tell hosts apart",
-        ),
-    ] {
+    for (json, problem) in MISTAKES {
         let told = import(json.as_bytes(), "guard.json").expect_err(json);
         assert_eq!(told, format!("guard.json: {problem}"), "{json}");
     }

@@ -382,6 +382,16 @@ fn every_key_of_a_fallback() {
         headers: Vec::new(),
     };
     assert_eq!(fallback("{ status = 204 }").answer, Some(empty));
+    for (on, expected) in [
+        ("any", FallbackOn::Any),
+        ("refused", FallbackOn::Refused),
+        ("failed", FallbackOn::Failed),
+    ] {
+        assert_eq!(
+            fallback(&format!("{{ on = \"{on}\", status = 503 }}")).on,
+            expected
+        );
+    }
     let elsewhere = fallback("{ stale = true, upstream = \"backup\" }");
     assert_eq!(
         elsewhere,

@@ -5,6 +5,7 @@ use super::{LISTENER, ROUTE, UPSTREAM, parse, valid};
 const README: &str = include_str!("../../../../../README.md");
 const REFERENCE: &str = include_str!("../../../../../docs/reference.md");
 const REFUSE: &str = include_str!("../../../../../docs/refuse.md");
+const GUARD: &str = include_str!("../../../../../docs/guard.md");
 
 const BACKUP: &str = "upstream.backup.servers = [\"127.0.0.1:9009\"]\n";
 
@@ -30,6 +31,20 @@ fn every_example_of_refusing_is_sound() {
         let plain = valid(&[LISTENER, UPSTREAM, BACKUP, ROUTE].concat());
         assert!(settings.upstreams != plain.upstreams || settings.routes != plain.routes);
     }
+}
+
+/// With guard's interface there may be no route.
+#[test]
+fn the_config_of_guards_page_takes_apps() {
+    let [config] = blocks(GUARD, "toml")[..] else {
+        panic!("one file");
+    };
+    let admin = valid(config).admin.expect("it has one");
+    assert_eq!(admin.guard_file, Some("guard.json".into()));
+    let off = config.replace("guard_api = true", "guard_api = false");
+    let off = off.replace("guard_file", "# guard_file");
+    let error = parse(&off).expect_err("no route").to_string();
+    assert!(error.contains("route: missing"), "{error}");
 }
 
 #[test]
