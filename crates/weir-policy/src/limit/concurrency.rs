@@ -34,8 +34,9 @@ pub enum Limit {
 pub struct Settings {
     /// How many requests may be in flight.
     pub limit: Limit,
-    /// Who may wait. No more wait than may be in flight, however large `waiters_max`: a longer queue would double the
-    /// time that the service itself takes.
+    /// Who may wait. However large `waiters_max`, no more wait than half as many as may be in flight: a longer queue would
+    /// double the time that the service itself takes. Where the service is known to be so fast that more are answered
+    /// within [`queue::Settings::target`], so many wait.
     pub queue: queue::Settings,
 }
 
@@ -160,7 +161,7 @@ impl<T> Limiter<T> {
         if let Some(permit) = self.try_acquire(now) {
             return Acquired::Admitted(permit);
         }
-        let capacity = self.limit().div_ceil(2) as usize;
+        let capacity = self.waiters_max();
         let queued = self.queue.push(now, priority, capacity, waiter);
         let is_loss = queued
             .as_ref()
@@ -205,7 +206,7 @@ impl<T> Limiter<T> {
             return Some(Decision::Refused(waiter, Refusal::WaitedTooLong));
         }
         if self.in_flight < self.limit()
-            && let Some(waiter) = self.queue.pop()
+            && let Some(waiter) = self.queue.pop(now)
         {
             return Some(Decision::Admitted(waiter, self.admit(now)));
         }
@@ -243,6 +244,14 @@ impl<T> Limiter<T> {
                 Gauge::Fixed(_) => None,
                 Gauge::Adaptive(adaptive) => adaptive.base_latency(),
             },
+        }
+    }
+
+    fn waiters_max(&self) -> usize {
+        let half = self.limit().div_ceil(2) as usize;
+        match &self.gauge {
+            Gauge::Fixed(_) => half,
+            Gauge::Adaptive(adaptive) => half.max(adaptive.answers_within(self.queue.target())),
         }
     }
 

@@ -6,7 +6,8 @@
 //!
 //! - While the queue has been empty within the last `interval`, a newcomer is *patient*: it waits for up to `interval`,
 //!   and the oldest of its priority goes first.
-//! - Once the queue has not been empty for an `interval`, it is overloaded: a newcomer is *hurried*. It waits for up to
+//! - Once the queue has not been empty for an `interval`, nor has anybody been admitted who had waited for less than
+//!   `target` as the oldest, it is overloaded: a newcomer is *hurried*. It waits for up to
 //!   `target` and the newest goes first, so that whoever is served is served fresh and the others learn soon.
 //!
 //! What a waiter was promised when it came stays true: those who came as patient still go before the hurried, and so a
@@ -35,7 +36,8 @@ pub struct Settings {
     pub waiters_max: usize,
     /// The longest wait while the queue is overloaded.
     pub target: Duration,
-    /// How long the queue must have had waiters without a break to be overloaded, and the longest wait until then.
+    /// How long the queue must have had waiters who wait for longer than `target` to be overloaded, and the longest wait
+    /// until then.
     pub interval: Duration,
 }
 
@@ -82,7 +84,8 @@ pub struct Queued<T> {
 pub struct Queue<T> {
     settings: Settings,
     lines: Lines<T>,
-    /// Since when, for each priority, waiters of it or of a higher one have been here without a break.
+    /// Since when, for each priority, waiters of it or of a higher one have been here without a break, and none of them
+    /// was admitted within the target.
     busy_since: [Option<Instant>; Priority::COUNT],
 }
 
@@ -131,8 +134,9 @@ impl<T> Queue<T> {
 
     /// The waiter to admit next: the highest priority, in it the patient before the hurried, the oldest of the patient
     /// or the newest of the hurried. Callers let [`Queue::pop_expired`] go first.
-    pub fn pop(&mut self) -> Option<T> {
+    pub fn pop(&mut self, now: Instant) -> Option<T> {
         let waiter = Priority::ALL.into_iter().rev().find_map(|priority| {
+            self.note_short_wait(now, priority);
             self.lines
                 .pop_oldest(Line::patient(priority))
                 .or_else(|| self.lines.pop_newest(Line::hurried(priority)))
@@ -163,6 +167,11 @@ impl<T> Queue<T> {
         let waiter = self.lines.remove(ticket.slot, ticket.generation);
         self.note_empty();
         waiter
+    }
+
+    /// [`Settings::target`].
+    pub fn target(&self) -> Duration {
+        self.settings.target
     }
 
     /// How many wait.
@@ -199,6 +208,18 @@ impl<T> Queue<T> {
                         .flatten()
                 })
             })
+    }
+
+    /// Before the oldest patient waiter of this priority leaves, who are the first to go. A queue that is never empty and
+    /// short all the same, because the service is fast, is not overloaded.
+    fn note_short_wait(&mut self, now: Instant, priority: Priority) {
+        let Some(deadline) = self.lines.deadline(Line::patient(priority)) else {
+            return;
+        };
+        if deadline > now + self.settings.interval.saturating_sub(self.settings.target) {
+            let busy = self.busy_since[priority.index()..].iter_mut();
+            busy.flatten().for_each(|since| *since = now);
+        }
     }
 
     fn note_empty(&mut self) {

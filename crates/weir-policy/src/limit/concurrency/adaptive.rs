@@ -142,6 +142,15 @@ impl Adaptive {
         self.base.latency()
     }
 
+    /// How many answers come in `time`, as far as that is known.
+    pub(super) fn answers_within(&self, time: Duration) -> usize {
+        let Some(base) = self.base.latency() else {
+            return 0;
+        };
+        let held = self.pipe.unwrap_or(f64::from(self.limit));
+        (held * time.as_secs_f64() / base.as_secs_f64().max(1e-9)) as usize
+    }
+
     pub(super) fn on_admission(&mut self) {
         if let Some(dip) = &mut self.dip {
             dip.admissions_left = dip.admissions_left.saturating_sub(1);

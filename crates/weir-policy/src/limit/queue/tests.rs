@@ -33,7 +33,7 @@ fn play(history: &str) -> String {
             "^" => High,
             "_" => Low,
             _ => {
-                out.push(queue.pop().unwrap_or("nobody".to_owned()));
+                out.push(queue.pop(now).unwrap_or("nobody".to_owned()));
                 continue;
             }
         };
@@ -63,6 +63,11 @@ fn who_goes_when() {
         ),
         // Being empty for a moment ends the overload.
         ("0 +a 90 +b 91 pop 92 pop 105 +c 150 pop", "a b c"),
+        // So does a short wait, though somebody is always there: a fast service has no overload.
+        (
+            "0 +a 90 +b 91 pop 92 +c 93 pop 105 +d 150 pop 151 pop",
+            "a b c d",
+        ),
         // The higher priority goes first.
         ("0 _a 1 +b 2 ^c 3 +d 4 pop 5 pop 6 pop 7 pop", "c b d a"),
         // Full: a newcomer may displace the lower, the newest patient of them, but not its like.
@@ -94,7 +99,7 @@ fn a_ticket_finds_its_waiter_once_and_nobody_else() {
     assert_eq!(queue.remove(first), None);
     let third = push(&mut queue, 3);
     assert_eq!(queue.remove(first), None, "the slot is another's now");
-    assert_eq!(queue.pop(), Some(2));
+    assert_eq!(queue.pop(ms(1)), Some(2));
     assert_eq!(queue.remove(second), None);
     assert_eq!(queue.remove(third), Some(3));
     assert!(queue.is_empty());
@@ -136,7 +141,7 @@ proptest! {
             prop_assert!(oldest_ms.is_none_or(|since_ms| now_ms - since_ms < 100));
             match random.u8(0..4) {
                 0 => {
-                    let popped = queue.pop();
+                    let popped = queue.pop(now);
                     let index = waiting.iter().position(|waiter| Some(waiter.0) == popped);
                     prop_assert_eq!(index.is_none(), waiting.is_empty());
                     if let Some(index) = index {

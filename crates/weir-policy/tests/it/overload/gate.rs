@@ -163,7 +163,7 @@ impl<A: Algorithm> Gate for Other<A> {
         if !self.has_room() {
             return None;
         }
-        let id = self.queue.pop()?;
+        let id = self.queue.pop(now)?;
         self.in_flight.insert(id, now);
         Some((id, true))
     }

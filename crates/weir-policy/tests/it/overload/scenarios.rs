@@ -235,6 +235,16 @@ fn load_changes() -> Vec<Case> {
             windows: vec![window([0.0, 60.0], 24.0, 100.0, 100.0, 0.0)],
         },
         Case {
+            name: "bursts of 48 to a fast service, 100 a second",
+            capacity: vec![capacity(0.0, 1, Work::Fixed(0.05))],
+            sources: one(vec![Load {
+                burst: 48,
+                is_poisson: false,
+                ..poisson(4_800.0)
+            }]),
+            windows: vec![window([1.0, 20.0], 4_800.0, 100.0, 5.0, 0.0)],
+        },
+        Case {
             name: "bursts of 100, one a second",
             capacity: usual(),
             sources: one(vec![burst(100)]),
