@@ -3,6 +3,7 @@
 //! never the other way round.
 //!
 //! - [`guard`]: who may ask
+//! - [`app`]: the interface of guard, the circuit breaker
 //! - [`change`]: reloading, and changing servers; [`upstreams`]: how these are now
 //! - [`cache`]: the cache's part
 //! - [`status`]: the state as JSON
@@ -29,6 +30,7 @@ use crate::gateway::StartError;
 use crate::metrics::prometheus;
 use crate::settings::Admin;
 
+mod app;
 mod cache;
 mod change;
 mod guard;
@@ -36,6 +38,8 @@ mod reply;
 mod status;
 mod upstreams;
 
+/// What is answered with a page; what has parts of its own below a path is not among them.
+const OWN_PATHS: [&str; 4] = ["/", "/metrics", "/status", "/healthz"];
 const DASHBOARD: &str = include_str!("admin/dashboard.html");
 /// Control connections open at once.
 const CONNECTIONS_MAX: usize = 64;
@@ -130,6 +134,11 @@ impl State {
         }
         if path == "/reload" || path.starts_with("/upstreams") {
             return change::answer(&self.control, request, has_token).await;
+        }
+        if let Some(apps) = self.control.apps()
+            && !OWN_PATHS.contains(&path)
+        {
+            return app::answer(&self.control, apps, request, has_token).await;
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is served here\n");

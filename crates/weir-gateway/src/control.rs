@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use self::apps::{App, Apps};
 use crate::cache::Cache;
 use crate::changes::Changes;
 use crate::gateway::StartError;
@@ -19,6 +20,7 @@ use crate::settings::{CacheStorage, Server, Settings, Upstream};
 use crate::snapshot::Snapshot;
 use crate::worker::Shared;
 
+pub(crate) mod apps;
 pub(crate) mod servers;
 
 /// How long a change waits for a worker; one that is busy for longer takes it up when it gets to it.
@@ -36,6 +38,9 @@ pub trait Source: std::fmt::Debug + Send + Sync {
 
     /// Reads a server as it stands in a configuration.
     fn server(&self, text: &str) -> Result<Server, String>;
+
+    /// Reads an app of guard's; the error is what guard's client is told.
+    fn app(&self, json: &[u8]) -> Result<App, String>;
 }
 
 /// The handle by which a running gateway is changed.
@@ -44,6 +49,7 @@ pub struct Control {
     pub(crate) shared: Arc<Shared>,
     pub(crate) names: Arc<Names>,
     source: Box<dyn Source>,
+    apps: Option<Apps>,
     /// Held while a file is read and put to work, so that an older one cannot overtake it.
     reloading: Mutex<()>,
     state: Mutex<State>,
@@ -63,13 +69,14 @@ impl Control {
     pub(crate) fn new(
         shared: Arc<Shared>,
         names: Arc<Names>,
-        source: Box<dyn Source>,
+        (source, apps): (Box<dyn Source>, Option<Apps>),
         settings: &Settings,
     ) -> Arc<Self> {
         let control = Arc::new(Self {
             shared,
             names,
             source,
+            apps,
             reloading: Mutex::new(()),
             state: Mutex::new(State {
                 file: settings.clone(),
@@ -104,7 +111,8 @@ impl Control {
 
     fn apply(&self, file: Settings) -> Result<Changes, StartError> {
         let mut state = self.state_with_names(&file)?;
-        let (next, mut notes) = state.with_edits(&file);
+        let (mut next, mut notes) = state.with_edits(&file);
+        apps::keep(&mut next, &state.current);
         let changes = Changes::between(&state.current, &next);
         self.put_to_work(&mut state, next)?;
         state.file = file;
@@ -199,6 +207,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn needs_restart(state: &State, next: &Settings) -> Option<&'static str> {
     let current = &state.current;
     let admin_listens = |settings: &Settings| settings.admin.as_ref().map(|admin| admin.listen);
+    let guard_file = |settings: &Settings| settings.admin.as_ref()?.guard_file.clone();
     let has_other_storage = |of: fn(&CacheStorage) -> CacheStorage| {
         let both = state.cache.as_ref().zip(next.cache.as_ref());
         both.is_some_and(|(opened, next)| of(opened) != of(next))
@@ -213,6 +222,7 @@ fn needs_restart(state: &State, next: &Settings) -> Option<&'static str> {
             "admin.listen",
             admin_listens(current) != admin_listens(next),
         ),
+        ("admin.guard_api", guard_file(current) != guard_file(next)),
         ("admin.token", current.admin != next.admin),
         ("access_log", current.access_log != next.access_log),
         ("cache.memory", has_other_storage(only_memory)),

@@ -112,9 +112,10 @@ async fn forward(
     rule: &Forward,
 ) -> Result<(Chosen, relay::Upstream), Failure> {
     let mut pass = care::enter(client, x, view, rule).await?;
-    // It may have waited, for a place or for another one's answer.
+    // It may have waited: for a place, for another one's answer, for an upstream that has failed.
+    let is_first = rule.cache.is_none() && x.facts.failure.is_none();
     let now = match x.facts.started {
-        Some(started) if rule.cache.is_none() => pass.since().unwrap_or(started),
+        Some(started) if is_first => pass.since().unwrap_or(started),
         _ => Instant::now(),
     };
     let asked = attempt(client, x, worker, view, rule, now).await;

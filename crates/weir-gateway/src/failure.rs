@@ -146,6 +146,11 @@ impl Failure {
         }
     }
 
+    /// Whether the request was not sent on because that would not have been good for the service.
+    pub(crate) fn is_refusal(self) -> bool {
+        matches!(self, Self::BreakerOpen | Self::Shed(_))
+    }
+
     /// Whether no endpoint can have acted on the request.
     pub(crate) fn is_unheard(self) -> bool {
         matches!(

@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use crate::access_log::{LogBuffer, LogWriter};
 use crate::admin;
 use crate::cache::Cache;
+use crate::control::apps::Apps;
 use crate::control::{Control, Source};
 use crate::listener::admission::Admission;
 use crate::listener::socket::Listening;
@@ -54,6 +55,8 @@ pub enum StartError {
     AccessLog(String, io::Error),
     /// A directory of the cache that cannot be used.
     Cache(String, String),
+    /// Apps of guard's interface that were saved and cannot be read.
+    Apps(String),
     /// A thread or runtime that cannot be made.
     Thread(io::Error),
     /// A key that a gateway which runs cannot take up.
@@ -74,6 +77,15 @@ impl Gateway {
     /// Looks up names, binds every address, opens the log, and starts the workers. `source` is where another
     /// configuration comes from.
     pub fn start(settings: &Settings, source: Box<dyn Source>) -> Result<Self, StartError> {
+        let guard_file = settings
+            .admin
+            .as_ref()
+            .and_then(|admin| admin.guard_file.as_ref());
+        let loaded = guard_file.map(|path| Apps::load(path, &*source, settings));
+        let (apps, settings) = match loaded.transpose()? {
+            Some((apps, settings)) => (Some(apps), &settings.clone()),
+            None => (None, settings),
+        };
         let router = Router::new(&settings.routes).map_err(StartError::Routes)?;
         let names = Arc::<Names>::default();
         names.learn(settings).map_err(StartError::Names)?;
@@ -92,7 +104,7 @@ impl Gateway {
         }
         let threads = start_workers(settings, &shared, log.as_ref())?;
         check::start(Arc::clone(&shared)).map_err(StartError::Thread)?;
-        let control = Control::new(shared, names, source, settings);
+        let control = Control::new(shared, names, (source, apps), settings);
         if let Some(admin) = admin {
             admin
                 .serve(Arc::clone(&control))
@@ -272,6 +284,7 @@ impl std::fmt::Display for StartError {
             },
             Self::AccessLog(name, error) => write!(f, "cannot open the access log {name}: {error}"),
             Self::Cache(path, error) => write!(f, "cannot cache in {path}: {error}"),
+            Self::Apps(error) => f.write_str(error),
             Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
         }
     }

@@ -41,6 +41,7 @@ mod view;
 mod worker;
 
 pub use changes::Changes;
+pub use control::apps::App;
 pub use control::{Control, Source};
 pub use gateway::{Gateway, StartError, check};
 pub use names::Unresolved;

@@ -291,6 +291,24 @@ impl Entry {
     }
 }
 
+/// Whether there is a request that both routes are for, and nothing says which of them gets it.
+pub(crate) fn overlap(one: &Route, other: &Route) -> bool {
+    let serves = |route: &Route, method: &String| {
+        let methods = route.methods.as_ref();
+        methods.is_none_or(|own| {
+            own.contains(method) || (method == "HEAD" && own.iter().any(|m| m == "GET"))
+        })
+    };
+    let have_common = match (&one.methods, &other.methods) {
+        (Some(methods), Some(_)) => methods.iter().any(|method| serves(other, method)),
+        _ => true,
+    };
+    let have_head = |route| serves(route, &"HEAD".to_owned());
+    one.host == other.host
+        && shape(&one.path) == shape(&other.path)
+        && (have_common || (have_head(one) && have_head(other)))
+}
+
 /// The path with its parameters' names taken out: what decides whether two patterns match the same paths.
 fn shape(pattern: &str) -> String {
     let mut shape = String::with_capacity(pattern.len());

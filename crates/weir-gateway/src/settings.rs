@@ -15,8 +15,8 @@ use weir_cache::negotiate::CompressPolicy;
 use weir_policy::balance::Method as BalanceMethod;
 
 pub use care::{
-    BreakerRule, Fallback, HealthCheck, PriorityRule, Probe, RateKey, RateRule, RetryRule,
-    RouteCare, StatusSet, UpstreamCare,
+    BreakerRule, Fallback, FallbackOn, HealthCheck, PriorityRule, Probe, RateKey, RateRule,
+    RetryRule, RouteCare, StatusSet, UpstreamCare,
 };
 
 /// Everything one gateway process needs.
@@ -81,6 +81,8 @@ pub struct Admin {
     pub listen: SocketAddr,
     /// When set, every request needs `Authorization: Bearer TOKEN`.
     pub token: Option<String>,
+    /// Takes apps as guard does, and keeps them in this file.
+    pub guard_file: Option<PathBuf>,
 }
 
 /// The access log: where it goes and how long lines wait in memory.
@@ -277,6 +279,8 @@ pub struct Route {
     pub methods: Option<Vec<String>>,
     /// What happens.
     pub action: Action,
+    /// The app of guard's interface that it belongs to; `None` for all that a file says.
+    pub app: Option<Box<str>>,
 }
 
 /// Which hosts a route serves. Names are in lower case and carry no port.

@@ -159,6 +159,7 @@ pub(crate) mod tests {
             rate: 0.0,
             outcomes: BTreeMap::new(),
             latency_us: BTreeMap::new(),
+            refusal_us: BTreeMap::new(),
             histogram: String::new(),
             bytes_received: 0,
             generator_cpu_seconds: 0.0,

@@ -140,6 +140,7 @@ fn scenario(plan: &Plan) -> Scenario {
         configurations: configurations.into(),
         baseline: NAMES[0].to_owned(),
         loads: vec![plan.load.clone()],
+        capacity: None,
         columns: Vec::new(),
         effort,
         quick: effort,

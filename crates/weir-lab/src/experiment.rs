@@ -126,6 +126,7 @@ fn unmeasured(
         command: options.command.clone(),
         rounds: 0,
         baseline: scenario.baseline.clone(),
+        capacity: scenario.capacity,
         columns: scenario.columns.clone(),
         machine: machine::describe(lab),
         programs: versions::of(lab, scenario),

@@ -18,8 +18,6 @@ use crate::error::LabError;
 use crate::raw::Block;
 use crate::scenario::{Amount, Load};
 
-/// A response that takes longer is a timeout.
-const TIMEOUT: Duration = Duration::from_secs(20);
 const PERCENTILES: [(&str, f64); 6] = [
     ("p50", 0.5),
     ("p75", 0.75),
@@ -70,7 +68,7 @@ impl Load {
             connections: self.connections,
             threads: self.threads,
             keep_alive: self.keep_alive,
-            timeout: TIMEOUT,
+            timeout: self.timeout,
             seed,
         })
     }
@@ -105,6 +103,7 @@ pub(crate) fn measured(report: &Report) -> Block {
             .map(|outcome| (outcome.name().to_owned(), report.outcomes.count(outcome)))
             .collect(),
         latency_us: percentiles_us(&latency_ns),
+        refusal_us: percentiles_us(&refusals_ns(report)),
         histogram: base64(&latency_ns),
         bytes_received: report.bytes_received,
         generator_cpu_seconds: report.generator_cpu_s,
@@ -113,6 +112,15 @@ pub(crate) fn measured(report: &Report) -> Block {
         services: Vec::new(),
         incident: None,
     }
+}
+
+/// 4xx and 5xx together.
+fn refusals_ns(report: &Report) -> Histogram<u64> {
+    let mut merged = report.outcomes.latency_ns(Outcome::ClientError).clone();
+    merged
+        .add(report.outcomes.latency_ns(Outcome::ServerError))
+        .expect("a histogram that grows takes every value");
+    merged
 }
 
 fn percentiles_us(latency_ns: &Histogram<u64>) -> BTreeMap<String, f64> {

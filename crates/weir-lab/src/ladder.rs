@@ -104,6 +104,7 @@ impl Ladder {
             configurations,
             baseline: DIRECT.to_owned(),
             loads: vec![load],
+            capacity: None,
             columns: Vec::new(),
             effort: self.effort,
             quick: self.effort,

@@ -45,6 +45,9 @@ pub struct Run {
     pub rounds: usize,
     /// The configuration that others are compared with.
     pub baseline: String,
+    /// Requests a second that the service behind can answer, where that is what the scenario goes beyond.
+    #[serde(default)]
+    pub capacity: Option<f64>,
     /// The columns of the notes in the tables of the report, from left to right; others follow in alphabetical order.
     #[serde(default)]
     pub columns: Vec<String>,
@@ -153,6 +156,9 @@ pub struct Load {
     pub keep_alive: bool,
     /// Requests a second that were meant to be sent; `None` is a closed loop.
     pub rate: Option<f64>,
+    /// Seconds after which an answer counts as a timeout; `None` is what the generator of the time did.
+    #[serde(default)]
+    pub timeout_s: Option<f64>,
     /// The length of a measurement in words: `8,000 requests`, `20 s`.
     pub amount: String,
 }
@@ -181,7 +187,10 @@ pub struct Block {
     /// Microseconds of 2xx and 3xx responses by percentile: `p50`, `p90`, `p99`, `p99.9`, `p99.99`, `max`, and `mean`.
     /// Empty when there were none.
     pub latency_us: BTreeMap<String, f64>,
-    /// The same latencies in nanoseconds as an `HdrHistogram`, V2 compressed, base64.
+    /// The same percentiles of 4xx and 5xx responses.
+    #[serde(default)]
+    pub refusal_us: BTreeMap<String, f64>,
+    /// The latencies of 2xx and 3xx in nanoseconds as an `HdrHistogram`, V2 compressed, base64.
     pub histogram: String,
     /// Bytes that were received, heads counted.
     pub bytes_received: u64,

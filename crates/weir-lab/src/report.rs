@@ -3,7 +3,7 @@
 //! Both are made from the raw data and the profiles beside it, and from nothing else: no clock, no randomness that is
 //! not seeded, so that a report made again is the same to the byte. Nothing is measured here.
 //!
-//! `summary` turns raw data into numbers, `verdict` and `tables` turn numbers into words and cells, `plot` into pictures;
+//! `summary` turns raw data into numbers, `verdict`, `tables` and `overload` turn numbers into words and cells, `plot` into pictures;
 //! `markdown` and `html` lay them out and escape whatever comes from data.
 
 mod estimate;
@@ -12,6 +12,7 @@ mod html;
 mod incident;
 mod markdown;
 mod number;
+mod overload;
 mod plot;
 mod profiles;
 mod summary;

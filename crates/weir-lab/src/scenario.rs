@@ -11,13 +11,15 @@ use crate::raw::{self, Published};
 use crate::services::placeholder::{self, Placeholder};
 
 /// The scenarios that come with weir: name and text.
-pub const BUILT_IN: [(&str, &str); 5] = [
+pub const BUILT_IN: [(&str, &str); 7] = [
     ("bad-replica", include_str!("scenarios/bad-replica.toml")),
     ("guard", include_str!("scenarios/guard.toml")),
     (
         "highload-nginx",
         include_str!("scenarios/highload-nginx.toml"),
     ),
+    ("overload", include_str!("scenarios/overload.toml")),
+    ("reload", include_str!("scenarios/reload.toml")),
     ("replicas", include_str!("scenarios/replicas.toml")),
     (
         "tuning-ladder",
@@ -44,6 +46,9 @@ pub struct Scenario {
     pub baseline: String,
     /// What each rung is asked.
     pub loads: Vec<Load>,
+    /// Requests a second that the service behind can answer, where the loads go beyond that: the report is about how much
+    /// of it is left.
+    pub capacity: Option<f64>,
     /// The columns of the notes in tables, from left to right.
     pub columns: Vec<String>,
     /// How much is measured.
@@ -158,6 +163,8 @@ pub struct Load {
     pub keep_alive: bool,
     /// Requests a second, evenly; `None` is a closed loop.
     pub rate: Option<f64>,
+    /// An answer that takes longer is a timeout.
+    pub timeout: Duration,
     /// How much is measured.
     pub amount: Amount,
     /// The same for `--quick`.
@@ -345,6 +352,9 @@ impl Kind {
 }
 
 impl Load {
+    /// [`Load::timeout`], unless the scenario says otherwise.
+    pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(20);
+
     /// As it stands in raw data.
     pub fn raw(&self, is_quick: bool) -> raw::Load {
         let amount = if is_quick { self.quick } else { self.amount };
@@ -359,6 +369,7 @@ impl Load {
             threads: self.threads,
             keep_alive: self.keep_alive,
             rate: self.rate,
+            timeout_s: Some(self.timeout.as_secs_f64()),
             amount: amount.in_words(),
         }
     }

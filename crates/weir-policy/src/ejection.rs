@@ -211,15 +211,17 @@ impl Ejection {
         if token.epoch == Some(it.epoch) {
             if let State::Trial { sent_at, successes } = &mut it.state {
                 *sent_at = None;
+                let waited = now.saturating_duration_since(token.started_at);
                 match outcome {
-                    Outcome::Ignored => {}
+                    // Whoever gave up had not waited for long.
+                    Outcome::Ignored if waited <= self.typical.slow_after => {}
                     Outcome::Success(latency) if latency <= self.typical.slow_after => {
                         *successes += 1;
                         if *successes >= self.settings.trial_successes {
                             self.bring_back(endpoint, now);
                         }
                     }
-                    Outcome::Success(_) | Outcome::Failure(_) => {
+                    Outcome::Success(_) | Outcome::Failure(_) | Outcome::Ignored => {
                         self.eject(endpoint, now, Reason::Trial, random);
                     }
                 }
@@ -274,8 +276,9 @@ impl Ejection {
         }
     }
 
-    /// Looks at all endpoints, if it is time.
-    fn sweep(&mut self, now: Instant, random: &mut fastrand::Rng) {
+    /// Looks at all endpoints, if it is time. Every request does this when it is sent and when it ends; whoever is about to
+    /// choose does it before, since all requests that would have come back may be waiting.
+    pub fn sweep(&mut self, now: Instant, random: &mut fastrand::Rng) {
         if now.saturating_duration_since(self.swept_at) < SWEEP_EVERY {
             return;
         }

@@ -6,6 +6,7 @@ pub(crate) mod cache;
 pub(crate) mod check;
 mod client;
 pub(crate) mod demo;
+pub(crate) mod import;
 pub(crate) mod lab;
 pub(crate) mod load;
 pub(crate) mod reload;

@@ -9,6 +9,7 @@
 //!   [`route`] and [`action`]
 //! - [`cache`], [`compress`]: `[cache]` and what routes say of it; what they compress
 //! - [`care`]: what routes and upstreams do so that no service is broken by its load
+//! - [`guard`]: the JSON of guard, another breaker
 //! - [`scenario`]: the files of `weir lab`, read by the same means
 //! - [`mix`]: the requests of `weir load`, read by the same means
 //! - [`syntax`], [`read`], [`value`]: from text to values that know their line and key
@@ -22,6 +23,7 @@ mod care;
 mod compress;
 mod error;
 mod file;
+pub(crate) mod guard;
 mod headers;
 pub(crate) mod mix;
 mod pattern;
@@ -115,6 +117,7 @@ pub(crate) fn from_flags(
             path: "/{*rest}".to_owned(),
             methods: None,
             action: Action::Forward(forward),
+            app: None,
         }],
     })
 }

@@ -25,6 +25,8 @@ enum Command {
     Reload(commands::reload::ReloadArgs),
     /// Validate a config file and say all that is wrong with it.
     Check(commands::check::CheckArgs),
+    /// Turn the configuration of another gateway into one of weir.
+    Import(commands::import::ImportArgs),
     /// Purge the cache of a running gateway, and see what it holds.
     Cache(commands::cache::CacheArgs),
     /// Run the sample service.
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => commands::serve::run(&args),
         Command::Reload(args) => commands::reload::run(&args),
         Command::Check(args) => commands::check::run(&args),
+        Command::Import(args) => commands::import::run(&args),
         Command::Cache(args) => commands::cache::run(&args),
         Command::App(args) => commands::app::run(args),
         Command::Load(args) => commands::load::run(&args),

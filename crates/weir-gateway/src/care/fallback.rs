@@ -11,7 +11,7 @@ use crate::connection::Client;
 use crate::connection::h1::After;
 use crate::exchange::{self, Exchange};
 use crate::failure::Failure;
-use crate::settings::{Action, Fallback};
+use crate::settings::{Action, Fallback, FallbackOn};
 use crate::snapshot::RouteState;
 use crate::view::View;
 use crate::worker::Worker;
@@ -52,7 +52,7 @@ pub(crate) async fn answer(
     let failure = worker.meaning_of(failure);
     let route = x.facts.route.map(|route| &view.snapshot.routes[route]);
     let found = route.and_then(|route| Some((route, of(route)?)));
-    let Some((route, fallback)) = found.filter(|_| failure.is_of_service()) else {
+    let Some((route, fallback)) = found.filter(|(_, fallback)| is_for(fallback, failure)) else {
         return respond::failure(client, x, worker, view, failure).await;
     };
     x.facts.failure = Some(failure);
@@ -69,6 +69,15 @@ fn of(route: &RouteState) -> Option<&Fallback> {
         Action::Forward(rule) => rule.care.fallback.as_deref(),
         Action::Redirect(_) | Action::Respond(_) => None,
     }
+}
+
+fn is_for(fallback: &Fallback, failure: Failure) -> bool {
+    let is_meant = match fallback.on {
+        FallbackOn::Any => true,
+        FallbackOn::Refused => failure.is_refusal(),
+        FallbackOn::Failed => !failure.is_refusal(),
+    };
+    is_meant && failure.is_of_service()
 }
 
 /// The first answer that there is. The error is what the client is to be told when there is none: what went wrong first,

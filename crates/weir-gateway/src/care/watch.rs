@@ -19,7 +19,9 @@ pub(crate) struct Watch {
 #[derive(Debug)]
 pub(crate) struct Watched {
     pub(crate) ejection: Ejection,
-    pub(crate) random: fastrand::Rng,
+    random: fastrand::Rng,
+    /// When it was looked at last.
+    pub(crate) looked: Instant,
 }
 
 impl Watch {
@@ -48,13 +50,24 @@ impl Watch {
             ejection: Mutex::new(Watched {
                 ejection,
                 random: fastrand::Rng::new(),
+                looked: now,
             }),
         }))
     }
 
-    /// For one choice.
+    /// For one choice, which is made at the time [`Watched::looked`]: a request may have waited before it comes here, and
+    /// workers may come in another order than that in which they looked at the clock.
     pub(crate) fn look(&self) -> MutexGuard<'_, Watched> {
-        lock(&self.ejection)
+        let mut watched = lock(&self.ejection);
+        let now = Instant::now();
+        let Watched {
+            ejection,
+            random,
+            looked,
+        } = &mut *watched;
+        ejection.sweep(now, random);
+        *looked = now;
+        watched
     }
 
     /// What the admin listener shows of an endpoint.
@@ -94,7 +107,9 @@ impl Watching {
 
     fn give_back(&mut self, now: Instant, outcome: Outcome) {
         if let Some(token) = self.token.take() {
-            let Watched { ejection, random } = &mut *lock(&self.watch.ejection);
+            let Watched {
+                ejection, random, ..
+            } = &mut *lock(&self.watch.ejection);
             ejection.finish(now, token, outcome, random);
         }
     }

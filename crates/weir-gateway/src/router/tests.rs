@@ -19,6 +19,7 @@ fn route(host: &str, path: &str, methods: &[&str]) -> Route {
         path: path.to_owned(),
         methods,
         action,
+        app: None,
     }
 }
 

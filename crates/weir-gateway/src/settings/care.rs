@@ -149,12 +149,26 @@ impl Default for RetryRule {
 /// What a client gets whose request was refused or failed: the first of these that there is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fallback {
+    /// Which requests get one.
+    pub on: FallbackOn,
     /// A stored response to the same request, however stale.
     pub stale: bool,
     /// What another upstream answers: an index into [`super::Settings::upstreams`].
     pub upstream: Option<usize>,
     /// A fixed answer.
     pub answer: Option<Respond>,
+}
+
+/// Which requests get a fallback.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum FallbackOn {
+    /// All that get no answer.
+    #[default]
+    Any,
+    /// Those that were not sent on: a breaker is open, or the upstream has no place for them.
+    Refused,
+    /// Those that were to be sent on, to no avail.
+    Failed,
 }
 
 /// How endpoints are asked whether they are well.

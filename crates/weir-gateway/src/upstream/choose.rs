@@ -131,6 +131,7 @@ impl Choice {
         let upstream = &view.snapshot.upstreams[self.upstream];
         let watch = upstream.watch.as_ref();
         let mut watched = watch.map(|watch| watch.look());
+        let now = watched.as_ref().map_or(now, |watched| watched.looked);
         let now_ms = worker.deadlines.now_ms();
         let mut balancer = view.upstreams[self.upstream].balancer.borrow_mut();
         let random = &mut *worker.random.borrow_mut();

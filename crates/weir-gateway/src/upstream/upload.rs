@@ -16,19 +16,12 @@ use crate::failure::Failure;
 use crate::io::Stream;
 
 /// A request body in transit. The default is a body that there is not.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "facts that do not imply one another"
-)]
 #[derive(Debug, Default)]
 pub(crate) struct Upload {
     body: Body,
     /// Bytes at the front of the client's input that belong to the body and were not sent yet.
     ready: usize,
-    /// Bytes of it that lie behind the head in `Exchange::outgoing`, and nowhere else.
-    behind_head: usize,
-    /// Bytes of it are here no longer, though no upstream has taken them.
-    is_lost: bool,
+    kept: Kept,
     received: u64,
     /// Milliseconds spent waiting for the client, and since when it is waited for now.
     waited_ms: u64,
@@ -42,6 +35,18 @@ pub(crate) struct Upload {
     awaits_continue: bool,
     /// The response has begun, and its own deadlines count from then on.
     is_answered: bool,
+}
+
+/// Where the part of a body is that has arrived, as long as nothing of it was sent.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    /// In the client's input.
+    #[default]
+    InInput,
+    /// So many bytes behind the head in `Exchange::outgoing`, which is all of it.
+    BehindHead(usize),
+    /// No longer here.
+    Nowhere,
 }
 
 /// Deadlines that apply while a body moves.
@@ -94,7 +99,7 @@ impl Upload {
         if self.body.is_done() {
             outgoing.extend_from_slice(&client.input.unread()[..self.ready]);
             client.input.consume(self.ready);
-            self.behind_head = self.ready;
+            self.kept = Kept::BehindHead(self.ready);
             self.ready = 0;
         }
         Ok(())
@@ -102,10 +107,10 @@ impl Upload {
 
     /// Takes the part that lies behind an earlier head out of `outgoing`, to be put behind another one.
     pub(crate) fn take_back(&self, outgoing: &mut Vec<u8>) -> Option<Vec<u8>> {
-        if self.behind_head == 0 || self.is_lost {
+        let Kept::BehindHead(bytes) = self.kept else {
             return None;
-        }
-        let head_bytes = outgoing.len().checked_sub(self.behind_head)?;
+        };
+        let head_bytes = outgoing.len().checked_sub(bytes)?;
         Some(outgoing.split_off(head_bytes))
     }
 
@@ -224,13 +229,20 @@ impl Upload {
     /// The upstream has said something before its response: the client may send.
     pub(crate) fn continued(&mut self) {
         self.awaits_continue = false;
-        self.is_lost |= self.behind_head > 0;
+        self.is_overwritten();
     }
 
     /// The response has begun, and takes the place of the request in `Exchange::outgoing`.
     pub(crate) fn answered(&mut self) {
         self.is_answered = true;
-        self.is_lost |= self.behind_head > 0;
+        self.is_overwritten();
+    }
+
+    /// Something else is in `Exchange::outgoing` than the request.
+    fn is_overwritten(&mut self) {
+        if matches!(self.kept, Kept::BehindHead(_)) {
+            self.kept = Kept::Nowhere;
+        }
     }
 
     /// Whether there is more to move.
@@ -255,7 +267,7 @@ impl Upload {
 
     /// Whether the whole body can be sent to another upstream.
     pub(crate) fn may_go_elsewhere(&self) -> bool {
-        self.is_unsent() && !self.is_lost
+        self.is_unsent() && self.kept != Kept::Nowhere
     }
 
     /// Bytes of the body received so far, framing included.
@@ -288,7 +300,9 @@ impl Upload {
     }
 
     fn drop_ready(&mut self, client: &mut Client) {
-        self.is_lost |= self.ready > 0;
+        if self.ready > 0 {
+            self.kept = Kept::Nowhere;
+        }
         client.input.consume(self.ready);
         self.ready = 0;
     }

@@ -14,7 +14,7 @@ use weir_gateway::settings::{
     HeaderEdits, HostPattern, Limits, LogFormat, LogTarget, Route, Server, ServerAddress, Settings,
     Upstream, UpstreamCare, UpstreamTimeouts,
 };
-use weir_gateway::{Gateway, Source, StartError};
+use weir_gateway::{App, Gateway, Source, StartError};
 use weir_policy::balance::Method;
 
 use crate::origin;
@@ -216,6 +216,10 @@ impl Source for Fixed {
     fn server(&self, _text: &str) -> Result<Server, String> {
         Err("it stays as it is".to_owned())
     }
+
+    fn app(&self, _json: &[u8]) -> Result<App, String> {
+        Err("it stays as it is".to_owned())
+    }
 }
 
 /// The plain path: a host of its own, other hosts beside it, every field that is usually set.
@@ -239,6 +243,7 @@ fn settings(address: SocketAddr, origin: SocketAddr, log: &Path, format: LogForm
         path: path.to_owned(),
         methods: None,
         action: forward.clone(),
+        app: None,
     };
     Settings {
         workers: 1,
@@ -299,6 +304,7 @@ fn cached(forward: &Action) -> Route {
         path: "/items/{item}".to_owned(),
         methods: None,
         action: Action::Forward(caching),
+        app: None,
     }
 }
 

@@ -25,6 +25,7 @@ fn ladder(replicas: usize) -> Ladder {
             threads: 1,
             keep_alive: true,
             rate: None,
+            timeout: Load::TIMEOUT_DEFAULT,
             amount,
             quick: amount,
             fault: None,
@@ -131,6 +132,7 @@ fn run(blocks: Vec<Block>) -> Run {
         command: String::new(),
         rounds: 4,
         baseline: DIRECT.to_owned(),
+        capacity: None,
         columns: Vec::new(),
         machine: Machine {
             processor: String::new(),

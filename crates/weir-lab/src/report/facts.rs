@@ -45,8 +45,11 @@ pub(super) fn conditions(run: &Run) -> Vec<(&'static str, String)> {
         } else {
             ", one for each request"
         };
+        let timeout = load.timeout_s.map_or(String::new(), |seconds| {
+            format!(", answers within {} s", number::published(seconds))
+        });
         format!(
-            "{} ({} {}, connections {connections}{reuse}, threads {threads}, {pace}, {})",
+            "{} ({} {}, connections {connections}{reuse}, threads {threads}, {pace}{timeout}, {})",
             load.name, load.method, load.path, load.amount
         )
     });

@@ -104,6 +104,7 @@ fn measured(run: &Run, group: &Group<'_>) -> String {
             @ if let Some(effects) = tables::effects(run, group) {
                 : Raw(tabular(&effects));
             }
+            : Raw(figures::goodput(run, group));
             @ for load in &run.loads {
                 : Raw(figures::plots(group, load));
             }

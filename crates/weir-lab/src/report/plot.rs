@@ -4,6 +4,7 @@
 //! are those of a light page; the style sheet of the report replaces each of them on a dark one, by its value.
 //! Nothing here decides what is shown.
 
+pub(super) mod goodput;
 pub(super) mod latency;
 pub(super) mod throughput;
 pub(super) mod timeline;

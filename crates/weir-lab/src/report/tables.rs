@@ -6,7 +6,7 @@ mod layout;
 
 use self::layout::Layout;
 use super::summary::{Group, Measure, PERCENTILES, Row};
-use super::{incident, number};
+use super::{incident, number, overload};
 use crate::blocks;
 use crate::raw::Run;
 
@@ -30,10 +30,10 @@ pub(super) struct Column {
 /// The order of outcomes, which is not that of the alphabet.
 const OUTCOMES: [&str; 7] = ["2xx", "3xx", "4xx", "5xx", "refused", "reset", "timeout"];
 
-/// What every rung gave under every load, at a glance: a column for each load. `None` when there is one load only; then
-/// the table of throughput says it.
+/// What every rung gave under every load, at a glance: a column for each load. `None` when there is one load only, when
+/// the table of throughput says it, and under overload, which has tables of its own.
 pub(super) fn effects(run: &Run, group: &Group<'_>) -> Option<Table> {
-    if run.loads.len() < 2 {
+    if run.loads.len() < 2 || run.capacity.is_some() {
         return None;
     }
     let loads = run.loads.iter().map(|load| Column {
@@ -91,6 +91,7 @@ fn effect(row: &Row<'_>, group: &Group<'_>) -> String {
 /// All tables of a group.
 pub(super) fn of_group(run: &Run, group: &Group<'_>) -> Vec<Table> {
     let mut tables: Vec<Table> = incidents(run, group).into_iter().collect();
+    tables.extend(overload::tables(&overload::curves(run, group)));
     tables.extend([throughput(run, group), latency(run, group)]);
     tables.extend(per_service(run, group));
     tables.push(outcomes(run, group));

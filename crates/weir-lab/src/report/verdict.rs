@@ -5,6 +5,7 @@
 
 use super::estimate::Ratio;
 use super::number;
+use super::overload;
 use super::summary::{Group, Measure, Row};
 use crate::blocks::FAILED_APART_MAX;
 use crate::raw::{Load, Run};
@@ -55,12 +56,30 @@ pub(super) fn reservations(run: &Run) -> Vec<String> {
 
 /// The findings, in the order of the tables.
 pub(super) fn findings(run: &Run, groups: &[Group<'_>]) -> Vec<Finding> {
+    if run.capacity.is_some() {
+        return groups
+            .iter()
+            .map(|group| under_overload(run, group))
+            .collect();
+    }
     let of_group = |group| {
         run.loads
             .iter()
             .filter_map(move |load| finding(run, group, load))
     };
     groups.iter().flat_map(of_group).collect()
+}
+
+/// What each rung keeps, all loads together: one load alone says nothing about that.
+fn under_overload(run: &Run, group: &Group<'_>) -> Finding {
+    let curves = overload::curves(run, group);
+    Finding {
+        about: group.name.to_owned(),
+        sentences: curves
+            .iter()
+            .filter_map(overload::Curve::in_words)
+            .collect(),
+    }
 }
 
 fn finding(run: &Run, group: &Group<'_>, load: &Load) -> Option<Finding> {

@@ -30,17 +30,15 @@ impl Ages {
         }
     }
 
+    /// A request was sent: now, or a little before what has been said last.
     pub(super) fn on_start(&mut self, now: Instant) {
         self.turn(now);
-        self.slots[self.current] += 1;
+        *self.count(now) += 1;
     }
 
     pub(super) fn on_finish(&mut self, now: Instant, started_at: Instant) {
         self.turn(now);
-        let count = match self.slot(started_at) {
-            Some(slot) => &mut self.slots[slot],
-            None => &mut self.older,
-        };
+        let count = self.count(started_at);
         *count = count.saturating_sub(1);
     }
 
@@ -58,6 +56,14 @@ impl Ages {
     /// The slot that began so many widths before the current one.
     fn back(&self, widths: usize) -> usize {
         (self.current + SLOTS - widths) % SLOTS
+    }
+
+    /// Where a request is counted that was sent at this time.
+    fn count(&mut self, started_at: Instant) -> &mut u32 {
+        match self.slot(started_at) {
+            Some(slot) => &mut self.slots[slot],
+            None => &mut self.older,
+        }
     }
 
     /// The slot of a request that was sent at this time, if it still has one.
@@ -86,6 +92,29 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Threads look at the clock one after the other and say so in another order.
+        #[test]
+        fn whoever_comes_back_is_counted_no_more(seed: u64) {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let mut ages = Ages::new(start());
+            let mut sent: Vec<Instant> = Vec::new();
+            for step_ms in 0..2_000 {
+                let late = Duration::from_micros(random.u64(0..5_000));
+                let now = start() + Duration::from_millis(5 + step_ms).saturating_sub(late);
+                if random.bool() {
+                    ages.on_start(now);
+                    sent.push(now);
+                } else if !sent.is_empty() {
+                    ages.on_finish(now, sent.swap_remove(random.usize(..sent.len())));
+                }
+            }
+            let end = start() + Duration::from_secs(10);
+            for started_at in sent {
+                ages.on_finish(end, started_at);
+            }
+            prop_assert_eq!(ages.older_than(end, Duration::ZERO), 0);
+        }
 
         /// The seed of a failure is part of its input, which proptest prints.
         #[test]

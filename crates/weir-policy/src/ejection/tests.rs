@@ -95,6 +95,30 @@ fn what_stands_out() {
     }
 }
 
+/// Its client left, or another copy of it was faster: a trial that took long until then was none that went well.
+#[test]
+fn a_trial_that_is_given_up_fails_if_it_was_slow() {
+    let mut random = fastrand::Rng::with_seed(1);
+    for (waited_ms, is_out) in [(50, false), (1_500, true)] {
+        let mut ejection = Ejection::new(Settings::default(), 3, start());
+        for _ in 0..5 {
+            let token = ejection.start(0, start(), &mut random);
+            let failure = Outcome::Failure(Duration::ZERO);
+            ejection.finish(start(), token, failure, &mut random);
+        }
+        let sent_at = start() + Duration::from_secs(6);
+        let token = ejection.start(0, sent_at, &mut random);
+        let given_up_at = sent_at + Duration::from_millis(waited_ms);
+        ejection.finish(given_up_at, token, Outcome::Ignored, &mut random);
+        let found = ejection.status(0, given_up_at).place;
+        assert_eq!(
+            matches!(found, Place::Out(_)),
+            is_out,
+            "after {waited_ms} ms"
+        );
+    }
+}
+
 #[test]
 fn the_cap_leaves_at_least_one_and_takes_at_least_one() {
     // (endpoints, share, cap)

@@ -22,6 +22,7 @@ use super::{cache, route, units, upstream};
 
 const WORKERS_MAX: u64 = 1024;
 const TOKEN_CHARS_MIN: usize = 16;
+const GUARD_FILE_DEFAULT: &str = "guard.json";
 const LOG_BUFFER_BYTES: RangeInclusive<u64> = 1 << 10..=64 << 20;
 const LOG_BUFFER_BYTES_DEFAULT: u64 = 256 << 10;
 const LOG_FLUSH: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(300);
@@ -57,7 +58,16 @@ pub(super) fn settings(mut root: Table) -> Settings {
     let cache = root.section("cache", "[cache]").map(cache::storage);
     let dns = root.section("dns", "[dns]").map_or_else(Dns::default, dns);
     let mut upstreams = upstream::all(&mut root);
-    let routes = route::all(&mut root, &mut upstreams, &limits);
+    // All routes may be posted.
+    let takes_apps = admin
+        .as_ref()
+        .is_some_and(|admin| admin.guard_file.is_some());
+    let has_routes = root.entries().iter().any(|(key, _)| *key == "route");
+    let routes = if has_routes || !takes_apps {
+        route::all(&mut root, &mut upstreams, &limits)
+    } else {
+        Vec::new()
+    };
     root.finish();
     let is_cached =
         |route: &Route| matches!(&route.action, Action::Forward(rule) if rule.cache.is_some());
@@ -113,6 +123,7 @@ fn listeners(root: &mut Table) -> Vec<SocketAddr> {
 fn admin(mut table: Table, listeners: &[SocketAddr]) -> Option<Admin> {
     let listen_value = table.required("listen", LISTEN_EXPECTED);
     let token_value = table.optional("token");
+    let guard_file = guard_file(&mut table);
     table.finish();
     let token = token_value.as_ref().and_then(token);
     let listen_value = listen_value?;
@@ -127,7 +138,31 @@ fn admin(mut table: Table, listeners: &[SocketAddr]) -> Option<Admin> {
     if listeners.contains(&listen) {
         listen_value.expected("an address that no listener has");
     }
-    Some(Admin { listen, token })
+    Some(Admin {
+        listen,
+        token,
+        guard_file,
+    })
+}
+
+/// Where the apps of guard's interface are kept, when it is on.
+fn guard_file(table: &mut Table) -> Option<PathBuf> {
+    const EXPECTED: &str = "the path of a file such as \"guard.json\"";
+    let is_on = table.optional("guard_api");
+    let is_on = is_on.and_then(|value| value.boolean()).unwrap_or(false);
+    let Some(value) = table.optional("guard_file") else {
+        return is_on.then(|| PathBuf::from(GUARD_FILE_DEFAULT));
+    };
+    let path = value.parsed(EXPECTED, |text| {
+        let is_path = !text.is_empty() && !text.contains('\0');
+        is_path
+            .then(|| PathBuf::from(text))
+            .ok_or_else(|| format!("expected {EXPECTED}"))
+    });
+    if !is_on {
+        value.wrong("has a meaning only with guard_api = true, expected none here");
+    }
+    path.filter(|_| is_on)
 }
 
 /// A token is never repeated in a message: messages end up in terminals and build logs.

@@ -16,6 +16,7 @@ pub(super) const LOCATION_EXPECTED: &str =
     r#"a path such as "/new/{rest}" or a URL such as "https://example.com/""#;
 
 /// A path of a route: static segments, `{name}` for one segment, `{*rest}` for all that follow.
+#[derive(Debug)]
 pub(super) struct PathPattern {
     /// As written.
     pub(super) text: String,

@@ -113,7 +113,10 @@ fn find(error: &StartError, root: &DeTable<'_>) -> Option<(usize, String)> {
             let at = value.map_or(name.span().start, |value| value.span().start);
             Some((at, (*key).to_owned()))
         }
-        StartError::Names(_) | StartError::Thread(_) | StartError::Draining => None,
+        StartError::Names(_)
+        | StartError::Apps(_)
+        | StartError::Thread(_)
+        | StartError::Draining => None,
     }
 }
 

@@ -84,6 +84,7 @@ impl Draft<'_> {
             path: self.path.text,
             methods: self.methods,
             action: self.action?,
+            app: None,
         })
     }
 }

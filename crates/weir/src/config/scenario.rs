@@ -30,6 +30,8 @@ const WARM_UP: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(3
 const CPU_SHARE: RangeInclusive<f64> = 0.01..=1024.0;
 const SHARE: RangeInclusive<f64> = 0.0..=1.0;
 const FAULT_EXAMPLE: &str = "fault = { service = \"app\", mode = \"fail\", from = 0.2, to = 0.6 }";
+/// Requests a second.
+const CAPACITY: RangeInclusive<f64> = 0.001..=1e9;
 const FIGURE: RangeInclusive<f64> = 0.0..=1e12;
 
 /// The scenario of this name, or in the file at this path.
@@ -109,6 +111,8 @@ fn scenario(name: &str, mut root: Table) -> Scenario {
         "the configuration that others are compared with",
     );
     let baseline = baseline.and_then(|value| value.text("the name of a configuration"));
+    let capacity = root.optional("capacity");
+    let capacity = capacity.and_then(|value| value.number(&CAPACITY));
     let columns = root.optional("columns");
     let columns = columns.map_or_else(Vec::new, |value| texts(&value, "columns"));
     let normal = effort(&mut root);
@@ -142,6 +146,7 @@ fn scenario(name: &str, mut root: Table) -> Scenario {
         configurations,
         baseline: baseline.unwrap_or_default().to_owned(),
         loads,
+        capacity,
         columns,
         effort: normal,
         quick: quick.unwrap_or(normal),
@@ -178,6 +183,8 @@ fn load(mut table: Table) -> Load {
     let keep_alive = keep_alive.and_then(|value| value.boolean()).unwrap_or(true);
     let rate = table.optional("rate");
     let rate = rate.and_then(|value| value.number(&FIGURE));
+    let timeout = table.optional("timeout");
+    let timeout = timeout.and_then(|value| value.duration(&DURATION));
     let duration = table.optional("duration");
     let duration = duration
         .and_then(|value| value.duration(&DURATION))
@@ -212,6 +219,7 @@ fn load(mut table: Table) -> Load {
         threads,
         keep_alive,
         rate,
+        timeout: timeout.unwrap_or(Load::TIMEOUT_DEFAULT),
         amount,
         quick: quick.unwrap_or(amount),
         fault,

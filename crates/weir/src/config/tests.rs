@@ -9,6 +9,7 @@ mod cache;
 mod care;
 mod compress;
 mod defaults;
+mod documentation;
 mod examples;
 mod flags;
 mod mutated;

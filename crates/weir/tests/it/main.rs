@@ -7,10 +7,14 @@ mod harness;
 
 mod balance;
 mod cache;
+mod care;
 mod clients;
 mod compress;
 mod drain;
+mod endpoints;
 mod failover;
+mod fallback;
+mod guard;
 mod http;
 mod lab;
 mod limits;

@@ -5,10 +5,45 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use horrorshow::html;
 use horrorshow::prelude::*;
 
-use crate::raw::{Incident, Load};
+use crate::raw::{Incident, Load, Run};
 use crate::report::profiles::Graph;
 use crate::report::summary::{Group, Measure, Row};
-use crate::report::{incident, plot};
+use crate::report::{incident, overload, plot};
+
+/// The plot of a scenario about overload; empty for others.
+pub(super) fn goodput(run: &Run, group: &Group<'_>) -> String {
+    let curves = overload::curves(run, group);
+    let Some(capacity) = run.capacity.filter(|_| !curves.is_empty()) else {
+        return String::new();
+    };
+    let label = "Good answers a second of each rung over the multiple of the capacity";
+    let plot = plot::goodput::draw(&curves, capacity, label);
+    html! {
+        div(class = "plots") {
+            figure {
+                figcaption {
+                    strong: "Good answers a second";
+                    : " over the multiple of the capacity that was asked for";
+                }
+                : Raw(&plot);
+                ul(class = "legend") {
+                    @ for (color, curve) in curves.iter().enumerate() {
+                        li {
+                            span(class = "swatch", style = swatch(color)): "";
+                            : curve.name;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    .to_string()
+}
+
+/// The style of a field in the colour of a rung.
+fn swatch(color: usize) -> String {
+    format!("background:var(--rung-{})", color % plot::RUNGS.len())
+}
 
 /// The two plots of a load and whose colours they have.
 pub(super) fn plots(group: &Group<'_>, load: &Load) -> String {
@@ -66,7 +101,7 @@ pub(super) fn plots(group: &Group<'_>, load: &Load) -> String {
                     ul(class = "legend") {
                         @ for (color, row) in &rows {
                             li {
-                                span(class = "swatch", style = format_args!("background:var(--rung-{})", color % plot::RUNGS.len())): "";
+                                span(class = "swatch", style = swatch(*color)): "";
                                 : legend(row);
                             }
                         }

@@ -58,6 +58,7 @@ impl LoadArgs {
             threads: self.threads,
             keep_alive: !self.no_keep_alive,
             rate: self.rate,
+            timeout: Load::TIMEOUT_DEFAULT,
             amount,
             quick: amount,
             fault: None,

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use weir_gateway::settings::{Server, Settings};
-use weir_gateway::{Control, Source, StartError};
+use weir_gateway::{App, Control, Source, StartError};
 
 use super::{fit_to_descriptors, say};
 use crate::config;
@@ -37,6 +37,10 @@ impl Source for File {
     fn server(&self, text: &str) -> Result<Server, String> {
         config::server(text)
     }
+
+    fn app(&self, json: &[u8]) -> Result<App, String> {
+        config::guard::posted(json)
+    }
 }
 
 /// What a gateway has that was started from flags: nothing to read again.
@@ -54,6 +58,10 @@ impl Source for NoFile {
 
     fn server(&self, text: &str) -> Result<Server, String> {
         config::server(text)
+    }
+
+    fn app(&self, json: &[u8]) -> Result<App, String> {
+        config::guard::posted(json)
     }
 }
 

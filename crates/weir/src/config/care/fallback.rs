@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use weir_gateway::settings::{Fallback, Respond};
+use weir_gateway::settings::{Fallback, FallbackOn, Respond};
 
 use super::Around;
 use crate::config::action::{
@@ -27,14 +27,24 @@ const BODIES: [&str; 3] = ["body", "json", "file"];
 /// Reads a fallback.
 pub(super) fn read(value: &Value, around: &Around) -> Option<Fallback> {
     let mut table = value.table(EXAMPLE)?;
+    let on = table.optional("on");
+    let on = on.and_then(|value| {
+        value.choice(&[
+            ("any", FallbackOn::Any),
+            ("refused", FallbackOn::Refused),
+            ("failed", FallbackOn::Failed),
+        ])
+    });
     let fallback = Fallback {
+        on: on.unwrap_or_default(),
         stale: stale(&mut table, around),
         upstream: upstream(&mut table, around),
         answer: answer(&mut table),
     };
-    if table.entries().is_empty() {
+    let has_any = |table: &Table| table.entries().iter().any(|(key, _)| *key != "on");
+    if !has_any(&table) {
         value.wrong(
-            "found an empty table, expected at least one of \"stale\", \"upstream\", \"status\", \"body\", \"json\", \"file\"",
+            "found nothing to fall back on, expected at least one of \"stale\", \"upstream\", \"status\", \"body\", \"json\", \"file\"",
         );
     }
     table.finish();

@@ -95,18 +95,17 @@ fn probe(table: &mut Table) -> Option<Probe> {
     })
 }
 
-/// A path and perhaps a query, as it can stand in a request line.
+/// A path and perhaps a query, in characters that a URI has (RFC 3986 §3.3 and §3.4).
 fn target(text: &str) -> Result<String, String> {
-    let is_sound = text.starts_with('/')
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_graphic() && byte != b'#');
-    if is_sound {
+    let is_of_uri = |byte: u8| byte.is_ascii_alphanumeric() || URI_SIGNS.contains(&byte);
+    if text.starts_with('/') && text.bytes().all(is_of_uri) {
         Ok(text.to_owned())
     } else {
         Err(format!("expected {PATH_EXPECTED}"))
     }
 }
+
+const URI_SIGNS: &[u8] = b"-._~!$&'()*+,;=:@/?%";
 
 /// A host and perhaps a port, as it can stand in `Host`.
 fn authority(text: &str) -> Result<String, String> {

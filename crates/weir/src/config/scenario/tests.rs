@@ -55,80 +55,83 @@ fn a_file_becomes_what_it_says() {
     assert_eq!(scenario.published[0].rate, Some(5.0));
 }
 
+/// A part of [`SOUND`], what stands there instead, and how what is told begins.
+const MISTAKES: &[(&str, &str, &str)] = &[
+    (
+        "rounds = 2\n",
+        "",
+        "s.toml:18: rounds: missing, expected how often each configuration is measured",
+    ),
+    (
+        "connections = 1",
+        "connections = 0",
+        "s.toml:9: load[1].connections: found the integer 0, expected an integer from 1 to 1000000",
+    ),
+    (
+        "duration = \"1s\"\n",
+        "",
+        "s.toml:6: load[1].duration: expected either \"duration\" or \"requests\"",
+    ),
+    (
+        "kind = \"app\"",
+        "kind = \"ap\"",
+        "s.toml:19: service.app.kind: found \"ap\", expected one of",
+    ),
+    (
+        "kind = \"app\"",
+        "kind = \"app\"\nthread = 2",
+        "s.toml:20: service.app.thread: unknown key; did you mean \"threads\"?",
+    ),
+    (
+        "path = \"/\"",
+        "path = \"/{rnd:1..2}\"",
+        "s.toml:6: load[1]: ",
+    ),
+    (
+        "[\"app\"]",
+        "[\"ap\"]",
+        "s.toml:13: configuration[1]: there is no service \"ap\"",
+    ),
+    (
+        "{ l = 5 }",
+        "{ m = 5 }",
+        "s.toml:13: configuration[1]: a figure is published for the load \"m\", which there is not",
+    ),
+    (
+        "{ l = 5 }",
+        "{ l = \"5\" }",
+        "s.toml:16: configuration[1].published.l: found \"5\", expected a number",
+    ),
+    (
+        "baseline = \"one\"",
+        "baseline = \"two\"",
+        "s.toml:2: baseline: there is no configuration \"two\"",
+    ),
+    (
+        "kind = \"app\"",
+        "kind = \"nginx\"\nconfig = \"proxy_pass http://127.0.0.1:{port:other};\"",
+        "s.toml:13: configuration[1]: \"app\" refers to \"other\", which is not among its services",
+    ),
+    (
+        "quick = \"100ms\"\n",
+        "quick = \"100ms\"\nrate = 5\nfault = { service = \"app\", mode = \"sulk\", from = 0.1, to = 1.5 }\n",
+        "s.toml:12: load[1].fault.mode: found \"sulk\", expected one of",
+    ),
+    (
+        "quick = \"100ms\"\n",
+        "quick = \"100ms\"\nfault = { service = \"app\", mode = \"fail\", from = 0.1, to = 0.5 }\n",
+        "s.toml:6: load[1]: a fault takes a load with a rate and a duration",
+    ),
+    (
+        "quick = \"100ms\"\n",
+        "quick = \"100ms\"\nrate = 5\nfault = { service = \"app\", mode = \"fail\", from = 0.1, to = 0.5 }\n",
+        "s.toml:6: load[1]: \"app\" is not a service of kind \"app\" with the flag \"--faults\"",
+    ),
+];
+
 #[test]
 fn a_mistake_is_told_with_its_file_line_and_key() {
-    for (wrong, instead, complaint) in [
-        (
-            "rounds = 2\n",
-            "",
-            "s.toml:18: rounds: missing, expected how often each configuration is measured",
-        ),
-        (
-            "connections = 1",
-            "connections = 0",
-            "s.toml:9: load[1].connections: found the integer 0, expected an integer from 1 to 1000000",
-        ),
-        (
-            "duration = \"1s\"\n",
-            "",
-            "s.toml:6: load[1].duration: expected either \"duration\" or \"requests\"",
-        ),
-        (
-            "kind = \"app\"",
-            "kind = \"ap\"",
-            "s.toml:19: service.app.kind: found \"ap\", expected one of",
-        ),
-        (
-            "kind = \"app\"",
-            "kind = \"app\"\nthread = 2",
-            "s.toml:20: service.app.thread: unknown key; did you mean \"threads\"?",
-        ),
-        (
-            "path = \"/\"",
-            "path = \"/{rnd:1..2}\"",
-            "s.toml:6: load[1]: ",
-        ),
-        (
-            "[\"app\"]",
-            "[\"ap\"]",
-            "s.toml:13: configuration[1]: there is no service \"ap\"",
-        ),
-        (
-            "{ l = 5 }",
-            "{ m = 5 }",
-            "s.toml:13: configuration[1]: a figure is published for the load \"m\", which there is not",
-        ),
-        (
-            "{ l = 5 }",
-            "{ l = \"5\" }",
-            "s.toml:16: configuration[1].published.l: found \"5\", expected a number",
-        ),
-        (
-            "baseline = \"one\"",
-            "baseline = \"two\"",
-            "s.toml:2: baseline: there is no configuration \"two\"",
-        ),
-        (
-            "kind = \"app\"",
-            "kind = \"nginx\"\nconfig = \"proxy_pass http://127.0.0.1:{port:other};\"",
-            "s.toml:13: configuration[1]: \"app\" refers to \"other\", which is not among its services",
-        ),
-        (
-            "quick = \"100ms\"\n",
-            "quick = \"100ms\"\nrate = 5\nfault = { service = \"app\", mode = \"sulk\", from = 0.1, to = 1.5 }\n",
-            "s.toml:12: load[1].fault.mode: found \"sulk\", expected one of",
-        ),
-        (
-            "quick = \"100ms\"\n",
-            "quick = \"100ms\"\nfault = { service = \"app\", mode = \"fail\", from = 0.1, to = 0.5 }\n",
-            "s.toml:6: load[1]: a fault takes a load with a rate and a duration",
-        ),
-        (
-            "quick = \"100ms\"\n",
-            "quick = \"100ms\"\nrate = 5\nfault = { service = \"app\", mode = \"fail\", from = 0.1, to = 0.5 }\n",
-            "s.toml:6: load[1]: \"app\" is not a service of kind \"app\" with the flag \"--faults\"",
-        ),
-    ] {
+    for (wrong, instead, complaint) in MISTAKES {
         assert!(SOUND.contains(wrong), "{wrong}");
         let told = complaints(&SOUND.replacen(wrong, instead, 1));
         assert!(told.contains(complaint), "{told}\n instead of {complaint}");

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use weir_gateway::settings::{
-    BreakerRule, Fallback, HealthCheck, PriorityRule, Probe, RateKey, RateRule, Respond, RetryRule,
-    RouteCare, Settings, StatusSet, UpstreamCare,
+    BreakerRule, Fallback, FallbackOn, HealthCheck, PriorityRule, Probe, RateKey, RateRule,
+    Respond, RetryRule, RouteCare, Settings, StatusSet, UpstreamCare,
 };
 use weir_policy::breaker::Slow;
 use weir_policy::health::{Backoff, check};
@@ -382,10 +382,21 @@ fn every_key_of_a_fallback() {
         headers: Vec::new(),
     };
     assert_eq!(fallback("{ status = 204 }").answer, Some(empty));
+    for (on, expected) in [
+        ("any", FallbackOn::Any),
+        ("refused", FallbackOn::Refused),
+        ("failed", FallbackOn::Failed),
+    ] {
+        assert_eq!(
+            fallback(&format!("{{ on = \"{on}\", status = 503 }}")).on,
+            expected
+        );
+    }
     let elsewhere = fallback("{ stale = true, upstream = \"backup\" }");
     assert_eq!(
         elsewhere,
         Fallback {
+            on: FallbackOn::Any,
             stale: true,
             upstream: Some(0),
             answer: None,

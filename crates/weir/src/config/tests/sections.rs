@@ -141,6 +141,21 @@ token = ["x"]
 #! admin.token: expected a string of at least 16 characters
 "#,
     r#"
+[admin]
+listen = "127.0.0.1:9901"
+guard_api = "yes"
+#! admin.guard_api: found "yes", expected true or false
+guard_file = "guard.json"
+#! admin.guard_file: has a meaning only with guard_api = true, expected none here
+"#,
+    r#"
+[admin]
+listen = "127.0.0.1:9901"
+guard_api = true
+guard_file = ""
+#! admin.guard_file: found "", expected the path of a file such as "guard.json"
+"#,
+    r#"
 [access_log]
 #! access_log.path: missing, expected the path of a file, or "-" for standard output
 "#,

@@ -46,7 +46,11 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn open(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).expect("the server accepts");
+        Self::on(TcpStream::connect(address).expect("the server accepts"))
+    }
+
+    /// The connection on `stream`, which is open.
+    pub(crate) fn on(stream: TcpStream) -> Self {
         stream
             .set_read_timeout(Some(PATIENCE))
             .expect("a timeout can be set");

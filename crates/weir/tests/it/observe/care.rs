@@ -71,6 +71,10 @@ fn a_breaker_is_told_of_by_route_and_by_endpoint() {
     let endpoint = &after["upstreams"][1]["endpoints"][0]["breaker"];
     assert_eq!(endpoint["state"], "open");
 
+    gateway.wait_for_metric(
+        "weir_failures_total{fault=\"gateway\",reason=\"breaker_open\"}",
+        3,
+    );
     let page = metrics(&gateway);
     let endpoint = format!("upstream=\"other\",endpoint=\"{}\"", other.address);
     for (series, value) in [
@@ -79,10 +83,6 @@ fn a_breaker_is_told_of_by_route_and_by_endpoint() {
         (&format!("weir_breaker_state{{{endpoint}}}"), 3),
         (&format!("weir_breaker_openings_total{{{endpoint}}}"), 1),
         ("weir_breaker_state", 6),
-        (
-            "weir_failures_total{fault=\"gateway\",reason=\"breaker_open\"}",
-            3,
-        ),
     ] {
         assert_eq!(page.sum(series), value, "{series}");
     }

@@ -286,7 +286,17 @@ fallback = "sorry"
 "#,
     r#"
 fallback = {}
-#! route[1].fallback: found an empty table, expected at least one of "stale", "upstream", "status", "body", "json", "file"
+#! route[1].fallback: found nothing to fall back on, expected at least one of "stale", "upstream", "status", "body", "json", "file"
+"#,
+    r#"
+fallback = { on = "refused" }
+#! route[1].fallback: found nothing to fall back on, expected at least one of "stale", "upstream", "status", "body", "json", "file"
+"#,
+    r#"
+[route.fallback]
+on = "refsued"
+#! route[1].fallback.on: found "refsued", expected one of "any", "refused", "failed"; did you mean "refused"?
+status = 503
 "#,
     r#"
 cache = false
@@ -305,7 +315,7 @@ body = "busy"
 file = "sorry.html"
 #! route[1].fallback.file: found beside "json", expected only one of them
 text = "x"
-#! route[1].fallback.text: unknown key; expected one of "stale", "upstream", "status", "content_type", "body", "json", "file"
+#! route[1].fallback.text: unknown key; expected one of "on", "stale", "upstream", "status", "content_type", "body", "json", "file"
 "#,
     r#"
 [route.fallback]
@@ -439,6 +449,10 @@ health = { path = "healthz", statuses = [99], tcp = 1 }
 #! upstream.app.health.path: found "healthz", expected a path such as "/healthz"
 #! upstream.app.health.statuses[1]: found the integer 99, expected a status from 200 to 599, a class such as "5xx" or a range such as "502-504"
 #! upstream.app.health.tcp: found the integer 1, expected true or false
+"#,
+    r#"
+health = { path = "/a|b#c" }
+#! upstream.app.health.path: found "/a|b#c", expected a path such as "/healthz"
 "#,
     r#"
 health = { tcp = true, path = "/", host = "h", statuses = [200], body = "ok" }

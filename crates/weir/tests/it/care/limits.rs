@@ -1,0 +1,225 @@
+//! A concurrency limit: never more than it at once, over all workers; everybody is answered or refused; and a place
+//! comes back whatever becomes of the request that has it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Counting;
+use crate::harness::client::{self, Connection};
+use crate::harness::{Gateway, forward_everything, wait_until};
+
+/// A gateway whose upstream is `origin`, with `concurrency` and further keys of the route.
+fn gateway(origin: &Counting, concurrency: &str, route: &str) -> Gateway {
+    let concurrency = format!("concurrency = {concurrency}");
+    let forward = forward_everything(&[origin.origin.address], &concurrency);
+    Gateway::start(&format!("{forward}{route}"))
+}
+
+/// Nobody waits.
+const NO_QUEUE: &str = "queue = 0";
+/// Whoever waits does so for longer than any test.
+const PATIENT: &str = "queue_target = \"60s\", queue_interval = \"60s\"";
+
+fn ask(gateway: &Gateway, path: &str) -> Connection {
+    ask_with(gateway, path, "")
+}
+
+fn ask_with(gateway: &Gateway, path: &str, fields: &str) -> Connection {
+    let mut connection = Connection::open(gateway.address);
+    connection.send(format!("GET {path} HTTP/1.1\r\nHost: test\r\n{fields}\r\n"));
+    connection
+}
+
+fn refused(gateway: &Gateway, reason: &str) -> u64 {
+    gateway.metric(&format!(
+        "weir_failures_total{{fault=\"gateway\",reason=\"{reason}\"}}"
+    ))
+}
+
+/// So many wait, as the admin listener says.
+fn wait_for_waiters(gateway: &Gateway, count: u64) {
+    wait_until(&format!("{count} requests wait"), || {
+        let status = client::get(gateway.admin, "/status").text();
+        let status: serde_json::Value = serde_json::from_str(&status).expect("JSON");
+        status["upstreams"][0]["concurrency"]["waiting"] == count
+    });
+}
+
+/// Exactly `limit` requests are let through at once, and no more.
+fn assert_places(gateway: &Gateway, origin: &Counting, limit: usize) {
+    let mut held: Vec<_> = (0..limit).map(|_| ask(gateway, "/hold")).collect();
+    wait_until("all places are taken", || origin.work.now() == limit);
+    assert_eq!(client::get(gateway.address, "/").status, 503);
+    origin.work.release(limit as u64);
+    for connection in &mut held {
+        assert_eq!(connection.response().status, 200);
+    }
+}
+
+#[test]
+fn a_limit_holds_for_all_workers_and_everybody_is_told() {
+    const LIMIT: usize = 4;
+    const CLIENTS: usize = 48;
+    const REQUESTS: usize = 40;
+    let origin = Counting::start();
+    let limit = format!(
+        "{{ limit = {LIMIT}, queue = 64, queue_target = \"2ms\", queue_interval = \"10ms\" }}"
+    );
+    let gateway = gateway(&origin, &limit, "");
+    let (good, shed) = (AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| {
+                let mut connection = Connection::open(gateway.address);
+                for _ in 0..REQUESTS {
+                    let response = connection.get("/");
+                    match (response.status, response.field("retry-after")) {
+                        (200, None) => good.fetch_add(1, Ordering::Relaxed),
+                        (503, Some("1")) => shed.fetch_add(1, Ordering::Relaxed),
+                        _ => panic!("{}", response.head),
+                    };
+                }
+            });
+        }
+    });
+    let (good, shed) = (good.into_inner(), shed.into_inner());
+    assert_eq!(origin.work.most(), LIMIT);
+    assert_eq!(good, origin.work.total());
+    assert_eq!(good + shed, (CLIENTS * REQUESTS) as u64);
+    assert!(shed > 0, "48 clients wait for 2 places in the queue");
+    let reasons = ["queue_full", "waited_too_long", "displaced"];
+    wait_until("all refusals are counted", || {
+        let counts = reasons.map(|reason| refused(&gateway, reason));
+        counts.iter().sum::<u64>() == shed
+    });
+}
+
+#[test]
+fn a_place_comes_back_whatever_becomes_of_the_request() {
+    let origin = Counting::start();
+    let limit = format!("{{ limit = 2, {NO_QUEUE} }}");
+    let gateway = gateway(&origin, &limit, "upgrade = [\"websocket\"]\n");
+    let is_full = || client::get(gateway.address, "/").status == 503;
+
+    // Answered.
+    assert_places(&gateway, &origin, 2);
+
+    // The client leaves while the origin works.
+    let left = [ask(&gateway, "/hold"), ask(&gateway, "/hold")];
+    wait_until("both are there", || origin.work.now() == 2);
+    assert!(is_full());
+    drop(left);
+    wait_until("their places are free", || !is_full());
+    origin.work.release(2);
+    wait_until("the origin is idle", || origin.work.now() == 0);
+    assert_places(&gateway, &origin, 2);
+
+    // The origin dies. A GET is repeated once, on its own place.
+    for _ in 0..4 {
+        assert_eq!(client::get(gateway.address, "/die").status, 502);
+    }
+    assert_places(&gateway, &origin, 2);
+
+    // The response has begun: it holds its place until it has ended.
+    let mut streams = [ask(&gateway, "/stream"), ask(&gateway, "/stream")];
+    for stream in &mut streams {
+        stream.until(b"\r\n\r\nha");
+    }
+    assert!(is_full());
+    origin.work.release(2);
+    for stream in &mut streams {
+        stream.until(b"lf");
+    }
+    assert_places(&gateway, &origin, 2);
+
+    // A tunnel may last for days, and holds none.
+    let fields = "Connection: upgrade\r\nUpgrade: websocket\r\n";
+    let mut tunnels = [(); 3].map(|()| ask_with(&gateway, "/upgrade", fields));
+    for tunnel in &mut tunnels {
+        let head = String::from_utf8(tunnel.until(b"\r\n\r\n")).expect("ASCII");
+        assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+    }
+    assert!(!is_full());
+    origin.work.release(3);
+    wait_until("the origin is idle", || origin.work.now() == 0);
+    assert_places(&gateway, &origin, 2);
+}
+
+#[test]
+fn a_waiter_that_leaves_makes_room_and_takes_no_place_along() {
+    let origin = Counting::start();
+    let gateway = gateway(&origin, &format!("{{ limit = 3, {PATIENT} }}"), "");
+    let mut held: Vec<_> = (0..3).map(|_| ask(&gateway, "/hold")).collect();
+    wait_until("all places are taken", || origin.work.now() == 3);
+    let (leaves, mut stays) = (ask(&gateway, "/"), ask(&gateway, "/"));
+    wait_for_waiters(&gateway, 2);
+    // There is no room for a third.
+    let third = client::get(gateway.address, "/");
+    assert_eq!((third.status, third.field("retry-after")), (503, Some("1")));
+    drop(leaves);
+    wait_for_waiters(&gateway, 1);
+    let mut third = ask(&gateway, "/");
+    wait_for_waiters(&gateway, 2);
+    origin.work.release(3);
+    for connection in held.iter_mut().chain([&mut stays, &mut third]) {
+        assert_eq!(connection.response().status, 200);
+    }
+    assert_eq!(origin.work.most(), 3);
+    assert_eq!(refused(&gateway, "queue_full"), 1);
+}
+
+#[test]
+fn who_matters_more_goes_first_and_the_least_is_refused() {
+    let origin = Counting::start();
+    let gateway = gateway(
+        &origin,
+        &format!("{{ limit = 1, {PATIENT} }}"),
+        "priority = { header = \"x-priority\", default = \"normal\" }\n",
+    );
+    let mut held = ask(&gateway, "/hold");
+    wait_until("the place is taken", || origin.work.now() == 1);
+    let mut low = ask_with(&gateway, "/", "X-Priority: low\r\n");
+    wait_for_waiters(&gateway, 1);
+    // One may wait, and each who comes matters more than the one before.
+    let mut normal = ask_with(&gateway, "/", "X-Priority: nonsense\r\n");
+    assert_eq!(low.response().status, 503);
+    let mut critical = ask_with(&gateway, "/", "X-Priority: Critical\r\n");
+    assert_eq!(normal.response().status, 503);
+    let mut high = ask_with(&gateway, "/", "X-Priority: high\r\n");
+    assert_eq!(high.response().status, 503);
+    origin.work.release(1);
+    assert_eq!(held.response().status, 200);
+    assert_eq!(critical.response().status, 200);
+    assert_eq!(refused(&gateway, "displaced"), 2);
+    assert_eq!(refused(&gateway, "queue_full"), 1);
+}
+
+#[test]
+fn who_waits_is_answered_across_a_reload_and_a_drain() {
+    let origin = Counting::start();
+    let config = |limit: u32| {
+        let concurrency = format!("concurrency = {{ limit = {limit}, {PATIENT} }}");
+        forward_everything(&[origin.origin.address], &concurrency)
+    };
+    let mut gateway = Gateway::start(&config(1));
+    let mut held = ask(&gateway, "/hold");
+    wait_until("the place is taken", || origin.work.now() == 1);
+    let mut waits = ask(&gateway, "/hold");
+    wait_for_waiters(&gateway, 1);
+    // With another limit there are other places; who has one, or waits for one, keeps to what there was.
+    gateway.configure(&config(2));
+    gateway.reload();
+    assert_eq!(client::get(gateway.address, "/").status, 200);
+    let mut new = [ask(&gateway, "/hold"), ask(&gateway, "/hold")];
+    wait_until("the new places are taken", || origin.work.now() == 3);
+    let mut last = ask(&gateway, "/");
+    wait_for_waiters(&gateway, 1);
+    gateway.process.signal("TERM");
+    origin.work.release(4);
+    for connection in [&mut held, &mut waits, &mut last]
+        .into_iter()
+        .chain(&mut new)
+    {
+        assert_eq!(connection.response().status, 200);
+    }
+    assert!(gateway.process.wait().success());
+}
