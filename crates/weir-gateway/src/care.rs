@@ -86,7 +86,7 @@ fn is_elsewhere(route: Option<&RouteState>, rule: &Forward) -> bool {
 const SHED_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// What the gateway asks for on its own account can wait.
-pub(crate) fn priority(client: &Client, x: &Exchange, rule: &Forward) -> Priority {
+fn priority(client: &Client, x: &Exchange, rule: &Forward) -> Priority {
     if client.stream.is_nobody() {
         return Priority::Low;
     }

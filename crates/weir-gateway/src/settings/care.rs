@@ -121,11 +121,11 @@ impl Default for PriorityRule {
 /// died of old age, is no such case: then the endpoint has not seen the request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RetryRule {
-    /// How often one request is sent at most, from 1.
+    /// How often one request is sent at most, from 1. Copies of `hedge` are not counted.
     pub attempts: u32,
     /// Answers with these statuses are asked for again.
     pub statuses: StatusSet,
-    /// How long one attempt may take up to the response head, when it is not the last.
+    /// How long one attempt may take from the sending of the request to the response head, if another may follow it.
     pub per_try: Option<Duration>,
     /// How long to wait before each.
     pub backoff: FullJitter,

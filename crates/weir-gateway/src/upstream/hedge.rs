@@ -6,10 +6,12 @@
 //! be asked for again, leaves it to the other one.
 //!
 //! The copy that is overtaken is given up with its connection and reports nothing: that one answer came late says little
-//! about an endpoint. One that hangs is found by the requests that the budget lets wait, and by those that are its own.
+//! about an endpoint. One that hangs for good is not hidden by that: with each copy that overtakes it the delay grows, and
+//! the budget runs out, until enough requests wait for it at once.
 //!
-//! The second copy runs in an exchange of its own, whose client is nobody, as part of the same task. All of that is
-//! allocated when it is sent; routes that do not hedge pay for none of it.
+//! Routes that do not hedge pay for none of it.
+
+mod second;
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -18,19 +20,16 @@ use std::time::Instant;
 
 use weir_http::body::Framing;
 
-use crate::buffers::Input;
-use crate::care::gate::Place;
 use crate::care::hedging::SharedHedge;
 use crate::connection::Client;
-use crate::deadline::{Due, Timer};
+use crate::deadline::Due;
 use crate::exchange::Exchange;
 use crate::failure::{Failure, Fault};
-use crate::io::Stream;
-use crate::settings::Forward;
 use crate::upstream::choose::Chosen;
 use crate::upstream::relay::{self, Head, Upstream};
 use crate::upstream::retry::{Attempts, is_wanting};
 use crate::worker::Worker;
+use second::{Second, Won};
 
 /// An attempt that is over. Its endpoint was told.
 #[derive(Debug)]
@@ -123,7 +122,10 @@ impl First {
         match relay::head(client, x, worker, rule, &mut self.upstream, &mut at).await {
             Err(failure) => self.failed(failure),
             Ok(Head::Late) => match Second::begin(client, x, attempts, &self.chosen) {
-                Some(second) => Box::pin(race(client, x, attempts, self, second, due)).await,
+                Some(second) => {
+                    let second = Box::pin(second.run(worker, rule));
+                    race(client, x, attempts, self, second, due).await
+                }
                 None => self.patiently(client, x, attempts, due).await,
             },
             Ok(_) => self.answered(x),
@@ -181,20 +183,20 @@ impl First {
 /// What happens next while two copies are on their way.
 enum Event {
     First(Result<Head, Failure>),
+    /// `None` when nothing good came of it.
     Second(Option<Box<Won>>),
 }
 
-/// Waits for whichever copy is answered first. Dropping the other one ends it.
+/// Waits for whichever copy is answered first. The other one is dropped, which ends it.
 async fn race(
     client: &mut Client,
     x: &mut Exchange,
     attempts: &mut Attempts<'_>,
     mut first: First,
-    second: Second,
+    mut second: Pin<Box<impl Future<Output = Option<Box<Won>>>>>,
     mut due: Due,
 ) -> Asked {
     let (worker, rule) = (attempts.worker, attempts.rule);
-    let mut second = pin!(second.run(worker, rule));
     loop {
         let event = {
             let upstream = &mut first.upstream;
@@ -211,6 +213,7 @@ async fn race(
             Event::Second(Some(won)) => return won.instead(x, worker),
             // It is at work on it, which the client is to hear: what has come is still in the exchange.
             Event::Second(None) | Event::First(Ok(Head::Interim(_))) => {
+                drop(second);
                 return first.patiently(client, x, attempts, due).await;
             }
             Event::First(Ok(Head::Late)) if attempts.may_send_again(x, &first.chosen) => {
@@ -241,7 +244,7 @@ async fn second_or(
     client: &Client,
     x: &mut Exchange,
     worker: &Worker,
-    mut second: Pin<&mut impl Future<Output = Option<Box<Won>>>>,
+    mut second: Pin<Box<impl Future<Output = Option<Box<Won>>>>>,
 ) -> Asked {
     let won = poll_fn(|cx| {
         if client.has_left(cx) {
@@ -256,125 +259,5 @@ async fn second_or(
             how: How::Failed(gone),
             ..first
         },
-    }
-}
-
-/// The second copy, which is on its own.
-struct Second {
-    chosen: Chosen,
-    client: Client,
-    x: Box<Exchange>,
-    /// In the upstream, beside that of the request.
-    place: Option<Place>,
-}
-
-/// The second copy with a good answer.
-struct Won {
-    chosen: Chosen,
-    upstream: Upstream,
-    x: Box<Exchange>,
-}
-
-impl Second {
-    /// Makes a copy of the request, unless something speaks against it.
-    fn begin(
-        client: &Client,
-        x: &Exchange,
-        attempts: &mut Attempts<'_>,
-        first: &Chosen,
-    ) -> Option<Self> {
-        if x.facts.head_bytes_sent > 0 {
-            return None;
-        }
-        let (worker, view, rule) = (attempts.worker, attempts.view, attempts.rule);
-        let now = Instant::now();
-        attempts.choice.has_asked(first);
-        let chosen = attempts.choice.besides(worker, view, rule, now)?;
-        let gate = view.snapshot.upstreams[rule.upstream].gate.as_ref();
-        let place = match gate {
-            Some(gate) => Some(gate.enter_at_once(now)?),
-            None => None,
-        };
-        if !attempts.may_spend(first) {
-            return None;
-        }
-        attempts.has_hedged = true;
-        attempts.choice.has_asked(&chosen);
-        chosen.metrics().hedges.add(1);
-        let mut own = Box::<Exchange>::default();
-        own.request.method = x.request.method;
-        own.request.version = x.request.version;
-        own.timeouts = x.timeouts;
-        own.outgoing.clone_from(&x.outgoing);
-        Some(Self {
-            chosen,
-            client: Client {
-                stream: Stream::Nobody,
-                address: client.address,
-                listening: None,
-                input: Input::default(),
-                timer: Timer::new(&worker.deadlines),
-            },
-            x: own,
-            place,
-        })
-    }
-
-    /// `None` when no good answer comes of it.
-    async fn run(self, worker: &Worker, rule: &Forward) -> Option<Box<Won>> {
-        let Self {
-            chosen,
-            mut client,
-            mut x,
-            place: _place,
-        } = self;
-        let mut upstream = match relay::connect(&client, &x, rule, &chosen, false).await {
-            Ok(upstream) => upstream,
-            Err(failure) => {
-                if failure != Failure::NoSocket {
-                    chosen.refused(failure, worker);
-                }
-                return None;
-            }
-        };
-        let head = async {
-            relay::send(&client, &mut x, rule, &mut upstream).await?;
-            let mut never = Due::never();
-            relay::head(&mut client, &mut x, worker, rule, &mut upstream, &mut never).await
-        };
-        if let Err(failure) = head.await {
-            chosen.asked_in_vain(failure, &upstream);
-            return None;
-        }
-        if is_wanting(&x, rule) {
-            chosen.answered(&mut x);
-            return None;
-        }
-        Some(Box::new(Won {
-            chosen,
-            upstream,
-            x,
-        }))
-    }
-}
-
-impl Won {
-    /// The exchange goes on with this answer.
-    fn instead(self: Box<Self>, x: &mut Exchange, worker: &Worker) -> Asked {
-        let Self {
-            chosen,
-            upstream,
-            x: mut own,
-        } = *self;
-        std::mem::swap(&mut x.incoming, &mut own.incoming);
-        std::mem::swap(&mut x.response, &mut own.response);
-        own.reset(&worker.buffers);
-        chosen.metrics().hedges_won.add(1);
-        chosen.answered(x);
-        Asked {
-            chosen,
-            upstream,
-            how: How::Answered,
-        }
     }
 }

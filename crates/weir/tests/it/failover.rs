@@ -36,6 +36,13 @@ fn answer(status: u16, body: &str) -> String {
     format!("HTTP/1.1 {status} \r\nContent-Length: {length}\r\n\r\n{body}")
 }
 
+/// Waits until no request and no copy of one holds anything of the upstream.
+fn nothing_is_left(gateway: &Gateway) {
+    for gauge in ["weir_upstream_in_flight", "weir_concurrency_in_flight"] {
+        wait_until(&format!("{gauge} is 0"), || gateway.metric(gauge) == 0);
+    }
+}
+
 fn ok(body: &str) -> String {
     format!(
         "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",

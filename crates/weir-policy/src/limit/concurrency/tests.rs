@@ -58,6 +58,28 @@ fn a_place_goes_to_whoever_waits_before_it_goes_to_a_newcomer() {
 }
 
 #[test]
+fn what_can_do_without_a_place_takes_none_from_those_who_wait() {
+    let mut limiter = fixed(2);
+    let first = limiter.try_acquire(ms(0)).expect("there is a place");
+    let Acquired::Admitted(second) = acquire(&mut limiter, ms(0), 1) else {
+        panic!("there is another")
+    };
+    assert!(limiter.try_acquire(ms(0)).is_none(), "there are two");
+    assert!(matches!(
+        acquire(&mut limiter, ms(1), 2),
+        Acquired::Queued(_)
+    ));
+    limiter.release(ms(2), first, Outcome::Ignored);
+    assert!(limiter.try_acquire(ms(2)).is_none(), "it is for who waits");
+    assert!(matches!(
+        limiter.decide(ms(2)),
+        Some(Decision::Admitted(2, _))
+    ));
+    limiter.release(ms(3), second, Outcome::Ignored);
+    assert!(limiter.try_acquire(ms(3)).is_some());
+}
+
+#[test]
 fn whoever_waits_too_long_is_refused_when_its_time_is_up() {
     let mut limiter = fixed(1);
     let Acquired::Admitted(_permit) = acquire(&mut limiter, ms(0), 1) else {

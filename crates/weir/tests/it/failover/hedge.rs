@@ -5,14 +5,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use super::{answer, ok, one_worker};
+use super::{answer, nothing_is_left, ok, one_worker};
 use crate::harness::client::Connection;
 use crate::harness::origin::{Origin, Peer};
 use crate::harness::{Gateway, wait_until};
 
+const EJECTIONS: &str = "weir_endpoint_ejections_total";
 const HEDGE: &str = "hedge = { min = \"5ms\" }\n";
-/// Answers after which it is known how long answers take, and a few more.
-const WARM_UP: usize = 150;
+/// Answers after which it is known how long answers take: a hundred, and as many as may pass before that is looked at.
+const WARM_UP: usize = 200;
 /// Long after a second copy is due.
 const LONG: Duration = Duration::from_millis(60);
 
@@ -122,10 +123,6 @@ fn send(gateway: &Gateway, request: &str) -> Connection {
 
 const GET: &str = "GET /x HTTP/1.1\r\nHost: test\r\n\r\n";
 
-fn nothing_is_left(gateway: &Gateway) {
-    gateway.wait_for_metric("weir_upstream_in_flight", 0);
-}
-
 /// One of twenty answers of one of two servers never comes: nobody notices.
 #[test]
 fn a_server_that_stalls_now_and_then_is_overtaken() {
@@ -148,7 +145,9 @@ fn a_server_that_stalls_now_and_then_is_overtaken() {
             }
         })
     };
-    let gateway = one_worker(&[good.address, bad.address], "", HEDGE);
+    // To be overtaken is no failure, or it would not be asked any more.
+    let breaker = "breaker = { consecutive = 1, open_for = \"60s\" }\n";
+    let gateway = one_worker(&[good.address, bad.address], breaker, HEDGE);
     let mut connection = Connection::open(gateway.address);
     for _ in 0..WARM_UP {
         assert_eq!(connection.get("/").status, 200);
@@ -166,6 +165,32 @@ fn a_server_that_stalls_now_and_then_is_overtaken() {
     // A fifth of all requests, and thirty.
     assert!((count..=140).contains(&copies), "{copies} copies");
     assert!(gateway.metric("weir_upstream_hedges_won_total") > 0);
+}
+
+/// A server that never answers is not hidden by those that overtake it: it is left out all the same.
+#[test]
+fn a_server_that_hangs_is_found_while_it_is_overtaken() {
+    let origins =
+        ["one", "two"].map(|name| Origin::saying("127.0.0.1:0".parse().expect("an address"), name));
+    let hanging = Origin::start(|mut peer, _| {
+        while peer.head().is_some_and(|head| head.starts_with("GET / ")) {
+            peer.send(ok("warm"));
+        }
+        while peer.head().is_some() {}
+    });
+    let servers = [origins[0].address, origins[1].address, hanging.address];
+    let gateway = one_worker(&servers, "ejection = true\n", HEDGE);
+    let mut connection = Connection::open(gateway.address);
+    for _ in 0..WARM_UP {
+        assert_eq!(connection.get("/").status, 200);
+    }
+    let mut waiting = Vec::new();
+    wait_until("it is left out", || {
+        waiting.extend([(); 2].map(|()| send(&gateway, GET)));
+        gateway.metric(EJECTIONS) > 0
+    });
+    let endpoint = format!("upstream=\"app\",endpoint=\"{}\"", hanging.address);
+    assert_eq!(gateway.metric(&format!("{EJECTIONS}{{{endpoint}")), 1);
 }
 
 /// When everything is slow, copies stop instead of doubling the load.

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use super::{answer, ok, one_worker, saying};
+use super::{answer, nothing_is_left, ok, one_worker, saying};
 use crate::harness::client::{self, Connection, Response};
 use crate::harness::origin::Origin;
 use crate::harness::wait_until;
@@ -40,6 +40,34 @@ fn what_one_server_answers_badly_another_one_is_asked() {
     let endpoint = format!("upstream=\"app\",endpoint=\"{}\"", bad.address);
     let counted = format!("weir_upstream_retries_total{{{endpoint},reason=\"status\"}}");
     assert_eq!(gateway.metric(&counted), retries);
+}
+
+/// Also where the balancer would send it to the same one, again and again.
+#[test]
+fn a_server_that_has_answered_badly_comes_last() {
+    let (bad, good) = (saying(503, "bad"), saying(200, "good"));
+    let by_path = "balance = \"hash\"\nhash_on = \"path\"\n";
+    let gateway = one_worker(&[bad.address, good.address], by_path, RETRY);
+    let mut connection = Connection::open(gateway.address);
+    for number in 0..20 {
+        assert_eq!(connection.get(&format!("/{number}")).text(), "good");
+    }
+    assert!(bad.heads_waiting() > 0, "it is the place of some paths");
+    assert_eq!(good.heads_waiting(), 20);
+}
+
+/// The breaker of a server hears of each attempt, that of the route of the end.
+#[test]
+fn a_breaker_hears_of_what_is_its_own() {
+    let (bad, good) = (saying(503, "bad"), saying(200, "good"));
+    let of_servers = "breaker = { consecutive = 3, open_for = \"60s\" }\n";
+    let of_route = format!("{RETRY}breaker = {{ consecutive = 1, open_for = \"60s\" }}\n");
+    let gateway = one_worker(&[bad.address, good.address], of_servers, &of_route);
+    let mut connection = Connection::open(gateway.address);
+    for _ in 0..20 {
+        assert_eq!(connection.get("/").text(), "good");
+    }
+    assert_eq!(bad.heads_waiting(), 3, "then it is not asked any more");
 }
 
 #[test]
@@ -221,7 +249,7 @@ fn the_last_answer_is_passed_on() {
     assert_eq!(origin.heads_waiting(), 15);
     // An answer is read to its end before its connection serves again, and kept until another one stands.
     assert_eq!(gateway.metric("weir_upstream_connects_total"), 2);
-    gateway.wait_for_metric("weir_upstream_in_flight", 0);
+    nothing_is_left(&gateway);
 }
 
 /// When the bad answer itself is the reason why there is nobody left to ask, it is better than none.
@@ -239,7 +267,7 @@ fn an_answer_is_kept_until_there_is_a_better_one() {
         "503 Service Unavailable\n",
         "it is open"
     );
-    gateway.wait_for_metric("weir_upstream_in_flight", 0);
+    nothing_is_left(&gateway);
 }
 
 /// The attempt that hangs is given up; the last one may take as long as the route allows.
@@ -276,5 +304,5 @@ fn a_client_may_leave_while_its_request_waits() {
     drop(connection);
     let gone = "weir_failures_total{fault=\"client\",reason=\"client_gone\"}";
     gateway.wait_for_metric(gone, 1);
-    gateway.wait_for_metric("weir_upstream_in_flight", 0);
+    nothing_is_left(&gateway);
 }

@@ -1,0 +1,140 @@
+//! The second copy of a request: an exchange of its own, whose client is nobody, as part of the task of the first.
+//!
+//! It tells its endpoint how it did, and holds a place in the upstream beside that of the request. Dropping it gives all
+//! of that back. It never touches the exchange of the first before it has won.
+
+use std::time::Instant;
+
+use super::{Asked, How};
+use crate::buffers::Input;
+use crate::care::gate::Place;
+use crate::connection::Client;
+use crate::deadline::{Due, Timer};
+use crate::exchange::Exchange;
+use crate::failure::Failure;
+use crate::io::Stream;
+use crate::settings::Forward;
+use crate::upstream::choose::Chosen;
+use crate::upstream::relay::{self, Upstream};
+use crate::upstream::retry::{Attempts, is_wanting};
+use crate::worker::Worker;
+
+/// The second copy, which is on its own.
+pub(super) struct Second {
+    chosen: Chosen,
+    client: Client,
+    x: Box<Exchange>,
+    /// In the upstream, beside that of the request.
+    place: Option<Place>,
+}
+
+/// The second copy with a good answer.
+pub(super) struct Won {
+    chosen: Chosen,
+    upstream: Upstream,
+    x: Box<Exchange>,
+}
+
+impl Second {
+    /// Makes a copy of the request, unless something speaks against it.
+    pub(super) fn begin(
+        client: &Client,
+        x: &Exchange,
+        attempts: &mut Attempts<'_>,
+        first: &Chosen,
+    ) -> Option<Self> {
+        if x.facts.head_bytes_sent > 0 {
+            return None;
+        }
+        let (worker, view, rule) = (attempts.worker, attempts.view, attempts.rule);
+        let now = Instant::now();
+        attempts.choice.has_asked(first);
+        let chosen = attempts.choice.besides(worker, view, rule, now)?;
+        let gate = view.snapshot.upstreams[rule.upstream].gate.as_ref();
+        let place = match gate {
+            Some(gate) => Some(gate.enter_at_once(now)?),
+            None => None,
+        };
+        if !attempts.may_spend(first) {
+            return None;
+        }
+        attempts.has_hedged = true;
+        attempts.choice.has_asked(&chosen);
+        chosen.metrics().hedges.add(1);
+        let mut own = Box::<Exchange>::default();
+        own.request.method = x.request.method;
+        own.request.version = x.request.version;
+        own.timeouts = x.timeouts;
+        own.outgoing.clone_from(&x.outgoing);
+        Some(Self {
+            chosen,
+            client: Client {
+                stream: Stream::Nobody,
+                address: client.address,
+                listening: None,
+                input: Input::default(),
+                timer: Timer::new(&worker.deadlines),
+            },
+            x: own,
+            place,
+        })
+    }
+
+    /// `None` when no good answer comes of it.
+    pub(super) async fn run(self, worker: &Worker, rule: &Forward) -> Option<Box<Won>> {
+        let Self {
+            chosen,
+            mut client,
+            mut x,
+            place: _place,
+        } = self;
+        let mut upstream = match relay::connect(&client, &x, rule, &chosen, false).await {
+            Ok(upstream) => upstream,
+            Err(failure) => {
+                if failure != Failure::NoSocket {
+                    chosen.refused(failure, worker);
+                }
+                return None;
+            }
+        };
+        let head = async {
+            relay::send(&client, &mut x, rule, &mut upstream).await?;
+            let mut never = Due::never();
+            relay::head(&mut client, &mut x, worker, rule, &mut upstream, &mut never).await
+        };
+        if let Err(failure) = head.await {
+            chosen.asked_in_vain(failure, &upstream);
+            return None;
+        }
+        if is_wanting(&x, rule) {
+            chosen.answered(&mut x);
+            return None;
+        }
+        Some(Box::new(Won {
+            chosen,
+            upstream,
+            x,
+        }))
+    }
+}
+
+impl Won {
+    /// The exchange goes on with this answer.
+    pub(super) fn instead(self: Box<Self>, x: &mut Exchange, worker: &Worker) -> Asked {
+        let Self {
+            chosen,
+            upstream,
+            x: mut own,
+        } = *self;
+        std::mem::swap(&mut x.incoming, &mut own.incoming);
+        std::mem::swap(&mut x.response, &mut own.response);
+        own.reset(&worker.buffers);
+        chosen.metrics().hedges_won.add(1);
+        chosen.answered(x);
+        Asked {
+            chosen,
+            upstream,
+            how: How::Answered,
+        }
+    }
+}
