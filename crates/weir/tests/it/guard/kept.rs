@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::json;
 
@@ -210,8 +210,17 @@ fn killed_in_a_storm_of_posts_the_file_is_whole_and_has_what_was_answered_for() 
             assert_eq!(ask(&gateway, "GET", "www.example.com", &kept).text(), "app");
         }
         let (admin, backend) = (gateway.admin, origin.address);
+        let storm_has_ended = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let storm = scope.spawn(|| storm(admin, backend, before + 1, &taken));
+            // What can be read at a moment is what a kill at that moment leaves.
+            scope.spawn(|| {
+                while !storm_has_ended.load(Ordering::SeqCst) {
+                    if path.exists() {
+                        let _ = saved(&path);
+                    }
+                }
+            });
             // At another moment each time.
             let enough = before + 3 + round * 2;
             while taken.load(Ordering::SeqCst) < enough && !storm.is_finished() {
@@ -221,7 +230,9 @@ fn killed_in_a_storm_of_posts_the_file_is_whole_and_has_what_was_answered_for() 
                 std::hint::spin_loop();
             }
             gateway.process.kill();
-            storm.join().expect("the storm ends with the process");
+            let ended = storm.join();
+            storm_has_ended.store(true, Ordering::SeqCst);
+            ended.expect("the storm ends with the process");
         });
         let answered = taken.load(Ordering::SeqCst);
         assert!(answered > before, "the storm got through");
