@@ -20,11 +20,15 @@ fn sentence(name: &str, suffered: &Suffered) -> String {
     let left = match suffered.left_s {
         None => "the service was not left".to_owned(),
         Some(left) => {
-            let back = suffered.back_s.map_or("not found again".to_owned(), |back| {
-                format!("back {} s after it was well", number::figure(back))
-            });
+            let back = suffered
+                .back_s
+                .map_or("not found again".to_owned(), |back| {
+                    format!("back {} s after it was well", number::figure(back))
+                });
             format!("it was left after {} s and {back}", number::figure(left))
         }
     };
-    format!("{name}: {all} of the requests failed or were slow while the service was bad, {later} after the first second; {left}.")
+    format!(
+        "{name}: {all} of the requests failed or were slow while the service was bad, {later} after the first second; {left}."
+    )
 }
