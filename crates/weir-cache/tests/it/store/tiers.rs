@@ -73,7 +73,8 @@ fn push_out(tiers: &Tiers, key: &[u8]) {
             break;
         }
         let name = number.to_be_bytes();
-        tiers.insert(&name, &object(tiers, "other", 4000));
+        // As large as what it pushes out, so that it pushes out one object and not two.
+        tiers.insert(&name, &object(tiers, "other", 2000));
         // Found, so that it stays longer than what is not.
         tiers.find(&name);
         // One at a time, since a disk that is busy is not asked to take what had to leave RAM.
