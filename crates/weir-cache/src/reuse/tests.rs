@@ -265,8 +265,8 @@ fn nothing_better_is_to_be_had() {
         (Demands::SHARED_FRESHNESS, in_error, "", 120, false),
     ] {
         let meta = Meta {
-            demands,
             stale_if_error,
+            demands,
             ..meta()
         };
         let may = may_serve_as_last_resort(&meta, &asks(request), &obeying, after(age));
