@@ -124,6 +124,7 @@ fn check_path(path: &[u8]) {
 /// The head that is sent on means what the head that was received means.
 fn check_rewritten(request: &RequestHead, head: &[u8], upgrade: bool) {
     let rewrite = RequestRewrite {
+        wants_whole: false,
         conditions: None,
         path: request.target.path.of(head),
         client_address: CLIENT,

@@ -145,6 +145,19 @@ fn asks_for_a_part(x: &Exchange) -> bool {
     x.request.known_field(FieldName::Range).is_some()
 }
 
+/// Whether a client asks for the rest of what it may hold compressed. A date does not tell the forms of a response apart, so
+/// it is no strong validator of one that is compressed for this client (RFC 9110 §8.8.2.2), and its `If-Range` is false
+/// (§13.1.5): the origin, which knows no compressed form, would find that it holds.
+pub(crate) fn part_may_be_of_another_form(x: &Exchange, rule: &Forward) -> bool {
+    let Some(policy) = rule.compress.as_deref() else {
+        return false;
+    };
+    let condition = x.request.view(&x.head).first(FieldName::IfRange);
+    asks_for_a_part(x)
+        && condition.is_some_and(|condition| !condition.contains(&b'"'))
+        && wanted(x, policy).is_some()
+}
+
 /// Whether the client's condition names the weak form of `tag`: then it holds a compressed form, whose tag a 304 must
 /// repeat for its stored response to be found by it (RFC 9111 §4.3.4).
 pub(crate) fn has_weak_form_of(x: &Exchange, tag: &[u8]) -> bool {

@@ -58,6 +58,8 @@ pub struct RequestRewrite<'a> {
     pub upgrade: bool,
     /// Conditions that take the place of the client's own, and of its `Range`, as lines: what a cache asks.
     pub conditions: Option<&'a [u8]>,
+    /// Whether all of the response is asked for where the client asks for a part: `Range` and `If-Range` are left out.
+    pub wants_whole: bool,
     /// What the route changes.
     pub edits: Edits<'a>,
 }
@@ -86,6 +88,7 @@ pub fn write_request(
         FieldName::Upgrade => !rewrite.upgrade,
         FieldName::Expect => !request.expects_continue,
         FieldName::Other => passes_for_another(field.name.of(head)),
+        FieldName::Range | FieldName::IfRange if rewrite.wants_whole => true,
         id => rewrite.conditions.is_some() && id.makes_conditional(),
     };
     copy_fields(head, &request.fields, out, |field| {

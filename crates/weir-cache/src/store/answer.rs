@@ -140,6 +140,18 @@ impl<J> JobQueue<J> {
         self.push_below(job, usize::MAX)
     }
 
+    /// Adds a job like those of [`JobQueue::push_always`] that is done before all that wait.
+    pub(crate) fn push_first(&self, job: J) -> Result<(), StoreError> {
+        let mut jobs = lock(&self.jobs);
+        if jobs.closed {
+            return Err(StoreError::Closed);
+        }
+        jobs.waiting.push_front(job);
+        drop(jobs);
+        self.arrived.notify_one();
+        Ok(())
+    }
+
     fn push_below(&self, job: J, jobs_max: usize) -> Result<(), StoreError> {
         let mut jobs = lock(&self.jobs);
         if jobs.closed {
@@ -210,11 +222,11 @@ mod tests {
         assert!(matches!(queue.push_if_calm(2), Err(StoreError::Busy)));
         queue.push(2).unwrap();
         assert!(matches!(queue.push(3), Err(StoreError::Busy)));
+        queue.push_first(0).unwrap();
         queue.close();
         assert!(matches!(queue.push(3), Err(StoreError::Closed)));
-        assert_eq!(
-            (queue.next(), queue.next(), queue.next()),
-            (Some(1), Some(2), None)
-        );
+        assert!(matches!(queue.push_first(3), Err(StoreError::Closed)));
+        let jobs: Vec<_> = std::iter::from_fn(|| queue.next()).collect();
+        assert_eq!(jobs, [0, 1, 2]);
     }
 }

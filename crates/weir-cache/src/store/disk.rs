@@ -3,7 +3,7 @@
 //! What it promises:
 //! - Killed at any moment, the next start finds each object whole or not at all. Every byte that is handed out has been
 //!   verified against its sum in the same read.
-//! - A purge that was answered stays in force after a kill -9. After a loss of power it may be undone, as may the last
+//! - A purge that was answered stays in force after a kill -9, and so does what a request has changed. After a loss of power it may be undone, as may the last
 //!   commits: nothing waits for the disk unless `sync` says so, and then only the bytes of an object are waited for.
 //! - No more than one block of an object, and what its writer has pending, is held in RAM, unless it is loaded for RAM.
 //! - No call of a worker touches a file. It looks at the index under a short lock, or leaves a job to a disk thread.
@@ -15,15 +15,20 @@
 //! - `disk/reading.rs`: and back
 //! - `disk/renewing.rs`: another head for the same body
 //! - `disk/rebuild.rs`: what a start finds
+//! - `disk/ending.rs`, `disk/sweeping.rs`, `disk/ended.rs`: what is purged and what requests have changed, on its way off
+//!   the disk, and after a kill
 
 mod arriving;
 mod config;
+mod ended;
+mod ending;
 mod format;
 mod index;
 mod open_object;
 mod reading;
 mod rebuild;
 mod renewing;
+mod sweeping;
 #[cfg(test)]
 mod tests;
 mod volume;
@@ -36,13 +41,15 @@ use std::thread::{self, JoinHandle};
 
 use bytes::Bytes;
 
+use self::ending::Ending;
 use self::renewing::Renewal;
 use self::volume::{Volume, WriteAt};
 use self::writing::Unfinished;
 use super::StoreError;
 use super::answer::{Answer, JobQueue, lock};
 use super::object::Object;
-use super::purge::{PurgeKind, PurgeScope, Purges, Ticket};
+use super::purge::{PurgeScope, Purges, Ticket, Verdict};
+use super::share::Share;
 use super::walk::Key;
 
 pub use arriving::DiskArriving;
@@ -75,6 +82,7 @@ type Job = Box<dyn FnOnce(&Arc<Volume>) + Send>;
 struct Shared {
     volume: Arc<Volume>,
     jobs: JobQueue<Job>,
+    ending: Ending,
 }
 
 impl std::fmt::Debug for Shared {
@@ -102,7 +110,11 @@ impl DiskStore {
         let (threads, jobs) = (config.threads.max(1), JobQueue::new(config.jobs_max));
         let volume = Arc::new(Volume::open(config, purges, write_at)?);
         let store = Self {
-            shared: Arc::new(Shared { volume, jobs }),
+            shared: Arc::new(Shared {
+                volume,
+                jobs,
+                ending: Ending::default(),
+            }),
             threads: Mutex::default(),
         };
         let volume = Arc::clone(&store.shared.volume);
@@ -120,9 +132,23 @@ impl DiskStore {
         Ok(store)
     }
 
-    /// The variants stored under a primary key, the newest first. The rules choose among them.
+    /// The variants stored under a primary key, the newest first, but for those that a purge covers whose sweep has yet to
+    /// come to them. The rules choose among them.
     pub fn find(&self, key: &[u8]) -> Vec<Stored> {
-        lock(&self.shared.volume.index).find(key).to_vec()
+        let volume = &self.shared.volume;
+        let ticket = volume.purges.settled_on_disk();
+        let mut found = lock(&volume.index).find(key).to_vec();
+        found.retain_mut(
+            |stored| match volume.purges.verdict(ticket, key, &stored.tags) {
+                Verdict::Drop => false,
+                Verdict::MarkStale => {
+                    stored.is_stale = true;
+                    true
+                }
+                Verdict::Keep => true,
+            },
+        );
+        found
     }
 
     /// Opens one of them. Counts as a use.
@@ -139,7 +165,7 @@ impl DiskStore {
     pub fn load(&self, key: &[u8], variant: &[u8]) -> Answer<Object> {
         let (key, variant): (Box<[u8]>, Box<[u8]>) = (key.into(), variant.into());
         self.ask(move |volume| {
-            let ticket = volume.purges.settled();
+            let ticket = volume.purges.settled_on_disk();
             let opened = reading::open_stored(volume, &key, &variant)?;
             #[expect(
                 clippy::redundant_closure_for_method_calls,
@@ -157,12 +183,14 @@ impl DiskStore {
         })
     }
 
-    /// Begins to write an object; `ticket` is from before its first byte was read.
+    /// Begins to write an object; `ticket` is from before its first byte was read. Beyond what its share says, the oldest
+    /// variants of its key go.
     pub fn write(
         &self,
         key: &[u8],
         variant: &[u8],
         ticket: Ticket,
+        share: Option<&Share>,
     ) -> Result<DiskWriter, StoreError> {
         if !self.shared.volume.is_indexed.load(Ordering::Acquire) {
             return Err(StoreError::Busy);
@@ -172,6 +200,7 @@ impl DiskStore {
             key,
             variant,
             ticket,
+            self.shared.volume.variants_max(share),
         ))
     }
 
@@ -243,30 +272,6 @@ impl DiskStore {
             .shared
             .jobs
             .push_always(Box::new(move |volume| volume.remove(&key, &variant, None)));
-    }
-
-    /// Removes or marks what a purge covers, which has been announced in the log of purges; answers how many objects that
-    /// were once no lookup finds them and no restart brings them back. Never refused for a full queue. While the
-    /// files of the last run are being indexed, it takes effect at once and is answered at the end of that.
-    pub fn sweep(&self, scope: PurgeScope, kind: PurgeKind) -> Answer<u64> {
-        let (reply, answer) = Answer::pair();
-        let job: Job = Box::new(move |volume| {
-            let swept = volume.sweep(&scope, kind);
-            if swept.is_err() || volume.is_indexed.load(Ordering::Acquire) {
-                return reply.send(swept);
-            }
-            // What is indexed after the announcement is met by the log; it is not counted.
-            volume.when_indexed(Box::new(move |volume| {
-                reply.send(
-                    volume
-                        .sweep(&scope, kind)
-                        .and_then(|more| Ok(more + swept?)),
-                );
-            }));
-        });
-        // Refused, the reply in the job answers that the store is closed.
-        _ = self.shared.jobs.push_always(job);
-        answer
     }
 
     /// Some of what a scope covers: the objects of the next `keys_max` keys behind `after`, sorted by key; and where to go
@@ -373,7 +378,8 @@ fn store_whole(
     }
     let (metadata, head) = object.bytes_for_disk();
     let trailer = writing::trailer(key, &object.variant, metadata, head, object.tags.to_vec());
-    let opened = unfinished.commit(key, ticket, trailer, is_wanted)?;
+    let variants_max = volume.variants_max(object.share().map(Arc::as_ref));
+    let opened = unfinished.commit(key, ticket, trailer, variants_max, is_wanted)?;
     object.mark_on_disk(opened.header.identity);
     Ok(())
 }

@@ -9,20 +9,22 @@
 
 mod admission;
 mod config;
+mod inserted;
+mod queues;
 mod striped;
 #[cfg(test)]
 mod tests;
 mod writers;
 
-use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use quick_cache::OptionsBuilder;
 use quick_cache::sync::Cache;
-use quick_cache::{Lifecycle, OptionsBuilder, Weighter};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use self::admission::Admission;
+use self::queues::{EntryWeight, Evicted, Seeded};
 use self::striped::Striped;
 use self::writers::Writers;
 use super::answer::lock;
@@ -32,34 +34,12 @@ use super::share::Share;
 use super::walk::Key;
 
 pub use config::{MemoryConfig, MemoryStats};
+pub use inserted::{Inserted, Refusal};
 
 /// Keys that a purge looks at before it lets other writers at the store.
 const PURGE_KEYS: usize = 256;
 /// Entries of a share that one insert gives another round.
 const SPARED_MAX: usize = 64;
-
-/// What became of an insert.
-#[derive(Debug)]
-pub enum Inserted {
-    /// It is stored. The entries that made room for it are handed back, with the objects that variants of the same key
-    /// replaced or pushed out left out.
-    Stored(Vec<Arc<Entry>>),
-    /// It is not stored, and why.
-    Refused(Refusal),
-}
-
-/// Why an object is not in RAM.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
-    /// It is larger than one object may be.
-    TooLarge,
-    /// The store is full, and an object of its size has to be asked for more often first.
-    TooRare,
-    /// It was purged while it was on its way.
-    Purged,
-    /// It comes from disk, and a newer one has come meanwhile.
-    Superseded,
-}
 
 /// The RAM tier.
 #[derive(Debug)]
@@ -415,52 +395,4 @@ impl MemoryStore {
                 .for_each(|object| object.mark_stale());
         }
     }
-}
-
-#[derive(Debug, Clone)]
-struct EntryWeight;
-
-impl Weighter<Arc<[u8]>, Arc<Entry>> for EntryWeight {
-    fn weight(&self, _: &Arc<[u8]>, entry: &Arc<Entry>) -> u64 {
-        entry.weight()
-    }
-}
-
-/// Collects what makes room, so that it is handed back and dropped outside of every lock.
-#[derive(Debug, Clone)]
-struct Evicted;
-
-impl Lifecycle<Arc<[u8]>, Arc<Entry>> for Evicted {
-    type RequestState = Vec<Arc<Entry>>;
-
-    fn on_evict(&self, evicted: &mut Self::RequestState, _: Arc<[u8]>, entry: Arc<Entry>) {
-        evicted.push(entry);
-    }
-}
-
-#[derive(Debug, Clone)]
-struct Seeded(u64);
-
-impl BuildHasher for Seeded {
-    type Hasher = KeyHasher;
-
-    fn build_hasher(&self) -> KeyHasher {
-        KeyHasher(self.0)
-    }
-}
-
-/// Hashes the one slice that a key is.
-#[derive(Debug)]
-struct KeyHasher(u64);
-
-impl Hasher for KeyHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        self.0 = xxh3_64_with_seed(bytes, self.0);
-    }
-
-    fn write_usize(&mut self, _: usize) {}
 }

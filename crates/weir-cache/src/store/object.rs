@@ -4,6 +4,10 @@
 //! compressed forms of it are added. To
 //! change a head, a new object with the same body is stored; the bytes of the body are shared, not copied.
 
+mod entry;
+#[cfg(test)]
+mod tests;
+
 use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -15,9 +19,10 @@ use super::disk::DiskObject;
 use super::forms::Forms;
 use super::purge::Ticket;
 use super::share::Share;
-use super::walk::Key;
 use crate::StoredHead;
 use crate::meta::Demands;
+
+pub use entry::Entry;
 
 /// What the bookkeeping of one object costs besides its bytes: the object, its entry, its place in the map, in the queues
 /// and among the sorted keys, and its tags.
@@ -334,145 +339,4 @@ fn tags_of(head: &StoredHead) -> Box<[Box<str>]> {
     let tags = crate::tags::of(head.fields());
     let tags = tags.filter_map(|tag| std::str::from_utf8(tag).ok());
     tags.map(Box::from).collect()
-}
-
-/// The objects of one primary key.
-#[derive(Debug)]
-pub struct Entry {
-    /// The primary key.
-    pub key: Key,
-    variants: Box<[Arc<Object>]>,
-    weight: u64,
-    /// Its place among those that share a part of RAM.
-    serial: AtomicU64,
-}
-
-impl Entry {
-    /// An entry of one or more variants.
-    pub(crate) fn new(key: Key, variants: Vec<Arc<Object>>, serial: u64) -> Self {
-        let weight = key.len() as u64 + variants.iter().map(|object| object.weight()).sum::<u64>();
-        Self {
-            key,
-            variants: variants.into(),
-            weight,
-            serial: AtomicU64::new(serial),
-        }
-    }
-
-    /// The share of the newest variant: that of all of them, since a key is of one route.
-    pub(super) fn share(&self) -> Option<&Share> {
-        let newest = self.variants.first()?;
-        newest.share().map(Arc::as_ref)
-    }
-
-    pub(super) fn serial(&self) -> u64 {
-        self.serial.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn renumber(&self, serial: u64) {
-        self.serial.store(serial, Ordering::Relaxed);
-    }
-
-    /// Whether any variant was used since this was last asked.
-    pub(super) fn take_recent_use(&self) -> bool {
-        let variants = self.variants.iter();
-        variants.fold(false, |used, object| object.take_recent_use() | used)
-    }
-
-    /// The variants, the newest first. The rules choose among them.
-    pub fn variants(&self) -> &[Arc<Object>] {
-        &self.variants
-    }
-
-    /// The object with exactly this variant. Counts as a use of it.
-    pub fn variant(&self, variant: &[u8]) -> Option<&Arc<Object>> {
-        let object = self
-            .variants
-            .iter()
-            .find(|object| *object.variant == *variant)?;
-        object.touch();
-        Some(object)
-    }
-
-    /// The tags of all variants.
-    pub fn tags(&self) -> impl Iterator<Item = &Box<str>> {
-        self.variants.iter().flat_map(|object| &object.tags)
-    }
-
-    /// Bytes it counts for in RAM.
-    pub fn weight(&self) -> u64 {
-        self.weight
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::purge::Purges;
-
-    fn object(body: &[&'static str]) -> Object {
-        let pieces = body
-            .iter()
-            .map(|piece| Bytes::from_static(piece.as_bytes()))
-            .collect();
-        Object::new(
-            b"",
-            Purges::default().ticket(),
-            Bytes::new(),
-            Bytes::from_static(b"H"),
-            pieces,
-        )
-    }
-
-    fn sent(object: &Object, head: &[u8], range: Range<u64>, sent: u64, places: usize) -> Vec<u8> {
-        let mut slices = vec![IoSlice::new(&[]); places];
-        let filled = object.slices(head, range, sent, &mut slices);
-        slices[..filled]
-            .iter()
-            .flat_map(|slice| slice.to_vec())
-            .collect()
-    }
-
-    #[test]
-    fn every_position_continues_where_the_last_write_ended() {
-        let object = object(&["abc", "", "defg", "h"]);
-        let whole = b"HEADabcdefgh";
-        for position in 0..=whole.len() {
-            assert_eq!(
-                sent(&object, b"HEAD", 0..8, position as u64, 8),
-                whole[position..]
-            );
-        }
-        assert_eq!(sent(&object, b"HEAD", 0..u64::MAX, 0, 2), b"HEADabc");
-    }
-
-    #[test]
-    fn a_range_is_sent_from_within_pieces() {
-        let object = object(&["abc", "defg", "h"]);
-        for start in 0..8 {
-            for end in start..=8 {
-                let wanted =
-                    [b"HD".as_slice(), &b"abcdefgh"[start as usize..end as usize]].concat();
-                for position in 0..=wanted.len() {
-                    assert_eq!(
-                        sent(&object, b"HD", start..end, position as u64, 8),
-                        wanted[position..]
-                    );
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_renewed_object_shares_its_body_and_is_fresh_again() {
-        let old = object(&["abc"]);
-        old.mark_stale();
-        let new = old.renewed(
-            old.ticket,
-            Bytes::from_static(b"m"),
-            Bytes::from_static(b"new"),
-        );
-        assert_eq!(new.body()[0].as_ptr(), old.body()[0].as_ptr());
-        assert!(!new.is_marked_stale() && old.is_marked_stale());
-    }
 }

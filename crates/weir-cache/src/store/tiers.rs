@@ -11,9 +11,9 @@
 mod fetch;
 mod inspect;
 pub mod large;
+mod moving;
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -25,7 +25,9 @@ use super::memory::{Inserted, MemoryStore, Refusal};
 use super::object::{Entry, Object};
 use crate::StoredHead;
 
-use super::purge::{PurgeKind, PurgeScope, Purges, Ticket, Verdict};
+use super::purge::{PurgeKind, PurgeScope, Purges, Sweep, Ticket, Verdict};
+
+use self::moving::Moving;
 
 pub use inspect::Held;
 
@@ -35,8 +37,7 @@ pub struct Tiers {
     memory: Arc<MemoryStore>,
     disk: Option<DiskStore>,
     purges: Arc<Purges>,
-    /// Objects that have left RAM, or never were in it, and are not in the index of the disk yet.
-    demotions: Arc<AtomicUsize>,
+    moving: Arc<Moving>,
     /// Keys of which an object is being loaded for RAM: one request does that, however many ask.
     promoting: Mutex<HashSet<Box<[u8]>>>,
 }
@@ -68,7 +69,7 @@ impl Tiers {
             memory: Arc::new(memory),
             disk,
             purges,
-            demotions: Arc::default(),
+            moving: Arc::default(),
             promoting: Mutex::default(),
         }
     }
@@ -99,6 +100,7 @@ impl Tiers {
     /// Stores a response that has arrived whole.
     pub fn insert(&self, key: &[u8], object: &Arc<Object>) -> Placed {
         let left = self.purges.settled();
+        let _evicting = self.moving.evicting();
         match (self.memory.insert(key, Arc::clone(object)), &self.disk) {
             (Inserted::Stored(evicted), _) => {
                 self.demote(&evicted, left);
@@ -120,6 +122,7 @@ impl Tiers {
     /// Counts anew what an object in RAM weighs, after it was given a compressed form.
     pub fn reweigh(&self, key: &[u8], object: &Arc<Object>) {
         let left = self.purges.settled();
+        let _evicting = self.moving.evicting();
         let evicted = self.memory.reweigh(key, object);
         self.demote(&evicted, left);
     }
@@ -137,30 +140,32 @@ impl Tiers {
         self.insert_renewed(key, old, renewed, ticket)
     }
 
-    /// The same with a head that the rules have made. Where the body is only on disk, this returns when lookups find the
-    /// new head there.
-    pub async fn renew_head(
+    /// The same with a head that the rules have made. The answer comes when lookups find it, also where the body is only on
+    /// disk; whoever does not wait for it may still send the object.
+    pub fn renew_head(
         &self,
         key: &[u8],
         old: &Object,
         head: Arc<StoredHead>,
         ticket: Ticket,
-    ) -> Arc<Object> {
+    ) -> (Arc<Object>, Answer<()>) {
         let renewed = old.renewed_head(head, ticket);
         if old.disk().is_some() {
-            self.renew_on_disk(key, old, renewed, ticket).await
+            let answer = self.renew_on_disk(key, old, &renewed, ticket);
+            (Arc::new(renewed), answer)
         } else {
-            self.insert_renewed(key, old, renewed, ticket)
+            let renewed = self.insert_renewed(key, old, renewed, ticket);
+            (renewed, Answer::ready(Ok(())))
         }
     }
 
-    async fn renew_on_disk(
+    fn renew_on_disk(
         &self,
         key: &[u8],
         old: &Object,
-        renewed: Object,
+        renewed: &Object,
         ticket: Ticket,
-    ) -> Arc<Object> {
+    ) -> Answer<()> {
         if let (Some(disk), Some(identity)) = (&self.disk, old.disk_identity()) {
             if renewed.variant == old.variant && renewed.tags == old.tags {
                 let (metadata, head) = renewed.bytes_for_disk();
@@ -170,15 +175,14 @@ impl Tiers {
                     variant,
                     identity,
                 };
-                // Where it fails, the object is gone from disk; this response can still be sent from the open file.
-                _ = disk.renew(name, ticket, metadata, head).await;
                 renewed.mark_on_disk(identity);
-            } else {
-                // Its file lies under the name of a variant that it no longer is, or has tags that it no longer has.
-                disk.remove(key, &old.variant);
+                // Where it fails, the object is gone from disk; this response can still be sent from the open file.
+                return disk.renew(name, ticket, metadata, head);
             }
+            // Its file lies under the name of a variant that it no longer is, or has tags that it no longer has.
+            disk.remove(key, &old.variant);
         }
-        Arc::new(renewed)
+        Answer::ready(Ok(()))
     }
 
     fn insert_renewed(
@@ -211,6 +215,7 @@ impl Tiers {
         }
         let renewed = Arc::new(renewed);
         let left = self.purges.settled();
+        let _evicting = self.moving.evicting();
         let inserted = self
             .memory
             .insert_renewed(key, Arc::clone(&renewed), &old.tags);
@@ -229,29 +234,48 @@ impl Tiers {
         kind: PurgeKind,
         announced: impl FnOnce(),
     ) -> Result<Purged, StoreError> {
-        let ticket = self.purges.begin(scope.clone(), kind);
-        let _sweep = Sweep {
-            purges: &self.purges,
-            ticket,
-        };
+        let sweep = Sweep::begin(&self.purges, &scope, kind);
         announced();
-        let in_memory = self.memory.sweep(&scope, kind);
+        let in_memory = self.sweep_memory(&scope, kind, &sweep);
         let on_disk = match &self.disk {
-            Some(disk) => disk.sweep(scope, kind).await?,
+            Some(disk) => disk.sweep(scope, kind, sweep).await?,
             None => 0,
         };
         Ok(Purged { in_memory, on_disk })
     }
 
-    /// Whether anything is stored that `scope` covers, which is a key, a first line or a prefix.
-    pub fn holds(&self, scope: &PurgeScope) -> bool {
-        let on_disk = |disk: &DiskStore| !disk.step(scope, None, 1).0.is_empty();
-        !self.memory.step(scope, None, 1).0.is_empty() || self.disk.as_ref().is_some_and(on_disk)
+    /// Ends what a request has changed. When this returns, no worker finds what `scope` covers as it was; it has no need
+    /// to wait for the disk. The answer comes when no restart brings it back either.
+    pub fn end(&self, scope: PurgeScope, kind: PurgeKind, announced: impl FnOnce()) -> Answer<()> {
+        let sweep = Sweep::begin(&self.purges, &scope, kind);
+        announced();
+        self.sweep_memory(&scope, kind, &sweep);
+        match &self.disk {
+            // What is on its way to disk has asked the log, or will: it may have asked before, and be in the index only now.
+            Some(disk) if self.moving.has(scope.first()) || disk.may_hold(&scope) => {
+                disk.end(scope, kind, sweep)
+            }
+            _ => Answer::ready(Ok(())),
+        }
+    }
+
+    fn sweep_memory(&self, scope: &PurgeScope, kind: PurgeKind, sweep: &Sweep) -> u64 {
+        let covered = self.memory.sweep(scope, kind);
+        sweep.swept_memory();
+        covered
+    }
+
+    /// Whether anything is stored, or may turn out to be, that `scope` covers, which is a key or a first line.
+    pub fn may_hold(&self, scope: &PurgeScope) -> bool {
+        // In the order in which an object moves, so that none is missed between two looks.
+        !self.memory.step(scope, None, 1).0.is_empty()
+            || self.moving.may_have(scope.first())
+            || self.disk.as_ref().is_some_and(|disk| disk.may_hold(scope))
     }
 
     /// Whether objects are on their way to disk.
     pub fn has_demotions(&self) -> bool {
-        self.demotions.load(Ordering::Acquire) > 0
+        self.moving.any()
     }
 
     /// The RAM tier.
@@ -294,7 +318,7 @@ impl Tiers {
         before: Option<Arc<Object>>,
         variant: Box<[u8]>,
     ) -> impl Fn() -> bool + Send + 'static {
-        let under_way = UnderWay::new(&self.demotions);
+        let under_way = self.moving.begin(key);
         let (memory, key) = (Arc::clone(&self.memory), Box::<[u8]>::from(key));
         move || {
             let _counted = &under_way;
@@ -310,37 +334,8 @@ impl Tiers {
         let Some(disk) = &self.disk else { return };
         let on_disk = disk.identity(key, &object.variant);
         let is_the_same = on_disk.is_some() && on_disk == object.disk_identity();
-        if !is_the_same && (on_disk.is_some() || self.demotions.load(Ordering::Acquire) > 0) {
+        if !is_the_same && (on_disk.is_some() || self.moving.has(key)) {
             disk.remove(key, &object.variant);
         }
-    }
-}
-
-/// A sweep that is over when this is dropped, also when whoever purged has stopped waiting. The disk thread may still be
-/// at it then; what left a store before is older than the purge and met by it.
-struct Sweep<'a> {
-    purges: &'a Purges,
-    ticket: Ticket,
-}
-
-impl Drop for Sweep<'_> {
-    fn drop(&mut self) {
-        self.purges.finish(self.ticket);
-    }
-}
-
-/// Counts a demotion until it is in the index or has been given up.
-struct UnderWay(Arc<AtomicUsize>);
-
-impl UnderWay {
-    fn new(demotions: &Arc<AtomicUsize>) -> Self {
-        demotions.fetch_add(1, Ordering::AcqRel);
-        Self(Arc::clone(demotions))
-    }
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -5,18 +5,19 @@
 
 use std::sync::Arc;
 
+use weir_cache::StoredHead;
 use weir_cache::freshness::Exchanged;
 use weir_cache::store::purge::Ticket;
 use weir_cache::store::{Object, PurgeKind, PurgeScope};
 use weir_cache::store_rule::{self, NotStored};
 use weir_cache::validate::{self, HeadMeans};
-use weir_cache::{StoredHead, Timestamp};
 use weir_http::Method;
 
 use super::fill::Outcome;
 use super::remember::{Ask, Lead, Next, arrived, ask_for_itself};
-use super::{Cached, answer};
+use super::{Cached, answer, on_disk};
 use crate::connection::Client;
+use crate::deadline::Timer;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::upstream::answer as passing;
@@ -52,24 +53,23 @@ impl Renewed {
     /// Stores it, or ends what is stored.
     async fn settle(
         &self,
+        timer: &Timer,
         on: Cached<'_>,
         key: &[u8],
         ticket: Ticket,
-        now: Timestamp,
     ) -> Result<Arc<Object>, NotStored> {
         let Err(why) = self.stays else {
             let (tiers, head) = (&on.cache.tiers, Arc::clone(&self.head));
-            return Ok(tiers.renew_head(key, &self.old, head, ticket).await);
+            let (object, found) = tiers.renew_head(key, &self.old, head, ticket);
+            on_disk::changed(timer, found).await;
+            return Ok(object);
         };
         on.metrics().not_stored(why);
         // What one who is authorized may not share says nothing of what the others have.
         if why != NotStored::Authorization {
-            on.cache.unshared.note(key, now);
-            // A file that cannot be removed is found again, as it was before.
-            let _ = on
-                .cache
-                .purge(PurgeScope::Key(key.into()), PurgeKind::Hard)
-                .await;
+            on.cache.unshared.note(key, on.time());
+            let ended = on.cache.end(PurgeScope::Key(key.into()), PurgeKind::Hard);
+            on_disk::changed(timer, ended).await;
         }
         Err(why)
     }
@@ -102,7 +102,8 @@ pub(super) async fn by_304(
         return Ok(Next::AskAgain(Ask::Lead(lead)));
     };
     on.metrics().revalidated.add(1);
-    let settled = renewed.settle(on, &lead.key, lead.ticket, on.time()).await;
+    let timer = &client.timer;
+    let settled = renewed.settle(timer, on, &lead.key, lead.ticket).await;
     let refused = settled.as_ref().err().map(|why| why.name());
     let mut object = if let Ok(object) = settled {
         lead.succeeds();
@@ -130,27 +131,32 @@ pub(super) async fn by_304(
 }
 
 /// The answer to HEAD, which is passed on, may say something of what is stored. The ticket is from before that was found.
-pub(super) async fn by_head(x: &Exchange, on: Cached<'_>, (stored, ticket): (Arc<Object>, Ticket)) {
+pub(super) async fn by_head(
+    client: &Client,
+    x: &Exchange,
+    on: Cached<'_>,
+    (stored, ticket): (Arc<Object>, Ticket),
+) {
     let Some(head) = stored.stored_head() else {
         return;
     };
     if x.request.method != Method::Head || x.response.status != 200 {
         return;
     }
-    let (key, now) = (&x.recall.key, on.time());
+    let (timer, key) = (&client.timer, &x.recall.key);
     match validate::compare_head(head, arrived(x).response) {
         HeadMeans::Unchanged => {
             let exchanged = Exchanged {
                 request_time: on.now(x),
-                response_time: now,
+                response_time: on.time(),
             };
             if let Some(renewed) = Renewed::new(x, on, &stored, exchanged) {
-                _ = renewed.settle(on, key, ticket, now).await;
+                _ = renewed.settle(timer, on, key, ticket).await;
             }
         }
         HeadMeans::Changed => {
             let scope = PurgeScope::Key(key.as_slice().into());
-            let _ = on.cache.purge(scope, PurgeKind::Soft).await;
+            on_disk::changed(timer, on.cache.end(scope, PurgeKind::Soft)).await;
         }
     }
 }

@@ -9,9 +9,13 @@
 //!   that are behind it read the file. Nobody holds anybody back, and the origin is read as fast as the disk writes.
 //! - Passed on without being stored, what somebody has yet to read, up to [`WINDOW_BYTES_MAX`]; then the origin waits for the
 //!   slowest reader. One that makes others wait for a whole deadline is cut off.
+//!
+//! When all who read it have left, it goes on only for as little as [`WORTH_FINISHING_BYTES`]. One that somebody was served from
+//! who wanted no more of it, as a part, or that was begun in the background, goes on for those who come later.
 
 mod budget;
 mod held;
+mod reader;
 
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -24,11 +28,15 @@ use weir_cache::{StoredHead, tags};
 pub(super) use self::budget::Budget;
 use self::budget::Taken;
 use self::held::Held;
+pub(super) use self::reader::Reader;
 use super::fills::lock;
 use crate::failure::Failure;
 
 /// Bytes that a fill holds for its readers when it is not on its way to RAM.
 const WINDOW_BYTES_MAX: u64 = 1 << 20;
+
+/// Bytes still to come for which a fill goes on that nobody reads.
+const WORTH_FINISHING_BYTES: u64 = 1 << 20;
 
 /// What there is of an answer.
 #[derive(Debug, Clone)]
@@ -67,8 +75,12 @@ struct State {
     /// What has gone to disk so far, also after it stopped going there.
     file: Option<DiskArriving>,
     is_over: bool,
+    /// Whether it goes on when nobody reads it.
+    is_for_later: bool,
     readers: Vec<Option<Place>>,
     writer: Option<Waker>,
+    /// Whom to tell when the last reader leaves.
+    forsaken: Option<Waker>,
 }
 
 /// What is held of the body.
@@ -236,6 +248,30 @@ impl Fill {
         Poll::Pending
     }
 
+    /// It goes on when nobody reads it.
+    pub(super) fn is_for_later(&self) {
+        lock(&self.0).is_for_later = true;
+    }
+
+    /// Ready when all who read it have left and it is not worth its rest. It has ended then; nobody can read along any more.
+    pub(super) fn poll_forsaken(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = lock(&self.0);
+        let is_nearly_done = match &state.outcome {
+            Some(Outcome::Arriving(_, Some(length))) => {
+                length.saturating_sub(state.held.end()) <= WORTH_FINISHING_BYTES
+            }
+            _ => false,
+        };
+        if is_nearly_done || state.is_for_later || state.readers.iter().any(Option::is_some) {
+            state.forsaken = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        state.is_over = true;
+        state.taken = Taken::default();
+        state.outcome = Some(Outcome::Failed(Failure::ClientGone));
+        Poll::Ready(())
+    }
+
     /// There was no room for a whole deadline: whoever has not read the first piece by now is cut off, if there are others.
     pub(super) fn cut_slowest(&self) {
         let mut state = lock(&self.0);
@@ -246,122 +282,6 @@ impl Fill {
                 .for_each(|place| place.is_cut = true);
             state.wake_readers();
             state.shed();
-        }
-    }
-}
-
-/// Reads a fill from its beginning.
-#[derive(Debug)]
-pub(super) struct Reader {
-    fill: Arc<Fill>,
-    slot: usize,
-}
-
-impl Reader {
-    pub(super) fn new(fill: &Arc<Fill>) -> Self {
-        let mut state = lock(&fill.0);
-        let free = state.readers.iter().position(Option::is_none);
-        let slot = free.unwrap_or(state.readers.len());
-        if free.is_none() {
-            state.readers.push(None);
-        }
-        state.readers[slot] = Some(Place::default());
-        drop(state);
-        Self {
-            fill: Arc::clone(fill),
-            slot,
-        }
-    }
-
-    /// Ready once something is known of the answer.
-    pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
-        let mut state = lock(&self.fill.0);
-        if let Some(outcome) = state.outcome.clone() {
-            return Poll::Ready(outcome);
-        }
-        self.wait(&mut state, cx);
-        Poll::Pending
-    }
-
-    /// Goes on at this place of the body, which may not have come yet.
-    pub(super) fn move_to(&mut self, at: u64) {
-        let mut state = lock(&self.fill.0);
-        if let Some(place) = &mut state.readers[self.slot] {
-            place.at = at;
-        }
-        state.shed();
-    }
-
-    /// Whether the body is on its way to RAM, so far.
-    pub(super) fn is_for_memory(&self) -> bool {
-        self.fill.is_for_memory()
-    }
-
-    /// Whether the body has come so far, or nearly.
-    pub(super) fn is_near(&self, at: u64) -> bool {
-        at <= self.fill.bytes() + WINDOW_BYTES_MAX
-    }
-
-    /// The next piece of the body. What is read from a file is behind the reader when it has moved.
-    pub(super) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Piece> {
-        let mut state = lock(&self.fill.0);
-        let Some(place) = &state.readers[self.slot] else {
-            return Poll::Ready(Piece::End);
-        };
-        let at = place.at;
-        if place.is_cut {
-            return Poll::Ready(Piece::Broken(Failure::ClientGone));
-        }
-        if at < state.held.start()
-            && let Some(file) = &state.file
-        {
-            return Poll::Ready(Piece::Behind(file.clone(), at));
-        }
-        if let Some(piece) = state.held.from(at) {
-            if let Some(place) = &mut state.readers[self.slot] {
-                place.at = at + piece.len() as u64;
-            }
-            state.shed();
-            return Poll::Ready(Piece::Bytes(piece));
-        }
-        match &state.outcome {
-            Some(Outcome::Failed(failure)) => Poll::Ready(Piece::Broken(*failure)),
-            _ if state.is_over => Poll::Ready(Piece::End),
-            _ => {
-                self.wait(&mut state, cx);
-                Poll::Pending
-            }
-        }
-    }
-
-    /// The whole answer, once it is.
-    pub(super) fn poll_whole(&mut self, cx: &mut Context<'_>) -> Poll<Option<Arc<Object>>> {
-        let mut state = lock(&self.fill.0);
-        match &state.outcome {
-            Some(Outcome::Whole(object)) => Poll::Ready(Some(Arc::clone(object))),
-            _ if state.is_over || state.keeps != Keeps::All => Poll::Ready(None),
-            _ => {
-                self.wait(&mut state, cx);
-                Poll::Pending
-            }
-        }
-    }
-
-    fn wait(&self, state: &mut State, cx: &Context<'_>) {
-        if let Some(place) = &mut state.readers[self.slot] {
-            place.waker = Some(cx.waker().clone());
-        }
-    }
-}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        let mut state = lock(&self.fill.0);
-        state.readers[self.slot] = None;
-        state.shed();
-        // A fill that is passed on and that nobody reads is over.
-        if let Some(writer) = state.writer.take() {
-            writer.wake();
         }
     }
 }

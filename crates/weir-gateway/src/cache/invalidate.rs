@@ -4,11 +4,15 @@ use weir_cache::invalidate::{Changed, targets};
 use weir_cache::key;
 use weir_cache::store::{PurgeKind, PurgeScope};
 
-use super::{Cached, lookup};
+use super::{Cached, lookup, on_disk};
+use crate::connection::Client;
 use crate::exchange::Exchange;
 
 /// Ends what is stored of the targets that an answered request has changed.
-pub(super) async fn after(x: &Exchange, on: Cached<'_>) {
+///
+/// When this returns, no request finds it as it was (RFC 9111 §4.4). Nor does one of the next process, if this one is killed
+/// right behind the answer: for that the client waits until the files are gone, but no longer than a disk takes that answers.
+pub(super) async fn after(client: &Client, x: &Exchange, on: Cached<'_>) {
     let changed = Changed {
         method: x.request.method,
         method_name: x.request.method_name.of(&x.head),
@@ -27,10 +31,9 @@ pub(super) async fn after(x: &Exchange, on: Cached<'_>) {
         let mut url = Vec::new();
         key::write_url(&on.policy.key, &asked, &mut url);
         let url = PurgeScope::FirstLine(url.into());
-        if on.cache.holds(&url) {
+        if on.cache.may_hold(&url) {
             on.metrics().invalidations.add(1);
-            // A file that cannot be removed is found again; there is nobody to tell here.
-            let _ = on.cache.purge(url, PurgeKind::Hard).await;
+            on_disk::changed(&client.timer, on.cache.end(url, PurgeKind::Hard)).await;
         }
     }
 }

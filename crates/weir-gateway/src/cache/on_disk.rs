@@ -25,13 +25,31 @@ const BLOCKS_MAX: u64 = 2;
 /// How long a disk may take for one job. After that the origin is asked, or the response is broken off.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long a client waits for what is changed on disk and concerns nobody but the next process, or is found anew where it
+/// is not there in time: it has its answer at once though the disk gives none.
+const PATIENCE_FOR_CHANGES: Duration = Duration::from_millis(100);
+
 /// What the disk answers, if it does in time.
 pub(super) async fn within<T>(
     timer: &Timer,
     answer: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
+    wait(timer, PATIENCE, answer).await
+}
+
+/// Waits for a change on disk, which is made also when it takes too long to wait for. A file that cannot be changed is found
+/// as it is by the next process; there is nobody to tell here.
+pub(super) async fn changed(timer: &Timer, answer: impl Future<Output = Result<(), StoreError>>) {
+    _ = wait(timer, PATIENCE_FOR_CHANGES, answer).await;
+}
+
+async fn wait<T>(
+    timer: &Timer,
+    patience: Duration,
+    answer: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
     let mut answer = pin!(answer);
-    timer.set(PATIENCE);
+    timer.set(patience);
     poll_fn(|cx| match answer.as_mut().poll(cx) {
         Poll::Ready(answer) => Poll::Ready(answer),
         Poll::Pending => timer.poll(cx).map(|()| Err(StoreError::Busy)),

@@ -1,6 +1,6 @@
 //! A body on its way from the origin into a fill, and from there to RAM or to disk. It goes on when the client that asked
-//! for it leaves, because it is being stored; it ends when the origin fails, or when the answer is not to be stored after all
-//! and nobody reads it.
+//! for it leaves and others read it, or little is missing; it ends when the origin fails, or when nobody reads it and it is not
+//! worth its rest, or is not to be stored after all.
 //!
 //! The one task that this module starts is [`pump`], for each answer whose body did not come with its head.
 
@@ -102,12 +102,23 @@ impl Arriving {
                 return Ok(false);
             }
             timer.set(self.idle);
+            let fill = &self.lead.lent.fill;
             let (incoming, stream) = (&mut self.incoming, &mut self.upstream.stream);
-            let read = poll_fn(|cx| match incoming.poll_fill(stream, &worker.buffers, cx) {
-                Poll::Ready(read) => Poll::Ready(read.map_err(|_| Failure::ResponseCut)),
-                Poll::Pending => timer.poll(cx).map(|()| Err(Failure::ResponseCut)),
+            let read = poll_fn(|cx| {
+                if fill.poll_forsaken(cx).is_ready() {
+                    return Poll::Ready(Ok(None));
+                }
+                match incoming.poll_fill(stream, &worker.buffers, cx) {
+                    Poll::Ready(read) => {
+                        Poll::Ready(read.map(Some).map_err(|_| Failure::ResponseCut))
+                    }
+                    Poll::Pending => timer.poll(cx).map(|()| Err(Failure::ResponseCut)),
+                }
             });
-            if read.await? == 0 {
+            let Some(count) = read.await? else {
+                return Ok(false);
+            };
+            if count == 0 {
                 return if self.body.may_end_here() {
                     Ok(true)
                 } else {
@@ -169,7 +180,7 @@ impl Arriving {
         match lead
             .cache
             .tiers
-            .write_large(&lead.key, variant, lead.ticket)
+            .write_large(&lead.key, variant, lead.ticket, lead.share.as_deref())
         {
             Ok(large) => {
                 lead.lent.fill.spill(large.arriving());

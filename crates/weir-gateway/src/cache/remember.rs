@@ -59,7 +59,7 @@ pub(crate) struct Lead {
     pub(super) key: Box<[u8]>,
     pub(super) lent: Lent,
     pub(super) ticket: Ticket,
-    share: Option<Arc<Share>>,
+    pub(super) share: Option<Arc<Share>>,
     /// What may be used on a failure.
     pub(super) stale: Option<Arc<Object>>,
     /// What the conditions are about.
@@ -157,9 +157,9 @@ pub(crate) async fn remember(
         Ask::Pass(stored) => {
             let (chosen, upstream) = asked?;
             if let Some(stored) = stored {
-                confirm::by_head(x, on, stored).await;
+                confirm::by_head(client, x, on, stored).await;
             }
-            invalidate::after(x, on).await;
+            invalidate::after(client, x, on).await;
             return Ok(Next::Respond(chosen, upstream));
         }
         Ask::Lead(lead) => lead,
@@ -351,7 +351,8 @@ async fn arrives(
     arriving.begin(length, piece);
     pump::spawn(on.worker, arriving);
     if client.stream.is_nobody() {
-        // Nobody reads along, so that the pump ends when there is nothing to store after all.
+        // Nobody need read along, unless there is nothing to store after all.
+        fill.is_for_later();
         return Ok(Next::Answered(After::Abort));
     }
     match stream::respond(client, x, on, reader, (&head, length), true).await? {

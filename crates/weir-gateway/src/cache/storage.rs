@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_cache::store::tiers::Purged;
 use weir_cache::store::{
-    DiskConfig, DiskStore, MemoryConfig, MemoryStore, PurgeKind, PurgeScope, Purges, Share,
+    Answer, DiskConfig, DiskStore, MemoryConfig, MemoryStore, PurgeKind, PurgeScope, Purges, Share,
     StoreError, Tiers,
 };
 
@@ -81,6 +81,14 @@ impl Cache {
         self.tiers.purge(scope, kind, announced).await
     }
 
+    /// Ends what a request has changed, as [`Cache::purge`], but without a need to wait for the disk: when this returns, no
+    /// request that begins finds it as it was. The answer comes when no restart brings it back either.
+    pub(super) fn end(&self, scope: PurgeScope, kind: PurgeKind) -> Answer<()> {
+        let covered = scope.clone();
+        let announced = || self.fills.cut_off(&covered);
+        self.tiers.end(scope, kind, announced)
+    }
+
     /// What each tier holds.
     pub(crate) fn tier_counts(&self) -> Vec<TierCounts> {
         let memory = self.tiers.memory().stats();
@@ -104,10 +112,10 @@ impl Cache {
         [in_memory].into_iter().chain(on_disk).collect()
     }
 
-    /// Whether anything is stored or on its way that has this URL.
-    pub(super) fn holds(&self, url: &PurgeScope) -> bool {
+    /// Whether anything may be stored or on its way that has this URL.
+    pub(super) fn may_hold(&self, url: &PurgeScope) -> bool {
         // What leaves the fills is stored before.
-        self.fills.holds(url) || self.tiers.holds(url)
+        self.fills.holds(url) || self.tiers.may_hold(url)
     }
 }
 

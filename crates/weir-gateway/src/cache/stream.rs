@@ -71,6 +71,7 @@ pub(super) async fn respond(
             let keep_alive = x.client_keeps_alive(on.worker) && x.upload.is_over(client);
             write_not_modified(x, on, keep_alive, &head, now);
             let sent = send_piece(client, x, b"", b"").await;
+            reader.is_served();
             return after(x, sent, keep_alive).map(Streamed::Answered);
         }
         What::Range(wanted) => wanted,
@@ -91,6 +92,7 @@ pub(super) async fn respond(
         _ => !needs_all,
     };
     if !is_near {
+        reader.is_served();
         return Ok(Streamed::Elsewhere);
     }
     let end = match (length, x.request.version) {
@@ -170,7 +172,9 @@ async fn stream_body(
     if end == End::Chunks {
         x.outgoing.extend_from_slice(b"0\r\n\r\n");
     }
-    send_piece(client, x, b"", b"").await
+    send_piece(client, x, b"", b"").await?;
+    reader.is_served();
+    Ok(())
 }
 
 /// Reads what a reader has left behind from the file; never nothing.

@@ -14,6 +14,7 @@ use weir_http::request::Progress;
 use weir_http::{FieldName, HeadLimits, Reject};
 
 use crate::care::pass::Pass;
+use crate::compress;
 use crate::connection::Client;
 use crate::deadline::{Due, Timer};
 use crate::exchange::Exchange;
@@ -79,6 +80,7 @@ pub(crate) fn prepare(
         default_host: default_host(&upstream.settings.servers[0]),
         upgrade: passes_upgrade(x, rule),
         conditions: x.recall.conditions(),
+        wants_whole: compress::part_may_be_of_another_form(x, rule),
         edits: edits(&rule.request_headers),
     };
     forward::write_request(&x.request, &x.head, &rewrite, &mut outgoing);

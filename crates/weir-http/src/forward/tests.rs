@@ -17,6 +17,7 @@ fn request<'a>(text: &'a str, change: impl FnOnce(&mut RequestRewrite<'a>)) -> S
         default_host: b"up:80",
         upgrade: false,
         conditions: None,
+        wants_whole: false,
         edits: Edits::default(),
     };
     change(&mut rewrite);
@@ -136,6 +137,15 @@ fn response(text: &str, client_version: Version, method: Method) -> String {
     let mut out = Vec::new();
     write_response(&head, text.as_bytes(), &rewrite, &mut out);
     String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn who_is_to_get_the_whole_is_not_asked_for_with_a_part() {
+    let text = "GET / HTTP/1.1\r\nHost: a\r\nRange: bytes=1-\r\nIf-Range: \"1\"\r\nIf-Match: \"2\"\r\n\r\n";
+    let sent = request(text, |rewrite| rewrite.wants_whole = true);
+    let whole = format!("GET / HTTP/1.1\r\nHost: a\r\nIf-Match: \"2\"\r\n{OWN}\r\n");
+    assert_eq!(sent, whole);
+    assert!(request(text, |_| {}).contains("Range: bytes=1-\r\nIf-Range: \"1\"\r\n"));
 }
 
 #[test]

@@ -90,8 +90,8 @@ fn effect(row: &Row<'_>, group: &Group<'_>) -> String {
 
 /// All tables of a group.
 pub(super) fn of_group(run: &Run, group: &Group<'_>) -> Vec<Table> {
-    let mut tables: Vec<Table> = incidents(run, group).into_iter().collect();
-    tables.extend(overload::tables(&overload::curves(run, group)));
+    let mut tables = overload::tables(&overload::curves(run, group));
+    tables.extend(incidents(run, group));
     tables.extend([throughput(run, group), latency(run, group)]);
     tables.extend(per_service(run, group));
     tables.push(outcomes(run, group));

@@ -3,6 +3,8 @@
 //! A difference is claimed only when the statistics call it one; everything else is "the same" or "no difference shown". What
 //! failed is always told: rates and latencies are those of answers.
 
+mod incident;
+
 use super::estimate::Ratio;
 use super::number;
 use super::overload;
@@ -101,9 +103,15 @@ fn finding(run: &Run, group: &Group<'_>, load: &Load) -> Option<Finding> {
         baseline,
         rows: &rows,
     };
+    // Where a service went bad, what came of that is the news, and a percentile over good and bad times is none.
+    let incident = incident::sentences(&rows);
     Some(Finding {
         about: names.join(", "),
-        sentences: ladder.sentences(),
+        sentences: if incident.is_empty() {
+            ladder.sentences()
+        } else {
+            incident
+        },
     })
 }
 

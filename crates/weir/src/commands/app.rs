@@ -235,18 +235,15 @@ impl Service {
     /// What `--delay` and `--slots` ask for.
     async fn wait(&self) {
         if let Some(slots) = &self.slots {
-            let over_at = book(slots, self.delay);
+            let over_at = {
+                let mut slots = slots.lock().unwrap_or_else(PoisonError::into_inner);
+                slots.book(Instant::now(), self.delay)
+            };
             tokio::time::sleep_until(over_at.into()).await;
         } else if !self.delay.is_zero() {
             tokio::time::sleep(self.delay).await;
         }
     }
-}
-
-/// Takes a slot for `time`; the answer is when that is over.
-fn book(slots: &Mutex<Slots>, time: Duration) -> Instant {
-    let mut slots = slots.lock().unwrap_or_else(PoisonError::into_inner);
-    slots.book(Instant::now(), time)
 }
 
 /// Seconds since 1970; a clock that stands before that reads 0.

@@ -28,10 +28,10 @@ const DURATION: RangeInclusive<Duration> = units::ABOVE_ZERO..=Duration::from_se
 const WARM_UP: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(3600);
 /// A share of one CPU; a service may use several.
 const CPU_SHARE: RangeInclusive<f64> = 0.01..=1024.0;
-const SHARE: RangeInclusive<f64> = 0.0..=1.0;
-const FAULT_EXAMPLE: &str = "fault = { service = \"app\", mode = \"fail\", from = 0.2, to = 0.6 }";
 /// Requests a second.
 const CAPACITY: RangeInclusive<f64> = 0.001..=1e9;
+const SHARE: RangeInclusive<f64> = 0.0..=1.0;
+const FAULT_EXAMPLE: &str = "fault = { service = \"app\", mode = \"fail\", from = 0.2, to = 0.6 }";
 const FIGURE: RangeInclusive<f64> = 0.0..=1e12;
 
 /// The scenario of this name, or in the file at this path.

@@ -5,6 +5,7 @@ mod confirmed;
 mod crowds;
 mod disk;
 mod fills;
+mod forsaken;
 mod inspect;
 mod keys;
 mod purge;

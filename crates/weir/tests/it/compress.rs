@@ -1,5 +1,6 @@
 //! Compression: what a client gets smaller, what it gets as it is, and that both are what the origin sent.
 
+mod parts;
 mod passing;
 mod stored;
 

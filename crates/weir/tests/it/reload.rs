@@ -1,5 +1,6 @@
 //! Another configuration while the gateway runs: what changes, what stays, and that no request notices.
 
+mod care;
 mod listeners;
 mod names;
 mod servers;

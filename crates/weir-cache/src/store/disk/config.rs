@@ -13,6 +13,8 @@ pub struct DiskConfig {
     pub object_bytes_max: u64,
     /// Objects, each of which costs about 300 bytes of RAM, its key and its tags.
     pub objects_max: usize,
+    /// Variants kept for one primary key where its share does not say; the oldest go first.
+    pub variants_max: usize,
     /// Threads that read and write.
     pub threads: usize,
     /// Jobs that may wait for them; further ones are refused.
@@ -27,12 +29,14 @@ impl DiskConfig {
     /// Usual limits within a budget.
     pub fn with_budget(directory: PathBuf, bytes_max: u64) -> Self {
         let (object_bytes_max, objects_max) = (bytes_max / 4, 1_000_000);
+        let variants_max = 16;
         let (threads, jobs_max, pending_bytes_max, sync) = (2, 1024, 1 << 20, DiskSync::Never);
         Self {
             directory,
             bytes_max,
             object_bytes_max,
             objects_max,
+            variants_max,
             threads,
             jobs_max,
             pending_bytes_max,

@@ -163,6 +163,14 @@ impl Index {
         Some(removed)
     }
 
+    /// Removes the oldest variant of a key that has more than `variants_max`.
+    pub(super) fn remove_oldest(&mut self, key: &[u8], variants_max: usize) -> Option<Stored> {
+        let variants = self.find(key);
+        let oldest = variants.last().filter(|_| variants.len() > variants_max)?;
+        let (variant, identity) = (Arc::clone(&oldest.variant), oldest.identity);
+        self.remove(key, &variant, Some(identity))
+    }
+
     /// Removes whichever object is to make room next.
     pub(super) fn evict(&mut self) -> Option<(Key, Stored)> {
         let mut spared = 0;

@@ -16,6 +16,7 @@ use super::format::{
 };
 use super::volume::Volume;
 use crate::store::StoreError;
+use crate::store::purge::Verdict;
 
 /// A file whose header and trailer have been read and are right.
 #[derive(Debug)]
@@ -62,9 +63,15 @@ pub(super) fn open_stored(
     key: &[u8],
     variant: &[u8],
 ) -> Result<Opened, StoreError> {
+    let ticket = volume.purges.settled_on_disk();
     let Some(stored) = super::lock(&volume.index).touch(key, variant) else {
         return Err(StoreError::Gone);
     };
+    // The sweep of a purge may have yet to come to it.
+    let verdict = volume.purges.verdict(ticket, key, &stored.tags);
+    if verdict == Verdict::Drop {
+        return Err(StoreError::Purged);
+    }
     let attempt = || {
         let opened = open(File::open(volume.path(key, variant))?)?;
         if opened.trailer.key != key || opened.trailer.variant != variant {
@@ -76,7 +83,8 @@ pub(super) fn open_stored(
     // The second attempt is made while nobody changes a head or replaces the file.
     let opened = attempt().or_else(|_| volume.with_names_held(attempt));
     match opened {
-        Ok(opened) => {
+        Ok(mut opened) => {
+            opened.header.is_stale |= verdict == Verdict::MarkStale;
             volume.counts.opened.fetch_add(1, Ordering::Relaxed);
             Ok(opened)
         }

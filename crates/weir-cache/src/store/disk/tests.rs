@@ -1,6 +1,8 @@
 //! What the disk tier promises, with the faults that a test can make: damaged files, a full disk, purges that race. The
 //! kill -9 loop is in `tests/it/store/killed.rs`.
 
+mod changed;
+
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -9,7 +11,7 @@ use super::format::HEADER_BYTES;
 use std::path::PathBuf;
 
 use super::*;
-use crate::store::purge::PurgeScope;
+use crate::store::purge::{PurgeKind, PurgeScope};
 
 struct Directory(PathBuf);
 
@@ -76,7 +78,7 @@ fn body(length: usize, seed: u64) -> Bytes {
 }
 
 fn put(store: &DiskStore, key: &[u8], ticket: Ticket, body: &Bytes) -> Result<(), StoreError> {
-    let mut writer = store.write(key, b"", ticket)?;
+    let mut writer = store.write(key, b"", ticket, None)?;
     for piece in body.chunks(10_000) {
         writer.append(body.slice_ref(piece))?;
         writer.room().wait()?;
@@ -220,7 +222,9 @@ fn the_budget_holds_while_objects_come_go_and_are_given_up() {
         )
         .unwrap();
         if round % 10 == 0 {
-            let mut writer = store.write(b"given up", b"", purges.ticket()).unwrap();
+            let mut writer = store
+                .write(b"given up", b"", purges.ticket(), None)
+                .unwrap();
             writer.append(body(100_000, round)).unwrap();
             given_up.push(writer);
             given_up.drain(..given_up.len().saturating_sub(3));
@@ -307,8 +311,8 @@ fn purges_hold_for_what_is_stored_on_its_way_and_found_by_a_restart() {
     }
     let before = purges.ticket();
     let purge = |scope: PurgeScope, kind| {
-        purges.begin(scope.clone(), kind);
-        store.sweep(scope, kind).wait().unwrap()
+        purges.begin(&scope, kind);
+        store.sweep(scope, kind, ()).wait().unwrap()
     };
     assert_eq!(
         purge(PurgeScope::Prefix((*b"a/").into()), PurgeKind::Hard),
@@ -375,4 +379,37 @@ fn a_start_that_is_short_of_descriptors_waits_for_them() {
         Err::<(), _>(StoreError::Damaged("all of it"))
     });
     assert!(damaged.is_err() && attempts == 1);
+}
+
+#[test]
+fn the_oldest_variants_make_room_as_in_ram() {
+    let directory = Directory::new("variants");
+    let (store, purges) = open(&directory.0, 64 << 20);
+    let shares = [
+        None,
+        Some(Arc::new(Share::new(u64::MAX, 3))),
+        Some(Arc::new(Share::new(u64::MAX, 0))),
+    ];
+    for (share, kept) in shares.iter().zip([16, 3, 1]) {
+        for number in 0..40_u8 {
+            let variant = [number];
+            let object = Object::new(
+                &variant,
+                purges.ticket(),
+                Bytes::new(),
+                Bytes::new(),
+                vec![body(100, 1)],
+            );
+            if let Some(share) = share {
+                object.belongs_to(share);
+            }
+            let stored = store.store(b"k", &Arc::new(object), purges.ticket(), || true);
+            stored.wait().unwrap();
+            put(&store, &[b'o', number % 5], purges.ticket(), &body(10, 1)).unwrap();
+        }
+        let found: Vec<_> = store.find(b"k").iter().map(|one| one.variant[0]).collect();
+        assert_eq!(found, (40 - kept..40).rev().collect::<Vec<_>>());
+        assert_eq!(directory.files().len(), usize::from(kept) + 5);
+        assert_eq!(store.stats().objects, u64::from(kept) + 5);
+    }
 }

@@ -9,23 +9,23 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
+use std::iter;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use super::ended::Ended;
 use super::format::{STALE_OFFSET, file_name};
 use super::index::{Index, Stored};
 use super::{DiskConfig, DiskStats};
 use crate::store::StoreError;
 use crate::store::answer::lock;
-use crate::store::purge::{PurgeKind, PurgeScope, Purges, Ticket, Verdict};
-use crate::store::walk::Key;
+use crate::store::purge::{Purges, Ticket, Verdict};
+use crate::store::share::Share;
 
 /// Space in the file system and an inode are handed out in pieces; this is what a file costs besides its bytes.
 const FILE_OVERHEAD_BYTES: u64 = 4096;
-/// Keys a purge looks at before it lets others at the index.
-const PURGE_KEYS: usize = 256;
 /// Objects that make room when the file system is full before the budget is.
 const EVICTED_WHEN_FULL: usize = 64;
 
@@ -43,11 +43,13 @@ pub(super) struct Volume {
     pub(super) is_closing: AtomicBool,
     pub(super) counts: Counts,
     pub(super) write_at: WriteAt,
-    names: Mutex<()>,
+    pub(super) names: Mutex<()>,
     bytes: AtomicU64,
     next_identity: AtomicU64,
     /// Purges that are answered once they have met every file.
-    until_indexed: Mutex<Vec<Deferred>>,
+    pub(super) until_indexed: Mutex<Vec<Deferred>>,
+    /// What requests have changed before every file was in the index, in this run and in the last.
+    pub(super) ended: Mutex<Ended>,
     /// Held open: the lock on it says that the directory is in use.
     _in_use: File,
 }
@@ -68,6 +70,8 @@ pub(super) struct Committed<'a> {
     pub(super) key: &'a [u8],
     pub(super) ticket: Ticket,
     pub(super) stored: Stored,
+    /// How many variants its key may have.
+    pub(super) variants_max: usize,
 }
 
 impl Volume {
@@ -92,8 +96,10 @@ impl Volume {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
             _ => fs::create_dir_all(&temporary)?,
         }
+        let ended = Ended::open(&directory.join("ended"))?;
         Ok(Self {
             purges,
+            ended: Mutex::new(ended),
             index: Mutex::default(),
             is_indexed: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
@@ -130,6 +136,11 @@ impl Volume {
                 .directory
                 .join(format!("temporary/{identity:016x}")),
         )
+    }
+
+    /// How many variants a key may have whose objects are in this share.
+    pub(super) fn variants_max(&self, share: Option<&Share>) -> usize {
+        share.map_or(self.config.variants_max, |share| share.variants_max)
     }
 
     /// What a file of this length counts for.
@@ -204,6 +215,7 @@ impl Volume {
             key,
             ticket,
             mut stored,
+            variants_max,
         } = committed;
         let names = lock(&self.names);
         if !is_wanted() {
@@ -221,8 +233,16 @@ impl Volume {
         let is_stale = stored.is_stale;
         let mut index = lock(&self.index);
         let replaced = index.insert(key, stored);
+        let too_many = iter::from_fn(|| index.remove_oldest(key, variants_max.max(1)));
+        let too_many: Vec<_> = too_many.collect();
         let is_over = index.len() > self.config.objects_max;
-        drop((index, names));
+        drop(index);
+        for oldest in &too_many {
+            self.unlink(key, oldest);
+        }
+        drop(names);
+        let evicted = too_many.len() as u64;
+        self.counts.evicted.fetch_add(evicted, Ordering::Relaxed);
         if let Some(replaced) = replaced {
             self.release(replaced.cost);
         }
@@ -236,7 +256,12 @@ impl Volume {
     /// Puts a file of the last run in the index, unless a purge of this run covers it; then it is removed or marked.
     pub(super) fn adopt(&self, key: &[u8], mut stored: Stored, ticket: Ticket) -> io::Result<()> {
         let _names = lock(&self.names);
-        match self.purges.verdict(ticket, key, &stored.tags) {
+        let verdict = if lock(&self.ended).covers(key) {
+            Verdict::Drop
+        } else {
+            self.purges.verdict(ticket, key, &stored.tags)
+        };
+        match verdict {
             Verdict::Drop => return fs::remove_file(self.path(key, &stored.variant)),
             Verdict::MarkStale => {
                 self.mark_file(key, &stored.variant)?;
@@ -288,36 +313,11 @@ impl Volume {
     /// Every file of the last run is in the index or gone.
     pub(super) fn has_indexed(&self) {
         let mut waiting = lock(&self.until_indexed);
+        lock(&self.ended).clear();
         self.is_indexed.store(true, Ordering::Release);
         let waiting = std::mem::take(&mut *waiting);
         for work in waiting {
             work(self);
-        }
-    }
-
-    /// Removes or marks everything in the index that a purge covers, which has been announced in the log of purges.
-    /// Returns how many objects that were. What cannot be removed stays and does not keep the others from being removed;
-    /// the purge fails, and can be tried again.
-    pub(super) fn sweep(&self, scope: &PurgeScope, kind: PurgeKind) -> Result<u64, StoreError> {
-        let (mut after, mut objects, mut failed) = (None::<Key>, 0, None);
-        loop {
-            let names = lock(&self.names);
-            let (covered, last) = lock(&self.index).covered(scope, after.as_deref(), PURGE_KEYS);
-            for (key, stored) in &covered {
-                let done = match kind {
-                    PurgeKind::Hard => self.remove_named(key, stored),
-                    PurgeKind::Soft => self.mark_named(key, stored),
-                };
-                match done {
-                    Ok(()) => objects += 1,
-                    Err(error) => failed = failed.or(Some(error)),
-                }
-            }
-            drop(names);
-            after = last;
-            if after.is_none() {
-                return failed.map_or(Ok(objects), Err);
-            }
         }
     }
 
@@ -354,36 +354,5 @@ impl Volume {
             Err(error) if error.kind() != ErrorKind::NotFound => {}
             _ => self.release(stored.cost),
         }
-    }
-
-    /// As [`Volume::unlink`], but a purge must not answer while the file is there: the next start would bring it back. What
-    /// cannot be removed stays in the index, so that another purge finds it.
-    fn remove_named(&self, key: &[u8], stored: &Stored) -> Result<(), StoreError> {
-        match fs::remove_file(self.path(key, &stored.variant)) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
-            _ => {}
-        }
-        let removed = lock(&self.index).remove(key, &stored.variant, Some(stored.identity));
-        if let Some(removed) = removed {
-            self.release(removed.cost);
-        }
-        Ok(())
-    }
-
-    fn mark_named(&self, key: &[u8], stored: &Stored) -> Result<(), StoreError> {
-        if let Some(stored) = lock(&self.index).variant_mut(key, &stored.variant) {
-            stored.is_stale = true;
-        }
-        match self.mark_file(key, &stored.variant) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
-            _ => Ok(()),
-        }
-    }
-
-    fn mark_file(&self, key: &[u8], variant: &[u8]) -> io::Result<()> {
-        File::options()
-            .write(true)
-            .open(self.path(key, variant))?
-            .write_all_at(&[1], STALE_OFFSET)
     }
 }

@@ -27,6 +27,7 @@ pub(super) struct Pending {
     key: Box<[u8]>,
     variant: Box<[u8]>,
     ticket: Ticket,
+    variants_max: usize,
     written: Arc<Written>,
     state: Mutex<State>,
 }
@@ -64,13 +65,20 @@ impl std::fmt::Debug for Pending {
 }
 
 impl DiskWriter {
-    pub(super) fn new(shared: Arc<Shared>, key: &[u8], variant: &[u8], ticket: Ticket) -> Self {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        key: &[u8],
+        variant: &[u8],
+        ticket: Ticket,
+        variants_max: usize,
+    ) -> Self {
         let (written, state) = (Arc::default(), Mutex::default());
         Self(Arc::new(Pending {
             shared,
             key: key.into(),
             variant: variant.into(),
             ticket,
+            variants_max,
             written,
             state,
         }))
@@ -197,8 +205,15 @@ impl Pending {
             }
             Step::Commit(commit, reply) => {
                 let Commit { trailer, is_wanted } = *commit;
-                let committed = object(begun)
-                    .and_then(|object| object.commit(&self.key, self.ticket, trailer, is_wanted));
+                let committed = object(begun).and_then(|object| {
+                    object.commit(
+                        &self.key,
+                        self.ticket,
+                        trailer,
+                        self.variants_max,
+                        is_wanted,
+                    )
+                });
                 let shared = Arc::clone(&self.shared);
                 reply.send(committed.map(|opened| DiskObject::new(shared, Arc::new(opened))));
                 Ok(())

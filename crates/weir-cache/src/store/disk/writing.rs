@@ -97,6 +97,7 @@ impl Unfinished {
         key: &[u8],
         ticket: Ticket,
         trailer: Trailer,
+        variants_max: usize,
         is_wanted: impl FnOnce() -> bool,
     ) -> Result<Opened, StoreError> {
         if !self.block.is_empty() {
@@ -133,6 +134,7 @@ impl Unfinished {
                 key,
                 ticket,
                 stored,
+                variants_max,
             },
             is_wanted,
         )?;

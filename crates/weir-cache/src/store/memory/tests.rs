@@ -98,7 +98,7 @@ fn purges_reach_what_they_name_and_only_that() {
     insert("b/1", &["blue"]);
     insert("b/2", &[]);
     let purge = |scope: PurgeScope, kind| {
-        let ticket = purges.begin(scope.clone(), kind);
+        let ticket = purges.begin(&scope, kind);
         let covered = store.sweep(&scope, kind);
         purges.finish(ticket);
         covered
@@ -133,7 +133,7 @@ fn a_fill_that_began_before_a_purge_does_not_undo_it() {
     let (store, purges) = store(1 << 20);
     let before = purges.ticket();
     let scope = PurgeScope::Prefix((*b"a/").into());
-    purges.finish(purges.begin(scope, PurgeKind::Hard));
+    purges.finish(purges.begin(&scope, PurgeKind::Hard));
     let late = store.insert(b"a/1", Arc::new(object("", before, 10)));
     assert!(matches!(late, Inserted::Refused(Refusal::Purged)));
     assert!(is_stored(
@@ -206,7 +206,7 @@ fn a_share_makes_room_for_itself_and_takes_none_of_others() {
     // What is used stays, and of the rest the newest do.
     assert!(own.contains(&"hot".to_owned()) && own.contains(&"99".to_owned()));
     assert!(own.len() > 10 && !own.contains(&"50".to_owned()), "{own:?}");
-    let ticket = purges.begin(PurgeScope::All, PurgeKind::Hard);
+    let ticket = purges.begin(&PurgeScope::All, PurgeKind::Hard);
     store.sweep(&PurgeScope::All, PurgeKind::Hard);
     purges.finish(ticket);
     assert_eq!(share.bytes(), 0);
@@ -236,7 +236,7 @@ fn a_purge_that_takes_many_steps_meets_every_key() {
         let object = object("", purges.ticket(), 1);
         store.insert(&number.to_be_bytes(), Arc::new(object));
     }
-    let ticket = purges.begin(PurgeScope::All, PurgeKind::Hard);
+    let ticket = purges.begin(&PurgeScope::All, PurgeKind::Hard);
     let covered = store.sweep(&PurgeScope::All, PurgeKind::Hard);
     purges.finish(ticket);
     assert_eq!((covered, store.stats().entries), (u64::from(keys), 0));

@@ -37,7 +37,7 @@ impl Tiers {
         if stored.body_bytes <= BLOCK_BYTES as u64 {
             return disk.load(key, &stored.variant).await.map(Arc::new);
         }
-        let ticket = self.purges.settled();
+        let ticket = self.purges.settled_on_disk();
         let opened = disk.open_object(key, &stored.variant).await?;
         Ok(Arc::new(Object::on_disk(opened, &stored.variant, ticket)))
     }
@@ -71,6 +71,7 @@ impl Tiers {
             object.belongs_to(share);
         }
         let left = self.purges.settled();
+        let _evicting = self.moving.evicting();
         if let Inserted::Stored(evicted) = self.memory.insert_absent(key, Arc::clone(&object)) {
             self.demote(&evicted, left);
         }

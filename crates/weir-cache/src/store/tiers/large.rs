@@ -16,6 +16,7 @@ use crate::store::disk::{DiskArriving, DiskWriter};
 use crate::store::memory::MemoryStore;
 use crate::store::object::Object;
 use crate::store::purge::Ticket;
+use crate::store::share::Share;
 
 /// An object on its way to disk. Dropped before its commit, nothing of it stays.
 pub struct LargeWrite {
@@ -52,11 +53,12 @@ impl Tiers {
         key: &[u8],
         variant: &[u8],
         ticket: Ticket,
+        share: Option<&Share>,
     ) -> Result<LargeWrite, StoreError> {
         let disk = self.disk.as_ref().ok_or(StoreError::NoRoom)?;
         let before = self.memory.variant(key, variant);
         Ok(LargeWrite {
-            writer: disk.write(key, variant, ticket)?,
+            writer: disk.write(key, variant, ticket, share)?,
             memory: Arc::clone(&self.memory),
             key: key.into(),
             ticket,

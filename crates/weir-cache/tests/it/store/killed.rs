@@ -31,7 +31,7 @@ fn open(directory: &Path) -> (DiskStore, Arc<Purges>) {
     let store = DiskStore::open(config, Arc::clone(&purges)).unwrap();
     // A purge of nothing is answered once everything is indexed.
     store
-        .sweep(PurgeScope::Tag("none".into()), PurgeKind::Hard)
+        .sweep(PurgeScope::Tag("none".into()), PurgeKind::Hard, ())
         .wait()
         .unwrap();
     (store, purges)
@@ -70,8 +70,8 @@ fn writer() {
         let name = key.to_be_bytes();
         if random.u8(..20) == 0 {
             let scope = PurgeScope::Key(name.into());
-            let purge = purges.begin(scope.clone(), PurgeKind::Hard);
-            store.sweep(scope, PurgeKind::Hard).wait().unwrap();
+            let purge = purges.begin(&scope, PurgeKind::Hard);
+            store.sweep(scope, PurgeKind::Hard, ()).wait().unwrap();
             purges.finish(purge);
             println!("purged {key}");
             // What is purged last must still be gone after the kill.
@@ -79,7 +79,7 @@ fn writer() {
             continue;
         }
         let body = body(key, version, random.usize(..200_000));
-        let mut writer = store.write(&name, b"", purges.ticket()).unwrap();
+        let mut writer = store.write(&name, b"", purges.ticket(), None).unwrap();
         for piece in body.chunks(20_000) {
             writer.append(body.slice_ref(piece)).unwrap();
             writer.room().wait().unwrap();

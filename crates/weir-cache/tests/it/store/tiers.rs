@@ -36,7 +36,7 @@ fn open(directory: &Directory) -> Tiers {
     let purges = Arc::new(Purges::default());
     let disk = DiskConfig::with_budget(directory.path().to_owned(), 64 << 20);
     let disk = DiskStore::open(disk, Arc::clone(&purges)).unwrap();
-    disk.sweep(PurgeScope::Tag("none".into()), PurgeKind::Hard)
+    disk.sweep(PurgeScope::Tag("none".into()), PurgeKind::Hard, ())
         .wait()
         .unwrap();
     // With a seed of its own, each run would let other objects make room.

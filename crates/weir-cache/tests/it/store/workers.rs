@@ -24,7 +24,7 @@ fn a_hit_is_whole_while_others_insert_and_purge() {
                     let key = [random.u8(..), 0];
                     if random.u8(..) == 0 {
                         let scope = PurgeScope::Prefix([key[0]].into());
-                        let ticket = purges.begin(scope.clone(), PurgeKind::Hard);
+                        let ticket = purges.begin(&scope, PurgeKind::Hard);
                         store.sweep(&scope, PurgeKind::Hard);
                         purges.finish(ticket);
                     } else if let Some(entry) = store.get(&key) {

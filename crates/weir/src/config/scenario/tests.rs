@@ -115,7 +115,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "quick = \"100ms\"\n",
         "quick = \"100ms\"\nrate = 5\nfault = { service = \"app\", mode = \"sulk\", from = 0.1, to = 1.5 }\n",
-        "s.toml:12: load[1].fault.mode: found \"sulk\", expected one of",
+        "s.toml:13: load[1].fault.mode: found \"sulk\", expected one of",
     ),
     (
         "quick = \"100ms\"\n",

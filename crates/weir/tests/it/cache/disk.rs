@@ -6,6 +6,7 @@ mod killed;
 mod large;
 mod restart;
 mod shares;
+mod written;
 
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt as _;

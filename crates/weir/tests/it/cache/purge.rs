@@ -68,7 +68,7 @@ fn version_of(response: &Response) -> u64 {
 }
 
 /// Asks the control listener to purge.
-pub(super) fn purge(gateway: &Gateway, what: &str) -> Response {
+pub(in crate::cache) fn purge(gateway: &Gateway, what: &str) -> Response {
     let response = send(gateway.admin, &purge_request(gateway.admin, what));
     assert_eq!(response.status, 200, "{what}: {}", response.text());
     response

@@ -133,14 +133,16 @@ fn a_place_comes_back_whatever_becomes_of_the_request() {
 
     // A tunnel may last for days, and holds none.
     let fields = "Connection: upgrade\r\nUpgrade: websocket\r\n";
-    let mut tunnels = [(); 3].map(|()| ask_with(&gateway, "/upgrade", fields));
-    for tunnel in &mut tunnels {
+    let tunnels = [(); 3].map(|()| {
+        let mut tunnel = ask_with(&gateway, "/upgrade", fields);
         let head = String::from_utf8(tunnel.until(b"\r\n\r\n")).expect("ASCII");
         assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
-    }
+        tunnel
+    });
     assert!(!is_full());
     origin.work.release(3);
     wait_until("the origin is idle", || origin.work.now() == 0);
+    drop(tunnels);
     assert_places(&gateway, &origin, 2);
 }
 

@@ -56,6 +56,8 @@ fn the_leader_may_leave() {
     let mut leader = begin(&gateway, "");
     read_head(&mut leader.stream);
     read_pattern(&mut leader.stream, 0..MIB);
+    let mut joiner = begin(&gateway, "");
+    read_head(&mut joiner.stream);
     drop(leader);
     go.send(()).expect("the origin waits");
     wait_for_files(&directory, 1);
