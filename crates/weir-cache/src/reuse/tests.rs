@@ -237,3 +237,41 @@ fn the_time_of_a_route_runs_from_arrival() {
     };
     assert_eq!(of(&of_origin, 0), Reuse::Revalidate(Why::Stale));
 }
+
+#[test]
+fn nothing_better_is_to_be_had() {
+    let obeying = CachePolicy {
+        obeys_clients: true,
+        ..CachePolicy::default()
+    };
+    let deaf = CachePolicy {
+        obeys_clients: false,
+        ..obeying.clone()
+    };
+    let none = Demands::default();
+    let in_error = Some(Duration::from_secs(20));
+    for (demands, stale_if_error, request, age, expected) in [
+        (none, None, "", 1_000_000, true),
+        (none, None, "max-age=0", 1_000_000, true),
+        (none, None, "no-cache", 1_000_000, false),
+        (none, None, "no-store", 1_000_000, false),
+        // A permission of the response does not end that of the operator.
+        (none, in_error, "", 1_000_000, true),
+        (Demands::FRESHNESS, None, "", 99, true),
+        (Demands::FRESHNESS, in_error, "", 100, false),
+        (Demands::VALIDATION, in_error, "", 0, false),
+        (Demands::SHARED_FRESHNESS, None, "", 100, false),
+        (Demands::SHARED_FRESHNESS, in_error, "", 119, true),
+        (Demands::SHARED_FRESHNESS, in_error, "", 120, false),
+    ] {
+        let meta = Meta {
+            stale_if_error,
+            demands,
+            ..meta()
+        };
+        let may = may_serve_as_last_resort(&meta, &asks(request), &obeying, after(age));
+        assert_eq!(may, expected, "{demands:?} {request} {age}");
+    }
+    let asked = asks("no-cache");
+    assert!(may_serve_as_last_resort(&meta(), &asked, &deaf, after(500)));
+}
