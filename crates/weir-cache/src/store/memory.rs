@@ -115,9 +115,14 @@ impl MemoryStore {
             .map(Arc::clone)
     }
 
-    /// Stores an object beside the other variants of its key, in place of the one with the same variant.
+    /// Stores an object beside the other variants of its key, in place of the one with the same variant; unless that one
+    /// was asked for after a purge that this one was asked for before.
     pub fn insert(&self, key: &[u8], object: Arc<Object>) -> Inserted {
-        self.insert_unless(key, object, &[], |_| false)
+        let (variant, ticket) = (object.variant.clone(), object.ticket);
+        self.insert_unless(key, object, &[], |entry| {
+            let newer = entry.variant(&variant);
+            newer.is_some_and(|newer| newer.ticket > ticket)
+        })
     }
 
     /// The same for an object that had other tags before: a purge of one of those meets it too.

@@ -23,6 +23,6 @@ pub enum Refusal {
     TooRare,
     /// It was purged while it was on its way.
     Purged,
-    /// It comes from disk, and a newer one has come meanwhile.
+    /// It comes from disk or from before a purge, and a newer one has come meanwhile.
     Superseded,
 }

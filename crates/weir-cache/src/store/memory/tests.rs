@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::*;
-use crate::store::purge::Ticket;
+use crate::store::purge::{Sweep, Ticket};
 
 fn store(bytes_max: u64) -> (MemoryStore, Arc<Purges>) {
     let purges = Arc::new(Purges::default());
@@ -242,4 +242,26 @@ fn a_purge_that_takes_many_steps_meets_every_key() {
     assert_eq!((covered, store.stats().entries), (u64::from(keys), 0));
     let (entries, last) = store.step(&PurgeScope::All, None, 10);
     assert!(entries.is_empty() && last.is_none());
+}
+
+#[test]
+fn what_was_asked_for_before_a_purge_takes_no_place_from_what_was_asked_for_after() {
+    let (store, purges) = store(64 << 10);
+    let before = purges.ticket();
+    drop(Sweep::begin(
+        &purges,
+        &PurgeScope::Key(b"k".as_slice().into()),
+        PurgeKind::Soft,
+    ));
+    let new = Arc::new(object("", purges.ticket(), 10));
+    assert!(is_stored(&store.insert(b"k", Arc::clone(&new))));
+    let old = Arc::new(object("", before, 10));
+    assert!(matches!(
+        store.insert(b"k", Arc::clone(&old)),
+        Inserted::Refused(Refusal::Superseded)
+    ));
+    assert!(store.holds(b"k", &new));
+    // Where nothing newer is, it is better than nothing.
+    assert!(is_stored(&store.insert(b"other", Arc::clone(&old))));
+    assert!(is_stored(&store.insert(b"other", new)));
 }
