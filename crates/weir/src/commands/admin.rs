@@ -15,11 +15,11 @@ const TOKEN_VARIABLE: &str = "WEIR_ADMIN_TOKEN";
 /// How the gateway is reached.
 #[derive(Debug, clap::Args)]
 pub(super) struct Connection {
-    /// Where the gateway has its admin listener: `listen` of [admin] in its config.
+    /// Where the gateway has its admin listener: `listen` of `[admin]` in its config.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9901")]
     pub(super) admin: String,
 
-    /// The token of [admin], where there is one; or in the environment as `WEIR_ADMIN_TOKEN`, where no other user sees it.
+    /// The token of `[admin]`, where there is one; or in the environment as `WEIR_ADMIN_TOKEN`, where no other user sees it.
     #[arg(long, value_name = "TOKEN")]
     pub(super) token: Option<String>,
 

@@ -6,7 +6,7 @@
 //! as guard does.
 //!
 //! - [`app`]: one app, and what guard itself refuses
-//! - [`plan`]: what its fields mean here, and what weir refuses besides
+//! - [`mod@plan`]: what its fields mean here, and what weir refuses besides
 //! - [`text`]: the config
 
 mod app;
