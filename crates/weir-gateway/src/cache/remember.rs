@@ -39,10 +39,6 @@ pub(crate) enum Ask {
 }
 
 /// How the exchange goes on.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it is taken apart at once, and a box would be an allocation for each answer"
-)]
 pub(crate) enum Next {
     /// The client has its answer.
     Answered(After),

@@ -12,40 +12,45 @@ use crate::failure::Failure;
 
 /// Leave to ask an upstream. The route's breaker is told how that ended once the head of the response is here; the place
 /// is given back when all of the response has come, because until then the upstream is at work.
+///
+/// It is moved with its request from hand to hand, so what it holds is boxed: where nobody was asked, there is nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Pass {
-    since: Option<Instant>,
+pub(crate) struct Pass(Option<Box<Held>>);
+
+#[derive(Debug)]
+struct Held {
+    since: Instant,
     entered: Option<Entered>,
     place: Option<Place>,
 }
 
 impl Pass {
     pub(crate) fn new(since: Instant, entered: Option<Entered>, place: Option<Place>) -> Self {
-        Self {
-            since: Some(since),
+        Self(Some(Box::new(Held {
+            since,
             entered,
             place,
-        }
+        })))
     }
 
     /// When leave was given, if anybody was asked for it.
     pub(crate) fn since(&self) -> Option<Instant> {
-        self.since
+        self.0.as_ref().map(|held| held.since)
     }
 
     /// The upstream has answered, or has failed to.
     pub(crate) fn ended<T>(&mut self, x: &Exchange, asked: &Result<T, Failure>) {
-        let Some(since) = self.since else { return };
+        let Some(held) = &mut self.0 else { return };
         let (now, ended) = match asked {
             Ok(_) => (x.facts.answered_at, Ended::answered(x)),
             Err(failure) => (None, Ended::Failed(*failure)),
         };
         let now = now.unwrap_or_else(Instant::now);
-        let latency = now.saturating_duration_since(since);
-        if let Some(entered) = self.entered.take() {
+        let latency = now.saturating_duration_since(held.since);
+        if let Some(entered) = held.entered.take() {
             entered.report(now, ended, latency);
         }
-        if let Some(place) = &mut self.place {
+        if let Some(place) = &mut held.place {
             place.will_say(if x.facts.was_repeated {
                 // Part of the time it was taken for none of the upstream's doing.
                 Outcome::Ignored
@@ -58,13 +63,15 @@ impl Pass {
     /// The response has to wait for its client. How long its place is taken says nothing any more about how fast the
     /// upstream is: clients that read slowly must not make an adaptive limit take it for slow.
     pub(crate) fn is_held_up(&mut self) {
-        if let Some(place) = &mut self.place {
+        if let Some(held) = &mut self.0
+            && let Some(place) = &mut held.place
+        {
             place.will_say(Outcome::Ignored);
         }
     }
 
     /// All of the response is here: the upstream has done its part, whatever the client still has to read.
     pub(crate) fn is_over(&mut self) {
-        self.place = None;
+        self.0 = None;
     }
 }

@@ -191,7 +191,8 @@ impl Choice {
                 .zip(watched.as_mut())
                 .map(|(watch, watched)| watched.start(watch, index, now));
             drop((watched, balancer));
-            let told = Told { entered, watching };
+            let is_watched = entered.is_some() || watching.is_some();
+            let told = is_watched.then(|| Box::new(Told { entered, watching }));
             return Ok(Chosen::new(view, (self.upstream, index), leave, now, told));
         }
         Err(shut)
@@ -215,7 +216,7 @@ impl Shut {
 }
 
 /// Who is told how asking an endpoint ended.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Told {
     entered: Option<Entered>,
     watching: Option<Watching>,
@@ -243,7 +244,8 @@ pub(crate) struct Chosen {
     /// When it was chosen.
     since: Instant,
     finished: Cell<Finished>,
-    told: RefCell<Told>,
+    /// Boxed, because it is moved from hand to hand, and most have nobody to tell.
+    told: RefCell<Option<Box<Told>>>,
 }
 
 impl Chosen {
@@ -252,7 +254,7 @@ impl Chosen {
         (upstream, endpoint): (usize, usize),
         leave: Leave,
         since: Instant,
-        told: Told,
+        told: Option<Box<Told>>,
     ) -> Self {
         let local = Rc::clone(&view.upstreams[upstream].endpoints[endpoint]);
         local.started();
@@ -300,7 +302,9 @@ impl Chosen {
         self.finished.set(Finished::Answered { now, latency });
         self.metrics().responses.add(x.response.status);
         self.metrics().latency.record(latency);
-        self.told.take().tell(now, Ended::answered(x), latency);
+        if let Some(told) = self.told.take() {
+            told.tell(now, Ended::answered(x), latency);
+        }
     }
 
     /// The endpoint did not answer on this connection.
@@ -317,7 +321,9 @@ impl Chosen {
         let now = Instant::now();
         self.finished.set(Finished::Failed { now });
         let latency = now.saturating_duration_since(self.since);
-        self.told.take().tell(now, Ended::Failed(failure), latency);
+        if let Some(told) = self.told.take() {
+            told.tell(now, Ended::Failed(failure), latency);
+        }
     }
 
     /// No connection stood.

@@ -120,12 +120,12 @@ impl Second {
 
 impl Won {
     /// The exchange goes on with this answer.
-    pub(super) fn instead(self: Box<Self>, x: &mut Exchange, worker: &Worker) -> Asked {
+    pub(super) fn instead(self, x: &mut Exchange, worker: &Worker) -> Asked {
         let Self {
             chosen,
             upstream,
             x: mut own,
-        } = *self;
+        } = self;
         std::mem::swap(&mut x.incoming, &mut own.incoming);
         std::mem::swap(&mut x.response, &mut own.response);
         own.reset(&worker.buffers);
