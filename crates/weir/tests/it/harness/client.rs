@@ -199,6 +199,8 @@ impl Connection {
                 true
             }
             Err(error) if error.kind() == ErrorKind::ConnectionReset => false,
+            // A read with a timeout ends so when the machine was stopped for a while.
+            Err(error) if error.kind() == ErrorKind::Interrupted => self.fill(),
             Err(error) => panic!(
                 "no answer: {error}; read so far: {}",
                 self.unread.escape_ascii()

@@ -84,7 +84,7 @@ impl Origin {
         self.seen.try_iter().collect()
     }
 
-    /// How many request heads came in that were not looked at yet.
+    /// How many request heads came in since this was last called, without those that were looked at.
     pub(crate) fn heads_waiting(&self) -> usize {
         self.seen.try_iter().count()
     }
