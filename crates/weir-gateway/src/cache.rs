@@ -192,7 +192,7 @@ pub(crate) async fn recall(
             Place::Leads(fill) => {
                 let lead = Lead::new(x, on, fill, (stale, others), ticket, now);
                 // Whoever had the lead before may have ended between the look-up and now.
-                if lead.is_answered_meanwhile(x, on, now).await {
+                if Box::pin(lead.is_answered_meanwhile(x, on, now)).await {
                     drop(lead);
                     continue;
                 }
@@ -203,7 +203,7 @@ pub(crate) async fn recall(
             Place::Joins(reader) => reader,
         };
         on.metrics().waits.add(1);
-        match join(client, x, on, reader, forwarded).await? {
+        match Box::pin(join(client, x, on, reader, forwarded)).await? {
             Joined::Answered(after) => return Ok(Recalled::Answered(after)),
             Joined::Elsewhere => {
                 x.recall.replaces_conditions = false;
@@ -212,12 +212,13 @@ pub(crate) async fn recall(
             }
             Joined::Again | Joined::Failed(Failure::ClientGone) => {}
             Joined::TooLate => {
-                return fail(client, x, on, stale.as_ref(), Failure::ResponseTimeout).await;
+                let why = Failure::ResponseTimeout;
+                return Box::pin(fail(client, x, on, stale.as_ref(), why)).await;
             }
             Joined::Failed(failure) => {
                 failed_fills += 1;
                 if failed_fills > FAILED_FILLS_MAX {
-                    return fail(client, x, on, stale.as_ref(), failure).await;
+                    return Box::pin(fail(client, x, on, stale.as_ref(), failure)).await;
                 }
             }
         }

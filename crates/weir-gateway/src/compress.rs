@@ -33,7 +33,7 @@ pub(crate) mod stored;
 pub(crate) struct Passing {
     pub(crate) content: Content<'static>,
     /// What its body goes through; there is none for an answer to HEAD, which has the head of one that is compressed.
-    pub(crate) encoder: Option<Encoder>,
+    pub(crate) encoder: Option<Box<Encoder>>,
 }
 
 impl Passing {
@@ -72,7 +72,7 @@ pub(crate) fn passing(x: &Exchange, worker: &Worker, rule: &Forward) -> Passing 
     match worker.encoders.begin(coding, policy.streaming) {
         Some(encoder) => Passing {
             content,
-            encoder: Some(encoder),
+            encoder: Some(Box::new(encoder)),
         },
         None => Passing::unchanged(Content::Negotiated),
     }

@@ -21,6 +21,7 @@ use crate::router::Found;
 use crate::settings::{Action, ClientTimeouts, Forward};
 use crate::snapshot::RouteState;
 use crate::upstream::choose::Chosen;
+use crate::upstream::hedge::Asked;
 use crate::upstream::retry::Attempts;
 use crate::upstream::upload::Upload;
 use crate::upstream::{answer, hedge, relay};
@@ -58,7 +59,7 @@ async fn serve(
             if let Some(on) = cached(worker, view, rule) {
                 return match recall(client, x, on).await? {
                     Recalled::Answered(after) => Ok(after),
-                    Recalled::Ask(ask) => ask_and_remember(client, x, on, ask).await,
+                    Recalled::Ask(ask) => Box::pin(ask_and_remember(client, x, on, ask)).await,
                 };
             }
             let (chosen, upstream) = forward(client, x, worker, view, rule).await?;
@@ -146,8 +147,9 @@ async fn attempt(
         let then = match relay::connect(client, x, rule, &chosen, attempts.wants_fresh()).await {
             Ok(upstream) => {
                 attempts.let_go(x);
-                let asked = hedge::ask(client, x, &mut attempts, chosen, upstream).await;
-                attempts.after_asking(x, asked)
+                let mut asked = Asked { chosen, upstream };
+                let how = hedge::ask(client, x, &mut attempts, &mut asked).await;
+                attempts.after_asking(x, asked, how)
             }
             Err(failure) => attempts.after_connecting(failure, &chosen),
         };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use weir_cache::cache_status::CacheStatus;
-use weir_cache::range::{self, Multipart, Wanted};
+use weir_cache::range::{self, Multipart, Ranges, Wanted};
 use weir_cache::reuse::Reuse;
 use weir_cache::store::Object;
 use weir_cache::validate::{self, Precondition};
@@ -123,24 +123,13 @@ pub(super) async fn object(
             send(client, x, object, part.first..part.last + 1).await
         }
         What::Range(Wanted::Many(parts)) => {
+            let parts = Box::new(parts);
             let random = on.worker.random.borrow_mut().u128(..);
             let answer = Multipart::new(head, &parts, object.body_bytes(), random);
             write_head(x, on, keep_alive, 206, |out| {
                 answer.write_head(now, edits(&on.rule.response_headers), out);
             });
-            let mut sent = Ok(());
-            for part in parts.each() {
-                answer.write_part_head(*part, &mut x.outgoing);
-                sent = send(client, x, object, part.first..part.last + 1).await;
-                if sent.is_err() {
-                    break;
-                }
-            }
-            answer.write_end(&mut x.outgoing);
-            match sent {
-                Ok(()) => send(client, x, object, 0..0).await,
-                failed => failed,
-            }
+            Box::pin(send_parts(client, x, object, &parts, &answer)).await
         }
         What::Range(Wanted::Unsatisfiable) => {
             write_head(x, on, keep_alive, 416, |out| {
@@ -241,6 +230,22 @@ pub(super) fn write_head(
     x.facts.head_bytes_sent += x.outgoing.len() as u64;
 }
 
+/// Sends each of the parts behind a head of its own.
+async fn send_parts(
+    client: &mut Client,
+    x: &mut Exchange,
+    object: &Object,
+    parts: &Ranges,
+    answer: &Multipart<'_>,
+) -> Result<(), Failure> {
+    for part in parts.each() {
+        answer.write_part_head(*part, &mut x.outgoing);
+        send(client, x, object, part.first..part.last + 1).await?;
+    }
+    answer.write_end(&mut x.outgoing);
+    send(client, x, object, 0..0).await
+}
+
 /// Writes `x.outgoing` and behind it a range of the body, all of both, and clears the former.
 async fn send(
     client: &mut Client,
@@ -252,7 +257,7 @@ async fn send(
         range.end = range.start;
     }
     if let Some(disk) = object.disk() {
-        return on_disk::send(client, x, disk, range).await;
+        return Box::pin(on_disk::send(client, x, disk, range)).await;
     }
     if range.end - range.start <= COPIED_BODY_BYTES_MAX {
         copy(object, &range, &mut x.outgoing);

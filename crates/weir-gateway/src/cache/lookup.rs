@@ -124,7 +124,7 @@ pub(super) async fn stored(x: &mut Exchange, on: Cached<'_>) -> Option<Arc<Objec
 async fn selected(x: &mut Exchange, on: Cached<'_>, entry: Option<&Entry>) -> Option<Arc<Object>> {
     match entry.and_then(|entry| choose(x, on.policy, entry)) {
         None if on.cache.tiers.disk().is_some() && x.recall.disk == Disk::MayHaveIt => {
-            from_disk(x, on).await
+            Box::pin(from_disk(x, on)).await
         }
         chosen => chosen,
     }

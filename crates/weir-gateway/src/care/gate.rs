@@ -90,7 +90,7 @@ impl Gate {
                     ticket: Some(queued.ticket),
                     receiver: receiver.expect("whoever waits has made a channel"),
                 };
-                waiting.wait(client, queued.deadline).await
+                Box::pin(waiting.wait(client, queued.deadline)).await
             }
         }
     }

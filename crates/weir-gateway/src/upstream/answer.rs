@@ -52,14 +52,15 @@ pub(crate) async fn respond(
         // A tunnel may last for days, and says nothing of how fast the upstream is.
         upstream.pass.is_held_up();
         upstream.pass.is_over();
-        return tunnel(client, x, worker, &mut upstream).await;
+        return Box::pin(tunnel(client, x, worker, &mut upstream)).await;
     }
     let pace = pace(x, rule);
     let sent_before = x.facts.bytes_sent;
     let streamed = match encoder {
         Some(encoder) => {
-            let encoded = (encoder, framing);
-            stream_encoded(client, x, worker, &mut upstream, &mut body, encoded, pace).await
+            let to = (encoder, framing);
+            let stream = stream_encoded(client, x, worker, &mut upstream, &mut body, to, pace);
+            Box::pin(stream).await
         }
         None => stream_body(client, x, worker, &mut upstream, &mut body, framing, pace).await,
     };
@@ -138,7 +139,7 @@ async fn stream_encoded(
     worker: &Worker,
     upstream: &mut Upstream,
     body: &mut Body,
-    (mut encoder, framing): (Encoder, ClientFraming),
+    (mut encoder, framing): (Box<Encoder>, ClientFraming),
     pace: Pace,
 ) -> Result<(), Failure> {
     loop {

@@ -31,15 +31,14 @@ use crate::upstream::retry::{Attempts, is_wanting};
 use crate::worker::Worker;
 use second::{Second, Won};
 
-/// An attempt that is over. Its endpoint was told.
+/// An endpoint, and the connection on which it is asked.
 #[derive(Debug)]
 pub(crate) struct Asked {
-    pub(super) chosen: Chosen,
-    pub(super) upstream: Upstream,
-    pub(super) how: How,
+    pub(crate) chosen: Chosen,
+    pub(crate) upstream: Upstream,
 }
 
-/// How it ended.
+/// How an attempt ended. Its endpoint was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
     /// The head of the response is in the exchange.
@@ -49,28 +48,31 @@ pub(crate) enum How {
     GivenUp,
 }
 
-/// Sends the request to an endpoint, and gets the head of its response.
+/// Sends the request to an endpoint, and gets the head of its response. It may be another endpoint's: `first` is then who
+/// has answered.
 pub(crate) async fn ask(
     client: &mut Client,
     x: &mut Exchange,
     attempts: &mut Attempts<'_>,
-    chosen: Chosen,
-    upstream: Upstream,
-) -> Asked {
-    let first = First { chosen, upstream };
-    let Some(hedge) = hedge(client, x, attempts) else {
-        return first.alone(client, x, attempts).await;
-    };
+    first: &mut Asked,
+) -> How {
     let since = first.chosen.since();
-    let asked = match hedge.delay(since) {
-        Some(delay) => first.hedged(client, x, attempts, since + delay).await,
-        None => first.alone(client, x, attempts).await,
-    };
-    if asked.how == How::Answered && !is_wanting(x, attempts.rule) {
+    let hedge = hedge(client, x, attempts);
+    let delay = hedge.and_then(|hedge| hedge.delay(since));
+    if let Err(failure) = relay::send(client, x, attempts.rule, &mut first.upstream).await {
+        return first.failed(failure);
+    }
+    let due = attempts.due();
+    let hedge_at = delay.map(|delay| Due::at(since + delay));
+    let how = first.wait(client, x, attempts, hedge_at, due).await;
+    if let Some(hedge) = hedge
+        && how == How::Answered
+        && !is_wanting(x, attempts.rule)
+    {
         let now = Instant::now();
         hedge.on_answer(now, now.saturating_duration_since(since));
     }
-    asked
+    how
 }
 
 /// What is known of the route's latencies, if a second copy of the request may be sent.
@@ -86,64 +88,28 @@ fn hedge<'a>(client: &Client, x: &Exchange, attempts: &Attempts<'a>) -> Option<&
     (may_be_copied && !attempts.has_hedged).then_some(hedge)
 }
 
-/// The first copy, for the endpoint that the balancer chose.
-struct First {
-    chosen: Chosen,
-    upstream: Upstream,
-}
-
-impl First {
-    async fn alone(
-        mut self,
+impl Asked {
+    /// Waits for the head until it is `due` to be given up. The time for a second copy comes once, if at all.
+    async fn wait(
+        &mut self,
         client: &mut Client,
         x: &mut Exchange,
         attempts: &mut Attempts<'_>,
-    ) -> Asked {
-        if let Err(failure) = relay::send(client, x, attempts.rule, &mut self.upstream).await {
-            return self.failed(failure);
-        }
-        let due = attempts.due();
-        self.patiently(client, x, attempts, due).await
-    }
-
-    /// A second copy is due at the moment `at`.
-    async fn hedged(
-        mut self,
-        client: &mut Client,
-        x: &mut Exchange,
-        attempts: &mut Attempts<'_>,
-        at: Instant,
-    ) -> Asked {
-        let (worker, rule) = (attempts.worker, attempts.rule);
-        if let Err(failure) = relay::send(client, x, rule, &mut self.upstream).await {
-            return self.failed(failure);
-        }
-        let (mut at, due) = (Due::at(at), attempts.due());
-        match relay::head(client, x, worker, rule, &mut self.upstream, &mut at).await {
-            Err(failure) => self.failed(failure),
-            Ok(Head::Late) => match Second::begin(client, x, attempts, &self.chosen) {
-                Some(second) => {
-                    let second = Box::pin(second.run(worker, rule));
-                    race(client, x, attempts, self, second, due).await
-                }
-                None => self.patiently(client, x, attempts, due).await,
-            },
-            Ok(_) => self.answered(x),
-        }
-    }
-
-    /// Waits for the head with nothing else on the way, until it is `due` to be given up.
-    async fn patiently(
-        mut self,
-        client: &mut Client,
-        x: &mut Exchange,
-        attempts: &mut Attempts<'_>,
+        mut hedge_at: Option<Due>,
         mut due: Due,
-    ) -> Asked {
+    ) -> How {
         let (worker, rule) = (attempts.worker, attempts.rule);
         loop {
-            match relay::head(client, x, worker, rule, &mut self.upstream, &mut due).await {
+            let until = hedge_at.as_mut().unwrap_or(&mut due);
+            match relay::head(client, x, worker, rule, &mut self.upstream, until).await {
                 Err(failure) => return self.failed(failure),
+                Ok(Head::Late) if hedge_at.take().is_some() => {
+                    let Some(second) = Second::begin(client, x, attempts, &self.chosen) else {
+                        continue;
+                    };
+                    let second = Box::pin(second.run(worker, rule));
+                    return Box::pin(race(client, x, attempts, self, second, due)).await;
+                }
                 Ok(Head::Late) if attempts.may_send_again(x, &self.chosen) => {
                     return self.given_up();
                 }
@@ -154,29 +120,20 @@ impl First {
         }
     }
 
-    fn answered(self, x: &mut Exchange) -> Asked {
+    fn answered(&self, x: &mut Exchange) -> How {
         self.chosen.answered(x);
-        self.ended(How::Answered)
+        How::Answered
     }
 
-    fn failed(self, failure: Failure) -> Asked {
+    fn failed(&self, failure: Failure) -> How {
         self.chosen.asked_in_vain(failure, &self.upstream);
-        self.ended(How::Failed(failure))
+        How::Failed(failure)
     }
 
-    fn given_up(self) -> Asked {
+    fn given_up(&self) -> How {
         let late = Failure::ResponseTimeout;
         self.chosen.asked_in_vain(late, &self.upstream);
-        self.ended(How::GivenUp)
-    }
-
-    fn ended(self, how: How) -> Asked {
-        let Self { chosen, upstream } = self;
-        Asked {
-            chosen,
-            upstream,
-            how,
-        }
+        How::GivenUp
     }
 }
 
@@ -192,10 +149,10 @@ async fn race(
     client: &mut Client,
     x: &mut Exchange,
     attempts: &mut Attempts<'_>,
-    mut first: First,
+    first: &mut Asked,
     mut second: Pin<Box<impl Future<Output = Option<Box<Won>>>>>,
     mut due: Due,
-) -> Asked {
+) -> How {
     let (worker, rule) = (attempts.worker, attempts.rule);
     loop {
         let event = {
@@ -210,29 +167,29 @@ async fn race(
             .await
         };
         match event {
-            Event::Second(Some(won)) => return won.instead(x, worker),
+            Event::Second(Some(won)) => return won.instead(first, x, worker),
             // It is at work on it, which the client is to hear: what has come is still in the exchange.
             Event::Second(None) | Event::First(Ok(Head::Interim(_))) => {
                 drop(second);
-                return first.patiently(client, x, attempts, due).await;
+                return Box::pin(first.wait(client, x, attempts, None, due)).await;
             }
             Event::First(Ok(Head::Late)) if attempts.may_send_again(x, &first.chosen) => {
                 return first.given_up();
             }
             Event::First(Ok(Head::Late)) => due = Due::never(),
             Event::First(Ok(Head::Complete)) => {
-                let asked = first.answered(x);
+                let how = first.answered(x);
                 if is_wanting(x, rule) {
-                    return second_or(asked, client, x, worker, second).await;
+                    return second_or(how, client, x, worker, first, second).await;
                 }
-                return asked;
+                return how;
             }
             Event::First(Err(failure)) => {
-                let asked = first.failed(failure);
+                let how = first.failed(failure);
                 if failure.fault() == Fault::Upstream {
-                    return second_or(asked, client, x, worker, second).await;
+                    return second_or(how, client, x, worker, first, second).await;
                 }
-                return asked;
+                return how;
             }
         }
     }
@@ -240,12 +197,13 @@ async fn race(
 
 /// The first copy has ended badly, which counts if the second does so too.
 async fn second_or(
-    first: Asked,
+    how: How,
     client: &Client,
     x: &mut Exchange,
     worker: &Worker,
+    first: &mut Asked,
     mut second: Pin<Box<impl Future<Output = Option<Box<Won>>>>>,
-) -> Asked {
+) -> How {
     let won = poll_fn(|cx| {
         if client.has_left(cx) {
             return Poll::Ready(Err(Failure::ClientGone));
@@ -253,11 +211,8 @@ async fn second_or(
         second.as_mut().poll(cx).map(Ok)
     });
     match won.await {
-        Ok(Some(won)) => won.instead(x, worker),
-        Ok(None) => first,
-        Err(gone) => Asked {
-            how: How::Failed(gone),
-            ..first
-        },
+        Ok(Some(won)) => won.instead(first, x, worker),
+        Ok(None) => how,
+        Err(gone) => How::Failed(gone),
     }
 }

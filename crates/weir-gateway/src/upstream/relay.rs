@@ -111,12 +111,9 @@ pub(crate) async fn connect(
         chosen.metrics().pool_hits.add(1);
         stream
     } else {
-        let stream = connect::connect(
-            &chosen.endpoint().address,
-            rule.timeouts.connect,
-            &client.timer,
-        )
-        .await?;
+        let address = &chosen.endpoint().address;
+        let connecting = connect::connect(address, rule.timeouts.connect, &client.timer);
+        let stream = Box::pin(connecting).await?;
         chosen.metrics().connects.add(1);
         chosen.endpoint().state.health.connected();
         stream
@@ -175,7 +172,7 @@ pub(crate) async fn head(
     loop {
         match read_head(client, x, worker, rule, upstream, due).await? {
             Head::Interim(bytes) => {
-                pass_interim(client, x, worker, rule, upstream, bytes).await?;
+                Box::pin(pass_interim(client, x, worker, rule, upstream, bytes)).await?;
                 client.timer.set(x.upload.patience(pace(x, rule)));
             }
             head => return Ok(head),

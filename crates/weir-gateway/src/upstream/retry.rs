@@ -58,7 +58,7 @@ pub(crate) struct Attempts<'a> {
     /// Before it is sent again.
     wait: Option<Duration>,
     /// An answer that is to be bettered. Its head, and what has come of its body, are in the exchange.
-    kept: Option<Answered>,
+    kept: Option<Box<Answered>>,
 }
 
 /// Why a request is sent again.
@@ -145,7 +145,7 @@ impl<'a> Attempts<'a> {
 
     /// Nobody is left to ask. An answer that was to be bettered is better than none.
     pub(crate) fn end(&mut self, failure: Failure) -> Result<Answered, Failure> {
-        self.kept.take().ok_or(failure)
+        self.kept.take().map(|kept| *kept).ok_or(failure)
     }
 
     /// After a connection did not stand, any other endpoint may be asked: nothing was sent.
@@ -164,16 +164,12 @@ impl<'a> Attempts<'a> {
     }
 
     /// After an endpoint was asked: its answer, or another attempt.
-    pub(crate) fn after_asking(&mut self, x: &Exchange, asked: Asked) -> Then {
-        let Asked {
-            chosen,
-            upstream,
-            how,
-        } = asked;
+    pub(crate) fn after_asking(&mut self, x: &Exchange, asked: Asked, how: How) -> Then {
+        let Asked { chosen, upstream } = asked;
         match how {
             How::Answered if is_wanting(x, self.rule) && self.may_send_again(x, &chosen) => {
                 let then = again(&chosen, Again::Status);
-                self.kept = Some((chosen, upstream));
+                self.kept = Some(Box::new((chosen, upstream)));
                 then
             }
             How::Answered => ControlFlow::Break(Ok((chosen, upstream))),
@@ -286,22 +282,19 @@ impl<'a> Attempts<'a> {
 
     /// Reads on in an answer that is kept, so that its connection can serve again when all of it is here.
     fn take_rest(&mut self, x: &mut Exchange, cx: &mut Context<'_>) {
-        let Some((_, upstream)) = &mut self.kept else {
-            return;
-        };
+        let Some(kept) = &mut self.kept else { return };
         let mut goes_on = true;
         while goes_on && x.incoming.unread().len() < BUFFER_BYTES {
             let buffers = &self.worker.buffers;
-            let filled = x.incoming.poll_fill(&mut upstream.stream, buffers, cx);
+            let filled = x.incoming.poll_fill(&mut kept.1.stream, buffers, cx);
             goes_on = matches!(filled, Poll::Ready(Ok(1..)));
         }
     }
 
     /// Another connection stands: what was kept is given up, and its connection serves again if all of it was read.
     pub(crate) fn let_go(&mut self, x: &mut Exchange) {
-        let Some((chosen, upstream)) = self.kept.take() else {
-            return;
-        };
+        let Some(kept) = self.kept.take() else { return };
+        let (chosen, upstream) = *kept;
         x.incoming.consume(x.response.head_bytes);
         let mut body = Body::new(x.response.framing);
         if let Ok(taken) = body.take(x.incoming.unread()) {

@@ -119,8 +119,8 @@ impl Second {
 }
 
 impl Won {
-    /// The exchange goes on with this answer.
-    pub(super) fn instead(self, x: &mut Exchange, worker: &Worker) -> Asked {
+    /// The exchange goes on with this answer, and with who has given it in the place of `first`.
+    pub(super) fn instead(self, first: &mut Asked, x: &mut Exchange, worker: &Worker) -> How {
         let Self {
             chosen,
             upstream,
@@ -131,10 +131,7 @@ impl Won {
         own.reset(&worker.buffers);
         chosen.metrics().hedges_won.add(1);
         chosen.answered(x);
-        Asked {
-            chosen,
-            upstream,
-            how: How::Answered,
-        }
+        *first = Asked { chosen, upstream };
+        How::Answered
     }
 }
