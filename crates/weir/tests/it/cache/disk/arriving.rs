@@ -17,6 +17,11 @@ const LENGTH: u64 = 64 * MIB;
 
 /// An origin of large objects that stops half-way until it is told to go on. Parts are sent at once.
 fn hesitating() -> (Origin, Sender<()>) {
+    hesitating_at(LENGTH / 2)
+}
+
+/// The same, when it has sent so much.
+fn hesitating_at(stop: u64) -> (Origin, Sender<()>) {
     let (go, wait) = channel();
     let wait: Mutex<Receiver<()>> = Mutex::new(wait);
     let origin = Origin::start(move |mut peer, _| {
@@ -28,14 +33,14 @@ fn hesitating() -> (Origin, Sender<()>) {
             peer.send(format!(
                 "HTTP/1.1 200 OK\r\n{FRESH}Content-Length: {LENGTH}\r\n\r\n"
             ));
-            let half = write_pattern(&mut peer.stream, 0..LENGTH / 2);
-            half.expect("the gateway reads");
+            let begun = write_pattern(&mut peer.stream, 0..stop);
+            begun.expect("the gateway reads");
             let told = wait.lock().expect("one at a time").recv_timeout(PATIENCE);
             if told.is_err() {
                 // The test wants no more of it.
                 return;
             }
-            let rest = write_pattern(&mut peer.stream, LENGTH / 2..LENGTH);
+            let rest = write_pattern(&mut peer.stream, stop..LENGTH);
             rest.expect("the gateway reads");
         }
     });
@@ -187,7 +192,8 @@ fn an_origin_that_dies_in_the_middle_leaves_nothing() {
 /// A disk that takes no more, in the middle of an object: those who read get it all, and it is not stored.
 #[test]
 fn a_disk_that_is_full_is_done_without() {
-    let (origin, go) = hesitating();
+    // Both have joined before the disk is full.
+    let (origin, go) = hesitating_at(MIB);
     let directory = Directory::new();
     // Files of at most 8 MiB, by the system's limit.
     let gateway = indexed(Gateway::start_limited(
