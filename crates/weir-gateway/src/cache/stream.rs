@@ -134,6 +134,10 @@ async fn stream_body(
     reader.move_to(at);
     while at < part.end {
         let piece;
+        if !x.outgoing.is_empty() && reader.is_early() {
+            // The head, for which its client need not wait until there is a body.
+            send_piece(client, x, b"", b"").await?;
+        }
         let shown = match next(client, on, reader).await? {
             Piece::Bytes(bytes) => {
                 piece = bytes;

@@ -66,6 +66,13 @@ impl Reader {
         at <= self.fill.bytes() + WINDOW_BYTES_MAX
     }
 
+    /// Whether the next of the body has not come yet, nor its end.
+    pub(in crate::cache) fn is_early(&self) -> bool {
+        let state = lock(&self.fill.0);
+        let place = state.readers[self.slot].as_ref();
+        place.is_some_and(|place| place.at >= state.held.end()) && !state.is_over
+    }
+
     /// The next piece of the body. What is read from a file is behind the reader when it has moved.
     pub(in crate::cache) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Piece> {
         let mut state = lock(&self.fill.0);

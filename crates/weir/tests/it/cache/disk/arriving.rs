@@ -54,6 +54,23 @@ fn begin(gateway: &Gateway, fields: &str) -> Connection {
 }
 
 #[test]
+fn the_head_does_not_wait_for_the_body() {
+    let (origin, go) = hesitating_at(0);
+    let directory = Directory::new();
+    let gateway = caching(origin.address, &directory, "true");
+    let mut readers = [begin(&gateway, ""), begin(&gateway, "")];
+    for reader in &mut readers {
+        let head = read_head(&mut reader.stream);
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+    }
+    go.send(()).expect("the origin waits");
+    for reader in &mut readers {
+        read_pattern(&mut reader.stream, 0..LENGTH);
+    }
+    assert_eq!(origin.heads_waiting(), 1);
+}
+
+#[test]
 fn the_leader_may_leave() {
     let (origin, go) = hesitating();
     let directory = Directory::new();
