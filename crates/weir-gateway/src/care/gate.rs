@@ -9,7 +9,7 @@
 //! gate keep to the one they came to, whose places come back to it.
 
 use std::future::{Future as _, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -24,6 +24,7 @@ use weir_policy::limit::queue::Ticket;
 
 use super::lock;
 use crate::connection::Client;
+use crate::deadline::{Due, TICK};
 use crate::failure::Failure;
 
 /// Gateways in front of one service measure it at the same times: when the seconds since 1970 are a multiple of this.
@@ -90,7 +91,8 @@ impl Gate {
                     ticket: Some(queued.ticket),
                     receiver: receiver.expect("whoever waits has made a channel"),
                 };
-                Box::pin(waiting.wait(client, queued.deadline)).await
+                let patience = queued.deadline.saturating_duration_since(now);
+                Box::pin(waiting.wait(client, patience)).await
             }
         }
     }
@@ -147,11 +149,18 @@ struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
-    async fn wait(mut self, client: &Client, deadline: Instant) -> Result<Place, Failure> {
-        let mut late = pin!(tokio::time::sleep_until(deadline.into()));
+    async fn wait(mut self, client: &Client, patience: Duration) -> Result<Place, Failure> {
+        // Whatever happens at the gate ends all waits that are up, so a timer is for when nothing does. To be as late as a
+        // tick matters to those who wait for less than that.
+        client.timer.set(patience);
+        let mut late = if patience < TICK {
+            Due::at(Instant::now() + patience)
+        } else {
+            Due::never()
+        };
         poll_fn(|cx| {
-            // It never fires early, so whoever is not decided about by then is now.
-            if late.as_mut().poll(cx).is_ready() {
+            // Neither fires early, so whoever is not decided about by then is now.
+            if late.poll(cx).is_ready() || client.timer.poll(cx).is_ready() {
                 self.gate.change(Instant::now(), |_| ());
             }
             if let Poll::Ready(verdict) = Pin::new(&mut self.receiver).poll(cx) {
