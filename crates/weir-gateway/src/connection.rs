@@ -83,9 +83,11 @@ impl Client {
     }
 }
 
-/// An IP address as text, made once for all the fields and log lines it is written to.
+/// An IP address as text, made once for all the fields and log lines it is written to, and the network it is in.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AddressText {
+    octets: [u8; 16],
+    network_bytes: u8,
     bytes: [u8; Self::BYTES_MAX],
     len: u8,
 }
@@ -100,10 +102,35 @@ impl AddressText {
         // A dual-stack listener sees IPv4 clients as mapped addresses; everyone else knows them by the short form.
         write!(rest, "{}", address.to_canonical()).expect("every address fits");
         let len = (Self::BYTES_MAX - rest.len()) as u8;
-        Self { bytes, len }
+        let mut octets = [0; 16];
+        let network_bytes = match address.to_canonical() {
+            IpAddr::V4(address) => {
+                octets[..4].copy_from_slice(&address.octets());
+                4
+            }
+            IpAddr::V6(address) => {
+                octets = address.octets();
+                8
+            }
+        };
+        Self {
+            octets,
+            network_bytes,
+            bytes,
+            len,
+        }
+    }
+
+    /// What clients are counted by: an IPv4 address, or the first 64 bits of an IPv6 address, since whoever has one of
+    /// those has all the others of its network (RFC 4291 §2.5.4, RFC 6177).
+    pub(crate) fn network(&self) -> &[u8] {
+        &self.octets[..usize::from(self.network_bytes)]
     }
 
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,8 +13,8 @@ use crate::failure::Failure;
 use crate::settings::{RateKey, RateRule};
 use crate::view::View;
 
-/// Counts the request for every rule of its route, and refuses it when one of them does. The client is told of the
-/// rule that leaves it the least.
+/// Counts the request for every rule of its route, unless one of them refuses it: then it counts for none. The client is told
+/// of the rule that leaves it the least.
 pub(crate) fn ask(client: &Client, x: &mut Exchange, view: &View) -> Result<(), Failure> {
     let rates = x
         .facts
@@ -23,7 +23,7 @@ pub(crate) fn ask(client: &Client, x: &mut Exchange, view: &View) -> Result<(), 
     let Some(now) = x.facts.started.filter(|_| !rates.is_empty()) else {
         return Ok(());
     };
-    for gate in rates {
+    for (index, gate) in rates.iter().enumerate() {
         let decision = gate.ask(client, x, view, now);
         if x.rate
             .is_none_or(|told| decision.remaining < told.remaining)
@@ -31,6 +31,9 @@ pub(crate) fn ask(client: &Client, x: &mut Exchange, view: &View) -> Result<(), 
             x.rate = Some(decision);
         }
         if !decision.is_allowed {
+            for passed in &rates[..index] {
+                passed.give_back(client, x, view);
+            }
             x.rate = Some(decision);
             x.retry_after = Some(decision.retry_after);
             return Err(Failure::RateLimited);
@@ -67,13 +70,21 @@ impl RateGate {
 
     /// Whether the request may pass.
     fn ask(&self, client: &Client, x: &Exchange, view: &View, now: Instant) -> Decision {
-        let key = match &self.rule.key {
+        lock(&self.limiter).acquire(now, self.key(client, x, view))
+    }
+
+    /// A request that might have passed was refused elsewhere.
+    fn give_back(&self, client: &Client, x: &Exchange, view: &View) {
+        lock(&self.limiter).give_back(self.key(client, x, view));
+    }
+
+    fn key<'a>(&self, client: &'a Client, x: &'a Exchange, view: &View) -> &'a [u8] {
+        match &self.rule.key {
             RateKey::Route => &[],
-            RateKey::ClientAddress => client.address.as_bytes(),
+            RateKey::ClientAddress => client.address.network(),
             RateKey::Header(name) => x.request.field(&x.head, name).unwrap_or_default(),
             RateKey::Parameter(name) => parameter(x, view, name),
-        };
-        lock(&self.limiter).acquire(now, key)
+        }
     }
 }
 

@@ -117,8 +117,7 @@ impl RateLimiter {
             .unwrap_or(u64::MAX / 2)
             .min(u64::MAX / 2)
             + 1;
-        let hash = xxhash_rust::xxh3::xxh3_64_with_seed(key, self.seed);
-        let arrival_ns = self.table.entry(hash, now_ns);
+        let arrival_ns = self.table.entry(self.hash(key), now_ns);
         let used_ns = arrival_ns.saturating_sub(now_ns);
         let after_ns = used_ns.saturating_add(self.interval_ns);
         let is_allowed = after_ns <= self.ahead_max_ns;
@@ -129,6 +128,17 @@ impl RateLimiter {
             used_ns
         };
         self.decision(is_allowed, used_ns)
+    }
+
+    /// A request with this key that [`RateLimiter::acquire`] has let pass is not made after all.
+    pub fn give_back(&mut self, key: &[u8]) {
+        if let Some(arrival_ns) = self.table.known(self.hash(key)) {
+            *arrival_ns = arrival_ns.saturating_sub(self.interval_ns).max(1);
+        }
+    }
+
+    fn hash(&self, key: &[u8]) -> u64 {
+        xxhash_rust::xxh3::xxh3_64_with_seed(key, self.seed)
     }
 
     /// How many keys are remembered at most.

@@ -33,6 +33,12 @@ struct Entry {
     arrival_ns: u64,
 }
 
+impl Entry {
+    fn is_of(&self, hash: u64) -> bool {
+        self.hash == hash && self.arrival_ns > 0
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Table {
     sets: Vec<[Entry; SET]>,
@@ -56,13 +62,23 @@ impl Table {
         let [first, second] = self.sets_of(hash);
         let places = || (0..SET).flat_map(|index| [(first, index), (second, index)]);
         let of = |(set, index): (usize, usize)| self.sets[set][index];
-        let own = places().find(|&place| of(place).hash == hash && of(place).arrival_ns > 0);
+        let own = places().find(|&place| of(place).is_of(hash));
         let (set, index) = own
             .or_else(|| places().min_by_key(|&place| of(place).arrival_ns.max(now_ns)))
             .expect("a set has entries");
         let entry = &mut self.sets[set][index];
         entry.hash = hash;
         &mut entry.arrival_ns
+    }
+
+    /// The theoretical arrival time of the key with this hash, if it is remembered.
+    pub(super) fn known(&mut self, hash: u64) -> Option<&mut u64> {
+        let sets = self.sets_of(hash);
+        let set = sets
+            .into_iter()
+            .find(|&set| self.sets[set].iter().any(|entry| entry.is_of(hash)))?;
+        let own = self.sets[set].iter_mut().find(|entry| entry.is_of(hash))?;
+        Some(&mut own.arrival_ns)
     }
 
     /// The hashes of the keys that are remembered.

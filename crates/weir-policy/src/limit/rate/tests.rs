@@ -56,6 +56,21 @@ fn one_key_gets_a_burst_and_then_its_rate() {
 }
 
 #[test]
+fn what_is_given_back_was_never_asked() {
+    let mut limiter = limiter(1_000);
+    let remaining = |limiter: &mut RateLimiter| limiter.acquire(ms(0), b"key").remaining;
+    assert_eq!(remaining(&mut limiter), 2);
+    limiter.give_back(b"key");
+    assert_eq!(remaining(&mut limiter), 2);
+    limiter.give_back(b"another key");
+    assert_eq!(remaining(&mut limiter), 1);
+    for _ in 0..9 {
+        limiter.give_back(b"key");
+    }
+    assert_eq!(remaining(&mut limiter), 2, "no more than a burst");
+}
+
+#[test]
 fn fields_are_in_whole_seconds_and_agree() {
     let quota = Quota {
         requests: 1,

@@ -154,9 +154,10 @@ fn every_limit_counts_and_the_tightest_is_told() {
         ("ann", (200, 1)),
         ("ann", (200, 0)),
         ("ann", (429, 0)),
-        // The route has counted all three.
+        // The route has counted two of the three.
         ("bob", (200, 1)),
         ("bob", (200, 0)),
+        ("eve", (200, 0)),
         ("eve", (429, 0)),
     ] {
         assert_eq!(told(&ask(user)), expected, "{user}");
