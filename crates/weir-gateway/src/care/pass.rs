@@ -22,6 +22,9 @@ struct Held {
     since: Instant,
     entered: Option<Entered>,
     place: Option<Place>,
+    /// What the place says when all of the response has come. One that breaks off, or that its client leaves, says nothing:
+    /// it may have been at work for as long as somebody listened.
+    outcome: Outcome,
 }
 
 impl Pass {
@@ -30,6 +33,7 @@ impl Pass {
             since,
             entered,
             place,
+            outcome: Outcome::Ignored,
         })))
     }
 
@@ -50,28 +54,26 @@ impl Pass {
         if let Some(entered) = held.entered.take() {
             entered.report(now, ended, latency);
         }
-        if let Some(place) = &mut held.place {
-            place.will_say(if x.facts.was_repeated {
-                // Part of the time it was taken for none of the upstream's doing.
-                Outcome::Ignored
-            } else {
-                ended.outcome(is_server_error, latency)
-            });
+        // Of a request that was repeated, part of the time it was taken for none of the upstream's doing.
+        if !x.facts.was_repeated {
+            held.outcome = ended.outcome(is_server_error, latency);
         }
     }
 
     /// The response has to wait for its client. How long its place is taken says nothing any more about how fast the
     /// upstream is: clients that read slowly must not make an adaptive limit take it for slow.
     pub(crate) fn is_held_up(&mut self) {
-        if let Some(held) = &mut self.0
-            && let Some(place) = &mut held.place
-        {
-            place.will_say(Outcome::Ignored);
+        if let Some(held) = &mut self.0 {
+            held.outcome = Outcome::Ignored;
         }
     }
 
     /// All of the response is here: the upstream has done its part, whatever the client still has to read.
     pub(crate) fn is_over(&mut self) {
-        self.0 = None;
+        if let Some(held) = self.0.take()
+            && let Some(mut place) = held.place
+        {
+            place.will_say(held.outcome);
+        }
     }
 }

@@ -82,9 +82,12 @@ pub(crate) fn put_back(
     x: &Exchange,
     worker: &Worker,
     chosen: &Chosen,
-    upstream: Upstream,
+    mut upstream: Upstream,
     is_done: bool,
 ) {
+    if is_done {
+        upstream.pass.is_over();
+    }
     let is_whole = upstream.is_sent && x.upload.is_complete() && is_done;
     if is_whole && x.response.keep_alive && x.incoming.is_empty() {
         let pool = chosen.pool();

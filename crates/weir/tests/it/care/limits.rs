@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Counting;
 use crate::harness::client::{self, Connection};
+use crate::harness::pattern::read_head;
 use crate::harness::{Gateway, forward_everything, wait_until};
 
 /// A gateway whose upstream is `origin`, with `concurrency` and further keys of the route.
@@ -144,6 +145,35 @@ fn a_place_comes_back_whatever_becomes_of_the_request() {
     wait_until("the origin is idle", || origin.work.now() == 0);
     drop(tunnels);
     assert_places(&gateway, &origin, 2);
+}
+
+/// For how long an answer is read that its client breaks off is the client's doing.
+#[test]
+fn an_adaptive_limit_learns_only_from_whole_answers() {
+    /// More than it learns from at once.
+    const ANSWERS: u64 = 100;
+    let origin = Counting::start();
+    let gateway = gateway(&origin, "\"adaptive\"", "");
+    let gate = || {
+        let status = client::get(gateway.admin, "/status").text();
+        let status: serde_json::Value = serde_json::from_str(&status).expect("JSON");
+        status["upstreams"][0]["concurrency"].clone()
+    };
+    for _ in 0..ANSWERS {
+        let mut leaves = ask(&gateway, "/stream");
+        read_head(&mut leaves.stream);
+        drop(leaves);
+        wait_until("its place is free", || gate()["in_flight"] == 0);
+    }
+    assert!(gate()["base_latency_us"].is_null());
+    // The origin has yet to notice.
+    origin.work.release(ANSWERS);
+    wait_until("all are over", || origin.work.now() == 0);
+    for _ in 0..ANSWERS {
+        origin.work.release(1);
+        assert_eq!(ask(&gateway, "/stream").response().status, 200);
+    }
+    assert!(gate()["base_latency_us"].is_u64());
 }
 
 #[test]
