@@ -76,7 +76,7 @@ pub(crate) async fn enter(
 }
 
 /// Whether `rule` is that of a fallback.
-fn is_elsewhere(route: Option<&RouteState>, rule: &Forward) -> bool {
+pub(crate) fn is_elsewhere(route: Option<&RouteState>, rule: &Forward) -> bool {
     route
         .and_then(|route| route.elsewhere.as_deref())
         .is_some_and(|elsewhere| std::ptr::eq(elsewhere, rule))

@@ -4,10 +4,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use weir_policy::Outcome;
-use weir_policy::breaker::{Breaker, Permit, Refused, Status};
+use weir_policy::breaker::{Breaker, Permit, Refused, Settings, Status};
 
 use super::{Ended, lock};
 use crate::settings::BreakerRule;
+
+/// No probe is lost: each ends by the deadlines of its request, however long its route lets an answer take.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The breaker of one route or endpoint.
 #[derive(Debug)]
@@ -28,7 +31,11 @@ impl SharedBreaker {
     }
 
     fn new(rule: &BreakerRule) -> Self {
-        let breaker = Breaker::new(rule.breaker, Instant::now());
+        let settings = Settings {
+            probe_timeout: PROBE_TIMEOUT,
+            ..rule.breaker
+        };
+        let breaker = Breaker::new(settings, Instant::now());
         Self {
             rule: rule.clone(),
             breaker: Mutex::new((breaker, fastrand::Rng::new())),

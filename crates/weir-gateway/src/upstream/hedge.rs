@@ -20,7 +20,7 @@ use std::time::Instant;
 
 use weir_http::body::Framing;
 
-use crate::care::hedging::SharedHedge;
+use crate::care::{self, hedging::SharedHedge};
 use crate::connection::Client;
 use crate::deadline::Due;
 use crate::exchange::Exchange;
@@ -77,15 +77,16 @@ pub(crate) async fn ask(
 
 /// What is known of the route's latencies, if a second copy of the request may be sent.
 fn hedge<'a>(client: &Client, x: &Exchange, attempts: &Attempts<'a>) -> Option<&'a SharedHedge> {
-    let hedge = attempts.view.snapshot.routes[x.facts.route?]
-        .hedge
-        .as_deref()?;
+    let route = &attempts.view.snapshot.routes[x.facts.route?];
+    let hedge = route.hedge.as_deref()?;
     let may_be_copied = x.request.method.is_safe()
         && x.request.framing == Framing::Empty
         && !relay::passes_upgrade(x, attempts.rule)
         // What the gateway asks for on its own account can wait.
         && !client.stream.is_nobody();
-    (may_be_copied && !attempts.has_hedged).then_some(hedge)
+    // How fast another upstream answers says nothing about the route's own.
+    let is_own = !care::is_elsewhere(Some(route), attempts.rule);
+    (may_be_copied && is_own && !attempts.has_hedged).then_some(hedge)
 }
 
 impl Asked {
