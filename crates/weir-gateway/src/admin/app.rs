@@ -49,7 +49,7 @@ async fn post(
     has_token: bool,
 ) -> Result<Reply, Refusal> {
     guard::refuse_foreign(&request, has_token)?;
-    guard::require_json(&request)?;
+    guard::refuse_forms(&request)?;
     let body = Limited::new(request.into_body(), BODY_BYTES_MAX).collect();
     let Ok(Ok(body)) = tokio::time::timeout(BODY_TIMEOUT, body).await else {
         return Ok(bad("expected a whole body of at most 1 MiB"));

@@ -99,9 +99,11 @@ impl Apps {
 
     /// Puts a draft in the place of what is saved, for good.
     fn publish(&self, draft: &Path) -> io::Result<()> {
-        fs::rename(draft, &self.path)?;
         let directory = self.path.parent().filter(|at| !at.as_os_str().is_empty());
-        File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
+        // What can fail of this comes before the new file is there.
+        let directory = File::open(directory.unwrap_or(Path::new(".")))?;
+        fs::rename(draft, &self.path)?;
+        directory.sync_all()
     }
 }
 

@@ -5,7 +5,7 @@
 //! off unless it is written down.
 
 mod breaker;
-mod fallback;
+pub(super) mod fallback;
 mod health;
 mod rate;
 mod retry;

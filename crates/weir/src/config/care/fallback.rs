@@ -17,7 +17,7 @@ use crate::config::value::Value;
 
 const EXAMPLE: &str = "{ status = 503, body = \"busy\" }";
 const FILE_EXPECTED: &str = "the path of a file such as \"sorry.html\"";
-const FILE_BYTES_MAX: u64 = 1 << 20;
+pub(in crate::config) const FILE_BYTES_MAX: u64 = 1 << 20;
 const JSON_EXPECTED: &str = "a table or a list such as `{ error = \"busy\" }`";
 const JSON_TYPE: &str = "application/json";
 /// Unless the config says otherwise: it is the service that cannot answer, and it may later.
@@ -167,7 +167,7 @@ fn file(value: &Value) -> Option<(Vec<u8>, Option<&'static str>)> {
 }
 
 /// At most a byte more than a file may have. Reading something else than a file might never end.
-fn contents(path: &Path) -> io::Result<Vec<u8>> {
+pub(in crate::config) fn contents(path: &Path) -> io::Result<Vec<u8>> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other("it is not a file"));
     }

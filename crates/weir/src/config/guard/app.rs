@@ -1,10 +1,12 @@
 //! One app as guard's JSON has it, and what guard itself refuses, in guard's own words and order.
 
 use std::fmt;
-use std::fs;
+use std::path::Path;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
+
+use crate::config::care::fallback::{FILE_BYTES_MAX, contents};
 
 /// One app: a host with its paths, and where its requests go.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -87,9 +89,7 @@ impl App {
         match &*self.fallback_type {
             "" | "text" | "json" | "html" => {}
             "html_file" => {
-                let file = fs::metadata(&self.fallback_content);
-                if let Err(error) = file {
-                    let what = cannot_open(&self.fallback_content, &error);
+                if let Err(what) = html(&self.fallback_content) {
                     return guards("fallback_content", &what);
                 }
             }
@@ -117,10 +117,9 @@ impl App {
             "too many requests".clone_into(&mut self.fallback_content);
         }
         if self.fallback_type == "html_file" {
-            let path = &self.fallback_content;
-            let content = fs::read_to_string(path).map_err(|error| Mistake {
+            let content = html(&self.fallback_content).map_err(|what| Mistake {
                 is_of_guard: true,
-                ..Mistake::new("fallback_content", cannot_open(path, &error))
+                ..Mistake::new("fallback_content", what)
             })?;
             "html".clone_into(&mut self.fallback_type);
             self.fallback_content = content;
@@ -155,6 +154,17 @@ fn take<T: DeserializeOwned + Default>(
             serde_json::from_value(value).map_err(|error| Mistake::new(name, error.to_string()))
         }
     }
+}
+
+/// What is in a file, with the bounds of a fallback's.
+fn html(path: &str) -> Result<String, String> {
+    let bytes = contents(Path::new(path)).map_err(|error| cannot_open(path, &error))?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(format!(
+            "open {path}: expected at most {FILE_BYTES_MAX} bytes"
+        ));
+    }
+    String::from_utf8(bytes).map_err(|_| format!("open {path}: expected UTF-8"))
 }
 
 /// As Go says it.

@@ -256,7 +256,7 @@ fn fallbacks_are_of_four_kinds() {
 }
 
 /// What an import says of it, behind the name of the file.
-const MISTAKES: [(&str, &str); 22] = [
+const MISTAKES: [(&str, &str); 23] = [
     (
         "{",
         "no JSON: EOF while parsing an object at line 1 column 1",
@@ -290,6 +290,10 @@ const MISTAKES: [(&str, &str); 22] = [
     (
         r#"{"name": "a", "fallback_type": "html_file", "fallback_content": "/nowhere"}"#,
         "app \"a\": fallback_content: open /nowhere: no such file or directory",
+    ),
+    (
+        r#"{"name": "a", "fallback_type": "html_file", "fallback_content": "/dev/zero"}"#,
+        "app \"a\": fallback_content: open /dev/zero: it is not a file",
     ),
     (
         r#"{"name": "a", "load_balance_method": "hash"}"#,

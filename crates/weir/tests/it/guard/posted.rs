@@ -218,10 +218,10 @@ fn web_pages_of_others_can_neither_post_nor_look() {
         ),
         (format!("Host: evil.example\r\n{json}"), 403),
         (
-            "Host: ADMIN\r\nContent-Type: text/plain\r\n".to_owned(),
+            "Host: ADMIN\r\nUser-Agent: Mozilla/5.0\r\nContent-Type: text/plain\r\n".to_owned(),
             415,
         ),
-        ("Host: ADMIN\r\n".to_owned(), 415),
+        ("Host: ADMIN\r\nReferer: http://ADMIN/\r\n".to_owned(), 415),
     ] {
         assert_eq!(ask("/app", &fields), status, "{fields}");
         if status == 403 {
@@ -230,6 +230,7 @@ fn web_pages_of_others_can_neither_post_nor_look() {
     }
     assert_eq!(super::ask(&gateway, "GET", "a", "/").status, 404);
     assert_eq!(ask("/app", &format!("Host: ADMIN\r\n{json}")), 200);
+    assert_eq!(ask("/app", "Host: ADMIN\r\n"), 200, "as curl posts it");
 }
 
 #[test]
