@@ -12,14 +12,14 @@
 //! An endpoint stands out (`evidence`) when it fails several times in a row, fails more than its siblings, answers much
 //! more slowly than they do, or does not answer at all while requests wait for it. After a wait that grows with each
 //! ejection and is jittered, it gets one request at a time; one that fails or is slow sends it back, a few good ones
-//! bring it back with a share that rises linearly.
+//! bring it back with a share that rises linearly. Nothing is slow or silent while it is not known what is typical.
 //!
 //! Never more than `max_ejected` of the endpoints are out or on trial, and never all. When more than that look bad, the
 //! cause is not an endpoint but what they share: then ejection is suspended, all are used, and it goes on when few look
 //! bad again (Envoy calls this panic).
 //!
 //! This is about answers only. It sends no probes, knows no addresses, and does not choose: a balancer asks
-//! [`Ejection::admits`]. About 1.2 kB for each endpoint, all allocated in [`Ejection::new`]; every call is O(1), but once
+//! [`Ejection::admits`]. About 1.3 kB for each endpoint, all allocated in [`Ejection::new`]; every call is O(1), but once
 //! in 100 ms one of them looks at all endpoints.
 
 mod ages;
@@ -111,7 +111,7 @@ impl Ejection {
             endpoints: (0..endpoints).map(endpoint).collect(),
             ejected: 0,
             is_suspended: false,
-            typical: Typical::new(endpoints),
+            typical: Typical::new(endpoints, now),
             swept_at: now,
         }
     }
@@ -122,24 +122,29 @@ impl Ejection {
         places.iter().copied().eq(same)
     }
 
-    /// What follows this when the endpoints change: `places` has for each of them where it was, if it was there. Those
-    /// that are out stay out, as far as the cap allows. Requests that began before come back here, not there.
+    /// What follows this when the endpoints change: `places` has for each of them where it was, if it was there. What is
+    /// known of those goes with them; those that are out stay out, as far as the cap allows, or else are suspects. Requests
+    /// that began before come back here, not there.
     #[must_use]
     pub fn succeed(&self, places: &[Option<usize>], now: Instant) -> Self {
         let mut next = Self::new(self.settings, places.len(), now);
         next.is_suspended = self.is_suspended;
+        if places.iter().any(Option::is_some) {
+            next.typical = self.typical.succeed(places.len(), now);
+        }
         let cap = next.cap();
         for (it, place) in next.endpoints.iter_mut().zip(places) {
             let Some(before) = place.map(|place| &self.endpoints[place]) else {
                 continue;
             };
-            it.ejections = before.ejections;
-            it.ejections_total = before.ejections_total;
-            it.reason = before.reason;
-            it.returned_at = before.returned_at;
             let is_kept_out = !before.is_present() && next.ejected < cap;
             next.ejected += usize::from(is_kept_out);
-            it.state = match before.state {
+            let mut evidence = before.evidence.succeed(&self.settings, now);
+            if !before.is_present() && !is_kept_out {
+                evidence.restart(now);
+                evidence.suspect();
+            }
+            let state = match before.state {
                 State::Out { until } if is_kept_out => State::Out { until },
                 State::Trial { successes, .. } if is_kept_out => State::Trial {
                     sent_at: None,
@@ -147,6 +152,12 @@ impl Ejection {
                 },
                 State::Rising { since } => State::Rising { since },
                 State::In | State::Out { .. } | State::Trial { .. } => State::In,
+            };
+            *it = Endpoint {
+                state,
+                epoch: 0,
+                evidence,
+                ..*before
             };
         }
         next
@@ -214,8 +225,8 @@ impl Ejection {
                 let waited = now.saturating_duration_since(token.started_at);
                 match outcome {
                     // Whoever gave up had not waited for long.
-                    Outcome::Ignored if waited <= self.typical.slow_after => {}
-                    Outcome::Success(latency) if latency <= self.typical.slow_after => {
+                    Outcome::Ignored if !self.typical.is_slow(waited) => {}
+                    Outcome::Success(latency) if !self.typical.is_slow(latency) => {
                         *successes += 1;
                         if *successes >= self.settings.trial_successes {
                             self.bring_back(endpoint, now);
@@ -227,7 +238,7 @@ impl Ejection {
                 }
             } else {
                 it.evidence
-                    .on_finish(now, token.started_at, outcome, self.typical.slow_after);
+                    .on_finish(now, token.started_at, outcome, &mut self.typical);
                 if it.evidence.fails_in_a_row(&self.settings) {
                     self.judge(endpoint, now, Reason::ConsecutiveFailures, random);
                 }
@@ -307,7 +318,7 @@ impl Ejection {
             State::Trial {
                 sent_at: Some(sent_at),
                 ..
-            } if now.saturating_duration_since(sent_at) > self.typical.silent_after => {
+            } if now.saturating_duration_since(sent_at) > self.typical.trial_after => {
                 self.eject(index, now, Reason::Trial, random);
             }
             State::Rising { since }

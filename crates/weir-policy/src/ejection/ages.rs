@@ -1,18 +1,61 @@
 //! How many requests have been in flight for longer than a given time, without a timer for each.
 //!
-//! Requests are counted in the tenth of a second in which they were sent; the last 3.2 seconds are kept apart and older
-//! ones together. The answer is exact to a tenth of a second, on the side of fewer.
+//! Requests are counted in the slot of time in which they were sent, once in slots of a tenth of a second for ages up to
+//! three seconds, and once in slots of two seconds for ages up to a minute. The answer is exact to one slot, on the side of
+//! fewer.
 
 use std::time::{Duration, Instant};
 
-const WIDTH: Duration = Duration::from_millis(100);
 const SLOTS: usize = 32;
+const FINE: Duration = Duration::from_millis(100);
+const COARSE: Duration = Duration::from_secs(2);
+
+/// The longest age that fine slots tell.
+const FINE_AGE_MAX: Duration = Duration::from_secs(3);
 
 /// The longest time that can be asked for.
-pub(super) const AGE_MAX: Duration = Duration::from_secs(3);
+pub(super) const AGE_MAX: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(super) struct Ages {
+    fine: Ring,
+    coarse: Ring,
+}
+
+impl Ages {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            fine: Ring::new(FINE, now),
+            coarse: Ring::new(COARSE, now),
+        }
+    }
+
+    /// A request was sent: now, or a little before what has been said last.
+    pub(super) fn on_start(&mut self, now: Instant) {
+        self.fine.on_start(now);
+        self.coarse.on_start(now);
+    }
+
+    pub(super) fn on_finish(&mut self, now: Instant, started_at: Instant) {
+        self.fine.on_finish(now, started_at);
+        self.coarse.on_finish(now, started_at);
+    }
+
+    /// How many have been in flight for longer than `age`, which is [`AGE_MAX`] at most.
+    pub(super) fn older_than(&mut self, now: Instant, age: Duration) -> u32 {
+        let ring = if age <= FINE_AGE_MAX {
+            &mut self.fine
+        } else {
+            &mut self.coarse
+        };
+        ring.older_than(now, age)
+    }
+}
+
+/// Slots of one width. What is older than all of them is counted together.
+#[derive(Debug)]
+struct Ring {
+    width: Duration,
     /// Requests in flight by when they were sent; the slot of now is `current`.
     slots: [u32; SLOTS],
     current: usize,
@@ -20,9 +63,10 @@ pub(super) struct Ages {
     older: u32,
 }
 
-impl Ages {
-    pub(super) fn new(now: Instant) -> Self {
+impl Ring {
+    fn new(width: Duration, now: Instant) -> Self {
         Self {
+            width,
             slots: [0; SLOTS],
             current: 0,
             current_began: now,
@@ -30,25 +74,23 @@ impl Ages {
         }
     }
 
-    /// A request was sent: now, or a little before what has been said last.
-    pub(super) fn on_start(&mut self, now: Instant) {
+    fn on_start(&mut self, now: Instant) {
         self.turn(now);
         *self.count(now) += 1;
     }
 
-    pub(super) fn on_finish(&mut self, now: Instant, started_at: Instant) {
+    fn on_finish(&mut self, now: Instant, started_at: Instant) {
         self.turn(now);
         let count = self.count(started_at);
         *count = count.saturating_sub(1);
     }
 
-    /// How many have been in flight for longer than `age`.
-    pub(super) fn older_than(&mut self, now: Instant, age: Duration) -> u32 {
+    fn older_than(&mut self, now: Instant, age: Duration) -> u32 {
         self.turn(now);
         // Whole slots only: one that began later than this holds younger ones.
-        let began_before = age + WIDTH;
+        let began_before = age + self.width;
         let into = now.saturating_duration_since(self.current_began);
-        let is_old = |back: &usize| into + WIDTH * (*back as u32) >= began_before;
+        let is_old = |back: &usize| into + self.width * (*back as u32) >= began_before;
         let old = (0..SLOTS).filter(is_old);
         self.older + old.map(|back| self.slots[self.back(back)]).sum::<u32>()
     }
@@ -69,18 +111,18 @@ impl Ages {
     /// The slot of a request that was sent at this time, if it still has one.
     fn slot(&self, started_at: Instant) -> Option<usize> {
         let before = self.current_began.saturating_duration_since(started_at);
-        let back = before.as_nanos().div_ceil(WIDTH.as_nanos());
+        let back = before.as_nanos().div_ceil(self.width.as_nanos());
         (back < SLOTS as u128).then(|| self.back(back as usize))
     }
 
     fn turn(&mut self, now: Instant) {
         let elapsed = now.saturating_duration_since(self.current_began);
-        let turns = elapsed.as_nanos() / WIDTH.as_nanos();
+        let turns = elapsed.as_nanos() / self.width.as_nanos();
         for _ in 0..turns.min(SLOTS as u128) {
             self.current = (self.current + 1) % SLOTS;
             self.older += std::mem::take(&mut self.slots[self.current]);
         }
-        self.current_began += WIDTH * u32::try_from(turns).unwrap_or(u32::MAX);
+        self.current_began += self.width * u32::try_from(turns).unwrap_or(u32::MAX);
     }
 }
 
@@ -118,13 +160,15 @@ mod tests {
 
         /// The seed of a failure is part of its input, which proptest prints.
         #[test]
-        fn it_counts_what_is_older_give_or_take_a_tenth_of_a_second(seed: u64, age_ms in 0u64..3_000) {
+        fn it_counts_what_is_older_give_or_take_one_slot(seed: u64, age_ms in 0u64..=60_000) {
             let mut random = fastrand::Rng::with_seed(seed);
             let mut ages = Ages::new(start());
             let mut sent: Vec<Instant> = Vec::new();
             let mut now = start();
+            // Ages are spread over about thirty steps.
+            let step_ms_max = age_ms / 20 + 10;
             for _ in 0..300 {
-                now += Duration::from_millis(random.u64(0..150));
+                now += Duration::from_millis(random.u64(0..=step_ms_max));
                 if random.bool() {
                     ages.on_start(now);
                     sent.push(now);
@@ -137,7 +181,8 @@ mod tests {
                 };
                 let age = Duration::from_millis(age_ms);
                 let counted = ages.older_than(now, age);
-                prop_assert!(older(age + WIDTH) <= counted && counted <= older(age));
+                let width = if age <= FINE_AGE_MAX { FINE } else { COARSE };
+                prop_assert!(older(age + width) <= counted && counted <= older(age));
             }
         }
     }

@@ -15,8 +15,12 @@ const LATENCY_HALF_LIFE: Duration = Duration::from_secs(1);
 /// A median of fewer latencies says nothing.
 const LATENCIES_MIN: f64 = 5.0;
 
-/// While no latency is known, an answer is slow after this time, and silence is suspicious after this time.
-const UNKNOWN: Duration = Duration::from_secs(1);
+/// What is typical is taken from the answers of all endpoints together while none has a median of its own; these lose half
+/// of their weight in this time. Five answers make it known, and then one in three seconds keeps it so.
+const TYPICAL_HALF_LIFE: Duration = Duration::from_secs(10);
+
+/// A trial lasts no longer than this while nothing is typical. Then an answer is not slow, and silence says nothing.
+const UNKNOWN_TRIAL: Duration = Duration::from_secs(60);
 
 /// A sibling fails clearly less often that fails no more than this much as often.
 const CLEARLY: f64 = 1.0 / 3.0;
@@ -50,6 +54,17 @@ impl Evidence {
         }
     }
 
+    /// What is known of an endpoint that stays when others come or go. Its requests in flight report elsewhere.
+    pub(super) fn succeed(&self, settings: &Settings, now: Instant) -> Self {
+        Self {
+            window: self.window.clone(),
+            latencies: self.latencies.clone(),
+            failures_in_a_row: self.failures_in_a_row,
+            is_suspect: self.is_suspect,
+            ..Self::new(settings, now)
+        }
+    }
+
     /// Forgets what was before the endpoint came back.
     pub(super) fn restart(&mut self, now: Instant) {
         self.window.clear(now);
@@ -73,15 +88,16 @@ impl Evidence {
         now: Instant,
         started_at: Instant,
         outcome: Outcome,
-        slow_after: Duration,
+        typical: &mut Typical,
     ) {
         self.ages.on_finish(now, started_at);
         match outcome {
             Outcome::Ignored => return,
             Outcome::Success(latency) => {
                 self.failures_in_a_row = 0;
-                self.is_suspect &= latency > slow_after;
+                self.is_suspect &= typical.is_slow(latency);
                 self.latencies.record(now, latency);
+                typical.latencies.record(now, latency);
             }
             Outcome::Failure(_) => {
                 self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
@@ -108,17 +124,17 @@ impl Evidence {
             return Some(Reason::ConsecutiveFailures);
         }
         let silence = now.saturating_duration_since(self.last_answer_at);
-        let waiting = self.ages.older_than(now, typical.silent_after);
-        if silence > typical.silent_after && waiting >= settings.silent_requests.max(1) {
+        if let Some(silent_after) = typical.silent_after
+            && silence > silent_after
+            && self.ages.older_than(now, silent_after) >= settings.silent_requests.max(1)
+        {
             return Some(Reason::Silent);
         }
         if self.fails_too_often(settings, typical, now) {
             return Some(Reason::FailureShare);
         }
-        let is_slow = typical.median.is_some()
-            && self
-                .median(now)
-                .is_some_and(|median| median > typical.slow_after);
+        let median = self.median(now);
+        let is_slow = median.is_some_and(|median| typical.is_slow(median));
         is_slow.then_some(Reason::Slow)
     }
 
@@ -139,22 +155,28 @@ impl Evidence {
     }
 
     fn median(&self, now: Instant) -> Option<Duration> {
-        if self.latencies.count(now) < LATENCIES_MIN {
-            return None;
-        }
-        self.latencies.quantile(0.5)
+        median(&self.latencies, now)
     }
+}
+
+fn median(latencies: &Histogram, now: Instant) -> Option<Duration> {
+    if latencies.count(now) < LATENCIES_MIN {
+        return None;
+    }
+    latencies.quantile(0.5)
 }
 
 /// What the endpoints in the rotation have in common.
 #[derive(Debug)]
 pub(super) struct Typical {
-    /// The median of their medians, the lower one of two.
-    median: Option<Duration>,
-    /// An answer is slow that takes longer.
-    pub(super) slow_after: Duration,
-    /// Silence is suspicious that lasts longer.
-    pub(super) silent_after: Duration,
+    /// Of all of them together.
+    latencies: Histogram,
+    /// An answer is slow that takes longer. `None`: nobody knows.
+    slow_after: Option<Duration>,
+    /// Silence is suspicious that lasts longer. `None`: nobody knows, or it is longer than ages are counted.
+    silent_after: Option<Duration>,
+    /// A trial without an answer has failed after this time. Never less than `slow_after`.
+    pub(super) trial_after: Duration,
     /// Of all of them.
     requests: f64,
     failures: f64,
@@ -167,11 +189,12 @@ pub(super) struct Typical {
 }
 
 impl Typical {
-    pub(super) fn new(endpoints: usize) -> Self {
+    pub(super) fn new(endpoints: usize, now: Instant) -> Self {
         Self {
-            median: None,
-            slow_after: UNKNOWN,
-            silent_after: UNKNOWN,
+            latencies: Histogram::new(TYPICAL_HALF_LIFE, now),
+            slow_after: None,
+            silent_after: None,
+            trial_after: UNKNOWN_TRIAL,
             requests: 0.0,
             failures: 0.0,
             counted: 0,
@@ -179,6 +202,23 @@ impl Typical {
             success_deviation: 0.0,
             medians: Vec::with_capacity(endpoints),
         }
+    }
+
+    /// What is typical when endpoints come or go, until it is found again.
+    pub(super) fn succeed(&self, endpoints: usize, now: Instant) -> Self {
+        Self {
+            latencies: self.latencies.clone(),
+            slow_after: self.slow_after,
+            silent_after: self.silent_after,
+            trial_after: self.trial_after,
+            ..Self::new(endpoints, now)
+        }
+    }
+
+    /// Whether an answer that took this long is slow, as far as anybody knows.
+    pub(super) fn is_slow(&self, latency: Duration) -> bool {
+        self.slow_after
+            .is_some_and(|slow_after| latency > slow_after)
     }
 
     pub(super) fn find<'a>(
@@ -206,18 +246,19 @@ impl Typical {
         self.success_mean = sum / counted;
         let variance = sum_of_squares / counted - self.success_mean * self.success_mean;
         self.success_deviation = variance.max(0.0).sqrt();
-        self.find_bounds(settings);
+        self.find_bounds(settings, now);
     }
 
-    fn find_bounds(&mut self, settings: &Settings) {
+    fn find_bounds(&mut self, settings: &Settings, now: Instant) {
         self.medians.sort_unstable();
+        // The median of their medians, the lower one of two.
         let middle = self.medians.len().saturating_sub(1) / 2;
-        self.median = self.medians.get(middle).copied();
-        // Without answers of late, what was typical before is the best guess.
-        if let Some(median) = self.median {
-            let slow = median.mul_f64(settings.slow_factor.max(1.0));
-            self.slow_after = slow.max(settings.slow_min);
-            self.silent_after = slow.max(settings.silent_min).min(AGE_MAX);
-        }
+        let of_each = self.medians.get(middle).copied();
+        let typical = of_each.or_else(|| median(&self.latencies, now));
+        let slow = typical.map(|median| median.mul_f64(settings.slow_factor.max(1.0)));
+        let silent = slow.map(|slow| slow.max(settings.silent_min));
+        self.slow_after = slow.map(|slow| slow.max(settings.slow_min));
+        self.silent_after = silent.filter(|silent| *silent <= AGE_MAX);
+        self.trial_after = silent.max(self.slow_after).unwrap_or(UNKNOWN_TRIAL);
     }
 }

@@ -27,7 +27,7 @@ pub struct Settings {
     /// ... and above this.
     pub slow_min: Duration,
     /// Out when at least `silent_requests` wait for longer than this, or than `slow_factor` medians if that is more, and
-    /// it has answered nothing for as long. Three seconds at most.
+    /// it has answered nothing for as long. Not for that while nobody has answered of late, nor when it is over a minute.
     pub silent_min: Duration,
     /// See `silent_min`.
     pub silent_requests: u32,

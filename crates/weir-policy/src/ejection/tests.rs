@@ -99,8 +99,19 @@ fn what_stands_out() {
 #[test]
 fn a_trial_that_is_given_up_fails_if_it_was_slow() {
     let mut random = fastrand::Rng::with_seed(1);
-    for (waited_ms, is_out) in [(50, false), (1_500, true)] {
+    // (whether its siblings have answered in 20 ms, waited, out)
+    let table = [
+        (true, 50, false),
+        (true, 1_500, true),
+        (false, 1_500, false),
+    ];
+    for (siblings_answer, waited_ms, is_out) in table {
         let mut ejection = Ejection::new(Settings::default(), 3, start());
+        for _ in 0..if siblings_answer { 9 } else { 0 } {
+            let token = ejection.start(1, start(), &mut random);
+            let success = Outcome::Success(Duration::from_millis(20));
+            ejection.finish(start(), token, success, &mut random);
+        }
         for _ in 0..5 {
             let token = ejection.start(0, start(), &mut random);
             let failure = Outcome::Failure(Duration::ZERO);
@@ -114,7 +125,7 @@ fn a_trial_that_is_given_up_fails_if_it_was_slow() {
         assert_eq!(
             matches!(found, Place::Out(_)),
             is_out,
-            "after {waited_ms} ms"
+            "after {waited_ms} ms, siblings answer: {siblings_answer}"
         );
     }
 }
@@ -143,13 +154,20 @@ fn the_cap_leaves_at_least_one_and_takes_at_least_one() {
     }
 }
 
-/// Plays whole requests, such as "0:bad" for endpoint 0, and seconds that pass. A request is sent whether it is admitted
-/// or not. Returns where each endpoint is.
+/// Plays whole requests, such as "0:bad" for endpoint 0, seconds that pass, and other endpoints, such as "=1,_" when the
+/// second one stays and one comes. A request is sent whether it is admitted or not. Returns where each endpoint is.
 fn play(endpoints: usize, history: &str) -> String {
     let mut random = fastrand::Rng::with_seed(1);
     let mut ejection = Ejection::new(Settings::default(), endpoints, start());
+    let mut endpoints = endpoints;
     let mut now = start();
     for event in history.split_whitespace() {
+        if let Some(places) = event.strip_prefix('=') {
+            let places: Vec<_> = places.split(',').map(|place| place.parse().ok()).collect();
+            ejection = ejection.succeed(&places, now);
+            endpoints = places.len();
+            continue;
+        }
         let Some((endpoint, answer)) = event.split_once(':') else {
             now += Duration::from_secs_f64(event.parse().expect("seconds"));
             continue;
@@ -202,11 +220,17 @@ fn an_endpoint_leaves_and_comes_back() {
         ("0:badx5 5 0:okx3 0.8", "rising in in"),
         ("0:badx5 5 0:okx3 1", "in in in"),
         ("0:badx5 5 0:okx2 0:bad", "out in in"),
-        ("0:badx5 5 0:okx2 0:slow", "out in in"),
+        ("1:okx9 0:badx5 5 0:okx2 0:slow", "out in in"),
+        // Slow is what takes longer than its siblings do: nobody knows what they take.
+        ("0:badx5 5 0:okx2 0:slow", "rising in in"),
         ("0:badx5 5 0:gonex9", "trial in in"),
-        // A trial that hangs has failed.
-        ("0:badx5 5 0:hang 0.8", "trial in in"),
-        ("0:badx5 5 0:hang 1.1", "out in in"),
+        // A trial that hangs has failed: soon, if it is known how long its siblings take.
+        ("1:okx9 0:badx5 5 0:hang 0.1", "trial in in"),
+        ("1:okx9 0:badx5 5 0:hang 0.3", "out in in"),
+        ("1:slowx9 0:badx5 5 0:hang 9", "trial in in"),
+        ("1:slowx9 0:badx5 5 1:slowx9 0:hang 12", "out in in"),
+        ("0:badx5 5 0:hang 59", "trial in in"),
+        ("0:badx5 5 0:hang 60", "out in in"),
         // The wait grows to thirteen seconds.
         ("0:badx5 5 0:bad 7.8 0:ok", "out in in"),
         ("0:badx5 5 0:bad 10 0:ok", "trial in in"),
@@ -220,6 +244,134 @@ fn an_endpoint_leaves_and_comes_back() {
     ];
     for (history, expected) in table {
         assert_eq!(play(3, history), expected, "{history}");
+    }
+}
+
+#[test]
+fn what_is_known_of_endpoints_that_stay_goes_with_them() {
+    let table = [
+        // Failures in a row.
+        ("0:badx4 =0,1,2,_ 0:bad", "out in in in"),
+        ("0:badx4 =1,0,2 1:bad", "in out in"),
+        ("0:badx4 =_,1,2 0:bad", "in in in"),
+        // Five failures of ten.
+        (
+            "1:okx9 2:okx9 0:badx4 0:okx4 =1,0,2 1:bad 1:ok",
+            "in out in",
+        ),
+        // Latencies.
+        ("1:okx9 2:okx9 0:slowx9 =1,0,2", "in out in"),
+        // What is typical, for a trial.
+        ("1:okx9 0:badx5 5 =0,1 0:hang 0.5", "out in"),
+        ("1:okx9 0:badx5 5 =0,_ 0:hang 0.5", "out in"),
+        // Who is out stays out; if the cap is less now, all are used that look bad.
+        ("0:badx5 =1,0,2", "in out in"),
+        ("0:badx5 =_,1,2", "in in in"),
+        ("0:badx5 =0,1,2,_ 1:badx5 =0,1", "in in suspended"),
+        ("0:badx5 =0,1,2,_ 1:badx5 =0,1 1:ok", "out in"),
+        // A suspension goes on until few look bad.
+        ("0:badx5 1:badx5 =1,0,2", "in in in suspended"),
+        ("0:badx5 1:badx5 =1,0,2 1:ok", "out in in"),
+        ("0:badx5 1:badx5 =_,1,2", "in out in"),
+    ];
+    for (history, expected) in table {
+        assert_eq!(play(3, history), expected, "{history}");
+    }
+}
+
+/// A service of which every endpoint answers after `latency_ms`, but the first one fails `failures` times before. Requests
+/// come at random times. Returns how often each endpoint is ejected in five minutes, and whether all are in at the end.
+fn ejections_of_slow_service(
+    endpoints: usize,
+    latency_ms: u64,
+    per_s: f64,
+    failures: u32,
+    seed: u64,
+) -> (Vec<u64>, bool) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut ejection = Ejection::new(Settings::default(), endpoints, start());
+    let latency = Duration::from_millis(latency_ms);
+    let mut open = std::collections::VecDeque::new();
+    let mut failures_left = failures;
+    let mut now = start();
+    for turn in 0.. {
+        now += Duration::from_secs_f64(-(1.0 - random.f64()).ln() / per_s);
+        while let Some((ends_at, _)) = open.front()
+            && *ends_at <= now
+        {
+            let (ends_at, token) = open.pop_front().expect("it is there");
+            ejection.finish(ends_at, token, Outcome::Success(latency), &mut random);
+        }
+        if now > start() + Duration::from_secs(300) {
+            break;
+        }
+        let draw = random.f64();
+        let endpoint = (turn..turn + endpoints)
+            .map(|turn| turn % endpoints)
+            .find(|&endpoint| ejection.admits(endpoint, now, draw))
+            .expect("one stays");
+        let token = ejection.start(endpoint, now, &mut random);
+        if endpoint == 0 && failures_left > 0 {
+            failures_left -= 1;
+            let failure = Outcome::Failure(Duration::ZERO);
+            ejection.finish(now, token, failure, &mut random);
+        } else {
+            open.push_back((now + latency, token));
+        }
+    }
+    let status = |endpoint| ejection.status(endpoint, now).ejections_total;
+    ((0..endpoints).map(status).collect(), ejection.is_calm())
+}
+
+#[test]
+fn a_service_that_is_slow_by_nature_keeps_its_endpoints_and_gets_them_back() {
+    // (endpoints, latency in ms, requests a second, failures of the first one, how often it is ejected)
+    let table = [
+        (3, 4_000, 3.0, 5, 1),
+        (3, 4_000, 30.0, 5, 1),
+        (2, 4_000, 1.0, 5, 1),
+        // An answer in five seconds: what is typical stays unknown.
+        (2, 4_000, 0.2, 5, 1),
+        (2, 2_000, 1.0, 0, 0),
+        (2, 2_000, 2.0, 0, 0),
+        (2, 2_000, 20.0, 0, 0),
+        (3, 15_000, 3.0, 0, 0),
+        (3, 15_000, 3.0, 5, 1),
+    ];
+    for (endpoints, latency_ms, per_s, failures, ejections) in table {
+        for seed in 1..=20 {
+            let (found, all_are_in) =
+                ejections_of_slow_service(endpoints, latency_ms, per_s, failures, seed);
+            let case = format!(
+                "{endpoints} answer in {latency_ms} ms, {per_s} a second, {failures} failures, seed {seed}"
+            );
+            let mut expected = vec![0; endpoints];
+            expected[0] = ejections;
+            assert_eq!(found, expected, "{case}");
+            assert!(all_are_in, "{case}");
+        }
+    }
+}
+
+#[test]
+fn who_hangs_among_slow_ones_is_found_after_five_times_what_they_take() {
+    // (latency of the siblings in ms, seconds, found by then)
+    let table = [
+        (200, 2, true),
+        (1_000, 4, false),
+        (1_000, 10, true),
+        (4_000, 18, false),
+        (4_000, 32, true),
+    ];
+    for (ms, seconds, is_found) in table {
+        let sibling = Some((ms, 0));
+        let reasons = ejected(Settings::default(), &[None, sibling, sibling], seconds);
+        let expected = is_found.then_some(Reason::Silent);
+        assert_eq!(
+            reasons,
+            [expected, None, None],
+            "{ms} ms, after {seconds} s"
+        );
     }
 }
 
