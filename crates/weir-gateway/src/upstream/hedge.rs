@@ -102,8 +102,15 @@ impl Asked {
         let (worker, rule) = (attempts.worker, attempts.rule);
         loop {
             let until = hedge_at.as_mut().unwrap_or(&mut due);
-            match relay::head(client, x, worker, rule, &mut self.upstream, until).await {
+            let upstream = &mut self.upstream;
+            match relay::read_head(client, x, worker, rule, upstream, until).await {
                 Err(failure) => return self.failed(failure),
+                Ok(Head::Interim(bytes)) => {
+                    let passed = relay::interim(client, x, worker, rule, upstream, bytes);
+                    if let Err(failure) = Box::pin(passed).await {
+                        return self.failed(failure);
+                    }
+                }
                 Ok(Head::Late) if hedge_at.take().is_some() => {
                     let Some(second) = Second::begin(client, x, attempts, &self.chosen) else {
                         continue;
@@ -116,7 +123,7 @@ impl Asked {
                 }
                 // Nothing follows it, so it may take as long as the route allows.
                 Ok(Head::Late) => due = Due::never(),
-                Ok(_) => return self.answered(x),
+                Ok(Head::Complete) => return self.answered(x),
             }
         }
     }

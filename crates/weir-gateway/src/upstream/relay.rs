@@ -171,13 +171,24 @@ pub(crate) async fn head(
 ) -> Result<Head, Failure> {
     loop {
         match read_head(client, x, worker, rule, upstream, due).await? {
-            Head::Interim(bytes) => {
-                Box::pin(pass_interim(client, x, worker, rule, upstream, bytes)).await?;
-                client.timer.set(x.upload.patience(pace(x, rule)));
-            }
+            Head::Interim(bytes) => interim(client, x, worker, rule, upstream, bytes).await?,
             head => return Ok(head),
         }
     }
+}
+
+/// Passes an interim response of `bytes` on. The wait for the next head begins anew.
+pub(super) async fn interim(
+    client: &mut Client,
+    x: &mut Exchange,
+    worker: &Worker,
+    rule: &Forward,
+    upstream: &mut Upstream,
+    bytes: usize,
+) -> Result<(), Failure> {
+    pass_interim(client, x, worker, rule, upstream, bytes).await?;
+    client.timer.set(x.upload.patience(pace(x, rule)));
+    Ok(())
 }
 
 /// Reads up to the end of the next head or until `due`, and sends the client nothing.

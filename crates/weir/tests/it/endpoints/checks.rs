@@ -208,7 +208,7 @@ fn a_gateway_that_drains_checks_nobody() {
     let mut connection = Connection::open(gateway.address);
     connection.send("GET /slow HTTP/1.1\r\nHost: test\r\n\r\n");
     waiting.next_head();
-    assert!(has_thread());
+    wait_until("the thread has its name", has_thread);
     gateway.process.signal("TERM");
     wait_until("the thread is gone", || !has_thread());
 }
