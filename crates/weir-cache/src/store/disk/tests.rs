@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use super::format::HEADER_BYTES;
+use super::format::{HEADER_BYTES, body_end};
 use std::path::PathBuf;
 
 use super::*;
@@ -164,15 +164,15 @@ fn a_damaged_file_is_dropped_and_never_served() {
         put(&store, b"k", purges.ticket(), &wanted).unwrap();
         let path = store.shared.volume.path(b"k", b"");
         let mut bytes = fs::read(&path).unwrap();
-        if round % 3 == 0 {
-            bytes.truncate(random.usize(..bytes.len()));
+        let length = bytes.len();
+        let trailer = body_end(wanted.len() as u64) as usize;
+        // Header and trailer are a small part of a file, and have more in them that matters.
+        let part = [0..length, 0..HEADER_BYTES, 0..length, trailer..length];
+        let at = random.usize(part[round % 4].clone());
+        if round % 4 == 0 {
+            bytes.truncate(at);
         } else {
-            let length = if round % 3 == 1 {
-                HEADER_BYTES
-            } else {
-                bytes.len()
-            };
-            bytes[random.usize(..length)] ^= 1 << random.u8(..8);
+            bytes[at] ^= 1 << random.u8(..8);
         }
         fs::write(&path, &bytes).unwrap();
         let store = if random.bool() {
