@@ -26,6 +26,7 @@ mod ages;
 mod evidence;
 mod settings;
 mod status;
+mod succession;
 #[cfg(test)]
 mod tests;
 
@@ -114,53 +115,6 @@ impl Ejection {
             typical: Typical::new(endpoints, now),
             swept_at: now,
         }
-    }
-
-    /// Whether `places`, which has for each endpoint where it was, says that all are where they were.
-    pub fn has_places(&self, places: &[Option<usize>]) -> bool {
-        let same = (0..self.endpoints.len()).map(Some);
-        places.iter().copied().eq(same)
-    }
-
-    /// What follows this when the endpoints change: `places` has for each of them where it was, if it was there. What is
-    /// known of those goes with them; those that are out stay out, as far as the cap allows, or else are suspects. Requests
-    /// that began before come back here, not there.
-    #[must_use]
-    pub fn succeed(&self, places: &[Option<usize>], now: Instant) -> Self {
-        let mut next = Self::new(self.settings, places.len(), now);
-        next.is_suspended = self.is_suspended;
-        if places.iter().any(Option::is_some) {
-            next.typical = self.typical.succeed(places.len(), now);
-        }
-        let cap = next.cap();
-        for (it, place) in next.endpoints.iter_mut().zip(places) {
-            let Some(before) = place.map(|place| &self.endpoints[place]) else {
-                continue;
-            };
-            let is_kept_out = !before.is_present() && next.ejected < cap;
-            next.ejected += usize::from(is_kept_out);
-            let mut evidence = before.evidence.succeed(&self.settings, now);
-            if !before.is_present() && !is_kept_out {
-                evidence.restart(now);
-                evidence.suspect();
-            }
-            let state = match before.state {
-                State::Out { until } if is_kept_out => State::Out { until },
-                State::Trial { successes, .. } if is_kept_out => State::Trial {
-                    sent_at: None,
-                    successes,
-                },
-                State::Rising { since } => State::Rising { since },
-                State::In | State::Out { .. } | State::Trial { .. } => State::In,
-            };
-            *it = Endpoint {
-                state,
-                epoch: 0,
-                evidence,
-                ..*before
-            };
-        }
-        next
     }
 
     /// Whether a balancer may choose this endpoint. `draw` is a random number from 0 to 1, one for each choice: it lets

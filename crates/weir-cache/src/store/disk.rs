@@ -3,8 +3,9 @@
 //! What it promises:
 //! - Killed at any moment, the next start finds each object whole or not at all. Every byte that is handed out has been
 //!   verified against its sum in the same read.
-//! - A purge that was answered stays in force after a kill -9, and so does what a request has changed. After a loss of power it may be undone, as may the last
-//!   commits: nothing waits for the disk unless `sync` says so, and then only the bytes of an object are waited for.
+//! - A purge that was answered stays in force after a kill -9, and so does what a request has changed. After a loss of power
+//!   it may be undone, as may the last commits: nothing waits for the disk unless `sync` says so, and then only the bytes of
+//!   an object are waited for.
 //! - No more than one block of an object, and what its writer has pending, is held in RAM, unless it is loaded for RAM.
 //! - No call of a worker touches a file. It looks at the index under a short lock, or leaves a job to a disk thread.
 //!

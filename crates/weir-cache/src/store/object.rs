@@ -255,8 +255,8 @@ impl Object {
         self.body_bytes + small as u64 + forms + OBJECT_OVERHEAD_BYTES + pieces
     }
 
-    /// For a body in RAM: fills `slices` with what is still to be sent of `head` followed by `range` of the body, when `sent` bytes of that
-    /// are out already; returns how many slices it filled. One `writev` of them sends as much as fits; nothing is copied.
+    /// For a body in RAM: fills `slices` with what is still to be sent of `head` followed by `range` of the body, when `sent`
+    /// bytes of that are out already; returns how many slices it filled. One `writev` of them sends as much as fits; nothing is copied.
     pub fn slices<'a>(
         &'a self,
         head: &'a [u8],

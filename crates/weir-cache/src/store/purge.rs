@@ -7,8 +7,8 @@
 //! RAM is swept in a moment, the disk in its own time. So a lookup on disk asks the log as well, and a purge has taken effect
 //! for every request as soon as it is in the log and RAM was swept.
 //!
-//! The log never grows without bound (`purge/log.rs`). A ticket older than what it remembers is treated as purged: something that
-//! is merely cached may be dropped, but must not come back after a purge was answered.
+//! The log never grows without bound (`purge/log.rs`). A ticket older than what it remembers is treated as purged: something
+//! that is merely cached may be dropped, but must not come back after a purge was answered.
 
 mod log;
 #[cfg(test)]

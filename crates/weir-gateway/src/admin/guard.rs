@@ -12,7 +12,7 @@ use std::net::IpAddr;
 
 use hyper::body::Incoming;
 use hyper::header::{
-    AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN, REFERER, USER_AGENT,
+    AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN, USER_AGENT,
 };
 use hyper::{Request, StatusCode};
 use weir_http::host;
@@ -61,17 +61,11 @@ pub(super) fn refuse_foreign(request: &Request<Incoming>, has_token: bool) -> Re
 
 /// Refuses what a form of a web page could send, if it is from a browser.
 pub(super) fn refuse_forms(request: &Request<Incoming>) -> Result<(), Refusal> {
-    let marks = [
-        &ORIGIN,
-        &REFERER,
-        &HeaderName::from_static("sec-fetch-site"),
-    ];
+    let has = |name: &str| request.headers().contains_key(name);
     let agent = field(request, &USER_AGENT).unwrap_or_default();
     // As every browser calls itself.
-    let is_browser = agent.starts_with(b"Mozilla/")
-        || marks
-            .iter()
-            .any(|name| request.headers().contains_key(*name));
+    let is_browser =
+        agent.starts_with(b"Mozilla/") || has("origin") || has("referer") || has("sec-fetch-site");
     if is_browser {
         require_json(request)
     } else {

@@ -1,10 +1,10 @@
 //! What is to leave the disk: what an operator purges, and what requests have changed. The latter goes ahead of other jobs,
 //! and once for each scope however often it was changed meanwhile.
 //!
-//! When a request that changes something is answered, no lookup finds what it changed, because lookups ask the log of purges. What is done here
-//! is to keep a restart from finding it, which knows no log: what is in the index is removed or marked, and what may
-//! lie in a file that is not indexed yet is noted in [`Ended`](super::ended::Ended). All of that is short; a disk that does
-//! not answer has at most [`WAITING_MAX`] answers to give for each scope, and one sweep to do.
+//! When a request that changes something is answered, no lookup finds what it changed, because lookups ask the log of
+//! purges. What is done here is to keep a restart from finding it, which knows no log: what is in the index is removed or
+//! marked, and what may lie in a file that is not indexed yet is noted in [`Ended`](super::ended::Ended). All of that is
+//! short; a disk that does not answer has at most [`WAITING_MAX`] answers to give for each scope, and one sweep to do.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;

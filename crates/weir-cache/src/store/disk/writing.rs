@@ -91,7 +91,8 @@ impl Unfinished {
         self.blocks * BLOCK_BYTES as u64
     }
 
-    /// Ends the object, and hands it over as if it had been opened. `is_wanted` is asked at the moment when it would get its name.
+    /// Ends the object, and hands it over as if it had been opened. `is_wanted` is asked at the moment when it would get its
+    /// name.
     pub(super) fn commit(
         mut self,
         key: &[u8],
