@@ -125,7 +125,7 @@ impl Adaptive {
             limit: settings.initial.clamp(min, max),
             base: Base::new(),
             pipe_settled: 0.0,
-            round: Round::new(now),
+            round: Round::first(now),
             dip: None,
             is_on_beat: true,
             epoch,
@@ -184,9 +184,9 @@ impl Adaptive {
         {
             self.on_batch(change);
         }
-        self.round.on_answer(now);
         // Overload can come before the first request that found the service with room was answered.
         let base = self.base.latency().unwrap_or(latency);
+        self.round.on_answer(now, base);
         if let Some(rate) = self.round.finish(now, base, self.base.batch_size()) {
             // No service held more than was in flight. Answers that come in lumps can look as if.
             let held = (rate * base.as_secs_f64()).min(f64::from(self.limit));

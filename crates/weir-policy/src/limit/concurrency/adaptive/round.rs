@@ -2,7 +2,9 @@
 //!
 //! A round adds up stretches of time in which the limit is reached, however far apart. The first base latency of a
 //! stretch does not count: what is answered then was admitted before. A stretch of less than four base latencies does
-//! not count at all: it is a burst, and says more about when requests came than about how fast answers do.
+//! not count at all: it is a burst, and says more about when requests came than about how fast answers do. The first round
+//! has to do without the ones before. It is longer, and so that it ends all the same, a stretch goes on over a moment in which the
+//! next request has not come yet.
 
 use std::time::{Duration, Instant};
 
@@ -12,6 +14,13 @@ const ROUND_MIN: Duration = Duration::from_millis(50);
 
 /// A stretch at the limit counts once it has lasted for this many base latencies.
 const STRETCH_LATENCIES_MIN: u32 = 4;
+
+/// The first round has this many times as many answers. It can begin just before a service answers in a lump, and end just
+/// after another; the ones after it begin where the one before has ended.
+const FIRST_ANSWERS: u32 = 2;
+
+/// In the first round, a gap of up to this share of the base latency is part of a stretch.
+const GAP_OF_LATENCY: u32 = 16;
 
 #[derive(Debug)]
 pub(super) struct Round {
@@ -23,9 +32,10 @@ pub(super) struct Round {
     /// The time at the limit, of the stretches before, whether it counts or not.
     full: Duration,
     refusals: u32,
+    is_first: bool,
 }
 
-/// A time in which the limit is reached without a break.
+/// A time in which the limit is reached.
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
     since: Instant,
@@ -34,6 +44,8 @@ struct Stretch {
     /// When the stretch is long enough to count.
     counts_at: Instant,
     answers: u32,
+    /// Since when the limit is not reached.
+    gap_since: Option<Instant>,
 }
 
 impl Round {
@@ -45,23 +57,52 @@ impl Round {
             answers: 0,
             full: Duration::ZERO,
             refusals: 0,
+            is_first: false,
+        }
+    }
+
+    /// A round of which nothing is known before.
+    pub(super) fn first(now: Instant) -> Self {
+        Self {
+            is_first: true,
+            ..Self::new(now)
         }
     }
 
     pub(super) fn on_fullness(&mut self, now: Instant, is_full: bool, base: Option<Duration>) {
+        let base = base.unwrap_or(Duration::ZERO);
+        self.end_after_gap(now, base);
         if is_full {
-            let base = base.unwrap_or(Duration::ZERO);
-            self.stretch.get_or_insert(Stretch {
+            let stretch = self.stretch.get_or_insert(Stretch {
                 since: now,
                 counts_from: now + base,
                 counts_at: now + base * STRETCH_LATENCIES_MIN,
                 answers: 0,
+                gap_since: None,
             });
-        } else if let Some(stretch) = self.stretch.take() {
-            let (counted, answers) = stretch.counted(now);
+            stretch.gap_since = None;
+        } else if let Some(stretch) = &mut self.stretch {
+            stretch.gap_since.get_or_insert(now);
+        }
+    }
+
+    /// Ends the stretch at its gap, if that has become too long.
+    fn end_after_gap(&mut self, now: Instant, base: Duration) {
+        let Some((stretch, gap_since)) = self.stretch.and_then(|it| Some((it, it.gap_since?)))
+        else {
+            return;
+        };
+        let longest = if self.is_first {
+            base / GAP_OF_LATENCY
+        } else {
+            Duration::ZERO
+        };
+        if now.saturating_duration_since(gap_since) > longest {
+            let (counted, answers) = stretch.counted(gap_since);
             self.counted += counted;
             self.answers += answers;
-            self.full += now.saturating_duration_since(stretch.since);
+            self.full += gap_since.saturating_duration_since(stretch.since);
+            self.stretch = None;
         }
     }
 
@@ -69,7 +110,8 @@ impl Round {
         self.refusals = self.refusals.saturating_add(1);
     }
 
-    pub(super) fn on_answer(&mut self, now: Instant) {
+    pub(super) fn on_answer(&mut self, now: Instant, base: Duration) {
+        self.end_after_gap(now, base);
         if let Some(stretch) = &mut self.stretch
             && now >= stretch.counts_from
         {
@@ -82,6 +124,8 @@ impl Round {
         let stretch = self.stretch?;
         let (counted, answers) = stretch.counted(now);
         let (counted, answers) = (self.counted + counted, self.answers + answers);
+        let times = if self.is_first { FIRST_ANSWERS } else { 1 };
+        let answers_min = answers_min * times;
         if answers < answers_min || counted < ROUND_MIN || counted < base * 2 {
             return None;
         }
@@ -92,6 +136,7 @@ impl Round {
                 counts_from: now,
                 counts_at: now,
                 answers: 0,
+                gap_since: None,
             }),
             ..Self::new(now)
         };
