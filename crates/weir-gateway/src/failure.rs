@@ -60,7 +60,7 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// Those that carry no further reason.
-    const PLAIN: [Self; 21] = [
+    const PLAIN: [Self; 22] = [
         Self::HeadTimeout,
         Self::BodyTimeout,
         Self::BodyTooLarge,
@@ -73,6 +73,7 @@ impl Failure {
         Self::Shed(Refusal::QueueFull),
         Self::Shed(Refusal::WaitedTooLong),
         Self::Shed(Refusal::Displaced),
+        Self::Shed(Refusal::Outranked),
         Self::NoEndpoint,
         Self::ConnectFailed,
         Self::ConnectTimeout,
@@ -204,6 +205,7 @@ impl Failure {
             Self::Shed(Refusal::QueueFull) => "queue_full",
             Self::Shed(Refusal::WaitedTooLong) => "waited_too_long",
             Self::Shed(Refusal::Displaced) => "displaced",
+            Self::Shed(Refusal::Outranked) => "outranked",
             Self::NoEndpoint => "no_endpoint",
             Self::ConnectFailed => "connect_failed",
             Self::ConnectTimeout => "connect_timeout",

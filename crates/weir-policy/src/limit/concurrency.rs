@@ -68,6 +68,8 @@ pub enum Refusal {
     WaitedTooLong,
     /// It gave up its place in the queue to a newer or more important request.
     Displaced,
+    /// So many requests of a higher priority are refused that there are no places for this one.
+    Outranked,
 }
 
 impl Refusal {
@@ -77,6 +79,7 @@ impl Refusal {
             Self::QueueFull => "queue-full",
             Self::WaitedTooLong => "waited-too-long",
             Self::Displaced => "displaced",
+            Self::Outranked => "outranked",
         }
     }
 }
@@ -158,7 +161,13 @@ impl<T> Limiter<T> {
         priority: Priority,
         waiter: impl FnOnce() -> T,
     ) -> Acquired<T> {
+        if self.queue.is_outranked(now, priority) {
+            self.queue.note_decision(now, priority, true);
+            self.note_refusal();
+            return Acquired::Refused(Refusal::Outranked);
+        }
         if let Some(permit) = self.try_acquire(now) {
+            self.queue.note_decision(now, priority, false);
             return Acquired::Admitted(permit);
         }
         let capacity = self.waiters_max();

@@ -8,25 +8,29 @@
 //!   and the oldest of its priority goes first.
 //! - Once the queue has not been empty for an `interval`, nor has anybody been admitted who had waited for less than
 //!   `target` as the oldest, it is overloaded: a newcomer is *hurried*. It waits for up to
-//!   `target` and the newest goes first, so that whoever is served is served fresh and the others learn soon.
+//!   `target` and the newest goes first, so that whoever is served is served fresh and the others learn soon. That lasts until
+//!   no more are refused than admitted (`overload`).
 //!
 //! What a waiter was promised when it came stays true: those who came as patient still go before the hurried, and so a
 //! queue that becomes overloaded refuses nobody late. There are never more of them than fit in the queue.
 //!
 //! A higher [`Priority`] always goes first, and the overload of lower ones is not its own: for each priority, only those
-//! who wait with that priority or a higher one count. In a full queue a newcomer takes the place of the hurried waiter that has
-//! waited longest among the lowest priority, if that priority is not above its own.
+//! who wait with that priority or a higher one count. While one is overloaded, lower ones are [outranked](Queue::is_outranked). In a
+//! full queue a newcomer takes the place of the hurried waiter that has waited longest among the lowest priority, if that
+//! priority is not above its own.
 //!
 //! The queue does not know what it is a queue for. It holds a `T` for each waiter (a waker, a number) and gives it back
 //! exactly once: from [`Queue::pop`], [`Queue::pop_expired`], [`Queue::remove`], or as the displaced one from
 //! [`Queue::push`]. All of them cost the same however many wait, and nothing is allocated after [`Queue::new`].
 
 mod lines;
+mod overload;
 #[cfg(test)]
 mod tests;
 
 use super::priority::Priority;
 use lines::{Line, Lines};
+use overload::Overload;
 use std::time::{Duration, Instant};
 
 /// How long waiters wait, and how many of them there may be.
@@ -84,9 +88,8 @@ pub struct Queued<T> {
 pub struct Queue<T> {
     settings: Settings,
     lines: Lines<T>,
-    /// Since when, for each priority, waiters of it or of a higher one have been here without a break, and none of them
-    /// was admitted within the target.
-    busy_since: [Option<Instant>; Priority::COUNT],
+    /// Whether those of a priority and of higher ones are too many.
+    overloads: [Overload; Priority::COUNT],
 }
 
 impl<T> Queue<T> {
@@ -95,7 +98,7 @@ impl<T> Queue<T> {
         Self {
             settings,
             lines: Lines::new(settings.waiters_max),
-            busy_since: [None; Priority::COUNT],
+            overloads: [Overload::default(); Priority::COUNT],
         }
     }
 
@@ -113,7 +116,7 @@ impl<T> Queue<T> {
         let displaced = if self.len() < capacity.min(self.settings.waiters_max) {
             None
         } else {
-            Some(self.displace(priority)?)
+            Some(self.displace(now, priority)?)
         };
         let (line, wait) = if is_overloaded {
             (Line::hurried(priority), self.settings.target)
@@ -122,8 +125,8 @@ impl<T> Queue<T> {
         };
         let deadline = now + wait;
         let (slot, generation) = self.lines.push(line, deadline, waiter());
-        for busy_since in &mut self.busy_since[..=priority.index()] {
-            busy_since.get_or_insert(now);
+        for overload in &mut self.overloads[..=priority.index()] {
+            overload.on_busy(now);
         }
         Some(Queued {
             ticket: Ticket { slot, generation },
@@ -137,9 +140,12 @@ impl<T> Queue<T> {
     pub fn pop(&mut self, now: Instant) -> Option<T> {
         let waiter = Priority::ALL.into_iter().rev().find_map(|priority| {
             self.note_short_wait(now, priority);
-            self.lines
+            let waiter = self
+                .lines
                 .pop_oldest(Line::patient(priority))
-                .or_else(|| self.lines.pop_newest(Line::hurried(priority)))
+                .or_else(|| self.lines.pop_newest(Line::hurried(priority)))?;
+            self.note_decision(now, priority, false);
+            Some(waiter)
         });
         self.note_empty();
         waiter
@@ -150,7 +156,10 @@ impl<T> Queue<T> {
         let due = Line::ALL
             .into_iter()
             .find(|&line| self.lines.deadline(line).is_some_and(|at| at <= now));
-        let waiter = due.and_then(|line| self.lines.pop_oldest(line));
+        let waiter = due.and_then(|line| {
+            self.note_decision(now, line.priority(), true);
+            self.lines.pop_oldest(line)
+        });
         self.note_empty();
         waiter
     }
@@ -189,25 +198,45 @@ impl<T> Queue<T> {
         self.is_overloaded_for(now, Priority::Low)
     }
 
-    fn is_overloaded_for(&self, now: Instant, priority: Priority) -> bool {
-        self.busy_since[priority.index()]
-            .is_some_and(|since| now.saturating_duration_since(since) >= self.settings.interval)
+    /// Whether those of a higher priority are too many already. Hurried as they are, they cannot wait for the places that
+    /// come free at once when a service answers in lumps; so these places are kept for those of them that come next.
+    pub fn is_outranked(&self, now: Instant, priority: Priority) -> bool {
+        let higher = &self.overloads[priority.index() + 1..];
+        higher
+            .iter()
+            .any(|overload| overload.is_on(now, self.settings.interval))
     }
 
-    /// Takes out whoever makes room for a newcomer of this priority.
-    fn displace(&mut self, priority: Priority) -> Option<T> {
-        Priority::ALL
+    fn is_overloaded_for(&self, now: Instant, priority: Priority) -> bool {
+        self.overloads[priority.index()].is_on(now, self.settings.interval)
+    }
+
+    /// Somebody of this priority was admitted or refused. To be told of those who never came to the queue; of its waiters it
+    /// knows.
+    pub fn note_decision(&mut self, now: Instant, priority: Priority, is_refusal: bool) {
+        for overload in &mut self.overloads[..=priority.index()] {
+            overload.on_decision(now, self.settings.interval, is_refusal);
+        }
+    }
+
+    /// Takes out whoever makes room for a newcomer of this priority; otherwise it is the newcomer who is refused.
+    fn displace(&mut self, now: Instant, priority: Priority) -> Option<T> {
+        let displaced = Priority::ALL
             .into_iter()
             .take_while(|&lower| lower <= priority)
             .find_map(|lower| {
                 let hurried = self.lines.pop_oldest(Line::hurried(lower));
                 // A patient waiter was promised its turn, and keeps it against its like.
-                hurried.or_else(|| {
+                let waiter = hurried.or_else(|| {
                     (lower < priority)
                         .then(|| self.lines.pop_newest(Line::patient(lower)))
                         .flatten()
-                })
-            })
+                });
+                waiter.map(|waiter| (lower, waiter))
+            });
+        let refused = displaced.as_ref().map_or(priority, |(lower, _)| *lower);
+        self.note_decision(now, refused, true);
+        displaced.map(|(_, waiter)| waiter)
     }
 
     /// Before the oldest patient waiter of this priority leaves, who are the first to go. A queue that is never empty and
@@ -217,8 +246,8 @@ impl<T> Queue<T> {
             return;
         };
         if deadline > now + self.settings.interval.saturating_sub(self.settings.target) {
-            let busy = self.busy_since[priority.index()..].iter_mut();
-            busy.flatten().for_each(|since| *since = now);
+            let overloads = self.overloads[priority.index()..].iter_mut();
+            overloads.for_each(|overload| overload.on_short_wait(now));
         }
     }
 
@@ -231,7 +260,7 @@ impl<T> Queue<T> {
             {
                 return;
             }
-            self.busy_since[priority.index()] = None;
+            self.overloads[priority.index()].on_empty();
         }
     }
 }

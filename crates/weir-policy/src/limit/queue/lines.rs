@@ -32,6 +32,10 @@ impl Line {
     pub(super) fn hurried(priority: Priority) -> Self {
         Self(priority as u8 + Priority::COUNT as u8)
     }
+
+    pub(super) fn priority(self) -> Priority {
+        Priority::ALL[usize::from(self.0) % Priority::COUNT]
+    }
 }
 
 /// The end of a list, and the slot of nobody.

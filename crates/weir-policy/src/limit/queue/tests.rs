@@ -61,9 +61,19 @@ fn who_goes_when() {
             "0 +a 90 +b 99 pop 105 +c 106 +d 110 pop 111 pop 112 pop",
             "a c! b d! nobody nobody",
         ),
-        // Being empty for a moment ends the overload.
+        // Being empty for a moment, without an overload.
         ("0 +a 90 +b 91 pop 92 pop 105 +c 150 pop", "a b c"),
-        // So does a short wait, though somebody is always there: a fast service has no overload.
+        // An overload goes on over such moments while more are refused than admitted...
+        (
+            "0 +a 90 +b 99 pop 105 pop 110 +c 120 +d 150 +e 250 +f 300 pop 300 pop",
+            "a b c! d! e! f! nobody nobody",
+        ),
+        // ... and ends with the first interval in which they are not.
+        (
+            "0 +a 90 +b 99 pop 105 +c 106 pop 107 pop 120 +d 121 pop 150 +e 160 +f 161 pop 300 +g 390 pop",
+            "a b c d e! f g",
+        ),
+        // Nor is it one if waits are short, though somebody is always there: a fast service has no overload.
         (
             "0 +a 90 +b 91 pop 92 +c 93 pop 105 +d 150 pop 151 pop",
             "a b c d",

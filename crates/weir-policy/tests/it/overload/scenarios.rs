@@ -310,30 +310,57 @@ fn every_service_is_kept_busy_and_none_is_overrun() {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
-#[test]
-fn the_lowest_priority_is_shed_first() {
+/// The usual service under these rates of critical, normal and low requests for half a minute.
+fn by_priority(seed: u64, per_s: [f64; 3]) -> Report {
+    let priorities = [Priority::Critical, Priority::Normal, Priority::Low];
     let load = |priority, per_s| Load {
         priority,
         ..poisson(per_s)
     };
+    let sources = priorities.into_iter().zip(per_s);
+    let case = Case {
+        name: "priorities",
+        capacity: usual(),
+        sources: sources
+            .map(|(priority, per_s)| (0, vec![load(priority, per_s)]))
+            .collect(),
+        windows: vec![window([0.0, 30.0], 400.0, 0.0, 0.0, 0.0)],
+    };
+    run(&case, seed)
+}
+
+#[test]
+fn the_lowest_priority_is_shed_first() {
     for seed in 1..=3 {
-        let case = Case {
-            name: "priorities",
-            capacity: usual(),
-            sources: vec![
-                (0, vec![load(Priority::Critical, 200.0)]),
-                (0, vec![load(Priority::Normal, 100.0)]),
-                (0, vec![load(Priority::Low, 2_000.0)]),
-            ],
-            windows: vec![window([0.0, 30.0], 400.0, 0.0, 0.0, 0.0)],
-        };
-        let report = run(&case, seed);
+        let report = by_priority(seed, [200.0, 100.0, 2_000.0]);
         let refused: Vec<f64> = (0..3).map(|source| refused_of(&report, source)).collect();
         println!("seed {seed}: refused {refused:.3?} of critical, normal, low");
         assert!(refused[0] < 0.02, "seed {seed}: {refused:?}");
         assert!(refused[1] < 0.1, "seed {seed}: {refused:?}");
         assert!(refused[2] > 0.9, "seed {seed}: {refused:?}");
     }
+}
+
+/// The service answers eight at once, and nobody who is hurried waits from one time to the next: without further care the
+/// places would go to whoever happens to be there, who are low most of the time.
+#[test]
+fn where_a_priority_is_too_much_alone_nothing_is_left_for_lower_ones() {
+    for seed in 1..=3 {
+        for low_per_s in [2_000.0, 8_000.0] {
+            let report = by_priority(seed, [0.0, 800.0, low_per_s]);
+            let answered: Vec<f64> = (1..3).map(|source| answered_of(&report, source)).collect();
+            println!("seed {seed}: {answered:.1?} answers a second to normal, low");
+            assert!(answered[0] > 385.0, "seed {seed}: {answered:?}");
+            assert!(answered[1] < 8.0, "seed {seed}: {answered:?}");
+        }
+    }
+}
+
+/// Answers a second to a source, in the half minute of [`by_priority`].
+fn answered_of(report: &Report, source: usize) -> f64 {
+    let of_source = report.between(0.0, 30.0).filter(|it| it.source == source);
+    let answered = of_source.filter(|it| matches!(it.end, End::Answered(_)));
+    answered.count() as f64 / 30.0
 }
 
 /// The share of a source's requests that were refused.

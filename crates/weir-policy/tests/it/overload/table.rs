@@ -81,7 +81,7 @@ fn goodput_is_that_of_the_best_at_every_multiple() {
                 assert!(good >= 0.95 * 400.0, "{case}: {good} good answers/s");
                 let answered_ms = report.answered_ms(0.0, SECONDS, 99.0);
                 assert!(
-                    answered_ms <= 5.0 * 20.0,
+                    answered_ms <= 4.25 * 20.0,
                     "{case}: answers {answered_ms} ms"
                 );
                 let refused_ms = report.refused_ms(0.0, SECONDS, 99.0);
@@ -102,7 +102,8 @@ fn traffic_that_does_not_fill_the_limit_neither_moves_it_nor_is_refused() {
                 let (least, most) = report.limits(0, from_s, 600.0);
                 assert!(most - least <= 3, "{case}: limit {least} to {most}");
                 let refused = report.refused_share(from_s, 600.0);
-                assert!(refused < 1e-4, "{case}: {refused} refused");
+                // Even at 0.8 times the capacity, a Poisson stream has its clumps.
+                assert!(refused < 2e-4, "{case}: {refused} refused");
             }
         }
     }

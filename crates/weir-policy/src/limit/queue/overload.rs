@@ -1,0 +1,74 @@
+//! When a queue is overloaded: how that begins, and how long it lasts.
+//!
+//! It begins once there have been waiters for an interval, of whom even the oldest waited longer than the target. From
+//! then on nobody waits for long, and that nobody waits says little: a service that answers in lumps empties such a queue
+//! with each of them. So an overload goes on for an interval at a time, as long as more were refused in the last one than
+//! admitted. This file knows nothing about waiters and their order.
+
+use std::time::{Duration, Instant};
+
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Overload {
+    /// Since when there have been waiters, none of whom was admitted within the target.
+    busy_since: Option<Instant>,
+    /// What was decided in the last interval of an overload.
+    count: Option<Count>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Count {
+    ends: Instant,
+    admitted: u32,
+    refused: u32,
+}
+
+impl Overload {
+    pub(super) fn is_on(&self, now: Instant, interval: Duration) -> bool {
+        let is_busy = |since| now.saturating_duration_since(since) >= interval;
+        self.busy_since.is_some_and(is_busy)
+            || self.count.is_some_and(|count| count.is_on(now, interval))
+    }
+
+    /// There are waiters.
+    pub(super) fn on_busy(&mut self, now: Instant) {
+        self.busy_since.get_or_insert(now);
+    }
+
+    /// The oldest waiter was admitted within the target.
+    pub(super) fn on_short_wait(&mut self, now: Instant) {
+        if let Some(since) = &mut self.busy_since {
+            *since = now;
+        }
+    }
+
+    /// There are no waiters.
+    pub(super) fn on_empty(&mut self) {
+        self.busy_since = None;
+    }
+
+    /// Somebody was admitted or refused.
+    pub(super) fn on_decision(&mut self, now: Instant, interval: Duration, is_refusal: bool) {
+        if !self.is_on(now, interval) {
+            self.count = None;
+            return;
+        }
+        let running = self.count.filter(|count| now < count.ends);
+        let count = self.count.insert(running.unwrap_or(Count {
+            ends: now + interval,
+            admitted: 0,
+            refused: 0,
+        }));
+        if is_refusal {
+            count.refused += 1;
+        } else {
+            count.admitted += 1;
+        }
+    }
+}
+
+impl Count {
+    /// In the interval that is counted, and in the next if this one was bad.
+    fn is_on(&self, now: Instant, interval: Duration) -> bool {
+        now < self.ends || self.refused > self.admitted && now < self.ends + interval
+    }
+}
