@@ -8,8 +8,8 @@
 //!   and the oldest of its priority goes first.
 //! - Once the queue has not been empty for an `interval`, nor has anybody been admitted who had waited for less than
 //!   `target` as the oldest, it is overloaded: a newcomer is *hurried*. It waits for up to
-//!   `target` and the newest goes first, so that whoever is served is served fresh and the others learn soon. That lasts until
-//!   no more are refused than admitted (`overload`).
+//!   `target` and the newest goes first, so that whoever is served is served fresh and the others learn soon. That lasts for as
+//!   long as a third of them are refused (`overload`).
 //!
 //! What a waiter was promised when it came stays true: those who came as patient still go before the hurried, and so a
 //! queue that becomes overloaded refuses nobody late. There are never more of them than fit in the queue.

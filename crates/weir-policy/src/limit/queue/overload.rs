@@ -2,8 +2,8 @@
 //!
 //! It begins once there have been waiters for an interval, of whom even the oldest waited longer than the target. From
 //! then on nobody waits for long, and that nobody waits says little: a service that answers in lumps empties such a queue
-//! with each of them. So an overload goes on for an interval at a time, as long as more were refused in the last one than
-//! admitted. This file knows nothing about waiters and their order.
+//! with each of them. So an overload goes on for an interval at a time, as long as a third of those decided about in the last
+//! one were refused. This file knows nothing about waiters and their order.
 
 use std::time::{Duration, Instant};
 
@@ -67,8 +67,8 @@ impl Overload {
 }
 
 impl Count {
-    /// In the interval that is counted, and in the next if this one was bad.
+    /// In the interval that is counted, and in the next if a third were refused in this one.
     fn is_on(&self, now: Instant, interval: Duration) -> bool {
-        now < self.ends || self.refused > self.admitted && now < self.ends + interval
+        now < self.ends || 2 * self.refused > self.admitted && now < self.ends + interval
     }
 }

@@ -226,6 +226,30 @@ fn who_matters_more_goes_first_and_the_least_is_refused() {
 }
 
 #[test]
+fn while_the_important_are_too_many_nobody_else_is_let_in() {
+    let origin = Counting::start();
+    let gateway = gateway(
+        &origin,
+        "{ limit = 4, queue_target = \"10ms\", queue_interval = \"40ms\" }",
+        "priority = { header = \"x-priority\", default = \"low\" }\n",
+    );
+    let mut held: Vec<_> = (0..4).map(|_| ask(&gateway, "/hold")).collect();
+    wait_until("the places are taken", || origin.work.now() == 4);
+    // There are always some who wait, until the queue knows that these alone are too many.
+    wait_until("a low one is outranked", || {
+        let mut waiting = [(); 3].map(|()| ask_with(&gateway, "/", "X-Priority: high\r\n"));
+        assert_eq!(client::get(gateway.address, "/").status, 503);
+        assert!(waiting.iter_mut().all(|it| it.response().status == 503));
+        refused(&gateway, "outranked") > 0
+    });
+    origin.work.release(4);
+    assert!(held.iter_mut().all(|it| it.response().status == 200));
+    wait_until("it is let in again", || {
+        client::get(gateway.address, "/").status == 200
+    });
+}
+
+#[test]
 fn who_waits_is_answered_across_a_reload_and_a_drain() {
     let origin = Counting::start();
     let config = |limit: u32| {
