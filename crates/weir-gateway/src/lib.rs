@@ -24,6 +24,7 @@ mod compress;
 mod connection;
 mod control;
 mod deadline;
+mod decimal;
 mod exchange;
 mod failure;
 mod gateway;

@@ -244,7 +244,7 @@ impl Ejection {
     /// Looks at all endpoints, if it is time. Every request does this when it is sent and when it ends; whoever is about to
     /// choose does it before, since all requests that would have come back may be waiting.
     pub fn sweep(&mut self, now: Instant, random: &mut fastrand::Rng) {
-        if now.saturating_duration_since(self.swept_at) < SWEEP_EVERY {
+        if now < self.swept_at + SWEEP_EVERY {
             return;
         }
         self.swept_at = now;

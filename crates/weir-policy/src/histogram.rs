@@ -3,7 +3,8 @@
 //! Each doubling from 16 µs to 67 s is cut into eight buckets, so a quantile is right to within 9 % of itself; what is
 //! shorter or longer counts in the first or last bucket. A latency loses half of its weight with every half-life. Instead
 //! of shrinking what is there, newcomers weigh more and more (forward decay, Cormode et al., ICDE 2009), and everything
-//! is scaled down together once in a long while. About 750 bytes; recording is O(1), amortised, a quantile walks the buckets.
+//! is scaled down together once in a long while. What a newcomer weighs is looked up anew only 64 times in a half-life, and so is
+//! right to within 1 %. About 750 bytes; recording is O(1), amortised, a quantile walks the buckets.
 
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,9 @@ const FIRST_LOG2: u32 = 14;
 /// After this many half-lives newcomers weigh a million times more, and it is time to scale down.
 const HALF_LIVES_MAX: f64 = 20.0;
 
+/// How many times in a half-life a newcomer's weight changes.
+const STEPS: u32 = 64;
+
 #[derive(Debug, Clone)]
 pub(crate) struct Histogram {
     weights: [f32; BUCKETS],
@@ -24,6 +28,9 @@ pub(crate) struct Histogram {
     half_life: Duration,
     /// When a newcomer weighed 1.
     unit_at: Instant,
+    /// What a newcomer weighs, until then.
+    weight: f32,
+    weighs_until: Instant,
 }
 
 impl Histogram {
@@ -33,18 +40,27 @@ impl Histogram {
             total: 0.0,
             half_life: half_life.max(Duration::from_millis(1)),
             unit_at: now,
+            weight: 1.0,
+            weighs_until: now,
         }
     }
 
     pub(crate) fn record(&mut self, now: Instant, latency: Duration) {
+        if now >= self.weighs_until {
+            self.weigh(now);
+        }
+        self.weights[bucket(latency)] += self.weight;
+        self.total += self.weight;
+    }
+
+    fn weigh(&mut self, now: Instant) {
         let mut age = self.half_lives(now);
         if age > HALF_LIVES_MAX {
             self.scale_down(now, age);
             age = 0.0;
         }
-        let weight = age.exp2() as f32;
-        self.weights[bucket(latency)] += weight;
-        self.total += weight;
+        self.weight = age.exp2() as f32;
+        self.weighs_until = now + self.half_life / STEPS;
     }
 
     /// How many latencies it holds, an old one counting for less than one.

@@ -55,6 +55,11 @@ impl<const N: usize> Window<N> {
         std::array::from_fn(|kind| f64::from(self.recent[kind]) + inside * f64::from(oldest[kind]))
     }
 
+    /// Whether there may be any of a kind in the window: there were none when it is false.
+    pub(crate) fn has(&self, kind: usize) -> bool {
+        self.recent[kind] > 0 || self.slots[self.oldest()][kind] > 0
+    }
+
     /// Forgets everything.
     pub(crate) fn clear(&mut self, now: Instant) {
         *self = Self::new(self.width * BUCKETS as u32, now);
@@ -66,10 +71,10 @@ impl<const N: usize> Window<N> {
 
     /// Moves on to the bucket of now. A clock that runs backwards stands still.
     fn turn(&mut self, now: Instant) {
-        let elapsed = now.saturating_duration_since(self.began);
-        if elapsed < self.width {
+        if now < self.began + self.width {
             return;
         }
+        let elapsed = now.saturating_duration_since(self.began);
         if elapsed >= self.width * (SLOTS as u32) {
             self.clear(now);
             return;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use weir_http::FieldName;
 
 use crate::connection::Client;
+use crate::decimal;
 use crate::exchange::Exchange;
 use crate::settings::LogFormat;
 use crate::view::View;
@@ -19,9 +20,9 @@ pub(super) fn combined(client: &Client, x: &Exchange, worker: &Worker, out: &mut
     out.extend_from_slice(b"] \"");
     escape(request_line(x), LogFormat::Combined, out);
     out.extend_from_slice(b"\" ");
-    number(u64::from(x.facts.status), out);
+    decimal::write(u64::from(x.facts.status), out);
     out.push(b' ');
-    number(
+    decimal::write(
         x.facts.bytes_sent.saturating_sub(x.facts.head_bytes_sent),
         out,
     );
@@ -127,7 +128,7 @@ fn member(name: &str, value: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(b",\"");
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b"\":");
-    number(value, out);
+    decimal::write(value, out);
 }
 
 /// Copies `value`; quotes, backslashes and what is not printable ASCII come out as `\xHH`, in JSON as `\u00HH`.
@@ -150,20 +151,6 @@ fn escape(value: &[u8], format: LogFormat, out: &mut Vec<u8>) {
     }
 }
 
-/// Decimal digits, without the machinery of formatting.
-fn number(mut value: u64, out: &mut Vec<u8>) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            return out.extend_from_slice(&digits[at..]);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,14 +163,5 @@ mod tests {
         out.clear();
         escape(b"a\"\xff", LogFormat::Json, &mut out);
         assert_eq!(out, br"a\u0022\u00ff");
-    }
-
-    #[test]
-    fn numbers() {
-        for value in [0, 7, 10, 612, u64::MAX] {
-            let mut out = Vec::new();
-            number(value, &mut out);
-            assert_eq!(out, value.to_string().as_bytes());
-        }
     }
 }

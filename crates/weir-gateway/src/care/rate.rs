@@ -1,6 +1,5 @@
 //! How often one key may ask, over all workers, and what clients are told of it.
 
-use std::io::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -8,6 +7,7 @@ use weir_policy::limit::rate::{Decision, RateLimiter};
 
 use super::lock;
 use crate::connection::Client;
+use crate::decimal;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::settings::{RateKey, RateRule};
@@ -105,10 +105,15 @@ pub(crate) fn write_fields(decision: &Decision, out: &mut Vec<u8>) {
         remaining,
         ..
     } = decision;
-    let reset_s = decision.reset_s();
-    // Writing to a vector cannot fail.
-    let _ = write!(
-        out,
-        "RateLimit-Policy: \"default\";q={limit};w={window_s}\r\nRateLimit: \"default\";r={remaining};t={reset_s}\r\n"
-    );
+    let parts: [(&[u8], u64); 4] = [
+        (b"RateLimit-Policy: \"default\";q=", u64::from(*limit)),
+        (b";w=", *window_s),
+        (b"\r\nRateLimit: \"default\";r=", u64::from(*remaining)),
+        (b";t=", decision.reset_s()),
+    ];
+    for (name, value) in parts {
+        out.extend_from_slice(name);
+        decimal::write(value, out);
+    }
+    out.extend_from_slice(b"\r\n");
 }

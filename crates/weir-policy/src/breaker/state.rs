@@ -72,6 +72,10 @@ impl Tally {
         {
             return true;
         }
+        // What goes well, goes on without sums.
+        if !self.window.has(FAILURES) && !self.window.has(SLOW) {
+            return false;
+        }
         let counts = self.window.counts(now);
         if counts[REQUESTS] + ROUNDING < f64::from(settings.min_requests) {
             return false;

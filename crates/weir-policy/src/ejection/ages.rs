@@ -110,12 +110,18 @@ impl Ring {
 
     /// The slot of a request that was sent at this time, if it still has one.
     fn slot(&self, started_at: Instant) -> Option<usize> {
+        if started_at >= self.current_began {
+            return Some(self.current);
+        }
         let before = self.current_began.saturating_duration_since(started_at);
         let back = before.as_nanos().div_ceil(self.width.as_nanos());
         (back < SLOTS as u128).then(|| self.back(back as usize))
     }
 
     fn turn(&mut self, now: Instant) {
+        if now < self.current_began + self.width {
+            return;
+        }
         let elapsed = now.saturating_duration_since(self.current_began);
         let turns = elapsed.as_nanos() / self.width.as_nanos();
         for _ in 0..turns.min(SLOTS as u128) {

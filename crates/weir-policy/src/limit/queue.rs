@@ -138,6 +138,9 @@ impl<T> Queue<T> {
     /// The waiter to admit next: the highest priority, in it the patient before the hurried, the oldest of the patient
     /// or the newest of the hurried. Callers let [`Queue::pop_expired`] go first.
     pub fn pop(&mut self, now: Instant) -> Option<T> {
+        if self.is_empty() {
+            return None;
+        }
         let waiter = Priority::ALL.into_iter().rev().find_map(|priority| {
             self.note_short_wait(now, priority);
             let waiter = self
@@ -153,6 +156,9 @@ impl<T> Queue<T> {
 
     /// A waiter whose time is up, if there is one.
     pub fn pop_expired(&mut self, now: Instant) -> Option<T> {
+        if self.is_empty() {
+            return None;
+        }
         let due = Line::ALL
             .into_iter()
             .find(|&line| self.lines.deadline(line).is_some_and(|at| at <= now));

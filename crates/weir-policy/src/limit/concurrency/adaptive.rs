@@ -98,8 +98,8 @@ pub(super) struct Adaptive {
     /// Whether all limiters of the service dip at the same time as this one did last.
     is_on_beat: bool,
     epoch: Instant,
-    /// Whole seconds since the epoch when it was last considered whether to dip.
-    second: u64,
+    /// When it is considered next whether to dip: whole seconds after the epoch.
+    next_second: Instant,
 }
 
 /// The limit while the base latency is measured again.
@@ -129,7 +129,7 @@ impl Adaptive {
             dip: None,
             is_on_beat: true,
             epoch,
-            second: now.saturating_duration_since(epoch).as_secs(),
+            next_second: seconds_since(epoch, now).1,
         }
     }
 
@@ -224,11 +224,11 @@ impl Adaptive {
     }
 
     fn consider_dip(&mut self, now: Instant, base: Duration) {
-        let second = now.saturating_duration_since(self.epoch).as_secs();
-        if second == self.second {
+        if now < self.next_second {
             return;
         }
-        self.second = second;
+        let (second, next_second) = seconds_since(self.epoch, now);
+        self.next_second = next_second;
         if self.dip.is_some() || self.pipe.is_none() || !self.round.is_overload(now) {
             return;
         }
@@ -273,6 +273,12 @@ impl Dip {
             until: now + base * latencies,
         }
     }
+}
+
+/// How many whole seconds have passed, and when there is one more.
+fn seconds_since(epoch: Instant, now: Instant) -> (u64, Instant) {
+    let seconds = now.saturating_duration_since(epoch).as_secs();
+    (seconds, epoch + Duration::from_secs(seconds + 1))
 }
 
 /// How many periods apart dips of `takes_s` are, to take at most `share_max` of the time: a power of two.

@@ -19,8 +19,8 @@ const SETTLED_CHANGE: f64 = 0.2;
 
 #[derive(Debug)]
 pub(super) struct Base {
-    /// In seconds. `None` before the first batch is complete.
-    latency_s: Option<f64>,
+    /// `None` before the first batch is complete.
+    latency: Option<Duration>,
     is_settled: bool,
     size: u32,
     count: u32,
@@ -31,7 +31,7 @@ pub(super) struct Base {
 impl Base {
     pub(super) fn new() -> Self {
         Self {
-            latency_s: None,
+            latency: None,
             is_settled: false,
             size: BATCH_MIN,
             count: 0,
@@ -42,8 +42,8 @@ impl Base {
 
     /// The base latency, or the best that is known before the first batch is complete.
     pub(super) fn latency(&self) -> Option<Duration> {
-        let mean_s = || (self.count > 0).then(|| self.sum_s / f64::from(self.count));
-        self.latency_s.or_else(mean_s).map(Duration::from_secs_f64)
+        let mean = || Duration::from_secs_f64(self.sum_s / f64::from(self.count));
+        self.latency.or_else(|| (self.count > 0).then(mean))
     }
 
     /// Whether the last batch said what the base was already.
@@ -70,13 +70,15 @@ impl Base {
         let mean_s = (self.sum_s / f64::from(self.count)).max(1e-9);
         let variance = (self.sum_of_squares / f64::from(self.count) - mean_s * mean_s).max(0.0);
         // Before the first batch it was a guess, from the answers that happened to come first.
-        let is_first = self.latency_s.is_none();
-        let before_s = self.latency_s.unwrap_or(mean_s);
+        let is_first = self.latency.is_none();
+        let before_s = self
+            .latency
+            .map_or(mean_s, |before| before.as_secs_f64().max(1e-9));
         let after_s = mean_s.min(before_s * rise_max);
         let needed = (variance / (mean_s * mean_s * ERROR * ERROR)) as u32;
         let change = after_s / before_s;
         *self = Self {
-            latency_s: Some(after_s),
+            latency: Some(Duration::from_secs_f64(after_s)),
             is_settled: !is_first && (mean_s / before_s - 1.0).abs() < SETTLED_CHANGE,
             // A batch without one of the rare slow answers does not mean that there are none.
             size: needed.max(self.size / 2).clamp(BATCH_MIN, BATCH_MAX),

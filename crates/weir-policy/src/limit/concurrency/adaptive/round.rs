@@ -73,7 +73,7 @@ impl Round {
         let base = base.unwrap_or(Duration::ZERO);
         self.end_after_gap(now, base);
         if is_full {
-            let stretch = self.stretch.get_or_insert(Stretch {
+            let stretch = self.stretch.get_or_insert_with(|| Stretch {
                 since: now,
                 counts_from: now + base,
                 counts_at: now + base * STRETCH_LATENCIES_MIN,
@@ -122,10 +122,13 @@ impl Round {
     /// Once the round is long enough: the answers per second in it, and a new round begins.
     pub(super) fn finish(&mut self, now: Instant, base: Duration, answers_min: u32) -> Option<f64> {
         let stretch = self.stretch?;
-        let (counted, answers) = stretch.counted(now);
-        let (counted, answers) = (self.counted + counted, self.answers + answers);
         let times = if self.is_first { FIRST_ANSWERS } else { 1 };
         let answers_min = answers_min * times;
+        if self.answers + stretch.answers < answers_min {
+            return None;
+        }
+        let (counted, answers) = stretch.counted(now);
+        let (counted, answers) = (self.counted + counted, self.answers + answers);
         if answers < answers_min || counted < ROUND_MIN || counted < base * 2 {
             return None;
         }
