@@ -97,6 +97,37 @@ fn whoever_waits_too_long_is_refused_when_its_time_is_up() {
     );
 }
 
+/// 64 clients that ask again as soon as they are answered, and a service that answers one after the other, in 50 µs.
+#[test]
+fn a_service_that_answers_at_once_gets_all_there_is() {
+    let mut limiter: Limiter<u32> = Limiter::new(&Settings::default(), start(), start());
+    let mut in_flight = std::collections::VecDeque::new();
+    let (mut waiting, mut answers) = (0, 0);
+    let mut now = start();
+    while answers < 20_000 {
+        while in_flight.len() + waiting < 64 {
+            match acquire(&mut limiter, now, 0) {
+                Acquired::Admitted(permit) => in_flight.push_back(permit),
+                Acquired::Queued(_) => waiting += 1,
+                Acquired::Refused(_) => break,
+            }
+        }
+        now += Duration::from_micros(50);
+        let permit = in_flight.pop_front().expect("some are in flight");
+        limiter.release(now, permit, Outcome::Success(Duration::ZERO));
+        answers += 1;
+        while let Some(decision) = limiter.decide(now) {
+            waiting -= 1;
+            if let Decision::Admitted(_, permit) = decision {
+                in_flight.push_back(permit);
+            }
+        }
+    }
+    // It answers 60 within the 3 ms that are no harm.
+    assert!((60..=70).contains(&limiter.limit()), "{}", limiter.limit());
+    assert_eq!(in_flight.len() + waiting, 63, "nobody is refused");
+}
+
 #[test]
 fn failures_and_clients_that_leave_teach_an_adaptive_limit_nothing() {
     for outcome in [Outcome::Failure(Duration::ZERO), Outcome::Ignored] {

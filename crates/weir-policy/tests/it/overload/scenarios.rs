@@ -65,6 +65,7 @@ fn one(loads: Vec<Load>) -> Vec<(usize, Vec<Load>)> {
 
 fn cases() -> Vec<Case> {
     let mut cases = steady();
+    cases.extend(fast());
     cases.extend(service_changes());
     cases.extend(load_changes());
     cases
@@ -112,6 +113,17 @@ fn steady() -> Vec<Case> {
             windows: vec![window([10.0, 60.0], 50.0, 98.0, 400.0, 100.0)],
         },
         Case {
+            name: "8 slots of 200 ms, 10x",
+            capacity: vec![capacity(0.0, 8, Work::Fixed(200.0))],
+            sources: one(vec![poisson(400.0)]),
+            windows: vec![window([0.0, 120.0], 40.0, 97.0, 1_000.0, 100.0)],
+        },
+    ]
+}
+
+fn fast() -> Vec<Case> {
+    vec![
+        Case {
             name: "200 slots of 5 ms, 10x",
             capacity: vec![capacity(0.0, 200, Work::Fixed(5.0))],
             sources: one(vec![poisson(400_000.0)]),
@@ -121,6 +133,12 @@ fn steady() -> Vec<Case> {
             ],
         },
         Case {
+            name: "4 slots of 0.1 ms, 10x",
+            capacity: vec![capacity(0.0, 4, Work::Fixed(0.1))],
+            sources: one(vec![poisson(400_000.0)]),
+            windows: vec![window([0.5, 2.0], 40_000.0, 99.0, 8.0, 100.0)],
+        },
+        Case {
             name: "200 slots of 5 ms, healthy",
             capacity: vec![capacity(0.0, 200, Work::Fixed(5.0))],
             sources: one(vec![poisson(30_000.0)]),
@@ -128,12 +146,6 @@ fn steady() -> Vec<Case> {
                 window([0.0, 2.0], 30_000.0, 88.0, 25.0, 12.0),
                 window([2.0, 20.0], 30_000.0, 99.0, 10.0, 0.01),
             ],
-        },
-        Case {
-            name: "8 slots of 200 ms, 10x",
-            capacity: vec![capacity(0.0, 8, Work::Fixed(200.0))],
-            sources: one(vec![poisson(400.0)]),
-            windows: vec![window([0.0, 120.0], 40.0, 97.0, 1_000.0, 100.0)],
         },
     ]
 }
