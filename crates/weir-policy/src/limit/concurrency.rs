@@ -113,7 +113,7 @@ pub struct Status {
     pub in_flight: u32,
     /// How many wait.
     pub waiting: usize,
-    /// Whether the queue has had waiters for a whole interval.
+    /// Whether so many ask that newcomers wait for [`queue::Settings::target`] only.
     pub is_overloaded: bool,
     /// What the adaptive limit takes for the latency of the service when nothing queues in it.
     pub base_latency: Option<Duration>,

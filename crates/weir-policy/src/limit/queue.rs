@@ -194,7 +194,7 @@ impl<T> Queue<T> {
         self.len() == 0
     }
 
-    /// Whether there have been waiters for a whole interval.
+    /// Whether newcomers are hurried.
     pub fn is_overloaded(&self, now: Instant) -> bool {
         self.is_overloaded_for(now, Priority::Low)
     }

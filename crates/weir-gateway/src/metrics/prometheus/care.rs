@@ -46,7 +46,7 @@ const GATE_GAUGES: [GateGauge; 5] = [
     },
     GateGauge {
         name: "weir_concurrency_overloaded",
-        help: "1 while the queue does not become empty.",
+        help: "1 while so many ask that a wait is short.",
         of: |gate| Some(u8::from(gate.is_overloaded).to_string()),
     },
     GateGauge {
