@@ -3,8 +3,8 @@
 //! Each doubling from 16 µs to 67 s is cut into eight buckets, so a quantile is right to within 9 % of itself; what is
 //! shorter or longer counts in the first or last bucket. A latency loses half of its weight with every half-life. Instead
 //! of shrinking what is there, newcomers weigh more and more (forward decay, Cormode et al., ICDE 2009), and everything
-//! is scaled down together once in a long while. What a newcomer weighs is looked up anew only 64 times in a half-life, and so is
-//! right to within 1 %. About 750 bytes; recording is O(1), amortised, a quantile walks the buckets.
+//! is scaled down together once in a long while. What a newcomer weighs is looked up anew only 64 times in a half-life,
+//! and so is right to within 1.1 %. About 750 bytes; recording is O(1), amortised, a quantile walks the buckets.
 
 use std::time::{Duration, Instant};
 

@@ -7,17 +7,17 @@
 //! - While the queue has been empty within the last `interval`, a newcomer is *patient*: it waits for up to `interval`,
 //!   and the oldest of its priority goes first.
 //! - Once the queue has not been empty for an `interval`, nor has anybody been admitted who had waited for less than
-//!   `target` as the oldest, it is overloaded: a newcomer is *hurried*. It waits for up to
-//!   `target` and the newest goes first, so that whoever is served is served fresh and the others learn soon. That lasts for as
-//!   long as a third of them are refused (`overload`).
+//!   `target` as the oldest, it is overloaded: a newcomer is *hurried*. It waits for up to `target` and the newest goes
+//!   first, so that whoever is served is served fresh and the others learn soon. That lasts for as long as a third of
+//!   them are refused (`overload`).
 //!
 //! What a waiter was promised when it came stays true: those who came as patient still go before the hurried, and so a
 //! queue that becomes overloaded refuses nobody late. There are never more of them than fit in the queue.
 //!
 //! A higher [`Priority`] always goes first, and the overload of lower ones is not its own: for each priority, only those
-//! who wait with that priority or a higher one count. While one is overloaded, lower ones are [outranked](Queue::is_outranked). In a
-//! full queue a newcomer takes the place of the hurried waiter that has waited longest among the lowest priority, if that
-//! priority is not above its own.
+//! who wait with that priority or a higher one count. While one is overloaded, lower ones are
+//! [outranked](Queue::is_outranked). In a full queue a newcomer takes the place of the hurried waiter that has waited longest
+//! among the lowest priority, if that priority is not above its own.
 //!
 //! The queue does not know what it is a queue for. It holds a `T` for each waiter (a waker, a number) and gives it back
 //! exactly once: from [`Queue::pop`], [`Queue::pop_expired`], [`Queue::remove`], or as the displaced one from

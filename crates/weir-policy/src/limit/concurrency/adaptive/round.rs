@@ -3,8 +3,8 @@
 //! A round adds up stretches of time in which the limit is reached, however far apart. The first base latency of a
 //! stretch does not count: what is answered then was admitted before. A stretch of less than four base latencies does
 //! not count at all: it is a burst, and says more about when requests came than about how fast answers do. The first round
-//! has to do without the ones before. It is longer, and so that it ends all the same, a stretch goes on over a moment in which the
-//! next request has not come yet.
+//! has to do without the ones before. It is longer, and so that it ends all the same, a stretch goes on over a moment in
+//! which the next request has not come yet.
 
 use std::time::{Duration, Instant};
 
