@@ -55,7 +55,7 @@ impl<const N: usize> Window<N> {
         std::array::from_fn(|kind| f64::from(self.recent[kind]) + inside * f64::from(oldest[kind]))
     }
 
-    /// Whether there may be any of a kind in the window: there were none when it is false.
+    /// Whether there are any of a kind, as of the last call that was told the time.
     pub(crate) fn has(&self, kind: usize) -> bool {
         self.recent[kind] > 0 || self.slots[self.oldest()][kind] > 0
     }

@@ -36,7 +36,7 @@ pub struct Settings {
     pub limit: Limit,
     /// Who may wait. However large `waiters_max`, no more wait than half as many as may be in flight: a longer queue would
     /// double the time that the service itself takes. Where the service is known to be so fast that more are answered
-    /// within [`queue::Settings::target`], so many wait, and so many may wait inside the service.
+    /// within [`queue::Settings::target`], so many wait.
     pub queue: queue::Settings,
 }
 
@@ -144,14 +144,11 @@ impl<T> Limiter<T> {
     /// other gateways lies whole multiples of ten seconds away: for example, one at which the seconds since 1970 were a
     /// multiple of ten. An adaptive limit measures at such times, so that none measures the queue of another.
     pub fn new(settings: &Settings, now: Instant, epoch: Instant) -> Self {
-        let brief = settings.queue.target;
         Self {
             in_flight: 0,
             gauge: match settings.limit {
                 Limit::Fixed(limit) => Gauge::Fixed(limit.max(1)),
-                Limit::Adaptive(adaptive) => {
-                    Gauge::Adaptive(Adaptive::new(adaptive, brief, now, epoch))
-                }
+                Limit::Adaptive(adaptive) => Gauge::Adaptive(Adaptive::new(adaptive, now, epoch)),
             },
             queue: Queue::new(settings.queue),
         }
@@ -263,7 +260,9 @@ impl<T> Limiter<T> {
         let half = self.limit().div_ceil(2) as usize;
         match &self.gauge {
             Gauge::Fixed(_) => half,
-            Gauge::Adaptive(adaptive) => half.max(adaptive.answered_briefly() as usize),
+            Gauge::Adaptive(adaptive) => {
+                half.max(adaptive.answers_within(self.queue.target()) as usize)
+            }
         }
     }
 

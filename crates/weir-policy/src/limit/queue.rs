@@ -184,6 +184,11 @@ impl<T> Queue<T> {
         waiter
     }
 
+    /// [`Settings::target`].
+    pub fn target(&self) -> Duration {
+        self.settings.target
+    }
+
     /// How many wait.
     pub fn len(&self) -> usize {
         self.lines.len()

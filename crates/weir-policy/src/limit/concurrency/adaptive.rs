@@ -11,8 +11,8 @@
 //!   may vary.
 //! - **The limit** is `2 × pipe + 1.5 × √pipe`. Twice, so that a service which becomes half as fast, or an estimate that
 //!   is half of the truth, throttles nobody; the root, so that a small service keeps a little queue to bridge the gaps
-//!   between arrivals. Where more are answered within `brief`, it is `pipe` and these: a wait that short is no harm inside of
-//!   the service either, and a service that answers in microseconds is fast because it gets many requests at a time.
+//!   between arrivals. Where more are answered within 3 ms, it is `pipe` and these: a wait that short does no harm, and a
+//!   service that answers in microseconds is fast because it gets many requests at a time.
 //!
 //! Under lasting overload nobody is ever admitted to a service with room, and a base latency that is never refreshed
 //! goes wrong in both directions. So while most of the time the limit is reached *and requests are refused anyway*, the
@@ -68,6 +68,9 @@ const GAIN: f64 = 2.0;
 /// And this many times its root on top.
 const HEADROOM: f64 = 1.5;
 
+/// So long may a request wait inside the service, however short the service's own latency is.
+const BRIEF: Duration = Duration::from_millis(3);
+
 /// A service that holds no more than this share of `pipe` has no queue, even if `pipe` is a third too large.
 const UNQUEUED_SHARE: f64 = 0.75;
 
@@ -87,8 +90,6 @@ const DIP_UNSETTLED_SHARE_MAX: f64 = 0.25;
 #[derive(Debug)]
 pub(super) struct Adaptive {
     settings: Settings,
-    /// A wait that is no harm.
-    brief: Duration,
     /// What the service holds without queueing. `None` until the limit has been reached for a round.
     pipe: Option<f64>,
     /// The limit outside of dips.
@@ -115,7 +116,7 @@ struct Dip {
 
 impl Adaptive {
     /// `epoch` lies before `now`.
-    pub(super) fn new(settings: Settings, brief: Duration, now: Instant, epoch: Instant) -> Self {
+    pub(super) fn new(settings: Settings, now: Instant, epoch: Instant) -> Self {
         let min = settings.min.max(1);
         let max = settings.max.max(min);
         Self {
@@ -124,7 +125,6 @@ impl Adaptive {
                 max,
                 ..settings
             },
-            brief,
             pipe: None,
             limit: settings.initial.clamp(min, max),
             base: Base::new(),
@@ -146,13 +146,13 @@ impl Adaptive {
         self.base.latency()
     }
 
-    /// How many may wait without harm, as far as it is known: so many are answered within `brief`.
-    pub(super) fn answered_briefly(&self) -> u32 {
+    /// How many answers come in `time`, as far as that is known.
+    pub(super) fn answers_within(&self, time: Duration) -> u32 {
         let Some(base) = self.base.latency() else {
             return 0;
         };
         let held = self.pipe.unwrap_or(f64::from(self.limit));
-        (held * self.brief.as_secs_f64() / base.as_secs_f64().max(1e-9)) as u32
+        (held * time.as_secs_f64() / base.as_secs_f64().max(1e-9)) as u32
     }
 
     pub(super) fn on_admission(&mut self) {
@@ -203,7 +203,7 @@ impl Adaptive {
     fn set_pipe(&mut self, pipe: f64) {
         self.pipe = Some(pipe);
         let short_queue = GAIN * pipe + HEADROOM * pipe.sqrt();
-        let brief_queue = pipe + f64::from(self.answered_briefly());
+        let brief_queue = pipe + f64::from(self.answers_within(BRIEF));
         let limit = short_queue.max(brief_queue);
         self.limit = (limit as u32).clamp(self.settings.min, self.settings.max);
     }

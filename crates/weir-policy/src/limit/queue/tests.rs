@@ -63,7 +63,7 @@ fn who_goes_when() {
         ),
         // Being empty for a moment, without an overload.
         ("0 +a 90 +b 91 pop 92 pop 105 +c 150 pop", "a b c"),
-        // An overload goes on over such moments while more are refused than admitted...
+        // An overload goes on over such moments while a third are refused...
         (
             "0 +a 90 +b 99 pop 105 pop 110 +c 120 +d 150 +e 250 +f 300 pop 300 pop",
             "a b c! d! e! f! nobody nobody",
