@@ -35,8 +35,11 @@ mod names;
 mod respond;
 mod router;
 pub mod settings;
+#[cfg(test)]
+mod simulation;
 mod snapshot;
 mod tell;
+mod time;
 mod upstream;
 mod view;
 mod worker;

@@ -10,7 +10,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use weir_http::date::Civil;
@@ -28,6 +28,7 @@ use crate::listener::Reception;
 use crate::listener::admission::Admission;
 use crate::metrics::WorkerMetrics;
 use crate::snapshot::Snapshot;
+use crate::time;
 use crate::view::View;
 
 /// Ticks between two looks at the idle upstream connections.
@@ -71,7 +72,7 @@ impl Shared {
             is_draining: AtomicBool::new(false),
             is_cut_off: AtomicBool::new(false),
             reloads: Default::default(),
-            started: Instant::now(),
+            started: time::now(),
         }
     }
 
@@ -82,7 +83,7 @@ impl Shared {
 
     /// The time that deadlines and the health of endpoints are kept in.
     pub(crate) fn since_start(&self) -> Duration {
-        self.started.elapsed()
+        time::now().saturating_duration_since(self.started)
     }
 
     pub(crate) fn cache(&self) -> Option<&Arc<Cache>> {
@@ -286,10 +287,8 @@ impl Clock {
     }
 
     pub(crate) fn update(&self) {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        let since = since.unwrap_or_default();
-        self.both
-            .set(Some((Instant::now(), since.as_millis() as u64)));
+        let since = time::since_1970();
+        self.both.set(Some((time::now(), since.as_millis() as u64)));
         let seconds = since.as_secs();
         if self.unix_seconds.replace(seconds) == seconds {
             return;
