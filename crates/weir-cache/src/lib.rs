@@ -37,6 +37,7 @@
 //! - [`key`], [`vary`]: which requests share a response
 //! - [`store_rule`]: may a response be stored; [`stored_head`]: what is kept of its head
 //! - [`freshness`], [`meta`]: how long it is fresh and how old it is
+//! - [`collapse`]: who waits for the answer to another one's question, and for how long
 //! - [`reuse`]: may it answer; [`validate`]: is it still right; [`range`]: a part of it
 //! - [`invalidate`], [`tags`]: what ends it before its time
 //! - [`negotiate`]: in which coding it is sent
@@ -44,6 +45,7 @@
 //! - the moments of [`mod@time`]
 
 pub mod cache_status;
+pub mod collapse;
 pub mod control;
 pub mod freshness;
 pub mod invalidate;

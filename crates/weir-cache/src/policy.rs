@@ -40,6 +40,9 @@ pub struct CachePolicy {
     pub memory_bytes_max: Option<u64>,
     /// Refresh in the background once this share of the freshness lifetime has passed, in percent. Default: never.
     pub refresh_ahead_percent: Option<u8>,
+    /// How long a request waits for the answer that another one asks for before it asks itself (one of those who wait at a
+    /// time). Default: twice as long as half of the route's answers take, and at least 100 ms.
+    pub collapse_wait: Option<Duration>,
     /// Whether `en, de` and `de, en` ask for different responses. RFC 9110 §12.5.4 says that the order cannot be relied
     /// upon; an origin that relies on it anyway needs this. Default: no.
     pub language_order_matters: bool,
@@ -62,6 +65,7 @@ impl Default for CachePolicy {
             variants_max: 32,
             memory_bytes_max: None,
             refresh_ahead_percent: None,
+            collapse_wait: None,
             language_order_matters: false,
         }
     }

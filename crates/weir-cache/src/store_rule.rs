@@ -61,6 +61,28 @@ impl NotStored {
         Self::TooLarge,
     ];
 
+    /// Whether the next answer under the same key will most likely not be stored either, so that it is no use to wait for
+    /// another one's. What the client's own fields, or a failure of the moment, may have caused says nothing of that.
+    pub const fn is_of_every_answer(self, status: u16) -> bool {
+        let is_usual = matches!(status, 200..=205 | 300..=303 | 307 | 308 | 404 | 410);
+        let is_of_response = match self {
+            Self::PostUnnamed
+            | Self::ResponseNoStore
+            | Self::Private
+            | Self::VaryStar
+            | Self::SetCookie
+            | Self::Useless
+            | Self::TooLarge => true,
+            Self::Method
+            | Self::Status
+            | Self::Partial
+            | Self::RequestNoStore
+            | Self::Authorization
+            | Self::TooFewUses => false,
+        };
+        is_usual && is_of_response
+    }
+
     /// The name in metrics, logs and `Cache-Status`.
     pub const fn name(self) -> &'static str {
         match self {

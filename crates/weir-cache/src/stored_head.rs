@@ -48,8 +48,10 @@ pub struct Arrived<'a> {
     pub version: Version,
     /// The fields of the response.
     pub response: Fields<'a>,
-    /// The fields of the request it answers, for what `Vary` names.
+    /// The fields of the request it answers, as the client sent them.
     pub request: Fields<'a>,
+    /// The same as the origin was sent them, for what `Vary` names.
+    pub selecting: Fields<'a>,
 }
 
 impl StoredHead {
@@ -77,7 +79,7 @@ impl StoredHead {
         let mut secondary = Vec::new();
         vary::write_secondary(
             response,
-            arrived.request,
+            arrived.selecting,
             policy.language_order_matters,
             &mut secondary,
         );
@@ -258,7 +260,7 @@ impl StoredHead {
         let mut secondary = Vec::new();
         vary::write_secondary(
             fields,
-            arrived.request,
+            arrived.selecting,
             policy.language_order_matters,
             &mut secondary,
         );

@@ -4,8 +4,9 @@
 //! what came of it. What may be stored or used is decided by weir-cache; this module looks up, waits, sends and counts.
 //!
 //! - [`storage`]: what all workers remember; it is purged there
-//! - [`lookup`]: what is there for a request; [`body_key`]: the part of its key that a body makes
-//! - [`fill`], [`fills`]: one request asks, the others of its key wait for it and read along
+//! - [`lookup`]: what is there for a request; [`body_key`]: the part of its key that a body makes; [`sent`]: its fields as the
+//!   origin is sent them
+//! - [`fill`], [`fills`], [`join`]: one request asks, the others of its key wait for it and read along
 //! - [`remember`]: what becomes of an answer: stored, a confirmation of what is stored, or passed on
 //! - [`confirm`]: what a 304, or an answer to HEAD, makes of what is stored
 //! - [`pump`]: a body on its way into a fill, whoever still reads along
@@ -16,30 +17,30 @@
 //! - [`invalidate`]: what a request that changes something ends
 //! - [`scope`], [`inspect`]: for operators: what a purge is to cover, and what is stored
 
-use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
-use std::time::Instant;
 
 use weir_cache::cache_status::{CacheStatus, Forwarded};
+use weir_cache::collapse::{Collapse, Next, Nothing};
 use weir_cache::reuse::{self, OriginFailure};
 use weir_cache::store::{Object, Share};
-use weir_cache::{CachePolicy, RequestControl, validate};
+use weir_cache::{CachePolicy, RequestControl, Timestamp, validate};
 
 use crate::connection::Client;
 use crate::connection::h1::After;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::settings::Forward;
+use crate::snapshot::RouteState;
+use crate::time;
 use crate::view::View;
 use crate::worker::Worker;
 
-use self::fill::{Outcome, Reader};
-use self::fills::Place;
+use self::fills::{Late, Place, UNSHARED_FOR};
+use self::join::{Joined, join};
 use self::lookup::Found;
 use self::remember::{Ask, Lead};
-use self::stream::Streamed;
+use self::sent::Sent;
 
 mod answer;
 mod body_key;
@@ -48,20 +49,19 @@ pub(crate) mod fallback;
 mod fill;
 mod fills;
 pub(crate) mod inspect;
-mod invalidate;
+pub(crate) mod invalidate;
+pub(crate) mod join;
 mod lookup;
 mod on_disk;
 mod pump;
 mod refresh;
 pub(crate) mod remember;
 pub(crate) mod scope;
+mod sent;
 mod storage;
 mod stream;
 
 pub(crate) use self::storage::{Cache, TierCounts, share};
-
-/// Fills that may fail before a request that waits is told so.
-const FAILED_FILLS_MAX: u32 = 1;
 
 /// What a request and the cache have to do with each other; memory that the next request uses again.
 #[derive(Debug, Default)]
@@ -70,6 +70,7 @@ pub(crate) struct Recall {
     /// The key, and behind it what tells variants apart whose fills are under way at once.
     fill_key: Vec<u8>,
     scratch: Vec<u8>,
+    sent: Sent,
     /// Conditions that are sent in the place of the client's, if they are.
     conditions: Vec<u8>,
     replaces_conditions: bool,
@@ -155,10 +156,11 @@ pub(crate) async fn recall(
     x: &mut Exchange,
     on: Cached<'_>,
 ) -> Result<Recalled, Failure> {
-    let mut failed_fills = 0;
+    let mut collapse = Collapse::default();
+    let (mut late, mut missed) = (None, Forwarded::Miss);
     let digest = body_key::digest(client, x, on).await?;
-    lookup::begin(x, on.policy, digest);
-    loop {
+    lookup::begin(client, x, on, digest);
+    while collapse.may_look() {
         let now = on.now(x);
         // From before anything is found, so that a purge which comes later also meets what is made of it.
         let ticket = on.cache.tiers.ticket();
@@ -174,10 +176,13 @@ pub(crate) async fn recall(
                 refresh::if_due(client, x, on, &object, reuse);
                 match answer::hit(client, x, on, &object, reuse, now).await {
                     // Nothing of it was sent.
-                    Err(Failure::StoreFailed) => x.recall.disk = Disk::HasFailed,
+                    Err(Failure::StoreFailed) => {
+                        x.recall.disk = Disk::HasFailed;
+                        collapse.next(Nothing::StoreFailed);
+                        continue;
+                    }
                     sent => return sent.map(Recalled::Answered),
                 }
-                continue;
             }
             Found::Stale(object, why) => (Some(object), Vec::new(), Forwarded::of(why)),
             Found::Miss(others, forwarded) => (None, others, forwarded),
@@ -186,114 +191,57 @@ pub(crate) async fn recall(
         if stale.is_none() && !reuse::may_ask_origin(&control, on.policy) {
             return Err(Failure::OnlyIfCached);
         }
+        missed = forwarded;
         let outcome = stale.as_ref().map_or("miss", |_| "revalidated");
         x.recall.says(outcome, forwarded);
-        let reader = match on.place(x, &control, forwarded) {
+        let place = on.place(x, &control, forwarded, collapse, late.take());
+        let reader = match place {
+            Place::Joins(reader) => reader,
             Place::Leads(fill) => {
                 let lead = Lead::new(x, on, fill, (stale, others), ticket, now);
-                // Whoever had the lead before may have ended between the look-up and now.
-                if Box::pin(lead.is_answered_meanwhile(x, on, now)).await {
-                    drop(lead);
-                    continue;
-                }
-                on.metrics().fills.add(1);
-                on.metrics().missed(forwarded);
-                return Ok(Recalled::Ask(Ask::Lead(Box::new(lead))));
+                match ask_by(lead, x, on, (forwarded, now)).await {
+                    Some(ask) => return Ok(Recalled::Ask(ask)),
+                    None => collapse.next(Nothing::StoredMeanwhile),
+                };
+                continue;
             }
-            Place::Joins(reader) => reader,
         };
         on.metrics().waits.add(1);
+        collapse.joins();
         match Box::pin(join(client, x, on, reader, forwarded)).await? {
             Joined::Answered(after) => return Ok(Recalled::Answered(after)),
-            Joined::Elsewhere => {
-                x.recall.replaces_conditions = false;
-                x.recall.says("miss", forwarded);
-                return Ok(Recalled::Ask(Ask::Pass(None)));
+            Joined::Elsewhere => break,
+            Joined::Late(fill) => {
+                late = Some(fill);
+                collapse.next(Nothing::LeaderLate);
             }
-            Joined::Again | Joined::Failed(Failure::ClientGone) => {}
-            Joined::TooLate => {
-                let why = Failure::ResponseTimeout;
-                return Box::pin(fail(client, x, on, stale.as_ref(), why)).await;
-            }
-            Joined::Failed(failure) => {
-                failed_fills += 1;
-                if failed_fills > FAILED_FILLS_MAX {
+            Joined::Nothing(why, failure) => {
+                if collapse.next(why) == Next::Fail {
                     return Box::pin(fail(client, x, on, stale.as_ref(), failure)).await;
                 }
             }
         }
     }
+    // What others ask for is of no use to it, so it asks as its client does.
+    x.recall.asks_as_client();
+    x.recall.says("miss", missed);
+    Ok(Recalled::Ask(Ask::Pass(None)))
 }
 
-/// What came of waiting for a fill.
-enum Joined {
-    Answered(After),
-    /// Look again: there may be something now, or this request is to ask by itself.
-    Again,
-    /// What it wants is far from having arrived: it is to ask for that by itself.
-    Elsewhere,
-    Failed(Failure),
-    /// It has waited for as long as a request waits.
-    TooLate,
-}
-
-async fn join(
-    client: &mut Client,
+/// What the holder of a lead asks for; `None` where there is an answer meanwhile.
+async fn ask_by(
+    lead: Lead,
     x: &mut Exchange,
     on: Cached<'_>,
-    mut reader: Reader,
-    forwarded: Forwarded,
-) -> Result<Joined, Failure> {
-    client
-        .timer
-        .set(on.rule.timeouts.connect + on.rule.timeouts.response);
-    let outcome = poll_fn(|cx| match reader.poll_head(cx) {
-        Poll::Ready(outcome) => Poll::Ready(Ok(Some(outcome))),
-        Poll::Pending if client.has_left(cx) => Poll::Ready(Err(Failure::ClientGone)),
-        Poll::Pending => client.timer.poll(cx).map(|()| Ok(None)),
-    })
-    .await?;
-    let Some(outcome) = outcome else {
-        return Ok(Joined::TooLate);
-    };
-    let status = CacheStatus {
-        forwarded: Some(forwarded),
-        collapsed: true,
-        ..CacheStatus::default()
-    };
-    let head = match &outcome {
-        Outcome::Arriving(head, _) => Arc::clone(head),
-        Outcome::Whole(object) => match object.stored_head() {
-            Some(head) => Arc::clone(head),
-            None => return Ok(Joined::Again),
-        },
-        Outcome::Unshared => return Ok(Joined::Again),
-        Outcome::Failed(failure) => return Ok(Joined::Failed(*failure)),
-    };
-    if !lookup::selects(x, on.policy, &head) {
-        lookup::ask_for_variant(x, on.policy, &head);
-        return Ok(Joined::Again);
+    (forwarded, now): (Forwarded, Timestamp),
+) -> Option<Ask> {
+    // Whoever had the lead before may have ended between the look-up and now.
+    if Box::pin(lead.is_answered_meanwhile(x, on, now)).await {
+        return None;
     }
-    x.recall.outcome = Some("joined");
-    x.recall.status = Some(status);
-    let after = match outcome {
-        Outcome::Whole(object) => match answer::object(client, x, on, &object, on.time()).await {
-            Err(Failure::StoreFailed) => {
-                x.recall.disk = Disk::HasFailed;
-                return Ok(Joined::Again);
-            }
-            sent => sent?,
-        },
-        Outcome::Arriving(_, length) => {
-            match stream::respond(client, x, on, reader, (&head, length), false).await? {
-                Streamed::Answered(after) => after,
-                Streamed::Elsewhere => return Ok(Joined::Elsewhere),
-            }
-        }
-        Outcome::Unshared | Outcome::Failed(_) => return Ok(Joined::Again),
-    };
-    on.metrics().joins.add(1);
-    Ok(Joined::Answered(after))
+    on.metrics().fills.add(1);
+    on.metrics().missed(forwarded);
+    Some(Ask::Lead(Box::new(lead)))
 }
 
 /// What is left when the origin cannot be asked: something stale where that is allowed, or the failure.
@@ -322,15 +270,19 @@ impl<'a> Cached<'a> {
         self.view.snapshot.routes[x.facts.route?].share.as_ref()
     }
 
+    fn route(&self, x: &Exchange) -> Option<&'a RouteState> {
+        Some(&self.view.snapshot.routes[x.facts.route?])
+    }
+
     /// The time at which the request began.
     fn now(&self, x: &Exchange) -> weir_cache::Timestamp {
-        let started = x.facts.started.unwrap_or_else(Instant::now);
+        let started = x.facts.started.unwrap_or_else(time::now);
         self.worker.clock.timestamp(started)
     }
 
     /// The time after something was waited for.
     fn time(&self) -> weir_cache::Timestamp {
-        self.worker.clock.timestamp(Instant::now())
+        self.worker.clock.timestamp(time::now())
     }
 
     fn may_be_stale(&self, x: &Exchange, stale: &Object, failure: OriginFailure) -> bool {
@@ -341,13 +293,25 @@ impl<'a> Cached<'a> {
     }
 
     /// Whether the request waits for another one or others for it, and of neither, when it must not be shared.
-    fn place(&self, x: &Exchange, control: &RequestControl, forwarded: Forwarded) -> Place {
+    /// One that is `late` is asked for in the place of another one.
+    fn place(
+        &self,
+        x: &Exchange,
+        control: &RequestControl,
+        forwarded: Forwarded,
+        collapse: Collapse,
+        late: Option<Late>,
+    ) -> Place {
         use weir_cache::control::Directive;
+        if let Some(late) = late {
+            return Place::Leads(self.cache.fills.instead_of(late, &x.recall.key));
+        }
         let wants_own = self.policy.obeys_clients
             && (control.says.has(Directive::NoStore) || control.says.has(Directive::NoCache));
         let is_alone = wants_own
+            || !collapse.may_join()
             || forwarded == Forwarded::Request
-            || self.cache.unshared.holds(&x.recall.key, self.time())
+            || self.is_unshared(x)
             || x.request
                 .view(&x.head)
                 .has(weir_http::FieldName::Authorization);
@@ -360,7 +324,13 @@ impl<'a> Cached<'a> {
 
     /// Whether all of a response is asked for, so that it can be stored, and not what the client alone wants of it.
     fn asks_for_all(&self, x: &Exchange) -> bool {
-        !self.cache.unshared.holds(&x.recall.key, self.time())
+        !self.is_unshared(x)
+    }
+
+    /// Whether the last answer to the key was not for others.
+    fn is_unshared(&self, x: &Exchange) -> bool {
+        let unshared = &self.cache.unshared;
+        unshared.holds(&x.recall.key, self.time(), UNSHARED_FOR)
     }
 }
 

@@ -11,7 +11,7 @@ use weir_policy::limit::rate::Decision as RateDecision;
 
 use crate::buffers::{BUFFER_BYTES, Buffers, Input};
 use crate::cache::remember::{Ask, Next, remember};
-use crate::cache::{Cached, Recall, Recalled, recall};
+use crate::cache::{self, Cached, Recall, Recalled, recall};
 use crate::care::{self, fallback};
 use crate::connection::Client;
 use crate::connection::h1::After;
@@ -20,6 +20,7 @@ use crate::respond;
 use crate::router::Found;
 use crate::settings::{Action, ClientTimeouts, Forward};
 use crate::snapshot::RouteState;
+use crate::time;
 use crate::upstream::choose::Chosen;
 use crate::upstream::hedge::Asked;
 use crate::upstream::retry::Attempts;
@@ -63,6 +64,7 @@ async fn serve(
                 };
             }
             let (chosen, upstream) = forward(client, x, worker, view, rule).await?;
+            invalidate(client, x, worker, view).await;
             answer::respond(client, x, worker, rule, &chosen, upstream).await
         }
     }
@@ -117,7 +119,7 @@ async fn forward(
     let is_first = rule.cache.is_none() && x.facts.failure.is_none();
     let now = match x.facts.started {
         Some(started) if is_first => pass.since().unwrap_or(started),
-        _ => Instant::now(),
+        _ => time::now(),
     };
     let asked = attempt(client, x, worker, view, rule, now).await;
     pass.ended(x, &asked);
@@ -157,7 +159,7 @@ async fn attempt(
             ControlFlow::Break(end) => return end,
             ControlFlow::Continue(()) => attempts.ready(client, x).await?,
         }
-        now = Instant::now();
+        now = time::now();
     }
 }
 
@@ -174,7 +176,17 @@ pub(crate) async fn pass(
         return ask_and_remember(client, x, on, Ask::Pass(None)).await;
     }
     let (chosen, upstream) = forward(client, x, worker, view, rule).await?;
+    invalidate(client, x, worker, view).await;
     answer::respond(client, x, worker, rule, &chosen, upstream).await
+}
+
+/// A route without a cache may change what another one has stored.
+async fn invalidate(client: &Client, x: &Exchange, worker: &Worker, view: &View) {
+    if !x.request.method.is_safe()
+        && let Some(cache) = worker.shared.cache()
+    {
+        Box::pin(cache::invalidate::after(client, x, view, cache)).await;
+    }
 }
 
 /// The cache of a route that has one.
@@ -240,10 +252,9 @@ pub(crate) async fn refresh(
 
 /// Turns the outcome into numbers and a log line.
 fn account(client: &Client, x: &mut Exchange, worker: &Worker, view: &View) {
-    let latency = x
-        .facts
-        .started
-        .map_or(Duration::ZERO, |started| started.elapsed());
+    let latency = x.facts.started.map_or(Duration::ZERO, |started| {
+        time::now().saturating_duration_since(started)
+    });
     let metrics = &view.metrics;
     metrics.responses.add(x.facts.status);
     match x.facts.route {
@@ -344,7 +355,7 @@ impl Exchange {
         self.head.clear();
         self.head.extend_from_slice(head);
         self.upload = Upload::new(self.request.framing, self.request.expects_continue);
-        self.facts.started = Some(Instant::now());
+        self.facts.started = Some(time::now());
     }
 
     /// The path is read the way it was in `other`, which has the same request.

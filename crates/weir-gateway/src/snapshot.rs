@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use weir_cache::store::Share;
 use weir_http::HeadLimits;
@@ -57,6 +58,8 @@ pub(crate) struct RouteState {
     /// How a request is forwarded to the upstream of its fallback, if there is one.
     pub(crate) elsewhere: Option<Box<Forward>>,
     pub(crate) hedge: Option<Arc<SharedHedge>>,
+    /// How long its upstream takes to answer, where requests wait for each other's answers.
+    pub(crate) answers: Option<Arc<SharedHedge>>,
     /// Shared by the routes of one name.
     pub(crate) metrics: Arc<PerWorker<RouteMetrics>>,
 }
@@ -205,10 +208,26 @@ fn succeeding_routes(
                 before.and_then(|before| before.hedge.as_ref()),
                 care.and_then(|care| care.retry.hedge.as_ref()),
             ),
+            answers: SharedHedge::succeed(
+                before.and_then(|before| before.answers.as_ref()),
+                is_caching(route).then_some(&USUAL_ANSWERS),
+            ),
             metrics,
         }
     };
     routes.iter().map(succeed).collect()
+}
+
+/// How long half of the answers take.
+const USUAL_ANSWERS: weir_policy::hedge::Settings = weir_policy::hedge::Settings {
+    quantile: 0.5,
+    min: Duration::ZERO,
+    samples_min: 0,
+    half_life: Duration::from_secs(60),
+};
+
+fn is_caching(route: &Route) -> bool {
+    matches!(&route.action, Action::Forward(rule) if rule.cache.is_some())
 }
 
 /// The rule of a route with the upstream of its fallback.

@@ -4,7 +4,7 @@
 //! property of the field (RFC 9110 §5.3), so the reader chooses between [`Fields::first`], [`Fields::all`] and
 //! [`Fields::elements`]. Nothing here allocates.
 
-use crate::head::{Field, FieldName};
+use crate::head::{Field, FieldName, Span};
 
 /// The fields of one head.
 #[derive(Debug, Clone, Copy)]
@@ -17,6 +17,25 @@ impl<'h> Fields<'h> {
     /// The fields of `table`, whose positions lie in `head`.
     pub fn new(head: &'h [u8], table: &'h [Field]) -> Self {
         Self { head, table }
+    }
+
+    /// Reads the fields of `head`, which this crate has written, into `table`. Unlike what a peer sends, it may have any
+    /// number of them.
+    pub fn scan(head: &[u8], table: &mut Vec<Field>) {
+        table.clear();
+        let mut start = 0;
+        for line in head.split_inclusive(|&b| b == b'\n') {
+            let end = start + line.len();
+            if let Some(colon) = memchr::memchr(b':', line).filter(|_| start > 0) {
+                let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+                table.push(Field {
+                    name: Span::within(head, name),
+                    value: Span::within(head, value),
+                    id: FieldName::of(name),
+                });
+            }
+            start = end;
+        }
     }
 
     /// No fields.
@@ -149,6 +168,24 @@ mod tests {
             let expected: Vec<_> = expected.iter().map(|e| e.as_bytes()).collect();
             assert_eq!(found, expected, "{value:?}");
         }
+    }
+
+    #[test]
+    fn a_head_that_was_written_has_the_fields_that_a_parser_finds() {
+        let head = b"GET /a:b HTTP/1.1\r\nHost: h:80\r\nX-A:1\r\nx-a: \t2 \r\nEmpty:\r\n\r\n";
+        let limits = HeadLimits {
+            bytes: 1000,
+            fields: 10,
+        };
+        let mut request = crate::RequestHead::default();
+        request
+            .parse(head, &mut HeadScan::default(), limits)
+            .unwrap();
+        let mut table = Vec::new();
+        Fields::scan(head, &mut table);
+        let scanned = Fields::new(head, &table);
+        assert!(scanned.iter().eq(request.view(head).iter()));
+        assert_eq!(scanned.iter().count(), 4);
     }
 
     #[test]

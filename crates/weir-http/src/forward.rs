@@ -43,6 +43,24 @@ impl Edits<'_> {
     }
 }
 
+/// Whether a request's field of this name is sent on as it came, if the route changes nothing. The others are the gateway's
+/// own, or say something of one connection, or make the request another one than that for the whole of a response.
+pub fn passes_as_sent(name: &[u8]) -> bool {
+    let id = FieldName::of(name);
+    let is_own = matches!(
+        id,
+        FieldName::Expect
+            | FieldName::Host
+            | FieldName::Http2Settings
+            | FieldName::Proxy
+            | FieldName::Via
+            | FieldName::XForwardedFor
+            | FieldName::XForwardedHost
+            | FieldName::XForwardedProto
+    );
+    !is_own && !id.is_hop_by_hop() && !id.makes_conditional() && !name.contains(&b'_')
+}
+
 /// What a forwarded request head depends on besides the request.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestRewrite<'a> {

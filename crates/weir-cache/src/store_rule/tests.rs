@@ -233,6 +233,7 @@ fn a_304_can_end_a_stored_response() {
             version: weir_http::Version::Http11,
             response: response.fields(),
             request: request.fields(),
+            selecting: request.fields(),
         };
         let exchanged = Exchanged {
             request_time: NOW,

@@ -43,6 +43,7 @@ fn stored_for(request: &[&str], response: &[&str]) -> StoredHead {
         version: Version::Http11,
         response: response.fields(),
         request: request.fields(),
+        selecting: request.fields(),
     };
     let mut head = StoredHead::new(&arrived, meta, &policy);
     head.complete(10);
@@ -65,6 +66,7 @@ fn freshened(head: &StoredHead, lines: &[&str], now: Timestamp) -> StoredHead {
         version: Version::Http11,
         response: response.fields(),
         request: request.fields(),
+        selecting: request.fields(),
     };
     head.freshened(&arrived, at(now), &CachePolicy::default())
 }

@@ -59,6 +59,7 @@ fn stored(request: &RequestHead, policy: &CachePolicy) -> StoredHead {
         version: head.version,
         response: head.view(RESPONSE),
         request: request.view(REQUEST),
+        selecting: request.view(REQUEST),
     };
     let mut head = StoredHead::new(&arrived, meta, policy);
     head.complete(10);

@@ -217,6 +217,7 @@ impl Miniature {
             version: response.version,
             response: response.view(text.as_bytes()),
             request: asking.asked().fields,
+            selecting: asking.asked().fields,
         };
         let head = stored[at].freshened(&arrived, at_once(asking.now), &self.policy);
         let body = self.body_of(asking, stored[at]);
@@ -298,6 +299,7 @@ impl Miniature {
             version: response.version,
             response: answered.response,
             request: asked.fields,
+            selecting: asked.fields,
         };
         let mut head = StoredHead::new(&arrived, meta, &self.policy);
         head.complete(body.len() as u64);

@@ -14,7 +14,7 @@ use weir_cache::validate::{self, HeadMeans};
 use weir_http::Method;
 
 use super::fill::Outcome;
-use super::remember::{Ask, Lead, Next, arrived, ask_for_itself};
+use super::remember::{Ask, Lead, Next, arrived, ask_for_itself, response_of};
 use super::{Cached, answer, on_disk};
 use crate::connection::Client;
 use crate::deadline::Timer;
@@ -34,12 +34,18 @@ struct Renewed {
 }
 
 impl Renewed {
-    fn new(x: &Exchange, on: Cached<'_>, old: &Arc<Object>, exchanged: Exchanged) -> Option<Self> {
-        let arrived = arrived(x);
+    fn new(
+        x: &mut Exchange,
+        on: Cached<'_>,
+        old: &Arc<Object>,
+        exchanged: Exchanged,
+    ) -> Option<Self> {
+        let share = on.share(x);
         let head = old.stored_head()?;
+        let arrived = arrived(x, on, Some(head));
         let head = head.freshened(&arrived, exchanged, on.policy);
         // What was read from disk for this request alone is in no share of RAM yet.
-        if let Some(share) = on.share(x) {
+        if let Some(share) = share {
             old.belongs_to(share);
         }
         Some(Self {
@@ -89,7 +95,7 @@ pub(super) async fn by_304(
         .iter()
         .filter_map(|object| object.stored_head().map(|head| &**head))
         .collect();
-    let selected = validate::select(&heads, arrived(x).response);
+    let selected = validate::select(&heads, response_of(x));
     let renewed = selected.and_then(|at| Renewed::new(x, on, &lead.validated[at], exchanged));
     x.incoming.consume(x.response.head_bytes);
     passing::put_back(x, on.worker, &chosen, upstream, true);
@@ -133,7 +139,7 @@ pub(super) async fn by_304(
 /// The answer to HEAD, which is passed on, may say something of what is stored. The ticket is from before that was found.
 pub(super) async fn by_head(
     client: &Client,
-    x: &Exchange,
+    x: &mut Exchange,
     on: Cached<'_>,
     (stored, ticket): (Arc<Object>, Ticket),
 ) {
@@ -143,19 +149,19 @@ pub(super) async fn by_head(
     if x.request.method != Method::Head || x.response.status != 200 {
         return;
     }
-    let (timer, key) = (&client.timer, &x.recall.key);
-    match validate::compare_head(head, arrived(x).response) {
+    let timer = &client.timer;
+    match validate::compare_head(head, response_of(x)) {
         HeadMeans::Unchanged => {
             let exchanged = Exchanged {
                 request_time: on.now(x),
                 response_time: on.time(),
             };
             if let Some(renewed) = Renewed::new(x, on, &stored, exchanged) {
-                _ = renewed.settle(timer, on, key, ticket).await;
+                _ = renewed.settle(timer, on, &x.recall.key, ticket).await;
             }
         }
         HeadMeans::Changed => {
-            let scope = PurgeScope::Key(key.as_slice().into());
+            let scope = PurgeScope::Key(x.recall.key.as_slice().into());
             on_disk::changed(timer, on.cache.end(scope, PurgeKind::Soft)).await;
         }
     }

@@ -19,8 +19,11 @@ mod reader;
 
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use weir_cache::collapse::Relief;
+use weir_cache::reuse::OriginFailure;
 use weir_cache::store::Object;
 use weir_cache::store::disk::DiskArriving;
 use weir_cache::{StoredHead, tags};
@@ -45,7 +48,10 @@ pub(super) enum Outcome {
     Arriving(Arc<StoredHead>, Option<u64>),
     /// All of it.
     Whole(Arc<Object>),
-    /// It is not for others: each is to ask by itself.
+    /// Something that is stored and stale, which its leader takes because the origin failed like this. Whoever waits goes by
+    /// what itself allows.
+    Stale(Arc<Object>, OriginFailure, Failure),
+    /// It is not for others, or others have found something: each is to look again.
     Unshared,
     /// There is none.
     Failed(Failure),
@@ -77,6 +83,10 @@ struct State {
     is_over: bool,
     /// Whether it goes on when nobody reads it.
     is_for_later: bool,
+    /// Who asks in the place of its leader when that is late.
+    relief: Relief,
+    /// Somebody who asked in its leader's place has something: nobody waits for its head any more.
+    is_relieved: bool,
     readers: Vec<Option<Place>>,
     writer: Option<Waker>,
     /// Whom to tell when the last reader leaves.
@@ -160,7 +170,9 @@ impl Fill {
             Some(Outcome::Arriving(head, _)) => {
                 tags::of(head.fields()).any(|one| one == tag.as_bytes())
             }
-            Some(Outcome::Whole(object)) => object.tags.iter().any(|one| **one == *tag),
+            Some(Outcome::Whole(object) | Outcome::Stale(object, ..)) => {
+                object.tags.iter().any(|one| **one == *tag)
+            }
             Some(Outcome::Unshared | Outcome::Failed(_)) => false,
         }
     }
@@ -246,6 +258,28 @@ impl Fill {
         }
         state.writer = Some(cx.waker().clone());
         Poll::Pending
+    }
+
+    /// Whether whoever has waited for `patience` is to ask in the place of the leader.
+    ///
+    /// # Errors
+    /// When to ask again, because somebody does already.
+    pub(super) fn relieve(&self, now: Instant, patience: Duration) -> Result<(), Instant> {
+        lock(&self.0).relief.take(now, patience)
+    }
+
+    /// Somebody who asked in its leader's place has something: those who wait for its head are to look for that.
+    pub(super) fn release_waiting(&self) {
+        let mut state = lock(&self.0);
+        state.is_relieved = true;
+        if state.outcome.is_none() {
+            state.wake_readers();
+        }
+    }
+
+    /// Whether somebody else's fill has taken its place.
+    pub(super) fn is_relieved(&self) -> bool {
+        lock(&self.0).is_relieved
     }
 
     /// It goes on when nobody reads it.

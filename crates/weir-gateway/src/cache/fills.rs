@@ -15,8 +15,11 @@ use weir_cache::store::PurgeScope;
 use super::fill::{Fill, Outcome, Reader};
 use crate::failure::Failure;
 
-/// How long requests of a key go on their own after one answer was not to be shared.
-const UNSHARED_FOR: Duration = Duration::from_secs(10);
+/// How long requests of a key go on their own after an answer that said it was not to be shared. The first answer that may be
+/// stored ends it, so it costs nothing to be long; to be short costs those who then wait for a leader in vain.
+pub(super) const UNSHARED_FOR: Duration = Duration::from_secs(600);
+/// How long what came to nothing in the background is not asked for there again.
+pub(super) const REFRESHED_FOR: Duration = Duration::from_secs(10);
 /// Keys remembered of each kind, in each of two generations.
 const REMEMBERED_MAX: usize = 1 << 15;
 
@@ -41,6 +44,16 @@ pub(super) struct Lent {
     pub(super) key: Option<Box<[u8]>>,
     /// Whether nobody can join it.
     pub(super) is_alone: bool,
+    /// The one in whose place it is asked for.
+    relieves: Option<Late>,
+}
+
+/// A fill whose leader is late.
+#[derive(Debug)]
+pub(super) struct Late {
+    pub(super) fill: Arc<Fill>,
+    /// By which requests find it.
+    pub(super) key: Box<[u8]>,
 }
 
 impl Fills {
@@ -55,6 +68,7 @@ impl Fills {
                     fill,
                     key: Some(key.into()),
                     is_alone: false,
+                    relieves: None,
                 })
             }
         }
@@ -72,7 +86,42 @@ impl Fills {
             fill,
             key: Some(own),
             is_alone: true,
+            relieves: None,
         }
+    }
+
+    /// A fill in the place of `late`, which is that of `fill_key`. Nobody joins it before it has an answer.
+    pub(super) fn instead_of(&self, late: Late, key: &[u8]) -> Lent {
+        Lent {
+            relieves: Some(late),
+            ..self.alone(key)
+        }
+    }
+
+    /// The fill has an answer. If it was asked for in the place of one that is late, whoever waits for that one goes by this
+    /// one from here on.
+    pub(super) fn take_over(&self, lent: &mut Lent) {
+        let Some(Late { fill: late, key }) = lent.relieves.take() else {
+            return;
+        };
+        let mut table = lock(&self.0);
+        // The late one keeps a place here, so that a purge still finds what is asked for.
+        if let Some(own) = lent.key.as_deref()
+            && table.get(&key).is_some_and(|fill| Arc::ptr_eq(fill, &late))
+            && let Some(place) = table.get_mut(own)
+        {
+            *place = Arc::clone(&late);
+            table.insert(key.clone(), Arc::clone(&lent.fill));
+            lent.key = Some(key);
+            lent.is_alone = false;
+        }
+        late.release_waiting();
+    }
+
+    /// How many there are.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        lock(&self.0).len()
     }
 
     /// Whether anything that `scope` covers is asked for.
@@ -90,17 +139,21 @@ impl Fills {
     pub(super) fn hide(&self, lent: &mut Lent) {
         if let Some(key) = lent.key.take() {
             let mut table = lock(&self.0);
-            if table
-                .get(&key)
-                .is_some_and(|fill| Arc::ptr_eq(fill, &lent.fill))
-            {
+            let is_own = |fill: &Arc<Fill>| Arc::ptr_eq(fill, &lent.fill);
+            if table.get(&key).is_some_and(is_own) {
                 table.remove(&key);
+            } else if lent.fill.is_relieved() {
+                // Under the key of the one that took over from it.
+                table.retain(|_, fill| !is_own(fill));
             }
         }
     }
 
     /// Tells everybody who waits how it ended.
     pub(super) fn end(&self, lent: &mut Lent, outcome: Outcome) {
+        if !matches!(outcome, Outcome::Failed(_)) {
+            self.take_over(lent);
+        }
         // Whoever looks from now on finds what was stored before this.
         self.hide(lent);
         lent.fill.end(outcome);
@@ -147,14 +200,14 @@ impl Generations {
 }
 
 impl Remembered {
-    /// Whether the key was noted less than [`UNSHARED_FOR`] ago.
-    pub(super) fn holds(&self, key: &[u8], now: Timestamp) -> bool {
+    /// Whether the key was noted less than `span` ago.
+    pub(super) fn holds(&self, key: &[u8], now: Timestamp, span: Duration) -> bool {
         let hash = self.hasher.hash_one(key);
         let tables = lock(&self.tables);
         let noted = tables.young.get(&hash).or_else(|| tables.old.get(&hash));
         let noted = noted.copied();
         drop(tables);
-        noted.is_some_and(|at| now.since(Timestamp::from_ms(at)) < UNSHARED_FOR)
+        noted.is_some_and(|at| now.since(Timestamp::from_ms(at)) < span)
     }
 
     pub(super) fn note(&self, key: &[u8], now: Timestamp) {

@@ -1,39 +1,43 @@
-//! What a request that changed something makes invalid, in the stores and on its way there.
+//! What a request that changed something makes invalid, in the stores and on its way there; whichever route it took.
+
+use std::sync::Arc;
 
 use weir_cache::invalidate::{Changed, targets};
-use weir_cache::key;
-use weir_cache::store::{PurgeKind, PurgeScope};
+use weir_cache::store::PurgeKind;
 
-use super::{Cached, lookup, on_disk};
+use super::remember::response_of;
+use super::{Cache, lookup, on_disk, scope};
 use crate::connection::Client;
 use crate::exchange::Exchange;
+use crate::view::View;
 
-/// Ends what is stored of the targets that an answered request has changed.
+/// Ends what is stored of the targets that an answered request has changed, by whichever route they are asked for.
 ///
 /// When this returns, no request finds it as it was (RFC 9111 §4.4). Nor does one of the next process, if this one is killed
 /// right behind the answer: for that the client waits until the files are gone, but no longer than a disk takes that answers.
-pub(super) async fn after(client: &Client, x: &Exchange, on: Cached<'_>) {
+pub(crate) async fn after(client: &Client, x: &Exchange, view: &View, cache: &Arc<Cache>) {
+    let target = lookup::target(x);
+    let authority = x
+        .request
+        .authority
+        .map_or(&b""[..], |span| span.of(&x.head));
     let changed = Changed {
         method: x.request.method,
         method_name: x.request.method_name.of(&x.head),
-        authority: x.request.authority.map_or(b"", |span| span.of(&x.head)),
-        target: x.request.target_text.of(&x.head),
+        authority,
+        target: &target,
         status: x.response.status,
-        response: x
-            .response
-            .view(&x.incoming.unread()[..x.response.head_bytes]),
+        response: response_of(x),
     };
     for target in targets(&changed) {
-        let mut asked = lookup::asked(x);
-        let query_at = target.iter().position(|&b| b == b'?');
-        asked.path = &target[..query_at.unwrap_or(target.len())];
-        asked.query = query_at.map(|at| &target[at + 1..]);
-        let mut url = Vec::new();
-        key::write_url(&on.policy.key, &asked, &mut url);
-        let url = PurgeScope::FirstLine(url.into());
-        if on.cache.may_hold(&url) {
-            on.metrics().invalidations.add(1);
-            on_disk::changed(&client.timer, on.cache.end(url, PurgeKind::Hard)).await;
+        let url = [b"http://", authority, &target].concat();
+        // What no request can ask for is not stored.
+        let scopes = str::from_utf8(&url).map(|url| scope::of_url(url, &view.snapshot));
+        for scope in scopes.into_iter().flatten().flatten() {
+            if cache.may_hold(&scope) {
+                view.metrics.cache.invalidations.add(1);
+                on_disk::changed(&client.timer, cache.end(scope, PurgeKind::Hard)).await;
+            }
         }
     }
 }

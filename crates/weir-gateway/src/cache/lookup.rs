@@ -6,11 +6,12 @@ use weir_cache::cache_status::Forwarded;
 use weir_cache::key::{self, Asked, Class, Pass};
 use weir_cache::reuse::{self, Reuse, Why};
 use weir_cache::store::{Entry, Object};
-use weir_cache::{CachePolicy, RequestControl, StoredHead, Timestamp, vary};
+use weir_cache::{RequestControl, StoredHead, Timestamp, vary};
 use weir_http::body::Framing;
 use weir_http::{FieldName, Method};
 
-use super::{Cached, Disk, on_disk};
+use super::{Cached, Disk, on_disk, sent};
+use crate::connection::Client;
 use crate::deadline::Timer;
 use crate::exchange::Exchange;
 use crate::upstream::relay::passes_upgrade;
@@ -30,10 +31,18 @@ pub(super) enum Found {
 }
 
 /// Writes the key of a request; with the digest of its body, if it is looked up by that.
-pub(super) fn begin(x: &mut Exchange, policy: &CachePolicy, body_digest: Option<u128>) {
+pub(super) fn begin(client: &Client, x: &mut Exchange, on: Cached<'_>, body_digest: Option<u128>) {
+    x.recall.sent.begin(client.address);
+    let names = on.policy.key.headers.iter().map(String::as_bytes);
+    let differs = sent::differs(on, names);
+    sent::prepare(x, on, differs);
     let mut key = std::mem::take(&mut x.recall.key);
     key.clear();
-    key::write(&policy.key, &asked(x), body_digest, &mut key);
+    let asked = Asked {
+        fields: sent::fields(x, differs),
+        ..asked(x)
+    };
+    key::write(&on.policy.key, &asked, body_digest, &mut key);
     x.recall.key = key;
     x.recall.body_digest = body_digest;
     x.recall.fill_key.clear();
@@ -50,6 +59,16 @@ pub(super) fn asked(x: &Exchange) -> Asked<'_> {
         path: x.request.target.path.of(&x.head),
         query: x.request.target.query.map(|span| span.of(&x.head)),
         fields: x.request.view(&x.head),
+    }
+}
+
+/// The path of the request with its query, in whatever form its target came.
+pub(super) fn target(x: &Exchange) -> Vec<u8> {
+    let Asked { path, query, .. } = asked(x);
+    let path = if path.is_empty() { b"/" } else { path };
+    match query {
+        Some(query) => [path, b"?", query].concat(),
+        None => path.to_vec(),
     }
 }
 
@@ -79,7 +98,7 @@ pub(super) async fn find(x: &mut Exchange, on: Cached<'_>, now: Timestamp) -> Fo
             && x.recall.fill_key.len() == x.recall.key.len()
         {
             let head = Arc::clone(head);
-            ask_for_variant(x, on.policy, &head);
+            ask_for_variant(x, on, &head);
         }
         return Found::Miss(others, forwarded);
     };
@@ -98,7 +117,7 @@ pub(super) async fn find(x: &mut Exchange, on: Cached<'_>, now: Timestamp) -> Fo
         Reuse::Revalidate(why) if is_head => Found::Pass(Forwarded::of(why), Some(object)),
         Reuse::Revalidate(why) => {
             if !head.secondary().is_empty() {
-                ask_for_variant(x, on.policy, &Arc::clone(head));
+                ask_for_variant(x, on, &Arc::clone(head));
             }
             Found::Stale(object, why)
         }
@@ -122,7 +141,7 @@ pub(super) async fn stored(x: &mut Exchange, on: Cached<'_>) -> Option<Arc<Objec
 
 /// What the request selects in RAM, or else on disk.
 async fn selected(x: &mut Exchange, on: Cached<'_>, entry: Option<&Entry>) -> Option<Arc<Object>> {
-    match entry.and_then(|entry| choose(x, on.policy, entry)) {
+    match entry.and_then(|entry| choose(x, on, entry)) {
         None if on.cache.tiers.disk().is_some() && x.recall.disk == Disk::MayHaveIt => {
             Box::pin(from_disk(x, on)).await
         }
@@ -153,16 +172,20 @@ fn passes(x: &Exchange, on: Cached<'_>) -> Option<Forwarded> {
     }
 }
 
-fn choose(x: &mut Exchange, policy: &CachePolicy, entry: &Entry) -> Option<Arc<Object>> {
+fn choose(x: &mut Exchange, on: Cached<'_>, entry: &Entry) -> Option<Arc<Object>> {
     let mut scratch = std::mem::take(&mut x.recall.scratch);
     let variants = entry.variants();
+    let heads = variants.iter().filter_map(|object| object.stored_head());
+    let names = heads.flat_map(|head| vary::names(head.secondary()));
+    let differs = sent::differs(on, names);
+    sent::prepare(x, on, differs);
     // One without a head, which only the disk could have, selects nothing.
     let each = variants.iter().map_while(|object| {
         let head = object.stored_head()?;
         Some((head.secondary(), &head.meta))
     });
-    let fields = x.request.view(&x.head);
-    let at = vary::choose(each, fields, policy.language_order_matters, &mut scratch);
+    let fields = sent::fields(x, differs);
+    let at = vary::choose(each, fields, on.policy.language_order_matters, &mut scratch);
     x.recall.scratch = scratch;
     let object = &variants[at?];
     object.touch();
@@ -171,40 +194,46 @@ fn choose(x: &mut Exchange, policy: &CachePolicy, entry: &Entry) -> Option<Arc<O
 
 async fn from_disk(x: &mut Exchange, on: Cached<'_>) -> Option<Arc<Object>> {
     let mut scratch = std::mem::take(&mut x.recall.scratch);
-    let fields = x.request.view(&x.head);
-    let order = on.policy.language_order_matters;
     let found = on.cache.tiers.find_on_disk(&x.recall.key);
-    let stored = found
-        .into_iter()
-        .find(|stored| vary::matches(&stored.variant, fields, order, &mut scratch));
+    let names = found.iter().flat_map(|stored| vary::names(&stored.variant));
+    let differs = sent::differs(on, names);
+    sent::prepare(x, on, differs);
+    let fields = sent::fields(x, differs);
+    let order = on.policy.language_order_matters;
+    let mut each = found.iter();
+    let stored = each.find(|stored| vary::matches(&stored.variant, fields, order, &mut scratch));
     x.recall.scratch = scratch;
     let share = on.share(x);
     let tiers = &on.cache.tiers;
-    let fetched = tiers.fetch(&x.recall.key, stored.as_ref()?, share);
+    let fetched = tiers.fetch(&x.recall.key, stored?, share);
     let timer = Timer::new(&on.worker.deadlines);
     on_disk::within(&timer, fetched).await.ok()
 }
 
 /// Whether the request selects the response with this head among those of its key.
-pub(super) fn selects(x: &mut Exchange, policy: &CachePolicy, head: &StoredHead) -> bool {
+pub(super) fn selects(x: &mut Exchange, on: Cached<'_>, head: &StoredHead) -> bool {
     let mut scratch = std::mem::take(&mut x.recall.scratch);
-    let fields = x.request.view(&x.head);
-    let order = policy.language_order_matters;
+    let differs = sent::differs(on, vary::names(head.secondary()));
+    sent::prepare(x, on, differs);
+    let fields = sent::fields(x, differs);
+    let order = on.policy.language_order_matters;
     let selects = vary::matches(head.secondary(), fields, order, &mut scratch);
     x.recall.scratch = scratch;
     selects
 }
 
 /// The request asks for another variant than the one with `head`: it waits only with those that ask for the same.
-pub(super) fn ask_for_variant(x: &mut Exchange, policy: &CachePolicy, head: &StoredHead) {
+pub(super) fn ask_for_variant(x: &mut Exchange, on: Cached<'_>, head: &StoredHead) {
+    let differs = sent::differs(on, head.fields().elements(FieldName::Vary));
+    sent::prepare(x, on, differs);
     let mut fill_key = std::mem::take(&mut x.recall.fill_key);
     fill_key.truncate(x.recall.key.len());
     fill_key.push(0);
-    let request = x.request.view(&x.head);
+    let request = sent::fields(x, differs);
     vary::write_secondary(
         head.fields(),
         request,
-        policy.language_order_matters,
+        on.policy.language_order_matters,
         &mut fill_key,
     );
     x.recall.fill_key = fill_key;

@@ -82,6 +82,7 @@ impl Arriving {
             self.begin_large();
         }
         fill.begin(Arc::clone(&self.head), length);
+        self.lead.cache.fills.take_over(&mut self.lead.lent);
         if !piece.is_empty() {
             // The first piece always finds room.
             let is_lost = self

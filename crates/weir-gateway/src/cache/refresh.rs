@@ -4,7 +4,6 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
 
 use weir_cache::reuse::Reuse;
 use weir_cache::store::Object;
@@ -13,7 +12,7 @@ use weir_http::head::HeadScan;
 use weir_http::request::Progress;
 
 use super::Cached;
-use super::fills::Place;
+use super::fills::{Place, REFRESHED_FOR, Remembered};
 use super::remember::{Ask, Lead};
 use crate::buffers::Input;
 use crate::connection::Client;
@@ -58,9 +57,10 @@ pub(super) fn if_due(
         key.push(0);
         key.extend_from_slice(head.secondary());
     }
-    let now = on.worker.clock.timestamp(Instant::now());
+    let now = on.time();
     // What could not be stored a moment ago is not asked for at each hit.
-    if on.cache.refreshed.holds(&key, now) || on.cache.unshared.holds(&x.recall.key, now) {
+    let has_failed = |noted: &Remembered, key: &[u8]| noted.holds(key, now, REFRESHED_FOR);
+    if has_failed(&on.cache.refreshed, &key) || has_failed(&on.cache.unshared, &x.recall.key) {
         return;
     }
     let Place::Leads(lent) = on.cache.fills.place(&key) else {
@@ -70,7 +70,7 @@ pub(super) fn if_due(
     asking.timeouts = x.timeouts;
     asking.facts.route = Some(route);
     asking.path_is_as_in(x);
-    super::lookup::begin(&mut asking, on.policy, None);
+    super::lookup::begin(client, &mut asking, on, None);
     asking.recall.is_conditional = false;
     let ticket = on.cache.tiers.ticket();
     let stored = (Some(Arc::clone(object)), Vec::new());

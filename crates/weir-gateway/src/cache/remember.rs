@@ -3,7 +3,6 @@
 //! Whoever asks holds a [`Lead`]. Whichever way it ends, those who wait are told; dropped, it releases them.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use weir_cache::freshness::Exchanged;
 use weir_cache::reuse::OriginFailure;
@@ -12,18 +11,19 @@ use weir_cache::store::{Object, Share};
 use weir_cache::store_rule::{self, Answered, NotStored};
 use weir_cache::stored_head::Arrived;
 use weir_cache::{Meta, RequestControl, StoredHead, Timestamp};
-use weir_http::Body;
 use weir_http::body::Framing;
+use weir_http::{Body, FieldName, Fields};
 
 use super::fill::{Outcome, Reader};
 use super::fills::Lent;
 use super::pump::{self, Arriving, Limits};
 use super::stream::Streamed;
-use super::{Cache, Cached, answer, confirm, invalidate, lookup, stream, write_conditions};
+use super::{Cache, Cached, answer, confirm, invalidate, lookup, sent, stream, write_conditions};
 use crate::connection::Client;
 use crate::connection::h1::After;
 use crate::exchange::Exchange;
 use crate::failure::{Failure, Fault};
+use crate::time;
 use crate::upstream::answer as passing;
 use crate::upstream::choose::Chosen;
 use crate::upstream::relay::Upstream;
@@ -152,43 +152,33 @@ pub(crate) async fn remember(
     let mut lead = match ask {
         Ask::Pass(stored) => {
             let (chosen, upstream) = asked?;
+            note_answer(x, on);
             if let Some(stored) = stored {
                 confirm::by_head(client, x, on, stored).await;
             }
-            invalidate::after(client, x, on).await;
+            invalidate::after(client, x, on.view, on.cache).await;
             return Ok(Next::Respond(chosen, upstream));
         }
         Ask::Lead(lead) => lead,
     };
     let (chosen, upstream) = match asked {
         Ok(answered) => answered,
-        Err(failure) => {
-            let is_down = failure.is_of_service();
-            // Not to ask is an error as one of the origin is (RFC 5861 §4), but it is not cut off.
-            let how = match failure.fault() {
-                Fault::Gateway => OriginFailure::Status(failure.status()),
-                Fault::Upstream | Fault::Client => OriginFailure::Unreachable,
-            };
-            if let Some(stale) = usable_stale(x, on, &lead, is_down, how) {
-                lead.end(Outcome::Whole(Arc::clone(&stale)));
-                let sent = answer::stale(client, x, on, &stale, Some(failure)).await;
-                return sent.map(Next::Answered);
-            }
-            lead.end(Outcome::Failed(failure));
-            return Err(failure);
-        }
+        Err(failure) => return without_answer(client, x, on, lead, failure).await,
     };
+    note_answer(x, on);
     let status = x.response.status;
     let failed = OriginFailure::Status(status);
     if let Some(stale) = usable_stale(x, on, &lead, status >= 500, failed) {
-        lead.end(Outcome::Whole(Arc::clone(&stale)));
+        // Whoever may not have it stale asks by itself, and is not told of an answer that nobody was given.
+        let untold = Failure::ClientGone;
+        lead.end(Outcome::Stale(Arc::clone(&stale), failed, untold));
         x.incoming.consume(x.incoming.unread().len());
         let sent = answer::stale(client, x, on, &stale, None).await;
         return sent.map(Next::Answered);
     }
     let exchanged = Exchanged {
         request_time: lead.request_time,
-        response_time: on.worker.clock.timestamp(Instant::now()),
+        response_time: on.time(),
     };
     if status == 304 && !x.recall.conditions.is_empty() {
         return confirm::by_304(client, x, on, lead, (chosen, upstream), exchanged).await;
@@ -200,15 +190,13 @@ pub(crate) async fn remember(
             if let Some(said) = &mut x.recall.status {
                 said.detail = Some(why.name());
             }
-            let now = on.time();
-            // These two say nothing of the next answer, so that whoever waits goes on waiting for that.
-            if !matches!(why, NotStored::RequestNoStore | NotStored::TooFewUses) {
-                on.cache.unshared.note(&lead.key, now);
+            if why.is_of_every_answer(status) {
+                on.cache.unshared.note(&lead.key, on.time());
             }
             lead.end(Outcome::Unshared);
             // All of it was asked for to be stored; what the client wants is less.
-            let asked_for_more = x.recall.replaces_conditions
-                && x.request.view(&x.head).has(weir_http::FieldName::Range);
+            let asked_for_more =
+                x.recall.replaces_conditions && x.request.view(&x.head).has(FieldName::Range);
             if asked_for_more && status == 200 {
                 x.recall.replaces_conditions = false;
                 x.incoming.consume(x.incoming.unread().len());
@@ -217,6 +205,29 @@ pub(crate) async fn remember(
             Ok(Next::Respond(chosen, upstream))
         }
     }
+}
+
+/// The origin gave no answer: there may be something stale that is allowed now.
+async fn without_answer(
+    client: &mut Client,
+    x: &mut Exchange,
+    on: Cached<'_>,
+    mut lead: Box<Lead>,
+    failure: Failure,
+) -> Result<Next, Failure> {
+    let is_down = failure.is_of_service();
+    // Not to ask is an error as one of the origin is (RFC 5861 §4), but it is not cut off.
+    let how = match failure.fault() {
+        Fault::Gateway => OriginFailure::Status(failure.status()),
+        Fault::Upstream | Fault::Client => OriginFailure::Unreachable,
+    };
+    let Some(stale) = usable_stale(x, on, &lead, is_down, how) else {
+        lead.end(Outcome::Failed(failure));
+        return Err(failure);
+    };
+    lead.end(Outcome::Stale(Arc::clone(&stale), how, failure));
+    let sent = answer::stale(client, x, on, &stale, Some(failure)).await;
+    sent.map(Next::Answered)
 }
 
 fn usable_stale(
@@ -231,14 +242,37 @@ fn usable_stale(
         .then(|| Arc::clone(stale))
 }
 
-pub(super) fn arrived(x: &Exchange) -> Arrived<'_> {
-    let head = &x.incoming.unread()[..x.response.head_bytes];
-    Arrived {
-        status_text: x.response.status_text.of(head),
-        version: x.response.version,
-        response: x.response.view(head),
-        request: x.request.view(&x.head),
+/// The route has learnt how long an answer takes, which is how long requests wait for each other.
+fn note_answer(x: &Exchange, on: Cached<'_>) {
+    let answers = on.route(x).and_then(|route| route.answers.as_ref());
+    if let Some((answers, latency)) = answers.zip(x.facts.upstream_latency) {
+        answers.on_answer(time::now(), latency);
     }
+}
+
+/// What is here of a response, for storing it or what it confirms: `stored`, if it is a confirmation.
+pub(super) fn arrived<'x>(
+    x: &'x mut Exchange,
+    on: Cached<'_>,
+    stored: Option<&StoredHead>,
+) -> Arrived<'x> {
+    let named = response_of(x).elements(FieldName::Vary);
+    let known = stored.map_or(Fields::NONE, StoredHead::fields);
+    let differs = sent::differs(on, named.chain(known.elements(FieldName::Vary)));
+    sent::prepare(x, on, differs);
+    Arrived {
+        status_text: x.response.status_text.of(x.incoming.unread()),
+        version: x.response.version,
+        response: response_of(x),
+        request: x.request.view(&x.head),
+        selecting: sent::fields(x, differs),
+    }
+}
+
+/// The fields of the response that is here.
+pub(super) fn response_of(x: &Exchange) -> Fields<'_> {
+    x.response
+        .view(&x.incoming.unread()[..x.response.head_bytes])
 }
 
 fn length_of(framing: Framing) -> Option<u64> {
@@ -255,18 +289,17 @@ fn decide(
     lead: &Lead,
     exchanged: Exchanged,
 ) -> Result<Meta, NotStored> {
-    let arrived = arrived(x);
     let body_bytes = length_of(x.response.framing);
     let meta = store_rule::decide(
         &Answered {
             method: x.request.method,
             is_keyed_by_body: x.recall.is_keyed_by_body(),
-            target: x.request.target_text.of(&x.head),
+            target: &lookup::target(x),
             authority: x.request.authority.map_or(b"", |span| span.of(&x.head)),
-            request: arrived.request,
-            request_control: RequestControl::of(arrived.request),
+            request: x.request.view(&x.head),
+            request_control: RequestControl::of(x.request.view(&x.head)),
             status: x.response.status,
-            response: arrived.response,
+            response: response_of(x),
             body_bytes,
             exchanged,
         },
@@ -292,7 +325,7 @@ async fn arrives(
     (chosen, upstream): (Chosen, Upstream),
     meta: Meta,
 ) -> Result<Next, Failure> {
-    let mut head = StoredHead::new(&arrived(x), meta, on.policy);
+    let mut head = StoredHead::new(&arrived(x, on, None), meta, on.policy);
     let length = length_of(x.response.framing);
     x.incoming.consume(x.response.head_bytes);
     x.upload.answered();

@@ -89,6 +89,12 @@ impl Cache {
         self.tiers.end(scope, kind, announced)
     }
 
+    /// How many fills are under way, and what is counted for them.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> (usize, u64) {
+        (self.fills.len(), self.filling.used())
+    }
+
     /// What each tier holds.
     pub(crate) fn tier_counts(&self) -> Vec<TierCounts> {
         let memory = self.tiers.memory().stats();

@@ -7,6 +7,7 @@ use weir_policy::hedge::{Hedge, Settings};
 
 use super::lock;
 use crate::snapshot::carried;
+use crate::time;
 
 /// The hedge of one route.
 #[derive(Debug)]
@@ -25,7 +26,7 @@ impl SharedHedge {
         let before = before.filter(|before| before.settings == settings);
         Some(carried(before, || Self {
             settings,
-            hedge: Mutex::new(Hedge::new(settings, Instant::now())),
+            hedge: Mutex::new(Hedge::new(settings, time::now())),
         }))
     }
 

@@ -69,26 +69,38 @@ pub(crate) fn prepare(
     view: &View,
     rule: &Forward,
 ) -> Result<(), Failure> {
-    let upstream = &view.snapshot.upstreams[rule.upstream];
     let mut outgoing = std::mem::take(&mut x.outgoing);
     let body = x.upload.take_back(&mut outgoing);
     outgoing.clear();
-    let rewrite = RequestRewrite {
-        path: stripped_path(x, rule),
-        client_address: client.address.as_bytes(),
-        scheme: b"http",
-        default_host: default_host(&upstream.settings.servers[0]),
-        upgrade: passes_upgrade(x, rule),
-        conditions: x.recall.conditions(),
-        wants_whole: compress::part_may_be_of_another_form(x, rule),
-        edits: edits(&rule.request_headers),
-    };
+    let address = client.address.as_bytes();
+    let rewrite = rewrite(x, view, rule, address, x.recall.conditions());
     forward::write_request(&x.request, &x.head, &rewrite, &mut outgoing);
     if let Some(body) = body {
         outgoing.extend_from_slice(&body);
     }
     x.outgoing = outgoing;
     x.upload.begin(client, &mut x.outgoing)
+}
+
+/// What the forwarded head depends on besides the request, with `conditions` in the place of the client's own.
+pub(crate) fn rewrite<'x>(
+    x: &'x Exchange,
+    view: &'x View,
+    rule: &'x Forward,
+    client_address: &'x [u8],
+    conditions: Option<&'x [u8]>,
+) -> RequestRewrite<'x> {
+    let upstream = &view.snapshot.upstreams[rule.upstream];
+    RequestRewrite {
+        path: stripped_path(x, rule),
+        client_address,
+        scheme: b"http",
+        default_host: default_host(&upstream.settings.servers[0]),
+        upgrade: passes_upgrade(x, rule),
+        conditions,
+        wants_whole: compress::part_may_be_of_another_form(x, rule),
+        edits: edits(&rule.request_headers),
+    }
 }
 
 /// A connection to the chosen endpoint: an idle one, unless a `fresh` one is wanted.

@@ -140,6 +140,7 @@ pub(super) fn policy(value: &Value, upstream: &str) -> Option<CachePolicy> {
     if let Some(value) = table.optional("refresh_ahead") {
         policy.refresh_ahead_percent = value.share_percent();
     }
+    policy.collapse_wait = span(&mut table, "collapse_wait");
     table.finish();
     Some(policy)
 }

@@ -28,6 +28,11 @@ fn caching(origin: SocketAddr, cache: &str) -> Gateway {
     ))
 }
 
+/// The same where nobody asks in the place of another one, however long a test takes.
+fn patient(origin: SocketAddr) -> Gateway {
+    caching(origin, "{ collapse_wait = \"1m\" }")
+}
+
 /// An origin that answers with a number, one more each time, and an entity tag. Bodies of requests are read.
 fn counting(control: &'static str) -> Origin {
     let count = Arc::new(AtomicUsize::new(0));

@@ -30,6 +30,14 @@ impl Budget {
     }
 }
 
+#[cfg(test)]
+impl Budget {
+    /// What is taken of it.
+    pub(in crate::cache) fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+}
+
 impl Taken {
     /// Takes more, if there is so much.
     pub(super) fn add(&mut self, budget: &Arc<Budget>, bytes: u64) -> bool {

@@ -38,8 +38,16 @@ impl Reader {
         if let Some(outcome) = state.outcome.clone() {
             return Poll::Ready(outcome);
         }
+        if state.is_relieved {
+            return Poll::Ready(Outcome::Unshared);
+        }
         self.wait(&mut state, cx);
         Poll::Pending
+    }
+
+    /// What it reads.
+    pub(in crate::cache) fn fill(&self) -> &Arc<Fill> {
+        &self.fill
     }
 
     /// Goes on at this place of the body, which may not have come yet.

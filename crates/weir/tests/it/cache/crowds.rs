@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
-use super::caching;
+use super::{caching, patient};
 use crate::harness::client::{Connection, get};
 use crate::harness::origin::{Origin, Peer};
 
@@ -105,7 +105,7 @@ fn an_answer_that_is_not_for_others_releases_all_who_waited_at_once() {
             peer.send("HTTP/1.1 200 OK\r\nCache-Control: private\r\nContent-Length: 3\r\n\r\nown");
         }
     });
-    let gateway = caching(origin.address, "true");
+    let gateway = patient(origin.address);
     let address = gateway.address;
     let crowd = thread::spawn(move || {
         in_crowd(WAITING, move |_| {
@@ -128,7 +128,7 @@ fn an_origin_that_fails_is_asked_twice_for_all_who_wait() {
             peer.send("nonsense\r\n\r\n");
         }
     });
-    let gateway = caching(origin.address, "true");
+    let gateway = patient(origin.address);
     let address = gateway.address;
     let crowd = thread::spawn(move || {
         in_crowd(WAITING, move |_| {
@@ -206,7 +206,7 @@ fn a_crowd_waits_for_what_is_not_asked_for_often_enough_yet() {
             peer.send("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 1\r\n\r\nx");
         }
     });
-    let gateway = caching(origin.address, "{ min_uses = 2 }");
+    let gateway = caching(origin.address, "{ min_uses = 2, collapse_wait = \"1m\" }");
     let address = gateway.address;
     let clients: Vec<_> = (0..WAITING)
         .map(|_| thread::spawn(move || get(address, "/").text()))
@@ -217,4 +217,45 @@ fn a_crowd_waits_for_what_is_not_asked_for_often_enough_yet() {
         assert_eq!(client.join().expect("it is answered"), "x");
     }
     assert_eq!(origin.heads_waiting(), 2, "the second answer is stored");
+}
+
+#[test]
+fn variants_that_come_and_go_keep_no_worker() {
+    // By which field the origin chooses differs from answer to answer, and its bodies take their time.
+    const SLOW: usize = 4;
+    let (go, wait) = channel::<()>();
+    let wait = Mutex::new(wait);
+    let origin = Origin::start(move |mut peer, number| {
+        while peer.head().is_some() {
+            let vary = ["Accept-Encoding", "Origin"][number % 2];
+            peer.send(format!(
+                "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nVary: {vary}\r\nContent-Length: 4\r\n\r\nha"
+            ));
+            if number < SLOW {
+                let _ = wait.lock().expect("one at a time").recv();
+            }
+            peer.send("lf");
+        }
+    });
+    let gateway = caching(origin.address, "true");
+    let ask = |coding: &str, site: &str| {
+        let mut connection = Connection::open(gateway.address);
+        connection.send(format!(
+            "GET / HTTP/1.1\r\nHost: test\r\nAccept-Encoding: {coding}\r\nOrigin: https://{site}\r\n\r\n"
+        ));
+        connection.until(b"\r\n\r\nha");
+        connection
+    };
+    // Each learns from those before it which variant it wants, and finds nobody who asks for that.
+    let slow = [("gzip", "a"), ("br", "b"), ("br", "c"), ("zstd", "d")];
+    let slow = slow.map(|(coding, site)| ask(coding, site));
+    assert_eq!(origin.heads_waiting(), SLOW);
+    // This one is sent from each of the last three to another one of them.
+    let mut last = ask("zstd", "c");
+    assert_eq!(last.exactly(2), b"lf");
+    drop((slow, go));
+    // Both workers still turn.
+    for _ in 0..8 {
+        assert_eq!(get(gateway.address, "/").text(), "half");
+    }
 }

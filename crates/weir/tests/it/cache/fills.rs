@@ -6,7 +6,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use super::caching;
+use super::{caching, patient};
 use crate::harness::client::{Connection, get};
 use crate::harness::origin::Origin;
 use crate::harness::wait_until;
@@ -25,7 +25,7 @@ fn two_hundred_misses_are_one_request() {
             );
         }
     });
-    let gateway = caching(origin.address, "true");
+    let gateway = patient(origin.address);
     let address = gateway.address;
     let clients: Vec<_> = (0..CLIENTS)
         .map(|_| thread::spawn(move || get(address, "/")))
@@ -56,7 +56,7 @@ fn two_hundred_requests_for_something_stale_are_one_request() {
             }
         }
     });
-    let gateway = caching(origin.address, "true");
+    let gateway = patient(origin.address);
     let address = gateway.address;
     assert_eq!(get(address, "/").text(), "old");
     let clients: Vec<_> = (0..CLIENTS)
@@ -173,7 +173,7 @@ fn a_fill_that_fails_releases_those_who_wait() {
             );
         }
     });
-    let gateway = caching(origin.address, "true");
+    let gateway = patient(origin.address);
     let address = gateway.address;
     let clients: Vec<_> = (0..20)
         .map(|_| thread::spawn(move || get(address, "/").status))

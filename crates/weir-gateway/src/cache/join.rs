@@ -1,0 +1,191 @@
+//! Waiting for what another request asks for, and answering with it: while its head is on its way, one of those who wait may
+//! find that it takes too long; once it is here, each finds whether it may have it.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use weir_cache::cache_status::{CacheStatus, Forwarded};
+use weir_cache::collapse::Nothing;
+use weir_cache::reuse::{self, Reuse};
+use weir_cache::{RequestControl, StoredHead};
+
+use super::fill::{Outcome, Reader};
+use super::fills::Late;
+use super::stream::Streamed;
+use super::{Cached, Disk, answer, lookup, stream};
+use crate::connection::Client;
+use crate::connection::h1::After;
+use crate::deadline::Due;
+use crate::exchange::Exchange;
+use crate::failure::Failure;
+use crate::time;
+
+/// How long a request waits for another one's answer, where nobody knows yet how long the route's answers take.
+pub(crate) const PATIENCE_AT_FIRST: Duration = Duration::from_secs(1);
+/// It waits at least so long, however fast they are.
+const PATIENCE_MIN: Duration = Duration::from_millis(100);
+
+/// What came of waiting for a fill.
+pub(super) enum Joined {
+    Answered(After),
+    /// There may be something now, or this request is to ask by itself, or its client is to be told of the failure.
+    Nothing(Nothing, Failure),
+    /// This is late, and this request is the one that asks in its place.
+    Late(Late),
+    /// What it wants is far from having arrived: it is to ask for that by itself.
+    Elsewhere,
+}
+
+impl Joined {
+    fn nothing(why: Nothing) -> Self {
+        Self::Nothing(why, Failure::ClientGone)
+    }
+
+    fn failed(failure: Failure) -> Self {
+        let why = match failure {
+            // Of the leader: the origin may answer the next.
+            Failure::ClientGone => Nothing::Unshared,
+            _ => Nothing::OriginFailed,
+        };
+        Self::Nothing(why, failure)
+    }
+}
+
+/// Waits for what `reader` reads, and answers with it.
+pub(super) async fn join(
+    client: &mut Client,
+    x: &mut Exchange,
+    on: Cached<'_>,
+    mut reader: Reader,
+    forwarded: Forwarded,
+) -> Result<Joined, Failure> {
+    let outcome = match wait(client, on, &mut reader, on.patience(x)).await? {
+        Waited::Told(outcome) => outcome,
+        Waited::Relieves => {
+            return Ok(Joined::Late(Late {
+                fill: Arc::clone(reader.fill()),
+                key: x.recall.fill_key.as_slice().into(),
+            }));
+        }
+        Waited::TooLong => {
+            let why = Nothing::WaitedTooLong;
+            return Ok(Joined::Nothing(why, Failure::ResponseTimeout));
+        }
+    };
+    let status = CacheStatus {
+        forwarded: Some(forwarded),
+        collapsed: true,
+        ..CacheStatus::default()
+    };
+    let head = match &outcome {
+        Outcome::Arriving(head, _) => Arc::clone(head),
+        Outcome::Whole(object) | Outcome::Stale(object, ..) => match object.stored_head() {
+            Some(head) => Arc::clone(head),
+            None => return Ok(Joined::nothing(Nothing::Unshared)),
+        },
+        Outcome::Unshared => return Ok(Joined::nothing(Nothing::Unshared)),
+        Outcome::Failed(failure) => return Ok(Joined::failed(*failure)),
+    };
+    if !lookup::selects(x, on, &head) {
+        lookup::ask_for_variant(x, on, &head);
+        return Ok(Joined::nothing(Nothing::Unshared));
+    }
+    let is_stale = matches!(outcome, Outcome::Stale(..));
+    if !is_stale && !on.may_join(x, &head) {
+        return Ok(Joined::nothing(Nothing::NotFresh));
+    }
+    // That the leader takes it stale says nothing of this client.
+    if let Outcome::Stale(object, how, failure) = &outcome
+        && !on.may_be_stale(x, object, *how)
+    {
+        return Ok(Joined::failed(*failure));
+    }
+    x.recall.outcome = Some("joined");
+    x.recall.status = Some(status);
+    let after = match outcome {
+        Outcome::Whole(object) | Outcome::Stale(object, ..) => {
+            match answer::object(client, x, on, &object, on.time()).await {
+                Err(Failure::StoreFailed) => {
+                    x.recall.disk = Disk::HasFailed;
+                    return Ok(Joined::nothing(Nothing::StoreFailed));
+                }
+                sent => sent?,
+            }
+        }
+        Outcome::Arriving(_, length) => {
+            match stream::respond(client, x, on, reader, (&head, length), false).await? {
+                Streamed::Answered(after) => after,
+                Streamed::Elsewhere => return Ok(Joined::Elsewhere),
+            }
+        }
+        Outcome::Unshared | Outcome::Failed(_) => return Ok(Joined::nothing(Nothing::Unshared)),
+    };
+    on.metrics().joins.add(1);
+    Ok(Joined::Answered(after))
+}
+
+/// What came of waiting for the head of another one's answer.
+enum Waited {
+    Told(Outcome),
+    /// The leader is late, and whoever waited here is the first to ask in its place.
+    Relieves,
+    TooLong,
+}
+
+/// Waits for a leader to have something, and from `patience` on for being the one that asks in its place.
+async fn wait(
+    client: &mut Client,
+    on: Cached<'_>,
+    reader: &mut Reader,
+    patience: Duration,
+) -> Result<Waited, Failure> {
+    let deadlines = on.rule.timeouts.connect + on.rule.timeouts.response;
+    client.timer.set(deadlines);
+    let mut late = Due::at(time::now() + patience);
+    poll_fn(|cx| {
+        if let Poll::Ready(outcome) = reader.poll_head(cx) {
+            return Poll::Ready(Ok(Waited::Told(outcome)));
+        }
+        if client.has_left(cx) {
+            return Poll::Ready(Err(Failure::ClientGone));
+        }
+        if late.poll(cx).is_ready() {
+            match reader.fill().relieve(time::now(), patience) {
+                Ok(()) => return Poll::Ready(Ok(Waited::Relieves)),
+                Err(moment) => late = Due::at(moment),
+            }
+            if late.poll(cx).is_ready() {
+                // It has passed since; there is no other wake-up than this.
+                cx.waker().wake_by_ref();
+            }
+        }
+        client.timer.poll(cx).map(|()| Ok(Waited::TooLong))
+    })
+    .await
+}
+
+impl Cached<'_> {
+    /// How long a request waits for another one's answer before one of those who wait asks itself.
+    fn patience(&self, x: &Exchange) -> Duration {
+        if let Some(patience) = self.policy.collapse_wait {
+            return patience;
+        }
+        let usual = self.route(x).and_then(|route| route.answers.as_deref());
+        let usual = usual.and_then(|usual| usual.delay(time::now()));
+        usual.map_or(PATIENCE_AT_FIRST, |usual| (2 * usual).max(PATIENCE_MIN))
+    }
+
+    /// Whether the request may have an answer that another one asked for: it came when this one waited for it, or would do
+    /// if it were stored.
+    fn may_join(&self, x: &Exchange, head: &StoredHead) -> bool {
+        let now = self.now(x);
+        if head.meta.response_time >= now {
+            return true;
+        }
+        let control = RequestControl::of(x.request.view(&x.head));
+        let reuse = reuse::decide(&head.meta, &control, self.policy, now);
+        !matches!(reuse, Reuse::Revalidate(_) | Reuse::GatewayTimeout)
+    }
+}
