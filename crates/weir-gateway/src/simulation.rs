@@ -1,0 +1,205 @@
+//! The gateway's own code between simulated clients and simulated origins, in simulated time.
+//!
+//! Requests go through the real connections, story, cache and pools, over socket pairs; what clients ask and origins answer
+//! is drawn from a seed, and so are the configuration, the purges and who leaves when. What everybody got is judged by an
+//! oracle that is written from RFC 9111 and knows nothing of how the cache works ([`oracle`]):
+//!
+//! - nobody is given what was not meant for him: another variant, a private answer, something stale, changed or purged;
+//! - every byte is right, and what broke off is whole for nobody;
+//! - nobody waits for ever, and nobody asks the origin more than a bounded number of times;
+//! - no budget is exceeded, and when all have left, nothing is held.
+//!
+//! Time stands still while anything can go on without it, and then moves by [`STEP`]. A seed that fails is printed; it can be
+//! run again by itself with `WEIR_SEED`, and `WEIR_SEEDS` says how many there are (`make soak` runs 10,000).
+//!
+//! Not here: the disk, whose threads have a time of their own (`it/store/` of weir-cache, `scripts/kill-cache`); TLS; the
+//! listener; what another process does.
+
+mod client;
+mod late;
+mod oracle;
+mod origin;
+mod plan;
+mod world;
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::{LocalOptions, LocalRuntime};
+
+use self::plan::Plan;
+use self::world::World;
+use crate::cache::Cache;
+use crate::connection::h1;
+use crate::listener::admission::Admission;
+use crate::names::Known;
+use crate::router::Router;
+use crate::settings::Settings;
+use crate::snapshot::Snapshot;
+use crate::worker::{Shared, Worker};
+
+/// How far time moves when nothing can go on without it.
+const STEP: Duration = Duration::from_millis(10);
+/// Rounds of the runtime in which nobody moves before time does.
+const QUIET_ROUNDS: u32 = 4;
+/// Rounds of the runtime at one moment after which something spins.
+const ROUNDS_MAX: u32 = 200_000;
+/// Simulated time within which everybody has been answered: the longest deadlines, one after the other.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Real time for one seed, after which something never gives the thread back.
+const REAL_PATIENCE: Duration = Duration::from_secs(60);
+
+/// A gateway of some workers on one thread.
+#[derive(Clone)]
+pub(super) struct Gateway {
+    pub(super) shared: Arc<Shared>,
+    pub(super) workers: Vec<Rc<Worker>>,
+}
+
+impl Gateway {
+    fn start(settings: &Settings) -> Self {
+        let router = Router::new(&settings.routes).expect("routes can be told apart");
+        let snapshot = Snapshot::succeed(None, settings, router, &Known::default(), Vec::new());
+        let admission = Admission::new(&settings.limits);
+        let shared = Arc::new(Shared::new(snapshot, settings.workers, admission));
+        if let Some(storage) = &settings.cache {
+            let cache = Cache::open(storage).expect("there is no disk to fail");
+            let _ = shared.cache.set(Arc::new(cache));
+        }
+        let workers = (0..settings.workers).map(|index| {
+            let worker = Worker::new(index, Arc::clone(&shared), None);
+            worker.clock.update();
+            tokio::task::spawn_local(Rc::clone(&worker).keep_time());
+            worker
+        });
+        Self {
+            workers: workers.collect(),
+            shared,
+        }
+    }
+}
+
+/// Runs `simulate` on a runtime whose time is the simulation's, and fails when that does not come back.
+fn in_simulated_time(name: &str, simulate: impl AsyncFnOnce()) {
+    let (end, has_ended) = std::sync::mpsc::channel::<()>();
+    let name = name.to_owned();
+    let watchdog = std::thread::spawn(move || {
+        let waited = has_ended.recv_timeout(REAL_PATIENCE);
+        if waited == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            eprintln!("{name}: something goes round without end");
+            std::process::abort();
+        }
+    });
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let _ = builder.enable_all().start_paused(true);
+    let runtime: LocalRuntime = builder
+        .build_local(LocalOptions::default())
+        .expect("there is a runtime");
+    runtime.block_on(simulate());
+    drop((runtime, end));
+    let _ = watchdog.join();
+}
+
+/// Lets everything go on until it ends or `patience` is over; `each` looks after every step.
+async fn run(world: &World, patience: Duration, mut each: impl FnMut()) -> bool {
+    let started = tokio::time::Instant::now();
+    while started.elapsed() < patience {
+        settle(world).await;
+        each();
+        if world.is_idle() {
+            return true;
+        }
+        tokio::time::advance(STEP).await;
+    }
+    false
+}
+
+/// Lets everything go on that needs no time.
+async fn settle(world: &World) {
+    let (mut quiet, mut rounds) = (0, 0);
+    while quiet < QUIET_ROUNDS {
+        let before = world.polls();
+        tokio::task::yield_now().await;
+        quiet = if world.polls() == before {
+            quiet + 1
+        } else {
+            0
+        };
+        rounds += 1;
+        assert!(
+            rounds < ROUNDS_MAX,
+            "something goes on and on at one moment"
+        );
+    }
+}
+
+/// One simulated minute or so; what went wrong.
+fn simulate(seed: u64) -> Result<(), String> {
+    fastrand::seed(seed);
+    let plan = Plan::draw(&mut fastrand::Rng::with_seed(seed));
+    let mut verdict = Ok(());
+    in_simulated_time(&format!("seed {seed}"), async || {
+        let world = World::new(plan);
+        origin::listen(&world);
+        let gateway = Gateway::start(&world.plan.settings);
+        client::send_all(&world, &gateway);
+        let mut excess = None;
+        let all_ended = run(&world, PATIENCE, || {
+            excess = excess.take().or_else(|| oracle::budgets(&gateway));
+        })
+        .await;
+        // What goes on for nobody has its own deadlines.
+        let left = run_out(&world, &gateway).await;
+        verdict = match (all_ended, excess, left) {
+            (false, ..) => Err(format!("somebody waits for ever: {}", world.waiting())),
+            (_, Some(excess), _) => Err(excess),
+            (.., Err(left)) => Err(left),
+            _ => oracle::judge(&world),
+        };
+    });
+    verdict
+}
+
+/// Waits until the gateway holds nothing any more but what it stores.
+async fn run_out(world: &World, gateway: &Gateway) -> Result<(), String> {
+    let mut held = Ok(());
+    for _ in 0..PATIENCE.as_secs() {
+        for _ in 0..10 {
+            settle(world).await;
+            tokio::time::advance(10 * STEP).await;
+        }
+        held = oracle::nothing_held(gateway);
+        if held.is_ok() {
+            break;
+        }
+    }
+    gateway.workers.iter().for_each(|worker| worker.end());
+    held
+}
+
+/// Serves one connection of a client.
+fn serve(gateway: &Gateway, world: &World, client: crate::connection::Client, worker: usize) {
+    let worker = Rc::clone(&gateway.workers[worker]);
+    world.spawn_quietly(async move { h1::serve(Box::new(client), &worker).await });
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+#[test]
+fn what_everybody_gets_is_meant_for_him() {
+    let (first, count) = match number("WEIR_SEED") {
+        Some(seed) => (seed, 1),
+        None => (1, number("WEIR_SEEDS").unwrap_or(200)),
+    };
+    let mut failed = Vec::new();
+    for seed in first..first + count {
+        if let Err(why) = simulate(seed) {
+            println!("WEIR_SEED={seed}: {why}");
+            failed.push(seed);
+        }
+    }
+    assert!(failed.is_empty(), "{} of {count}: {failed:?}", failed.len());
+}
