@@ -51,10 +51,25 @@ fn directives_decide() {
     use NotStored as N;
     type Asked<'c> = (&'c [&'c str], &'c [&'c str], Result<(), NotStored>);
     let fresh = "Cache-Control: max-age=60";
-    let cases: [Asked<'_>; 20] = [
+    let cases: [Asked<'_>; 23] = [
         (&[], &[fresh], Ok(())),
         (&[], &[], Err(N::Useless)),
         (&[], &["Cache-Control: max-age=0"], Err(N::Useless)),
+        (
+            &[],
+            &["Cache-Control: private; max-age=60", fresh],
+            Err(N::Private),
+        ),
+        (
+            &[],
+            &[fresh, "Cache-Control: x=\"y, no-store"],
+            Err(N::ResponseNoStore),
+        ),
+        (
+            &[],
+            &[fresh, "CDN-Cache-Control: private,"],
+            Err(N::Private),
+        ),
         (&[], &["Cache-Control: max-age=0", "ETag: \"a\""], Ok(())),
         (
             &[],
