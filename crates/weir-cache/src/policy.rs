@@ -41,7 +41,7 @@ pub struct CachePolicy {
     /// Refresh in the background once this share of the freshness lifetime has passed, in percent. Default: never.
     pub refresh_ahead_percent: Option<u8>,
     /// Whether `en, de` and `de, en` ask for different responses. RFC 9110 §12.5.4 says that the order cannot be relied
-    /// upon; an origin that relies on it anyway needs this. Default: no.
+    /// upon; many origins take the first language anyway, and one client's order would choose for others. Default: yes.
     pub language_order_matters: bool,
 }
 
@@ -62,7 +62,7 @@ impl Default for CachePolicy {
             variants_max: 32,
             memory_bytes_max: None,
             refresh_ahead_percent: None,
-            language_order_matters: false,
+            language_order_matters: true,
         }
     }
 }

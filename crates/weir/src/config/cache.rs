@@ -124,6 +124,19 @@ pub(super) fn policy(value: &Value, upstream: &str) -> Option<CachePolicy> {
     if let Some(uses) = table
         .optional("min_uses")
         .and_then(|value| value.integer(1..=USES_MAX))
+    if let Some(ignores) = table
+        .optional("ignore_language_order")
+        .and_then(|value| value.boolean())
+    {
+        policy.language_order_matters = !ignores;
+    }
+    bounds(&mut table, &mut policy);
+    table.finish();
+    Some(policy)
+}
+
+/// What is stored at all, how much of it, and when it is refreshed before its time.
+fn bounds(table: &mut Table, policy: &mut CachePolicy) {
     {
         policy.uses_min = uses as u32;
     }
@@ -140,8 +153,6 @@ pub(super) fn policy(value: &Value, upstream: &str) -> Option<CachePolicy> {
     if let Some(value) = table.optional("refresh_ahead") {
         policy.refresh_ahead_percent = value.share_percent();
     }
-    table.finish();
-    Some(policy)
 }
 
 fn span(table: &mut Table, key: &'static str) -> Option<Duration> {

@@ -23,7 +23,7 @@ fn every_key_is_read() {
          stale_if_error = \"1h\", stale_if_unreachable = \"0s\", refresh_ahead = 0.9, methods = [\"GET\", \"POST\"], \
          key = { host = false, query = [\"page\"], headers = [\"X-Tenant\"], cookies = [\"Tier\"] }, \
          bypass = [\"header:X-Fresh\", \"header:x-mode=live\", \"cookie:session\", \"query:nocache\"], \
-         set_cookie = \"refuse\", obey_clients = false, min_uses = 2, max_object = \"1MiB\", max_variants = 7, \
+         set_cookie = \"refuse\", obey_clients = false, ignore_language_order = true, min_uses = 2, max_object = \"1MiB\", max_variants = 7, \
          max_memory = \"2MiB\" }",
     );
     let secs = Duration::from_secs;
@@ -133,7 +133,7 @@ max_object = "big"
 max_variants = 0
 #! route[1].cache.max_variants: found the integer 0, expected an integer from 1 to 1000
 maximum = 1
-#! route[1].cache.maximum: unknown key; expected one of "ttl", "force_ttl", "stale_while_revalidate", "stale_if_error", "stale_if_unreachable", "key", "bypass", "methods", "set_cookie", "obey_clients", "min_uses", "max_object", "max_variants", "max_memory", "refresh_ahead"
+#! route[1].cache.maximum: unknown key; expected one of "ttl", "force_ttl", "stale_while_revalidate", "stale_if_error", "stale_if_unreachable", "key", "bypass", "methods", "set_cookie", "obey_clients", "ignore_language_order", "min_uses", "max_object", "max_variants", "max_memory", "refresh_ahead"
 "#,
     r#"
 [[route]]
@@ -146,6 +146,8 @@ ttl = { 99 = "1d", 2xy = "1d", 404 = 1 }
 #! route[1].cache.ttl.404: found the integer 1, expected a duration such as "500ms", "2s", "1m" or "1h"
 key = { host = 1, query = "some", query_except = ["a"], headers = ["a b"], cookies = "c", more = 1 }
 #! route[1].cache.key.host: found the integer 1, expected true or false
+ignore_language_order = "yes"
+#! route[1].cache.ignore_language_order: found "yes", expected true or false
 #! route[1].cache.key.query: found "some", expected true, false, "sorted" or a list of query parameters
 #! route[1].cache.key.query_except: found beside "query", expected only one of them
 #! route[1].cache.key.headers[1]: found "a b", expected a name
