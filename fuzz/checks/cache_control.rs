@@ -5,6 +5,12 @@ use weir_cache::{RequestControl, ResponseControl};
 
 use crate::cache_head::{Head, lines};
 
+const CLOSING: [(Directive, &str); 3] = [
+    (Directive::NoStore, "no-store"),
+    (Directive::NoCache, "no-cache"),
+    (Directive::Private, "private"),
+];
+
 /// Panics if reading the lines of `data` breaks a promise.
 pub(crate) fn check(data: &[u8]) {
     let Some(head) = Head::response(&lines("Cache-Control", data)) else {
@@ -28,15 +34,27 @@ pub(crate) fn check(data: &[u8]) {
     assert_eq!(control.stale_if_error, shortest("stale-if-error"));
     let is_there = |name: &str| directives.iter().any(|(own, _)| own == name);
     for (directive, name) in [
-        (Directive::NoStore, "no-store"),
         (Directive::Public, "public"),
         (Directive::MustRevalidate, "must-revalidate"),
         (Directive::ProxyRevalidate, "proxy-revalidate"),
-        (Directive::MustUnderstand, "must-understand"),
         (Directive::NoTransform, "no-transform"),
         (Directive::Immutable, "immutable"),
     ] {
         assert_eq!(control.says.has(directive), is_there(name), "{name}");
+    }
+    // Of three directives it is enough that they stand in what cannot be read.
+    let is_unreadable = !data.split(|&b| b == b'\n').all(is_readable);
+    let is_word = |name: &str| is_unreadable && has_word(data, name);
+    assert_eq!(
+        control.says.has(Directive::NoStore),
+        is_there("no-store") || is_word("no-store")
+    );
+    assert_eq!(
+        control.says.has(Directive::MustUnderstand),
+        is_there("must-understand") && !is_word("no-store")
+    );
+    for (directive, name) in CLOSING {
+        assert!(control.says.has(directive) || !is_word(name), "{name}");
     }
     // With a list of fields they are about the fields, without one about all; never about nothing.
     let withheld = [&b"a"[..], b"b", b"set-cookie"]
@@ -44,7 +62,8 @@ pub(crate) fn check(data: &[u8]) {
         .any(|name| control.withholds(head.fields(), name));
     let is_limited = control.says.has(Directive::NoCache) || control.says.has(Directive::Private);
     let is_named = is_there("no-cache") || is_there("private");
-    assert!(is_named || !(is_limited || withheld));
+    let is_closed = is_word("no-cache") || is_word("private");
+    assert!(is_named || is_closed || !(is_limited || withheld));
     check_request(data);
     check_targeted(data);
 }
@@ -58,11 +77,17 @@ fn check_request(data: &[u8]) {
     assert_eq!(control.max_age.is_some(), is_there("max-age"));
     assert_eq!(control.min_fresh.is_some(), is_there("min-fresh"));
     assert_eq!(control.max_stale.is_some(), is_there("max-stale"));
-    assert_eq!(control.says.has(Directive::NoCache), is_there("no-cache"));
-    assert_eq!(control.says.has(Directive::NoStore), is_there("no-store"));
+    let is_unreadable = !data.split(|&b| b == b'\n').all(is_readable);
+    for (directive, name) in [
+        (Directive::NoCache, "no-cache"),
+        (Directive::NoStore, "no-store"),
+    ] {
+        let is_said = is_there(name) || is_unreadable && has_word(data, name);
+        assert_eq!(control.says.has(directive), is_said, "{name}");
+    }
 }
 
-/// A targeted field either counts whole, and hides `Cache-Control`, or not at all.
+/// A targeted field either counts whole, and hides `Cache-Control`, or opens nothing.
 fn check_targeted(data: &[u8]) {
     let mut both = lines("CDN-Cache-Control", data);
     both.push(b"Cache-Control: max-age=7, private".to_vec());
@@ -76,6 +101,9 @@ fn check_targeted(data: &[u8]) {
             ..control
         };
         assert!(control == plain && control.says.has(Directive::Private));
+        for (directive, name) in CLOSING {
+            assert!(control.says.has(directive) || !has_word(data, name));
+        }
         return;
     }
     for seconds in [control.max_age, control.s_maxage].into_iter().flatten() {
@@ -89,26 +117,10 @@ fn check_targeted(data: &[u8]) {
 
 /// A second opinion: names in lower case and arguments, read byte by byte with one state.
 fn by_bytes(data: &[u8]) -> Vec<(String, Option<Vec<u8>>)> {
-    let mut directives = Vec::new();
-    for line in data.split(|&b| b == b'\n') {
-        let (mut element, mut quoted, mut escaped) = (Vec::new(), false, false);
-        for &byte in line {
-            if byte == b',' && !quoted {
-                directives.push(std::mem::take(&mut element));
-                continue;
-            }
-            let was_escaped = std::mem::take(&mut escaped);
-            if !was_escaped {
-                match byte {
-                    b'"' => quoted = !quoted,
-                    b'\\' if quoted => escaped = true,
-                    _ => {}
-                }
-            }
-            element.push(byte);
-        }
-        directives.push(element);
-    }
+    let directives: Vec<_> = data
+        .split(|&b| b == b'\n')
+        .flat_map(|l| elements(l).0)
+        .collect();
     let mut read = Vec::new();
     for element in directives {
         let element = element.trim_ascii();
@@ -124,6 +136,78 @@ fn by_bytes(data: &[u8]) -> Vec<(String, Option<Vec<u8>>)> {
         read.push((String::from_utf8_lossy(&name).into_owned(), argument));
     }
     read
+}
+
+/// The elements of a line, and whether all its strings end.
+fn elements(line: &[u8]) -> (Vec<Vec<u8>>, bool) {
+    let (mut all, mut element, mut quoted, mut escaped) = (Vec::new(), Vec::new(), false, false);
+    for &byte in line {
+        if byte == b',' && !quoted {
+            all.push(std::mem::take(&mut element));
+            continue;
+        }
+        let was_escaped = std::mem::take(&mut escaped);
+        if !was_escaped {
+            match byte {
+                b'"' => quoted = !quoted,
+                b'\\' if quoted => escaped = true,
+                _ => {}
+            }
+        }
+        element.push(byte);
+    }
+    all.push(element);
+    (all, !quoted)
+}
+
+/// Whether each element is nothing, a plain name, or a name with a token or with one string that is all of the argument.
+fn is_readable(line: &[u8]) -> bool {
+    let (all, ends) = elements(line);
+    let is_directive = |element: Vec<u8>| {
+        let element = element.trim_ascii();
+        let sign = element.iter().position(|&b| b == b'=');
+        let (name, argument) = element.split_at(sign.unwrap_or(element.len()));
+        let is_string = |argument: &[u8]| {
+            let inner = argument
+                .strip_prefix(b"\"")
+                .and_then(|a| a.strip_suffix(b"\""));
+            let mut inner = inner.unwrap_or(b"\"").iter();
+            // No quote may stand inside but behind a backslash, which may not be the last.
+            std::iter::from_fn(|| {
+                inner.next().map(|&b| match b {
+                    b'"' => false,
+                    b'\\' => inner.next().is_some(),
+                    _ => true,
+                })
+            })
+            .all(|is_fine| is_fine)
+        };
+        let is_token = |text: &[u8]| {
+            let is_byte = |b: &u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(b);
+            !text.is_empty() && text.iter().all(is_byte)
+        };
+        let is_name = |b: &u8| b.is_ascii_alphanumeric() || b"-_".contains(b);
+        element.is_empty()
+            || !name.is_empty()
+                && name.iter().all(is_name)
+                && match argument {
+                    [] => true,
+                    [_, argument @ ..] => is_token(argument) || is_string(argument),
+                }
+    };
+    ends && all.into_iter().all(is_directive)
+}
+
+/// Whether `name` stands somewhere with nothing beside it that words are made of.
+fn has_word(data: &[u8], name: &str) -> bool {
+    let is_part =
+        |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_alphanumeric() || b"-_".contains(b));
+    data.windows(name.len()).enumerate().any(|(at, window)| {
+        let before = at.checked_sub(1).and_then(|at| data.get(at));
+        window.eq_ignore_ascii_case(name.as_bytes())
+            && !is_part(before)
+            && !is_part(data.get(at + name.len()))
+    })
 }
 
 fn seconds(argument: Option<&[u8]>) -> Option<u32> {

@@ -1,11 +1,13 @@
 //! What a message says about caching: `Cache-Control` (RFC 9111 §5.2), `Pragma` (§5.4), and the targeted
 //! `CDN-Cache-Control` (RFC 9213), read once into plain values.
 //!
-//! The reading is forgiving where that is safe and strict where it is not: unknown directives and garbage are passed
-//! over, a freshness that cannot be read is no freshness, and of two that disagree the shorter counts (RFC 9111 §4.2.1
-//! would allow the first, or none). What follows from the values is decided elsewhere.
+//! The reading is forgiving where that is safe and strict where it is not: unknown directives are passed over, a freshness
+//! that cannot be read is no freshness, and of two that disagree the shorter counts (RFC 9111 §4.2.1 would allow the first,
+//! or none). A value that cannot be read as a whole may open nothing: where `private`, `no-store` or `no-cache` stands in it
+//! as a word, it is said. What follows from the values is decided elsewhere.
 
 mod targeted;
+mod unreadable;
 
 use weir_http::fields::{elements, unquoted};
 use weir_http::{FieldName, Fields};
@@ -44,6 +46,14 @@ impl Directives {
     fn add(&mut self, directive: Directive) {
         self.0 |= 1 << directive as u16;
     }
+
+    fn remove(&mut self, directive: Directive) {
+        self.0 &= !(1 << directive as u16);
+    }
+
+    fn add_all(&mut self, others: Self) {
+        self.0 |= others.0;
+    }
 }
 
 /// What a response says about caching.
@@ -73,6 +83,12 @@ impl ResponseControl {
         for element in directives_of(fields) {
             control.take(element);
         }
+        let mut words = words_of_unreadable(fields);
+        // It is no targeted field, or it would have been read; but it opens nothing that it may have meant to close.
+        for line in fields.all(FieldName::CdnCacheControl) {
+            words.add_all(unreadable::words(line));
+        }
+        control.close(words);
         control
     }
 
@@ -84,6 +100,15 @@ impl ResponseControl {
                 .filter(|e| e.is("no-cache") || e.is("private"))
                 .filter_map(Element::field_list)
                 .any(|list| elements(list).any(|listed| listed.eq_ignore_ascii_case(name)))
+    }
+
+    /// Takes what was found in a value that cannot be read.
+    fn close(&mut self, words: Directives) {
+        // In a readable value `must-understand` turns `no-store` into a word for other caches.
+        if words.has(Directive::NoStore) {
+            self.says.remove(Directive::MustUnderstand);
+        }
+        self.says.add_all(words);
     }
 
     fn take(&mut self, element: Element<'_>) {
@@ -98,10 +123,10 @@ impl ResponseControl {
                 shorten(&mut self.stale_if_error, seconds().unwrap_or(0));
             }
             8 if element.is("no-store") => self.says.add(Directive::NoStore),
-            8 if element.is("no-cache") && element.field_list().is_none() => {
+            8 if element.is("no-cache") && !element.is_about_fields() => {
                 self.says.add(Directive::NoCache);
             }
-            7 if element.is("private") && element.field_list().is_none() => {
+            7 if element.is("private") && !element.is_about_fields() => {
                 self.says.add(Directive::Private);
             }
             6 if element.is("public") => self.says.add(Directive::Public),
@@ -147,6 +172,7 @@ impl RequestControl {
             for element in directives_of(fields) {
                 control.take(element);
             }
+            control.says.add_all(words_of_unreadable(fields));
         } else if fields
             .elements(FieldName::Pragma)
             .any(|pragma| pragma.eq_ignore_ascii_case(b"no-cache"))
@@ -193,6 +219,16 @@ fn shorten(value: &mut Option<u32>, seconds: u32) {
     *value = Some(value.map_or(seconds, |earlier| earlier.min(seconds)));
 }
 
+/// What stands as words in the lines of `Cache-Control`, when one of them cannot be read.
+fn words_of_unreadable(fields: Fields<'_>) -> Directives {
+    let lines = fields.all(FieldName::CacheControl);
+    let mut words = Directives::default();
+    if !lines.clone().all(unreadable::is_readable) {
+        lines.for_each(|line| words.add_all(unreadable::words(line)));
+    }
+    words
+}
+
 fn directives_of(fields: Fields<'_>) -> impl Iterator<Item = Element<'_>> {
     fields.elements(FieldName::CacheControl).map(Element::of)
 }
@@ -236,8 +272,14 @@ impl<'h> Element<'h> {
         seconds_of(within_quotes(argument).unwrap_or(argument))
     }
 
-    /// The fields that `no-cache="a, b"` names; as one name without quotes, which senders should not write but mean the
-    /// same with.
+    /// Whether it is `no-cache="a, b"` rather than `no-cache`. Without quotes, which senders should write (RFC 9111
+    /// §5.2.2.4), an argument may be a field or an unhappy `private=true`; so it limits nothing.
+    fn is_about_fields(self) -> bool {
+        let is_string = self.argument.is_some_and(|text| text.starts_with(b"\""));
+        is_string && self.field_list().is_some()
+    }
+
+    /// The fields that `no-cache="a, b"` names, or `no-cache=a`.
     fn field_list(self) -> Option<&'h [u8]> {
         let argument = self.argument?;
         let list = within_quotes(argument).unwrap_or(argument);

@@ -72,7 +72,7 @@ pub fn lifetime(
     dates: &Dates,
     policy: &CachePolicy,
 ) -> Lifetime {
-    if let Some(length) = policy.ttl.forced {
+    if let Some(length) = policy.ttl.forced_for(status) {
         return Lifetime {
             length,
             source: LifetimeSource::Forced,

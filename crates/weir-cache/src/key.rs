@@ -7,8 +7,13 @@
 //! http://www.example.com/a/b?x=1&y=2
 //! header accept-language:en
 //! cookie tier=gold
+//! body content-type:application/json
 //! body 00c0ffee00c0ffee00c0ffee00c0ffee
 //! ```
+//!
+//! A field, or a cookie, that came several times has a line for each, and one that is absent a line with its name alone.
+//! Cookies in lines that an origin might take apart in another way stand there as they came, in lines that begin with
+//! `cookies`.
 //!
 //! Normalisation goes as far as two spellings can never mean different things to an origin: letters of scheme and host,
 //! the port that the scheme implies, an empty path. Paths and queries stay as they were sent, escapes and all: an origin
@@ -106,29 +111,85 @@ fn is_met(rule: &Bypass, asked: &Asked<'_>) -> bool {
 pub fn write(parts: &KeyParts, asked: &Asked<'_>, body_digest: Option<u128>, out: &mut Vec<u8>) {
     write_url(parts, asked, out);
     for name in &parts.headers {
+        let id = FieldName::of(name.as_bytes());
         let values = asked.fields.named(name.as_bytes());
-        line(out, b"header ", name.as_bytes());
-        if values.clone().next().is_some() {
+        let is_alone = values.clone().nth(1).is_none();
+        let mut values = values.peekable();
+        if values.peek().is_none() {
+            line(out, b"header ", name.as_bytes());
+        }
+        for value in values {
+            line(out, b"header ", name.as_bytes());
             out.push(b':');
-            vary::write_normal(FieldName::of(name.as_bytes()), values, true, out);
+            vary::write_value(id, value, is_alone, true, out);
         }
     }
-    for name in &parts.cookies {
-        line(out, b"cookie ", name.as_bytes());
-        // Of several, an origin may read any: the first, the last, or all. No value has a semicolon.
-        let values = cookies(asked.fields, name.as_bytes());
-        for (at, value) in values.enumerate() {
-            out.push(if at == 0 { b'=' } else { b';' });
-            out.extend_from_slice(value);
-        }
+    if !parts.cookies.is_empty() {
+        write_cookies(&parts.cookies, asked.fields, out);
     }
     if let Some(digest) = body_digest {
+        for (_, name, value) in asked.fields.iter().filter(|field| describes_body(field.1)) {
+            line(out, b"body ", name);
+            let name_at = out.len() - name.len();
+            out[name_at..].make_ascii_lowercase();
+            out.push(b':');
+            out.extend_from_slice(value);
+        }
         line(out, b"body ", b"");
         for shift in (0..32).rev() {
             let digit = (digest >> (shift * 4)) as usize & 0xf;
             out.push(b"0123456789abcdef"[digit]);
         }
     }
+}
+
+fn write_cookies(names: &[String], fields: Fields<'_>, out: &mut Vec<u8>) {
+    let lines = fields.all(FieldName::Cookie);
+    if !is_read_alike(lines.clone()) {
+        lines.for_each(|sent| line(out, b"cookies ", sent));
+        return;
+    }
+    for name in names {
+        let mut sent = cookies(fields, name.as_bytes()).peekable();
+        if sent.peek().is_none() {
+            line(out, b"cookie ", name.as_bytes());
+        }
+        // Of several, an origin may read any: the first, the last, or all.
+        for pair in sent {
+            line(out, b"cookie ", pair);
+            if !pair.contains(&b'=') {
+                // It is there, and has not even an empty value. No pair has a semicolon.
+                out.push(b';');
+            }
+        }
+    }
+}
+
+/// Whether every origin finds the same cookies: in no more than one line, with "; " in between, and with no other blanks
+/// around pairs or in names (RFC 6265 §4.2.1).
+fn is_read_alike<'h>(mut lines: impl Iterator<Item = &'h [u8]>) -> bool {
+    let line = lines.next().unwrap_or_default();
+    let is_alike = |(at, pair): (usize, &[u8])| {
+        let pair = if at == 0 {
+            Some(pair)
+        } else {
+            pair.strip_prefix(b" ")
+        };
+        let name = pair.and_then(|pair| pair.split(|&b| b == b'=').next());
+        let is_plain = |name: &[u8]| !name.is_empty() && !name.iter().any(u8::is_ascii_whitespace);
+        name.is_some_and(is_plain) && pair == pair.map(<[u8]>::trim_ascii_end)
+    };
+    let mut pairs = line.split(|&b| b == b';').enumerate();
+    lines.next().is_none() && (line.is_empty() || pairs.all(is_alike))
+}
+
+/// Whether a field says what a body means (RFC 9110 §8.3 to §8.7): its type, coding, language and place, and what other
+/// fields of their kind say. The same bytes as JSON and as a form, or gzipped and not, ask for different things. The length is
+/// that of the bytes.
+fn describes_body(name: &[u8]) -> bool {
+    let start = name.get(..b"content-".len());
+    start.is_some_and(|start| start.eq_ignore_ascii_case(b"content-"))
+        && FieldName::of(name) != FieldName::ContentLength
 }
 
 /// Stands before the name of an upstream in the place of the host. No host can have it: it would end userinfo, which
@@ -262,18 +323,14 @@ fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).map(|digit| digit as u8)
 }
 
-/// The values of the cookies called `name`, in order (RFC 6265 §4.2.1).
+/// The pairs of the cookies called `name`, in order (RFC 6265 §4.2.1).
 pub fn cookies<'h>(fields: Fields<'h>, name: &[u8]) -> impl Iterator<Item = &'h [u8]> {
     let pairs = fields
         .all(FieldName::Cookie)
         .flat_map(|line| line.split(|&b| b == b';'));
-    pairs.filter_map(move |pair| {
-        let pair = pair.trim_ascii();
-        let (sent, value) = match pair.iter().position(|&b| b == b'=') {
-            Some(at) => (&pair[..at], &pair[at + 1..]),
-            None => (pair, &b""[..]),
-        };
-        (sent == name).then_some(value)
+    pairs.map(<[u8]>::trim_ascii).filter(move |pair| {
+        let sent = pair.split(|&b| b == b'=').next().unwrap_or_default();
+        sent.trim_ascii_end() == name
     })
 }
 

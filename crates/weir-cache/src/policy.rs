@@ -15,7 +15,7 @@ pub struct CachePolicy {
     /// How long a response stays fresh.
     pub ttl: Ttl,
     /// Serve stale for this long while one request refreshes, whatever `stale-while-revalidate` says. Default: what the
-    /// origin says.
+    /// origin says. This and the next two hold for statuses that tell of the resource ([`is_of_resource`]).
     pub stale_while_revalidate: Option<Duration>,
     /// Serve stale for this long when the origin answers 500, 502, 503 or 504, whatever `stale-if-error` says. Default:
     /// what the origin says.
@@ -44,7 +44,7 @@ pub struct CachePolicy {
     /// time). Default: twice as long as half of the route's answers take, and at least 100 ms.
     pub collapse_wait: Option<Duration>,
     /// Whether `en, de` and `de, en` ask for different responses. RFC 9110 §12.5.4 says that the order cannot be relied
-    /// upon; an origin that relies on it anyway needs this. Default: no.
+    /// upon; many origins take the first language anyway, and one client's order would choose for others. Default: yes.
     pub language_order_matters: bool,
 }
 
@@ -66,7 +66,7 @@ impl Default for CachePolicy {
             memory_bytes_max: None,
             refresh_ahead_percent: None,
             collapse_wait: None,
-            language_order_matters: false,
+            language_order_matters: true,
         }
     }
 }
@@ -74,9 +74,9 @@ impl Default for CachePolicy {
 /// How long a response stays fresh.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ttl {
-    /// For every response that may be stored, whatever the origin says of freshness. `no-store` and `private` still
-    /// hold.
-    pub forced: Option<Duration>,
+    /// For responses that may be stored, by status and whatever the origin says of freshness; the first match counts.
+    /// `no-store` and `private` still hold.
+    pub forced: Vec<(StatusMatch, Duration)>,
     /// For responses of which the origin says nothing, by status; the first match counts.
     pub by_status: Vec<(StatusMatch, Duration)>,
     /// For responses of which nothing but their age of modification is known.
@@ -84,11 +84,26 @@ pub struct Ttl {
 }
 
 impl Ttl {
+    /// What holds for responses with `status`, whatever the origin says.
+    pub fn forced_for(&self, status: u16) -> Option<Duration> {
+        first_match(&self.forced, status)
+    }
+
     /// The default for responses with `status`.
     pub fn of_status(&self, status: u16) -> Option<Duration> {
-        let is_it = |(is_match, _): &&(StatusMatch, Duration)| is_match.holds(status);
-        self.by_status.iter().find(is_it).map(|&(_, ttl)| ttl)
+        first_match(&self.by_status, status)
     }
+}
+
+fn first_match(by_status: &[(StatusMatch, Duration)], status: u16) -> Option<Duration> {
+    let is_it = |(is_match, _): &&(StatusMatch, Duration)| is_match.holds(status);
+    by_status.iter().find(is_it).map(|&(_, ttl)| ttl)
+}
+
+/// Whether a response with `status` tells of the resource: 2xx, 3xx, 404 and 410. Others tell of one request, or of what has
+/// befallen the origin; what a route says without naming them is not for them.
+pub const fn is_of_resource(status: u16) -> bool {
+    matches!(status, 200..=399 | 404 | 410)
 }
 
 /// Statuses that share a default.
@@ -100,6 +115,8 @@ pub enum StatusMatch {
     Class(u8),
     /// 200, 203, 204, 301, 302, 307 and 308: what `ttl = "1d"` without a status means.
     Usual,
+    /// [`is_of_resource`]: what `force_ttl = "1d"` without a status means.
+    OfResource,
     /// Every status.
     Any,
 }
@@ -110,6 +127,7 @@ impl StatusMatch {
             Self::Is(one) => one == status,
             Self::Class(hundreds) => u16::from(hundreds) == status / 100,
             Self::Usual => matches!(status, 200 | 203 | 204 | 301 | 302 | 307 | 308),
+            Self::OfResource => is_of_resource(status),
             Self::Any => true,
         }
     }

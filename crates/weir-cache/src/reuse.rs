@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::control::{Directive, MaxStale, RequestControl};
 use crate::meta::{Demands, Meta};
-use crate::policy::CachePolicy;
+use crate::policy::{CachePolicy, is_of_resource};
 use crate::time::Timestamp;
 
 /// What to do with a stored response.
@@ -129,7 +129,7 @@ fn stale(meta: &Meta, request: &RequestControl, policy: &CachePolicy, now: Times
     let staleness = meta.staleness(now);
     let allowed = policy
         .stale_while_revalidate
-        .filter(|_| may_be_stale(meta))
+        .filter(|_| route_may_keep_stale(meta))
         .unwrap_or(meta.stale_while_revalidate);
     if staleness < allowed && !meta.demands.has(Demands::FRESHNESS) {
         return Reuse::StaleWhileRevalidate;
@@ -173,18 +173,19 @@ pub fn may_serve_on_failure(
     // `s-maxage` forbids what only the route or the client allows; the response itself can allow it by name.
     let of_response = meta.stale_if_error.unwrap_or_default();
     let mut allowed = of_response;
-    if may_be_stale(meta) {
+    if route_may_keep_stale(meta) {
         if let Some(of_route) = policy.stale_if_error {
             allowed = of_route;
         }
         if failure == OriginFailure::Unreachable {
             allowed = allowed.max(policy.stale_if_unreachable);
         }
-        if let Some(of_client) = request.stale_if_error
-            && policy.obeys_clients
-        {
-            allowed = allowed.max(seconds(of_client));
-        }
+    }
+    if let Some(of_client) = request.stale_if_error
+        && policy.obeys_clients
+        && may_be_stale(meta)
+    {
+        allowed = allowed.max(seconds(of_client));
     }
     let has_failed = match failure {
         OriginFailure::Unreachable => true,
@@ -206,7 +207,7 @@ pub fn may_serve_as_last_resort(
     let is_refused = policy.obeys_clients
         && (request.says.has(Directive::NoCache) || request.says.has(Directive::NoStore));
     let is_fresh = meta.is_fresh(now) && !meta.demands.has(Demands::VALIDATION);
-    !is_refused && (is_fresh || may_be_stale(meta))
+    !is_refused && (is_fresh || route_may_keep_stale(meta))
         || may_serve_on_failure(meta, request, policy, OriginFailure::Unreachable, now)
 }
 
@@ -215,6 +216,12 @@ fn may_be_stale(meta: &Meta) -> bool {
     !meta.demands.has(Demands::VALIDATION)
         && !meta.demands.has(Demands::FRESHNESS)
         && !meta.demands.has(Demands::SHARED_FRESHNESS)
+}
+
+/// Whether a route's word can keep it beyond its lifetime: nothing forbids that, and it tells of the resource. An error that
+/// is over helps nobody.
+fn route_may_keep_stale(meta: &Meta) -> bool {
+    may_be_stale(meta) && is_of_resource(meta.status)
 }
 
 fn is_due(meta: &Meta, policy: &CachePolicy, now: Timestamp) -> bool {

@@ -1,16 +1,21 @@
 //! May a response be stored (RFC 9111 §3)? If so, everything that later requests need to know of it; if not, why not.
 //!
-//! Decided when the head of a response has arrived. That its body arrives whole, and fits, is for the caller to see.
+//! Decided when the head of a response has arrived. That its body arrives whole, and fits, is for the caller to see. What a
+//! status alone says is in `store_rule/status.rs`.
+
+mod status;
 
 use weir_http::{FieldName, Fields, Method};
 
 use crate::control::{Directive, RequestControl, ResponseControl};
 use crate::freshness::{self, AgeField, Dates, Exchanged, Lifetime};
 use crate::meta::{Demands, LifetimeSource, Meta};
-use crate::policy::{CachePolicy, SetCookie};
+use crate::policy::{CachePolicy, SetCookie, is_of_resource};
 use crate::stored_head::{Arrived, StoredHead};
 use crate::time::Timestamp;
 use crate::vary;
+
+pub use status::may_be_stored;
 
 /// Why a response is not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -21,8 +26,10 @@ pub enum NotStored {
     PostUnnamed,
     /// 1xx, 304, or a status that the response says must be understood and is not.
     Status,
-    /// 206: parts are not stored.
+    /// 206, or 226, a difference: parts are not stored.
     Partial,
+    /// A status that tells of one request alone ([`may_be_stored`]).
+    OfRequest,
     /// `no-store` in the response.
     ResponseNoStore,
     /// `no-store` in the request.
@@ -45,11 +52,12 @@ pub enum NotStored {
 
 impl NotStored {
     /// All reasons, for tables of counters.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Method,
         Self::PostUnnamed,
         Self::Status,
         Self::Partial,
+        Self::OfRequest,
         Self::ResponseNoStore,
         Self::RequestNoStore,
         Self::Private,
@@ -76,6 +84,7 @@ impl NotStored {
             Self::Method
             | Self::Status
             | Self::Partial
+            | Self::OfRequest
             | Self::RequestNoStore
             | Self::Authorization
             | Self::TooFewUses => false,
@@ -90,6 +99,7 @@ impl NotStored {
             Self::PostUnnamed => "post-unnamed",
             Self::Status => "status",
             Self::Partial => "partial",
+            Self::OfRequest => "of-request",
             Self::ResponseNoStore => "response-no-store",
             Self::RequestNoStore => "request-no-store",
             Self::Private => "private",
@@ -135,7 +145,7 @@ pub struct Answered<'a> {
 pub fn decide(answered: &Answered<'_>, policy: &CachePolicy) -> Result<Meta, NotStored> {
     let control = ResponseControl::of(answered.response);
     check_method(answered)?;
-    check_status(answered.status, &control)?;
+    status::check(answered, &control, policy)?;
     check_directives(answered, &control, policy)?;
     if vary::is_unknowable(answered.response) {
         return Err(NotStored::VaryStar);
@@ -156,10 +166,12 @@ pub fn decide(answered: &Answered<'_>, policy: &CachePolicy) -> Result<Meta, Not
         return Err(NotStored::TooLarge);
     }
     let is_fresh = meta.is_fresh(answered.exchanged.response_time);
-    let may_be_validated = meta.last_modified.is_some() || answered.response.has(FieldName::Etag);
+    // Conditions are about a success (RFC 9110 §13.2.1).
+    let may_be_validated = matches!(answered.status, 200..=299)
+        && (meta.last_modified.is_some() || answered.response.has(FieldName::Etag));
     let may_be_stale = policy
         .stale_while_revalidate
-        .is_some_and(|span| !span.is_zero())
+        .is_some_and(|span| !span.is_zero() && is_of_resource(answered.status))
         || !meta.stale_while_revalidate.is_zero();
     let may_be_used = (is_fresh || may_be_stale) && !meta.demands.has(Demands::VALIDATION);
     let is_of_use = may_be_used || may_be_validated;
@@ -189,24 +201,6 @@ fn check_method(answered: &Answered<'_>) -> Result<(), NotStored> {
         }
         _ => Err(NotStored::Method),
     }
-}
-
-/// Every final status may be stored, known or not, unless it changes what its body means (RFC 9111 §3, third point).
-fn check_status(status: u16, control: &ResponseControl) -> Result<(), NotStored> {
-    match status {
-        206 => Err(NotStored::Partial),
-        0..=199 | 304 => Err(NotStored::Status),
-        // §5.2.2.3: `must-understand` is for caches that know what the status asks of them.
-        _ if control.says.has(Directive::MustUnderstand) && !is_understood(status) => {
-            Err(NotStored::Status)
-        }
-        _ => Ok(()),
-    }
-}
-
-/// The statuses of RFC 9110 §15 whose rules for caches this crate keeps.
-fn is_understood(status: u16) -> bool {
-    matches!(status, 200..=205 | 300..=303 | 307 | 308 | 400..=417 | 421 | 422 | 426 | 429 | 451 | 500..=505)
 }
 
 fn check_directives(
@@ -326,7 +320,7 @@ pub(crate) fn meta_of(
         lifetime_source: lifetime.source,
         stale_while_revalidate: control.stale_while_revalidate.map(span).unwrap_or_default(),
         stale_if_error: control.stale_if_error.map(span),
-        demands: demands_of(control, policy),
+        demands: demands_of(status, control, policy),
     }
 }
 
@@ -334,7 +328,7 @@ fn latest(a: Timestamp, b: Timestamp) -> Timestamp {
     a.max(b)
 }
 
-fn demands_of(control: &ResponseControl, policy: &CachePolicy) -> Demands {
+fn demands_of(status: u16, control: &ResponseControl, policy: &CachePolicy) -> Demands {
     let says = control.says;
     let mut demands = Demands::default();
     let mut demand = |is_made: bool, what| {
@@ -343,7 +337,7 @@ fn demands_of(control: &ResponseControl, policy: &CachePolicy) -> Demands {
         }
     };
     // A forced lifetime is the route's word against the origin's.
-    let is_forced = policy.ttl.forced.is_some();
+    let is_forced = policy.ttl.forced_for(status).is_some();
     demand(
         says.has(Directive::NoCache) && !is_forced,
         Demands::VALIDATION,

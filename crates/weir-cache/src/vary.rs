@@ -1,22 +1,27 @@
 //! Variants of one key (RFC 9111 §4.1): which request fields a response was chosen by, and whether another request would
 //! have it chosen too.
 //!
-//! A variant is stored with its secondary key: a line for each field that `Vary` names, sorted, with the value that the
-//! original request had, in a normal form. A line without a colon says that the request had no such field.
+//! A variant is stored with its secondary key: for each field that `Vary` names, sorted, a line for each line that the
+//! original request had of it. A line without a colon says that there was none.
 //!
 //! ```text
-//! accept-language:de,en
+//! accept-language:de,en;q=0.5
+//! bar:1
+//! bar:2
 //! foo
 //! ```
 //!
-//! The normal form undoes what cannot matter: lines are joined, blanks around commas dropped, and in the fields whose
-//! grammar is known, letters and the order of elements too.
+//! Values are compared as they stand, byte by byte: an origin is free to tell `a,` from `a`, and a cache that is not would
+//! hand the answer to one to whoever asks with the other. Only four fields have a normal form (`vary/normal.rs`).
 
-use weir_http::fields::elements;
+mod normal;
+
 use weir_http::head::is_token_byte;
 use weir_http::{FieldName, Fields};
 
 use crate::meta::Meta;
+
+pub(crate) use normal::write_value;
 
 /// Whether no request can be known to select the response: `Vary: *`, or an element that names no field.
 pub fn is_unknowable(response: Fields<'_>) -> bool {
@@ -45,7 +50,7 @@ pub fn write_secondary(
     names.sort_unstable();
     names.dedup();
     for name in names {
-        write_line(&name, request, language_order_matters, out);
+        write_lines(&name, request, language_order_matters, out);
     }
 }
 
@@ -56,13 +61,20 @@ pub fn matches(
     language_order_matters: bool,
     scratch: &mut Vec<u8>,
 ) -> bool {
-    secondary.split_inclusive(|&b| b == b'\n').all(|line| {
-        let name_end = line.iter().position(|b| matches!(b, b':' | b'\n'));
-        let name = &line[..name_end.unwrap_or(line.len())];
+    let mut rest = secondary;
+    let mut last = None;
+    while !rest.is_empty() {
+        let name = name_of(rest);
         scratch.clear();
-        write_line(name, request, language_order_matters, scratch);
-        scratch == line
-    })
+        write_lines(name, request, language_order_matters, scratch);
+        match rest.strip_prefix(&scratch[..]) {
+            // A second round of one name: there were more lines of it.
+            Some(after) if last != Some(name) => rest = after,
+            _ => return false,
+        }
+        last = Some(name);
+    }
+    true
 }
 
 /// The variant to use for `request`: of those it selects, the one with the latest `Date` (RFC 9111 §4.1), and of those the
@@ -80,144 +92,46 @@ pub fn choose<'v>(
         .map(|(at, _)| at)
 }
 
-/// The fields named by a secondary key.
+/// The fields named by a secondary key, each once.
 pub fn names(secondary: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut last: Option<&[u8]> = None;
     secondary
-        .split(|&b| b == b'\n')
-        .map(|line| line.split(|&b| b == b':').next().unwrap_or_default())
-        .filter(|name| !name.is_empty())
+        .split_inclusive(|&b| b == b'\n')
+        .map(name_of)
+        .filter(move |&name| last.replace(name) != Some(name))
 }
 
-fn write_line(name: &[u8], request: Fields<'_>, language_order_matters: bool, out: &mut Vec<u8>) {
-    out.extend_from_slice(name);
-    let values = request.named(name);
-    if values.clone().next().is_some() {
-        out.push(b':');
-        write_normal(FieldName::of(name), values, language_order_matters, out);
-    }
-    out.push(b'\n');
-}
-
-/// Appends the normal form of a field's lines.
-pub(crate) fn write_normal<'h>(
-    id: FieldName,
-    lines: impl Iterator<Item = &'h [u8]>,
-    language_order_matters: bool,
-    out: &mut Vec<u8>,
-) {
-    // RFC 9110 §12.5: lists of ranges with weights, in any case of letters, whose order says nothing. Media types have
-    // parameters whose letters may matter.
-    let (is_caseless, is_set) = match id {
-        FieldName::AcceptEncoding | FieldName::AcceptCharset => (true, true),
-        FieldName::AcceptLanguage => (true, !language_order_matters),
-        FieldName::Accept => (false, true),
-        _ => (false, false),
+/// Whether a stored secondary key is one.
+pub(crate) fn is_secondary(bytes: &[u8]) -> bool {
+    let is_name = |name: &[u8]| {
+        let is_byte = |b: &u8| is_token_byte(*b) && !b.is_ascii_uppercase();
+        !name.is_empty() && name.iter().all(is_byte)
     };
-    let is_weighted = is_caseless || is_set;
+    bytes
+        .split_inclusive(|&b| b == b'\n')
+        .all(|line| line.ends_with(b"\n") && is_name(name_of(line)))
+}
+
+/// The name that a line begins with.
+fn name_of(line: &[u8]) -> &[u8] {
+    let end = line.iter().position(|b| matches!(b, b':' | b'\n'));
+    &line[..end.unwrap_or(line.len())]
+}
+
+fn write_lines(name: &[u8], request: Fields<'_>, language_order_matters: bool, out: &mut Vec<u8>) {
+    let id = FieldName::of(name);
+    let values = request.named(name);
+    let is_alone = values.clone().nth(1).is_none();
     let start = out.len();
-    let mut places = Places::default();
-    for element in lines.flat_map(elements) {
-        if out.len() > start {
-            out.push(b',');
-        }
-        let from = out.len();
-        if is_weighted {
-            write_weighted(element, is_caseless, out);
-        } else {
-            out.extend_from_slice(element);
-        }
-        places.add(from - start, out.len() - start);
+    for value in values {
+        out.extend_from_slice(name);
+        out.push(b':');
+        write_value(id, value, is_alone, language_order_matters, out);
+        out.push(b'\n');
     }
-    if is_set {
-        places.sort(start, out);
-    }
-}
-
-/// `de ; q=1.0` as `de`, `De;q=0.50` as `de;q=0.5`.
-fn write_weighted(element: &[u8], is_caseless: bool, out: &mut Vec<u8>) {
-    for (at, part) in element.split(|&b| b == b';').enumerate() {
-        let part = part.trim_ascii();
-        let weight = part
-            .strip_prefix(b"q=")
-            .or_else(|| part.strip_prefix(b"Q="))
-            .filter(|_| at > 0);
-        if let Some(weight) = weight {
-            let digits = shortest(weight);
-            if digits != b"1" {
-                out.extend_from_slice(b";q=");
-                out.extend_from_slice(digits);
-            }
-            continue;
-        }
-        if at > 0 {
-            out.push(b';');
-        }
-        if is_caseless {
-            out.extend(part.iter().map(u8::to_ascii_lowercase));
-        } else {
-            out.extend_from_slice(part);
-        }
-    }
-}
-
-/// A weight without the zeros that say nothing.
-fn shortest(weight: &[u8]) -> &[u8] {
-    if !weight.contains(&b'.') {
-        return weight;
-    }
-    let end = weight.iter().rposition(|&b| b != b'0').unwrap_or(0);
-    let weight = &weight[..=end];
-    weight.strip_suffix(b".").unwrap_or(weight)
-}
-
-/// Where the elements of a normal form lie, so that they can be sorted without being kept apart.
-struct Places {
-    table: [(u32, u32); Places::MAX],
-    count: usize,
-}
-
-impl Default for Places {
-    fn default() -> Self {
-        Self {
-            table: [(0, 0); Self::MAX],
-            count: 0,
-        }
-    }
-}
-
-impl Places {
-    /// A longer list keeps its order, and is then only equal to itself.
-    const MAX: usize = 32;
-
-    fn add(&mut self, from: usize, to: usize) {
-        if let Some(place) = self.table.get_mut(self.count) {
-            *place = (from as u32, to as u32);
-        }
-        self.count += 1;
-    }
-
-    /// Sorts the elements, which are all that lies in `out` from `start`, and drops repetitions.
-    fn sort(&mut self, start: usize, out: &mut Vec<u8>) {
-        let Some(places) = self.table.get_mut(..self.count) else {
-            return;
-        };
-        let end = out.len();
-        let range_of = |(from, to): (u32, u32)| start + from as usize..start + to as usize;
-        places.sort_unstable_by(|a, b| out[range_of(*a)].cmp(&out[range_of(*b)]));
-        let mut last: Option<(u32, u32)> = None;
-        for &place in places.iter() {
-            let range = range_of(place);
-            let is_repeated = last.is_some_and(|last| out[range_of(last)] == out[range.clone()]);
-            if is_repeated {
-                continue;
-            }
-            if last.is_some() {
-                out.push(b',');
-            }
-            out.extend_from_within(range);
-            last = Some(place);
-        }
-        out.drain(start..end);
+    if out.len() == start {
+        out.extend_from_slice(name);
+        out.push(b'\n');
     }
 }
 

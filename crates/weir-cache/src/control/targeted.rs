@@ -1,5 +1,6 @@
 //! `CDN-Cache-Control` (RFC 9213): a Dictionary of Structured Fields (RFC 9651 §3.2), read strictly. A field with one
-//! error in it is as good as absent, and so is an empty one: then `Cache-Control` speaks.
+//! error in it is as good as absent, and so is an empty one: then `Cache-Control` speaks, and `unreadable.rs` sees to it that
+//! this opens nothing.
 
 use weir_http::{FieldName, Fields};
 
@@ -70,7 +71,7 @@ fn set(control: &mut ResponseControl, key: &[u8], value: Value) {
             // `no-store=?0` says that it does not hold. Any other argument leaves the directive as strict as it is
             // without one.
             if value == Value::False {
-                control.says.0 &= !(1 << directive as u16);
+                control.says.remove(directive);
             } else {
                 control.says.add(directive);
             }

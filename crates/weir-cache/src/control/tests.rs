@@ -59,10 +59,13 @@ fn a_string_that_is_never_closed_ends_with_its_line() {
 
 #[test]
 fn directives_may_be_about_some_fields_only() {
-    let cases: [(&str, &[Directive], &[&str]); 9] = [
+    let cases: [(&str, &[Directive], &[&str]); 11] = [
         ("no-cache", &[Directive::NoCache], &[]),
         ("no-cache=\"a, B\"", &[], &["a", "b"]),
-        ("no-cache=a", &[], &["a"]),
+        // Not as it should be written, so it may mean anything; `private=true` is no field.
+        ("no-cache=a", &[Directive::NoCache], &["a"]),
+        ("private=true", &[Directive::Private], &[]),
+        ("private=set-cookie", &[Directive::Private], &["set-cookie"]),
         ("no-cache=\"\"", &[Directive::NoCache], &[]),
         ("no-cache=\"a b\"", &[Directive::NoCache], &[]),
         ("private=\"Set-Cookie\"", &[], &["set-cookie"]),
@@ -78,6 +81,117 @@ fn directives_may_be_about_some_fields_only() {
             let is_withheld = control.withholds(head.fields(), name.as_bytes());
             assert_eq!(is_withheld, withheld.contains(&name), "{value}: {name}");
         }
+    }
+}
+
+/// What cannot be read as a whole says what stands in it as a word.
+#[test]
+fn an_unreadable_value_closes_what_it_may_have_meant_to_close() {
+    use Directive::{MustUnderstand, NoCache, NoStore, Private};
+    let cases: [(&[&str], &[Directive]); 31] = [
+        (&["private; max-age=0"], &[Private]),
+        (&["x=\"y, private, no-store"], &[Private, NoStore]),
+        (&["no-cache=\"a, b"], &[NoCache]),
+        (&["private=\"set-cookie"], &[Private]),
+        (&["private="], &[Private]),
+        (&["private max-age=60"], &[Private]),
+        (&["max-age=60 No-Store"], &[NoStore]),
+        (&["private: max-age=60"], &[Private]),
+        (&["private/no-store"], &[Private, NoStore]),
+        (&["private|no-store"], &[Private, NoStore]),
+        (&["'private', max-age=60"], &[Private]),
+        (&["\"private\", max-age=60"], &[Private]),
+        (&["\"private, no-store\""], &[Private, NoStore]),
+        (&["=private, max-age=60"], &[Private]),
+        (&["private =\"a\""], &[Private]),
+        (&["private\\, max-age=60"], &[Private]),
+        (&["max-age=60;no-store"], &[NoStore]),
+        (&["{private}"], &[Private]),
+        (&["private\u{a0}"], &[Private]),
+        (&["max-age=60", "a=\"b", "private\""], &[Private]),
+        (&["a=\"b\\", "no-cache"], &[NoCache]),
+        (&["a=\"b\"c, x=\"no-store\""], &[NoStore]),
+        (&["no-store; must-understand"], &[NoStore]),
+        (&["must-understand, no-store, ;"], &[NoStore]),
+        (&["must-understand;"], &[]),
+        (&["must-understand, a;"], &[MustUnderstand]),
+        // Other words that begin or end alike are other words.
+        (&["x-private-hint; max-age=60"], &[]),
+        (&["no-stores; privately; no_cache"], &[]),
+        (&["max-age=60;"], &[]),
+        (&["private-ish=\"", "private_ish"], &[]),
+        (&["nothing, \" at all"], &[]),
+    ];
+    for (lines, expected) in cases {
+        let said = |name: &str| {
+            let lines: Vec<_> = lines.iter().map(|line| format!("{name}: {line}")).collect();
+            let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+            ResponseControl::of(ok(&lines).fields()).says
+        };
+        assert_eq!(said("Cache-Control"), says(expected), "{lines:?}");
+    }
+}
+
+#[test]
+fn a_readable_value_means_what_it_says() {
+    let cases = [
+        "",
+        ",, max-age=60 ,\t, public,",
+        "x-private-hint, no-storage, private_=1",
+        "foo=\"private\", bar=\"no-store, \\\"no-cache\\\"\"",
+        "foo=private, bar=no-store",
+        "no-cache=\"private\"",
+        "max-age=\"60\", a='no-store'",
+    ];
+    let closes = |says: Directives| {
+        let closing = [Directive::NoStore, Directive::NoCache, Directive::Private];
+        closing.into_iter().any(|directive| says.has(directive))
+    };
+    for value in cases {
+        let response = ok(&[&format!("Cache-Control: {value}")]);
+        let says = ResponseControl::of(response.fields()).says;
+        assert!(!closes(says), "{value}");
+    }
+    // Of two lines, neither completes the other.
+    for (lines, expected) in [
+        ([r#"a="b, private""#, "max-age=60"], false),
+        ([r#"a="b"#, r#"c", private="d""#], true),
+    ] {
+        let lines = lines.map(|line| format!("Cache-Control: {line}"));
+        let response = ok(&[&lines[0], &lines[1]]);
+        assert_eq!(
+            closes(ResponseControl::of(response.fields()).says),
+            expected
+        );
+    }
+}
+
+/// RFC 9213 has a cache ignore a targeted field that is none. What it may have meant to close stays closed all the same,
+/// and so does what `Cache-Control` closes.
+#[test]
+fn a_targeted_field_that_is_none_opens_nothing() {
+    use Directive::{NoCache, NoStore, Private};
+    let cases: [(&str, &str, &[Directive]); 10] = [
+        ("no-store,", "max-age=60", &[NoStore]),
+        ("Private", "max-age=60", &[Private]),
+        ("private; max-age=0", "max-age=60", &[Private]),
+        ("max-age=60 no-cache", "max-age=60", &[NoCache]),
+        ("a=\"private, no-store", "max-age=60", &[Private, NoStore]),
+        ("no-store;;", "must-understand, max-age=60", &[NoStore]),
+        ("max-age=60,", "private", &[Private]),
+        ("max-age=60,", "private; max-age=60", &[Private]),
+        ("max-age=60,", "max-age=60", &[]),
+        ("", "no-store", &[NoStore]),
+    ];
+    for (targeted, plain, expected) in cases {
+        let head = ok(&[
+            &format!("CDN-Cache-Control: {targeted}"),
+            &format!("Cache-Control: {plain}"),
+        ]);
+        let control = ResponseControl::of(head.fields());
+        let is_read = control.is_targeted;
+        assert!(!is_read || targeted.starts_with("private;"), "{targeted}");
+        assert_eq!(control.says, says(expected), "{targeted}: {plain}");
     }
 }
 
@@ -128,6 +242,12 @@ fn requests_ask_in_two_fields() {
         stale_if_error: Some(4),
     };
     assert_eq!(all, expected);
+    for value in ["no-cache; x", "\"no-cache\"", "max-age=60 no-cache"] {
+        let asked = of(&[&format!("Cache-Control: {value}")]);
+        assert!(asked.says.has(Directive::NoCache), "{value}");
+    }
+    let asked = of(&["Cache-Control: a=\"no-store"]);
+    assert!(asked.says.has(Directive::NoStore));
     let stale = |value: &str| of(&[&format!("Cache-Control: {value}")]).max_stale;
     assert_eq!(stale("max-stale"), Some(MaxStale::Any));
     assert_eq!(stale("max-stale=5"), Some(MaxStale::Seconds(5)));

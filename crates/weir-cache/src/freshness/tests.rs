@@ -107,15 +107,37 @@ fn a_route_speaks_last_or_first() {
         [2, 2, 4, 5, 1]
     );
     assert_eq!(of(200, &["Cache-Control: max-age=9"]), 9);
-    let forced = CachePolicy {
+    let forced = |forced| CachePolicy {
         ttl: Ttl {
-            forced: Some(secs(3)),
-            ..Ttl::default()
+            forced,
+            ..by_status.ttl.clone()
         },
         ..CachePolicy::default()
     };
-    let found = lifetime_of(200, &["Cache-Control: max-age=9"], &forced);
-    assert_eq!(found, (3, LifetimeSource::Forced));
+    let unnamed = forced(vec![(StatusMatch::OfResource, secs(3))]);
+    for status in [200, 204, 299, 301, 399, 404, 410] {
+        let found = lifetime_of(status, &["Cache-Control: max-age=9"], &unnamed);
+        assert_eq!(found, (3, LifetimeSource::Forced), "{status}");
+    }
+    // Of others the origin speaks, and then the route's `ttl`.
+    for status in [400, 403, 405, 411, 500, 501, 503] {
+        let found = lifetime_of(status, &["Cache-Control: max-age=9"], &unnamed);
+        assert_eq!(found, (9, LifetimeSource::MaxAge), "{status}");
+    }
+    assert_eq!(
+        [404, 403, 503].map(|s| lifetime_of(s, &[], &unnamed).0),
+        [3, 1, 5]
+    );
+    let named = forced(vec![
+        (StatusMatch::Is(503), secs(7)),
+        (StatusMatch::Class(5), secs(8)),
+    ]);
+    assert_eq!(
+        [200, 404, 500, 503].map(|s| lifetime_of(s, &[], &named).0),
+        [2, 4, 8, 7]
+    );
+    let found = lifetime_of(503, &["Cache-Control: max-age=9"], &named);
+    assert_eq!(found, (7, LifetimeSource::Forced));
 }
 
 #[test]

@@ -101,14 +101,106 @@ fn routes_choose_headers_and_cookies() {
         cookies: vec!["tier".to_owned(), "none".to_owned()],
         ..KeyParts::default()
     };
-    let lines = ["X-A: 1 , 2", "X-a: 3", "Cookie: a=b; tier=gold ; tier=tin"];
+    let lines = ["X-A: 1 , 2", "X-a: 3", "Cookie: a=b; tier=gold; tier=tin"];
     let key = key_of(&parts, "http://a/p", &lines);
-    let expected = "http://@App/p\nheader x-a:1,2,3\nheader x-b\ncookie tier=gold;tin\ncookie none";
+    let expected = "http://@App/p\nheader x-a:1 , 2\nheader x-a:3\nheader x-b\ncookie tier=gold\ncookie tier=tin\ncookie none";
     assert_eq!(key, expected);
     let key = key.as_bytes();
     assert_eq!(url_of(key), b"http://@App/p");
     assert!(is_of_url(key, b"http://@App/p") && !is_of_url(key, b"http://@App/"));
     assert_eq!(target_of(key), b"/p");
+}
+
+/// What an origin may tell apart in a field or a cookie of the key stays apart.
+#[test]
+fn fields_and_cookies_of_the_key_are_taken_as_they_stand() {
+    let parts = KeyParts {
+        headers: vec!["origin".to_owned(), "accept-language".to_owned()],
+        cookies: vec!["tier".to_owned()],
+        ..KeyParts::default()
+    };
+    let cases: [&[&str]; 26] = [
+        &[],
+        &["Origin:"],
+        &["Origin: https://a"],
+        &["Origin: https://a,"],
+        &["Origin: ,https://a"],
+        &["Origin: https://a , https://b"],
+        &["Origin: https://a,https://b"],
+        &["Origin: https://a", "Origin: https://b"],
+        &["Origin: https://a", "Origin:"],
+        &["Accept-Language:"],
+        &["Accept-Language: de, en"],
+        &["Accept-Language: en, de"],
+        &["Accept-Language: de, en,"],
+        &["Accept-Language: de", "Accept-Language: en"],
+        &["Cookie: tier"],
+        &["Cookie: tier="],
+        &["Cookie: tier=;"],
+        &["Cookie: tier=gold"],
+        &["Cookie: tier=\"gold\""],
+        &["Cookie: tier=gold; tier"],
+        &["Cookie: tier=gold; tier="],
+        &["Cookie: tier =gold"],
+        &["Cookie: tier= gold"],
+        &["Cookie: x=y;tier=gold"],
+        &["Cookie: x=y", "Cookie: tier=gold"],
+        &["Cookie: =tier=gold"],
+    ];
+    let key = |lines: &[&str]| key_of(&parts, "http://a/", lines);
+    for (at, one) in cases.iter().enumerate() {
+        for other in &cases[..at] {
+            assert_ne!(key(one), key(other), "{one:?} {other:?}");
+        }
+    }
+    for (one, other) in [
+        (
+            "Accept-Language: de, EN;q=0.50",
+            "Accept-Language: de,en; q=0.5",
+        ),
+        ("Cookie: a=b; tier=gold", "Cookie: tier=gold; c=d"),
+        ("Cookie: a=b c, \"d\"", "Accept: text/html"),
+    ] {
+        assert_eq!(key(&[one]), key(&[other]), "{one} {other}");
+    }
+}
+
+/// RFC 9110 §8: a body means nothing without the fields that describe it.
+#[test]
+fn what_describes_a_body_is_part_of_its_key() {
+    let key = |lines: &[&str]| {
+        let head = get(lines);
+        let asked = Asked {
+            scheme: b"http",
+            authority: b"a",
+            path: b"/",
+            query: None,
+            fields: head.fields(),
+        };
+        let mut out = Vec::new();
+        write(&KeyParts::default(), &asked, Some(0xabc), &mut out);
+        String::from_utf8(out).unwrap()
+    };
+    assert_eq!(
+        key(&["Content-Length: 3", "CONTENT-Type: text/plain", "Accept: b"]),
+        "http://a/\nbody content-type:text/plain\nbody 00000000000000000000000000000abc"
+    );
+    let cases: [&[&str]; 9] = [
+        &[],
+        &["Content-Type: application/json"],
+        &["Content-Type: application/x-www-form-urlencoded"],
+        &["Content-Type: application/json", "Content-Encoding: gzip"],
+        &["Content-Type: application/json", "Content-Encoding:"],
+        &["Content-Encoding: gzip"],
+        &["Content-Language: de"],
+        &["Content-Location: /b"],
+        &["Content-Type: application/json", "Content-Type: text/plain"],
+    ];
+    for (at, one) in cases.iter().enumerate() {
+        for other in &cases[..at] {
+            assert_ne!(key(one), key(other), "{one:?} {other:?}");
+        }
+    }
 }
 
 #[test]

@@ -204,6 +204,46 @@ fn origins_fail() {
     assert!(!serves(&saying, "no-cache", &plain, Unreachable, 101));
 }
 
+/// What a route says of staleness is for what tells of the resource: an error that is over helps nobody. The response itself,
+/// and a client for its own part, may say otherwise.
+#[test]
+fn a_route_keeps_no_error_beyond_its_lifetime() {
+    use OriginFailure::{Status, Unreachable};
+    let long = Some(Duration::from_secs(1000));
+    let policy = CachePolicy {
+        stale_while_revalidate: long,
+        stale_if_error: long,
+        ..CachePolicy::default()
+    };
+    let plain = RequestControl::default();
+    for status in [200, 301, 404, 410, 400, 403, 451, 500, 503] {
+        let is_kept = matches!(status, 200 | 301 | 404 | 410);
+        let meta = Meta { status, ..meta() };
+        let reuse = decide(&meta, &plain, &policy, after(150));
+        assert_eq!(reuse == Reuse::StaleWhileRevalidate, is_kept, "{status}");
+        for failure in [Unreachable, Status(500)] {
+            let may = may_serve_on_failure(&meta, &plain, &policy, failure, after(150));
+            assert_eq!(may, is_kept, "{status} {failure:?}");
+        }
+        let may = may_serve_as_last_resort(&meta, &plain, &policy, after(150));
+        assert_eq!(may, is_kept, "{status}");
+        assert!(may_serve_as_last_resort(&meta, &plain, &policy, after(99)));
+        let taken = decide(
+            &meta,
+            &asks("max-stale"),
+            &CachePolicy::default(),
+            after(150),
+        );
+        assert_eq!(taken, Reuse::StaleForClient, "{status}");
+        let saying = Meta {
+            stale_while_revalidate: Duration::from_secs(60),
+            ..meta
+        };
+        let reuse = decide(&saying, &plain, &policy, after(150));
+        assert_eq!(reuse, Reuse::StaleWhileRevalidate, "{status}");
+    }
+}
+
 #[test]
 fn hot_objects_are_refreshed_ahead() {
     let policy = CachePolicy {

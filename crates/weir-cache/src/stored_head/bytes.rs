@@ -25,7 +25,6 @@
 use std::time::Duration;
 
 use weir_http::FieldName;
-use weir_http::head::is_token_byte;
 
 use super::{StoredHead, scan};
 use crate::meta::{Demands, LifetimeSource, Meta};
@@ -164,13 +163,7 @@ impl StoredHead {
         if lengths.next().is_some() || self.fields().iter().any(|(id, ..)| is_foreign(id)) {
             return Err(Corrupt::Lines);
         }
-        let is_complete = self.secondary.is_empty() || self.secondary.ends_with(b"\n");
-        let is_name = |name: &[u8]| {
-            let is_byte = |b: &u8| is_token_byte(*b) && !b.is_ascii_uppercase();
-            !name.is_empty() && name.iter().all(is_byte)
-        };
-        let lines = self.secondary.split(|&b| b == b'\n').count() - 1;
-        if !is_complete || vary::names(&self.secondary).filter(|n| is_name(n)).count() != lines {
+        if !vary::is_secondary(&self.secondary) {
             return Err(Corrupt::Secondary);
         }
         Ok(())

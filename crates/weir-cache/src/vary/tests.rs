@@ -22,31 +22,41 @@ fn selects(vary: &str, stored: &[&str], asking: &[&str]) -> bool {
 #[test]
 fn secondary_keys_are_readable() {
     let key = secondary(
-        "Foo, accept-language , foo",
-        &["Accept-Language: en;q=0.5, DE"],
+        "Foo, accept-language , foo, Bar",
+        &["Accept-Language: en;q=0.50, DE", "Bar: 1 , 2", "bar:"],
     );
     assert_eq!(
         key.escape_ascii().to_string(),
-        "accept-language:de,en;q=0.5\\nfoo\\n"
+        "accept-language:de,en;q=0.5\\nbar:1 , 2\\nbar:\\nfoo\\n"
     );
-    assert!(names(&key).eq([&b"accept-language"[..], b"foo"]));
+    assert!(names(&key).eq([&b"accept-language"[..], b"bar", b"foo"]));
     assert_eq!(names(b"").count(), 0);
+    assert!(is_secondary(&key) && is_secondary(b""));
+    for broken in [
+        &b"foo"[..],
+        b"foo\nbar",
+        b"\n",
+        b":a\n",
+        b"Foo:a\n",
+        b"f oo:a\n",
+    ] {
+        assert!(!is_secondary(broken), "{}", broken.escape_ascii());
+    }
 }
 
 #[test]
 fn requests_that_select_the_same() {
-    let cases: [(&str, &[&str], &[&str]); 17] = [
+    let cases: [(&str, &[&str], &[&str]); 16] = [
         ("", &["Foo: 1"], &["Foo: 2"]),
         ("Foo", &["Foo: 1"], &["Foo: 1", "Bar: 2"]),
-        ("Foo", &["foo: 1"], &["FOO: 1"]),
+        ("Foo", &["foo: 1"], &["FOO:  1\t"]),
         ("Foo", &[], &["Bar: 2"]),
         (
             "Foo, Bar, Baz",
             &["Foo: 1", "Baz: 3"],
             &["Baz: 3", "Foo: 1"],
         ),
-        ("Foo", &["Foo: 1, 2"], &["Foo: 1", "Foo: 2"]),
-        ("Foo", &["Foo: 1,2"], &["Foo:  1 ,\t2 "]),
+        ("Foo", &["Foo: 1", "Foo: 2"], &["Foo: 1", "Foo: 2"]),
         ("Foo", &["Foo: \"a, b\""], &["Foo: \"a, b\""]),
         (
             "Accept-Language",
@@ -60,8 +70,8 @@ fn requests_that_select_the_same() {
         ),
         (
             "Accept-Language",
-            &["Accept-Language: en; q=0.50"],
-            &["Accept-Language: en;Q=0.5"],
+            &["Accept-Language: en-GB; q=0.50, *;q=0."],
+            &["Accept-Language: *;q=0,en-gb;Q=0.5"],
         ),
         (
             "Accept-Language",
@@ -80,10 +90,10 @@ fn requests_that_select_the_same() {
         ),
         (
             "Accept",
-            &["Accept: a/b, c/d;q=0.1"],
-            &["Accept: c/d; q=0.10, a/b;q=1.000"],
+            &["Accept: a/b;v=1 , c/*;q=0.1, */*;q=0.010"],
+            &["Accept: a/b; v=1; q=1.000,c/*; q=0.10,*/* ;Q=0.01"],
         ),
-        ("Accept", &["Accept: "], &["Accept: ,"]),
+        ("Accept", &["Accept: ,"], &["Accept: ,"]),
         ("Cookie", &["Cookie: a=b; c=d"], &["Cookie: a=b; c=d"]),
     ];
     for (vary, a, b) in cases {
@@ -94,7 +104,7 @@ fn requests_that_select_the_same() {
 
 #[test]
 fn requests_that_select_another() {
-    let cases: [(&str, &[&str], &[&str]); 13] = [
+    let cases: [(&str, &[&str], &[&str]); 28] = [
         ("Foo", &["Foo: 1"], &["Foo: 2"]),
         ("Foo", &["Foo: 1"], &[]),
         ("Foo", &["Foo: "], &[]),
@@ -102,9 +112,25 @@ fn requests_that_select_another() {
         ("Foo", &["Foo: 1, 2"], &["Foo: 2, 1"]),
         ("Foo", &["Foo: 1 2"], &["Foo: 1,2"]),
         ("Foo", &["Foo: \"a,b\""], &["Foo: \"a, b\""]),
+        // What an origin can tell apart is not the same for being a list to some.
+        ("Origin", &["Origin: https://a,"], &["Origin: https://a"]),
+        ("Origin", &["Origin: ,https://a"], &["Origin: https://a"]),
+        (
+            "Origin",
+            &["Origin: https://a", "Origin:"],
+            &["Origin: https://a"],
+        ),
+        ("Origin", &["Origin:"], &["Origin: ,"]),
+        ("Foo", &["Foo: 1, 2"], &["Foo: 1,2"]),
+        ("Foo", &["Foo: 1, 2"], &["Foo: 1", "Foo: 2"]),
+        ("Foo", &["Foo: 1"], &["Foo: 1", "Foo: 1"]),
+        ("Foo", &["Foo: 1", "Foo: 2"], &["Foo: 2", "Foo: 1"]),
         ("Foo, Bar", &["Foo: 1", "Bar: 2"], &["Foo: 2", "Bar: 1"]),
         ("Foo, Bar", &["Foo: 1"], &["Bar: 1"]),
         ("Accept", &["Accept: a/b;v=A"], &["Accept: a/b;v=a"]),
+        // Origins take the first of equals.
+        ("Accept", &["Accept: a/b, c/d"], &["Accept: c/d, a/b"]),
+        ("Accept", &["Accept: "], &["Accept: ,"]),
         (
             "Accept-Language",
             &["Accept-Language: en"],
@@ -115,11 +141,77 @@ fn requests_that_select_another() {
             &["Accept-Language: en"],
             &["Accept-Language: en-gb"],
         ),
+        (
+            "Accept-Encoding",
+            &["Accept-Encoding: gzip", "Accept-Encoding: br"],
+            &["Accept-Encoding: gzip, br"],
+        ),
         ("Cookie", &["Cookie: a=b"], &["Cookie: a=c"]),
+        ("Cookie", &["Cookie: a=b; c=d"], &["Cookie: a=b;c=d"]),
+        ("Cookie", &["Cookie: a=b,"], &["Cookie: a=b"]),
+        ("Cookie", &["Cookie: a=b, c"], &["Cookie: a=b,c"]),
+        (
+            "Cookie",
+            &["Cookie: a=b", "Cookie: c=d"],
+            &["Cookie: a=b, c=d"],
+        ),
     ];
     for (vary, a, b) in cases {
         assert!(!selects(vary, a, b), "{vary}: {a:?} {b:?}");
         assert!(!selects(vary, b, a), "{vary}: {b:?} {a:?}");
+    }
+}
+
+/// A value that its grammar does not describe is equal to itself alone.
+#[test]
+fn values_off_the_grammar_have_no_normal_form() {
+    let cases = [
+        ("Accept-Encoding", "gzip"),
+        ("Accept-Language", "de"),
+        ("Accept-Charset", "utf-8"),
+        ("Accept", "text/html"),
+    ];
+    for (name, value) in cases {
+        let line = |value: &str| format!("{name}: {value}");
+        let plain = line(value);
+        for off in [
+            format!("{value},"),
+            format!(",{value}"),
+            format!("{value},,{value}"),
+            format!("{value};q=1.0000"),
+            format!("{value};q=1.1"),
+            format!("{value};q=2"),
+            format!("{value};q=.5"),
+            format!("{value};q=0.5x"),
+            format!("{value};q ="),
+            format!("{value};q= 1"),
+            format!("{value};"),
+            format!("{value};q=1;q=1"),
+            format!("{value};q=1;v=1"),
+            format!("{value};v"),
+            format!("{value} x"),
+            format!("\"{value}\""),
+            format!("{value};v=\"1\""),
+        ] {
+            let off = line(&off);
+            assert!(!selects(name, &[&plain], &[&off]), "{off}");
+            assert!(!selects(name, &[&off], &[&plain]), "{off}");
+            assert!(selects(name, &[&off], &[&off]), "{off}");
+        }
+    }
+    let others = [
+        ("Accept-Language", "DE_at", "de_at"),
+        ("Accept-Language", "de-", "DE-"),
+        ("Accept-Language", "1a", "1A"),
+        ("Accept-Language", "abcdefghi", "ABCDEFGHI"),
+        ("Accept-Encoding", "gzip;v=1", "GZIP;v=1"),
+        ("Accept", "text;q=0.50", "text;q=0.5"),
+        ("Accept", "*/html;q=0.50", "*/html;q=0.5"),
+        ("Accept", "a/b/c;q=0.50", "a/b/c;q=0.5"),
+    ];
+    for (name, one, other) in others {
+        let [one, other] = [one, other].map(|value| format!("{name}: {value}"));
+        assert!(!selects(name, &[&one], &[&other]), "{one} {other}");
     }
 }
 

@@ -80,7 +80,7 @@ fn hit(request: &RequestHead, stored: &StoredHead, policy: &CachePolicy, buffers
     assert!(key::class(Method::Get, false, &asked, policy).is_ok());
     key::write(&policy.key, &asked, None, &mut buffers.key);
     let variants = std::iter::once((stored.secondary(), &stored.meta));
-    let chosen = vary::choose(variants, fields, false, &mut buffers.scratch);
+    let chosen = vary::choose(variants, fields, true, &mut buffers.scratch);
     assert_eq!(chosen, Some(0));
     let verdict = reuse::decide(&stored.meta, &RequestControl::of(fields), policy, NOW);
     assert_eq!(verdict, Reuse::Fresh { refresh: false });

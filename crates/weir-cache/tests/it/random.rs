@@ -10,7 +10,9 @@ use proptest::sample::select;
 use weir_cache::freshness::{AgeField, Exchanged, initial_age};
 use weir_cache::meta::{Demands, LifetimeSource, Meta};
 use weir_cache::reuse::{self, Why};
+use weir_cache::store_rule::{self, Answered};
 use weir_cache::{CachePolicy, RequestControl, Reuse, Timestamp};
+use weir_http::{Fields, Method};
 
 use crate::cache_head::Head;
 use crate::corpus::{cache_control, range, vary};
@@ -42,6 +44,28 @@ const CONTROL_WORDS: [&str; 26] = [
     "a",
     ";",
     "?1",
+];
+/// What may stand in one place of a value without making it say something else, as `must-understand` would.
+const GARBAGE: [&str; 19] = [
+    "x",
+    "x=",
+    "x=y",
+    "\"",
+    "x=\"",
+    "x=\"y",
+    ",",
+    ";",
+    ":",
+    " ",
+    "\t",
+    "\\",
+    "\\\"",
+    "'",
+    "(",
+    "=?0",
+    "public",
+    "max-age=1",
+    "\u{e4}",
 ];
 const VARY_WORDS: [&str; 24] = [
     "Foo",
@@ -98,6 +122,28 @@ proptest! {
     #[test]
     fn cache_controls(data in words(&CONTROL_WORDS)) {
         cache_control::check(&data);
+    }
+
+    /// Whatever is put into a value that closes, it stays closed.
+    #[test]
+    fn garbage_opens_nothing(
+        garbage in vec(select(&GARBAGE[..]), 0..8),
+        place in 0..4_usize,
+        closing in select(&["private", "no-store", "No-Cache"][..]),
+        name in select(&["Cache-Control", "CDN-Cache-Control"][..]),
+    ) {
+        let mut value = vec!["max-age=600".to_owned(), closing.to_owned(), "public".to_owned()];
+        value.insert(place, garbage.concat());
+        // Blanks keep garbage and word two words; in between it may well be a readable element, or none.
+        for joint in [" ", ", ", " ,"] {
+            let value = value.join(joint);
+            let lines = [format!("{name}: {value}"), "Cache-Control: max-age=600".to_owned(), "ETag: \"a\"".to_owned()];
+            let lines: Vec<_> = lines.into_iter().map(String::into_bytes).collect();
+            let head = Head::response(&lines).expect("a response");
+            let stored = store_rule::decide(&answered(&head), &CachePolicy::default());
+            let is_fresh = stored.is_ok_and(|meta| !meta.demands.has(Demands::VALIDATION));
+            prop_assert!(!is_fresh, "{}: {}", name, value);
+        }
     }
 
     #[test]
@@ -166,6 +212,24 @@ proptest! {
             }
         };
         prop_assert_eq!(verdict, expected);
+    }
+}
+
+fn answered(response: &Head) -> Answered<'_> {
+    Answered {
+        method: Method::Get,
+        is_keyed_by_body: false,
+        target: b"/",
+        authority: b"h",
+        request: Fields::NONE,
+        request_control: RequestControl::default(),
+        status: 200,
+        response: response.fields(),
+        body_bytes: Some(1),
+        exchanged: Exchanged {
+            request_time: Timestamp::default(),
+            response_time: Timestamp::default(),
+        },
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use weir_cache::CachePolicy;
 use weir_cache::negotiate::CompressPolicy;
+use weir_cache::policy::StatusMatch;
 use weir_gateway::settings::{
     AccessLog, Action, CacheStorage, ClientTimeouts, Dns, EndpointAddress, Forward, HashOn,
     HeaderEdits, HostPattern, Limits, LogFormat, LogTarget, Route, Server, ServerAddress, Settings,
@@ -295,7 +296,7 @@ fn cached(forward: &Action) -> Route {
         unreachable!("it is one")
     };
     let mut policy = CachePolicy::default();
-    policy.ttl.forced = Some(Duration::from_secs(86_400));
+    policy.ttl.forced = vec![(StatusMatch::OfResource, Duration::from_secs(86_400))];
     caching.cache = Some(Box::new(policy));
     caching.compress = Some(Box::new(CompressPolicy::default()));
     Route {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use weir_cache::CachePolicy;
 use weir_cache::policy::{Bypass, HostKey, KeyParts, QueryKey, SetCookie, StatusMatch};
+use weir_cache::store_rule::may_be_stored;
 use weir_gateway::settings::{CacheDisk, CacheStorage};
 use weir_http::Method;
 
@@ -82,9 +83,11 @@ pub(super) fn policy(value: &Value, upstream: &str) -> Option<CachePolicy> {
     let mut table = value.table(CACHE_EXPECTED)?;
     let mut policy = CachePolicy::default();
     if let Some(value) = table.optional("ttl") {
-        policy.ttl.by_status = by_status(&value);
+        policy.ttl.by_status = by_status(&value, StatusMatch::Usual);
     }
-    policy.ttl.forced = span(&mut table, "force_ttl");
+    if let Some(value) = table.optional("force_ttl") {
+        policy.ttl.forced = by_status(&value, StatusMatch::OfResource);
+    }
     policy.stale_while_revalidate = span(&mut table, "stale_while_revalidate");
     policy.stale_if_error = span(&mut table, "stale_if_error");
     if let Some(span) = span(&mut table, "stale_if_unreachable") {
@@ -121,6 +124,19 @@ pub(super) fn policy(value: &Value, upstream: &str) -> Option<CachePolicy> {
     {
         policy.obeys_clients = obeys;
     }
+    if let Some(ignores) = table
+        .optional("ignore_language_order")
+        .and_then(|value| value.boolean())
+    {
+        policy.language_order_matters = !ignores;
+    }
+    bounds(&mut table, &mut policy);
+    table.finish();
+    Some(policy)
+}
+
+/// What is stored at all, how much of it, and when it is refreshed before its time.
+fn bounds(table: &mut Table, policy: &mut CachePolicy) {
     if let Some(uses) = table
         .optional("min_uses")
         .and_then(|value| value.integer(1..=USES_MAX))
@@ -140,23 +156,18 @@ pub(super) fn policy(value: &Value, upstream: &str) -> Option<CachePolicy> {
     if let Some(value) = table.optional("refresh_ahead") {
         policy.refresh_ahead_percent = value.share_percent();
     }
-    policy.collapse_wait = span(&mut table, "collapse_wait");
-    table.finish();
-    Some(policy)
+    policy.collapse_wait = span(table, "collapse_wait");
 }
 
 fn span(table: &mut Table, key: &'static str) -> Option<Duration> {
     table.optional(key).and_then(|value| value.duration(&SPAN))
 }
 
-/// `"1d"`, or `{ 200 = "1d", 4xx = "1m", any = "10s" }`.
-fn by_status(value: &Value) -> Vec<(StatusMatch, Duration)> {
+/// `"1d"`, which is for the statuses that are `unnamed`, or `{ 200 = "1d", 4xx = "1m", any = "10s" }`.
+fn by_status(value: &Value, unnamed: StatusMatch) -> Vec<(StatusMatch, Duration)> {
     if value.as_str().is_some() {
         let ttl = value.duration(&SPAN);
-        return ttl
-            .map(|ttl| (StatusMatch::Usual, ttl))
-            .into_iter()
-            .collect();
+        return ttl.map(|ttl| (unnamed, ttl)).into_iter().collect();
     }
     if !value.is_table() {
         value.expected(TTL_EXPECTED);
@@ -168,6 +179,11 @@ fn by_status(value: &Value) -> Vec<(StatusMatch, Duration)> {
     let mut found = Vec::new();
     for (name, value) in table.entries() {
         match (status_match(name), value.duration(&SPAN)) {
+            (Some(StatusMatch::Is(status)), _) if !may_be_stored(status) => {
+                value.wrong(
+                    "found a status that is never stored, because it tells of one request alone",
+                );
+            }
             (Some(status), Some(ttl)) => found.push((status, ttl)),
             (None, _) => {
                 value.wrong("expected it for a status such as 404, for \"4xx\" or for \"any\"");
@@ -178,7 +194,7 @@ fn by_status(value: &Value) -> Vec<(StatusMatch, Duration)> {
     // The first that holds counts, so the narrow ones come first.
     found.sort_by_key(|(status, _)| match status {
         StatusMatch::Is(_) => 0,
-        StatusMatch::Usual => 1,
+        StatusMatch::Usual | StatusMatch::OfResource => 1,
         StatusMatch::Class(_) => 2,
         StatusMatch::Any => 3,
     });

@@ -11,6 +11,7 @@ mod keys;
 mod purge;
 mod refreshed;
 mod stored;
+mod strangers;
 mod times;
 
 use std::net::SocketAddr;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! offset  bytes
-//!      0      8  "weirobj" and the version of this format, 1
+//!      0      8  "weirobj" and the version of this format, 2
 //!      8      8  length of the body
 //!     16      8  identity: unique to this object; seeds the sums of its blocks
 //!     24      8  offset of the trailer
@@ -23,6 +23,9 @@
 //! or of another place is as wrong as a torn one. The trailer follows the last block; a new head and new metadata
 //! are written beside it, and then the first 64 bytes are set to point to them. Gaps in between mean nothing.
 //!
+//! The version counts what keys and variants mean too: version 1 had them in forms in which requests shared an object that
+//! now do not, and objects that are no longer stored. A start removes what is of another version.
+//!
 //! The file lies under a name that is the XXH3-128 of the length of the key (8 bytes), the key and the variant.
 
 use bytes::Bytes;
@@ -38,7 +41,7 @@ pub(super) const STALE_OFFSET: u64 = 56;
 /// A longer trailer is not read: the parts of it have smaller limits of their own.
 const TRAILER_BYTES_MAX: usize = 4 << 20;
 
-const MAGIC: &[u8; 8] = b"weirobj\x01";
+const MAGIC: &[u8; 8] = b"weirobj\x02";
 const SUMMED_BYTES: usize = 48;
 const LENGTHS_BYTES: usize = 20;
 
@@ -236,6 +239,27 @@ mod tests {
             let mut changed = bytes;
             changed[bit as usize / 8] ^= 1 << (bit % 8);
             assert!(Header::decode(&changed).is_err(), "bit {bit}");
+        }
+    }
+
+    /// What another version has stored under a key may be another's answer by the rules of this one.
+    #[test]
+    fn an_object_of_another_version_is_none() {
+        let header = Header {
+            body_bytes: 0,
+            identity: 1,
+            trailer_offset: body_end(0),
+            trailer_bytes: 300,
+            trailer_sum: 17,
+            is_stale: false,
+        };
+        for version in [0, 1, 3] {
+            let mut bytes = header.encode();
+            bytes[7] = version;
+            let sum = xxh3_64(&bytes[..SUMMED_BYTES]);
+            bytes[48..56].copy_from_slice(&sum.to_le_bytes());
+            let decoded = Header::decode(&bytes);
+            assert_eq!(decoded, Err("not an object of this version"));
         }
     }
 

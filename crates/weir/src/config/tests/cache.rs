@@ -23,7 +23,7 @@ fn every_key_is_read() {
          stale_if_error = \"1h\", stale_if_unreachable = \"0s\", refresh_ahead = 0.9, methods = [\"GET\", \"POST\"], \
          key = { host = false, query = [\"page\"], headers = [\"X-Tenant\"], cookies = [\"Tier\"] }, \
          bypass = [\"header:X-Fresh\", \"header:x-mode=live\", \"cookie:session\", \"query:nocache\"], \
-         set_cookie = \"refuse\", obey_clients = false, min_uses = 2, max_object = \"1MiB\", max_variants = 7, \
+         set_cookie = \"refuse\", obey_clients = false, ignore_language_order = true, min_uses = 2, max_object = \"1MiB\", max_variants = 7, \
          max_memory = \"2MiB\" }",
     );
     let secs = Duration::from_secs;
@@ -35,7 +35,8 @@ fn every_key_is_read() {
             (StatusMatch::Any, secs(3)),
         ]
     );
-    assert_eq!(policy.ttl.forced, Some(secs(86_400)));
+    assert_eq!(policy.ttl.forced, [(StatusMatch::OfResource, secs(86_400))]);
+    assert!(!policy.language_order_matters);
     assert_eq!(policy.stale_while_revalidate, Some(secs(10)));
     assert_eq!(policy.stale_if_error, Some(secs(3600)));
     assert_eq!(policy.stale_if_unreachable, Duration::ZERO);
@@ -63,6 +64,25 @@ fn every_key_is_read() {
     assert_eq!((policy.uses_min, policy.variants_max), (2, 7));
     assert_eq!(policy.body_bytes_max, 1 << 20);
     assert_eq!(policy.memory_bytes_max, Some(2 << 20));
+}
+
+#[test]
+fn a_forced_lifetime_can_name_statuses() {
+    let secs = Duration::from_secs;
+    let forced = policy("{ force_ttl = { any = \"3s\", 500 = \"1m\", 2xx = \"1h\" } }")
+        .ttl
+        .forced;
+    assert_eq!(
+        forced,
+        [
+            (StatusMatch::Is(500), secs(60)),
+            (StatusMatch::Class(2), secs(3600)),
+            (StatusMatch::Any, secs(3)),
+        ]
+    );
+    let unsaid = policy("{ ttl = \"1m\" }");
+    assert_eq!(unsaid.ttl.by_status, [(StatusMatch::Usual, secs(60))]);
+    assert!(unsaid.ttl.forced.is_empty() && unsaid.language_order_matters);
 }
 
 #[test]
@@ -126,6 +146,8 @@ set_cookie = "keep"
 #! route[1].cache.set_cookie: found "keep", expected one of "store-if-origin-says", "store", "refuse"
 obey_clients = 1
 #! route[1].cache.obey_clients: found the integer 1, expected true or false
+ignore_language_order = "yes"
+#! route[1].cache.ignore_language_order: found "yes", expected true or false
 min_uses = 0
 #! route[1].cache.min_uses: found the integer 0, expected an integer from 1 to 1000
 max_object = "big"
@@ -133,7 +155,7 @@ max_object = "big"
 max_variants = 0
 #! route[1].cache.max_variants: found the integer 0, expected an integer from 1 to 1000
 maximum = 1
-#! route[1].cache.maximum: unknown key; expected one of "ttl", "force_ttl", "stale_while_revalidate", "stale_if_error", "stale_if_unreachable", "key", "bypass", "methods", "set_cookie", "obey_clients", "min_uses", "max_object", "max_variants", "max_memory", "refresh_ahead"
+#! route[1].cache.maximum: unknown key; expected one of "ttl", "force_ttl", "stale_while_revalidate", "stale_if_error", "stale_if_unreachable", "key", "bypass", "methods", "set_cookie", "obey_clients", "ignore_language_order", "min_uses", "max_object", "max_variants", "max_memory", "refresh_ahead"
 "#,
     r#"
 [[route]]
@@ -144,6 +166,9 @@ ttl = { 99 = "1d", 2xy = "1d", 404 = 1 }
 #! route[1].cache.ttl.99: expected it for a status such as 404, for "4xx" or for "any"
 #! route[1].cache.ttl.2xy: expected it for a status such as 404, for "4xx" or for "any"
 #! route[1].cache.ttl.404: found the integer 1, expected a duration such as "500ms", "2s", "1m" or "1h"
+force_ttl = { 404 = "1m", 416 = "1m", 3 = "1s" }
+#! route[1].cache.force_ttl.416: found a status that is never stored, because it tells of one request alone
+#! route[1].cache.force_ttl.3: expected it for a status such as 404, for "4xx" or for "any"
 key = { host = 1, query = "some", query_except = ["a"], headers = ["a b"], cookies = "c", more = 1 }
 #! route[1].cache.key.host: found the integer 1, expected true or false
 #! route[1].cache.key.query: found "some", expected true, false, "sorted" or a list of query parameters

@@ -1,5 +1,6 @@
 //! What a new process finds of the last one, and what it says when it cannot have the directory.
 
+use std::os::unix::fs::FileExt as _;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -103,6 +104,26 @@ fn a_large_object_outlives_the_process_and_is_not_read_at_the_start() {
         fetch(gateway.address, LENGTH).contains("weir; hit")
     });
     assert_eq!(origin.heads_waiting(), 1);
+}
+
+/// Under the keys of another version lies what this one may not answer with.
+#[test]
+fn what_another_version_has_stored_is_not_used() {
+    const LENGTH: u64 = 8 * MIB;
+    let origin = origin(LENGTH, FRESH);
+    let directory = Directory::new();
+    let gateway = caching(origin.address, &directory, "true");
+    fetch(gateway.address, LENGTH);
+    wait_for_files(&directory, 1);
+    drop(gateway);
+    let path = &files(&directory)[0].0;
+    let file = std::fs::File::options().write(true).open(path);
+    let written = file.expect("it is there").write_all_at(b"weirobj\x01", 0);
+    written.expect("it can be written");
+    let gateway = caching(origin.address, &directory, "true");
+    wait_for_files(&directory, 0);
+    assert!(fetch(gateway.address, LENGTH).contains("fwd=uri-miss; stored"));
+    assert_eq!(origin.heads_waiting(), 2);
 }
 
 /// A write ends what is on disk, also what is on its way there.
