@@ -15,6 +15,7 @@ use weir_cache::{Meta, RequestControl, StoredHead, Timestamp};
 use weir_http::Body;
 use weir_http::body::Framing;
 
+use super::bound::Slot;
 use super::fill::{Outcome, Reader};
 use super::fills::Lent;
 use super::pump::{self, Arriving, Limits};
@@ -60,6 +61,8 @@ pub(crate) struct Lead {
     pub(super) stale: Option<Arc<Object>>,
     /// What the conditions are about.
     pub(super) validated: Vec<Arc<Object>>,
+    /// Its place among the refreshes, if it is one.
+    pub(super) refreshes: Option<Slot>,
     request_time: Timestamp,
     may_store: bool,
 }
@@ -103,6 +106,7 @@ impl Lead {
             share: on.share(x).cloned(),
             stale,
             validated,
+            refreshes: None,
             request_time: now,
             may_store,
         }

@@ -51,6 +51,11 @@ impl Reader {
         state.shed();
     }
 
+    /// What it reads.
+    pub(in crate::cache) fn fill(&self) -> &Arc<Fill> {
+        &self.fill
+    }
+
     /// Whoever reads has what it wanted, and has not left.
     pub(in crate::cache) fn is_served(&self) {
         self.fill.is_for_later();
