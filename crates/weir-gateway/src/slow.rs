@@ -99,8 +99,9 @@ impl SlowClients {
                 break;
             }
             let bytes = (entry.holding.bytes)();
+            // One that was cut off and has not gone yet is about to.
+            wanted = wanted.saturating_sub(bytes);
             if bytes > 0 && !entry.is_cut.swap(true, Ordering::Relaxed) {
-                wanted = wanted.saturating_sub(bytes);
                 if !may_let_go {
                     self.cut.fetch_add(1, Ordering::Relaxed);
                 }
@@ -314,7 +315,10 @@ mod tests {
         // 20 bytes are to come free.
         clients.relieve(now_ms);
         assert_eq!(cut(&entries), [true, true, false, false, false]);
-        // Who was cut off and has not gone yet counts no second time.
+        // Who was cut off and has not gone yet makes room for others.
+        clients.relieve(now_ms);
+        assert_eq!(cut(&entries), [true, true, false, false, false]);
+        held.set(101);
         clients.relieve(now_ms);
         clients.relieve(now_ms);
         assert_eq!(

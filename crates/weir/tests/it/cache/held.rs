@@ -137,10 +137,9 @@ fn compressed_answers_that_nobody_reads() {
         origin.address
     ));
     let short = || {
-        let request = format!(
-            "GET /short HTTP/1.1\r\nHost: test\r\nConnection: close\r\nAccept-Encoding: br\r\n\r\n"
-        );
-        let response = send(gateway.address, &request);
+        let request =
+            "GET /short HTTP/1.1\r\nHost: test\r\nConnection: close\r\nAccept-Encoding: br\r\n\r\n";
+        let response = send(gateway.address, request);
         assert_eq!(response.status, 200);
         response.field("content-encoding") == Some("br")
     };
