@@ -21,6 +21,7 @@
 //! - [`tiers`]: both as one: demotion and promotion
 //! - [`purge`]: what a purge covers, and why a fill that was under way cannot undo it
 //! - [`share`]: how much of RAM one route may take
+//! - [`transient`]: what is held for clients and not stored
 //! - [`walk`]: from key to key in steps, for purges and for whoever lists what is stored
 //! - [`answer`]: the future of a job, and the bounded queue of jobs
 
@@ -36,6 +37,7 @@ pub mod purge;
 pub mod share;
 mod tags;
 pub mod tiers;
+pub mod transient;
 pub mod walk;
 
 pub use answer::Answer;
@@ -47,6 +49,7 @@ pub use object::{Entry, Object};
 pub use purge::{PurgeKind, PurgeScope, Purges, Ticket};
 pub use share::Share;
 pub use tiers::{Placed, Tiers};
+pub use transient::{Grant, Pin, Transient};
 
 use std::io;
 

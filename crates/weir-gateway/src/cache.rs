@@ -13,6 +13,7 @@
 //! - [`answer`], [`stream`]: answers from what is stored, and from what is arriving
 //! - [`on_disk`]: bodies that are read from disk while they are sent
 //! - [`refresh`]: asking again in the background
+//! - [`bound`]: how many of a kind there may be at once
 //! - [`fallback`]: what is stored, when nothing better is to be had
 //! - [`invalidate`]: what a request that changes something ends
 //! - [`scope`], [`inspect`]: for operators: what a purge is to cover, and what is stored
@@ -44,6 +45,7 @@ use self::sent::Sent;
 
 mod answer;
 mod body_key;
+mod bound;
 mod confirm;
 pub(crate) mod fallback;
 mod fill;

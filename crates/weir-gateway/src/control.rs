@@ -161,7 +161,7 @@ impl Control {
         let before = self.shared.snapshot();
         let Listeners { listeners, closing } = Listeners::of(&next, &before)?;
         if let (None, Some(storage)) = (&state.cache, &next.cache) {
-            let cache = Cache::open(storage)?;
+            let cache = Cache::open(storage, &self.shared.slow.transient)?;
             // It is set here alone, and `state.cache` says that it was not yet.
             let _ = self.shared.cache.set(Arc::new(cache));
             state.cache.clone_from(&next.cache);
@@ -212,7 +212,12 @@ fn needs_restart(state: &State, next: &Settings) -> Option<&'static str> {
         let both = state.cache.as_ref().zip(next.cache.as_ref());
         both.is_some_and(|(opened, next)| of(opened) != of(next))
     };
+    let only_budgets = |storage: &CacheStorage| CacheStorage {
+        disk: None,
+        ..storage.clone()
+    };
     let only_memory = |storage: &CacheStorage| CacheStorage {
+        transient_bytes: 0,
         disk: None,
         ..storage.clone()
     };
@@ -226,6 +231,7 @@ fn needs_restart(state: &State, next: &Settings) -> Option<&'static str> {
         ("admin.token", current.admin != next.admin),
         ("access_log", current.access_log != next.access_log),
         ("cache.memory", has_other_storage(only_memory)),
+        ("cache.transient", has_other_storage(only_budgets)),
         ("cache.disk", has_other_storage(CacheStorage::clone)),
     ]
     .into_iter()

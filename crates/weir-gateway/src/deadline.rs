@@ -111,6 +111,14 @@ impl Timer {
         self.deadlines.slots.borrow_mut().table[self.slot].due_ms = due_ms;
     }
 
+    /// The same, unless the deadline is sooner already.
+    pub(crate) fn set_within(&self, after: Duration) {
+        let due_ms = self.deadlines.slots.borrow().table[self.slot].due_ms;
+        self.set(after);
+        let slot = &mut self.deadlines.slots.borrow_mut().table[self.slot];
+        slot.due_ms = slot.due_ms.min(due_ms);
+    }
+
     /// The worker's time, see [`Deadlines::now_ms`].
     pub(crate) fn now_ms(&self) -> u64 {
         self.deadlines.now_ms()

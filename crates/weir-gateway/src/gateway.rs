@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::{LocalOptions, LocalRuntime};
 use tokio::sync::mpsc;
+use weir_cache::store::Transient;
 
 use crate::access_log::{LogBuffer, LogWriter};
 use crate::admin;
@@ -21,7 +22,8 @@ use crate::listener::socket::Listening;
 use crate::listener::{self, Arrival, Reception};
 use crate::names::{Names, Unresolved};
 use crate::router::{RouteConflict, Router};
-use crate::settings::{LogTarget, Settings};
+use crate::settings::{CacheStorage, LogTarget, Settings};
+use crate::slow::SlowClients;
 use crate::snapshot::Snapshot;
 use crate::upstream::check;
 use crate::worker::{Shared, Worker};
@@ -94,10 +96,13 @@ impl Gateway {
         let listeners = listeners.collect::<Result<_, _>>()?;
         let admin = settings.admin.as_ref().map(admin::bind).transpose()?;
         let log = start_log(settings)?;
-        let cache = settings.cache.as_ref().map(Cache::open).transpose()?;
+        let transient = Transient::new(CacheStorage::TRANSIENT_BYTES_MIN);
+        let open = |storage| Cache::open(storage, &transient);
+        let cache = settings.cache.as_ref().map(open).transpose()?;
         let snapshot = Snapshot::succeed(None, settings, router, &names.known(), listeners);
         let admission = Admission::new(&settings.limits);
-        let shared = Arc::new(Shared::new(snapshot, settings.workers, admission));
+        let slow = SlowClients::new(transient);
+        let shared = Arc::new(Shared::new(snapshot, settings.workers, admission, slow));
         if let Some(cache) = cache {
             // Nobody else has it yet.
             let _ = shared.cache.set(Arc::new(cache));

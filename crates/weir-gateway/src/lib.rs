@@ -12,7 +12,7 @@
 //! - `compress`: which responses get smaller on their way
 //! - `upstream`: choosing, connecting, pooling, relaying, and asking endpoints whether they are well
 //! - `access_log`, `metrics`, `admin`, `tell`: what happened
-//! - `io`, `buffers`, `deadline`: the seam to the runtime, memory, time
+//! - `io`, `buffers`, `deadline`: the seam to the runtime, memory, time; `slow`: clients that hold memory
 
 mod access_log;
 mod admin;
@@ -37,6 +37,7 @@ mod router;
 pub mod settings;
 #[cfg(test)]
 mod simulation;
+mod slow;
 mod snapshot;
 mod tell;
 mod time;

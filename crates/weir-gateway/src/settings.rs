@@ -49,6 +49,8 @@ pub struct Settings {
 pub struct CacheStorage {
     /// Bytes of RAM for everything stored, bookkeeping included.
     pub memory_bytes: u64,
+    /// Bytes of RAM for what is held for clients and not stored.
+    pub transient_bytes: u64,
     /// A directory for what does not fit.
     pub disk: Option<CacheDisk>,
 }
@@ -56,6 +58,17 @@ pub struct CacheStorage {
 impl CacheStorage {
     /// Bytes of RAM unless the config says otherwise.
     pub const MEMORY_BYTES: u64 = 256 << 20;
+    /// The least that is held for clients unless the config says otherwise, also without a cache.
+    pub const TRANSIENT_BYTES_MIN: u64 = 16 << 20;
+
+    /// The usual storage in RAM.
+    pub fn in_memory(memory_bytes: u64) -> Self {
+        Self {
+            memory_bytes,
+            transient_bytes: (memory_bytes / 4).max(Self::TRANSIENT_BYTES_MIN),
+            disk: None,
+        }
+    }
 }
 
 /// The cache's directory.

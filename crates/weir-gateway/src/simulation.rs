@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::{LocalOptions, LocalRuntime};
+use weir_cache::store::Transient;
 
 use self::plan::Plan;
 use self::world::World;
@@ -36,6 +37,7 @@ use crate::listener::admission::Admission;
 use crate::names::Known;
 use crate::router::Router;
 use crate::settings::Settings;
+use crate::slow::SlowClients;
 use crate::snapshot::Snapshot;
 use crate::worker::{Shared, Worker};
 
@@ -62,9 +64,11 @@ impl Gateway {
         let router = Router::new(&settings.routes).expect("routes can be told apart");
         let snapshot = Snapshot::succeed(None, settings, router, &Known::default(), Vec::new());
         let admission = Admission::new(&settings.limits);
-        let shared = Arc::new(Shared::new(snapshot, settings.workers, admission));
+        let transient = Transient::new(u64::MAX);
+        let slow = SlowClients::new(Arc::clone(&transient));
+        let shared = Arc::new(Shared::new(snapshot, settings.workers, admission, slow));
         if let Some(storage) = &settings.cache {
-            let cache = Cache::open(storage).expect("there is no disk to fail");
+            let cache = Cache::open(storage, &transient).expect("there is no disk to fail");
             let _ = shared.cache.set(Arc::new(cache));
         }
         let workers = (0..settings.workers).map(|index| {

@@ -27,6 +27,7 @@ use crate::failure::Failure;
 use crate::listener::Reception;
 use crate::listener::admission::Admission;
 use crate::metrics::WorkerMetrics;
+use crate::slow::SlowClients;
 use crate::snapshot::Snapshot;
 use crate::time;
 use crate::view::View;
@@ -51,6 +52,8 @@ pub(crate) struct Shared {
     pub(crate) metrics: Vec<Arc<WorkerMetrics>>,
     /// What all workers remember; empty until a route does.
     pub(crate) cache: OnceLock<Arc<Cache>>,
+    /// What is held for clients, and for which of them.
+    pub(crate) slow: SlowClients,
     pub(crate) is_draining: AtomicBool,
     /// Draining has taken too long: whatever still runs ends now.
     pub(crate) is_cut_off: AtomicBool,
@@ -61,7 +64,12 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// What workers of `snapshot` share when they begin.
-    pub(crate) fn new(snapshot: Arc<Snapshot>, workers: usize, admission: Admission) -> Self {
+    pub(crate) fn new(
+        snapshot: Arc<Snapshot>,
+        workers: usize,
+        admission: Admission,
+        slow: SlowClients,
+    ) -> Self {
         Self {
             current: watch::Sender::new(snapshot),
             taken_up: (0..workers).map(|_| AtomicU64::new(0)).collect(),
@@ -69,6 +77,7 @@ impl Shared {
             open: (0..workers).map(|_| AtomicUsize::new(0)).collect(),
             metrics: (0..workers).map(|_| WorkerMetrics::new()).collect(),
             cache: OnceLock::new(),
+            slow,
             is_draining: AtomicBool::new(false),
             is_cut_off: AtomicBool::new(false),
             reloads: Default::default(),
@@ -111,7 +120,8 @@ impl Worker {
     pub(crate) fn new(index: usize, shared: Arc<Shared>, log: Option<LogBuffer>) -> Rc<Self> {
         let place = (index, shared.metrics.len());
         let view = View::succeed(None, &shared.snapshot(), &shared.metrics[index], place);
-        let encoders = Encoders::new(Arc::clone(&shared.metrics[index]));
+        let transient = Arc::clone(&shared.slow.transient);
+        let encoders = Encoders::new(Arc::clone(&shared.metrics[index]), transient);
         Rc::new(Self {
             index,
             shared,
@@ -217,6 +227,7 @@ impl Worker {
             self.clock.update();
             let since_start = self.shared.since_start();
             self.deadlines.tick(since_start);
+            self.shared.slow.relieve(self.deadlines.now_ms());
             if !was_draining && self.is_draining() {
                 was_draining = true;
                 self.deadlines.wake_all();

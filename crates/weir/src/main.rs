@@ -9,6 +9,11 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+/// Gives memory that was freed back to the system within seconds, whichever thread freed it, which glibc's allocator does only
+/// for what lies at the end of an arena. It serves the C libraries too.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// A gateway that keeps an overrun HTTP service calm.
 #[derive(Debug, Parser)]
 #[command(name = "weir", version, about, arg_required_else_help = true)]

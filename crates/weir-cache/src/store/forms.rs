@@ -81,6 +81,9 @@ impl Forms {
     /// The form that was claimed, or that it is of no use: what `object` has for a body, in `coding`.
     pub fn made(&self, object: &Object, coding: Coding, body: Option<Bytes>) {
         let head = object.stored_head();
+        if let (Some(body), Some(pins)) = (&body, object.pins()) {
+            pins.grow(body.len() as u64);
+        }
         let form = body
             .zip(head)
             .map(|(body, head)| encoded(head, object.ticket, coding, body));

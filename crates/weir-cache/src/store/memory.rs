@@ -1,8 +1,9 @@
 //! The RAM tier: entries by primary key within a budget of bytes.
 //!
 //! A hit takes the read side of a sharded lock, in a cache line of its own thread, and clones one `Arc`. Everything that
-//! changes the store takes one mutex of writers, which no hit ever waits for. The budget covers what is stored; an object
-//! that is still being sent after its eviction is no longer counted.
+//! changes the store takes one mutex of writers, which no hit ever waits for. The budget covers what is stored; what is
+//! still being sent after its eviction counts in [`Transient`]. Nothing is stored while that is overdrawn, so that both
+//! together stay within both budgets.
 //!
 //! Admission and eviction are those of `quick_cache` (S3-FIFO with ghosts), with one rule added for objects larger than
 //! the average: see `memory/admission.rs`. `docs/decisions/0004-cache-stores.md` has the measurements behind both.
@@ -31,6 +32,7 @@ use super::answer::lock;
 use super::object::{Entry, Object};
 use super::purge::{PurgeKind, PurgeScope, Purges, Verdict};
 use super::share::Share;
+use super::transient::Transient;
 use super::walk::Key;
 
 pub use config::{MemoryConfig, MemoryStats};
@@ -47,6 +49,7 @@ pub struct MemoryStore {
     entries: Cache<Arc<[u8]>, Arc<Entry>, EntryWeight, Seeded, Evicted>,
     config: MemoryConfig,
     purges: Arc<Purges>,
+    transient: Arc<Transient>,
     /// Taken by whoever changes the store. While it is held, what is noted there and the entries agree.
     writers: Mutex<Writers>,
     counts: Counts,
@@ -62,8 +65,13 @@ struct Counts {
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// An empty store, beside which clients may hold as much as they like.
     pub fn new(config: MemoryConfig, purges: Arc<Purges>) -> Self {
+        Self::beside(Transient::new(u64::MAX), config, purges)
+    }
+
+    /// An empty store that takes nothing while `transient` is overdrawn.
+    pub fn beside(transient: Arc<Transient>, config: MemoryConfig, purges: Arc<Purges>) -> Self {
         let items = usize::try_from(config.bytes_max / config.object_bytes_mean.max(1))
             .unwrap_or(usize::MAX);
         let largest = config.object_bytes_max.max(1);
@@ -84,6 +92,7 @@ impl MemoryStore {
             entries,
             config,
             purges,
+            transient,
             writers,
             counts: Counts::default(),
         }
@@ -119,6 +128,9 @@ impl MemoryStore {
     /// was asked for after a purge that this one was asked for before.
     pub fn insert(&self, key: &[u8], object: Arc<Object>) -> Inserted {
         let (variant, ticket) = (object.variant.clone(), object.ticket);
+        if self.transient.is_overdrawn() {
+            return self.refuse(Refusal::Crowded);
+        }
         self.insert_unless(key, object, &[], |entry| {
             let newer = entry.variant(&variant);
             newer.is_some_and(|newer| newer.ticket > ticket)
@@ -138,6 +150,9 @@ impl MemoryStore {
     /// Stores an object that was read from disk, unless there is one with the same variant.
     pub(super) fn insert_absent(&self, key: &[u8], object: Arc<Object>) -> Inserted {
         let variant = object.variant.clone();
+        if self.transient.is_overdrawn() {
+            return self.refuse(Refusal::Crowded);
+        }
         self.insert_unless(key, object, &[], |entry| {
             let mut variants = entry.variants().iter();
             variants.any(|other| other.variant == variant)
@@ -151,34 +166,35 @@ impl MemoryStore {
         former_tags: &[Box<str>],
         is_superseded: impl FnOnce(&Entry) -> bool,
     ) -> Inserted {
-        let refused = |why| {
-            self.counts.refused.fetch_add(1, Ordering::Relaxed);
-            Inserted::Refused(why)
-        };
         let share_bytes = object.share().map_or(u64::MAX, |share| share.bytes_max);
         let largest = self.object_bytes_max().min(share_bytes);
         if object.disk().is_some() || object.weight() + key.len() as u64 > largest {
-            return refused(Refusal::TooLarge);
+            return self.refuse(Refusal::TooLarge);
         }
         let mut writers = lock(&self.writers);
         for tags in [&object.tags, former_tags] {
             match self.purges.verdict(object.ticket, key, tags) {
                 Verdict::Keep => {}
                 Verdict::MarkStale => object.mark_stale(),
-                Verdict::Drop => return refused(Refusal::Purged),
+                Verdict::Drop => return self.refuse(Refusal::Purged),
             }
         }
         let old = self.entries.peek(key);
         if old.as_deref().is_some_and(is_superseded) {
-            return refused(Refusal::Superseded);
+            return self.refuse(Refusal::Superseded);
         }
         if old.is_none() && !self.is_admitted(&mut writers, key, object.weight()) {
-            return refused(Refusal::TooRare);
+            return self.refuse(Refusal::TooRare);
         }
         let entry = self.with_variant(key, old.as_deref(), object, largest, writers.serial());
         let evicted = self.put(&mut writers, entry, old.as_deref());
         self.counts.inserted.fetch_add(1, Ordering::Relaxed);
         Inserted::Stored(evicted)
+    }
+
+    fn refuse(&self, why: Refusal) -> Inserted {
+        self.counts.refused.fetch_add(1, Ordering::Relaxed);
+        Inserted::Refused(why)
     }
 
     /// Whether this object is the one that is found.
@@ -210,8 +226,11 @@ impl MemoryStore {
     /// Puts an entry in the place of the `old` one of its key, and hands back what made room.
     fn put(&self, writers: &mut Writers, entry: Entry, old: Option<&Entry>) -> Vec<Arc<Entry>> {
         let entry = Arc::new(entry);
+        // Before the old one leaves, so that what both have never counts as left.
+        entry.enter();
         if let Some(old) = old {
             writers.leave(old);
+            old.leave();
         }
         writers.enter(&entry);
         let mut evicted = Vec::new();
@@ -224,6 +243,7 @@ impl MemoryStore {
         evicted.retain(|gone| *gone.key != *entry.key || Arc::ptr_eq(gone, &entry));
         for gone in &evicted {
             writers.leave(gone);
+            gone.leave();
         }
         if let Some(share) = entry.share() {
             self.keep_within(share, writers, &mut evicted);
@@ -252,10 +272,11 @@ impl MemoryStore {
             .map(Arc::clone)
             .collect();
         if others.len() < entry.variants().len() {
+            let rest = Entry::new(Arc::clone(&entry.key), others, writers.serial());
+            rest.enter();
             self.remove_entry(&mut writers, key);
-            if !others.is_empty() {
-                let serial = writers.serial();
-                let rest = Arc::new(Entry::new(Arc::clone(&entry.key), others, serial));
+            if !rest.variants().is_empty() {
+                let rest = Arc::new(rest);
                 writers.enter(&rest);
                 self.entries.insert(Arc::clone(&rest.key), rest);
             }
@@ -307,6 +328,11 @@ impl MemoryStore {
         for (_, entry) in self.entries.iter() {
             visit(&entry);
         }
+    }
+
+    /// What is held beside it for clients.
+    pub(super) fn transient(&self) -> &Arc<Transient> {
+        &self.transient
     }
 
     /// What the store holds and has counted.
@@ -388,6 +414,7 @@ impl MemoryStore {
     fn remove_entry(&self, writers: &mut Writers, key: &[u8]) -> Option<Arc<Entry>> {
         let (_, entry) = self.entries.remove(key)?;
         writers.leave(&entry);
+        entry.leave();
         Some(entry)
     }
 

@@ -19,6 +19,7 @@ use super::disk::DiskObject;
 use super::forms::Forms;
 use super::purge::Ticket;
 use super::share::Share;
+use super::transient::{Pin, Pins, Transient};
 use crate::StoredHead;
 use crate::meta::Demands;
 
@@ -55,8 +56,8 @@ pub struct Object {
 
 #[derive(Debug, Clone)]
 enum Body {
-    /// In the pieces it arrived in. Each piece should own about as much as it shows.
-    InMemory(Box<[Bytes]>),
+    /// In the pieces it arrived in, each of which should own about as much as it shows; and who has them.
+    InMemory(Box<[Bytes]>, Arc<Pins>),
     OnDisk(DiskObject),
 }
 
@@ -92,7 +93,7 @@ impl Object {
             ticket,
             head,
             parsed: OnceLock::new(),
-            body: Body::InMemory(body),
+            body: Body::InMemory(body, Pins::new(body_bytes)),
             body_bytes,
             forms: OnceLock::new(),
             marks: Marks::default(),
@@ -230,7 +231,7 @@ impl Object {
     /// The pieces of the body; none, when it is on disk.
     pub fn body(&self) -> &[Bytes] {
         match &self.body {
-            Body::InMemory(pieces) => pieces,
+            Body::InMemory(pieces, _) => pieces,
             Body::OnDisk(_) => &[],
         }
     }
@@ -238,8 +239,21 @@ impl Object {
     /// Where to read the body from, when it is not in RAM.
     pub fn disk(&self) -> Option<&DiskObject> {
         match &self.body {
-            Body::InMemory(_) => None,
+            Body::InMemory(..) => None,
             Body::OnDisk(disk) => Some(disk),
+        }
+    }
+
+    /// A client has yet to take the rest of the body: as long as that is so, it counts in `of` when it is not stored.
+    /// `None` when it is on disk.
+    pub fn pin(&self, of: &Arc<Transient>) -> Option<Pin> {
+        self.pins().map(|pins| pins.pin(of))
+    }
+
+    pub(super) fn pins(&self) -> Option<&Arc<Pins>> {
+        match &self.body {
+            Body::InMemory(_, pins) => Some(pins),
+            Body::OnDisk(_) => None,
         }
     }
 

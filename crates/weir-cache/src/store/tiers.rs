@@ -26,6 +26,7 @@ use super::object::{Entry, Object};
 use crate::StoredHead;
 
 use super::purge::{PurgeKind, PurgeScope, Purges, Sweep, Ticket, Verdict};
+use super::transient::Grant;
 
 use self::moving::Moving;
 
@@ -107,15 +108,28 @@ impl Tiers {
                 self.supersede_on_disk(key, object);
                 Placed::Memory
             }
-            (Inserted::Refused(Refusal::TooLarge | Refusal::TooRare), Some(disk)) => {
-                // RAM has an older one only if this one is too large.
-                if let Some(older) = self.memory.variant(key, &object.variant) {
-                    self.memory.remove_object(key, &older);
-                }
+            (
+                Inserted::Refused(Refusal::TooLarge | Refusal::TooRare | Refusal::Crowded),
+                Some(disk),
+            ) => {
+                self.remove_older(key, object);
                 let is_wanted = self.is_wanted(key, None, object.variant.clone());
-                Placed::Disk(disk.store(key, object, object.ticket, is_wanted))
+                Placed::Disk(self.write(disk, key, object, object.ticket, is_wanted))
+            }
+            (Inserted::Refused(Refusal::Crowded), None) => {
+                self.remove_older(key, object);
+                Placed::Nowhere(Refusal::Crowded)
             }
             (Inserted::Refused(why), _) => Placed::Nowhere(why),
+        }
+    }
+
+    /// RAM has not taken `object`, and may have an older one.
+    fn remove_older(&self, key: &[u8], object: &Object) {
+        if let Some(older) = self.memory.variant(key, &object.variant)
+            && older.ticket <= object.ticket
+        {
+            self.memory.remove_object(key, &older);
         }
     }
 
@@ -304,9 +318,33 @@ impl Tiers {
                 }
                 let (this, variant) = (Some(Arc::clone(object)), object.variant.clone());
                 let is_wanted = self.is_wanted(&entry.key, this, variant);
-                drop(disk.store(&entry.key, object, left, is_wanted));
+                drop(self.write(disk, &entry.key, object, left, is_wanted));
             }
         }
+    }
+
+    /// Writes an object that is not in RAM (any more), unless the disk is busy or no memory is left to hold the object until it
+    /// is written.
+    fn write(
+        &self,
+        disk: &DiskStore,
+        key: &[u8],
+        object: &Arc<Object>,
+        ticket: Ticket,
+        is_wanted: impl Fn() -> bool + Send + 'static,
+    ) -> Answer<()> {
+        let held = Grant::new(self.memory.transient());
+        if !held.try_add(object.body_bytes()) {
+            // Nor may an older one stay in its place.
+            if disk.identity(key, &object.variant).is_some() {
+                disk.remove(key, &object.variant);
+            }
+            return Answer::ready(Err(StoreError::Busy));
+        }
+        disk.store(key, object, ticket, move || {
+            let _until_written = &held;
+            is_wanted()
+        })
     }
 
     /// To be asked in a disk thread at the moment when an object would be found on disk: whether RAM has nothing of its

@@ -7,6 +7,7 @@ mod cache;
 mod care;
 
 use std::fmt::{Display, Write as _};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crate::metrics::{self, CLASSES, LATENCY_BOUNDS_US};
@@ -15,7 +16,7 @@ use crate::worker::Shared;
 
 /// `{"uptime_ms", "connections", "workers", "requests", "responses", "latency_bounds_us", "routes", "upstreams": [{"name",
 /// "concurrency", "ejection", "endpoints": [{"endpoint", "up", "check", "place", "breaker", "requests", "responses",
-/// "failures", "idle", "latency_counts"}]}], "cache"}`
+/// "failures", "idle", "latency_counts"}]}], "transient": {"bytes", "bytes_max", "cut"}, "cache"}`
 ///
 /// What `cache` has stands in `status/cache.rs`; what `routes`, `concurrency`, `ejection`, `check`, `place` and `breaker`
 /// have, in `status/care.rs`.
@@ -59,10 +60,21 @@ fn write_at(shared: &Shared, uptime_ms: u64) -> String {
         ("latency_bounds_us", list(LATENCY_BOUNDS_US)),
         ("routes", care::routes(&snapshot.routes, now)),
         ("upstreams", list(upstreams)),
+        ("transient", transient(shared)),
         ("cache", cache::write(shared)),
     ]);
     text.push('\n');
     text
+}
+
+/// What is held for clients and not stored, and how many were cut off for that.
+fn transient(shared: &Shared) -> String {
+    let slow = &shared.slow;
+    object([
+        ("bytes", slow.transient.bytes().to_string()),
+        ("bytes_max", slow.transient.bytes_max().to_string()),
+        ("cut", slow.cut.load(Ordering::Relaxed).to_string()),
+    ])
 }
 
 fn endpoint(upstream: &UpstreamState, index: usize, uptime_ms: u64, now: Instant) -> String {
@@ -134,6 +146,7 @@ mod tests {
     use std::net::{Ipv4Addr, SocketAddr};
     use std::time::Duration;
 
+    use weir_cache::store::Transient;
     use weir_policy::balance::Method;
 
     use super::*;
@@ -144,6 +157,7 @@ mod tests {
         ClientTimeouts, Dns, EndpointAddress, HashOn, Limits, Server, ServerAddress, Settings,
         Upstream, UpstreamCare,
     };
+    use crate::slow::SlowClients;
     use crate::snapshot::Snapshot;
     use crate::upstream::health::Leave;
 
@@ -183,7 +197,8 @@ mod tests {
         };
         let (router, names) = (Router::default(), Known::default());
         let snapshot = Snapshot::succeed(None, &settings, router, &names, Vec::new());
-        Shared::new(snapshot, 2, admission)
+        let slow = SlowClients::new(Transient::new(7));
+        Shared::new(snapshot, 2, admission, slow)
     }
 
     #[test]
@@ -215,7 +230,8 @@ mod tests {
             r#"{"endpoint":"127.0.0.1:9002","up":false,"check":{"up":false,"error":"it said \"no\""},"#,
             r#""place":null,"breaker":null,"requests":0,"#,
             r#""responses":{"1xx":0,"2xx":0,"3xx":0,"4xx":0,"5xx":0},"failures":1,"idle":0,"#,
-            r#""latency_counts":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}]}],"cache":null}"#,
+            r#""latency_counts":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}]}],"#,
+            r#""transient":{"bytes":0,"bytes_max":7,"cut":0},"cache":null}"#,
             "\n",
         );
         assert_eq!(write_at(&shared, 300), expected);

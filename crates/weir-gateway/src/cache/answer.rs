@@ -11,7 +11,7 @@ use std::task::Poll;
 use weir_cache::cache_status::CacheStatus;
 use weir_cache::range::{self, Multipart, Ranges, Wanted};
 use weir_cache::reuse::Reuse;
-use weir_cache::store::Object;
+use weir_cache::store::{Object, Pin};
 use weir_cache::validate::{self, Precondition};
 use weir_cache::{StoredHead, Timestamp};
 use weir_http::forward::connection_line;
@@ -19,11 +19,13 @@ use weir_http::{Content, Method};
 
 use super::{Cached, on_disk};
 use crate::care::rate;
-use crate::compress::{self, stored};
+use crate::compress;
+use crate::compress::stored::select;
 use crate::connection::Client;
 use crate::connection::h1::After;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
+use crate::slow::{Holding, Slow};
 use crate::upstream::relay::edits;
 
 /// Bodies up to this are copied behind the head: cheaper than telling the kernel of two pieces.
@@ -97,30 +99,30 @@ pub(super) async fn object(
     client: &mut Client,
     x: &mut Exchange,
     on: Cached<'_>,
-    object: &Arc<Object>,
+    stored: &Arc<Object>,
     now: Timestamp,
 ) -> Result<After, Failure> {
-    let selected = stored::select(x, on, &x.recall.key, object);
+    let selected = select(x, on, &x.recall.key, stored);
     let (object, head) = selected.ok_or(Failure::ResponseCut)?;
     let keep_alive = x.client_keeps_alive(on.worker) && x.upload.is_over(client);
     x.facts.bytes_sent = 0;
     let sent = match what(x, head, Some(object.body_bytes()), now) {
         What::NotModified => {
             write_not_modified(x, on, keep_alive, head, now);
-            send(client, x, object, 0..0).await
+            send(client, x, on, (stored, object), 0..0).await
         }
         What::Range(Wanted::Whole) => {
             write_head(x, on, keep_alive, head.meta.status, |out| {
                 head.write(now, edits(&on.rule.response_headers), out);
             });
-            send(client, x, object, 0..object.body_bytes()).await
+            send(client, x, on, (stored, object), 0..object.body_bytes()).await
         }
         What::Range(Wanted::One(part)) => {
             write_head(x, on, keep_alive, 206, |out| {
                 let edits = edits(&on.rule.response_headers);
                 range::write_single(head, part, object.body_bytes(), now, edits, out);
             });
-            send(client, x, object, part.first..part.last + 1).await
+            send(client, x, on, (stored, object), part.first..part.last + 1).await
         }
         What::Range(Wanted::Many(parts)) => {
             let parts = Box::new(parts);
@@ -129,14 +131,14 @@ pub(super) async fn object(
             write_head(x, on, keep_alive, 206, |out| {
                 answer.write_head(now, edits(&on.rule.response_headers), out);
             });
-            Box::pin(send_parts(client, x, object, &parts, &answer)).await
+            Box::pin(send_parts(client, x, on, (stored, object), &parts, &answer)).await
         }
         What::Range(Wanted::Unsatisfiable) => {
             write_head(x, on, keep_alive, 416, |out| {
                 let edits = edits(&on.rule.response_headers);
                 range::write_unsatisfiable(object.body_bytes(), now, edits, out);
             });
-            send(client, x, object, 0..0).await
+            send(client, x, on, (stored, object), 0..0).await
         }
     };
     after(x, sent, keep_alive)
@@ -234,30 +236,33 @@ pub(super) fn write_head(
 async fn send_parts(
     client: &mut Client,
     x: &mut Exchange,
-    object: &Object,
+    on: Cached<'_>,
+    object: (&Arc<Object>, &Object),
     parts: &Ranges,
     answer: &Multipart<'_>,
 ) -> Result<(), Failure> {
     for part in parts.each() {
         answer.write_part_head(*part, &mut x.outgoing);
-        send(client, x, object, part.first..part.last + 1).await?;
+        send(client, x, on, object, part.first..part.last + 1).await?;
     }
     answer.write_end(&mut x.outgoing);
-    send(client, x, object, 0..0).await
+    send(client, x, on, object, 0..0).await
 }
 
-/// Writes `x.outgoing` and behind it a range of the body, all of both, and clears the former.
+/// Writes `x.outgoing` and behind it a range of the body, all of both, and clears the former. The object may be a form of the
+/// one that is `stored`.
 async fn send(
     client: &mut Client,
     x: &mut Exchange,
-    object: &Object,
+    on: Cached<'_>,
+    (stored, object): (&Arc<Object>, &Object),
     mut range: Range<u64>,
 ) -> Result<(), Failure> {
     if x.request.method == Method::Head {
         range.end = range.start;
     }
     if let Some(disk) = object.disk() {
-        return Box::pin(on_disk::send(client, x, disk, range)).await;
+        return Box::pin(on_disk::send(client, x, on, disk, range)).await;
     }
     if range.end - range.start <= COPIED_BODY_BYTES_MAX {
         copy(object, &range, &mut x.outgoing);
@@ -266,6 +271,7 @@ async fn send(
     let patience = x.timeouts.send;
     let total = x.outgoing.len() as u64 + (range.end - range.start);
     let mut sent = 0;
+    let mut slow = Slow::new(on.worker);
     client.timer.set(patience);
     let result = poll_fn(|cx| {
         while sent < total {
@@ -274,10 +280,17 @@ async fn send(
             match client.stream.poll_write_pieces(cx, &pieces[..count]) {
                 Poll::Ready(Ok(count)) => {
                     sent += count as u64;
+                    slow.took(count as u64);
                     client.timer.set(patience);
                 }
                 Poll::Ready(Err(_)) => return Poll::Ready(Err(Failure::ClientGone)),
-                Poll::Pending => return client.timer.poll(cx).map(|()| Err(Failure::ClientGone)),
+                Poll::Pending => {
+                    let is_cut = slow.poll_cut(|| pinned(stored, on), cx).is_ready();
+                    if is_cut || client.timer.poll(cx).is_ready() {
+                        return Poll::Ready(Err(Failure::ClientGone));
+                    }
+                    return Poll::Pending;
+                }
             }
         }
         Poll::Ready(Ok(()))
@@ -286,6 +299,15 @@ async fn send(
     x.facts.bytes_sent += sent;
     x.outgoing.clear();
     result
+}
+
+/// What a client holds that has yet to take the rest of an object.
+fn pinned(stored: &Object, on: Cached<'_>) -> Holding {
+    let pin = stored.pin(&on.cache.transient);
+    Holding {
+        bytes: Box::new(move || pin.as_ref().map_or(0, Pin::held_bytes)),
+        may_let_go: false,
+    }
 }
 
 /// Appends a range of the body.

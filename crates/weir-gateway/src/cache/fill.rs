@@ -2,18 +2,21 @@
 //!
 //! What is held of its body depends on what becomes of it ([`Keeps`]):
 //! - On its way to RAM, all of it, so that whoever joins reads from the first byte on; that is at most the largest object
-//!   that RAM takes, and for all fills together a part of RAM ([`Budget`]). What does not fit there goes to disk or is passed
-//!   on.
+//!   that RAM takes, and for all fills together what is left of the budget of all that is held for clients
+//!   ([`Transient`]). What does not fit there goes to disk or is passed on.
 //! - On its way to disk, what is not in the file yet, which the disk bounds (`pending_bytes_max` and a block), and what
-//!   came last, up to [`WINDOW_BYTES_MAX`] of both together or as much as the disk has not taken. Readers
-//!   that are behind it read the file. Nobody holds anybody back, and the origin is read as fast as the disk writes.
-//! - Passed on without being stored, what somebody has yet to read, up to [`WINDOW_BYTES_MAX`]; then the origin waits for the
-//!   slowest reader. One that makes others wait for a whole deadline is cut off.
+//!   came last, up to [`WINDOW_BYTES_MAX`] of both together or as much as the disk has not taken; nothing of that once the
+//!   budget is used up. Readers that are behind it read the file. Nobody holds anybody back, and the origin is read as fast
+//!   as the disk writes.
+//! - Passed on without being stored, what somebody has yet to read, up to [`WINDOW_BYTES_MAX`], or one piece once the budget is
+//!   used up; then the origin waits for the slowest reader. One that makes others wait for a whole deadline is cut off.
+//! - Stored, nothing that is not in the store, until that evicts it: from then on it counts in the budget, for as long as
+//!   somebody has yet to read it.
 //!
 //! When all who read it have left, it goes on only for as little as [`WORTH_FINISHING_BYTES`]. One that somebody was served from
-//! who wanted no more of it, as a part, or that was begun in the background, goes on for those who come later.
+//! who wanted no more of it, as a part, or that was begun in the background, goes on for those who come later. Of all these
+//! there is a bounded number at once, and what goes on because little is missing does so for [`UNREAD_FOR_MS`] at most.
 
-mod budget;
 mod held;
 mod reader;
 
@@ -24,14 +27,13 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use weir_cache::collapse::Relief;
 use weir_cache::reuse::OriginFailure;
-use weir_cache::store::Object;
 use weir_cache::store::disk::DiskArriving;
+use weir_cache::store::{Grant, Object, Pin, Transient};
 use weir_cache::{StoredHead, tags};
 
-pub(super) use self::budget::Budget;
-use self::budget::Taken;
 use self::held::Held;
 pub(super) use self::reader::Reader;
+use super::bound::{Bound, Slot};
 use super::fills::lock;
 use crate::failure::Failure;
 
@@ -40,6 +42,8 @@ const WINDOW_BYTES_MAX: u64 = 1 << 20;
 
 /// Bytes still to come for which a fill goes on that nobody reads.
 const WORTH_FINISHING_BYTES: u64 = 1 << 20;
+/// How long it may go on for that.
+const UNREAD_FOR_MS: u64 = 5_000;
 
 /// What there is of an answer.
 #[derive(Debug, Clone)]
@@ -67,6 +71,10 @@ pub(super) enum Piece {
     Broken(Failure),
 }
 
+/// Nobody wants the rest of it.
+#[derive(Debug)]
+pub(super) struct Forsaken;
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Fill(Mutex<State>);
@@ -75,8 +83,10 @@ pub(super) struct Fill(Mutex<State>);
 struct State {
     outcome: Option<Outcome>,
     held: Held,
-    /// What of it counts for the budget of all fills: all that came while it was on its way to RAM.
-    taken: Taken,
+    /// What of it counts in the budget: all that came while it was on its way to RAM, and else what is held.
+    grant: Option<Grant>,
+    /// The object that was made of it, for those who have yet to read it here.
+    pin: Option<Pin>,
     keeps: Keeps,
     /// What has gone to disk so far, also after it stopped going there.
     file: Option<DiskArriving>,
@@ -87,6 +97,8 @@ struct State {
     relief: Relief,
     /// Somebody who asked in its leader's place has something: nobody waits for its head any more.
     is_relieved: bool,
+    /// Since when it does so, with leave to do it.
+    unread: Option<(Slot, u64)>,
     readers: Vec<Option<Place>>,
     writer: Option<Waker>,
     /// Whom to tell when the last reader leaves.
@@ -129,14 +141,12 @@ impl State {
     /// Lets go of what nobody will read from here any more.
     fn shed(&mut self) {
         let written = self.file.as_ref().map_or(0, DiskArriving::bytes_written);
-        let slowest = self.slowest();
+        let (slowest, window) = (self.slowest(), self.window());
         while let Some(end) = self.held.first_end() {
             let is_read = end <= slowest;
             let may_go = match self.keeps {
                 Keeps::All => false,
-                Keeps::Window => {
-                    end <= written && (is_read || self.held.bytes() > WINDOW_BYTES_MAX)
-                }
+                Keeps::Window => end <= written && (is_read || self.held.bytes() > window),
                 Keeps::Unread => is_read,
             };
             if !may_go {
@@ -144,14 +154,70 @@ impl State {
             }
             self.held.drop_first();
         }
-        if self.keeps != Keeps::All {
-            self.taken.shrink_to(self.held.bytes());
+        if self.keeps != Keeps::All
+            && let Some(grant) = &self.grant
+        {
+            grant.set(self.held.bytes());
         }
-        if self.held.bytes() < WINDOW_BYTES_MAX
+        if self.held.bytes() < window.max(1)
             && let Some(writer) = self.writer.take()
         {
             writer.wake();
         }
+    }
+}
+
+impl State {
+    /// Bytes that it may hold for those who are slower than others.
+    fn window(&self) -> u64 {
+        let budget = self.grant.as_ref().map(Grant::budget);
+        if budget.is_some_and(|budget| budget.is_used_up()) {
+            return 0;
+        }
+        WINDOW_BYTES_MAX
+    }
+
+    /// For how long at most it goes on though nobody reads it, if that is bounded.
+    fn goes_on_for(
+        &mut self,
+        unread: Option<&Bound>,
+        now_ms: u64,
+    ) -> Result<Option<u64>, Forsaken> {
+        let is_nearly_done = match &self.outcome {
+            Some(Outcome::Arriving(_, Some(length))) => {
+                length.saturating_sub(self.held.end()) <= WORTH_FINISHING_BYTES
+            }
+            _ => false,
+        };
+        if !self.is_for_later && !is_nearly_done {
+            return Err(Forsaken);
+        }
+        let Some(unread) = unread else {
+            return Ok(None);
+        };
+        if self.unread.is_none() {
+            self.unread = Some((unread.take().ok_or(Forsaken)?, now_ms));
+        }
+        let since_ms = self
+            .unread
+            .as_ref()
+            .map_or(now_ms, |(_, since_ms)| *since_ms);
+        match (since_ms + UNREAD_FOR_MS).saturating_sub(now_ms) {
+            _ if self.is_for_later => Ok(None),
+            0 => Err(Forsaken),
+            left_ms => Ok(Some(left_ms)),
+        }
+    }
+
+    /// Nothing more comes, and it is not for RAM.
+    fn over(&mut self) {
+        self.is_over = true;
+        self.unread = None;
+        if self.keeps == Keeps::All {
+            self.keeps = Keeps::Unread;
+        }
+        self.wake_readers();
+        self.shed();
     }
 }
 
@@ -185,9 +251,23 @@ impl Fill {
         state.shed();
     }
 
-    /// Whether so much more of the body fits in what all fills may hold on their way to RAM; then it is counted.
-    pub(super) fn fits(&self, budget: &Arc<Budget>, bytes: u64) -> bool {
-        lock(&self.0).taken.add(budget, bytes)
+    /// What it holds counts in this budget.
+    pub(super) fn counts_in(&self, budget: &Arc<Transient>) {
+        lock(&self.0).grant = Some(Grant::new(budget));
+    }
+
+    /// Whether so much more of the body may be held on its way to RAM; then it is counted.
+    pub(super) fn fits(&self, bytes: u64) -> bool {
+        let state = lock(&self.0);
+        let grant = state.grant.as_ref();
+        grant.is_none_or(|grant| grant.try_add(bytes))
+    }
+
+    /// Bytes that come free when nobody reads it.
+    pub(super) fn held_bytes(&self) -> u64 {
+        let state = lock(&self.0);
+        let granted = state.grant.as_ref().map_or(0, Grant::bytes);
+        granted + state.pin.as_ref().map_or(0, Pin::held_bytes)
     }
 
     /// Bytes of the body so far.
@@ -228,10 +308,7 @@ impl Fill {
 
     /// The body has ended, and nothing more is to be said of it.
     pub(super) fn finish(&self) {
-        let mut state = lock(&self.0);
-        state.is_over = true;
-        state.taken = Taken::default();
-        state.wake_readers();
+        lock(&self.0).over();
     }
 
     /// Ends with `outcome`, unless there has been an end.
@@ -240,11 +317,18 @@ impl Fill {
         if state.is_over {
             return;
         }
-        state.is_over = true;
-        // What is stored by now is counted there.
-        state.taken = Taken::default();
+        if let Outcome::Whole(object) | Outcome::Stale(object, ..) = &outcome
+            && let Some(grant) = state.grant.take()
+        {
+            // What is stored by now is counted there, and all of it can be read here.
+            state.pin = object.pin(grant.budget());
+            state.is_over = true;
+            state.unread = None;
+            state.wake_readers();
+        } else {
+            state.over();
+        }
         state.outcome = Some(outcome);
-        state.wake_readers();
     }
 
     /// Ready when there is room for more: `false` when nobody wants it.
@@ -253,7 +337,7 @@ impl Fill {
         if state.keeps != Keeps::Unread {
             return Poll::Ready(true);
         }
-        if state.held.bytes() < WINDOW_BYTES_MAX {
+        if state.held.bytes() < state.window().max(1) {
             return Poll::Ready(state.readers.iter().flatten().any(|place| !place.is_cut));
         }
         state.writer = Some(cx.waker().clone());
@@ -287,23 +371,30 @@ impl Fill {
         lock(&self.0).is_for_later = true;
     }
 
-    /// Ready when all who read it have left and it is not worth its rest. It has ended then; nobody can read along any more.
-    pub(super) fn poll_forsaken(&self, cx: &mut Context<'_>) -> Poll<()> {
+    /// [`Forsaken`] when all who read it have left and it is not worth its rest, or there is no place among those of `unread`
+    /// for it. It has ended then; nobody can read along any more. Until then, for how long at most it goes on, if that is
+    /// bounded. The task is woken when the last reader leaves.
+    pub(super) fn poll_forsaken(
+        &self,
+        unread: Option<&Bound>,
+        now_ms: u64,
+        cx: &mut Context<'_>,
+    ) -> Result<Option<u64>, Forsaken> {
         let mut state = lock(&self.0);
-        let is_nearly_done = match &state.outcome {
-            Some(Outcome::Arriving(_, Some(length))) => {
-                length.saturating_sub(state.held.end()) <= WORTH_FINISHING_BYTES
-            }
-            _ => false,
-        };
-        if is_nearly_done || state.is_for_later || state.readers.iter().any(Option::is_some) {
+        let waits = state.forsaken.as_ref();
+        if !waits.is_some_and(|own| own.will_wake(cx.waker())) {
             state.forsaken = Some(cx.waker().clone());
-            return Poll::Pending;
         }
-        state.is_over = true;
-        state.taken = Taken::default();
-        state.outcome = Some(Outcome::Failed(Failure::ClientGone));
-        Poll::Ready(())
+        if state.readers.iter().any(Option::is_some) {
+            state.unread = None;
+            return Ok(None);
+        }
+        let goes_on = state.goes_on_for(unread, now_ms);
+        if goes_on.is_err() {
+            state.outcome = Some(Outcome::Failed(Failure::ClientGone));
+            state.over();
+        }
+        goes_on
     }
 
     /// There was no room for a whole deadline: whoever has not read the first piece by now is cut off, if there are others.

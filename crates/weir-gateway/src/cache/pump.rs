@@ -77,8 +77,9 @@ impl Arriving {
     /// The head goes into the fill and what has come of the body behind it.
     pub(super) fn begin(&mut self, length: Option<u64>, piece: Bytes) {
         let fill = Arc::clone(&self.lead.lent.fill);
+        fill.counts_in(&self.lead.cache.transient);
         let is_large = length.is_some_and(|length| length > self.limits.memory);
-        if is_large || !fill.fits(&self.lead.cache.filling, piece.len() as u64) {
+        if is_large || !fill.fits(piece.len() as u64) {
             self.begin_large();
         }
         fill.begin(Arc::clone(&self.head), length);
@@ -105,9 +106,19 @@ impl Arriving {
             timer.set(self.idle);
             let fill = &self.lead.lent.fill;
             let (incoming, stream) = (&mut self.incoming, &mut self.upstream.stream);
+            // A refresh is never read, and has a bound of its own.
+            let unread = (self.lead.refreshes.is_none()).then_some(&self.lead.cache.unread);
+            let mut is_unread = false;
             let read = poll_fn(|cx| {
-                if fill.poll_forsaken(cx).is_ready() {
-                    return Poll::Ready(Ok(None));
+                match fill.poll_forsaken(unread, timer.now_ms(), cx) {
+                    Ok(Some(left_ms)) => {
+                        timer.set_within(Duration::from_millis(left_ms));
+                        is_unread = true;
+                    }
+                    // Somebody has joined it after all.
+                    Ok(None) if std::mem::take(&mut is_unread) => timer.set(self.idle),
+                    Ok(None) => {}
+                    Err(_) => return Poll::Ready(Ok(None)),
                 }
                 match incoming.poll_fill(stream, &worker.buffers, cx) {
                     Poll::Ready(read) => {
@@ -162,8 +173,7 @@ impl Arriving {
         if is_stored && bytes > self.limits.stored {
             self.pass_on();
         } else if fill.is_for_memory()
-            && (bytes > self.limits.memory
-                || !fill.fits(&self.lead.cache.filling, piece.len() as u64))
+            && (bytes > self.limits.memory || !fill.fits(piece.len() as u64))
         {
             // Its length was not known, or too much is on its way to RAM. All of it so far is there.
             let so_far = fill.body();

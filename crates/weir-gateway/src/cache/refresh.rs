@@ -63,6 +63,10 @@ pub(super) fn if_due(
     if has_failed(&on.cache.refreshed, &key) || has_failed(&on.cache.unshared, &x.recall.key) {
         return;
     }
+    // What it takes the place of stays usable for now: a later hit asks again.
+    let Some(slot) = on.cache.refreshing.take() else {
+        return;
+    };
     let Place::Leads(lent) = on.cache.fills.place(&key) else {
         return;
     };
@@ -74,7 +78,8 @@ pub(super) fn if_due(
     asking.recall.is_conditional = false;
     let ticket = on.cache.tiers.ticket();
     let stored = (Some(Arc::clone(object)), Vec::new());
-    let lead = Lead::new(&mut asking, on, lent, stored, ticket, now);
+    let mut lead = Lead::new(&mut asking, on, lent, stored, ticket, now);
+    lead.refreshes = Some(slot);
     // Another refresh may have ended since this request looked, or a purge may have come.
     if !on.cache.tiers.is_current(&asking.recall.key, object) {
         return;

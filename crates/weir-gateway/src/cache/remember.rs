@@ -7,13 +7,14 @@ use std::sync::Arc;
 use weir_cache::freshness::Exchanged;
 use weir_cache::reuse::OriginFailure;
 use weir_cache::store::purge::{Ticket, Verdict};
-use weir_cache::store::{Object, Share};
+use weir_cache::store::{Object, Pin, Share};
 use weir_cache::store_rule::{self, Answered, NotStored};
 use weir_cache::stored_head::Arrived;
 use weir_cache::{Meta, RequestControl, StoredHead, Timestamp};
 use weir_http::body::Framing;
 use weir_http::{Body, FieldName, Fields};
 
+use super::bound::Slot;
 use super::fill::{Outcome, Reader};
 use super::fills::Lent;
 use super::pump::{self, Arriving, Limits};
@@ -60,6 +61,10 @@ pub(crate) struct Lead {
     pub(super) stale: Option<Arc<Object>>,
     /// What the conditions are about.
     pub(super) validated: Vec<Arc<Object>>,
+    /// They count as held when they are stored no longer.
+    _pins: Vec<Pin>,
+    /// Its place among the refreshes, if it is one.
+    pub(super) refreshes: Option<Slot>,
     request_time: Timestamp,
     may_store: bool,
 }
@@ -92,6 +97,9 @@ impl Lead {
             write_conditions(x, &validated);
             x.recall.replaces_conditions = on.asks_for_all(x) || !x.recall.conditions.is_empty();
         }
+        let pins = validated.iter();
+        let pins = pins.filter_map(|object| object.pin(&on.cache.transient));
+        let pins = pins.collect();
         let uses_min = u64::from(on.policy.uses_min);
         let may_store =
             stale.is_some() || uses_min <= 1 || on.cache.uses.count(&x.recall.key) >= uses_min;
@@ -103,6 +111,8 @@ impl Lead {
             share: on.share(x).cloned(),
             stale,
             validated,
+            _pins: pins,
+            refreshes: None,
             request_time: now,
             may_store,
         }

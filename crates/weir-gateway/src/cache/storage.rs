@@ -6,10 +6,10 @@ use std::sync::Arc;
 use weir_cache::store::tiers::Purged;
 use weir_cache::store::{
     Answer, DiskConfig, DiskStore, MemoryConfig, MemoryStore, PurgeKind, PurgeScope, Purges, Share,
-    StoreError, Tiers,
+    StoreError, Tiers, Transient,
 };
 
-use super::fill::Budget;
+use super::bound::Bound;
 use super::fills::{Fills, Remembered};
 use crate::compress::compressor::Compressor;
 use crate::gateway::StartError;
@@ -17,14 +17,22 @@ use crate::metrics::PurgeCounts;
 use crate::settings::{Action, CacheStorage, Route};
 use crate::snapshot::carried;
 
+/// Fills under way that nobody reads.
+const UNREAD_MAX: usize = 64;
+/// Refreshes under way.
+const REFRESHES_MAX: usize = 256;
+
 /// What all workers remember.
 #[derive(Debug)]
 pub(crate) struct Cache {
     pub(crate) tiers: Tiers,
     pub(crate) compressor: Compressor,
     pub(super) fills: Fills,
-    /// What fills may hold on their way to RAM.
-    pub(super) filling: Arc<Budget>,
+    /// What is held for clients and not stored, fills on their way to RAM among it.
+    pub(super) transient: Arc<Transient>,
+    /// Fills that go on though nobody reads them, and refreshes.
+    pub(crate) unread: Bound,
+    pub(crate) refreshing: Bound,
     /// Keys whose last answer was not to be shared: their requests do not wait for each other.
     pub(super) unshared: Remembered,
     /// Keys that were asked for in the background, with nothing to store come of it so far.
@@ -47,7 +55,11 @@ pub(crate) struct TierCounts {
 }
 
 impl Cache {
-    pub(crate) fn open(storage: &CacheStorage) -> Result<Self, StartError> {
+    /// Opens what `storage` says, beside what `transient` counts, which is resized.
+    pub(crate) fn open(
+        storage: &CacheStorage,
+        transient: &Arc<Transient>,
+    ) -> Result<Self, StartError> {
         let purges = Arc::<Purges>::default();
         let disk = storage.disk.as_ref().map(|disk| {
             let config = DiskConfig::with_budget(disk.path.clone(), disk.bytes);
@@ -56,12 +68,17 @@ impl Cache {
             })
         });
         let memory = MemoryConfig::with_budget(storage.memory_bytes);
-        let memory = MemoryStore::new(memory, Arc::clone(&purges));
+        let transient = Arc::clone(transient);
+        let memory = MemoryStore::beside(Arc::clone(&transient), memory, Arc::clone(&purges));
+        let disk = disk.transpose()?;
+        transient.resize(storage.transient_bytes);
         Ok(Self {
-            tiers: Tiers::new(memory, disk.transpose()?, purges),
+            tiers: Tiers::new(memory, disk, purges),
             compressor: Compressor::default(),
             fills: Fills::default(),
-            filling: Arc::new(Budget::of(storage.memory_bytes)),
+            transient,
+            unread: Bound::new(UNREAD_MAX),
+            refreshing: Bound::new(REFRESHES_MAX),
             unshared: Remembered::default(),
             refreshed: Remembered::default(),
             uses: Remembered::default(),
@@ -92,7 +109,7 @@ impl Cache {
     /// How many fills are under way, and what is counted for them.
     #[cfg(test)]
     pub(crate) fn held(&self) -> (usize, u64) {
-        (self.fills.len(), self.filling.used())
+        (self.fills.len(), self.transient.bytes())
     }
 
     /// What each tier holds.

@@ -13,19 +13,21 @@ use std::task::Poll;
 
 use weir_cache::StoredHead;
 use weir_cache::range::{self, Wanted};
+use weir_cache::store::Grant;
 use weir_cache::store::disk::DiskArriving;
 use weir_http::chunk::write_chunk;
 use weir_http::{FieldName, Method, Version};
 
 use super::Cached;
 use super::answer::{self, What, after, what, write_head, write_not_modified};
-use super::fill::{Piece, Reader};
-use super::on_disk::{make_room, send_piece, within};
+use super::fill::{Fill, Piece, Reader};
+use super::on_disk::{make_room, send_piece, wait_for_room, within};
 use crate::compress::{self, encoder::Encoder};
 use crate::connection::Client;
 use crate::connection::h1::After;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
+use crate::slow::{Holding, Slow};
 use crate::upstream::relay::edits;
 
 /// How the end of the body is told to the client.
@@ -131,12 +133,13 @@ async fn stream_body(
     part: std::ops::Range<u64>,
 ) -> Result<(), Failure> {
     let (mut at, mut buffer) = (part.start, Vec::new());
+    let mut waiting = Waiting::new(on, reader, encoder.as_ref());
     reader.move_to(at);
     while at < part.end {
         let piece;
         if !x.outgoing.is_empty() && reader.is_early() {
             // The head, for which its client need not wait until there is a body.
-            send_piece(client, x, b"", b"").await?;
+            waiting.send(client, x, b"", b"").await?;
         }
         let shown = match next(client, on, reader).await? {
             Piece::Bytes(bytes) => {
@@ -144,7 +147,11 @@ async fn stream_body(
                 &piece[..]
             }
             Piece::Behind(file, from) => {
+                if buffer.capacity() == 0 {
+                    wait_for_room(client, &waiting.block).await;
+                }
                 make_room(&mut buffer, &(from..part.end));
+                waiting.block.set(buffer.capacity() as u64);
                 buffer = read_behind(client, &file, from, buffer).await?;
                 reader.move_to(from + buffer.len() as u64);
                 &buffer
@@ -160,7 +167,7 @@ async fn stream_body(
         if let Some(encoder) = &mut encoder {
             encoder.write(shown);
             encoder.flush(|made| append(made, end, &mut x.outgoing));
-            send_piece(client, x, b"", b"").await?;
+            waiting.send(client, x, b"", b"").await?;
             continue;
         }
         if end == End::Chunks {
@@ -168,7 +175,7 @@ async fn stream_body(
             let _ = write!(x.outgoing, "{:x}\r\n", shown.len());
         }
         let tail: &[u8] = if end == End::Chunks { b"\r\n" } else { b"" };
-        send_piece(client, x, shown, tail).await?;
+        waiting.send(client, x, shown, tail).await?;
     }
     if let Some(mut encoder) = encoder {
         encoder.finish(|made| append(made, end, &mut x.outgoing));
@@ -176,9 +183,52 @@ async fn stream_body(
     if end == End::Chunks {
         x.outgoing.extend_from_slice(b"0\r\n\r\n");
     }
-    send_piece(client, x, b"", b"").await?;
+    waiting.send(client, x, b"", b"").await?;
     reader.is_served();
     Ok(())
+}
+
+/// What is held while a client is waited for: the fill that it reads, its encoder, and a block that was read from disk.
+struct Waiting<'a> {
+    slow: Slow<'a>,
+    fill: Arc<Fill>,
+    encoder: Option<Arc<Grant>>,
+    block: Arc<Grant>,
+}
+
+impl<'a> Waiting<'a> {
+    fn new(on: Cached<'a>, reader: &Reader, encoder: Option<&Encoder>) -> Self {
+        let slow = Slow::new(on.worker);
+        Self {
+            fill: Arc::clone(reader.fill()),
+            encoder: encoder.map(|encoder| Arc::clone(encoder.grant())),
+            block: Arc::new(Grant::new(slow.transient())),
+            slow,
+        }
+    }
+
+    /// Writes `x.outgoing`, the piece and the tail, unless the client is cut off meanwhile.
+    async fn send(
+        &mut self,
+        client: &mut Client,
+        x: &mut Exchange,
+        piece: &[u8],
+        tail: &[u8],
+    ) -> Result<(), Failure> {
+        let bytes = x.outgoing.len() + piece.len() + tail.len();
+        let holding = || {
+            let fill = Arc::clone(&self.fill);
+            let grants = [self.encoder.clone(), Some(Arc::clone(&self.block))];
+            let granted = move || grants.iter().flatten().map(|one| one.bytes()).sum::<u64>();
+            Holding {
+                bytes: Box::new(move || fill.held_bytes() + granted()),
+                may_let_go: false,
+            }
+        };
+        let sending = send_piece(client, x, piece, tail);
+        let sent = self.slow.unless_cut(bytes, holding, sending).await;
+        sent.unwrap_or(Err(Failure::ClientGone))
+    }
 }
 
 /// Reads what a reader has left behind from the file; never nothing.

@@ -3,10 +3,9 @@
 //! It starts with its first job and runs at a lower priority than the workers: they have clients that wait, and while a form
 //! is not made, the response is sent as it is. A queue that is full refuses a job, and a later hit asks again.
 
-use std::sync::Arc;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock, Weak};
 
 use weir_cache::negotiate::Coding;
 use weir_cache::store::Object;
@@ -45,7 +44,8 @@ pub(crate) struct Counts {
 pub(super) struct Job {
     pub(super) cache: Arc<Cache>,
     pub(super) key: Box<[u8]>,
-    pub(super) object: Arc<Object>,
+    /// Not kept in memory for this: when it is no longer stored, nothing is to be made of it.
+    pub(super) object: Weak<Object>,
     pub(super) coding: Coding,
     pub(super) level: u8,
 }
@@ -73,13 +73,10 @@ fn work(jobs: &Receiver<Job>) {
     // Where that is not allowed, it works as everybody does.
     let _ = rustix::process::nice(NICENESS);
     while let Ok(job) = jobs.recv() {
-        let entry = job.cache.tiers.memory().peek(&job.key);
-        let is_stored = entry.is_some_and(|entry| {
-            let mut variants = entry.variants().iter();
-            variants.any(|own| Arc::ptr_eq(own, &job.object))
-        });
-        if is_stored {
-            stored::make(&job.cache, &job.key, &job.object, job.coding, job.level);
+        let object = job.object.upgrade();
+        let is_stored = |object: &Arc<Object>| job.cache.tiers.memory().holds(&job.key, object);
+        if let Some(object) = object.filter(is_stored) {
+            stored::make(&job.cache, &job.key, &object, job.coding, job.level);
         }
     }
 }

@@ -1,8 +1,7 @@
 //! One stream through one of the libraries, into memory.
 //!
-//! At the default levels for streams an encoder holds 0.4 MiB (gzip) to 1.4 MiB (zstd, Brotli); a higher level in the config
-//! may take ten times as much. What bounds the memory of all is [`ENCODERS_MAX`] for each worker: beyond it, responses pass
-//! as they are. Nothing here knows HTTP or decides anything.
+//! What an encoder holds ([`state_bytes`]) counts in the budget of all that is held for clients; where there is no room for
+//! it, and beyond [`ENCODERS_MAX`] for each worker, responses pass as they are. Nothing here knows HTTP or decides anything.
 
 use std::cell::Cell;
 use std::io::Write;
@@ -15,6 +14,7 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use weir_cache::negotiate::{Coding, Levels};
+use weir_cache::store::{Grant, Transient};
 
 use crate::metrics::WorkerMetrics;
 
@@ -38,27 +38,34 @@ pub(crate) struct Encoders(Rc<Running>);
 struct Running {
     count: Cell<usize>,
     metrics: Arc<WorkerMetrics>,
+    transient: Arc<Transient>,
 }
 
 impl Encoders {
-    /// None yet; what they do is counted in `metrics`.
-    pub(crate) fn new(metrics: Arc<WorkerMetrics>) -> Self {
-        let count = Cell::default();
-        Self(Rc::new(Running { count, metrics }))
+    /// None yet; what they do is counted in `metrics`, and what they hold in `transient`.
+    pub(crate) fn new(metrics: Arc<WorkerMetrics>, transient: Arc<Transient>) -> Self {
+        Self(Rc::new(Running {
+            count: Cell::default(),
+            metrics,
+            transient,
+        }))
     }
 
-    /// An encoder for a stream, unless there are too many.
+    /// An encoder for a stream, unless there are too many or they hold too much.
     pub(crate) fn begin(&self, coding: Coding, levels: Levels) -> Option<Encoder> {
         let running = &self.0;
-        if running.count.get() >= ENCODERS_MAX {
+        let level = levels.of(coding);
+        let grant = Arc::new(Grant::new(&running.transient));
+        if running.count.get() >= ENCODERS_MAX || !grant.try_add(state_bytes(coding, level)) {
             running.metrics.compress.refused.add(1);
             return None;
         }
-        let library = Library::new(coding, levels.of(coding), None)?;
+        let library = Library::new(coding, level, None)?;
         running.count.set(running.count.get() + 1);
         running.metrics.compress.began(coding);
         Some(Encoder {
             library: Some(library),
+            grant,
             running: Rc::clone(running),
         })
     }
@@ -69,6 +76,8 @@ impl Encoders {
 pub(crate) struct Encoder {
     /// `None` once the stream has ended.
     library: Option<Library>,
+    /// Shared with whoever looks for room.
+    grant: Arc<Grant>,
     running: Rc<Running>,
 }
 
@@ -79,6 +88,11 @@ impl Drop for Encoder {
 }
 
 impl Encoder {
+    /// What it holds.
+    pub(crate) fn grant(&self) -> &Arc<Grant> {
+        &self.grant
+    }
+
     /// Takes more of the content; what comes out of it may wait for more.
     pub(crate) fn write(&mut self, content: &[u8]) {
         self.running
@@ -123,8 +137,35 @@ impl Encoder {
                 .bytes_out
                 .add(rest.len() as u64);
             out(&rest);
+            self.grant.set(0);
         }
     }
+}
+
+/// KiB that an encoder for a stream holds at most, by level, as measured with a window of [`STREAM_WINDOW_LOG`].
+const ZSTD_KIB: [u64; 20] = [
+    448, 448, 640, 1_152, 2_432, 3_072, 3_072, 5_632, 5_632, 10_752, 21_504, 21_504, 41_472,
+    33_280, 49_664, 65_920, 33_280, 49_664, 50_176, 82_944,
+];
+const BROTLI_KIB: [u64; 12] = [
+    192, 192, 1_088, 1_088, 1_408, 1_920, 2_944, 9_088, 15_808, 24_576, 3_712, 3_712,
+];
+/// The same for every level.
+const GZIP_KIB: u64 = 384;
+
+/// What an encoder for a stream holds at most.
+fn state_bytes(coding: Coding, level: u8) -> u64 {
+    let of = |table: &[u64]| {
+        let at = usize::from(level).min(table.len() - 1);
+        table[at]
+    };
+    let kib = match coding {
+        Coding::Identity => 0,
+        Coding::Gzip => GZIP_KIB,
+        Coding::Zstd => of(&ZSTD_KIB),
+        Coding::Brotli => of(&BROTLI_KIB),
+    };
+    kib << 10
 }
 
 /// All of a body at once; `None` when that would be no smaller.

@@ -80,7 +80,7 @@ fn ask_for(
     let job = Job {
         cache: Arc::clone(on.cache),
         key: key.into(),
-        object: Arc::clone(object),
+        object: Arc::downgrade(object),
         coding,
         level,
     };

@@ -4,6 +4,7 @@ mod cache;
 mod care;
 mod compress;
 mod fallbacks;
+mod transient;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -34,6 +35,7 @@ pub(crate) fn write(shared: &Shared) -> String {
     care::write(&mut page);
     cache::write(&mut page);
     compress::write(&mut page);
+    transient::write(&mut page);
     page.text
 }
 

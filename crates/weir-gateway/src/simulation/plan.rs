@@ -415,8 +415,8 @@ fn settings(
         admin: None,
         access_log: None,
         cache: Some(CacheStorage {
-            memory_bytes: draw.one(&[1 << 20, 4 << 20, 64 << 20]),
-            disk: None,
+            transient_bytes: draw.one(&[100_000, 1 << 20, 16 << 20]),
+            ..CacheStorage::in_memory(draw.one(&[1 << 20, 4 << 20, 64 << 20]))
         }),
         dns: Dns::default(),
         limits: Limits::default(),

@@ -4,6 +4,7 @@
 //! upstream while something waits for the client. Meanwhile what is left of the request body goes the other way.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 
 use weir_http::body::Framing;
 use weir_http::chunk::write_chunk;
@@ -17,6 +18,7 @@ use crate::connection::{Client, upgrade};
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::settings::Forward;
+use crate::slow::{Holding, Slow};
 use crate::upstream::choose::Chosen;
 use crate::upstream::relay::{Upstream, edits, pace, receive};
 use crate::upstream::upload::Pace;
@@ -145,6 +147,8 @@ async fn stream_encoded(
     (mut encoder, framing): (Box<Encoder>, ClientFraming),
     pace: Pace,
 ) -> Result<(), Failure> {
+    let mut slow = Slow::new(worker);
+    let grant = Arc::clone(encoder.grant());
     loop {
         let taken = body.decode(x.incoming.unread(), |content| encoder.write(content));
         x.incoming.consume(taken.map_err(Failure::Response)?);
@@ -157,7 +161,12 @@ async fn stream_encoded(
         } else {
             encoder.take(|made| append(made, framing, &mut x.outgoing));
         }
-        send(client, x, worker, upstream, 0, pace).await?;
+        let bytes = x.outgoing.len();
+        let sending = send(client, x, worker, upstream, 0, pace);
+        let sent = slow
+            .unless_cut(bytes, || Holding::of(&grant), sending)
+            .await;
+        sent.unwrap_or(Err(Failure::ClientGone))?;
         x.incoming.release(&worker.buffers);
         client.timer.set(pace.upstream);
         let received = receive(client, x, worker, upstream, pace).await;

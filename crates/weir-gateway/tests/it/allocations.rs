@@ -257,10 +257,7 @@ fn settings(address: SocketAddr, origin: SocketAddr, log: &Path, format: LogForm
             flush: Duration::from_secs(1),
         }),
         limits: Limits::default(),
-        cache: Some(CacheStorage {
-            memory_bytes: 16 << 20,
-            disk: None,
-        }),
+        cache: Some(CacheStorage::in_memory(16 << 20)),
         dns: Dns::default(),
         timeouts: ClientTimeouts::default(),
         upstreams: vec![Upstream {

@@ -40,6 +40,8 @@ pub(super) fn storage(mut table: Table) -> CacheStorage {
     let memory = table.optional("memory");
     let memory = memory.and_then(|value| value.size_bytes(&MEMORY_BYTES));
     let memory_bytes = memory.unwrap_or(CacheStorage::MEMORY_BYTES);
+    let transient = table.optional("transient");
+    let transient = transient.and_then(|value| value.size_bytes(&MEMORY_BYTES));
     let disk = table.section("disk", "{ path = \"cache\", size = \"10GiB\" }");
     let disk = disk.and_then(|mut disk| {
         let expected = "the path of a directory";
@@ -68,7 +70,12 @@ pub(super) fn storage(mut table: Table) -> CacheStorage {
         })
     });
     table.finish();
-    CacheStorage { memory_bytes, disk }
+    let usual = CacheStorage::in_memory(memory_bytes);
+    CacheStorage {
+        transient_bytes: transient.unwrap_or(usual.transient_bytes),
+        disk,
+        ..usual
+    }
 }
 
 /// The `cache` of a route to `upstream`.

@@ -72,10 +72,8 @@ pub(super) fn settings(mut root: Table) -> Settings {
     let is_cached =
         |route: &Route| matches!(&route.action, Action::Forward(rule) if rule.cache.is_some());
     let cache = cache.or_else(|| {
-        routes.iter().any(is_cached).then_some(CacheStorage {
-            memory_bytes: CacheStorage::MEMORY_BYTES,
-            disk: None,
-        })
+        let usual = CacheStorage::in_memory(CacheStorage::MEMORY_BYTES);
+        routes.iter().any(is_cached).then_some(usual)
     });
     Settings {
         workers,

@@ -6,6 +6,7 @@ mod crowds;
 mod disk;
 mod fills;
 mod forsaken;
+mod held;
 mod inspect;
 mod keys;
 mod purge;

@@ -21,6 +21,8 @@ pub enum Refusal {
     TooLarge,
     /// The store is full, and an object of its size has to be asked for more often first.
     TooRare,
+    /// Clients hold more than they may of what is not stored.
+    Crowded,
     /// It was purged while it was on its way.
     Purged,
     /// It comes from disk or from before a purge, and a newer one has come meanwhile.

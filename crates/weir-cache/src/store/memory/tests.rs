@@ -265,3 +265,33 @@ fn what_was_asked_for_before_a_purge_takes_no_place_from_what_was_asked_for_afte
     assert!(is_stored(&store.insert(b"other", Arc::clone(&old))));
     assert!(is_stored(&store.insert(b"other", new)));
 }
+
+/// What was evicted while a client has yet to take it counts as held, and while that is too much nothing is stored.
+#[test]
+fn what_clients_hold_beyond_their_budget_keeps_others_out() {
+    let purges = Arc::new(Purges::default());
+    let transient = Transient::new(1000);
+    let config = MemoryConfig::with_budget(1 << 20);
+    let store = MemoryStore::beside(Arc::clone(&transient), config, Arc::clone(&purges));
+    let held = Arc::new(object("", purges.ticket(), 1001));
+    assert!(is_stored(&store.insert(b"held", Arc::clone(&held))));
+    let pin = held.pin(&transient);
+    assert_eq!(transient.bytes(), 0, "it is stored");
+    let renewed = held.renewed(purges.ticket(), Bytes::new(), Bytes::new());
+    let renewed = Arc::new(renewed);
+    assert!(is_stored(&store.insert(b"held", Arc::clone(&renewed))));
+    assert_eq!(transient.bytes(), 0, "its body still is");
+    store.remove_object(b"held", &renewed);
+    assert_eq!(transient.bytes(), 1001);
+    let other = || Arc::new(object("", purges.ticket(), 1));
+    let refused = store.insert(b"other", other());
+    assert!(matches!(refused, Inserted::Refused(Refusal::Crowded)));
+    // A renewed head brings no bytes.
+    assert!(is_stored(&store.insert_renewed(b"held", renewed, &[])));
+    assert_eq!(transient.bytes(), 0);
+    assert!(is_stored(&store.insert(b"other", other())));
+    store.remove(b"held");
+    assert_eq!(transient.bytes(), 1001);
+    drop(pin);
+    assert_eq!(transient.bytes(), 0);
+}

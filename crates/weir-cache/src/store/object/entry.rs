@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Object;
 use crate::store::share::Share;
+use crate::store::transient::Pins;
 use crate::store::walk::Key;
 
 /// The objects of one primary key.
@@ -42,6 +43,21 @@ impl Entry {
 
     pub(in crate::store) fn renumber(&self, serial: u64) {
         self.serial.store(serial, Ordering::Relaxed);
+    }
+
+    /// It is stored.
+    pub(in crate::store) fn enter(&self) {
+        self.pins().for_each(Pins::enter);
+    }
+
+    /// It is stored no longer.
+    pub(in crate::store) fn leave(&self) {
+        self.pins().for_each(Pins::leave);
+    }
+
+    fn pins(&self) -> impl Iterator<Item = &Pins> {
+        let variants = self.variants.iter();
+        variants.filter_map(|object| object.pins().map(Arc::as_ref))
     }
 
     /// Whether any variant was used since this was last asked.

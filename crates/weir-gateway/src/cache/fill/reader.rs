@@ -45,11 +45,6 @@ impl Reader {
         Poll::Pending
     }
 
-    /// What it reads.
-    pub(in crate::cache) fn fill(&self) -> &Arc<Fill> {
-        &self.fill
-    }
-
     /// Goes on at this place of the body, which may not have come yet.
     pub(in crate::cache) fn move_to(&mut self, at: u64) {
         let mut state = lock(&self.fill.0);
@@ -57,6 +52,11 @@ impl Reader {
             place.at = at;
         }
         state.shed();
+    }
+
+    /// What it reads.
+    pub(in crate::cache) fn fill(&self) -> &Arc<Fill> {
+        &self.fill
     }
 
     /// Whoever reads has what it wanted, and has not left.

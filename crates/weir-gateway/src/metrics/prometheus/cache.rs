@@ -81,6 +81,7 @@ pub(super) fn write(page: &mut Page<'_>) {
         by_reason(page, &name, of);
     }
     tiers(page);
+    bounds(page);
     purges(page);
     disk(page);
 }
@@ -135,6 +136,36 @@ fn tiers(page: &mut Page<'_>) {
             let (tier, value) = (tier.name, of(tier));
             let _ = writeln!(page.text, "{name}{{tier=\"{tier}\"}} {value}");
         }
+    }
+}
+
+fn bounds(page: &mut Page<'_>) {
+    let Some(cache) = page.shared.cache() else {
+        return;
+    };
+    let families = [
+        (
+            "weir_cache_unread_fills",
+            "gauge",
+            "Fills under way that nobody reads.",
+            cache.unread.taken(),
+        ),
+        (
+            "weir_cache_unread_fills_refused_total",
+            "counter",
+            "Fills given up because too many went on that nobody read.",
+            cache.unread.refused(),
+        ),
+        (
+            "weir_cache_refreshes_refused_total",
+            "counter",
+            "Times that nothing was asked in the background, because too much was.",
+            cache.refreshing.refused(),
+        ),
+    ];
+    for (name, kind, help, value) in families {
+        page.family(name, kind, help);
+        let _ = writeln!(page.text, "{name} {value}");
     }
 }
 

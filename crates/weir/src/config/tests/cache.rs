@@ -114,6 +114,24 @@ fn each_form_of_the_query_is_read() {
 }
 
 #[test]
+fn what_clients_hold_follows_memory_unless_it_is_said() {
+    for (table, memory, transient) in [
+        ("cache = {}", 256 << 20, 64 << 20),
+        ("cache = { memory = \"1GiB\" }", 1 << 30, 256 << 20),
+        ("cache = { memory = \"8MiB\" }", 8 << 20, 16 << 20),
+        ("cache = { transient = \"1MiB\" }", 256 << 20, 1 << 20),
+    ] {
+        let route = "route = [{ path = \"/\", upstream = \"app\" }]";
+        let settings = valid(&[LISTENER, UPSTREAM, table, "\n", route].concat());
+        let storage = settings.cache.expect("there is one");
+        assert_eq!(
+            (storage.memory_bytes, storage.transient_bytes),
+            (memory, transient)
+        );
+    }
+}
+
+#[test]
 fn mistakes_in_caches_are_all_told() {
     assert_problems(&[LISTENER, UPSTREAM], BROKEN);
 }
@@ -181,11 +199,13 @@ key = { host = 1, query = "some", query_except = ["a"], headers = ["a b"], cooki
 [cache]
 memory = "1KiB"
 #! cache.memory: found "1KiB", expected a size from "1MiB" to "16384GiB"
+transient = "1KiB"
+#! cache.transient: found "1KiB", expected a size from "1MiB" to "16384GiB"
 disk = { path = "", size = "1" }
 #! cache.disk.path: found "", expected the path of a directory
 #! cache.disk.size: found "1", expected a size from "1MiB" to "1048576GiB"
 sise = 1
-#! cache.sise: unknown key; expected one of "memory", "disk"
+#! cache.sise: unknown key; expected one of "memory", "transient", "disk"
 [[route]]
 path = "/"
 upstream = "app"

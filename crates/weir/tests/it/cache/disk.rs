@@ -2,6 +2,7 @@
 
 mod arriving;
 mod damage;
+mod held;
 mod killed;
 mod large;
 mod restart;

@@ -412,7 +412,8 @@ fn beyond_a_number_of_streams_responses_pass_as_they_are() {
             peer.head();
         }
     });
-    let gateway = gateway(origin.address, "compress = true");
+    let keys = "compress = true\n[cache]\ntransient = \"1GiB\"";
+    let gateway = gateway(origin.address, keys);
     let begin = || {
         let mut connection = Connection::open(gateway.address);
         connection.send("GET / HTTP/1.1\r\nHost: test\r\nAccept-Encoding: gzip\r\n\r\n");

@@ -85,6 +85,12 @@ impl Process {
         status.expect("it ended")
     }
 
+    /// Open descriptors.
+    pub(crate) fn descriptors(&self) -> usize {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", self.pid()));
+        open.expect("the process runs").count()
+    }
+
     /// Resident memory in bytes.
     pub(crate) fn resident_bytes(&self) -> u64 {
         let text = std::fs::read_to_string(format!("/proc/{}/statm", self.pid()))
