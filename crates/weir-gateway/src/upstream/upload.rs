@@ -4,6 +4,8 @@
 //! first and the response read after, but [`Upload::poll`] is called from every wait of the exchange. Bytes stay in
 //! the client's input until the upstream has taken them, so a fast client is held back by a slow upstream.
 
+mod collected;
+
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -12,19 +14,34 @@ use weir_http::body::Framing;
 
 use crate::buffers::Buffers;
 use crate::connection::Client;
+use crate::deadline::TICK;
 use crate::failure::Failure;
 use crate::io::Stream;
+use collected::Collected;
+pub(crate) use collected::collect;
+
+/// Waits that cross two ticks have taken one of them at least, which a client is given before it counts as slow.
+const DAWDLED_MS: u64 = 2 * TICK.as_millis() as u64;
 
 /// A request body in transit. The default is a body that there is not.
 #[derive(Debug, Default)]
 pub(crate) struct Upload {
     body: Body,
     /// Bytes at the front of the client's input that belong to the body and were not sent yet.
+    /// Where something was collected: of that, as long as some of it is left.
     ready: usize,
     kept: Kept,
+    /// What was collected before anybody was asked.
+    collected: Option<Box<Collected>>,
+    /// Whether the client was waited for while it was.
+    is_slow: bool,
+    /// What the request holds of a limit while the rest of its body comes.
+    hold: Hold,
     received: u64,
     /// Milliseconds spent waiting for the client, and since when it is waited for now.
     waited_ms: u64,
+    /// The part of it that was before anybody was asked.
+    waited_before_ms: u64,
     waits_since_ms: Option<u64>,
     sent: u64,
     bytes_max: u64,
@@ -47,6 +64,18 @@ enum Kept {
     BehindHead(usize),
     /// No longer here.
     Nowhere,
+}
+
+/// What a request holds of a limit while the rest of its body comes.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Hold {
+    /// Nothing, or the body is no matter any more.
+    #[default]
+    Nothing,
+    /// A place, which is for work.
+    Place,
+    /// It is counted apart, because its client was waited for.
+    Apart,
 }
 
 /// Deadlines that apply while a body moves.
@@ -93,6 +122,10 @@ impl Upload {
         outgoing: &mut Vec<u8>,
     ) -> Result<(), Failure> {
         if self.is_complete() {
+            return Ok(());
+        }
+        if self.collected.is_some() {
+            self.put_collected_behind(outgoing);
             return Ok(());
         }
         self.take(client)?;
@@ -166,14 +199,22 @@ impl Upload {
                 self.arm(client, pace);
                 continue;
             }
-            match to.poll_write(cx, &client.input.unread()[..self.ready], &[]) {
+            let bytes = match &self.collected {
+                Some(collected) => collected.unsent(),
+                None => &client.input.unread()[..self.ready],
+            };
+            match to.poll_write(cx, bytes, &[]) {
                 Poll::Pending => break,
                 // It may have answered before it closed, so what it sent is still read.
                 Poll::Ready(Err(_)) => self.is_refused = true,
                 Poll::Ready(Ok(count)) => {
-                    client.input.consume(count);
-                    self.ready -= count;
-                    self.sent += count as u64;
+                    if self.collected.is_some() {
+                        self.sent_collected(count);
+                    } else {
+                        client.input.consume(count);
+                        self.ready -= count;
+                        self.sent += count as u64;
+                    }
                     self.arm(client, pace);
                 }
             }
@@ -205,6 +246,10 @@ impl Upload {
     /// A client that sends a byte now and then would hold an upstream connection for ever, so the time it may take in
     /// all grows with what it has sent and with nothing else.
     fn patience_with_client(&self, pace: Pace) -> Duration {
+        if self.hold == Hold::Place {
+            // Which is a tick: a place is not for waiting.
+            return Duration::ZERO;
+        }
         let Some(earned_ms) = (1000 * self.received).checked_div(self.rate_min) else {
             return pace.client;
         };
@@ -235,7 +280,63 @@ impl Upload {
     /// The response has begun, and takes the place of the request in `Exchange::outgoing`.
     pub(crate) fn answered(&mut self) {
         self.is_answered = true;
+        self.hold = Hold::Nothing;
         self.is_overwritten();
+        if self.ready == 0 {
+            self.drop_collected();
+        }
+    }
+
+    /// The limits are asked now. Says whether the request will be no work for its upstream at first: more of its body is to
+    /// come, and comes slowly.
+    pub(crate) fn was_let_through(&mut self) -> bool {
+        if self.body.is_done() {
+            return false;
+        }
+        self.hold = if self.is_slow {
+            Hold::Apart
+        } else {
+            Hold::Place
+        };
+        self.is_slow
+    }
+
+    /// Whether the body was collected, which may have taken any time.
+    pub(crate) fn was_collected(&self) -> bool {
+        self.collected.is_some()
+    }
+
+    /// Whether the request is counted apart until its body is here.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.hold == Hold::Apart
+    }
+
+    /// Whether it holds anything of a limit while its body comes.
+    pub(crate) fn holds(&self) -> bool {
+        self.hold != Hold::Nothing
+    }
+
+    /// Whether its client has been waited for, in all, for longer than a place is for.
+    pub(crate) fn has_dawdled(&self) -> bool {
+        self.waited_ms - self.waited_before_ms >= DAWDLED_MS
+    }
+
+    /// Gives up the place that it holds, because its client is waited for; `false` when there is none to give up.
+    pub(crate) fn give_way(&mut self) -> bool {
+        let waits = self.is_running() && self.ready == 0 && !self.awaits_continue;
+        let gives_way = self.hold == Hold::Place && waits;
+        if gives_way {
+            self.hold = Hold::Apart;
+        }
+        gives_way
+    }
+
+    /// All of the body was sent, or nobody takes more of it. Says whether the request held something without being work.
+    pub(crate) fn becomes_work(&mut self) -> bool {
+        if self.hold == Hold::Nothing || self.is_running() {
+            return false;
+        }
+        std::mem::take(&mut self.hold) == Hold::Apart
     }
 
     /// Something else is in `Exchange::outgoing` than the request.
@@ -260,9 +361,9 @@ impl Upload {
         self.sent == 0
     }
 
-    /// Whether the client was waited for so long that a tick of the deadlines went by.
+    /// Whether the client was waited for so long that a tick of the deadlines went by, after somebody was asked.
     pub(crate) fn was_waited_for(&self) -> bool {
-        self.waited_ms > 0
+        self.waited_ms > self.waited_before_ms
     }
 
     /// Whether the whole body can be sent to another upstream.
@@ -300,6 +401,7 @@ impl Upload {
     }
 
     fn drop_ready(&mut self, client: &mut Client) {
+        self.drop_collected();
         if self.ready > 0 {
             self.kept = Kept::Nowhere;
         }
