@@ -27,6 +27,8 @@ struct Held {
     /// What the place says when all of the response has come. One that breaks off, or that its client leaves, says nothing:
     /// it may have been at work for as long as somebody listened.
     outcome: Outcome,
+    /// Whether it was set apart, so that how long it was held says nothing.
+    was_apart: bool,
     /// The response that is read ahead of a slow client.
     ahead: Option<Ahead>,
 }
@@ -38,6 +40,7 @@ impl Pass {
             entered,
             place,
             outcome: Outcome::Ignored,
+            was_apart: false,
             ahead: None,
         })))
     }
@@ -65,7 +68,7 @@ impl Pass {
             entered.report(now, ended, latency);
         }
         // Of a request that was repeated, part of the time it was taken for none of the upstream's doing.
-        if !x.facts.was_repeated {
+        if !x.facts.was_repeated && !held.was_apart {
             held.outcome = ended.outcome(is_server_error, latency);
         }
     }
@@ -93,6 +96,7 @@ impl Pass {
         let Some(held) = &mut self.0 else {
             return Ok(());
         };
+        held.was_apart = true;
         held.outcome = Outcome::Ignored;
         held.entered = None;
         held.place.as_mut().map_or(Ok(()), Place::set_apart)

@@ -1,7 +1,8 @@
 //! A response on its way to the client: the head rewritten, the body streamed behind it.
 //!
 //! The body's bytes go out as they came in, and no faster than the client takes them: nothing is read from the
-//! upstream while something waits for the client, but where that would keep a place in the upstream (`ahead.rs`). Meanwhile what is left of the request body goes the other way.
+//! upstream while something waits for the client, but where that would keep a place in it (`ahead.rs`). Meanwhile what is
+//! left of the request body goes the other way.
 
 use std::future::poll_fn;
 

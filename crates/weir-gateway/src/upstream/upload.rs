@@ -5,6 +5,7 @@
 //! the client's input until the upstream has taken them, so a fast client is held back by a slow upstream.
 
 mod collected;
+mod hold;
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -14,21 +15,17 @@ use weir_http::body::Framing;
 
 use crate::buffers::Buffers;
 use crate::connection::Client;
-use crate::deadline::TICK;
 use crate::failure::Failure;
 use crate::io::Stream;
 use collected::Collected;
 pub(crate) use collected::collect;
-
-/// Waits that cross two ticks have taken one of them at least, which a client is given before it counts as slow.
-const DAWDLED_MS: u64 = 2 * TICK.as_millis() as u64;
+use hold::Hold;
 
 /// A request body in transit. The default is a body that there is not.
 #[derive(Debug, Default)]
 pub(crate) struct Upload {
     body: Body,
-    /// Bytes at the front of the client's input that belong to the body and were not sent yet.
-    /// Where something was collected: of that, as long as some of it is left.
+    /// Bytes of the body that are here and were not sent yet: of what was collected, or at the front of the client's input.
     ready: usize,
     kept: Kept,
     /// What was collected before anybody was asked.
@@ -64,18 +61,6 @@ enum Kept {
     BehindHead(usize),
     /// No longer here.
     Nowhere,
-}
-
-/// What a request holds of a limit while the rest of its body comes.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Hold {
-    /// Nothing, or the body is no matter any more.
-    #[default]
-    Nothing,
-    /// A place, which is for work.
-    Place,
-    /// It is counted apart, because its client was waited for.
-    Apart,
 }
 
 /// Deadlines that apply while a body moves.
@@ -285,58 +270,6 @@ impl Upload {
         if self.ready == 0 {
             self.drop_collected();
         }
-    }
-
-    /// The limits are asked now. Says whether the request will be no work for its upstream at first: more of its body is to
-    /// come, and comes slowly.
-    pub(crate) fn was_let_through(&mut self) -> bool {
-        if self.body.is_done() {
-            return false;
-        }
-        self.hold = if self.is_slow {
-            Hold::Apart
-        } else {
-            Hold::Place
-        };
-        self.is_slow
-    }
-
-    /// Whether the body was collected, which may have taken any time.
-    pub(crate) fn was_collected(&self) -> bool {
-        self.collected.is_some()
-    }
-
-    /// Whether the request is counted apart until its body is here.
-    pub(crate) fn is_apart(&self) -> bool {
-        self.hold == Hold::Apart
-    }
-
-    /// Whether it holds anything of a limit while its body comes.
-    pub(crate) fn holds(&self) -> bool {
-        self.hold != Hold::Nothing
-    }
-
-    /// Whether its client has been waited for, in all, for longer than a place is for.
-    pub(crate) fn has_dawdled(&self) -> bool {
-        self.waited_ms - self.waited_before_ms >= DAWDLED_MS
-    }
-
-    /// Gives up the place that it holds, because its client is waited for; `false` when there is none to give up.
-    pub(crate) fn give_way(&mut self) -> bool {
-        let waits = self.is_running() && self.ready == 0 && !self.awaits_continue;
-        let gives_way = self.hold == Hold::Place && waits;
-        if gives_way {
-            self.hold = Hold::Apart;
-        }
-        gives_way
-    }
-
-    /// All of the body was sent, or nobody takes more of it. Says whether the request held something without being work.
-    pub(crate) fn becomes_work(&mut self) -> bool {
-        if self.hold == Hold::Nothing || self.is_running() {
-            return false;
-        }
-        std::mem::take(&mut self.hold) == Hold::Apart
     }
 
     /// Something else is in `Exchange::outgoing` than the request.

@@ -13,7 +13,8 @@ use crate::failure::Failure;
 use crate::held_bodies::Claim;
 use crate::settings::Forward;
 use crate::upstream::relay;
-use crate::upstream::upload::{DAWDLED_MS, Kept, Pace, Upload};
+use crate::upstream::upload::hold::DAWDLED_MS;
+use crate::upstream::upload::{Kept, Pace, Upload};
 use crate::worker::Worker;
 
 /// What a client is told that waits with its body (RFC 9110 §10.1.1).
@@ -47,7 +48,7 @@ pub(crate) async fn collect(
     rule: &Forward,
 ) -> Result<(), Failure> {
     let bytes_max = usize::try_from(rule.request_buffer).unwrap_or(usize::MAX);
-    if bytes_max == 0 || x.upload.collected.is_some() {
+    if bytes_max == 0 {
         return Ok(());
     }
     let pace = relay::pace(x, rule);
@@ -82,10 +83,19 @@ async fn send_continue(client: &Client, x: &Exchange) -> Result<(), Failure> {
 }
 
 impl Upload {
-    /// Whether the rest of the body is in the client's input.
+    /// Whether nothing is to be collected: the rest of the body is in the client's input, or it was collected before, for
+    /// another upstream.
     pub(crate) fn has_arrived(&mut self, client: &Client) -> Result<bool, Failure> {
+        if self.collected.is_some() {
+            return Ok(true);
+        }
         self.take(client)?;
         Ok(self.body.is_done())
+    }
+
+    /// Whether the body was collected, which may have taken any time.
+    pub(crate) fn was_collected(&self) -> bool {
+        self.collected.is_some()
     }
 
     /// The client may send. Says whether it waits to be told so: one that sends already knows.
