@@ -30,8 +30,6 @@ pub(crate) struct Upload {
     kept: Kept,
     /// What was collected before anybody was asked.
     collected: Option<Box<Collected>>,
-    /// Whether the client was waited for while it was.
-    is_slow: bool,
     /// What the request holds of a limit while the rest of its body comes.
     hold: Hold,
     received: u64,

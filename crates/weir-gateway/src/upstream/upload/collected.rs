@@ -30,6 +30,8 @@ pub(super) struct Collected {
     sent: usize,
     /// Whether they are all of the body.
     is_whole: bool,
+    /// Whether the client was waited for.
+    is_slow: bool,
     claim: Claim,
 }
 
@@ -63,6 +65,7 @@ pub(crate) async fn collect(
         bytes: Vec::new(),
         sent: 0,
         is_whole: false,
+        is_slow: false,
         claim: worker.claim(),
     }));
     let waited_ms = x.upload.waited_ms;
@@ -70,7 +73,10 @@ pub(crate) async fn collect(
     let bounds = Bounds { bytes_max, pace };
     poll_fn(|cx| x.upload.poll_collect(client, &worker.buffers, bounds, cx)).await?;
     client.input.release(&worker.buffers);
-    x.upload.is_slow = x.upload.waited_ms - waited_ms >= DAWDLED_MS;
+    let is_slow = x.upload.waited_ms - waited_ms >= DAWDLED_MS;
+    if let Some(collected) = &mut x.upload.collected {
+        collected.is_slow = is_slow;
+    }
     x.upload.waited_before_ms = x.upload.waited_ms;
     Ok(())
 }
@@ -96,6 +102,12 @@ impl Upload {
     /// Whether the body was collected, which may have taken any time.
     pub(crate) fn was_collected(&self) -> bool {
         self.collected.is_some()
+    }
+
+    /// Whether the client was waited for while the body was collected.
+    pub(super) fn comes_slowly(&self) -> bool {
+        let collected = self.collected.as_ref();
+        collected.is_some_and(|collected| collected.is_slow)
     }
 
     /// The client may send. Says whether it waits to be told so: one that sends already knows.

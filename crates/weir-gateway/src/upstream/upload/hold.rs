@@ -25,12 +25,9 @@ impl Upload {
         if self.body.is_done() {
             return false;
         }
-        self.hold = if self.is_slow {
-            Hold::Apart
-        } else {
-            Hold::Place
-        };
-        self.is_slow
+        let is_slow = self.comes_slowly();
+        self.hold = if is_slow { Hold::Apart } else { Hold::Place };
+        is_slow
     }
 
     /// Whether the request is counted apart until its body is here.
