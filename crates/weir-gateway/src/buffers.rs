@@ -14,7 +14,9 @@ pub(crate) const BUFFER_BYTES: usize = 32 << 10;
 /// Returned buffers beyond this many are freed, so a burst does not hold its memory for ever.
 const KEPT_BUFFERS_MAX: usize = 256;
 /// With less room than this left, what is unread is moved to the front of its buffer.
-const ROOM_BYTES_MIN: usize = 4 << 10;
+pub(crate) const ROOM_BYTES_MIN: usize = 4 << 10;
+/// An input of several buffers grows by this part of itself.
+pub(crate) const GROWTH: usize = 4;
 
 /// A worker's buffers.
 #[derive(Debug, Default)]
@@ -102,7 +104,9 @@ impl Input {
             self.bytes.drain(..self.start);
             self.start = 0;
             if self.bytes.capacity() - self.bytes.len() < ROOM_BYTES_MIN {
-                self.bytes.reserve(BUFFER_BYTES);
+                // Not twice as much, because what is held is counted.
+                let more = (self.bytes.len() / GROWTH).max(BUFFER_BYTES);
+                self.bytes.reserve_exact(more);
             }
         }
     }

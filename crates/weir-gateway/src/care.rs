@@ -14,7 +14,7 @@
 //!
 //! A route that names none of them takes none of these locks.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_policy::Outcome;
@@ -25,8 +25,10 @@ use crate::exchange::Exchange;
 use crate::failure::{Failure, Fault};
 use crate::settings::{Forward, PriorityRule};
 use crate::snapshot::RouteState;
+use crate::upstream::upload::collect;
 use crate::view::View;
-use gate::Place;
+use crate::worker::Worker;
+use gate::{Gate, Place};
 use pass::Pass;
 
 pub(crate) mod breaker;
@@ -39,9 +41,12 @@ pub(crate) mod rate;
 pub(crate) mod watch;
 
 /// Leave to ask the upstream of a route, from the breaker of the route and then from the upstream's gate.
+///
+/// Nobody is asked before the body of the request is here, so that a client that sends slowly keeps nobody from anything.
 pub(crate) async fn enter(
-    client: &Client,
+    client: &mut Client,
     x: &mut Exchange,
+    worker: &Worker,
     view: &View,
     rule: &Forward,
 ) -> Result<Pass, Failure> {
@@ -49,8 +54,17 @@ pub(crate) async fn enter(
     let breaker = route.and_then(|route| route.breaker.as_ref());
     // What another upstream answers says nothing about the route's own.
     let breaker = breaker.filter(|_| !is_elsewhere(route, rule));
-    let gate = view.snapshot.upstreams[rule.upstream].gate.as_ref();
-    if breaker.is_none() && gate.is_none() {
+    let upstream = &view.snapshot.upstreams[rule.upstream];
+    let gate = upstream.gate.as_ref();
+    let is_limited = breaker.is_some() || gate.is_some();
+    if !is_limited && upstream.settings.care.breaker.is_none() {
+        return Ok(Pass::default());
+    }
+    if !x.upload.is_complete() && !x.upload.has_arrived(client)? {
+        Box::pin(collect(client, x, worker, rule)).await?;
+    }
+    let is_slow = x.upload.was_let_through();
+    if !is_limited {
         return Ok(Pass::default());
     }
     // A request may come here a second time, after it has waited for another one's answer.
@@ -62,17 +76,49 @@ pub(crate) async fn enter(
     })?;
     let place = match gate {
         None => None,
-        Some(gate) => {
-            let priority = priority(client, x, rule);
-            let place = gate.enter(client, priority, now).await;
-            if let Err(Failure::Shed(_)) = place {
-                x.retry_after = Some(SHED_RETRY_AFTER);
-            }
-            Some(place?)
-        }
+        Some(gate) => Some(place(client, x, rule, gate, now).await?),
     };
     let since = place.as_ref().map_or(now, Place::since);
-    Ok(Pass::new(since, entered, place))
+    let mut pass = Pass::new(since, entered, place);
+    if is_slow {
+        set_apart(x, &mut pass)?;
+    }
+    Ok(pass)
+}
+
+/// Another place for a request that gave the one it had back.
+pub(crate) async fn enter_again(
+    client: &Client,
+    x: &mut Exchange,
+    view: &View,
+    rule: &Forward,
+) -> Result<(), Failure> {
+    if let Some(gate) = &view.snapshot.upstreams[rule.upstream].gate {
+        let place = place(client, x, rule, gate, Instant::now()).await?;
+        x.pass.take(place);
+    }
+    Ok(())
+}
+
+async fn place(
+    client: &Client,
+    x: &mut Exchange,
+    rule: &Forward,
+    gate: &Arc<Gate>,
+    now: Instant,
+) -> Result<Place, Failure> {
+    let priority = priority(client, x, rule);
+    let place = gate.enter(client, priority, now).await;
+    if let Err(Failure::Shed(_)) = place {
+        x.retry_after = Some(SHED_RETRY_AFTER);
+    }
+    place
+}
+
+/// The request of `x` is no work for its upstream at present, see [`Pass::set_apart`].
+pub(crate) fn set_apart(x: &mut Exchange, pass: &mut Pass) -> Result<(), Failure> {
+    pass.set_apart()
+        .inspect_err(|_| x.retry_after = Some(SHED_RETRY_AFTER))
 }
 
 /// Whether `rule` is that of a fallback.

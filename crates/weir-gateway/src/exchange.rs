@@ -12,6 +12,7 @@ use weir_policy::limit::rate::Decision as RateDecision;
 use crate::buffers::{BUFFER_BYTES, Buffers, Input};
 use crate::cache::remember::{Ask, Next, remember};
 use crate::cache::{self, Cached, Recall, Recalled, recall};
+use crate::care::pass::Pass;
 use crate::care::{self, fallback};
 use crate::connection::Client;
 use crate::connection::h1::After;
@@ -114,14 +115,16 @@ async fn forward(
     view: &Rc<View>,
     rule: &Forward,
 ) -> Result<(Chosen, relay::Upstream), Failure> {
-    let mut pass = care::enter(client, x, view, rule).await?;
-    // It may have waited: for a place, for another one's answer, for an upstream that has failed.
+    x.pass = care::enter(client, x, worker, view, rule).await?;
+    // It may have waited: for its body, for a place, for another one's answer, for an upstream that has failed.
     let is_first = rule.cache.is_none() && x.facts.failure.is_none();
-    let now = match x.facts.started {
-        Some(started) if is_first => pass.since().unwrap_or(started),
+    let now = match (x.pass.since(), x.facts.started) {
+        (Some(since), _) if is_first => since,
+        (None, Some(started)) if is_first && !x.upload.was_collected() => started,
         _ => time::now(),
     };
     let asked = attempt(client, x, worker, view, rule, now).await;
+    let mut pass = std::mem::take(&mut x.pass);
     pass.ended(x, &asked);
     let (chosen, mut upstream) = asked?;
     upstream.pass = pass;
@@ -146,6 +149,9 @@ async fn attempt(
             Ok(chosen) => chosen,
             Err(failure) => return attempts.end(failure),
         };
+        if x.upload.is_apart() {
+            chosen.is_no_probe();
+        }
         let then = match relay::connect(client, x, rule, &chosen, attempts.wants_fresh()).await {
             Ok(upstream) => {
                 attempts.let_go(x);
@@ -157,7 +163,11 @@ async fn attempt(
         };
         match then {
             ControlFlow::Break(end) => return end,
-            ControlFlow::Continue(()) => attempts.ready(client, x).await?,
+            ControlFlow::Continue(()) => match attempts.ready(client, x).await {
+                Ok(()) => {}
+                Err(failure @ Failure::Shed(_)) => return attempts.end(failure),
+                Err(failure) => return Err(failure),
+            },
         }
         now = time::now();
     }
@@ -309,6 +319,8 @@ pub(crate) struct Exchange {
     pub(crate) timeouts: ClientTimeouts,
     /// The request body on its way to the upstream.
     pub(crate) upload: Upload,
+    /// What is held of the upstream's limits until the head of the response is here.
+    pub(crate) pass: Pass,
     /// What the cache has to do with it.
     pub(crate) recall: Recall,
     /// What its client is told of its rate.
@@ -392,6 +404,7 @@ impl Exchange {
         self.incoming.consume(self.incoming.unread().len());
         self.incoming.release(buffers);
         self.upload = Upload::default();
+        self.pass = Pass::default();
         self.recall.reset();
         self.rate = None;
         self.retry_after = None;

@@ -34,7 +34,7 @@ pub(crate) enum Failure {
     RateLimited,
     /// The breaker of the route is open, or those of all endpoints are.
     BreakerOpen,
-    /// The upstream holds as many requests as it can.
+    /// The upstream holds as many requests, or as many streams, as it can.
     Shed(Refusal),
     /// Every endpoint of the upstream is being drained.
     NoEndpoint,
@@ -60,7 +60,7 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// Those that carry no further reason.
-    const PLAIN: [Self; 22] = [
+    const PLAIN: [Self; 23] = [
         Self::HeadTimeout,
         Self::BodyTimeout,
         Self::BodyTooLarge,
@@ -74,6 +74,7 @@ impl Failure {
         Self::Shed(Refusal::WaitedTooLong),
         Self::Shed(Refusal::Displaced),
         Self::Shed(Refusal::Outranked),
+        Self::Shed(Refusal::StreamsFull),
         Self::NoEndpoint,
         Self::ConnectFailed,
         Self::ConnectTimeout,
@@ -154,15 +155,16 @@ impl Failure {
 
     /// Whether no endpoint can have acted on the request.
     pub(crate) fn is_unheard(self) -> bool {
-        matches!(
-            self,
+        match self {
+            // Only what has begun turns out to be a stream.
+            Self::Shed(refusal) => refusal != Refusal::StreamsFull,
             Self::BreakerOpen
-                | Self::Shed(_)
-                | Self::NoEndpoint
-                | Self::ConnectFailed
-                | Self::ConnectTimeout
-                | Self::NoSocket
-        )
+            | Self::NoEndpoint
+            | Self::ConnectFailed
+            | Self::ConnectTimeout
+            | Self::NoSocket => true,
+            _ => false,
+        }
     }
 
     /// The status the client gets, or the log when the client can get none.
@@ -206,6 +208,7 @@ impl Failure {
             Self::Shed(Refusal::WaitedTooLong) => "waited_too_long",
             Self::Shed(Refusal::Displaced) => "displaced",
             Self::Shed(Refusal::Outranked) => "outranked",
+            Self::Shed(Refusal::StreamsFull) => "streams_full",
             Self::NoEndpoint => "no_endpoint",
             Self::ConnectFailed => "connect_failed",
             Self::ConnectTimeout => "connect_timeout",

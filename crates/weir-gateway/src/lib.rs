@@ -28,6 +28,7 @@ mod decimal;
 mod exchange;
 mod failure;
 mod gateway;
+mod held_bodies;
 mod io;
 mod listener;
 mod metrics;

@@ -145,6 +145,9 @@ pub struct Limits {
     /// Bytes a second of a request body that a client has to keep up in the time that is spent waiting for it, after the
     /// first [`ClientTimeouts::body`]; slower is 408. Zero lets it take its time.
     pub body_rate: u64,
+    /// Bytes of bodies held for clients that send or read slowly, all of them together; see [`Forward::request_buffer`].
+    /// What of a body fits into one buffer of 32 KiB is not counted.
+    pub held_body_bytes: u64,
     /// Idle upstream connections kept in all, so that many endpoints cannot use up the descriptors that clients need.
     pub idle_connections: usize,
 }
@@ -168,6 +171,7 @@ impl Default for Limits {
             header_count: 100,
             body_bytes: 1 << 30,
             body_rate: 500,
+            held_body_bytes: 128 << 20,
             idle_connections: 8192,
         }
     }
@@ -343,6 +347,10 @@ pub struct Forward {
     pub timeouts: UpstreamTimeouts,
     /// Bytes of a request body; more is 413.
     pub body_bytes: u64,
+    /// Bytes of a request body that are collected before an upstream with a limit or a breaker is asked.
+    pub request_buffer: u64,
+    /// Bytes of a response of an upstream with a limit that are read ahead of a slow client.
+    pub response_buffer: u64,
     /// How responses are cached; `None` passes everything on. Takes [`Settings::cache`].
     pub cache: Option<Box<CachePolicy>>,
     /// What is compressed for clients that take it; `None` passes everything on as it is.
@@ -351,6 +359,13 @@ pub struct Forward {
     pub upgrade: Vec<String>,
     /// When a request is not forwarded, when it is sent again, and what its client gets instead.
     pub care: Box<RouteCare>,
+}
+
+impl Forward {
+    /// [`Forward::request_buffer`], unless configured otherwise.
+    pub const REQUEST_BUFFER: u64 = 256 << 10;
+    /// [`Forward::response_buffer`], unless configured otherwise.
+    pub const RESPONSE_BUFFER: u64 = 256 << 10;
 }
 
 /// Fields to set (replacing all of that name) and to remove. Names are in lower case.

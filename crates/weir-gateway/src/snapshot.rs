@@ -43,6 +43,8 @@ pub(crate) struct Snapshot {
     pub(crate) head_limits: HeadLimits,
     pub(crate) timeouts: ClientTimeouts,
     pub(crate) body_rate: u64,
+    /// Bytes of bodies held for slow clients, of all workers.
+    pub(crate) held_body_bytes: u64,
     /// Idle upstream connections, of all workers.
     pub(crate) idle_connections: usize,
 }
@@ -128,6 +130,7 @@ impl Snapshot {
             },
             timeouts: settings.timeouts,
             body_rate: settings.limits.body_rate,
+            held_body_bytes: settings.limits.held_body_bytes,
             idle_connections: settings.limits.idle_connections,
         })
     }

@@ -1,5 +1,6 @@
 //! The upstream's side: which endpoint, over which connection, and the bytes that go there and come back.
 
+pub(crate) mod ahead;
 pub(crate) mod answer;
 pub(crate) mod check;
 pub(crate) mod choose;

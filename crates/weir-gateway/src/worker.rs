@@ -24,6 +24,7 @@ use crate::compress::encoder::Encoders;
 use crate::connection::round::Round;
 use crate::deadline::{Deadlines, TICK};
 use crate::failure::Failure;
+use crate::held_bodies::{Claim, HeldBodies};
 use crate::listener::Reception;
 use crate::listener::admission::Admission;
 use crate::metrics::WorkerMetrics;
@@ -54,6 +55,8 @@ pub(crate) struct Shared {
     pub(crate) cache: OnceLock<Arc<Cache>>,
     /// What is held for clients, and for which of them.
     pub(crate) slow: SlowClients,
+    /// Bodies held for slow clients.
+    pub(crate) held_bodies: Arc<HeldBodies>,
     pub(crate) is_draining: AtomicBool,
     /// Draining has taken too long: whatever still runs ends now.
     pub(crate) is_cut_off: AtomicBool,
@@ -78,6 +81,7 @@ impl Shared {
             metrics: (0..workers).map(|_| WorkerMetrics::new()).collect(),
             cache: OnceLock::new(),
             slow,
+            held_bodies: Arc::default(),
             is_draining: AtomicBool::new(false),
             is_cut_off: AtomicBool::new(false),
             reloads: Default::default(),
@@ -135,6 +139,12 @@ impl Worker {
             rounds: RefCell::default(),
             is_over: Cell::default(),
         })
+    }
+
+    /// Room for a body that is held for a slow client.
+    pub(crate) fn claim(&self) -> Claim {
+        let bytes_max = self.view.borrow().snapshot.held_body_bytes;
+        Claim::new(&self.shared.held_bodies, bytes_max)
     }
 
     /// The configuration that a request beginning now is served by.

@@ -21,7 +21,7 @@ pub enum Framing {
 }
 
 /// The reading of one body.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub enum Body {
     /// The body has ended.
     #[default]

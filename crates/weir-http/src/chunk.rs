@@ -38,7 +38,7 @@ const FORBIDDEN_TRAILERS: [&[u8]; 14] = [
 const FORBIDDEN_LEN_MAX: usize = 17;
 
 /// A place in chunked framing.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct ChunkDecoder {
     state: State,
     extension_bytes: u32,

@@ -96,6 +96,8 @@ pub(crate) fn from_flags(
         response_headers: HeaderEdits::default(),
         timeouts: UpstreamTimeouts::default(),
         body_bytes: limits.body_bytes,
+        request_buffer: Forward::REQUEST_BUFFER,
+        response_buffer: Forward::RESPONSE_BUFFER,
         cache: None,
         compress: None,
         upgrade: action::default_upgrades(),

@@ -100,7 +100,7 @@ impl Arriving {
     /// Takes the body to its end; `false` when nobody wants it any more.
     async fn receive(&mut self, worker: &Worker, timer: &Timer) -> Result<bool, Failure> {
         while !self.body.is_done() {
-            if !self.room(timer).await {
+            if !self.room(timer).await? {
                 return Ok(false);
             }
             timer.set(self.idle);
@@ -146,20 +146,21 @@ impl Arriving {
         Ok(true)
     }
 
-    /// Waits until the fill has room; `false` when nobody reads what is not stored.
-    async fn room(&mut self, timer: &Timer) -> bool {
+    /// Waits until the fill has room; `false` when nobody reads what is not stored. A response that waits for its readers is
+    /// no work for the upstream.
+    async fn room(&mut self, timer: &Timer) -> Result<bool, Failure> {
         let (fill, pass) = (&self.lead.lent.fill, &mut self.upstream.pass);
         loop {
             timer.set(self.idle);
             let room = poll_fn(|cx| match fill.poll_room(cx) {
-                Poll::Ready(is_wanted) => Poll::Ready(Some(is_wanted)),
+                Poll::Ready(is_wanted) => Poll::Ready(Ok(Some(is_wanted))),
                 Poll::Pending => {
-                    pass.is_held_up();
-                    timer.poll(cx).map(|()| None)
+                    pass.set_apart()?;
+                    timer.poll(cx).map(|()| Ok(None))
                 }
             });
-            match room.await {
-                Some(is_wanted) => return is_wanted,
+            match room.await? {
+                Some(is_wanted) => return Ok(is_wanted),
                 None => fill.cut_slowest(),
             }
         }

@@ -208,6 +208,26 @@ impl Place {
         self.since
     }
 
+    /// The request is no work for the upstream any more, and its place is for the next. See [`Limiter::set_apart`].
+    pub(crate) fn set_apart(&mut self) -> Result<(), Failure> {
+        let Some(permit) = &mut self.permit else {
+            return Ok(());
+        };
+        let set_apart = |limiter: &mut Limiter<_>| limiter.set_apart(permit);
+        self.gate
+            .change(Instant::now(), set_apart)
+            .map_err(Failure::Shed)
+    }
+
+    /// It is work again.
+    pub(crate) fn bring_back(&mut self) {
+        if let Some(permit) = &mut self.permit {
+            let now = Instant::now();
+            self.gate
+                .change(now, |limiter| limiter.bring_back(now, permit));
+        }
+    }
+
     /// What it will say when it is given back.
     pub(crate) fn will_say(&mut self, outcome: Outcome) {
         self.outcome = outcome;

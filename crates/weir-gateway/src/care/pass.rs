@@ -9,9 +9,11 @@ use super::gate::Place;
 use super::{Ended, is_server_error};
 use crate::exchange::Exchange;
 use crate::failure::Failure;
+use crate::upstream::ahead::Ahead;
 
 /// Leave to ask an upstream. The route's breaker is told how that ended once the head of the response is here; the place
-/// is given back when all of the response has come, because until then the upstream is at work.
+/// is given back when all of the response has come, because until then the upstream is at work. A request that is no work
+/// any more, because it waits for its client or has no end in sight, is set apart before.
 ///
 /// It is moved with its request from hand to hand, so what it holds is boxed: where nobody was asked, there is nothing.
 #[derive(Debug, Default)]
@@ -25,6 +27,10 @@ struct Held {
     /// What the place says when all of the response has come. One that breaks off, or that its client leaves, says nothing:
     /// it may have been at work for as long as somebody listened.
     outcome: Outcome,
+    /// Whether it was set apart, so that how long it was held says nothing.
+    was_apart: bool,
+    /// The response that is read ahead of a slow client.
+    ahead: Option<Ahead>,
 }
 
 impl Pass {
@@ -34,7 +40,14 @@ impl Pass {
             entered,
             place,
             outcome: Outcome::Ignored,
+            was_apart: false,
+            ahead: None,
         })))
+    }
+
+    /// Whether it has a place in the upstream.
+    pub(crate) fn has_place(&self) -> bool {
+        self.0.as_ref().is_some_and(|held| held.place.is_some())
     }
 
     /// When leave was given, if anybody was asked for it.
@@ -55,9 +68,58 @@ impl Pass {
             entered.report(now, ended, latency);
         }
         // Of a request that was repeated, part of the time it was taken for none of the upstream's doing.
-        if !x.facts.was_repeated {
+        if !x.facts.was_repeated && !held.was_apart {
             held.outcome = ended.outcome(is_server_error, latency);
         }
+    }
+
+    /// The place is for the next, until another one is [taken](Pass::take): nothing is asked of the upstream meanwhile.
+    /// Says whether there was one.
+    pub(crate) fn give_place_back(&mut self) -> bool {
+        let place = self.0.as_mut().and_then(|held| held.place.take());
+        place.is_some()
+    }
+
+    /// The upstream is asked again.
+    pub(crate) fn take(&mut self, place: Place) {
+        if let Some(held) = &mut self.0 {
+            held.since = place.since();
+            held.place = Some(place);
+        }
+    }
+
+    /// The request is no work for the upstream at present. It is counted apart, and is no probe of a breaker.
+    ///
+    /// # Errors
+    /// There is no room apart either, so that the request has to end.
+    pub(crate) fn set_apart(&mut self) -> Result<(), Failure> {
+        let Some(held) = &mut self.0 else {
+            return Ok(());
+        };
+        held.was_apart = true;
+        held.outcome = Outcome::Ignored;
+        held.entered = None;
+        held.place.as_mut().map_or(Ok(()), Place::set_apart)
+    }
+
+    /// It is work again.
+    pub(crate) fn bring_back(&mut self) {
+        let place = self.0.as_mut().and_then(|held| held.place.as_mut());
+        if let Some(place) = place {
+            place.bring_back();
+        }
+    }
+
+    /// The response is read ahead of its client.
+    pub(crate) fn read_ahead(&mut self, ahead: Ahead) {
+        if let Some(held) = &mut self.0 {
+            held.ahead = Some(ahead);
+        }
+    }
+
+    /// How far it was, if it is.
+    pub(crate) fn ahead(&mut self) -> Option<&mut Ahead> {
+        self.0.as_mut()?.ahead.as_mut()
     }
 
     /// The response has to wait for its client. How long its place is taken says nothing any more about how fast the
@@ -70,8 +132,8 @@ impl Pass {
 
     /// All of the response is here: the upstream has done its part, whatever the client still has to read.
     pub(crate) fn is_over(&mut self) {
-        if let Some(held) = self.0.take()
-            && let Some(mut place) = held.place
+        if let Some(held) = &mut self.0
+            && let Some(mut place) = held.place.take()
         {
             place.will_say(held.outcome);
         }

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use super::Gateway;
 use super::plan::{HOST, Plan, SET_FIELD};
 use super::world::{Answer, Change, FieldList, Got, Request, World, body_of, values};
+use crate::time;
 
 /// Between what the gateway takes for now and what the simulation does.
 const SLACK_MS: u64 = 250;
@@ -60,6 +61,16 @@ pub(super) fn budgets(gateway: &Gateway) -> Option<String> {
 
 /// Whether something is still asked for, or held for somebody, though all have left.
 pub(super) fn nothing_held(gateway: &Gateway) -> Result<(), String> {
+    for upstream in &gateway.shared.snapshot().upstreams {
+        let gate = upstream.gate.as_ref().map(|gate| gate.status(time::now()));
+        if let Some(gate) = gate.filter(|gate| gate.in_flight + gate.streams > 0) {
+            return Err(format!("places are left over: {gate:?}"));
+        }
+    }
+    let bodies = gateway.shared.held_bodies.bytes();
+    if bodies > 0 {
+        return Err(format!("{bodies} bytes of bodies are left over"));
+    }
     let cache = gateway.shared.cache().expect("a route caches");
     match cache.held() {
         (0, 0) => Ok(()),

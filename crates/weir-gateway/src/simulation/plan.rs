@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use weir_cache::CachePolicy;
 use weir_policy::balance::Method as BalanceMethod;
+use weir_policy::limit::concurrency::{self, Limit};
 
 use super::world::FieldList;
 use crate::settings::{
@@ -341,6 +342,12 @@ fn ask(draw: &mut Draw<'_>, resources: &[Resource]) -> AskPlan {
 }
 
 fn upstream(draw: &mut Draw<'_>, socket: &Path) -> Upstream {
+    let limit = draw.one(&[None, None, None, Some(Limit::Fixed(2))]);
+    let limit = limit.map(|limit| concurrency::Settings {
+        limit,
+        streams_max: 1,
+        ..concurrency::Settings::default()
+    });
     Upstream {
         name: "app".to_owned(),
         servers: vec![Server {
@@ -353,7 +360,10 @@ fn upstream(draw: &mut Draw<'_>, socket: &Path) -> Upstream {
         hash_on: HashOn::Host,
         idle_connections: draw.one(&[0, 1, 100]),
         idle_timeout: Duration::from_secs(5),
-        care: UpstreamCare::default(),
+        care: UpstreamCare {
+            concurrency: limit,
+            ..UpstreamCare::default()
+        },
     }
 }
 
@@ -381,6 +391,8 @@ fn settings(
                 idle: Duration::from_secs(10),
             },
             body_bytes: 1 << 20,
+            request_buffer: Forward::REQUEST_BUFFER,
+            response_buffer: 50_000,
             cache,
             compress: None,
             upgrade: Vec::new(),

@@ -1,7 +1,8 @@
 //! A response on its way to the client: the head rewritten, the body streamed behind it.
 //!
 //! The body's bytes go out as they came in, and no faster than the client takes them: nothing is read from the
-//! upstream while something waits for the client. Meanwhile what is left of the request body goes the other way.
+//! upstream while something waits for the client, but where that would keep a place in it (`ahead.rs`). Meanwhile what is
+//! left of the request body goes the other way.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use weir_http::chunk::write_chunk;
 use weir_http::forward::{self, ClientFraming, ResponseRewrite};
 use weir_http::{Body, Content, Version};
 
+use crate::buffers::{BUFFER_BYTES, Input};
 use crate::care::rate;
 use crate::compress::{self, encoder::Encoder};
 use crate::connection::h1::After;
@@ -19,6 +21,7 @@ use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::settings::Forward;
 use crate::slow::{Holding, Slow};
+use crate::upstream::ahead;
 use crate::upstream::choose::Chosen;
 use crate::upstream::relay::{Upstream, edits, pace, receive};
 use crate::upstream::upload::Pace;
@@ -36,6 +39,9 @@ pub(crate) async fn respond(
     chosen: &Chosen,
     mut upstream: Upstream,
 ) -> Result<After, Failure> {
+    if upstream.pass.has_place() {
+        ahead::begin(x, worker, rule, &mut upstream)?;
+    }
     let compress::Passing { content, encoder } = compress::passing(x, worker, rule);
     let framing = match &encoder {
         Some(_) => ClientFraming::of_unknown_length(x.request.version),
@@ -117,13 +123,11 @@ async fn stream_body(
         if body.is_done() {
             break;
         }
-        x.incoming.release(&worker.buffers);
-        client.timer.set(pace.upstream);
-        if receive(client, x, worker, upstream, pace)
-            .await
-            .map_err(cut_off)?
-            == 0
-        {
+        if !x.incoming.is_empty() {
+            // It was read ahead.
+            continue;
+        }
+        if more(client, x, worker, upstream, pace).await? == 0 {
             if !body.may_end_here() {
                 return Err(Failure::ResponseCut);
             }
@@ -150,13 +154,14 @@ async fn stream_encoded(
     let mut slow = Slow::new(worker);
     let grant = Arc::clone(encoder.grant());
     loop {
-        let taken = body.decode(x.incoming.unread(), |content| encoder.write(content));
+        let taken = body.decode(next_of(&x.incoming), |content| encoder.write(content));
         x.incoming.consume(taken.map_err(Failure::Response)?);
         if body.is_done() {
             upstream.pass.is_over();
             break;
         }
-        if upstream.stream.is_quiet() {
+        let is_all_for_now = x.incoming.is_empty() && upstream.stream.is_quiet();
+        if is_all_for_now {
             encoder.flush(|made| append(made, framing, &mut x.outgoing));
         } else {
             encoder.take(|made| append(made, framing, &mut x.outgoing));
@@ -167,10 +172,10 @@ async fn stream_encoded(
             .unless_cut(bytes, || Holding::of(&grant), sending)
             .await;
         sent.unwrap_or(Err(Failure::ClientGone))?;
-        x.incoming.release(&worker.buffers);
-        client.timer.set(pace.upstream);
-        let received = receive(client, x, worker, upstream, pace).await;
-        if received.map_err(cut_off)? == 0 {
+        if !x.incoming.is_empty() {
+            continue;
+        }
+        if more(client, x, worker, upstream, pace).await? == 0 {
             if !body.may_end_here() {
                 return Err(Failure::ResponseCut);
             }
@@ -182,6 +187,30 @@ async fn stream_encoded(
         x.outgoing.extend_from_slice(b"0\r\n\r\n");
     }
     send(client, x, worker, upstream, 0, pace).await
+}
+
+/// Reads more of the body, all of which that came before has been sent.
+async fn more(
+    client: &mut Client,
+    x: &mut Exchange,
+    worker: &Worker,
+    upstream: &mut Upstream,
+    pace: Pace,
+) -> Result<usize, Failure> {
+    x.incoming.release(&worker.buffers);
+    client.timer.set(pace.upstream);
+    let received = if upstream.pass.ahead().is_some() {
+        Box::pin(ahead::receive(client, x, worker, upstream, pace)).await
+    } else {
+        receive(client, x, worker, upstream, pace).await
+    };
+    received.map_err(cut_off)
+}
+
+/// As much of what was read as goes to the client in one piece: of what was read ahead there may be more.
+fn next_of(incoming: &Input) -> &[u8] {
+    let unread = incoming.unread();
+    &unread[..unread.len().min(BUFFER_BYTES)]
 }
 
 /// Appends content in the framing that its client gets.
@@ -196,7 +225,7 @@ fn append(content: &[u8], framing: ClientFraming, out: &mut Vec<u8>) {
 /// Claims what is here of the body and readies it for sending: the bytes that stay in `x.incoming` are counted, the
 /// others are in `x.outgoing`.
 fn take_body(x: &mut Exchange, body: &mut Body, framing: ClientFraming) -> Result<usize, Failure> {
-    let unread = x.incoming.unread();
+    let unread = next_of(&x.incoming);
     let outgoing = &mut x.outgoing;
     let copied = match framing {
         ClientFraming::AsIs => {
@@ -236,7 +265,7 @@ async fn send(
         let pieces = (&x.outgoing[..], &x.incoming.unread()[..body_bytes]);
         let progress = client.poll_send(&mut sent, pieces, patience, cx);
         if progress.is_pending() {
-            upstream.pass.is_held_up();
+            ahead::poll(x, worker, upstream, cx)?;
             x.upload
                 .poll(client, &upstream.stream, &worker.buffers, pace, cx)?;
         }

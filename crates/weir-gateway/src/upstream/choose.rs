@@ -292,6 +292,13 @@ impl Chosen {
         self.leave == Leave::Trial
     }
 
+    /// The request is no probe of the endpoint's breaker: its client may take any time to send it.
+    pub(crate) fn is_no_probe(&self) {
+        if let Some(told) = &mut *self.told.borrow_mut() {
+            told.entered = None;
+        }
+    }
+
     /// The response head is here.
     pub(crate) fn answered(&self, x: &mut Exchange) {
         let now = Instant::now();

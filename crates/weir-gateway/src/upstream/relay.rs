@@ -5,7 +5,7 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use weir_http::body::Framing;
 use weir_http::forward::{self, Edits, RequestRewrite};
@@ -13,7 +13,7 @@ use weir_http::head::HeadScan;
 use weir_http::request::Progress;
 use weir_http::{FieldName, HeadLimits, Reject};
 
-use crate::care::pass::Pass;
+use crate::care::{self, pass::Pass};
 use crate::compress;
 use crate::connection::Client;
 use crate::deadline::{Due, Timer};
@@ -159,6 +159,7 @@ pub(crate) async fn send(
     upstream: &mut Upstream,
 ) -> Result<(), Failure> {
     let pace = pace(x, rule);
+    x.upload.rewind();
     client.timer.set(pace.upstream);
     poll_fn(|cx| poll_send(upstream, &x.outgoing, &client.timer, cx)).await?;
     if !upstream.is_sent {
@@ -254,7 +255,7 @@ pub(crate) async fn receive(
     poll_fn(|cx| poll_receive(client, x, worker, upstream, pace, cx)).await
 }
 
-fn poll_receive(
+pub(super) fn poll_receive(
     client: &mut Client,
     x: &mut Exchange,
     worker: &Worker,
@@ -264,6 +265,9 @@ fn poll_receive(
 ) -> Poll<Result<usize, Failure>> {
     x.upload
         .poll(client, &upstream.stream, &worker.buffers, pace, cx)?;
+    if x.upload.holds() {
+        keep_hold(client, x, pace)?;
+    }
     match x
         .incoming
         .poll_fill(&mut upstream.stream, &worker.buffers, cx)
@@ -274,8 +278,33 @@ fn poll_receive(
         Poll::Pending if !x.upload.is_running() && client.has_left(cx) => {
             Poll::Ready(Err(Failure::ClientGone))
         }
-        Poll::Pending => client.timer.poll(cx).map(|()| Err(x.upload.late())),
+        Poll::Pending => {
+            ready!(client.timer.poll(cx));
+            if x.upload.give_way() {
+                set_apart(client, x, pace)?;
+                ready!(client.timer.poll(cx));
+            }
+            Poll::Ready(Err(x.upload.late()))
+        }
     }
+}
+
+/// Gives the place up of a request whose client is waited for, and takes it again once all of the body was sent.
+fn keep_hold(client: &Client, x: &mut Exchange, pace: Pace) -> Result<(), Failure> {
+    if x.upload.becomes_work() {
+        x.pass.bring_back();
+    } else if x.upload.has_dawdled() && x.upload.give_way() {
+        set_apart(client, x, pace)?;
+    }
+    Ok(())
+}
+
+fn set_apart(client: &Client, x: &mut Exchange, pace: Pace) -> Result<(), Failure> {
+    let mut pass = std::mem::take(&mut x.pass);
+    let set_apart = care::set_apart(x, &mut pass);
+    x.pass = pass;
+    client.timer.set(x.upload.patience(pace));
+    set_apart
 }
 
 fn poll_send(

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use weir_http::Body;
 
 use crate::buffers::BUFFER_BYTES;
-use crate::care::budget::SharedBudget;
+use crate::care::{self, budget::SharedBudget};
 use crate::connection::Client;
 use crate::deadline::Due;
 use crate::exchange::Exchange;
@@ -251,7 +251,8 @@ impl<'a> Attempts<'a> {
         per_try.map_or_else(Due::never, |per_try| Due::at(Instant::now() + per_try))
     }
 
-    /// Waits until the request may be sent again, and makes it ready. The client may leave meanwhile.
+    /// Waits until the request may be sent again, and makes it ready. The client may leave meanwhile, and there may be no
+    /// place in the upstream any more: the one that it had is not kept for a wait.
     pub(crate) async fn ready(&mut self, client: &Client, x: &mut Exchange) -> Result<(), Failure> {
         if self.kept.is_none() {
             x.incoming.consume(x.incoming.unread().len());
@@ -259,6 +260,7 @@ impl<'a> Attempts<'a> {
         }
         if let Some(wait) = self.wait.take() {
             x.facts.was_repeated = true;
+            let had_place = !wait.is_zero() && x.pass.give_place_back();
             let mut due = Due::at(Instant::now() + wait);
             // It passes later than `due`, unless the worker is cut off.
             client.timer.set(wait);
@@ -275,6 +277,9 @@ impl<'a> Attempts<'a> {
                 }
             })
             .await?;
+            if had_place {
+                care::enter_again(client, x, self.view, self.rule).await?;
+            }
         }
         x.upload.restart();
         Ok(())

@@ -4,6 +4,9 @@
 //! first and the response read after, but [`Upload::poll`] is called from every wait of the exchange. Bytes stay in
 //! the client's input until the upstream has taken them, so a fast client is held back by a slow upstream.
 
+mod collected;
+mod hold;
+
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -14,17 +17,26 @@ use crate::buffers::Buffers;
 use crate::connection::Client;
 use crate::failure::Failure;
 use crate::io::Stream;
+use collected::Collected;
+pub(crate) use collected::collect;
+use hold::Hold;
 
 /// A request body in transit. The default is a body that there is not.
 #[derive(Debug, Default)]
 pub(crate) struct Upload {
     body: Body,
-    /// Bytes at the front of the client's input that belong to the body and were not sent yet.
+    /// Bytes of the body that are here and were not sent yet: of what was collected, or at the front of the client's input.
     ready: usize,
     kept: Kept,
+    /// What was collected before anybody was asked.
+    collected: Option<Box<Collected>>,
+    /// What the request holds of a limit while the rest of its body comes.
+    hold: Hold,
     received: u64,
     /// Milliseconds spent waiting for the client, and since when it is waited for now.
     waited_ms: u64,
+    /// The part of it that was before anybody was asked.
+    waited_before_ms: u64,
     waits_since_ms: Option<u64>,
     sent: u64,
     bytes_max: u64,
@@ -93,6 +105,10 @@ impl Upload {
         outgoing: &mut Vec<u8>,
     ) -> Result<(), Failure> {
         if self.is_complete() {
+            return Ok(());
+        }
+        if self.collected.is_some() {
+            self.put_collected_behind(outgoing);
             return Ok(());
         }
         self.take(client)?;
@@ -166,14 +182,22 @@ impl Upload {
                 self.arm(client, pace);
                 continue;
             }
-            match to.poll_write(cx, &client.input.unread()[..self.ready], &[]) {
+            let bytes = match &self.collected {
+                Some(collected) => collected.unsent(),
+                None => &client.input.unread()[..self.ready],
+            };
+            match to.poll_write(cx, bytes, &[]) {
                 Poll::Pending => break,
                 // It may have answered before it closed, so what it sent is still read.
                 Poll::Ready(Err(_)) => self.is_refused = true,
                 Poll::Ready(Ok(count)) => {
-                    client.input.consume(count);
-                    self.ready -= count;
-                    self.sent += count as u64;
+                    if self.collected.is_some() {
+                        self.sent_collected(count);
+                    } else {
+                        client.input.consume(count);
+                        self.ready -= count;
+                        self.sent += count as u64;
+                    }
                     self.arm(client, pace);
                 }
             }
@@ -205,6 +229,10 @@ impl Upload {
     /// A client that sends a byte now and then would hold an upstream connection for ever, so the time it may take in
     /// all grows with what it has sent and with nothing else.
     fn patience_with_client(&self, pace: Pace) -> Duration {
+        if self.hold == Hold::Place {
+            // Which is a tick: a place is not for waiting.
+            return Duration::ZERO;
+        }
         let Some(earned_ms) = (1000 * self.received).checked_div(self.rate_min) else {
             return pace.client;
         };
@@ -235,7 +263,11 @@ impl Upload {
     /// The response has begun, and takes the place of the request in `Exchange::outgoing`.
     pub(crate) fn answered(&mut self) {
         self.is_answered = true;
+        self.hold = Hold::Nothing;
         self.is_overwritten();
+        if self.ready == 0 {
+            self.drop_collected();
+        }
     }
 
     /// Something else is in `Exchange::outgoing` than the request.
@@ -260,9 +292,9 @@ impl Upload {
         self.sent == 0
     }
 
-    /// Whether the client was waited for so long that a tick of the deadlines went by.
+    /// Whether the client was waited for so long that a tick of the deadlines went by, after somebody was asked.
     pub(crate) fn was_waited_for(&self) -> bool {
-        self.waited_ms > 0
+        self.waited_ms > self.waited_before_ms
     }
 
     /// Whether the whole body can be sent to another upstream.
@@ -300,6 +332,7 @@ impl Upload {
     }
 
     fn drop_ready(&mut self, client: &mut Client) {
+        self.drop_collected();
         if self.ready > 0 {
             self.kept = Kept::Nowhere;
         }

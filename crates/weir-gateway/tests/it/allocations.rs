@@ -232,6 +232,8 @@ fn settings(address: SocketAddr, origin: SocketAddr, log: &Path, format: LogForm
         response_headers: HeaderEdits::default(),
         timeouts: UpstreamTimeouts::default(),
         body_bytes: 1 << 20,
+        request_buffer: Forward::REQUEST_BUFFER,
+        response_buffer: Forward::RESPONSE_BUFFER,
         cache: None,
         compress: None,
         upgrade: vec!["websocket".to_owned()],

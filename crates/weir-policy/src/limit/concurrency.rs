@@ -6,6 +6,11 @@
 //! [`Limiter::next_deadline`] has come, the caller takes out the decisions about waiters with [`Limiter::decide`] until
 //! there is none left, and tells the waiters.
 //!
+//! A request that is let in has a place for as long as the service is at work on it. One that goes on without being work
+//! (an event stream, a transfer that waits for its client) can be [set apart](Limiter::set_apart): it gives its place to
+//! the next and is counted among the *streams*, which have a bound of their own. So streams crowd out streams and nobody
+//! else, and the service never holds more than the limit and that bound together.
+//!
 //! Every call costs the same however many wait or are in flight, and nothing is allocated after [`Limiter::new`].
 //! Memory: that of the queue, `waiters_max` × (size of `T` + 48 bytes), and about 500 bytes.
 
@@ -38,6 +43,13 @@ pub struct Settings {
     /// double the time that the service itself takes. Where the service is known to be so fast that more are answered
     /// within [`queue::Settings::target`], so many wait.
     pub queue: queue::Settings,
+    /// How many streams there may be besides. At 0 none is set apart: each keeps its place to its end.
+    pub streams_max: u32,
+}
+
+impl Settings {
+    /// [`Settings::streams_max`], unless configured otherwise: most services spend a connection on a stream and little else.
+    pub const STREAMS_MAX_DEFAULT: u32 = 1_024;
 }
 
 impl Default for Settings {
@@ -45,6 +57,7 @@ impl Default for Settings {
         Self {
             limit: Limit::Adaptive(AdaptiveSettings::default()),
             queue: queue::Settings::default(),
+            streams_max: Self::STREAMS_MAX_DEFAULT,
         }
     }
 }
@@ -57,6 +70,8 @@ pub struct Permit {
     admitted_at: Instant,
     /// How many were in flight then, this one included.
     in_flight: u32,
+    /// Whether it is counted among the streams instead.
+    is_apart: bool,
 }
 
 /// Why a request was not let in.
@@ -70,6 +85,8 @@ pub enum Refusal {
     Displaced,
     /// So many requests of a higher priority are refused that there are no places for this one.
     Outranked,
+    /// It is a stream, and there are as many of them as there may be.
+    StreamsFull,
 }
 
 impl Refusal {
@@ -80,6 +97,7 @@ impl Refusal {
             Self::WaitedTooLong => "waited-too-long",
             Self::Displaced => "displaced",
             Self::Outranked => "outranked",
+            Self::StreamsFull => "streams-full",
         }
     }
 }
@@ -109,8 +127,10 @@ pub enum Decision<T> {
 pub struct Status {
     /// How many requests may be in flight now.
     pub limit: u32,
-    /// How many are.
+    /// How many are, without the streams.
     pub in_flight: u32,
+    /// How many streams there are besides.
+    pub streams: u32,
     /// How many wait.
     pub waiting: usize,
     /// Whether so many ask that newcomers wait for [`queue::Settings::target`] only.
@@ -123,6 +143,8 @@ pub struct Status {
 #[derive(Debug)]
 pub struct Limiter<T> {
     in_flight: u32,
+    streams: u32,
+    streams_max: u32,
     gauge: Gauge,
     queue: Queue<T>,
 }
@@ -146,6 +168,8 @@ impl<T> Limiter<T> {
     pub fn new(settings: &Settings, now: Instant, epoch: Instant) -> Self {
         Self {
             in_flight: 0,
+            streams: 0,
+            streams_max: settings.streams_max,
             gauge: match settings.limit {
                 Limit::Fixed(limit) => Gauge::Fixed(limit.max(1)),
                 Limit::Adaptive(adaptive) => Gauge::Adaptive(Adaptive::new(adaptive, now, epoch)),
@@ -188,16 +212,47 @@ impl<T> Limiter<T> {
         is_free.then(|| self.admit(now))
     }
 
+    /// The request goes on as a stream: its place is free, [`Limiter::decide`] says for whom. One that is a stream already
+    /// stays as it is, and so does every request where none is set apart.
+    ///
+    /// # Errors
+    /// There are as many streams as there may be. The request still has its place, and is to be ended.
+    pub fn set_apart(&mut self, permit: &mut Permit) -> Result<(), Refusal> {
+        if permit.is_apart || self.streams_max == 0 {
+            return Ok(());
+        }
+        if self.streams >= self.streams_max {
+            return Err(Refusal::StreamsFull);
+        }
+        permit.is_apart = true;
+        self.streams += 1;
+        self.in_flight = self.in_flight.saturating_sub(1);
+        Ok(())
+    }
+
+    /// The service is at work on a stream again. It is in flight from now on, even beyond the limit: newcomers wait for that.
+    pub fn bring_back(&mut self, now: Instant, permit: &mut Permit) {
+        if std::mem::take(&mut permit.is_apart) {
+            self.streams = self.streams.saturating_sub(1);
+            self.in_flight += 1;
+            self.note_in_flight(now);
+        }
+    }
+
     /// A request has ended. Its place is free; [`Limiter::decide`] says for whom.
     ///
     /// Only a [`Outcome::Success`] teaches an adaptive limit, by the time from the admission until now: the time for
     /// which the place was taken. The latency in `outcome` is not read. Failures are often quick and would make the
-    /// service look faster than it is.
+    /// service look faster than it is. A stream teaches nothing.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "a permit that has come back is gone"
     )]
     pub fn release(&mut self, now: Instant, permit: Permit, outcome: Outcome) {
+        if permit.is_apart {
+            self.streams = self.streams.saturating_sub(1);
+            return;
+        }
         if let Gauge::Adaptive(adaptive) = &mut self.gauge
             && matches!(outcome, Outcome::Success(_))
         {
@@ -247,6 +302,7 @@ impl<T> Limiter<T> {
         Status {
             limit: self.limit(),
             in_flight: self.in_flight,
+            streams: self.streams,
             waiting: self.queue.len(),
             is_overloaded: self.queue.is_overloaded(now),
             base_latency: match &self.gauge {
@@ -275,6 +331,7 @@ impl<T> Limiter<T> {
         Permit {
             admitted_at: now,
             in_flight: self.in_flight,
+            is_apart: false,
         }
     }
 

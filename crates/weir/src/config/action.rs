@@ -19,12 +19,14 @@ use super::value::Value;
 use super::{cache, care, compress};
 
 const ACTIONS: [&str; 3] = ["upstream", "redirect", "respond"];
-const ONLY_WITH_UPSTREAM: [&str; 15] = [
+const ONLY_WITH_UPSTREAM: [&str; 17] = [
     "strip_prefix",
     "request_headers",
     "response_headers",
     "timeout",
     "body_limit",
+    "request_buffer",
+    "response_buffer",
     "cache",
     "compress",
     "upgrade",
@@ -36,6 +38,8 @@ const ONLY_WITH_UPSTREAM: [&str; 15] = [
     "fallback",
     "protect",
 ];
+/// Bodies held for slow clients. More than this is not for memory.
+const BUFFER: RangeInclusive<u64> = 0..=64 << 20;
 const REDIRECT_STATUSES: [u64; 5] = [301, 302, 303, 307, 308];
 /// Statuses of fixed answers.
 pub(super) const RESPOND_STATUSES: RangeInclusive<u64> = 200..=599;
@@ -127,6 +131,12 @@ fn forward(
     let timeouts = timeouts.map_or_else(UpstreamTimeouts::default, upstream_timeouts);
     let body_limit = table.optional("body_limit");
     let body_bytes = body_limit.and_then(|value| value.size_bytes(&BODY_BYTES));
+    let mut buffer = |key| {
+        let value = table.optional(key);
+        value.and_then(|value| value.size_bytes(&BUFFER))
+    };
+    let request_buffer = buffer("request_buffer");
+    let response_buffer = buffer("response_buffer");
     let cache = table.optional("cache");
     // A cache with mistakes in it is meant to be one.
     let has_cache = cache
@@ -152,6 +162,8 @@ fn forward(
         response_headers,
         timeouts,
         body_bytes: body_bytes.unwrap_or(limits.body_bytes),
+        request_buffer: request_buffer.unwrap_or(Forward::REQUEST_BUFFER),
+        response_buffer: response_buffer.unwrap_or(Forward::RESPONSE_BUFFER),
         cache: cache.map(Box::new),
         compress: compress.map(Box::new),
         upgrade,

@@ -31,6 +31,8 @@ const HEADER_BYTES: RangeInclusive<u64> = 1 << 10..=64 << 10;
 const HEADER_COUNT_MAX: u64 = weir_http::HeadLimits::FIELDS_CEILING as u64;
 
 const BODY_RATE: RangeInclusive<u64> = 0..=1 << 30;
+/// At 0 nothing is held but what fits into one buffer.
+const HELD_BODIES: RangeInclusive<u64> = 0..=1 << 40;
 
 /// Every deadline of the file.
 pub(super) const DEADLINE: RangeInclusive<Duration> =
@@ -239,6 +241,10 @@ fn limits(mut table: Table) -> Limits {
     let body_rate = table.optional("body_rate");
     if let Some(bytes) = body_rate.and_then(|value| value.size_bytes(&BODY_RATE)) {
         limits.body_rate = bytes;
+    }
+    let held_bodies = table.optional("held_bodies");
+    if let Some(bytes) = held_bodies.and_then(|value| value.size_bytes(&HELD_BODIES)) {
+        limits.held_body_bytes = bytes;
     }
     table.finish();
     limits

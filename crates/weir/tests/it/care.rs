@@ -3,6 +3,7 @@
 mod breaker;
 mod limits;
 mod rate;
+mod slow;
 
 use std::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};

@@ -61,8 +61,8 @@ fn in_window(counts: Counts) -> [(&'static str, String); 3] {
     ]
 }
 
-/// `null` for an upstream that takes any number of requests, else `{"limit", "in_flight", "waiting", "overloaded",
-/// "base_latency_us"}`; the last is `null` unless the limit is adaptive and knows it.
+/// `null` for an upstream that takes any number of requests, else `{"limit", "in_flight", "streams", "waiting",
+/// "overloaded", "base_latency_us"}`; the last is `null` unless the limit is adaptive and knows it.
 pub(super) fn gate(gate: Option<&Gate>, now: Instant) -> String {
     let Some(status) = gate.map(|gate| gate.status(now)) else {
         return "null".to_owned();
@@ -71,6 +71,7 @@ pub(super) fn gate(gate: Option<&Gate>, now: Instant) -> String {
     object([
         ("limit", status.limit.to_string()),
         ("in_flight", status.in_flight.to_string()),
+        ("streams", status.streams.to_string()),
         ("waiting", status.waiting.to_string()),
         ("overloaded", status.is_overloaded.to_string()),
         ("base_latency_us", base.unwrap_or_else(|| "null".to_owned())),

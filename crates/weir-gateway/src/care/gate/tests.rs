@@ -35,6 +35,7 @@ fn gate(limit: u32, wait: Duration) -> Arc<Gate> {
             interval: wait,
             ..queue::Settings::default()
         },
+        streams_max: 2,
     }))
 }
 
@@ -82,6 +83,39 @@ fn a_waiter_that_leaves_before_it_reads_its_admission_gives_the_place_back() {
 }
 
 #[test]
+fn a_stream_gives_its_place_to_whoever_waits_and_comes_back_once() {
+    runtime().block_on(async {
+        let (gate, client) = (gate(2, LONG), nobody());
+        let mut streams = Vec::new();
+        for _ in 0..2 {
+            let mut place = gate.enter(&client, Priority::Normal, now()).await.unwrap();
+            place.set_apart().unwrap();
+            streams.push(place);
+        }
+        let mut first = gate.enter(&client, Priority::Normal, now()).await.unwrap();
+        let second = gate.enter(&client, Priority::Normal, now()).await.unwrap();
+        let full = Err(Failure::Shed(Refusal::StreamsFull));
+        assert_eq!(first.set_apart(), full);
+        let mut waits = Box::pin(gate.enter(&client, Priority::Normal, now()));
+        assert!(is_pending(waits.as_mut()));
+        drop(streams.pop());
+        assert!(is_pending(waits.as_mut()), "a stream had no place to leave");
+        first.set_apart().unwrap();
+        let third = waits.await.unwrap();
+        // It is work again, so that nobody else is let in.
+        first.bring_back();
+        let status = gate.status(now());
+        assert_eq!((status.in_flight, status.streams), (3, 1));
+        drop(third);
+        let mut waits = Box::pin(gate.enter(&client, Priority::Normal, now()));
+        assert!(is_pending(waits.as_mut()));
+        drop((waits, first, second, streams));
+        let status = gate.status(now());
+        assert_eq!((status.in_flight, status.streams), (0, 0));
+    });
+}
+
+#[test]
 fn a_wait_ends_by_itself() {
     runtime().block_on(async {
         let (gate, client) = (gate(2, Duration::from_millis(20)), nobody());
@@ -114,12 +148,15 @@ fn two_threads_with_impatient_waiters_never_hold_more_than_the_limit() {
                         let patience = Duration::from_micros(random.u64(0..2_000));
                         let entering = gate.enter(&client, Priority::Normal, now());
                         let entered = tokio::time::timeout(patience, entering).await;
-                        if let Ok(Ok(place)) = entered {
+                        if let Ok(Ok(mut place)) = entered {
                             let others = held.fetch_add(1, Ordering::SeqCst);
                             assert!(others < LIMIT, "{others} others were there");
                             tokio::task::yield_now().await;
                             held.fetch_sub(1, Ordering::SeqCst);
                             admitted.fetch_add(1, Ordering::SeqCst);
+                            if random.bool() && place.set_apart().is_ok() {
+                                tokio::task::yield_now().await;
+                            }
                             drop(place);
                         }
                     }
@@ -133,6 +170,9 @@ fn two_threads_with_impatient_waiters_never_hold_more_than_the_limit() {
         thread.join().unwrap();
     }
     let status = gate.status(now());
-    assert_eq!((status.in_flight, status.waiting), (0, 0));
+    assert_eq!(
+        (status.in_flight, status.streams, status.waiting),
+        (0, 0, 0)
+    );
     assert!(admitted.load(Ordering::SeqCst) > LIMIT);
 }

@@ -18,6 +18,7 @@ pub(super) fn write(page: &mut Page<'_>) {
     let now = Instant::now();
     breakers(page, now);
     gates(page, now);
+    held_bodies(page);
     ejection(page, now);
 }
 
@@ -28,7 +29,7 @@ struct GateGauge {
     of: fn(&concurrency::Status) -> Option<String>,
 }
 
-const GATE_GAUGES: [GateGauge; 5] = [
+const GATE_GAUGES: [GateGauge; 6] = [
     GateGauge {
         name: "weir_concurrency_limit",
         help: "Requests that may be in flight to an upstream.",
@@ -38,6 +39,11 @@ const GATE_GAUGES: [GateGauge; 5] = [
         name: "weir_concurrency_in_flight",
         help: "Requests in flight to an upstream that has a limit.",
         of: |gate| Some(gate.in_flight.to_string()),
+    },
+    GateGauge {
+        name: "weir_concurrency_streams",
+        help: "Streams of an upstream that has a limit, which are counted apart.",
+        of: |gate| Some(gate.streams.to_string()),
     },
     GateGauge {
         name: "weir_concurrency_waiting",
@@ -124,6 +130,14 @@ fn gates(page: &mut Page<'_>, now: Instant) {
             }
         }
     }
+}
+
+fn held_bodies(page: &mut Page<'_>) {
+    let name = "weir_held_body_bytes";
+    let help = "Bytes of bodies held for clients that send or read slowly.";
+    page.family(name, "gauge", help);
+    let bytes = page.shared.held_bodies.bytes();
+    let _ = writeln!(page.text, "{name} {bytes}");
 }
 
 fn ejection(page: &mut Page<'_>, now: Instant) {

@@ -160,8 +160,117 @@ fn failures_and_clients_that_leave_teach_an_adaptive_limit_nothing() {
     }
 }
 
+/// Admits one more or says that none is.
+fn admit(limiter: &mut Limiter<u32>) -> Option<Permit> {
+    match acquire(limiter, ms(0), 0) {
+        Acquired::Admitted(permit) => Some(permit),
+        Acquired::Queued(queued) => {
+            limiter.cancel(queued.ticket);
+            None
+        }
+        Acquired::Refused(_) => None,
+    }
+}
+
+#[test]
+fn streams_are_counted_apart_and_crowd_out_nobody_but_streams() {
+    let settings = Settings {
+        limit: Limit::Fixed(2),
+        streams_max: 3,
+        ..Settings::default()
+    };
+    let mut limiter: Limiter<u32> = Limiter::new(&settings, start(), start());
+    let mut streams = Vec::new();
+    for number in 1..=3 {
+        let mut permit = admit(&mut limiter).expect("streams leave the places free");
+        assert_eq!(limiter.set_apart(&mut permit), Ok(()));
+        assert_eq!(limiter.set_apart(&mut permit), Ok(()), "once is enough");
+        let status = limiter.status(ms(0));
+        assert_eq!((status.in_flight, status.streams), (0, number));
+        streams.push(permit);
+    }
+    let mut fourth = admit(&mut limiter).expect("there is a place");
+    assert_eq!(limiter.set_apart(&mut fourth), Err(Refusal::StreamsFull));
+    assert_eq!(limiter.status(ms(0)).in_flight, 1, "it has its place still");
+    limiter.release(ms(0), fourth, Outcome::Ignored);
+
+    // One that is work again is in flight, although the places are taken.
+    let (first, second) = (admit(&mut limiter), admit(&mut limiter));
+    let mut back = streams.pop().expect("there are three");
+    limiter.bring_back(ms(0), &mut back);
+    limiter.bring_back(ms(0), &mut back);
+    let status = limiter.status(ms(0));
+    assert_eq!((status.in_flight, status.streams), (3, 2));
+    limiter.release(ms(1), first.expect("there was a place"), Outcome::Ignored);
+    assert!(admit(&mut limiter).is_none(), "two are in flight");
+    for permit in [second.expect("there was another"), back] {
+        limiter.release(ms(1), permit, Outcome::Ignored);
+    }
+    for permit in streams {
+        limiter.release(ms(1), permit, Outcome::Ignored);
+    }
+    let status = limiter.status(ms(1));
+    assert_eq!((status.in_flight, status.streams), (0, 0));
+}
+
+#[test]
+fn where_no_streams_are_set_apart_each_keeps_its_place() {
+    let settings = Settings {
+        limit: Limit::Fixed(1),
+        streams_max: 0,
+        ..Settings::default()
+    };
+    let mut limiter: Limiter<u32> = Limiter::new(&settings, start(), start());
+    let mut permit = admit(&mut limiter).expect("there is a place");
+    assert_eq!(limiter.set_apart(&mut permit), Ok(()));
+    limiter.bring_back(ms(0), &mut permit);
+    assert_eq!(limiter.status(ms(0)).in_flight, 1);
+    assert!(admit(&mut limiter).is_none());
+}
+
+#[test]
+fn a_stream_teaches_an_adaptive_limit_nothing() {
+    let mut limiter: Limiter<u32> = Limiter::new(&Settings::default(), start(), start());
+    for now_ms in 0..1_000 {
+        let Acquired::Admitted(mut permit) = acquire(&mut limiter, ms(now_ms), 0) else {
+            panic!("nothing is in flight");
+        };
+        assert_eq!(limiter.set_apart(&mut permit), Ok(()));
+        limiter.release(ms(now_ms), permit, Outcome::Success(Duration::ZERO));
+    }
+    assert_eq!(limiter.status(ms(1_000)).base_latency, None);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever becomes of whom, each is counted in one class, and comes back to it once.
+    #[test]
+    fn places_and_streams_come_back(seed: u64, limit in 1u32..10, streams_max in 0u32..10) {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let settings = Settings { limit: Limit::Fixed(limit), streams_max, ..Settings::default() };
+        let mut limiter: Limiter<u32> = Limiter::new(&settings, start(), start());
+        let mut permits: Vec<Permit> = Vec::new();
+        for number in 0..2_000 {
+            let now = ms(number);
+            let some = (!permits.is_empty()).then(|| random.usize(..permits.len()));
+            match (random.u8(..5), some) {
+                (0 | 1, _) | (_, None) => permits.extend(limiter.try_acquire(now)),
+                (2, Some(which)) => {
+                    let full = limiter.set_apart(&mut permits[which]).is_err();
+                    prop_assert!(!full || limiter.status(now).streams == streams_max);
+                }
+                (3, Some(which)) => limiter.bring_back(now, &mut permits[which]),
+                (_, Some(which)) => limiter.release(now, permits.swap_remove(which), Outcome::Ignored),
+            }
+            let status = limiter.status(now);
+            let apart = permits.iter().filter(|permit| permit.is_apart).count();
+            prop_assert_eq!(status.streams as usize, apart);
+            prop_assert_eq!(status.in_flight as usize, permits.len() - apart);
+            prop_assert!(status.streams <= streams_max);
+            prop_assert!(permits.len() <= (limit + streams_max) as usize);
+        }
+    }
 
     /// The seed of a failure is part of its input, which proptest prints.
     #[test]

@@ -17,6 +17,7 @@ const CONCURRENCY_EXPECTED: &str = "an integer from 1 to 1000000, \"adaptive\", 
 const LIMIT_EXPECTED: &str = "an integer from 1 to 1000000, or \"adaptive\"";
 /// All of the memory, some 60 bytes a waiter, is taken at the start.
 const QUEUE: RangeInclusive<u64> = 0..=65_536;
+const STREAMS: RangeInclusive<u64> = 0..=1_000_000;
 const QUEUE_WAIT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
 
 const EJECTION_EXPECTED: &str =
@@ -105,6 +106,10 @@ fn limit_and_queue(value: &Value) -> Option<concurrency::Settings> {
     set(&mut table, "queue", &mut queue.waiters_max, |value| {
         value.integer(QUEUE).map(|waiters| waiters as usize)
     });
+    set(&mut table, "streams", &mut settings.streams_max, |value| {
+        value.integer(STREAMS).map(|streams| streams as u32)
+    });
+    let queue = &mut settings.queue;
     let waits = [&mut queue.target, &mut queue.interval];
     rising(
         &mut table,

@@ -67,6 +67,10 @@ timeout = {}
 #! route[1].timeout: has no meaning with "respond", expected it only with "upstream"
 body_limit = 1
 #! route[1].body_limit: has no meaning with "respond", expected it only with "upstream"
+request_buffer = 1
+#! route[1].request_buffer: has no meaning with "respond", expected it only with "upstream"
+response_buffer = 1
+#! route[1].response_buffer: has no meaning with "respond", expected it only with "upstream"
 upgrade = []
 #! route[1].upgrade: has no meaning with "respond", expected it only with "upstream"
 "#,
@@ -184,6 +188,8 @@ path = "/"
 upstream = "app"
 timeout = "5s"
 #! route[1].timeout: found "5s", expected a table such as `{ response = "30s" }`
+request_buffer = "65MiB"
+#! route[1].request_buffer: found "65MiB", expected a size from "0B" to "64MiB"
 body_limit = "big"
 #! route[1].body_limit: found "big", expected a size such as "512", "16KiB", "1MiB" or "10GiB"
 upgrade = "websocket"

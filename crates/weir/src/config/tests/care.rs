@@ -96,7 +96,7 @@ fn each_switch_means_its_defaults() {
         fixed,
         Some(concurrency::Settings {
             limit: Limit::Fixed(64),
-            queue: queue::Settings::default(),
+            ..concurrency::Settings::default()
         })
     );
 }
@@ -243,13 +243,9 @@ fn every_key_of_priorities_retries_and_hedges() {
 }
 
 #[test]
-fn every_key_of_an_upstream() {
+fn every_key_of_a_limit() {
     let care = of_upstream(
-        "concurrency = { limit = 64, queue = 128, queue_target = \"5ms\", queue_interval = \"50ms\" }\n\
-         ejection = { max = 0.25, consecutive = 3, window = \"10s\", min_requests = 20, share = 0.5, eject_for = \"1s\", \
-         eject_for_max = \"30s\", slow_factor = 3, slow_min = \"50ms\", slow_start = \"5s\" }\n\
-         health = { path = \"/healthz?full\", interval = \"500ms\", timeout = \"200ms\", rise = 1, fall = 5, \
-         statuses = [204], body = \"ok\", host = \"app.internal:80\" }",
+        "concurrency = { limit = 64, queue = 128, streams = 5, queue_target = \"5ms\", queue_interval = \"50ms\" }",
     );
     assert_eq!(
         care.concurrency,
@@ -260,7 +256,18 @@ fn every_key_of_an_upstream() {
                 target: ms(5),
                 interval: ms(50),
             },
+            streams_max: 5,
         })
+    );
+}
+
+#[test]
+fn every_key_of_an_upstream() {
+    let care = of_upstream(
+        "ejection = { max = 0.25, consecutive = 3, window = \"10s\", min_requests = 20, share = 0.5, eject_for = \"1s\", \
+         eject_for_max = \"30s\", slow_factor = 3, slow_min = \"50ms\", slow_start = \"5s\" }\n\
+         health = { path = \"/healthz?full\", interval = \"500ms\", timeout = \"200ms\", rise = 1, fall = 5, \
+         statuses = [204], body = \"ok\", host = \"app.internal:80\" }",
     );
     assert_eq!(
         care.ejection,

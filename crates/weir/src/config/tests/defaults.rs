@@ -36,6 +36,12 @@ fn what_is_absent_has_its_default() {
     assert_eq!((route.name.as_str(), &route.host), ("/", &HostPattern::Any));
     assert_eq!(route.methods, None);
     assert_eq!(forward(route).body_bytes, limits.body_bytes);
+    let buffers = (
+        forward(route).request_buffer,
+        forward(route).response_buffer,
+    );
+    assert_eq!(buffers, (256 << 10, 256 << 10));
+    assert_eq!(settings.limits.held_body_bytes, 128 << 20);
     assert_eq!(forward(route).upgrade, ["websocket"]);
 
     let log = valid(&[LISTENER, ROUTE, "access_log.path = \"a\""].concat()).access_log;

@@ -98,6 +98,8 @@ request_headers = { set = { Host = "inner", X-A = "ä b" }, remove = ["Cookie"] 
 response_headers = { remove = ["server"] }
 timeout = { connect = "100ms", response = "1.5s", idle = "1m" }
 body_limit = "0"
+request_buffer = "64KiB"
+response_buffer = 0
 upgrade = ["WebSocket", "irc/6.9"]
 rate = [{ requests = 5, per = "1m", burst = 50, key = "header:X-Api-Key", keys = 1000 }, { requests = 6, key = "path:version" }]
 breaker = true
@@ -246,6 +248,10 @@ fn every_key_of_upstreams_and_forwarding() {
     assert_eq!(forward.timeouts.response, Duration::from_millis(1500));
     assert_eq!(forward.timeouts.idle, Duration::from_secs(60));
     assert_eq!(forward.body_bytes, 0);
+    assert_eq!(
+        (forward.request_buffer, forward.response_buffer),
+        (64 << 10, 0)
+    );
     assert_eq!(forward.upgrade, ["websocket", "irc/6.9"]);
 }
 

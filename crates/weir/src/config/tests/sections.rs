@@ -218,10 +218,12 @@ header_bytes = "1000B"
 #! limits.header_bytes: found "1000B", expected a size from "1KiB" to "64KiB"
 header_count = 257
 #! limits.header_count: found the integer 257, expected an integer from 1 to 256
+held_bodies = "2000GiB"
+#! limits.held_bodies: found "2000GiB", expected a size from "0B" to "1024GiB"
 body = "-1"
 #! limits.body: found "-1", expected a size such as "512", "16KiB", "1MiB" or "10GiB"
 bodies = 1
-#! limits.bodies: unknown key; expected one of "connections", "connections_per_address", "header_bytes", "header_count", "body", "body_rate"
+#! limits.bodies: unknown key; expected one of "connections", "connections_per_address", "header_bytes", "header_count", "body", "body_rate", "held_bodies"
 "#,
     r#"
 [limits]

@@ -97,7 +97,8 @@ fn a_limit_holds_for_all_workers_and_everybody_is_told() {
 #[test]
 fn a_place_comes_back_whatever_becomes_of_the_request() {
     let origin = Counting::start();
-    let limit = format!("{{ limit = 2, {NO_QUEUE} }}");
+    // A response that takes a second would be set apart.
+    let limit = format!("{{ limit = 2, {NO_QUEUE}, streams = 0 }}");
     let gateway = gateway(&origin, &limit, "upgrade = [\"websocket\"]\n");
     let is_full = || client::get(gateway.address, "/").status == 503;
 

@@ -104,7 +104,7 @@ fn places_in_an_upstream_are_told_of() {
     let limit = "concurrency = { limit = 1, queue_target = \"1m\", queue_interval = \"1m\" }";
     let gateway = Gateway::start(&forward_everything(&[origin.address], limit));
     let of_gate = |gateway: &Gateway| status(gateway)["upstreams"][0]["concurrency"].clone();
-    let empty = json!({"limit": 1, "in_flight": 0, "waiting": 0, "overloaded": false, "base_latency_us": null});
+    let empty = json!({"limit": 1, "in_flight": 0, "streams": 0, "waiting": 0, "overloaded": false, "base_latency_us": null});
     assert_eq!(of_gate(&gateway), empty);
 
     let get = "GET / HTTP/1.1\r\nHost: test\r\n\r\n";
@@ -121,6 +121,7 @@ fn places_in_an_upstream_are_told_of() {
     for (series, value) in [
         ("weir_concurrency_limit{upstream=\"app\"}", 1),
         ("weir_concurrency_in_flight{upstream=\"app\"}", 1),
+        ("weir_concurrency_streams{upstream=\"app\"}", 0),
         ("weir_concurrency_waiting{upstream=\"app\"}", 1),
         ("weir_concurrency_overloaded{upstream=\"app\"}", 0),
     ] {

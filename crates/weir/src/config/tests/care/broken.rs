@@ -378,12 +378,14 @@ limit = "adaptiv"
 #! upstream.app.concurrency.limit: found "adaptiv", expected an integer from 1 to 1000000, or "adaptive"
 queue = 65537
 #! upstream.app.concurrency.queue: found the integer 65537, expected an integer from 0 to 65536
+streams = -1
+#! upstream.app.concurrency.streams: found the integer -1, expected an integer from 0 to 1000000
 queue_target = "0ms"
 #! upstream.app.concurrency.queue_target: found "0ms", expected a duration from "1ms" to "1m"
 queue_interval = "2m"
 #! upstream.app.concurrency.queue_interval: found "2m", expected a duration from "1ms" to "1m"
 max = 1
-#! upstream.app.concurrency.max: unknown key; expected one of "limit", "queue", "queue_target", "queue_interval"
+#! upstream.app.concurrency.max: unknown key; expected one of "limit", "queue", "streams", "queue_target", "queue_interval"
 [upstream.app.ejection]
 max = 1.1
 #! upstream.app.ejection.max: found the number 1.1, expected a number from 0 to 1

@@ -1,0 +1,215 @@
+//! Reading a response ahead of its client, where the request has a place in an upstream with a limit.
+//!
+//! The place is the upstream's work, so it is given back as soon as all of the response has been read, however slowly the
+//! client takes it from here. A response is set apart, and counted among the streams, once it is no work any more:
+//!
+//! - it is an event stream (`text/event-stream`),
+//! - it is not over a second after its head came: a long download, or a stream of another kind,
+//! - its client reads so slowly that what may be held of it is full.
+//!
+//! What is read ahead lies behind what is being sent, in the exchange's input, as it came. Whether it is all of the response
+//! is found by going through its framing a second time.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use weir_http::{Body, FieldName};
+
+use crate::buffers::{BUFFER_BYTES, Buffers, GROWTH, Input, ROOM_BYTES_MIN};
+use crate::care;
+use crate::connection::Client;
+use crate::deadline::Due;
+use crate::exchange::Exchange;
+use crate::failure::Failure;
+use crate::held_bodies::Claim;
+use crate::io::Stream;
+use crate::settings::Forward;
+use crate::upstream::relay::{Upstream, poll_receive};
+use crate::upstream::upload::Pace;
+use crate::worker::Worker;
+
+/// A response that is not over so long after its head is a stream.
+const STREAM_AFTER: Duration = Duration::from_secs(1);
+/// What no end is expected of (HTML Living Standard, server-sent events).
+const EVENT_STREAM: &[u8] = b"text/event-stream";
+
+/// How far a response was read.
+#[derive(Debug)]
+pub(crate) struct Ahead {
+    /// The framing of all that has come, whether it was sent or not.
+    seen: Body,
+    bytes_max: usize,
+    claim: Claim,
+    /// Whether nothing is read before half of what is held was sent.
+    is_full: bool,
+    /// How the upstream's side ended before all was sent.
+    ended: Option<Result<(), Failure>>,
+    stream_at: Due,
+}
+
+/// What came of reading on.
+enum Read {
+    /// There may be more.
+    Some,
+    /// That was all.
+    Whole,
+    /// The upstream says nothing more, although that was not all.
+    Broken,
+    /// No more may be held. Said once, until there is room again.
+    Full,
+}
+
+/// Begins to read ahead, unless all of the response is here. Its head is in `x`.
+pub(super) fn begin(
+    x: &mut Exchange,
+    worker: &Worker,
+    rule: &Forward,
+    upstream: &mut Upstream,
+) -> Result<(), Failure> {
+    let mut seen = Body::new(x.response.framing);
+    let here = &x.incoming.unread()[x.response.head_bytes..];
+    seen.take(here).map_err(Failure::Response)?;
+    if seen.is_done() || x.response.status == 101 {
+        return Ok(());
+    }
+    if is_event_stream(x) {
+        care::set_apart(x, &mut upstream.pass)?;
+    }
+    let answered_at = x.facts.answered_at.unwrap_or_else(Instant::now);
+    upstream.pass.read_ahead(Ahead {
+        seen,
+        bytes_max: usize::try_from(rule.response_buffer).unwrap_or(usize::MAX),
+        claim: worker.claim(),
+        is_full: false,
+        ended: None,
+        stream_at: Due::at(answered_at + STREAM_AFTER),
+    });
+    Ok(())
+}
+
+fn is_event_stream(x: &Exchange) -> bool {
+    let head = x.incoming.unread();
+    let media_type = x.response.known_field(FieldName::ContentType);
+    media_type.is_some_and(|value| {
+        let value = value.of(head);
+        let end = value.iter().position(|&byte| byte == b';');
+        let name = value[..end.unwrap_or(value.len())].trim_ascii();
+        name.eq_ignore_ascii_case(EVENT_STREAM)
+    })
+}
+
+/// Reads on while the client is waited for. Each turn of the loop fills some of a bounded buffer, or is the last but one.
+pub(super) fn poll(
+    x: &mut Exchange,
+    worker: &Worker,
+    upstream: &mut Upstream,
+    cx: &mut Context<'_>,
+) -> Result<(), Failure> {
+    poll_stream(x, upstream, cx)?;
+    loop {
+        let Upstream { stream, pass, .. } = &mut *upstream;
+        let Some(ahead) = pass.ahead() else {
+            pass.is_held_up();
+            return Ok(());
+        };
+        let read = ahead.poll_read(&mut x.incoming, stream, &worker.buffers, cx);
+        match read {
+            Poll::Pending => return Ok(()),
+            Poll::Ready(Read::Some) => {}
+            Poll::Ready(Read::Whole) => pass.is_over(),
+            Poll::Ready(Read::Broken) => drop(pass.give_place_back()),
+            Poll::Ready(Read::Full) => care::set_apart(x, pass)?,
+        }
+    }
+}
+
+/// Reads once, when everything that was read ahead has been sent.
+pub(super) async fn receive(
+    client: &mut Client,
+    x: &mut Exchange,
+    worker: &Worker,
+    upstream: &mut Upstream,
+    pace: Pace,
+) -> Result<usize, Failure> {
+    if let Some(ahead) = upstream.pass.ahead() {
+        ahead.claim.clear();
+    }
+    poll_fn(|cx| {
+        poll_stream(x, upstream, cx)?;
+        if let Some(ended) = upstream.pass.ahead().and_then(|ahead| ahead.ended) {
+            return Poll::Ready(ended.map(|()| 0));
+        }
+        let count = ready!(poll_receive(client, x, worker, upstream, pace, cx))?;
+        if let Some(ahead) = upstream.pass.ahead() {
+            ahead.see(&x.incoming, count);
+            if ahead.seen.is_done() {
+                upstream.pass.is_over();
+            }
+        }
+        Poll::Ready(Ok(count))
+    })
+    .await
+}
+
+/// A response that takes long is a stream.
+fn poll_stream(
+    x: &mut Exchange,
+    upstream: &mut Upstream,
+    cx: &mut Context<'_>,
+) -> Result<(), Failure> {
+    let Some(ahead) = upstream.pass.ahead() else {
+        return Ok(());
+    };
+    if ahead.stream_at.poll(cx).is_pending() {
+        return Ok(());
+    }
+    ahead.stream_at = Due::never();
+    care::set_apart(x, &mut upstream.pass)
+}
+
+impl Ahead {
+    fn poll_read(
+        &mut self,
+        incoming: &mut Input,
+        stream: &mut Stream,
+        buffers: &Buffers,
+        cx: &mut Context<'_>,
+    ) -> Poll<Read> {
+        let held = incoming.unread().len();
+        let waits = self.is_full && held > self.bytes_max / 2;
+        if waits || self.ended.is_some() || self.seen.is_done() {
+            return Poll::Pending;
+        }
+        // What fits into the buffer that there is takes no room.
+        let more = (held + held / GROWTH).saturating_sub(BUFFER_BYTES - ROOM_BYTES_MIN);
+        let is_full = held >= self.bytes_max || !self.claim.make_room(more);
+        let was_full = std::mem::replace(&mut self.is_full, is_full);
+        if is_full {
+            return if was_full {
+                Poll::Pending
+            } else {
+                Poll::Ready(Read::Full)
+            };
+        }
+        match ready!(incoming.poll_fill(stream, buffers, cx)) {
+            Ok(0) => self.ended = Some(Ok(())),
+            Err(_) => self.ended = Some(Err(Failure::UpstreamClosed)),
+            Ok(count) => self.see(incoming, count),
+        }
+        Poll::Ready(match self.ended {
+            Some(Ok(())) if self.seen.may_end_here() => Read::Whole,
+            Some(_) => Read::Broken,
+            None if self.seen.is_done() => Read::Whole,
+            None => Read::Some,
+        })
+    }
+
+    /// Goes through the last `count` bytes that came. Broken framing is found again when they are sent.
+    fn see(&mut self, incoming: &Input, count: usize) {
+        let unread = incoming.unread();
+        if self.seen.take(&unread[unread.len() - count..]).is_err() {
+            self.ended = Some(Ok(()));
+        }
+    }
+}

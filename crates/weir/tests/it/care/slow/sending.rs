@@ -1,0 +1,137 @@
+//! Clients that send slowly: nobody is asked for them before their bodies are here.
+
+use super::*;
+use crate::harness::client::Response;
+
+#[test]
+fn clients_that_upload_slowly_hold_no_place() {
+    for (limit, uploads) in [(FIXED, 8), (FIXED, 200), (PROTECT, 200)] {
+        let service = Service::start();
+        let gateway = service.gateway(limit, "");
+        let mut slow: Vec<_> = (0..uploads).map(|_| upload(&gateway, 1000)).collect();
+        short_requests_are_answered(&gateway);
+        let mut heads = service.origin.heads().into_iter();
+        assert!(
+            heads.all(|head| head.starts_with("GET ")),
+            "nobody else was sent on"
+        );
+        for connection in &mut slow {
+            connection.send("x".repeat(500));
+            assert_eq!(connection.response().status, 200);
+        }
+        wait_for_places(&gateway, 0, 0);
+    }
+}
+
+#[test]
+fn an_upload_larger_than_its_buffer_is_a_stream_while_its_client_is_waited_for() {
+    // By the route's bound, and by the budget of all.
+    for (limits, bytes) in [
+        ("request_buffer = \"1KiB\"\n", 8_000),
+        ("[limits]\nheld_bodies = 0\n", 200_000),
+    ] {
+        let service = Service::start();
+        let gateway = service.gateway(FIXED, limits);
+        let mut slow = Vec::new();
+        for number in 1..=12 {
+            slow.push(upload(&gateway, bytes));
+            wait_for_places(&gateway, 0, number);
+        }
+        short_requests_are_answered(&gateway);
+        // One that leaves takes nothing along.
+        drop(slow.pop());
+        wait_for_places(&gateway, 0, 11);
+        for connection in &mut slow {
+            connection.send("x".repeat(bytes / 2));
+            assert_eq!(connection.response().status, 200);
+        }
+        wait_for_places(&gateway, 0, 0);
+    }
+}
+
+#[test]
+fn an_upload_is_work_again_once_it_is_whole() {
+    let service = Service::start();
+    let gateway = service.gateway(
+        "concurrency = { limit = 1, queue = 0 }\n",
+        "request_buffer = 0\n",
+    );
+    let mut slow = begin(
+        &gateway,
+        "POST /wait HTTP/1.1\r\nHost: test\r\nContent-Length: 2\r\n\r\nx",
+    );
+    wait_for_places(&gateway, 0, 1);
+    slow.send("x");
+    wait_for_places(&gateway, 1, 0);
+    assert_eq!(
+        client::get(gateway.address, "/").status,
+        503,
+        "the place is taken"
+    );
+    service.open();
+    assert_eq!(slow.response().status, 200);
+    wait_for_places(&gateway, 0, 0);
+}
+
+#[test]
+fn a_body_is_forwarded_as_it_came() {
+    let service = Service::start();
+    let gateway = service.gateway(FIXED, "");
+    let mut slow = begin(
+        &gateway,
+        "POST / HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\nTrailer: x-sum\r\n\r\n3;a=b\r\none\r\n",
+    );
+    short_requests_are_answered(&gateway);
+    slow.send("3\r\ntwo\r\n0\r\nX-Sum: 6\r\n\r\nGET /next HTTP/1.1\r\nHost: test\r\n\r\n");
+    assert_eq!(slow.response().status, 200);
+    assert_eq!(
+        slow.response().status,
+        200,
+        "what came behind it is the next request"
+    );
+    let heads = service.origin.heads();
+    let [.., post, next] = heads.as_slice() else {
+        panic!("{heads:?}");
+    };
+    assert!(post.contains("Transfer-Encoding: chunked\r\n"), "{post}");
+    assert!(next.starts_with("GET /next "), "{next}");
+}
+
+/// RFC 9110 §10.1.1: who waits for the body has to say so.
+#[test]
+fn a_client_that_waits_with_its_body_is_told_to_send_it() {
+    let service = Service::start();
+    let gateway = service.gateway(FIXED, "");
+    let mut waits = begin(
+        &gateway,
+        "POST / HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n",
+    );
+    let go_on: Response = waits.response_to("POST").expect("it is told");
+    assert_eq!(go_on.status, 100);
+    assert!(service.origin.heads().is_empty(), "nobody was asked yet");
+    waits.send("xx");
+    assert_eq!(waits.response().status, 200);
+    assert!(!service.origin.next_head().contains("Expect"));
+}
+
+#[test]
+fn a_slow_upload_is_no_probe_of_a_breaker() {
+    const BREAKER: &str =
+        "breaker = { min_requests = 4, open_for = \"200ms\", recovery = \"10ms\", probes = 1 }\n";
+    for (upstream, route) in [("", BREAKER), (BREAKER, "")] {
+        let service = Service::start();
+        let gateway = service.gateway(upstream, route);
+        for _ in 0..4 {
+            assert_eq!(client::get(gateway.address, "/bad").status, 503);
+        }
+        assert_eq!(client::get(gateway.address, "/").status, 503);
+        let mut slow: Vec<_> = (0..8).map(|_| upload(&gateway, 1000)).collect();
+        wait_until("it is closed", || {
+            (0..10).all(|_| client::get(gateway.address, "/").status == 200)
+        });
+        for connection in &mut slow {
+            connection.send("x".repeat(500));
+            assert_eq!(connection.response().status, 200);
+        }
+    }
+}
