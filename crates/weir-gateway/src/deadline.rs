@@ -111,6 +111,11 @@ impl Timer {
         self.deadlines.slots.borrow_mut().table[self.slot].due_ms = due_ms;
     }
 
+    /// The table that it is in.
+    pub(crate) fn deadlines(&self) -> Rc<Deadlines> {
+        Rc::clone(&self.deadlines)
+    }
+
     /// The worker's time, see [`Deadlines::now_ms`].
     pub(crate) fn now_ms(&self) -> u64 {
         self.deadlines.now_ms()
