@@ -34,6 +34,8 @@ use crate::view::View;
 const SWEEP_TICKS: u64 = 10;
 /// Ticks between two times that a worker that is cut off lets all deadlines pass.
 const CUT_OFF_TICKS: u64 = 5;
+/// A worker that has not turned for so long serves nobody.
+const STUCK_AFTER: Duration = Duration::from_secs(2);
 /// Rounds kept for reuse; as many requests may be on their way at once without allocating.
 const KEPT_ROUNDS_MAX: usize = 1024;
 
@@ -53,6 +55,8 @@ pub(crate) struct Shared {
     pub(crate) is_draining: AtomicBool,
     /// Draining has taken too long: whatever still runs ends now.
     pub(crate) is_cut_off: AtomicBool,
+    /// When each worker last turned, in milliseconds since the start.
+    turned: Vec<AtomicU64>,
     /// Reloads that were put to work, and those that were refused.
     pub(crate) reloads: [AtomicU64; 2],
     started: Instant,
@@ -70,6 +74,7 @@ impl Shared {
             cache: OnceLock::new(),
             is_draining: AtomicBool::new(false),
             is_cut_off: AtomicBool::new(false),
+            turned: (0..workers).map(|_| AtomicU64::new(0)).collect(),
             reloads: Default::default(),
             started: Instant::now(),
         }
@@ -85,9 +90,30 @@ impl Shared {
         self.started.elapsed()
     }
 
+    /// For how many milliseconds each worker has not turned. One that has ended is not asked to.
+    pub(crate) fn standstills(&self) -> impl Iterator<Item = u64> {
+        let now_ms = self.since_start().as_millis() as u64;
+        let turned = self
+            .turned
+            .iter()
+            .map(|turned| turned.load(Ordering::Relaxed));
+        turned.map(move |turned| now_ms.saturating_sub(turned))
+    }
+
+    /// The workers that serve nobody any more, and for how many milliseconds they have not turned.
+    pub(crate) fn stuck(&self) -> impl Iterator<Item = (usize, u64)> {
+        let standstills = self.standstills().enumerate();
+        standstills.filter(|&(_, for_ms)| is_stuck(for_ms))
+    }
+
     pub(crate) fn cache(&self) -> Option<&Arc<Cache>> {
         self.cache.get()
     }
+}
+
+/// Whether a worker that has not turned for so long is stuck. Its tick comes twenty times in that time.
+fn is_stuck(for_ms: u64) -> bool {
+    for_ms >= STUCK_AFTER.as_millis() as u64
 }
 
 /// One worker's own things.
@@ -215,6 +241,7 @@ impl Worker {
             interval.tick().await;
             self.clock.update();
             let since_start = self.shared.since_start();
+            self.turned(since_start.as_millis() as u64);
             self.deadlines.tick(since_start);
             if !was_draining && self.is_draining() {
                 was_draining = true;
@@ -235,6 +262,12 @@ impl Worker {
             }
             ticks += 1;
         }
+        // It has ended, and is asked for nothing more.
+        self.turned(u64::MAX);
+    }
+
+    fn turned(&self, at_ms: u64) {
+        self.shared.turned[self.index].store(at_ms, Ordering::Relaxed);
     }
 
     /// Ends the tasks that go by time, which would keep the worker's things alive.
