@@ -2,7 +2,7 @@
 //! `/upstreams` to change the gateway. One thread of its own, so that asking for numbers never delays a request, and
 //! never the other way round.
 //!
-//! - [`places`]: who may be connected, [`patience`]: for how long an answer waits to be read
+//! - [`crowd`]: who may be connected, [`patience`]: for how long an answer waits to be read
 //! - [`guard`]: who may ask
 //! - [`app`]: the interface of guard, the circuit breaker
 //! - [`change`]: reloading, and changing servers; [`upstreams`]: how these are now
@@ -26,8 +26,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 
+use self::crowd::Crowd;
 use self::patience::Patient;
-use self::places::Places;
 use self::reply::{Reply, of_type, text};
 use crate::control::Control;
 use crate::gateway::StartError;
@@ -38,9 +38,9 @@ use crate::worker::Shared;
 mod app;
 mod cache;
 mod change;
+mod crowd;
 mod guard;
 mod patience;
-mod places;
 mod reply;
 mod status;
 mod upstreams;
@@ -80,7 +80,7 @@ impl Bound {
         let admin = Arc::new(State {
             control,
             token: self.token,
-            places: Mutex::new(Places::new()),
+            crowd: Mutex::new(Crowd::new()),
         });
         std::thread::Builder::new()
             .name("admin".to_owned())
@@ -95,7 +95,7 @@ impl Bound {
 struct State {
     control: Arc<Control>,
     token: Option<String>,
-    places: Mutex<Places<AbortHandle>>,
+    crowd: Mutex<Crowd<AbortHandle>>,
 }
 
 async fn accept(listener: StdListener, state: Arc<State>) {
@@ -107,12 +107,12 @@ async fn accept(listener: StdListener, state: Arc<State>) {
             continue;
         };
         id += 1;
-        if let Some(other) = state.places().make_room(peer.ip()) {
+        if let Some(other) = state.crowd().make_room(peer.ip()) {
             other.abort();
         }
         let serving = tokio::spawn(serve(stream, Arc::clone(&state), id));
-        let mut places = state.places();
-        places.take(id, peer.ip(), serving.abort_handle());
+        let mut crowd = state.crowd();
+        crowd.join(id, peer.ip(), serving.abort_handle());
     }
 }
 
@@ -121,9 +121,9 @@ async fn serve(stream: TcpStream, state: Arc<State>, id: u64) {
     let service = hyper::service::service_fn(move |request| {
         let state = Arc::clone(&on);
         async move {
-            state.places().is_at_work(id, true);
+            state.crowd().note(id);
             let reply = state.answer(request).await;
-            state.places().is_at_work(id, false);
+            state.crowd().note(id);
             Ok::<_, Infallible>(reply)
         }
     });
@@ -133,12 +133,12 @@ async fn serve(stream: TcpStream, state: Arc<State>, id: u64) {
     let stream = TokioIo::new(Patient::new(stream, ANSWER_TIMEOUT));
     // How a control connection ends concerns its client alone.
     let _ = http.serve_connection(stream, service).await;
-    state.places().leave(id);
+    state.crowd().leave(id);
 }
 
 impl State {
-    fn places(&self) -> MutexGuard<'_, Places<AbortHandle>> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    fn crowd(&self) -> MutexGuard<'_, Crowd<AbortHandle>> {
+        self.crowd.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Reply {

@@ -34,7 +34,7 @@ use crate::view::View;
 const SWEEP_TICKS: u64 = 10;
 /// Ticks between two times that a worker that is cut off lets all deadlines pass.
 const CUT_OFF_TICKS: u64 = 5;
-/// A worker that has not turned for so long serves nobody.
+/// A worker that has not turned for so long serves nobody: its tick comes twenty times in that time.
 const STUCK_AFTER: Duration = Duration::from_secs(2);
 /// Rounds kept for reuse; as many requests may be on their way at once without allocating.
 const KEPT_ROUNDS_MAX: usize = 1024;
@@ -103,17 +103,12 @@ impl Shared {
     /// The workers that serve nobody any more, and for how many milliseconds they have not turned.
     pub(crate) fn stuck(&self) -> impl Iterator<Item = (usize, u64)> {
         let standstills = self.standstills().enumerate();
-        standstills.filter(|&(_, for_ms)| is_stuck(for_ms))
+        standstills.filter(|&(_, for_ms)| for_ms >= STUCK_AFTER.as_millis() as u64)
     }
 
     pub(crate) fn cache(&self) -> Option<&Arc<Cache>> {
         self.cache.get()
     }
-}
-
-/// Whether a worker that has not turned for so long is stuck. Its tick comes twenty times in that time.
-fn is_stuck(for_ms: u64) -> bool {
-    for_ms >= STUCK_AFTER.as_millis() as u64
 }
 
 /// One worker's own things.

@@ -167,7 +167,7 @@ impl Waiter {
         }
         line.owe(self.seat);
         self.connector.begin();
-        timer.set(self.connector.timeout - waited);
+        timer.set(self.connector.timeout.saturating_sub(waited));
         timer.poll(cx).map(|()| Err(Failure::ConnectTimeout))
     }
 }

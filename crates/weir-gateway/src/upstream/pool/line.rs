@@ -12,17 +12,17 @@ use crate::io::Stream;
 
 /// Who waits.
 #[derive(Debug, Default)]
-pub(crate) struct Line(RefCell<Waiting>);
+pub(crate) struct Line(RefCell<Waiters>);
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct Waiters {
     connects: Connects,
     /// By [`Seat::index`].
-    places: Vec<Place>,
+    seated: Vec<Seated>,
 }
 
 #[derive(Debug, Default)]
-struct Place {
+struct Seated {
     given: Option<Given>,
     waker: Option<Waker>,
 }
@@ -42,22 +42,22 @@ impl Line {
     pub(crate) fn join(&self) -> Seat {
         let waiting = &mut *self.0.borrow_mut();
         let seat = waiting.connects.wait();
-        if waiting.places.len() <= seat.index() {
-            waiting.places.push(Place::default());
+        if waiting.seated.len() <= seat.index() {
+            waiting.seated.push(Seated::default());
         }
         seat
     }
 
     /// What came for a waiter, if anything did; until then `waker` is woken when something does.
     pub(crate) fn take(&self, seat: Seat, waker: &Waker) -> Option<Given> {
-        let place = &mut self.0.borrow_mut().places[seat.index()];
-        if place.given.is_none() {
-            match &mut place.waker {
+        let seated = &mut self.0.borrow_mut().seated[seat.index()];
+        if seated.given.is_none() {
+            match &mut seated.waker {
                 Some(known) => known.clone_from(waker),
                 unknown => *unknown = Some(waker.clone()),
             }
         }
-        place.given.take()
+        seated.given.take()
     }
 
     /// What a waiter took was of no use.
@@ -73,7 +73,7 @@ impl Line {
     pub(crate) fn leave(&self, seat: Seat) -> Option<Given> {
         let waiting = &mut *self.0.borrow_mut();
         waiting.connects.leave(seat);
-        std::mem::take(&mut waiting.places[seat.index()]).given
+        std::mem::take(&mut waiting.seated[seat.index()]).given
     }
 
     /// Gives a connection that came free to who is first. Without anybody it is handed back.
@@ -123,12 +123,12 @@ impl Line {
     }
 }
 
-impl Waiting {
+impl Waiters {
     /// Waking only marks the task as ready: it runs nothing that could come back here.
     fn give(&mut self, seat: Seat, given: Given) {
-        let place = &mut self.places[seat.index()];
-        place.given = Some(given);
-        if let Some(waker) = place.waker.take() {
+        let seated = &mut self.seated[seat.index()];
+        seated.given = Some(given);
+        if let Some(waker) = seated.waker.take() {
             waker.wake();
         }
     }

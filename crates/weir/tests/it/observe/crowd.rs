@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use crate::harness::Gateway;
 use crate::harness::client::{self, Connection};
 
-/// As many as would take every place, and more.
-const CROWD: usize = 80;
+/// As many as would take every place several times over, each for as long as a client may take.
+const CROWD: usize = 200;
 
 fn gateway() -> Gateway {
     Gateway::start("[[route]]\npath = \"/\"\nrespond = {}\n")
