@@ -2,6 +2,7 @@
 //! `/upstreams` to change the gateway. One thread of its own, so that asking for numbers never delays a request, and
 //! never the other way round.
 //!
+//! - [`crowd`]: who may be connected, [`patience`]: for how long an answer waits to be read
 //! - [`guard`]: who may ask
 //! - [`app`]: the interface of guard, the circuit breaker
 //! - [`change`]: reloading, and changing servers; [`upstreams`]: how these are now
@@ -12,28 +13,34 @@
 //! Built on hyper: its cost does not matter here, its correctness does.
 
 use std::convert::Infallible;
+use std::fmt::Write as _;
 use std::io;
 use std::net::TcpListener as StdListener;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::AbortHandle;
 
+use self::crowd::Crowd;
+use self::patience::Patient;
 use self::reply::{Reply, of_type, text};
 use crate::control::Control;
 use crate::gateway::StartError;
 use crate::metrics::prometheus;
 use crate::settings::Admin;
+use crate::worker::Shared;
 
 mod app;
 mod cache;
 mod change;
+mod crowd;
 mod guard;
+mod patience;
 mod reply;
 mod status;
 mod upstreams;
@@ -41,9 +48,9 @@ mod upstreams;
 /// What is answered with a page; what has parts of its own below a path is not among them.
 const OWN_PATHS: [&str; 4] = ["/", "/metrics", "/status", "/healthz"];
 const DASHBOARD: &str = include_str!("admin/dashboard.html");
-/// Control connections open at once.
-const CONNECTIONS_MAX: usize = 64;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a client may take to read one answer as a whole.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The control listener, bound and not yet served.
 #[derive(Debug)]
@@ -73,6 +80,7 @@ impl Bound {
         let admin = Arc::new(State {
             control,
             token: self.token,
+            crowd: Mutex::new(Crowd::new()),
         });
         std::thread::Builder::new()
             .name("admin".to_owned())
@@ -87,36 +95,52 @@ impl Bound {
 struct State {
     control: Arc<Control>,
     token: Option<String>,
+    crowd: Mutex<Crowd<AbortHandle>>,
 }
 
 async fn accept(listener: StdListener, state: Arc<State>) {
     let listener = TcpListener::from_std(listener).expect("the socket belongs to this runtime");
-    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut id = 0;
     loop {
-        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {
-            return;
-        };
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok((stream, peer)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let state = Arc::clone(&state);
-        tokio::spawn(async move {
-            let service = hyper::service::service_fn(move |request| {
-                let state = Arc::clone(&state);
-                async move { Ok::<_, Infallible>(state.answer(request).await) }
-            });
-            let mut http = hyper::server::conn::http1::Builder::new();
-            http.timer(TokioTimer::new())
-                .header_read_timeout(HEAD_TIMEOUT);
-            // How a control connection ends concerns its client alone.
-            let _ = http.serve_connection(TokioIo::new(stream), service).await;
-            drop(permit);
-        });
+        id += 1;
+        if let Some(other) = state.crowd().make_room(peer.ip()) {
+            other.abort();
+        }
+        let serving = tokio::spawn(serve(stream, Arc::clone(&state), id));
+        let mut crowd = state.crowd();
+        crowd.join(id, peer.ip(), serving.abort_handle());
     }
 }
 
+async fn serve(stream: TcpStream, state: Arc<State>, id: u64) {
+    let on = Arc::clone(&state);
+    let service = hyper::service::service_fn(move |request| {
+        let state = Arc::clone(&on);
+        async move {
+            state.crowd().note(id);
+            let reply = state.answer(request).await;
+            state.crowd().note(id);
+            Ok::<_, Infallible>(reply)
+        }
+    });
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT);
+    let stream = TokioIo::new(Patient::new(stream, ANSWER_TIMEOUT));
+    // How a control connection ends concerns its client alone.
+    let _ = http.serve_connection(stream, service).await;
+    state.crowd().leave(id);
+}
+
 impl State {
+    fn crowd(&self) -> MutexGuard<'_, Crowd<AbortHandle>> {
+        self.crowd.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn answer(&self, request: Request<Incoming>) -> Reply {
         if !guard::has_token(&request, self.token.as_deref()) {
             let mut refusal = text(
@@ -143,18 +167,38 @@ impl State {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is served here\n");
         }
-        match request.uri().path() {
+        // A health checker may call this by any name; what it is told is no secret.
+        if path == "/healthz" {
+            return healthz(shared);
+        }
+        if let Err(refusal) = guard::refuse_names(&request, has_token) {
+            return refusal.into();
+        }
+        match path {
             "/" => of_type("text/html; charset=utf-8", DASHBOARD),
             "/metrics" => of_type(
                 "text/plain; version=0.0.4; charset=utf-8",
                 prometheus::write(shared),
             ),
             "/status" => of_type("application/json", status::write(shared)),
-            "/healthz" => text(StatusCode::OK, "ok\n"),
             _ => text(
                 StatusCode::NOT_FOUND,
                 "here are /, /metrics, /status, /healthz, /upstreams, /reload and /cache/\n",
             ),
         }
+    }
+}
+
+/// Whether every worker turns: one that does not serves nobody, however well the others do.
+fn healthz(shared: &Shared) -> Reply {
+    let mut said = String::new();
+    for (worker, for_ms) in shared.stuck() {
+        let seconds = for_ms as f64 / 1e3;
+        let _ = writeln!(said, "worker {worker} has not turned for {seconds:.1} s");
+    }
+    if said.is_empty() {
+        text(StatusCode::OK, "ok\n")
+    } else {
+        text(StatusCode::SERVICE_UNAVAILABLE, said)
     }
 }

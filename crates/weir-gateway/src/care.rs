@@ -152,9 +152,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// 500 to 599.
+/// Whether a status says that the upstream is not well, where no setting names others. It has those of
+/// [`StatusSet::server_errors`](crate::settings::StatusSet::server_errors), for the reason given there.
 fn is_server_error(status: u16) -> bool {
-    status / 100 == 5
+    matches!(status, 500..=599) && !matches!(status, 501 | 505)
 }
 
 /// How asking an endpoint ended, up to the head of its response.
@@ -183,6 +184,36 @@ impl Ended {
             Self::Delayed(status) if !is_failure(status) => Outcome::Ignored,
             Self::Failed(failure) if failure.fault() != Fault::Upstream => Outcome::Ignored,
             Self::Answered(_) | Self::Delayed(_) | Self::Failed(_) => Outcome::Failure(latency),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::StatusSet;
+
+    #[test]
+    fn what_a_client_can_provoke_is_no_failure() {
+        let failures = StatusSet::server_errors();
+        for status in 100..=999 {
+            let expected = match status {
+                501 | 505 => false,
+                500..=599 => true,
+                _ => false,
+            };
+            assert_eq!(is_server_error(status), expected, "{status}");
+            assert_eq!(failures.has(status), expected, "{status}");
+        }
+        for (ended, expected) in [
+            (Ended::Answered(501), Outcome::Success(Duration::ZERO)),
+            (Ended::Delayed(505), Outcome::Ignored),
+            (Ended::Answered(431), Outcome::Success(Duration::ZERO)),
+            (Ended::Answered(503), Outcome::Failure(Duration::ZERO)),
+            (Ended::Failed(Failure::ClientGone), Outcome::Ignored),
+        ] {
+            let outcome = ended.outcome(is_server_error, Duration::ZERO);
+            assert_eq!(outcome, expected, "{ended:?}");
         }
     }
 }

@@ -119,6 +119,11 @@ impl Timer {
         slot.due_ms = slot.due_ms.min(due_ms);
     }
 
+    /// The table that it is in.
+    pub(crate) fn deadlines(&self) -> Rc<Deadlines> {
+        Rc::clone(&self.deadlines)
+    }
+
     /// The worker's time, see [`Deadlines::now_ms`].
     pub(crate) fn now_ms(&self) -> u64 {
         self.deadlines.now_ms()

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use weir_policy::balance::{Balancer, Finished};
 
 use crate::metrics::{EndpointMetrics, RouteMetrics, WorkerMetrics};
+use crate::settings::EndpointAddress;
 use crate::snapshot::{Endpoint, EndpointState, Snapshot, UpstreamState};
 use crate::upstream::pool::{Pool, PoolLimits};
 
@@ -34,6 +35,7 @@ pub(crate) struct LocalUpstream {
 /// What a worker keeps for an endpoint.
 #[derive(Debug)]
 pub(crate) struct LocalEndpoint {
+    pub(crate) address: EndpointAddress,
     pub(crate) state: Arc<EndpointState>,
     pub(crate) pool: Pool,
     seat: RefCell<Seat>,
@@ -131,6 +133,7 @@ impl LocalUpstream {
                 return Rc::clone(endpoint);
             }
             Rc::new(LocalEndpoint {
+                address: endpoint.address.clone(),
                 state: Arc::clone(&endpoint.state),
                 pool: pool(),
                 seat: RefCell::new(seat),

@@ -37,6 +37,8 @@ use crate::view::View;
 const SWEEP_TICKS: u64 = 10;
 /// Ticks between two times that a worker that is cut off lets all deadlines pass.
 const CUT_OFF_TICKS: u64 = 5;
+/// A worker that has not turned for so long serves nobody: its tick comes twenty times in that time.
+const STUCK_AFTER: Duration = Duration::from_secs(2);
 /// Rounds kept for reuse; as many requests may be on their way at once without allocating.
 const KEPT_ROUNDS_MAX: usize = 1024;
 
@@ -60,6 +62,8 @@ pub(crate) struct Shared {
     pub(crate) is_draining: AtomicBool,
     /// Draining has taken too long: whatever still runs ends now.
     pub(crate) is_cut_off: AtomicBool,
+    /// When each worker last turned, in milliseconds since the start.
+    turned: Vec<AtomicU64>,
     /// Reloads that were put to work, and those that were refused.
     pub(crate) reloads: [AtomicU64; 2],
     started: Instant,
@@ -84,6 +88,7 @@ impl Shared {
             held_bodies: Arc::default(),
             is_draining: AtomicBool::new(false),
             is_cut_off: AtomicBool::new(false),
+            turned: (0..workers).map(|_| AtomicU64::new(0)).collect(),
             reloads: Default::default(),
             started: time::now(),
         }
@@ -97,6 +102,22 @@ impl Shared {
     /// The time that deadlines and the health of endpoints are kept in.
     pub(crate) fn since_start(&self) -> Duration {
         time::now().saturating_duration_since(self.started)
+    }
+
+    /// For how many milliseconds each worker has not turned. One that has ended is not asked to.
+    pub(crate) fn standstills(&self) -> impl Iterator<Item = u64> {
+        let now_ms = self.since_start().as_millis() as u64;
+        let turned = self
+            .turned
+            .iter()
+            .map(|turned| turned.load(Ordering::Relaxed));
+        turned.map(move |turned| now_ms.saturating_sub(turned))
+    }
+
+    /// The workers that serve nobody any more, and for how many milliseconds they have not turned.
+    pub(crate) fn stuck(&self) -> impl Iterator<Item = (usize, u64)> {
+        let standstills = self.standstills().enumerate();
+        standstills.filter(|&(_, for_ms)| for_ms >= STUCK_AFTER.as_millis() as u64)
     }
 
     pub(crate) fn cache(&self) -> Option<&Arc<Cache>> {
@@ -236,6 +257,7 @@ impl Worker {
             interval.tick().await;
             self.clock.update();
             let since_start = self.shared.since_start();
+            self.turned(since_start.as_millis() as u64);
             self.deadlines.tick(since_start);
             self.shared.slow.relieve(self.deadlines.now_ms());
             if !was_draining && self.is_draining() {
@@ -257,6 +279,12 @@ impl Worker {
             }
             ticks += 1;
         }
+        // It has ended, and is asked for nothing more.
+        self.turned(u64::MAX);
+    }
+
+    fn turned(&self, at_ms: u64) {
+        self.shared.turned[self.index].store(at_ms, Ordering::Relaxed);
     }
 
     /// Ends the tasks that go by time, which would keep the worker's things alive.

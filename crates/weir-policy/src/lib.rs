@@ -12,17 +12,19 @@
 //! 4. [`balance`]: which endpoint of the upstream gets it, of those that
 //!    - [`health`] does not pass over because they refused a connection or failed their checks ([`health::check`]), and
 //!    - [`ejection`] does not leave out because they stand out among their siblings. → an endpoint and a token
-//! 5. [`hedge`]: when to ask a second endpoint as well, and [`retry`]: whether it may be sent again.
+//! 5. [`connects`]: which connection to the endpoint it gets, and when another one is opened. → a seat in the queue
+//! 6. [`hedge`]: when to ask a second endpoint as well, and [`retry`]: whether it may be sent again.
 //!
 //! When it has ended, its one [`Outcome`] goes back to each that gave a permit or a token, whatever has happened: a
 //! permit that does not come back is a request that hangs.
 //!
-//! What they have in common: no call allocates, each costs the same however much is going on (some spread the work of a
-//! hundred calls over them), each says how much memory it takes, and a clock that runs backwards stands still. So one
-//! short lock can hold any of them for all workers.
+//! What they have in common: no call allocates ([`connects`] does when more wait than ever), each costs the same however
+//! much is going on (some spread the work of a hundred calls over them), each says how much memory it takes, and a clock
+//! that runs backwards stands still. So one short lock can hold any of them for all workers.
 
 pub mod balance;
 pub mod breaker;
+pub mod connects;
 pub mod ejection;
 pub mod health;
 pub mod hedge;

@@ -2,7 +2,8 @@
 //!
 //! A browser sends requests to a loopback address for any page that asks it to. Such a page must not change or read what
 //! is stored, whether there is a token or not:
-//! - `Origin` and `Sec-Fetch-Site`, which browsers add by themselves, must speak of the control listener itself.
+//! - `Origin` and `Sec-Fetch-Site`, which browsers add by themselves, must speak of the control listener itself. Pages that
+//!   change nothing may be linked to: the browser shows what they say to nobody else.
 //! - Without a token, `Host` must be an address or `localhost`: the name of a page can be made to lead here after it was
 //!   loaded (DNS rebinding), and then its requests look like our own.
 //! - What changes something must say that it is JSON. No form can, and a script may do so only after a question that is
@@ -49,6 +50,12 @@ pub(super) fn refuse_foreign(request: &Request<Incoming>, has_token: bool) -> Re
              address",
         ));
     }
+    refuse_names(request, has_token)
+}
+
+/// Refuses what may have been sent by the name of a web page.
+pub(super) fn refuse_names(request: &Request<Incoming>, has_token: bool) -> Result<(), Refusal> {
+    let host = field(request, &HOST);
     if !has_token && host.is_some_and(|host| !is_address(host)) {
         return Err(Refusal::new(
             StatusCode::FORBIDDEN,

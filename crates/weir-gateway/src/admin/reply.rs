@@ -15,7 +15,7 @@ pub(super) fn of_type(content_type: &'static str, body: impl Into<Bytes>) -> Rep
     reply
 }
 
-pub(super) fn text(status: StatusCode, body: &'static str) -> Reply {
+pub(super) fn text(status: StatusCode, body: impl Into<Bytes>) -> Reply {
     let mut reply = of_type("text/plain; charset=utf-8", body);
     *reply.status_mut() = status;
     reply

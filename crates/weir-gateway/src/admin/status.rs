@@ -14,9 +14,11 @@ use crate::metrics::{self, CLASSES, LATENCY_BOUNDS_US};
 use crate::snapshot::{Endpoint, UpstreamState};
 use crate::worker::Shared;
 
-/// `{"uptime_ms", "connections", "workers", "requests", "responses", "latency_bounds_us", "routes", "upstreams": [{"name",
+/// `{"uptime_ms", "connections", "workers", "stuck": [{"worker", "for_ms"}], "requests", "responses", "latency_bounds_us", "routes", "upstreams": [{"name",
 /// "concurrency", "ejection", "endpoints": [{"endpoint", "up", "check", "place", "breaker", "requests", "responses",
 /// "failures", "idle", "latency_counts"}]}], "transient": {"bytes", "bytes_max", "cut"}, "cache"}`
+///
+/// `stuck` are the workers that have not turned for two seconds, and for how long: they serve nobody.
 ///
 /// What `cache` has stands in `status/cache.rs`; what `routes`, `concurrency`, `ejection`, `check`, `place` and `breaker`
 /// have, in `status/care.rs`.
@@ -51,10 +53,17 @@ fn write_at(shared: &Shared, uptime_ms: u64) -> String {
             ("endpoints", list(endpoints)),
         ])
     });
+    let stuck = shared.stuck().map(|(worker, for_ms)| {
+        object([
+            ("worker", worker.to_string()),
+            ("for_ms", for_ms.to_string()),
+        ])
+    });
     let mut text = object([
         ("uptime_ms", uptime_ms.to_string()),
         ("connections", shared.admission.open().to_string()),
         ("workers", shared.metrics.len().to_string()),
+        ("stuck", list(stuck)),
         ("requests", responses.iter().sum::<u64>().to_string()),
         ("responses", by_class(responses)),
         ("latency_bounds_us", list(LATENCY_BOUNDS_US)),
@@ -219,7 +228,7 @@ mod tests {
         refusing.health.checked(false);
         refusing.checked.ended(Err("it said \"no\"".to_owned()));
         let expected = concat!(
-            r#"{"uptime_ms":300,"connections":0,"workers":2,"requests":3,"#,
+            r#"{"uptime_ms":300,"connections":0,"workers":2,"stuck":[],"requests":3,"#,
             r#""responses":{"1xx":0,"2xx":0,"3xx":0,"4xx":3,"5xx":0},"#,
             r#""latency_bounds_us":[100,250,500,1000,2500,5000,10000,25000,50000,100000,250000,500000,"#,
             r#"1000000,2500000,5000000,10000000,30000000,60000000],"#,

@@ -125,6 +125,18 @@ impl Page<'_> {
             );
         }
         self.family(
+            "weir_worker_standstill_seconds",
+            "gauge",
+            "Time since a worker last turned: a tenth of a second, or more when it is stuck.",
+        );
+        for (index, for_ms) in self.shared.standstills().enumerate() {
+            let seconds = seconds(for_ms * 1_000);
+            let _ = writeln!(
+                self.text,
+                "weir_worker_standstill_seconds{{worker=\"{index}\"}} {seconds}"
+            );
+        }
+        self.family(
             "weir_client_connections_refused_total",
             "counter",
             "Client connections over a limit.",

@@ -64,9 +64,10 @@ impl StatusSet {
         self.0.iter().any(|range| range.contains(&status))
     }
 
-    /// 500 to 599.
+    /// 500 to 599, but for what a client can provoke: any service answers 501 to a method or coding that it does not know,
+    /// and 505 to such a version. Whoever may ask could otherwise have it taken for broken.
     pub fn server_errors() -> Self {
-        Self(vec![500..=599])
+        Self(vec![500..=500, 502..=504, 506..=599])
     }
 }
 

@@ -10,11 +10,12 @@ use crate::care::Ended;
 use crate::care::breaker::Entered;
 use crate::care::watch::Watching;
 use crate::connection::Client;
+use crate::deadline::Timer;
 use crate::exchange::Exchange;
 use crate::failure::{Failure, Fault};
 use crate::metrics::EndpointMetrics;
 use crate::settings::{Forward, HashOn};
-use crate::snapshot::Endpoint;
+use crate::upstream::connect::Connector;
 use crate::upstream::health::Leave;
 use crate::upstream::pool::Pool;
 use crate::upstream::relay::Upstream;
@@ -270,10 +271,6 @@ impl Chosen {
         }
     }
 
-    pub(crate) fn endpoint(&self) -> &Endpoint {
-        &self.view.snapshot.upstreams[self.upstream].endpoints[self.endpoint]
-    }
-
     pub(crate) fn pool(&self) -> &Pool {
         &self.local.pool
     }
@@ -285,6 +282,19 @@ impl Chosen {
     /// When it was chosen.
     pub(crate) fn since(&self) -> Instant {
         self.since
+    }
+
+    /// What opens connections to it.
+    pub(super) fn connector(&self, timeout: Duration, timer: &Timer) -> Connector {
+        Connector {
+            local: Rc::clone(&self.local),
+            deadlines: timer.deadlines(),
+            timeout,
+        }
+    }
+
+    pub(super) fn leave(&self) -> Leave {
+        self.leave
     }
 
     /// Whether the endpoint refused before and has to prove itself.
@@ -333,15 +343,9 @@ impl Chosen {
         }
     }
 
-    /// No connection stood.
-    pub(super) fn refused(&self, failure: Failure, worker: &Worker) {
-        self.metrics().connect_failures.add(1);
+    /// No connection stood. Its health was told by who tried.
+    pub(super) fn refused(&self, failure: Failure) {
         self.failed(failure);
-        self.local.state.health.refused(
-            self.leave,
-            worker.deadlines.now_ms(),
-            &mut worker.random.borrow_mut(),
-        );
     }
 }
 

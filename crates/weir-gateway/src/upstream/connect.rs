@@ -1,21 +1,195 @@
-//! Opening a connection to an endpoint.
+//! Getting a connection to an endpoint that has no idle one: whichever comes first, one that comes free or a new one.
+//!
+//! A connect belongs to the endpoint and not to the request that it was begun for: it goes on, in a task of its own and
+//! under its own deadline, when that request is served otherwise or leaves. Only who needs a fresh connection has one
+//! for itself.
 
 use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
-use std::task::Poll;
+use std::rc::Rc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rustix::io::Errno;
 use tokio::net::{TcpStream, UnixStream};
+use weir_policy::connects::Seat;
 
-use crate::deadline::Timer;
+use crate::connection::Client;
+use crate::deadline::{Deadlines, Timer};
+use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::io::Stream;
 use crate::settings::EndpointAddress;
+use crate::upstream::health::Leave;
+use crate::upstream::pool::line::{Given, Line};
+use crate::upstream::pool::still_stands;
+use crate::view::LocalEndpoint;
 
-/// Connects within `timeout`, measured by the connection's own timer.
-pub(crate) async fn connect(
+/// How long a request waits for what comes free before it is owed a connect, if so many are being opened that it has none.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// How long a Unix socket whose queue is full is left alone.
+const QUEUE_PAUSE: Duration = Duration::from_millis(10);
+
+/// What opens connections to one endpoint, for all who wait for one.
+#[derive(Debug, Clone)]
+pub(super) struct Connector {
+    pub(super) local: Rc<LocalEndpoint>,
+    pub(super) deadlines: Rc<Deadlines>,
+    pub(super) timeout: Duration,
+}
+
+/// A connection that has not been answered on yet. Dropping this says that it was, or that it is gone.
+#[derive(Debug)]
+pub(super) struct Unproven(Connector);
+
+impl Connector {
+    /// A connection for the request in `x`: the first that comes free or stands.
+    pub(super) async fn wait(
+        self,
+        client: &Client,
+        x: &Exchange,
+    ) -> Result<(Stream, Option<Unproven>), Failure> {
+        let mut waiter = Waiter {
+            seat: self.line().join(),
+            can_repeat: x.request.method.is_idempotent(),
+            since_ms: client.timer.now_ms(),
+            is_overdue: false,
+            connector: self,
+        };
+        client.timer.set(waiter.connector.timeout.min(PATIENCE));
+        waiter.connector.begin();
+        poll_fn(|cx| match waiter.poll(&client.timer, cx) {
+            // There is no use in a connection that nobody waits for.
+            Poll::Pending if !x.upload.is_running() && client.has_left(cx) => {
+                Poll::Ready(Err(Failure::ClientGone))
+            }
+            other => other,
+        })
+        .await
+    }
+
+    /// A connection for one request alone. It tells the endpoint's health, as one that has this `leave`.
+    pub(super) async fn connect(&self, leave: Leave, timer: &Timer) -> Result<Stream, Failure> {
+        let connected = connect(&self.local.address, self.timeout, timer).await;
+        match &connected {
+            Ok(_) => {
+                self.local.metrics().connects.add(1);
+                self.local.state.health.connected();
+            }
+            // What the gateway lacks is not held against the endpoint.
+            Err(Failure::NoSocket) => {}
+            Err(_) => {
+                self.local.metrics().connect_failures.add(1);
+                let random = &mut fastrand::Rng::new();
+                self.local
+                    .state
+                    .health
+                    .refused(leave, timer.now_ms(), random);
+            }
+        }
+        connected
+    }
+
+    /// Opens as many connections as those who wait are to have.
+    fn begin(&self) {
+        while self.line().begin() {
+            tokio::task::spawn_local(self.clone().open());
+        }
+    }
+
+    async fn open(self) {
+        let timer = Timer::new(&self.deadlines);
+        match self.connect(Leave::Usual, &timer).await {
+            Ok(stream) => {
+                if let Some(stream) = self.line().connected(stream) {
+                    self.local.pool.put(stream, timer.now_ms());
+                }
+            }
+            Err(failure) => self.line().failed(failure),
+        }
+        self.begin();
+    }
+
+    fn line(&self) -> &Line {
+        &self.local.pool.line
+    }
+}
+
+impl Drop for Unproven {
+    fn drop(&mut self) {
+        self.0.line().proven();
+        self.0.begin();
+    }
+}
+
+/// A request in the line. When it is dropped, what it was given and did not take goes to the next.
+struct Waiter {
+    connector: Connector,
+    seat: Seat,
+    can_repeat: bool,
+    since_ms: u64,
+    is_overdue: bool,
+}
+
+impl Waiter {
+    fn poll(
+        &mut self,
+        timer: &Timer,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(Stream, Option<Unproven>), Failure>> {
+        let line = self.connector.line();
+        match line.take(self.seat, cx.waker()) {
+            Some(Given::New(stream)) => {
+                let unproven = Unproven(self.connector.clone());
+                return Poll::Ready(Ok((stream, Some(unproven))));
+            }
+            Some(Given::Kept(stream)) if still_stands(&stream, self.can_repeat) => {
+                return Poll::Ready(Ok((stream, None)));
+            }
+            Some(Given::Kept(_)) => {
+                line.join_again(self.seat);
+                if self.is_overdue {
+                    line.owe(self.seat);
+                }
+                let _ = line.take(self.seat, cx.waker());
+                self.connector.begin();
+            }
+            Some(Given::Failed(failure)) => return Poll::Ready(Err(failure)),
+            None => {}
+        }
+        if timer.poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        let waited = Duration::from_millis(timer.now_ms() - self.since_ms);
+        if waited >= self.connector.timeout || std::mem::replace(&mut self.is_overdue, true) {
+            return Poll::Ready(Err(Failure::ConnectTimeout));
+        }
+        line.owe(self.seat);
+        self.connector.begin();
+        timer.set(self.connector.timeout.saturating_sub(waited));
+        timer.poll(cx).map(|()| Err(Failure::ConnectTimeout))
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        let Connector {
+            local, deadlines, ..
+        } = &self.connector;
+        match local.pool.line.leave(self.seat) {
+            Some(Given::Kept(stream)) => local.pool.put(stream, deadlines.now_ms()),
+            Some(Given::New(stream)) => {
+                local.pool.line.proven();
+                local.pool.put(stream, deadlines.now_ms());
+            }
+            Some(Given::Failed(_)) | None => {}
+        }
+    }
+}
+
+/// Connects within `timeout`, measured by `timer`.
+async fn connect(
     address: &EndpointAddress,
     timeout: Duration,
     timer: &Timer,
@@ -41,6 +215,7 @@ pub(super) fn whose_failure(error: &io::Error) -> Failure {
     }
 }
 
+/// Connects. Whoever asks sets the deadline.
 pub(super) async fn open(address: &EndpointAddress) -> io::Result<Stream> {
     match address {
         EndpointAddress::Tcp(address) => {
@@ -48,12 +223,22 @@ pub(super) async fn open(address: &EndpointAddress) -> io::Result<Stream> {
             stream.set_nodelay(true)?;
             Ok(Stream::Tcp(stream))
         }
-        EndpointAddress::Unix(path) => UnixStream::connect(path).await.map(Stream::Unix),
+        EndpointAddress::Unix(path) => loop {
+            match UnixStream::connect(path).await {
+                // Its queue is full, for which there is no report; over TCP the kernel would try again by itself.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    tokio::time::sleep(QUEUE_PAUSE).await;
+                }
+                connected => return connected.map(Stream::Unix),
+            }
+        },
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use socket2::{Domain, Socket, Type};
+
     use super::*;
 
     #[test]
@@ -70,5 +255,36 @@ mod tests {
         ] {
             assert_eq!(failure(theirs), Failure::ConnectFailed);
         }
+    }
+
+    #[test]
+    fn a_unix_socket_whose_queue_is_full_is_asked_again() {
+        let name = format!("weir-queue-{}.sock", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let address = socket2::SockAddr::unix(&path).expect("the path is short");
+        let socket = || Socket::new(Domain::UNIX, Type::STREAM, None).expect("there are sockets");
+        let listener = socket();
+        listener.bind(&address).expect("the path is free");
+        listener.listen(0).expect("it is bound");
+        let mut queue = Vec::new();
+        loop {
+            let stream = socket();
+            stream.set_nonblocking(true).expect("it is a socket");
+            if stream.connect(&address).is_err() {
+                break;
+            }
+            queue.push(stream);
+        }
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_all().build().expect("there is a runtime");
+        runtime.block_on(async {
+            let address = EndpointAddress::Unix(path.clone());
+            let mut opening = pin!(open(&address));
+            let is_pending = poll_fn(|cx| Poll::Ready(opening.as_mut().poll(cx).is_pending()));
+            assert!(is_pending.await, "the queue is full");
+            listener.accept().expect("somebody is in the queue");
+            opening.await.expect("there is room");
+        });
+        std::fs::remove_file(&path).expect("it is there");
     }
 }

@@ -2,6 +2,10 @@
 //!
 //! The one used last is used next: its socket is warm, and the ones at the bottom grow old and are closed. An idle
 //! connection must be silent: one that was closed or that speaks unasked is dropped, on taking and by the worker's sweep.
+//!
+//! Where requests wait in the [`line`], none is idle: what comes back goes to the first of them.
+
+pub(crate) mod line;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -9,6 +13,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::io::{Peek, Stream};
+use line::Line;
 
 /// The idle connections of one endpoint.
 #[derive(Debug)]
@@ -17,6 +22,7 @@ pub(crate) struct Pool {
     limits: Cell<PoolLimits>,
     /// Idle connections of all the worker's pools.
     total: Rc<Cell<usize>>,
+    pub(crate) line: Line,
 }
 
 /// What a pool may keep.
@@ -40,6 +46,7 @@ impl Pool {
             idle: RefCell::default(),
             limits: Cell::new(limits),
             total: Rc::clone(total),
+            line: Line::default(),
         }
     }
 
@@ -57,23 +64,28 @@ impl Pool {
         self.clear();
     }
 
-    /// A connection that, as far as the worker has heard, still stands. A request that `can_repeat` on another one takes
-    /// that for granted; for others the kernel is asked, so that what happened since the last wait is seen too.
+    /// An idle connection that still stands, if there is one.
     pub(crate) fn take(&self, can_repeat: bool) -> Option<Stream> {
         let mut idle = self.idle.borrow_mut();
         while let Some(Idle { stream, .. }) = idle.pop_back() {
             self.total.update(|total| total - 1);
-            if stream.is_quiet() && (can_repeat || stream.peek() == Peek::Nothing) {
+            if still_stands(&stream, can_repeat) {
                 return Some(stream);
             }
         }
         None
     }
 
-    /// Keeps a connection whose last response was read to its end.
+    /// Keeps a connection whose last response was read to its end, or gives it to who waits.
     pub(crate) fn put(&self, stream: Stream, now_ms: u64) {
-        let mut idle = self.idle.borrow_mut();
         let limits = self.limits.get();
+        if limits.connections == 0 {
+            return;
+        }
+        let Some(stream) = self.line.offer(stream) else {
+            return;
+        };
+        let mut idle = self.idle.borrow_mut();
         if idle.len() >= limits.connections {
             return;
         }
@@ -109,4 +121,10 @@ impl Pool {
     pub(crate) fn len(&self) -> usize {
         self.idle.borrow().len()
     }
+}
+
+/// Whether a connection still stands, as far as the worker has heard. A request that `can_repeat` on another one takes that
+/// for granted; for others the kernel is asked, so that what happened since the last wait is seen too.
+pub(crate) fn still_stands(stream: &Stream, can_repeat: bool) -> bool {
+    stream.is_quiet() && (can_repeat || stream.peek() == Peek::Nothing)
 }

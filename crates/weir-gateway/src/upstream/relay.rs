@@ -23,7 +23,7 @@ use crate::io::Stream;
 use crate::settings::{EndpointAddress, Forward, HeaderEdits, Server, ServerAddress};
 use crate::upstream::answer::pass_interim;
 use crate::upstream::choose::Chosen;
-use crate::upstream::connect;
+use crate::upstream::connect::Unproven;
 use crate::upstream::upload::Pace;
 use crate::view::View;
 use crate::worker::Worker;
@@ -46,6 +46,8 @@ pub(crate) struct Upstream {
     pub(crate) is_sent: bool,
     /// Whether a byte of response has come.
     pub(crate) has_answered: bool,
+    /// A new connection, until a byte of response has come.
+    unproven: Option<Unproven>,
     /// What the request holds until all of its response is here.
     pub(crate) pass: Pass,
 }
@@ -103,7 +105,7 @@ pub(crate) fn rewrite<'x>(
     }
 }
 
-/// A connection to the chosen endpoint: an idle one, unless a `fresh` one is wanted.
+/// A connection to the chosen endpoint: an idle one, unless a `fresh` one is wanted, or else the first that comes.
 pub(crate) async fn connect(
     client: &Client,
     x: &Exchange,
@@ -118,24 +120,30 @@ pub(crate) async fn connect(
     } else {
         None
     };
-    let is_reused = pooled.is_some();
-    let stream = if let Some(stream) = pooled {
-        chosen.metrics().pool_hits.add(1);
-        stream
+    let (stream, is_reused, unproven) = if let Some(stream) = pooled {
+        (stream, true, None)
     } else {
-        let address = &chosen.endpoint().address;
-        let connecting = connect::connect(address, rule.timeouts.connect, &client.timer);
-        let stream = Box::pin(connecting).await?;
-        chosen.metrics().connects.add(1);
-        chosen.endpoint().state.health.connected();
-        stream
+        let connector = chosen.connector(rule.timeouts.connect, &client.timer);
+        if may_reuse {
+            let (stream, unproven) = Box::pin(connector.wait(client, x)).await?;
+            (stream, unproven.is_none(), unproven)
+        } else {
+            let connecting = connector.connect(chosen.leave(), &client.timer);
+            let stream = Box::pin(connecting).await?;
+            chosen.pool().line.stood();
+            (stream, false, None)
+        }
     };
+    if is_reused {
+        chosen.metrics().pool_hits.add(1);
+    }
     Ok(Upstream {
         stream,
         is_reused,
         bytes_sent: 0,
         is_sent: false,
         has_answered: false,
+        unproven,
         pass: Pass::default(),
     })
 }
@@ -239,7 +247,10 @@ pub(crate) async fn read_head(
         match received.await? {
             None => return Ok(Head::Late),
             Some(0) => return Err(Failure::UpstreamClosed),
-            Some(_) => upstream.has_answered = true,
+            Some(_) => {
+                upstream.has_answered = true;
+                upstream.unproven = None;
+            }
         }
     }
 }

@@ -3,8 +3,8 @@
 //! Two kinds of repetition are told apart by what an endpoint can have noticed:
 //!
 //! - **Nothing.** A connection did not stand, or one that was kept had died of old age. The request goes on at once and the
-//!   budget is not asked, because this cannot multiply the load: no endpoint is connected to twice, and a connection
-//!   that was kept has answered before, so an upstream that answers nobody has none.
+//!   budget is not asked, because this cannot multiply the load: no endpoint is connected to twice, and only once is a
+//!   request sent again because of a connection that was kept.
 //! - **The request.** An answer has a status of the route's rule, the connection ended before the answer, or the time of
 //!   the attempt is over. That is repeated only where a route says so, once acting twice is like acting once, everything
 //!   that was sent is still here, the client has been sent nothing, attempts are left, and the budget of the upstream
@@ -26,7 +26,7 @@ use crate::care::{self, budget::SharedBudget};
 use crate::connection::Client;
 use crate::deadline::Due;
 use crate::exchange::Exchange;
-use crate::failure::Failure;
+use crate::failure::{Failure, Fault};
 use crate::settings::{Forward, RetryRule};
 use crate::upstream::answer;
 use crate::upstream::choose::{Choice, Chosen};
@@ -155,7 +155,10 @@ impl<'a> Attempts<'a> {
             self.view.close_idle();
             return ControlFlow::Break(self.end(failure));
         }
-        chosen.refused(failure, self.worker);
+        if failure.fault() == Fault::Client {
+            return ControlFlow::Break(Err(failure));
+        }
+        chosen.refused(failure);
         if self.choice.is_unreachable(chosen) {
             again(chosen, Again::Unreachable)
         } else {

@@ -52,7 +52,7 @@ fn answers(connection: &mut Connection, count: usize) -> Vec<(u16, String)> {
 
 /// What `/status` says of an endpoint of the first upstream.
 fn status_of(gateway: &Gateway, endpoint: SocketAddr) -> Value {
-    let status = client::get(gateway.admin, "/status").text();
+    let status = client::ask_admin(gateway.admin, "/status").text();
     let status: Value = serde_json::from_str(&status).expect("JSON");
     let endpoints = status["upstreams"][0]["endpoints"].as_array();
     let mut endpoints = endpoints.expect("a list").iter();

@@ -2,6 +2,7 @@
 
 mod balancing;
 mod budget;
+mod connects;
 mod endpoints;
 mod hedge;
 mod retries;

@@ -179,7 +179,7 @@ impl Gateway {
     /// The value of a metric whose line begins with `name_and_labels`; 0 when it is not there. Of a name alone, the sum over
     /// all its labels.
     pub(crate) fn metric(&self, name_and_labels: &str) -> u64 {
-        let page = client::get(self.admin, "/metrics").text();
+        let page = client::ask_admin(self.admin, "/metrics").text();
         let lines = page.lines().filter_map(|line| line.rsplit_once(' '));
         let values = lines.filter_map(|(series, value)| {
             let (name, _) = series.split_once('{').unwrap_or((series, ""));

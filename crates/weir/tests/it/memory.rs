@@ -70,7 +70,7 @@ fn many_busy_connections_without_an_error() {
         "{printed}"
     );
     // wrk leaves in the middle of a request, and of nothing else may there be a failure.
-    let page = client::get(gateway.admin, "/metrics").text();
+    let page = client::ask_admin(gateway.admin, "/metrics").text();
     let failures: Vec<_> = page
         .lines()
         .filter(|line| line.starts_with("weir_failures_total") && !line.contains("client_gone"))

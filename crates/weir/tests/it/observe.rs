@@ -3,8 +3,10 @@
 mod access_log;
 mod admin;
 mod care;
+mod crowd;
 mod prometheus;
 mod start;
+mod stuck;
 
 use crate::harness::origin::Origin;
 

@@ -92,7 +92,7 @@ impl Second {
             Ok(upstream) => upstream,
             Err(failure) => {
                 if failure != Failure::NoSocket {
-                    chosen.refused(failure, worker);
+                    chosen.refused(failure);
                 }
                 return None;
             }

@@ -67,6 +67,26 @@ fn only_what_counts_as_a_failure_opens_it() {
 }
 
 #[test]
+fn what_a_client_can_provoke_opens_it_only_where_it_is_named() {
+    let origin = Counting::start();
+    for provoked in [400, 404, 413, 414, 417, 429, 431, 499, 501, 505] {
+        let usual = gateway(&origin, "");
+        fail(&origin, provoked);
+        for _ in 0..8 {
+            assert_eq!(status_of(&usual, "/"), provoked);
+        }
+    }
+    for (named, status) in [("501", 501), ("\"5xx\"", 505), ("431", 431)] {
+        let named = gateway(&origin, &format!("statuses = [{named}]"));
+        fail(&origin, status);
+        for _ in 0..4 {
+            assert_eq!(status_of(&named, "/"), status);
+        }
+        assert_eq!(status_of(&named, "/"), 503, "{status}");
+    }
+}
+
+#[test]
 fn no_answer_is_a_failure_and_a_client_that_leaves_is_none() {
     let origin = Counting::start();
     let gateway = gateway(&origin, "");

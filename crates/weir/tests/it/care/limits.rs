@@ -39,7 +39,7 @@ fn refused(gateway: &Gateway, reason: &str) -> u64 {
 /// So many wait, as the admin listener says.
 fn wait_for_waiters(gateway: &Gateway, count: u64) {
     wait_until(&format!("{count} requests wait"), || {
-        let status = client::get(gateway.admin, "/status").text();
+        let status = client::ask_admin(gateway.admin, "/status").text();
         let status: serde_json::Value = serde_json::from_str(&status).expect("JSON");
         status["upstreams"][0]["concurrency"]["waiting"] == count
     });
@@ -156,7 +156,7 @@ fn an_adaptive_limit_learns_only_from_whole_answers() {
     let origin = Counting::start();
     let gateway = gateway(&origin, "\"adaptive\"", "");
     let gate = || {
-        let status = client::get(gateway.admin, "/status").text();
+        let status = client::ask_admin(gateway.admin, "/status").text();
         let status: serde_json::Value = serde_json::from_str(&status).expect("JSON");
         status["upstreams"][0]["concurrency"].clone()
     };

@@ -54,6 +54,12 @@ impl Service {
     }
 }
 
+/// Returns when the gate is open.
+fn wait_for((is_open, changed): &(Mutex<bool>, Condvar)) {
+    let is_open = is_open.lock().expect("it is sound");
+    drop(changed.wait_while(is_open, |is_open| !*is_open));
+}
+
 /// `/long` is a long body, as are `/chunks` and `/close` in other framings, `/broken` one that breaks off; `/events` is an event
 /// stream and `/stream` another one, which both wait for the gate in their middle; `/bad` is a 503, `/wait` waits before it
 /// answers. All others are short.
@@ -69,12 +75,7 @@ fn answer(peer: &mut Peer, gate: &(Mutex<bool>, Condvar)) -> bool {
     } else if head.contains("\r\nTransfer-Encoding: chunked\r\n") {
         peer.until(b"\r\n\r\n");
     }
-    let wait = || {
-        drop(
-            gate.1
-                .wait_while(gate.0.lock().expect("it is sound"), |open| !*open),
-        )
-    };
+    let wait = || wait_for(gate);
     match head.split(' ').nth(1).unwrap_or_default() {
         path @ ("/long" | "/broken") => {
             peer.send(format!(

@@ -240,7 +240,7 @@ fn unix_sockets_are_checked_too() {
         "[upstream.app]\nservers = [\"{listen}\"]\n{OFTEN}\n[[route]]\npath = \"/{{*rest}}\"\nupstream = \"app\"\n"
     ));
     wait_until("it was checked", || {
-        let status = client::get(gateway.admin, "/status").text();
+        let status = client::ask_admin(gateway.admin, "/status").text();
         status.contains(r#""check":{"up":true,"error":null}"#)
     });
 }

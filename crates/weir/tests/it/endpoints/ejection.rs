@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{addresses, answers, came_to, replicas, set};
 use crate::failover::Load;
 use crate::harness::client::Connection;
+use crate::harness::origin::Origin;
 use crate::harness::{App, Gateway, PATIENCE, forward_everything, wait_until};
 
 /// Whoever is out stays out for as long as a test takes.
@@ -36,6 +37,24 @@ fn a_replica_that_answers_500_is_left_after_five_of_them() {
     let last_bad = found.iter().rposition(|(status, _)| *status != 200);
     assert!(last_bad < Some(20), "{last_bad:?}");
     assert_eq!(came_to(&apps[1]), 10 + 5);
+}
+
+#[test]
+fn what_a_client_can_provoke_ejects_nobody() {
+    let well = Origin::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    for provoked in [
+        "HTTP/1.1 501 Not Implemented\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 505 HTTP Version Not Supported\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0\r\n\r\n",
+    ] {
+        let asked = Origin::answering(provoked);
+        let servers = [well.address, asked.address];
+        let forward = forward_everything(&servers, FOR_GOOD);
+        let gateway = Gateway::start(&format!("[server]\nworkers = 1\n{forward}"));
+        let mut connection = Connection::open(gateway.address);
+        let bad = (0..200).filter(|_| connection.get("/").status != 200);
+        assert_eq!(bad.count(), 100, "{provoked}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{app, ask, post, take, taking_apps};
-use crate::harness::client::{get, send};
+use crate::harness::client::{ask_admin, send};
 use crate::harness::origin::Origin;
 use crate::harness::{Directory, Gateway};
 
@@ -171,7 +171,7 @@ fn other_methods_are_405_and_other_paths_show_what_is_kept_but_for_weirs_own() {
             (&"rr".into(), &1.into())
         );
     }
-    let own = |path| get(gateway.admin, path);
+    let own = |path| ask_admin(gateway.admin, path);
     assert_eq!(own("/healthz").text(), "ok\n");
     assert!(
         own("/metrics")
@@ -191,7 +191,7 @@ fn other_methods_are_405_and_other_paths_show_what_is_kept_but_for_weirs_own() {
 fn without_the_key_nothing_is_taken() {
     let gateway = Gateway::start("[[route]]\npath = \"/\"\nrespond = {}\n");
     assert_eq!(post(&gateway, r#"{"name": "a"}"#).status, 405);
-    assert_eq!(get(gateway.admin, "/app").status, 404);
+    assert_eq!(ask_admin(gateway.admin, "/app").status, 404);
 }
 
 #[test]

@@ -214,6 +214,14 @@ pub(crate) fn get(address: SocketAddr, path: &str) -> Response {
     Connection::open(address).get(path)
 }
 
+/// The same of an admin listener, which answers only to its address.
+pub(crate) fn ask_admin(address: SocketAddr, path: &str) -> Response {
+    send(
+        address,
+        &format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n"),
+    )
+}
+
 /// One request on a connection of its own.
 pub(crate) fn send(address: SocketAddr, request: &str) -> Response {
     let mut connection = Connection::open(address);

@@ -9,7 +9,7 @@ use crate::harness::process::Process;
 use crate::harness::{Directory, Gateway, free_port, wait_until};
 
 pub(super) fn metrics(gateway: &Gateway) -> Page {
-    let response = client::get(gateway.admin, "/metrics");
+    let response = client::ask_admin(gateway.admin, "/metrics");
     assert_eq!(response.status, 200);
     let content_type = response.field("content-type").expect("a type");
     assert!(content_type.starts_with("text/plain; version=0.0.4"));

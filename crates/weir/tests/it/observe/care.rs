@@ -12,7 +12,7 @@ use crate::harness::origin::Origin;
 use crate::harness::{Gateway, forward_everything, wait_until};
 
 fn status(gateway: &Gateway) -> Value {
-    let response = client::get(gateway.admin, "/status");
+    let response = client::ask_admin(gateway.admin, "/status");
     serde_json::from_slice(&response.body).expect("/status is JSON")
 }
 
@@ -150,7 +150,7 @@ fn the_base_latency_of_an_adaptive_limit_is_told_once_it_is_known() {
         (&gate["limit"], &gate["base_latency_us"]),
         (&json!(20), &Value::Null)
     );
-    let page = client::get(gateway.admin, "/metrics").text();
+    let page = client::ask_admin(gateway.admin, "/metrics").text();
     assert!(!page.contains("weir_concurrency_base_latency_seconds{"));
     wait_until("the base latency is known", || {
         get_statuses(&gateway, "/", 20);

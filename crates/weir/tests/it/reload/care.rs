@@ -8,7 +8,7 @@ use crate::harness::client;
 use crate::harness::origin::Origin;
 
 fn status(gateway: &Gateway) -> Value {
-    let response = client::get(gateway.admin, "/status");
+    let response = client::ask_admin(gateway.admin, "/status");
     serde_json::from_slice(&response.body).expect("/status is JSON")
 }
 

@@ -243,7 +243,7 @@ fn pools_and_counts_of_what_stays_stay() {
     );
     assert_eq!(counted("weir_upstream_pool_hits_total", &kept), 22);
     gateway.wait_for_metric("weir_requests_total{route=\"/\",class=\"2xx\"}", 26);
-    let page = client::get(gateway.admin, "/metrics").text();
+    let page = client::ask_admin(gateway.admin, "/metrics").text();
     assert!(!page.contains(&gone.address.to_string()), "it is gone");
 }
 

@@ -17,7 +17,7 @@ const ADDED_BYTES_MAX: u64 = 4 << 20;
 
 /// Every counter, by its series.
 fn counters(gateway: &Gateway) -> HashMap<String, u64> {
-    let page = client::get(gateway.admin, "/metrics").text();
+    let page = client::ask_admin(gateway.admin, "/metrics").text();
     let lines = page.lines().filter(|line| !line.starts_with('#'));
     let series = lines.filter_map(|line| line.rsplit_once(' '));
     let counters = series.filter(|(name, _)| name.contains("_total") || name.contains("_count"));

@@ -8,7 +8,7 @@ use std::thread;
 use super::{
     FRESH, MIB, answer, ask, caching, config, fetch, files, indexed, pattern, wait_for_files,
 };
-use crate::harness::client::{Connection, get};
+use crate::harness::client::{Connection, ask_admin};
 use crate::harness::origin::Origin;
 use crate::harness::pattern::{growth_during, read_head, read_pattern, write_pattern};
 use crate::harness::{Directory, Gateway, PATIENCE, wait_until};
@@ -234,5 +234,5 @@ fn a_disk_that_is_full_is_done_without() {
     go.send(()).expect("the origin waits");
     fetch(gateway.address, LENGTH);
     assert_eq!(origin.heads_waiting(), 2);
-    assert_eq!(get(gateway.admin, "/metrics").status, 200);
+    assert_eq!(ask_admin(gateway.admin, "/metrics").status, 200);
 }
