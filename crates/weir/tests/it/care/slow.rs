@@ -158,7 +158,7 @@ fn upload(gateway: &Gateway, bytes: usize) -> Connection {
 }
 
 fn concurrency(gateway: &Gateway) -> serde_json::Value {
-    let status = client::get(gateway.admin, "/status").text();
+    let status = client::ask_admin(gateway.admin, "/status").text();
     let status: serde_json::Value = serde_json::from_str(&status).expect("JSON");
     status["upstreams"][0]["concurrency"].clone()
 }
