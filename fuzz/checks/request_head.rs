@@ -4,7 +4,7 @@ use weir_http::body::Framing;
 use weir_http::forward::{self, Edits, RequestRewrite};
 use weir_http::head::{FieldName, HeadScan, Span};
 use weir_http::request::Progress;
-use weir_http::{HeadLimits, Method, Reject, RequestHead, Version, target};
+use weir_http::{HeadLimits, Method, NamedFields, Reject, RequestHead, Version, readings, target};
 
 use super::lenient;
 
@@ -52,6 +52,7 @@ pub(crate) fn check(data: &[u8]) {
     if request.upgrade.is_some() && request.framing == Framing::Empty {
         check_rewritten(&request, head, true);
     }
+    check_settled(request, head);
 }
 
 /// What a reader can tell when the bytes arrive `step` at a time.
@@ -108,8 +109,15 @@ fn check_path(path: &[u8]) {
         assert!(!target::is_normal(path));
         return;
     }
+    // Of a path that passes, every reading is one that has nothing left to resolve.
+    let is_resolved = |read: &[u8]| {
+        let mut segments = read.split(|&b| b == b'/');
+        !segments.any(|segment| matches!(segment, b"." | b".."))
+    };
+    let agreed = readings::agree(path, is_resolved);
     if target::is_normal(path) {
         assert_eq!(normal, path);
+        assert_eq!(agreed, Ok(()));
     }
     assert_eq!(target::normalize(&normal, &mut again), Ok(()));
     assert_eq!(again, normal);
@@ -121,8 +129,28 @@ fn check_path(path: &[u8]) {
     assert!(inner.is_empty() || !inner.split(|&b| b == b'/').any(is_left_out));
 }
 
-/// The head that is sent on means what the head that was received means.
-fn check_rewritten(request: &RequestHead, head: &[u8], upgrade: bool) {
+/// The authority that is sent on is the one that the gateway goes by, and in normal form.
+fn check_settled(mut request: RequestHead, head: &[u8]) {
+    let mut head = head.to_vec();
+    request.settle_authority(b"http", &mut head);
+    let out = rewritten(&request, &head, false);
+    let text = out.escape_ascii();
+    let mut sent = RequestHead::default();
+    let progress = sent.parse(&out, &mut HeadScan::default(), ROOMY);
+    assert_eq!(progress, Ok(Progress::Complete(out.len())), "{text}");
+    let Some(authority) = request.authority.map(|span| span.of(&head)) else {
+        return;
+    };
+    for id in [FieldName::Host, FieldName::XForwardedHost] {
+        let value = sent.known_field(id).map(|span| span.of(&out));
+        assert_eq!(value, Some(authority), "{text}");
+    }
+    let mut again = out.clone();
+    sent.settle_authority(b"http", &mut again);
+    assert_eq!(again, out, "{text}");
+}
+
+fn rewritten(request: &RequestHead, head: &[u8], upgrade: bool) -> Vec<u8> {
     let rewrite = RequestRewrite {
         wants_whole: false,
         conditions: None,
@@ -132,9 +160,16 @@ fn check_rewritten(request: &RequestHead, head: &[u8], upgrade: bool) {
         default_host: DEFAULT_HOST,
         upgrade,
         edits: Edits::default(),
+        named: &NamedFields::NONE,
     };
     let mut out = Vec::new();
     forward::write_request(request, head, &rewrite, &mut out);
+    out
+}
+
+/// The head that is sent on means what the head that was received means.
+fn check_rewritten(request: &RequestHead, head: &[u8], upgrade: bool) {
+    let out = rewritten(request, head, upgrade);
     let text = out.escape_ascii();
     let mut sent = RequestHead::default();
     let progress = sent.parse(&out, &mut HeadScan::default(), ROOMY);
@@ -185,11 +220,15 @@ fn check_sent_fields(
             "host" | "content-length" | "transfer-encoding" => true,
             "upgrade" => upgrade,
             "expect" if !request.expects_continue => false,
+            name if passes_for_known(name) => false,
             name => !options.iter().any(|option| option == name),
         })
         .collect();
-    let found: Vec<_> = pairs(sent, out).collect();
+    let mut found: Vec<_> = pairs(sent, out).collect();
     let text = out.escape_ascii();
+    if request.known_field(FieldName::Host).is_none() {
+        assert_eq!(found.remove(0).0, "host", "{text}");
+    }
     assert!(found.starts_with(&expected), "{expected:?} in {text}");
     // The route allows one protocol, so no other one may go along with it.
     let upgrades = found.iter().filter(|(name, _)| name == "upgrade").count();
@@ -198,8 +237,7 @@ fn check_sent_fields(
         .iter()
         .map(|(name, _)| name.as_str())
         .collect();
-    let has_host = request.known_field(FieldName::Host).is_some();
-    assert_eq!(own.contains(&"host"), !has_host, "{text}");
+    assert!(!own.contains(&"host"), "{text}");
     assert_eq!(own.contains(&"connection"), upgrade || own.contains(&"te"));
     for name in ["x-forwarded-for", "x-forwarded-proto", "via"] {
         assert!(own.contains(&name), "no {name} in {text}");
@@ -210,6 +248,12 @@ fn check_sent_fields(
     own.sort_unstable();
     own.dedup();
     assert_eq!(own.len(), own_fields, "{text}");
+}
+
+/// Whether a script would take `name` for a field that is known here, which `name` itself is not.
+fn passes_for_known(name: &str) -> bool {
+    let folded = name.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+    folded != name && FieldName::of(folded.as_bytes()) != FieldName::Other
 }
 
 /// Names in lower case, and values.

@@ -1,6 +1,7 @@
 //! What a request that changes something makes invalid (RFC 9111 §4.4): its own target, and what its answer names in
 //! `Location` and `Content-Location`, on the same host. Removing it is the stores' work.
 
+use weir_http::host::Authority;
 use weir_http::{FieldName, Fields, Method};
 
 /// A request that was answered.
@@ -120,13 +121,10 @@ fn strip_scheme(location: &[u8]) -> Option<&[u8]> {
 
 /// Whether two authorities are the same, with or without the default port of either scheme.
 fn is_same_authority(a: &[u8], b: &[u8]) -> bool {
-    fn bare(authority: &[u8]) -> &[u8] {
-        [&b":80"[..], b":443", b":"]
-            .iter()
-            .find_map(|port| authority.strip_suffix(*port))
-            .unwrap_or(authority)
+    match (Authority::parse(a), Authority::parse(b)) {
+        (Ok(a), Ok(b)) => a.is_same_on_the_web(&b),
+        _ => false,
     }
-    bare(a).eq_ignore_ascii_case(bare(b))
 }
 
 #[cfg(test)]
@@ -149,6 +147,10 @@ mod tests {
             ("http://h.example/b", Some("/b")),
             ("HTTPS://H.example:443", Some("/")),
             ("//h.example:80?n", Some("/?n")),
+            ("http://H.example.:080/b", Some("/b")),
+            ("http://h.example:/b", Some("/b")),
+            ("http:///b", None),
+            ("http://u@h.example/b", None),
             ("http://other.example/b", None),
             ("http://h.example:81/b", None),
             ("//h.example.other/b", None),

@@ -15,10 +15,10 @@
 //! Cookies in lines that an origin might take apart in another way stand there as they came, in lines that begin with
 //! `cookies`.
 //!
-//! Normalisation goes as far as two spellings can never mean different things to an origin: letters of scheme and host,
-//! the port that the scheme implies, an empty path. Paths and queries stay as they were sent, escapes and all: an origin
-//! is free to tell `/%61` from `/a`, and a cache that is not would serve one for the other. Only to find the parameters that
-//! a route names are their names decoded.
+//! Scheme and host are in the form in which the origin is told of them, so that all who share a key ask it for the same; an
+//! empty path is a slash. Paths and queries stay as they were sent, escapes and all: an origin is free to tell `/%61` from
+//! `/a`, and a cache that is not would serve one for the other. Only to find the parameters that a route names are their
+//! names decoded.
 
 use weir_http::{FieldName, Fields, Method};
 
@@ -61,9 +61,9 @@ impl Pass {
 pub struct Asked<'a> {
     /// `http` or `https`, as the client connected.
     pub scheme: &'a [u8],
-    /// The authority that the request is for.
+    /// The authority that the request is for, in normal form (see [`weir_http::host`]).
     pub authority: &'a [u8],
-    /// The path as sent.
+    /// The path that the origin is asked for, before the route cuts anything off it.
     pub path: &'a [u8],
     /// The query as sent, without the question mark.
     pub query: Option<&'a [u8]>,
@@ -204,15 +204,7 @@ pub fn write_url(parts: &KeyParts, asked: &Asked<'_>, out: &mut Vec<u8>) {
         out.push(UPSTREAM_MARK);
         out.extend_from_slice(name.as_bytes());
     } else {
-        let implied: &[u8] = if asked.scheme.eq_ignore_ascii_case(b"https") {
-            b":443"
-        } else {
-            b":80"
-        };
-        let host = asked.authority;
-        let host = host.strip_suffix(implied).unwrap_or(host);
-        let host = host.strip_suffix(b":").unwrap_or(host);
-        out.extend(host.iter().map(u8::to_ascii_lowercase));
+        out.extend_from_slice(asked.authority);
     }
     out.extend_from_slice(if asked.path.is_empty() {
         b"/"

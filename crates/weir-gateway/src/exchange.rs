@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use weir_http::{RequestHead, ResponseHead, target};
+use weir_http::{RequestHead, ResponseHead, readings, target};
 use weir_policy::limit::rate::Decision as RateDecision;
 
 use crate::buffers::{BUFFER_BYTES, Buffers, Input};
@@ -29,6 +29,9 @@ use crate::upstream::upload::Upload;
 use crate::upstream::{answer, hedge, relay};
 use crate::view::View;
 use crate::worker::Worker;
+
+/// How clients connect.
+pub(crate) const SCHEME: &[u8] = b"http";
 
 /// Bytes that each part of an [`Exchange`] keeps memory for between requests: a head, and a full buffer of body behind it.
 const KEPT_BYTES_MAX: usize = 2 * BUFFER_BYTES;
@@ -71,7 +74,8 @@ async fn serve(
     }
 }
 
-/// Finds the route. A path that is not in normal form is matched as what it stands for.
+/// Finds the route. A path that is not in normal form is matched as what it stands for, and refused if another server could
+/// take it for one of another route.
 fn route(x: &mut Exchange, view: &View) -> Result<usize, Failure> {
     let path = x.request.target.path.of(&x.head);
     x.path_is_normal = target::is_normal(path);
@@ -85,11 +89,14 @@ fn route(x: &mut Exchange, view: &View) -> Result<usize, Failure> {
     }
     let authority = x.request.authority.map(|span| span.of(&x.head));
     let method_name = x.request.method_name.of(&x.head);
-    match view
-        .snapshot
-        .router
-        .find(authority, x.path(), x.request.method, method_name)
-    {
+    let router = &view.snapshot.router;
+    let find = |path: &str| router.find(authority, path, x.request.method, method_name);
+    let found = find(x.path());
+    if !x.path_is_normal {
+        let is_same = |read: &[u8]| std::str::from_utf8(read).is_ok_and(|read| find(read) == found);
+        readings::agree(path, is_same).map_err(Failure::Request)?;
+    }
+    match found {
         Found::Route(route) => {
             x.facts.route = Some(route);
             Ok(route)
@@ -280,7 +287,7 @@ fn account(client: &Client, x: &mut Exchange, worker: &Worker, view: &View) {
     }
     metrics
         .bytes_from_clients
-        .add(x.head.len() as u64 + x.upload.received() + x.facts.tunnel_bytes_received);
+        .add(x.head_bytes() + x.upload.received() + x.facts.tunnel_bytes_received);
     metrics.bytes_to_clients.add(x.facts.bytes_sent);
     if let Some(log) = &worker.log {
         log.write(client, x, worker, view, latency);
@@ -308,7 +315,8 @@ pub(crate) struct Exchange {
     /// Whether the head was read; without it, nothing of the request is known.
     pub(crate) has_head: bool,
     pub(crate) request: RequestHead,
-    /// The bytes of the request head, which [`Exchange::request`] points into.
+    /// The bytes of the request head, and the normal form of its authority behind it where that was sent in another one:
+    /// what [`Exchange::request`] points into.
     pub(crate) head: Vec<u8>,
     /// Whether routes are matched against the path as it was sent, else against `normal_path`.
     path_is_normal: bool,
@@ -366,6 +374,7 @@ impl Exchange {
         self.has_head = true;
         self.head.clear();
         self.head.extend_from_slice(head);
+        self.request.settle_authority(SCHEME, &mut self.head);
         self.upload = Upload::new(self.request.framing, self.request.expects_continue);
         self.facts.started = Some(time::now());
     }
@@ -374,6 +383,21 @@ impl Exchange {
     pub(crate) fn path_is_as_in(&mut self, other: &Self) {
         self.path_is_normal = other.path_is_normal;
         self.normal_path.clone_from(&other.normal_path);
+    }
+
+    /// The bytes of the request head as it was sent.
+    pub(crate) fn head_bytes(&self) -> u64 {
+        u64::from(self.has_head) * self.request.head_bytes as u64
+    }
+
+    /// The path that stands for the request upstream and in keys: as it was sent, unless it has dot segments.
+    pub(crate) fn forwarded_path(&self) -> &[u8] {
+        let sent = self.request.target.path.of(&self.head);
+        if self.path_is_normal {
+            sent
+        } else {
+            target::forwarded(sent, &self.normal_path)
+        }
     }
 
     /// The path in normal form.

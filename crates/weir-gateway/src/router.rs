@@ -63,7 +63,8 @@ impl Router {
         Ok(tables)
     }
 
-    /// The route for a request; `path` is normal (see [`weir_http::target::normalize`]).
+    /// The route for a request; `authority` is in normal form (see [`weir_http::host`]), as is `path` (see
+    /// [`weir_http::target::normalize`]).
     pub(crate) fn find(
         &self,
         authority: Option<&[u8]>,
@@ -114,20 +115,16 @@ impl Router {
         mut visit: impl FnMut(&'r Paths) -> Option<T>,
     ) -> Option<T> {
         let has_names = !(self.exact.is_empty() && self.wildcards.is_empty());
-        // The authority was validated when the head was parsed, so it has a host.
+        // The authority was read when the head was, so it has a host.
         let host = authority
             .filter(|_| has_names)
             .and_then(|authority| host::name(authority).ok());
         if let Some(host) = host.filter(|host| host.len() <= HOST_BYTES_MAX) {
-            let mut lower = [0; HOST_BYTES_MAX];
-            let lower = &mut lower[..host.len()];
-            lower.copy_from_slice(host);
-            lower.make_ascii_lowercase();
-            if let Some(found) = self.exact.get(&*lower).and_then(&mut visit) {
+            if let Some(found) = self.exact.get(host).and_then(&mut visit) {
                 return Some(found);
             }
-            for dot in memchr::memchr_iter(b'.', lower) {
-                if let Some(found) = self.wildcards.get(&lower[dot + 1..]).and_then(&mut visit) {
+            for dot in memchr::memchr_iter(b'.', host) {
+                if let Some(found) = self.wildcards.get(&host[dot + 1..]).and_then(&mut visit) {
                     return Some(found);
                 }
             }

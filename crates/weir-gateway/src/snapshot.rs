@@ -4,13 +4,15 @@
 //! [`Snapshot::succeed`] takes those over whose identity stays. That is the one place where this is decided; workers
 //! find again what they keep themselves (pools, loads) by the same `Arc`s.
 
+mod named;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use weir_cache::store::Share;
-use weir_http::HeadLimits;
+use weir_http::{HeadLimits, NamedFields};
 
 use crate::cache::share;
 use crate::care::breaker::SharedBreaker;
@@ -41,6 +43,8 @@ pub(crate) struct Snapshot {
     /// Where connections are accepted.
     pub(crate) listeners: Vec<Arc<Listening>>,
     pub(crate) head_limits: HeadLimits,
+    /// The fields of requests that any of it names.
+    pub(crate) named_fields: NamedFields,
     pub(crate) timeouts: ClientTimeouts,
     pub(crate) body_rate: u64,
     /// Bytes of bodies held for slow clients, of all workers.
@@ -128,6 +132,7 @@ impl Snapshot {
                 bytes: settings.limits.header_bytes,
                 fields: settings.limits.header_count.min(HeadLimits::FIELDS_CEILING),
             },
+            named_fields: named::named_fields(settings),
             timeouts: settings.timeouts,
             body_rate: settings.limits.body_rate,
             held_body_bytes: settings.limits.held_body_bytes,

@@ -5,6 +5,8 @@
 
 use crate::body::Framing;
 use crate::head::{Field, FieldName, Span, Version, for_each_element};
+use crate::request::Spelling;
+use crate::variable::{NamedFields, is_same_variable};
 use crate::{Content, Method, RequestHead, ResponseHead};
 
 /// The value of `Via` for a message received in `version`: the protocol it came in, and who passes it on (RFC 9110
@@ -16,7 +18,8 @@ pub fn via(version: Version) -> &'static [u8] {
     }
 }
 
-/// Fields to set and to remove, as a route says. Names are in lower case; setting replaces all fields of that name.
+/// Fields to set and to remove, as a route says. Names are in lower case; setting replaces all fields of that name, and of
+/// every name that scripts read as the same variable.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Edits<'a> {
     /// Name and value.
@@ -31,7 +34,7 @@ impl Edits<'_> {
         if self.remove.is_empty() && self.set.is_empty() {
             return false;
         }
-        let is_it = |other: &String| name.eq_ignore_ascii_case(other.as_bytes());
+        let is_it = |other: &String| is_same_variable(name, other.as_bytes());
         self.remove.iter().any(is_it) || self.set.iter().any(|(other, _)| is_it(other))
     }
 
@@ -80,9 +83,11 @@ pub struct RequestRewrite<'a> {
     pub wants_whole: bool,
     /// What the route changes.
     pub edits: Edits<'a>,
+    /// The names that the configuration says anything about. What passes for one of them is left out.
+    pub named: &'a NamedFields,
 }
 
-/// Appends the head to send for `request`, whose own bytes are `head`.
+/// Appends the head to send for `request`, whose own bytes `head` begins with.
 pub fn write_request(
     request: &RequestHead,
     head: &[u8],
@@ -90,6 +95,15 @@ pub fn write_request(
     out: &mut Vec<u8>,
 ) {
     write_request_line(request, head, rewrite.path, out);
+    // An absolute target is sent on in origin form, so `Host` alone carries its authority.
+    let host = request
+        .authority
+        .map_or(rewrite.default_host, |span| span.of(head));
+    let is_settled = request.spelling == Spelling::Settled;
+    let has_own_host = request.known_field(FieldName::Host).is_some() && !is_settled;
+    if !has_own_host && !rewrite.edits.drops(b"host") {
+        write_field(out, b"Host", host);
+    }
     let mut forwarded_for = None;
     let mut te_trailers = false;
     let is_dropped = |field: &Field| match field.id {
@@ -103,13 +117,14 @@ pub fn write_request(
         | FieldName::XForwardedFor
         | FieldName::XForwardedHost
         | FieldName::XForwardedProto => true,
+        FieldName::Host => is_settled,
         FieldName::Upgrade => !rewrite.upgrade,
         FieldName::Expect => !request.expects_continue,
-        FieldName::Other => passes_for_another(field.name.of(head)),
+        FieldName::Other => rewrite.named.has_impostor(field.name.of(head)),
         FieldName::Range | FieldName::IfRange if rewrite.wants_whole => true,
         id => rewrite.conditions.is_some() && id.makes_conditional(),
     };
-    copy_fields(head, &request.fields, out, |field| {
+    copy_fields(&head[..request.head_bytes], &request.fields, out, |field| {
         is_dropped(field)
             || (request.connection_names_fields
                 && is_named_by_connection(head, &request.fields, field))
@@ -121,13 +136,6 @@ pub fn write_request(
             FieldName::Te => te_trailers |= names_trailers(field.value.of(head)),
             _ => {}
         }
-    }
-    // An absolute target is sent on in origin form, so `Host` alone carries its authority.
-    let host = request
-        .authority
-        .map_or(rewrite.default_host, |span| span.of(head));
-    if request.known_field(FieldName::Host).is_none() && !rewrite.edits.drops(b"host") {
-        write_field(out, b"Host", host);
     }
     if !rewrite.edits.drops(b"x-forwarded-for") {
         write_forwarded_for(request, head, forwarded_for, rewrite.client_address, out);
@@ -341,42 +349,6 @@ fn is_named_by_connection(head: &[u8], fields: &[Field], field: &Field) -> bool 
         });
     }
     is_named
-}
-
-/// Whether `name` is that of a field which the gateway reads or sets, but for underscores. CGI and WSGI make one variable
-/// of `X_Forwarded_For` and `X-Forwarded-For`, so such a field would speak with the gateway's voice.
-fn passes_for_another(name: &[u8]) -> bool {
-    const LEN_MAX: usize = "x-forwarded-proto".len();
-    if name.len() > LEN_MAX || memchr::memchr(b'_', name).is_none() {
-        return false;
-    }
-    let mut spelled = [0; LEN_MAX];
-    let spelled = &mut spelled[..name.len()];
-    for (to, from) in spelled.iter_mut().zip(name) {
-        *to = if *from == b'_' { b'-' } else { *from };
-    }
-    matches!(
-        FieldName::of(spelled),
-        FieldName::Connection
-            | FieldName::ContentLength
-            | FieldName::Date
-            | FieldName::Expect
-            | FieldName::Host
-            | FieldName::Http2Settings
-            | FieldName::KeepAlive
-            | FieldName::Proxy
-            | FieldName::ProxyConnection
-            | FieldName::Referer
-            | FieldName::Te
-            | FieldName::Trailer
-            | FieldName::TransferEncoding
-            | FieldName::Upgrade
-            | FieldName::UserAgent
-            | FieldName::Via
-            | FieldName::XForwardedFor
-            | FieldName::XForwardedHost
-            | FieldName::XForwardedProto
-    )
 }
 
 /// One line with what earlier proxies said and the address that they could not forge.

@@ -1,95 +1,189 @@
-//! The authority of a request: host and optional port (RFC 3986 §3.2, without userinfo).
+//! The authority of a request: host and optional port (RFC 3986 §3.2, without userinfo), and the one form in which it is
+//! compared, made part of keys and sent on.
+//!
+//! The normal form is in lower case, without the dot at the end of the host, without an empty port and without the port
+//! that the scheme implies; another port has no leading zeros, and an IPv6 address is written as RFC 5952 says. Escapes in
+//! a host are not decoded: servers do not do it either, so `%61.test` is another host than `a.test` for all of them.
+
+use std::io::Write as _;
+use std::net::Ipv6Addr;
 
 use crate::Reject;
 
-/// The name or address part of an authority `host[:port]`, without the port.
-///
-/// # Errors
-/// [`Reject::HostInvalid`] for userinfo, an empty host, a port that is no number, and bytes outside of reg-name and
-/// IP literals. Two parsers that read such an authority differently would route it differently.
-pub fn name(authority: &[u8]) -> Result<&[u8], Reject> {
-    let (host, port) = match authority.first() {
-        None => return Err(Reject::HostInvalid),
-        Some(b'[') => {
-            let close = memchr::memchr(b']', authority).ok_or(Reject::HostInvalid)?;
-            let literal = &authority[1..close];
-            if literal.is_empty()
-                || !literal
-                    .iter()
-                    .all(|b| b.is_ascii_hexdigit() || matches!(b, b':' | b'.'))
-            {
-                return Err(Reject::HostInvalid);
-            }
-            (&authority[..=close], &authority[close + 1..])
+/// An authority, read.
+#[derive(Debug, Clone, Copy)]
+pub struct Authority<'a> {
+    host: Host<'a>,
+    port: Option<u16>,
+    /// Whether it is spelled as in normal form, but perhaps for a port that its scheme implies.
+    is_plain: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Host<'a> {
+    /// Without the dot at its end.
+    Name(&'a [u8]),
+    Address(&'a [u8], Ipv6Addr),
+}
+
+impl<'a> Authority<'a> {
+    /// Reads `host[:port]`.
+    ///
+    /// # Errors
+    /// [`Reject::HostInvalid`] for userinfo, an empty host or an empty label in it, a port that is no number of at most 16
+    /// bits, brackets without an IPv6 address, and bytes outside of reg-name. Two parsers that read such an authority
+    /// differently would route it differently.
+    pub fn parse(authority: &'a [u8]) -> Result<Self, Reject> {
+        let is_address = authority.first() == Some(&b'[');
+        let end = if is_address {
+            1 + memchr::memchr(b']', authority).ok_or(Reject::HostInvalid)?
+        } else {
+            memchr::memchr(b':', authority).unwrap_or(authority.len())
+        };
+        let (host, rest) = authority.split_at(end);
+        let (host, is_plain_host) = if is_address {
+            address(host)?
+        } else {
+            registered(host)?
+        };
+        let (port, is_plain_port) = match rest {
+            [] => (None, true),
+            [b':', digits @ ..] => port(digits)?,
+            _ => return Err(Reject::HostInvalid),
+        };
+        Ok(Self {
+            host,
+            port,
+            is_plain: is_plain_host && is_plain_port,
+        })
+    }
+
+    /// The name or address, without the port and without a dot at its end; letters as they were sent.
+    pub fn name(&self) -> &'a [u8] {
+        match self.host {
+            Host::Name(name) | Host::Address(name, _) => name,
         }
-        Some(_) => {
-            let colon = memchr::memchr(b':', authority).unwrap_or(authority.len());
-            let (host, port) = authority.split_at(colon);
-            if host.is_empty() || !host.iter().all(|&b| REG_NAME[usize::from(b)]) {
-                return Err(Reject::HostInvalid);
-            }
-            (host, port)
+    }
+
+    /// Whether it is in normal form for `scheme`.
+    pub fn is_normal(&self, scheme: &[u8]) -> bool {
+        self.is_plain && (self.port.is_none() || self.port != implied_port(scheme))
+    }
+
+    /// Whether it is in normal form whatever the scheme.
+    pub fn is_normal_everywhere(&self) -> bool {
+        self.is_plain && !matches!(self.port, Some(80 | 443))
+    }
+
+    /// Appends its normal form for `scheme`.
+    pub fn write_normal(&self, scheme: &[u8], out: &mut Vec<u8>) {
+        // Writing to a vector cannot fail.
+        match self.host {
+            Host::Name(name) => out.extend(name.iter().map(u8::to_ascii_lowercase)),
+            Host::Address(_, address) => drop(write!(out, "[{address}]")),
         }
-    };
-    match port {
-        [] => Ok(host),
-        [b':', digits @ ..] if digits.len() <= 5 && digits.iter().all(u8::is_ascii_digit) => {
-            Ok(host)
+        if let Some(port) = self.port
+            && Some(port) != implied_port(scheme)
+        {
+            drop(write!(out, ":{port}"));
         }
-        _ => Err(Reject::HostInvalid),
+    }
+
+    /// Whether both mean one host and port, where a port that HTTP or HTTPS implies is as good as none.
+    pub fn is_same_on_the_web(&self, other: &Self) -> bool {
+        let own_port = |authority: &Self| authority.port.filter(|port| ![80, 443].contains(port));
+        let is_same_host = match (self.host, other.host) {
+            (Host::Name(name), Host::Name(other)) => name.eq_ignore_ascii_case(other),
+            (Host::Address(_, address), Host::Address(_, other)) => address == other,
+            _ => false,
+        };
+        is_same_host && own_port(self) == own_port(other)
     }
 }
 
-/// unreserved, sub-delims and the percent sign (RFC 3986 §3.2.2), without the comma, which would make a list of it.
-const REG_NAME: [bool; 256] = {
-    let mut table = [false; 256];
-    let allowed = b"-._~%!$&'()*+;=0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+/// The name or address part of an authority; see [`Authority::name`].
+///
+/// # Errors
+/// As [`Authority::parse`].
+pub fn name(authority: &[u8]) -> Result<&[u8], Reject> {
+    Authority::parse(authority).map(|authority| authority.name())
+}
+
+fn implied_port(scheme: &[u8]) -> Option<u16> {
+    if scheme.eq_ignore_ascii_case(b"http") {
+        Some(80)
+    } else if scheme.eq_ignore_ascii_case(b"https") {
+        Some(443)
+    } else {
+        None
+    }
+}
+
+/// Reads a reg-name, and says whether it is in normal form.
+fn registered(host: &[u8]) -> Result<(Host<'_>, bool), Reject> {
+    let name = host.strip_suffix(b".").unwrap_or(host);
+    let kinds = name.iter().fold(0, |all, &b| all | KINDS[usize::from(b)]);
+    let is_empty = name.is_empty() || name.first() == Some(&b'.') || name.last() == Some(&b'.');
+    // Names without a label between two dots do not exist, and to some servers they are other names.
+    if is_empty || kinds & FORBIDDEN != 0 || name.windows(2).any(|pair| pair == b"..") {
+        return Err(Reject::HostInvalid);
+    }
+    let is_plain = kinds & UPPER == 0 && name.len() == host.len();
+    Ok((Host::Name(name), is_plain))
+}
+
+/// Reads an IPv6 address in brackets, and says whether it is in normal form.
+fn address(host: &[u8]) -> Result<(Host<'_>, bool), Reject> {
+    let text = std::str::from_utf8(&host[1..host.len() - 1]);
+    let address = text.ok().and_then(|text| text.parse::<Ipv6Addr>().ok());
+    let address = address.ok_or(Reject::HostInvalid)?;
+    // The longest is 39 bytes, or 22 with an IPv4 address at its end.
+    let mut spelled = [0; 48];
+    let mut rest = &mut spelled[..];
+    drop(write!(rest, "[{address}]"));
+    let unused = rest.len();
+    let is_plain = spelled[..spelled.len() - unused] == *host;
+    Ok((Host::Address(host, address), is_plain))
+}
+
+/// Reads what follows the colon, and says whether it is in normal form.
+fn port(digits: &[u8]) -> Result<(Option<u16>, bool), Reject> {
+    if digits.len() > 5 || !digits.iter().all(u8::is_ascii_digit) {
+        return Err(Reject::HostInvalid);
+    }
+    if digits.is_empty() {
+        return Ok((None, false));
+    }
+    let number = digits.iter().fold(0, |number: u32, digit| {
+        number * 10 + u32::from(digit - b'0')
+    });
+    // Read into 16 bits, a larger one would be another port.
+    let port = u16::try_from(number).map_err(|_| Reject::HostInvalid)?;
+    Ok((Some(port), digits.len() == 1 || digits[0] != b'0'))
+}
+
+/// A byte that no reg-name has.
+const FORBIDDEN: u8 = 1;
+/// A letter that is not in lower case.
+const UPPER: u8 = 2;
+
+/// What a byte is in a reg-name, which is made of unreserved, sub-delims and the percent sign (RFC 3986 §3.2.2), without the
+/// comma, which would make a list of it.
+const KINDS: [u8; 256] = {
+    let mut table = [FORBIDDEN; 256];
+    let lower = b"-._~%!$&'()*+;=0123456789abcdefghijklmnopqrstuvwxyz";
     let mut at = 0;
-    while at < allowed.len() {
-        table[allowed[at] as usize] = true;
+    while at < lower.len() {
+        table[lower[at] as usize] = 0;
         at += 1;
+    }
+    let mut letter = b'A';
+    while letter <= b'Z' {
+        table[letter as usize] = UPPER;
+        letter += 1;
     }
     table
 };
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn authorities() {
-        let good: [(&[u8], &[u8]); 6] = [
-            (b"a", b"a"),
-            (b"www.example.com:8080", b"www.example.com"),
-            (b"127.0.0.1:1", b"127.0.0.1"),
-            (b"[::1]", b"[::1]"),
-            (b"[::1]:80", b"[::1]"),
-            (b"a:", b"a"),
-        ];
-        for (authority, host) in good {
-            assert_eq!(name(authority), Ok(host));
-        }
-        let bad: [&[u8]; 12] = [
-            b"",
-            b":80",
-            b"a b",
-            b"a,b",
-            b"u@a",
-            b"a:80:80",
-            b"a:8x",
-            b"a:123456",
-            b"[::1",
-            b"[]",
-            b"[::1]x",
-            b"a/b",
-        ];
-        for authority in bad {
-            assert_eq!(
-                name(authority),
-                Err(Reject::HostInvalid),
-                "{}",
-                authority.escape_ascii()
-            );
-        }
-    }
-}
+mod tests;

@@ -7,8 +7,10 @@
 //! - [`head`], [`fields`]: where a head ends, and the fields of one
 //! - [`request`], [`response`]: a head's meaning: method, target, framing, persistence
 //! - [`target`], [`host`]: the request target in its four forms, and the authority
+//! - [`readings`]: how other servers read a path
 //! - [`body`], [`chunk`]: which of the following bytes belong to the message
 //! - [`forward`], [`content`]: the head that a gateway sends on, also of content that it encodes
+//! - [`variable`]: names of fields that fall together where scripts read them
 //! - [`reject`]: every reason to refuse a message, and its status
 //! - [`date`], [`form`]: dates of fields and logs, and submitted forms
 
@@ -22,10 +24,12 @@ pub mod forward;
 mod framing;
 pub mod head;
 pub mod host;
+pub mod readings;
 pub mod reject;
 pub mod request;
 pub mod response;
 pub mod target;
+pub mod variable;
 
 pub use body::Body;
 pub use content::Content;
@@ -34,3 +38,4 @@ pub use head::{Field, FieldName, HeadLimits, Span, Version};
 pub use reject::Reject;
 pub use request::{Method, RequestHead};
 pub use response::ResponseHead;
+pub use variable::NamedFields;

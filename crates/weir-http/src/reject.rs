@@ -34,6 +34,9 @@ pub enum Reject {
     TargetTooLong,
     /// The target is in no form that its method allows, or holds bytes that URIs cannot hold.
     Target,
+    /// A path that some servers read as another one, by which it would take another route, or in which they see a dot segment
+    /// that others do not.
+    PathAmbiguous,
     /// HTTP/1.1 without `Host` (RFC 9112 §3.2).
     HostMissing,
     /// More than one `Host`.
@@ -76,7 +79,7 @@ pub enum Reject {
 
 impl Reject {
     /// All reasons, for tables of counters.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::BareLf,
         Self::BareCr,
         Self::ControlByte,
@@ -91,6 +94,7 @@ impl Reject {
         Self::TooManyFields,
         Self::TargetTooLong,
         Self::Target,
+        Self::PathAmbiguous,
         Self::HostMissing,
         Self::HostRepeated,
         Self::HostInvalid,
@@ -129,6 +133,7 @@ impl Reject {
             Self::TooManyFields => "too_many_fields",
             Self::TargetTooLong => "target_too_long",
             Self::Target => "target",
+            Self::PathAmbiguous => "path_ambiguous",
             Self::HostMissing => "host_missing",
             Self::HostRepeated => "host_repeated",
             Self::HostInvalid => "host_invalid",

@@ -5,8 +5,9 @@ use std::mem::MaybeUninit;
 use crate::body::Framing;
 use crate::framing::{Connection, FramingFields};
 use crate::head::{self, Field, FieldName, HeadLimits, HeadScan, Span, Version};
+use crate::host::Authority;
 use crate::target::Target;
-use crate::{Fields, Reject, host};
+use crate::{Fields, Reject};
 
 /// The methods with a meaning here; every other token is [`Method::Other`] and passed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -54,6 +55,18 @@ impl Method {
     }
 }
 
+/// How the authority of a request is spelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Spelling {
+    /// As it was sent, which is its normal form.
+    #[default]
+    Normal,
+    /// As it was sent, which may not be its normal form.
+    Odd,
+    /// In its normal form, which was not sent: the line of `Host` cannot be copied.
+    Settled,
+}
+
 /// A request head; one value serves many requests, one after the other.
 #[derive(Debug, Default)]
 pub struct RequestHead {
@@ -69,8 +82,12 @@ pub struct RequestHead {
     pub version: Version,
     /// All fields in order.
     pub fields: Vec<Field>,
+    /// The bytes of the head, up to and with the empty line.
+    pub head_bytes: usize,
     /// The authority that the request is for: of the target, else of `Host`. `None` only in HTTP/1.0.
     pub authority: Option<Span>,
+    /// How the authority is spelled.
+    pub(crate) spelling: Spelling,
     /// How the body is framed.
     pub framing: Framing,
     /// Whether the client wants to send another request on this connection.
@@ -142,6 +159,7 @@ impl RequestHead {
         else {
             return Err(Reject::RequestLine);
         };
+        self.head_bytes = end;
         self.method = Method::of(method.as_bytes())?;
         self.method_name = Span::within(head, method.as_bytes());
         self.target_text = Span::within(head, target.as_bytes());
@@ -153,6 +171,35 @@ impl RequestHead {
         };
         self.read_fields(head, parsed.headers)?;
         Ok(Progress::Complete(end))
+    }
+
+    /// Gives the request the normal form of its authority, for everybody who goes by the host: in `authority`, and in the
+    /// value of `Host`. `head` holds the bytes of the head; a form that was not sent is kept behind them.
+    pub fn settle_authority(&mut self, scheme: &[u8], head: &mut Vec<u8>) {
+        let Some(sent) = self.authority.filter(|_| self.spelling == Spelling::Odd) else {
+            return;
+        };
+        // It was read before, when the head was.
+        let Ok(authority) = Authority::parse(sent.of(head)) else {
+            return;
+        };
+        if authority.is_normal(scheme) {
+            return;
+        }
+        let mut normal = Vec::new();
+        authority.write_normal(scheme, &mut normal);
+        let start = head.len() as u32;
+        head.extend_from_slice(&normal);
+        let settled = Span {
+            start,
+            end: head.len() as u32,
+        };
+        self.authority = Some(settled);
+        self.spelling = Spelling::Settled;
+        let host = self.fields.iter_mut().find(|f| f.id == FieldName::Host);
+        if let Some(host) = host {
+            host.value = settled;
+        }
     }
 
     /// The fields with their bytes, which lie in `head`.
@@ -209,7 +256,7 @@ impl RequestHead {
             }
         }
         self.framing = framing.of_request(self.version)?;
-        self.authority = self.authority(head, host)?;
+        self.read_authority(head, host)?;
         self.keep_alive = connection.keeps_alive(self.version);
         let may_upgrade = upgrades == 1 && connection.upgrade && self.version == Version::Http11;
         self.upgrade = upgrade.filter(|_| may_upgrade);
@@ -219,21 +266,24 @@ impl RequestHead {
         Ok(())
     }
 
-    fn authority(&self, head: &[u8], host: Option<Span>) -> Result<Option<Span>, Reject> {
-        let Some(host) = host else {
-            return if self.version == Version::Http11 {
-                Err(Reject::HostMissing)
-            } else {
-                Ok(self.target.authority)
-            };
-        };
-        host::name(host.of(head))?;
-        match self.target.authority {
-            Some(authority) if !authority.of(head).eq_ignore_ascii_case(host.of(head)) => {
-                Err(Reject::HostDisagrees)
-            }
-            _ => Ok(Some(host)),
+    fn read_authority(&mut self, head: &[u8], host: Option<Span>) -> Result<(), Reject> {
+        if host.is_none() && self.version == Version::Http11 {
+            return Err(Reject::HostMissing);
         }
+        if let (Some(host), Some(authority)) = (host, self.target.authority)
+            && !authority.of(head).eq_ignore_ascii_case(host.of(head))
+        {
+            Authority::parse(host.of(head))?;
+            return Err(Reject::HostDisagrees);
+        }
+        self.authority = host.or(self.target.authority);
+        self.spelling = Spelling::Normal;
+        if let Some(authority) = self.authority
+            && !Authority::parse(authority.of(head))?.is_normal_everywhere()
+        {
+            self.spelling = Spelling::Odd;
+        }
+        Ok(())
     }
 }
 

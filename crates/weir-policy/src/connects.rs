@@ -34,7 +34,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             unproven: 32,
-            under_way: 256,
+            under_way: 1024,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Which requests share a key, as tables.
 
+use weir_http::host::Authority;
+
 use super::*;
 use crate::test_heads::get;
 
@@ -12,9 +14,12 @@ fn key_of(parts: &KeyParts, url: &str, lines: &[&str]) -> String {
         Some((path, query)) => (path, Some(query.as_bytes())),
         None => (target, None),
     };
+    let mut normal = Vec::new();
+    let authority = Authority::parse(authority.as_bytes()).unwrap();
+    authority.write_normal(scheme.as_bytes(), &mut normal);
     let asked = Asked {
         scheme: scheme.as_bytes(),
-        authority: authority.as_bytes(),
+        authority: &normal,
         path: path.as_bytes(),
         query,
         fields: head.fields(),

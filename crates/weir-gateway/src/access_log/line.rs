@@ -57,7 +57,7 @@ pub(super) fn json(
     member("status", u64::from(x.facts.status), out);
     member(
         "bytes_received",
-        x.head.len() as u64 + x.upload.received() + x.facts.tunnel_bytes_received,
+        x.head_bytes() + x.upload.received() + x.facts.tunnel_bytes_received,
         out,
     );
     member("bytes_sent", x.facts.bytes_sent, out);

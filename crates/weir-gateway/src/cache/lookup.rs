@@ -13,7 +13,7 @@ use weir_http::{FieldName, Method};
 use super::{Cached, Disk, on_disk, sent};
 use crate::connection::Client;
 use crate::deadline::Timer;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, SCHEME};
 use crate::upstream::relay::passes_upgrade;
 
 /// What there is.
@@ -54,9 +54,9 @@ pub(super) fn begin(client: &Client, x: &mut Exchange, on: Cached<'_>, body_dige
 /// What the key is made of.
 pub(super) fn asked(x: &Exchange) -> Asked<'_> {
     Asked {
-        scheme: b"http",
+        scheme: SCHEME,
         authority: x.request.authority.map_or(b"", |span| span.of(&x.head)),
-        path: x.request.target.path.of(&x.head),
+        path: x.forwarded_path(),
         query: x.request.target.query.map(|span| span.of(&x.head)),
         fields: x.request.view(&x.head),
     }

@@ -70,7 +70,7 @@ pub(super) fn if_due(
     let Place::Leads(lent) = on.cache.fills.place(&key) else {
         return;
     };
-    asking.begin(&x.head);
+    asking.begin(&x.head[..x.request.head_bytes]);
     asking.timeouts = x.timeouts;
     asking.facts.route = Some(route);
     asking.path_is_as_in(x);

@@ -3,11 +3,14 @@
 //! Stored responses are told apart by URLs as they were sent, escapes and all; so what is written here must be what a
 //! request line can have. What a route leaves out of its keys, or sorts, is left out and sorted here too.
 
+use std::borrow::Cow;
+
 use weir_cache::key::{self, Asked, UPSTREAM_MARK};
 use weir_cache::policy::{HostKey, KeyParts};
 use weir_cache::store::PurgeScope;
 use weir_cache::tags::TAG_BYTES_MAX;
-use weir_http::{Fields, Method, host, target};
+use weir_http::host::Authority;
+use weir_http::{Fields, Method, target};
 
 use crate::router::Found;
 use crate::settings::Action;
@@ -18,19 +21,22 @@ const URL_EXAMPLE: &str = "http://www.example.com/a/b?c=d";
 /// A URL, split.
 struct Url<'t> {
     scheme: &'t str,
-    /// `@NAME` where the name of an upstream stands for the site, as lists show it. It may be empty.
-    authority: &'t str,
-    path: &'t str,
+    /// In normal form; `@NAME` where the name of an upstream stands for the site, as lists show it. It may be empty.
+    authority: String,
+    path: Cow<'t, str>,
     query: Option<&'t str>,
 }
 
 /// What is stored of one URL: under the keys that its routes make of it, and as it stands there, since what is on disk
 /// may be from before a change of the routes.
 pub(crate) fn of_url(text: &str, snapshot: &Snapshot) -> Result<Vec<PurgeScope>, String> {
-    let url = parse(text)?;
+    let mut url = parse(text)?;
+    let normal = normal_path(&url)?;
+    let forwarded = target::forwarded(url.path.as_bytes(), normal.as_bytes());
+    url.path = String::from_utf8_lossy(forwarded).into_owned().into();
     let mut keys = Vec::new();
     let as_written = url.parts();
-    for parts in std::iter::once(&as_written).chain(key_parts(&url, snapshot)?) {
+    for parts in std::iter::once(&as_written).chain(key_parts(&url, &normal, snapshot)) {
         let mut key = Vec::new();
         key::write_url(parts, &url.asked(), &mut key);
         if !keys.contains(&key) {
@@ -67,7 +73,7 @@ pub(crate) fn of_tag(text: &str) -> Result<PurgeScope, String> {
 }
 
 /// The parts of the key on each route that a request for the URL may take.
-fn key_parts<'s>(url: &Url<'_>, snapshot: &'s Snapshot) -> Result<Vec<&'s KeyParts>, String> {
+fn key_parts<'s>(url: &Url<'_>, path: &str, snapshot: &'s Snapshot) -> Vec<&'s KeyParts> {
     let parts_of = |action: &'s Action| match action {
         Action::Forward(rule) => rule.cache.as_ref().map(|policy| &policy.key),
         _ => None,
@@ -76,16 +82,8 @@ fn key_parts<'s>(url: &Url<'_>, snapshot: &'s Snapshot) -> Result<Vec<&'s KeyPar
         let host = url.parts().host;
         let all = snapshot.routes.iter();
         let parts = all.filter_map(|route| parts_of(&route.settings.action));
-        return Ok(parts.filter(|parts| parts.host == host).collect());
+        return parts.filter(|parts| parts.host == host).collect();
     }
-    let mut path = Vec::new();
-    target::normalize(url.path.as_bytes(), &mut path).map_err(|_| {
-        format!(
-            "found {}, expected a path that a request can have",
-            url.path
-        )
-    })?;
-    let path = String::from_utf8_lossy(&path);
     let authority = (!url.authority.is_empty()).then_some(url.authority.as_bytes());
     let methods = [
         (Method::Get, &b"GET"[..]),
@@ -93,12 +91,24 @@ fn key_parts<'s>(url: &Url<'_>, snapshot: &'s Snapshot) -> Result<Vec<&'s KeyPar
         (Method::Post, b"POST"),
     ];
     let routes = methods.into_iter().filter_map(|(method, name)| {
-        match snapshot.router.find(authority, &path, method, name) {
+        match snapshot.router.find(authority, path, method, name) {
             Found::Route(route) => Some(&snapshot.routes[route].settings.action),
             Found::MethodNotAllowed(_) | Found::Nothing => None,
         }
     });
-    Ok(routes.filter_map(parts_of).collect())
+    routes.filter_map(parts_of).collect()
+}
+
+/// The path of a URL as routes match it. One that is refused in requests may be stored since before it was.
+fn normal_path(url: &Url<'_>) -> Result<String, String> {
+    let mut path = Vec::new();
+    target::normalize(url.path.as_bytes(), &mut path).map_err(|_| {
+        format!(
+            "found {}, expected a path that a request can have",
+            url.path
+        )
+    })?;
+    Ok(String::from_utf8_lossy(&path).into_owned())
 }
 
 fn parse(text: &str) -> Result<Url<'_>, String> {
@@ -122,9 +132,18 @@ fn parse(text: &str) -> Result<Url<'_>, String> {
         ));
     }
     let is_upstream = authority.starts_with(char::from(UPSTREAM_MARK));
-    if !authority.is_empty() && !is_upstream && host::name(authority.as_bytes()).is_err() {
-        return wrong(&format!("a URL such as {URL_EXAMPLE}"));
-    }
+    let authority = if authority.is_empty() || is_upstream {
+        authority.to_owned()
+    } else {
+        match Authority::parse(authority.as_bytes()) {
+            Ok(authority) => {
+                let mut normal = Vec::new();
+                authority.write_normal(scheme.as_bytes(), &mut normal);
+                String::from_utf8_lossy(&normal).into_owned()
+            }
+            Err(_) => return wrong(&format!("a URL such as {URL_EXAMPLE}")),
+        }
+    };
     let (path, query) = match target.split_once('?') {
         Some((path, query)) => (path, Some(query)),
         None => (target, None),
@@ -133,7 +152,7 @@ fn parse(text: &str) -> Result<Url<'_>, String> {
     Ok(Url {
         scheme,
         authority,
-        path,
+        path: path.into(),
         query,
     })
 }
@@ -200,7 +219,8 @@ mod tests {
                 prefix("http://a.example/b?c=http://d"),
             ),
             ("HTTPS://a.example:443/b", prefix("https://a.example/b")),
-            ("http://[::1]:81/b#c", prefix("http://[::1]:81/b")),
+            ("http://[0::1]:081/b#c", prefix("http://[::1]:81/b")),
+            ("http://A.example.:/b", prefix("http://a.example/b")),
             ("http:///b", prefix("http:///b")),
             ("http://@App:80/b", prefix("http://@App:80/b")),
             ("/b%20c", path("/b%20c")),

@@ -115,7 +115,7 @@ fn hosts_fall_back_from_exact_to_any() {
     ];
     for (host, method, path, expected) in [
         ("www.example.com", "GET", "/only", Ok(0)),
-        ("WWW.Example.com:8080", "GET", "/only", Ok(0)),
+        ("www.example.com:8080", "GET", "/only", Ok(0)),
         ("www.example.com", "GET", "/other", Ok(1)),
         ("www.example.com", "POST", "/only", Ok(3)),
         ("b.a.example.com", "PUT", "/", Ok(2)),

@@ -16,18 +16,20 @@ use tokio::net::{TcpStream, UnixStream};
 use weir_policy::connects::Seat;
 
 use crate::connection::Client;
-use crate::deadline::{Deadlines, Timer};
+use crate::deadline::{Deadlines, Due, Timer};
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::io::Stream;
 use crate::settings::EndpointAddress;
+use crate::time;
 use crate::upstream::health::Leave;
 use crate::upstream::pool::line::{Given, Line};
 use crate::upstream::pool::still_stands;
 use crate::view::LocalEndpoint;
 
-/// How long a request waits for what comes free before it is owed a connect, if so many are being opened that it has none.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// How long a request waits for what comes free before it is owed a connect, if so many are being opened that it has none:
+/// longer than a busy endpoint lets them wait, and nothing beside what a slow one takes to answer.
+const PATIENCE: Duration = Duration::from_millis(10);
 /// How long a Unix socket whose queue is full is left alone.
 const QUEUE_PAUSE: Duration = Duration::from_millis(10);
 
@@ -53,11 +55,11 @@ impl Connector {
         let mut waiter = Waiter {
             seat: self.line().join(),
             can_repeat: x.request.method.is_idempotent(),
-            since_ms: client.timer.now_ms(),
             is_overdue: false,
+            overdue: Due::at(time::now() + PATIENCE),
             connector: self,
         };
-        client.timer.set(waiter.connector.timeout.min(PATIENCE));
+        client.timer.set(waiter.connector.timeout);
         waiter.connector.begin();
         poll_fn(|cx| match waiter.poll(&client.timer, cx) {
             // There is no use in a connection that nobody waits for.
@@ -128,7 +130,8 @@ struct Waiter {
     connector: Connector,
     seat: Seat,
     can_repeat: bool,
-    since_ms: u64,
+    /// When it is owed a connect, if it is not yet.
+    overdue: Due,
     is_overdue: bool,
 }
 
@@ -158,16 +161,12 @@ impl Waiter {
             Some(Given::Failed(failure)) => return Poll::Ready(Err(failure)),
             None => {}
         }
-        if timer.poll(cx).is_pending() {
-            return Poll::Pending;
+        if self.overdue.poll(cx).is_ready() {
+            self.overdue = Due::never();
+            self.is_overdue = true;
+            line.owe(self.seat);
+            self.connector.begin();
         }
-        let waited = Duration::from_millis(timer.now_ms() - self.since_ms);
-        if waited >= self.connector.timeout || std::mem::replace(&mut self.is_overdue, true) {
-            return Poll::Ready(Err(Failure::ConnectTimeout));
-        }
-        line.owe(self.seat);
-        self.connector.begin();
-        timer.set(self.connector.timeout.saturating_sub(waited));
         timer.poll(cx).map(|()| Err(Failure::ConnectTimeout))
     }
 }

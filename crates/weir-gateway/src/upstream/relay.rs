@@ -11,13 +11,13 @@ use weir_http::body::Framing;
 use weir_http::forward::{self, Edits, RequestRewrite};
 use weir_http::head::HeadScan;
 use weir_http::request::Progress;
-use weir_http::{FieldName, HeadLimits, Reject};
+use weir_http::{FieldName, HeadLimits, Reject, target};
 
 use crate::care::{self, pass::Pass};
 use crate::compress;
 use crate::connection::Client;
 use crate::deadline::{Due, Timer};
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, SCHEME};
 use crate::failure::Failure;
 use crate::io::Stream;
 use crate::settings::{EndpointAddress, Forward, HeaderEdits, Server, ServerAddress};
@@ -96,12 +96,13 @@ pub(crate) fn rewrite<'x>(
     RequestRewrite {
         path: stripped_path(x, rule),
         client_address,
-        scheme: b"http",
+        scheme: SCHEME,
         default_host: default_host(&upstream.settings.servers[0]),
         upgrade: passes_upgrade(x, rule),
         conditions,
         wants_whole: compress::part_may_be_of_another_form(x, rule),
         edits: edits(&rule.request_headers),
+        named: &view.snapshot.named_fields,
     }
 }
 
@@ -373,17 +374,13 @@ pub(super) fn default_host(server: &Server) -> &[u8] {
     }
 }
 
-/// The path to ask for: as it was sent, or what remains of its normal form, which is the one that the route matched.
+/// The path to ask for: without the prefix that the route cuts off.
 fn stripped_path<'x>(x: &'x Exchange, rule: &Forward) -> &'x [u8] {
     let Some(prefix) = &rule.strip_prefix else {
-        return x.request.target.path.of(&x.head);
+        return x.forwarded_path();
     };
-    let path = x.path().as_bytes();
-    match path.strip_prefix(prefix.trim_end_matches('/').as_bytes()) {
-        Some([]) => b"/",
-        Some(rest @ [b'/', ..]) => rest,
-        _ => path,
-    }
+    let sent = x.request.target.path.of(&x.head);
+    target::strip_prefix(prefix, sent, x.path().as_bytes())
 }
 
 /// Whether a 101 agrees to what was asked for (RFC 9110 §7.8).

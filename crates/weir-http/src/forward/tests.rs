@@ -6,6 +6,8 @@ const LIMITS: HeadLimits = HeadLimits {
     fields: 100,
 };
 
+static NONE: NamedFields = NamedFields::NONE;
+
 fn request<'a>(text: &'a str, change: impl FnOnce(&mut RequestRewrite<'a>)) -> String {
     let mut head = RequestHead::default();
     head.parse(text.as_bytes(), &mut HeadScan::default(), LIMITS)
@@ -19,6 +21,7 @@ fn request<'a>(text: &'a str, change: impl FnOnce(&mut RequestRewrite<'a>)) -> S
         conditions: None,
         wants_whole: false,
         edits: Edits::default(),
+        named: &NONE,
     };
     change(&mut rewrite);
     let mut out = Vec::new();

@@ -62,6 +62,9 @@ pub enum FieldName {
 }
 
 impl FieldName {
+    /// The length of the longest name that is known.
+    pub(crate) const BYTES_MAX: usize = "proxy-authentication-info".len();
+
     /// Which field `name` is, in any case of letters.
     pub fn of(name: &[u8]) -> Self {
         // Length and first letter leave three candidates at the most.

@@ -3,7 +3,7 @@
 
 use weir_http::head::HeadScan;
 use weir_http::request::{Progress, leading_empty_line};
-use weir_http::{Body, HeadLimits, Reject, RequestHead, target};
+use weir_http::{Body, HeadLimits, Reject, RequestHead, readings, target};
 
 /// The gateway's defaults.
 const LIMITS: HeadLimits = HeadLimits {
@@ -114,6 +114,8 @@ impl Connection {
         let path = self.request.target.path.of(head);
         if !matches!(path, b"" | b"*") && !target::is_normal(path) {
             target::normalize(path, &mut Vec::new())?;
+            // There are no routes to tell readings apart, so only what hides a dot segment is refused.
+            readings::agree(path, |_| true)?;
         }
         self.target = self.request.target_text.of(head).escape_ascii().to_string();
         Ok(())

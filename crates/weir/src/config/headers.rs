@@ -5,6 +5,7 @@
 
 use weir_gateway::settings::HeaderEdits;
 use weir_http::head::is_token_byte;
+use weir_http::variable::is_same_variable;
 
 use super::read::Table;
 use super::value::Value;
@@ -49,9 +50,10 @@ pub(super) fn edits(value: &Value, message: Message) -> HeaderEdits {
         };
         if name == "host" {
             item.wrong("found \"host\", but a request needs one; expected it in \"set\"");
-        } else if set.iter().any(|(other, _)| *other == name) {
+        } else if let Some((other, _)) = set.iter().find(|(other, _)| is_same(other, &name)) {
             item.wrong(format!(
-                "found \"{name}\", which is in \"set\" too, expected it only once"
+                "found \"{name}\", which is in \"set\" too{}, expected it only once",
+                as_other(other, &name)
             ));
         } else {
             remove.push(name);
@@ -72,9 +74,10 @@ pub(super) fn fields(table: &Table, message: Message) -> Vec<(String, String)> {
                 continue;
             }
         };
-        if fields.iter().any(|(other, _)| *other == name) {
+        if let Some((other, _)) = fields.iter().find(|(other, _)| is_same(other, &name)) {
             item.wrong(format!(
-                "found the field \"{name}\" again, expected it only once"
+                "found the field \"{name}\" again{}, expected it only once",
+                as_other(other, &name)
             ));
             continue;
         }
@@ -83,6 +86,20 @@ pub(super) fn fields(table: &Table, message: Message) -> Vec<(String, String)> {
         }
     }
     fields
+}
+
+/// Whether an upstream may take both names for one.
+fn is_same(one: &str, other: &str) -> bool {
+    is_same_variable(one.as_bytes(), other.as_bytes())
+}
+
+/// What to say of a name that was found as another one.
+fn as_other(other: &str, name: &str) -> String {
+    if other == name {
+        String::new()
+    } else {
+        format!(" as \"{other}\", which scripts read as the same")
+    }
 }
 
 /// Whether `text` is a token (RFC 9110 §5.6.2).
@@ -103,7 +120,7 @@ fn name(text: &str, message: Message) -> Result<String, String> {
         return Err("expected a field name such as \"x-request-id\"".to_owned());
     }
     let name = text.to_ascii_lowercase();
-    if OWNED_BY_THE_GATEWAY.contains(&name.as_str()) {
+    if OWNED_BY_THE_GATEWAY.iter().any(|own| is_same(own, &name)) {
         return Err("which the gateway writes itself, expected another field".to_owned());
     }
     if name == "host" && message == Message::Response {

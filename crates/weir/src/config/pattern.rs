@@ -3,7 +3,7 @@
 //! Says whether a pattern is well formed; matching requests against it is the gateway's.
 
 use weir_gateway::settings::{HostPattern, Piece};
-use weir_http::target;
+use weir_http::{readings, target};
 
 use super::suggest::{did_you_mean, nearest, one_of, quoted};
 
@@ -84,6 +84,12 @@ fn check_path_text(text: &str) -> Result<(), String> {
             "expected a path without blanks, everything but ASCII percent-encoded".to_owned(),
         );
     }
+    if readings::is_doubtful(text.as_bytes()) {
+        return Err(
+            r#"expected a path without ";", "\", "%2F", "%5C" and escapes of escapes: servers read these in several ways, and requests for it are refused"#
+                .to_owned(),
+        );
+    }
     let mut normal = Vec::new();
     if target::normalize(text.as_bytes(), &mut normal).is_err() {
         return Err("expected a path without broken escapes and \"..\"".to_owned());
@@ -139,7 +145,7 @@ pub(super) fn prefix(text: &str, path: &str) -> Result<String, String> {
     ))
 }
 
-/// Reads a host, in lower case from here on.
+/// Reads a host, in normal form from here on.
 pub(super) fn host(text: &str) -> Result<HostPattern, String> {
     if text == "*" {
         return Err(format!(
@@ -151,7 +157,10 @@ pub(super) fn host(text: &str) -> Result<HostPattern, String> {
         Some(name) => (name, true),
         None => (lower.as_str(), false),
     };
-    if is_host_name(name) || (!is_wildcard && is_ip_literal(name)) {
+    if let Some(address) = ip_literal(name).filter(|_| !is_wildcard) {
+        return Ok(HostPattern::Exact(address));
+    }
+    if is_host_name(name) {
         return Ok(if is_wildcard {
             HostPattern::Wildcard(name.to_owned())
         } else {
@@ -164,7 +173,12 @@ pub(super) fn host(text: &str) -> Result<HostPattern, String> {
             !port.is_empty() && port.parse::<u16>().is_ok() && self::host(host).is_ok()
         })
         .map(|(host, _)| host);
+    let without_dot = lower.strip_suffix('.').filter(|host| is_host_name(host));
     Err(match without_port {
+        None if without_dot.is_some() => format!(
+            "expected a host without a dot at its end{}",
+            did_you_mean(without_dot)
+        ),
         Some(host) => format!("expected a host without a port{}", did_you_mean(Some(host))),
         None => format!("expected {HOST_EXPECTED}"),
     })
@@ -181,12 +195,11 @@ fn is_host_name(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(is_label)
 }
 
-/// An IPv6 address in brackets, as it stands in `Host`.
-fn is_ip_literal(name: &str) -> bool {
-    let inner = name
-        .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'));
-    inner.is_some_and(|address| address.parse::<std::net::Ipv6Addr>().is_ok())
+/// An IPv6 address in brackets, in the form in which hosts are matched.
+fn ip_literal(name: &str) -> Option<String> {
+    let inner = name.strip_prefix('[')?.strip_suffix(']')?;
+    let address: std::net::Ipv6Addr = inner.parse().ok()?;
+    Some(format!("[{address}]"))
 }
 
 /// Reads the target of a redirect, whose parameters must be among `parameters`.

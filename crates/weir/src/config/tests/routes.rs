@@ -83,6 +83,10 @@ route = [
 #! route[25].path: found "/{{a}}", expected a parameter to be a whole segment, unlike "{{a}}"
   { path = "/}a{", upstream = "app" },
 #! route[26].path: found "/}a{", expected a parameter to be a whole segment, unlike "}a{"
+  { path = "/a;b", upstream = "app" },
+#! route[27].path: found "/a;b", expected a path without ";", "\", "%2F", "%5C" and escapes of escapes: servers read these in several ways, and requests for it are refused
+  { path = "/a%2fb", upstream = "app" },
+#! route[28].path: found "/a%2fb", expected a path without ";", "\", "%2F", "%5C" and escapes of escapes: servers read these in several ways, and requests for it are refused
 ]
 "##,
     r#"
@@ -111,6 +115,8 @@ route = [
 #! route[11].host: found "[::1]:80", expected a host without a port; did you mean "[::1]"?
   { path = "/", upstream = "app", host = "" },
 #! route[12].host: found "", expected a host such as "www.example.com" or "*.example.com"
+  { path = "/", upstream = "app", host = "WWW.example.com." },
+#! route[13].host: found "WWW.example.com.", expected a host without a dot at its end; did you mean "www.example.com"?
 ]
 "#,
     r#"

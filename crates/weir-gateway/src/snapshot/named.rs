@@ -1,0 +1,39 @@
+//! Which fields of requests a configuration says anything about. Nothing that only passes for one of them is forwarded.
+
+use weir_cache::policy::Bypass;
+use weir_http::NamedFields;
+
+use crate::settings::{Action, Forward, HashOn, RateKey, Settings};
+
+/// The fields of all routes: a request may take another route than the one that names the field, and lead to the same script.
+pub(super) fn named_fields(settings: &Settings) -> NamedFields {
+    let mut names: Vec<String> = Vec::new();
+    for route in &settings.routes {
+        if let Action::Forward(rule) = &route.action {
+            add_rule(rule, &mut names);
+        }
+    }
+    for upstream in &settings.upstreams {
+        if let HashOn::Header(name) = &upstream.hash_on {
+            names.push(name.clone());
+        }
+    }
+    NamedFields::new(names)
+}
+
+fn add_rule(rule: &Forward, names: &mut Vec<String>) {
+    let edits = &rule.request_headers;
+    names.extend(edits.set.iter().map(|(name, _)| name.clone()));
+    names.extend(edits.remove.iter().cloned());
+    names.extend(rule.care.priority.header.clone());
+    names.extend(rule.care.rates.iter().filter_map(|rate| match &rate.key {
+        RateKey::Header(name) => Some(name.clone()),
+        RateKey::Route | RateKey::ClientAddress | RateKey::Parameter(_) => None,
+    }));
+    let Some(policy) = &rule.cache else { return };
+    names.extend(policy.key.headers.iter().cloned());
+    names.extend(policy.bypass.iter().filter_map(|bypass| match bypass {
+        Bypass::Header(name, _) => Some(name.clone()),
+        Bypass::Cookie(_) | Bypass::Query(_) => None,
+    }));
+}

@@ -1,0 +1,175 @@
+//! How other servers read a path, where they may read it in another way than [`target::normalize`](crate::target) does.
+//!
+//! A gateway that forbids `/admin/` is passed by with every path that only the server behind it takes for `/admin/`. What is
+//! known of servers (N: nginx, A: Apache httpd, T: Tomcat and Jetty, I: IIS, E: Node with Express):
+//!
+//! | sent | read as | by |
+//! | --- | --- | --- |
+//! | `/x/..%2fadmin` | `/admin` | N; A with `AllowEncodedSlashes`; T if told so; I |
+//! | `/admin%2fx` | `/admin/x` | the same |
+//! | `/x/..%5cadmin`, `/x/..\admin` | `/admin` | I; N and A on Windows; T if told so |
+//! | `/x/..;/admin`, `/x/..;a=b/admin` | `/admin` | T, which takes parameters off each segment first |
+//! | `/admin;x/y` | `/admin/y` | T |
+//! | `/admin%3bx/y` | `/admin/y` | T behind a server that decodes |
+//! | `/x/%252e%252e/admin` | `/admin` | any two of them in a row; I with `allowDoubleEscaping` |
+//! | `/admin%00.png` | `/admin` | programs that end a string there |
+//! | `/x//../admin` | `/x/admin` | whoever does not merge slashes: N with `merge_slashes off`, T, E |
+//!
+//! E decodes and resolves nothing, so it reads what was sent. `%2F` has uses of its own, names of packages and of projects
+//! among them, so it is not refused as such: what counts is whether a route could tell the readings apart. Not considered:
+//! servers that ignore letter case, and dots or blanks at the end of a segment.
+
+use crate::Reject;
+use crate::target::{decode_unreserved, is_unreserved};
+
+/// A longer path is refused when servers may read it in several ways: each way is a copy of it.
+pub const BYTES_MAX: usize = 4 << 10;
+
+/// A path that can be read in more ways is refused: nothing but an attack mixes them like that.
+const READINGS_MAX: usize = 24;
+
+/// How often an escape is decoded at the most, by servers in a row.
+const DECODINGS_MAX: usize = 2;
+
+/// Whether servers may split `path` into other segments than its slashes do: it has a backslash, a semicolon, or an escape
+/// of one, of a slash or of another escape.
+pub fn is_doubtful(path: &[u8]) -> bool {
+    let is_meant = |at: usize| match &path[at..] {
+        [b'%', b'2', b'5', high, low, ..] => high.is_ascii_hexdigit() && low.is_ascii_hexdigit(),
+        [b'%', b'2', b'f' | b'F', ..]
+        | [b'%', b'5', b'c' | b'C', ..]
+        | [b'%', b'3', b'b' | b'B', ..]
+        | [b'\\' | b';', ..] => true,
+        _ => false,
+    };
+    memchr::memchr3_iter(b'%', b'\\', b';', path).any(is_meant)
+}
+
+/// Asks of each way in which other servers read `path` whether it `is_same`, until one is not. What is asked of has no empty
+/// segments and no dot segments, and escapes where [`target::normalize`](crate::target::normalize) leaves them.
+///
+/// # Errors
+/// [`Reject::PathAmbiguous`] when one is not, and for a path that hides a dot segment: what has to be resolved must be told from
+/// what has not in one way only. [`Reject::Target`] for a broken escape.
+pub fn agree(path: &[u8], mut is_same: impl FnMut(&[u8]) -> bool) -> Result<(), Reject> {
+    // What only the unreserved escapes conceal is no doubt: every server decodes them.
+    let path = decode_unreserved(path)?;
+    let is_doubtful = is_doubtful(&path);
+    let is_merged = path.windows(2).any(|pair| pair == b"//");
+    if !is_doubtful && !is_merged {
+        return Ok(());
+    }
+    if is_doubtful && path.len() > BYTES_MAX {
+        return Err(Reject::PathAmbiguous);
+    }
+    let mut decoded = path.clone();
+    for _ in 0..DECODINGS_MAX {
+        decoded = decode_separators(&decoded);
+    }
+    let hides_end = decoded.windows(3).any(|three| three == b"%00");
+    if hides_end || has_dot_piece(&decoded) {
+        return Err(Reject::PathAmbiguous);
+    }
+    if !is_doubtful {
+        return Ok(());
+    }
+    let mut texts = vec![path];
+    for decodings in 0..=DECODINGS_MAX {
+        if decodings > 0 {
+            texts = texts.iter().map(|text| decode_separators(text)).collect();
+        }
+        add_splits(&mut texts)?;
+        if !texts.iter().all(|text| is_same(&merged(text))) {
+            return Err(Reject::PathAmbiguous);
+        }
+    }
+    Ok(())
+}
+
+/// Adds what the texts become where parameters are taken off, or backslashes are slashes, in whatever order.
+fn add_splits(texts: &mut Vec<Vec<u8>>) -> Result<(), Reject> {
+    texts.sort_unstable();
+    texts.dedup();
+    let mut at = 0;
+    while at < texts.len() {
+        for other in [without_parameters(&texts[at]), with_slashes(&texts[at])] {
+            if !texts.contains(&other) {
+                texts.push(other);
+            }
+        }
+        if texts.len() > READINGS_MAX {
+            return Err(Reject::PathAmbiguous);
+        }
+        at += 1;
+    }
+    Ok(())
+}
+
+/// Whether what lies between separators of any kind is a dot segment, with parameters or without.
+fn has_dot_piece(path: &[u8]) -> bool {
+    path.split(|b| matches!(b, b'/' | b'\\')).any(|piece| {
+        let name = piece.split(|&b| b == b';').next().unwrap_or_default();
+        matches!(name, b"." | b"..")
+    })
+}
+
+/// Decodes once what may split a path: escapes of a slash, a backslash and a semicolon; and those of the unreserved
+/// characters, and of the percent sign of another escape, which a server behind decodes. All others stay what they are.
+fn decode_separators(path: &[u8]) -> Vec<u8> {
+    let mut decoded = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let [byte, tail @ ..] = rest {
+        let (kept, after) = match escaped(rest) {
+            Some((byte, after)) if is_decoded(byte, after) => (byte, after),
+            _ => (*byte, tail),
+        };
+        decoded.push(kept);
+        rest = after;
+    }
+    decoded
+}
+
+/// The character of the escape that `text` begins with, and what follows it.
+fn escaped(text: &[u8]) -> Option<(u8, &[u8])> {
+    let [b'%', high, low, tail @ ..] = text else {
+        return None;
+    };
+    Some((hex(*high)? << 4 | hex(*low)?, tail))
+}
+
+/// Whether the escape of `byte` is decoded where `after` follows it.
+fn is_decoded(byte: u8, after: &[u8]) -> bool {
+    match byte {
+        b'/' | b'\\' | b';' => true,
+        b'%' => matches!(after, [high, low, ..] if hex(*high).is_some() && hex(*low).is_some()),
+        byte => is_unreserved(byte),
+    }
+}
+
+/// Each segment up to its first semicolon.
+fn without_parameters(path: &[u8]) -> Vec<u8> {
+    let names = path
+        .split(|&b| b == b'/')
+        .map(|segment| segment.split(|&b| b == b';').next().unwrap_or_default());
+    names.collect::<Vec<_>>().join(&b'/')
+}
+
+/// With slashes in the place of backslashes.
+fn with_slashes(path: &[u8]) -> Vec<u8> {
+    let slash = |&byte: &u8| if byte == b'\\' { b'/' } else { byte };
+    path.iter().map(slash).collect()
+}
+
+/// The path without its empty segments.
+fn merged(path: &[u8]) -> Vec<u8> {
+    let mut merged = path.to_vec();
+    merged.dedup_by(|byte, before| (*byte, *before) == (b'/', b'/'));
+    merged
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).map(|digit| digit as u8)
+}
+
+#[cfg(test)]
+mod tests;
