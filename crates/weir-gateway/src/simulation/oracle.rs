@@ -259,14 +259,18 @@ impl Case<'_> {
         let asked = control_of(&self.request.fields);
         let obeys = self.plan.policy.obeys_clients;
         if obeys
-            && ["no-cache", "max-age=0", "no-store"]
+            && ["no-cache", "no-store"]
                 .iter()
                 .any(|word| asked.contains(word))
         {
             return Err("its client wants nothing that is stored".to_owned());
         }
         let age_ms = sent_at - made_at;
-        let lifetime = seconds(&control, "s-maxage").or_else(|| seconds(&control, "max-age"));
+        let mut lifetime = seconds(&control, "s-maxage").or_else(|| seconds(&control, "max-age"));
+        if obeys && asked.contains("max-age=0") {
+            // It is a preference (§5.2.1.1), which gives way where the origin fails.
+            lifetime = None;
+        }
         let fresh_ms = lifetime.unwrap_or(0) * 1000 + SLACK_MS;
         if age_ms <= fresh_ms {
             return Ok(());
