@@ -1,6 +1,6 @@
 # What is done with this repository. `make check` is what continuous integration runs, and nothing else.
 
-.PHONY: help setup build demo check format lint test suite docs bench fuzz clean
+.PHONY: help setup build demo check format lint test suite docs bench fuzz soak clean
 
 help:            ## this list
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -39,6 +39,10 @@ bench: setup build ## what a request costs beside nginx and HAProxy, and to gene
 fuzz:            ## ten minutes of fuzzing for each target; needs cargo-fuzz and a nightly toolchain
 	for target in request_head response_head chunked_body cache_control vary range; do \
 	  cargo +nightly fuzz run $$target -- -max_total_time=600 || exit 1; done
+
+soak: build      ## 10,000 seeds of the simulation, then the binary under faults for 30 minutes
+	WEIR_SEEDS=10000 cargo test --release -p weir-gateway --lib --locked simulation
+	scripts/soak --weir "$${CARGO_TARGET_DIR:-target}/release/weir" --minutes 30
 
 clean:           ## what was built
 	cargo clean
