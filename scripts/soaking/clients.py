@@ -55,7 +55,8 @@ class Clients:
         return f"{asked.method} {target or asked.path} HTTP/{version}\r\nHost: {host or asked.host}\r\n{fields}\r\n".encode()
 
     def hold_against(self, asked, answer):
-        if asked.path.startswith("/flip/") and answer.status == 200 and bytes(answer.body) == b"flip":
+        if asked.path.startswith("/flip/") and answer.status == 200 and "x-soak" not in answer.fields and (
+                asked.method == "HEAD" or bytes(answer.body) == b"flip"):
             return "200"
         return self.judge.outcome(asked, answer)
 

@@ -1,6 +1,7 @@
 """What goes wrong, on a schedule that the seed decides: origins that die, stop, crawl or lie dead, reloads and purges."""
 import asyncio, collections, json, os, pathlib, random, signal, subprocess, sys, time
 
+from .gateway import CannotBegin
 from .truth import ORIGINS, SLOW, TAGS, WELL, WRONG
 
 SCRIPT = pathlib.Path(__file__).resolve().parent.parent / "soak"
@@ -27,7 +28,7 @@ class Origins:
                 except OSError:
                     await asyncio.sleep(0.05)
             else:
-                raise RuntimeError(f"no origin listens on port {port}")
+                raise CannotBegin(f"no origin listens on port {port}")
 
     def kill(self, index):
         self.processes[index].kill()
@@ -108,7 +109,7 @@ class Faults:
             self.counts["SIGUSR1"] += 1
             log = self.gateway.directory / "access.log"
             if log.exists():
-                log.unlink()
+                log.rename(f"{log}.{self.counts['SIGUSR1']}")
             self.gateway.process.send_signal(signal.SIGUSR1)
 
     def all(self, ends):

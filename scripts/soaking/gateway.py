@@ -11,6 +11,10 @@ TIMEOUTS = f'head = "3s", idle = "5s", body = "3s", send = "5s", drain = "{DRAIN
 ADMIN_S = 5
 
 
+class CannotBegin(Exception):
+    """Something that the run needs did not start."""
+
+
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -113,12 +117,12 @@ class Gateway:
                                         stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
         for _ in range(200):
             if self.process.poll() is not None:
-                raise RuntimeError("weir did not start: " + (self.directory / "weir.err").read_text(errors="replace"))
+                raise CannotBegin("weir did not start: " + (self.directory / "weir.err").read_text(errors="replace"))
             try:
                 return await ask(self.ports["admin"], "GET", "/healthz")
             except Closed:
                 await asyncio.sleep(0.05)
-        raise RuntimeError("weir did not start within 10 s")
+        raise CannotBegin("weir did not start within 10 s")
 
     async def admin(self, method, target, json=None):
         """Status and body; None when there was no answer in time."""

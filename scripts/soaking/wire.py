@@ -28,10 +28,19 @@ class Answer:
     is_whole: bool = False
 
 
+class Reader(asyncio.StreamReader):
+    """Gives out what came before a reset; the one of asyncio forgets it."""
+    is_reset = False
+
+    def set_exception(self, exc):
+        self.is_reset = True
+        self.feed_eof()
+
+
 class Connection:
     def __init__(self, reader, writer):
         self.reader, self.writer = reader, writer
-        self.answers = 0
+        self.answers, self.sent = 0, b""
 
     @staticmethod
     async def open(port, receive_buffer=None):
@@ -48,9 +57,13 @@ class Connection:
             end.close()
             raise Closed(f"connecting: {error}") from None
         limit = 64 << 10 if receive_buffer is None else 4096
-        return Connection(*await asyncio.open_connection(sock=end, limit=limit))
+        loop = asyncio.get_running_loop()
+        reader = Reader(limit=limit)
+        transport, protocol = await loop.create_connection(lambda: asyncio.StreamReaderProtocol(reader), sock=end)
+        return Connection(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
 
     async def send(self, data):
+        self.sent = data
         try:
             self.writer.write(data)
             await asyncio.wait_for(self.writer.drain(), READ_DEADLINE_S)
@@ -70,10 +83,10 @@ class Connection:
         while True:
             try:
                 head = await self.within(self.reader.readuntil(b"\r\n\r\n"), HEAD_DEADLINE_S, "an answer")
-            except (asyncio.IncompleteReadError, ConnectionError) as error:
-                if part := getattr(error, "partial", b""):
-                    raise Malformed(f"half a head: {bytes(part[:200])!r}") from None
-                raise Closed("no answer") from None
+            except asyncio.IncompleteReadError as error:
+                if error.partial and not self.reader.is_reset:
+                    raise Malformed(f"half a head: {error.partial[:200]!r}") from None
+                raise Closed(f"no answer after {self.answers} others; sent {self.sent[:300]!r}") from None
             first, *lines = head.decode("latin-1").split("\r\n")[:-2]
             if not re.fullmatch(r"HTTP/1\.1 [1-5]\d\d .*", first) or not all(":" in line for line in lines):
                 raise Malformed(f"a head: {head[:200]!r}")
@@ -100,11 +113,15 @@ class Connection:
                 # Only a clean end is one; what broke off ends in a reset.
                 while part := await self.within(self.reader.read(256 << 10), READ_DEADLINE_S, "a body"):
                     answer.body += part
+                if self.reader.is_reset:
+                    return answer
             else:
                 raise Malformed("an answer without framing")
             answer.is_whole = True
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
+        except asyncio.IncompleteReadError:
+            # A clean end would say to many clients that this is all.
+            if not self.reader.is_reset:
+                raise Malformed(f"a body of {len(answer.body)} bytes ends early without a reset: {answer.fields}") from None
         return answer
 
     async def exactly(self, count, into, pause_s):
