@@ -3,7 +3,7 @@ import asyncio, json, statistics, time
 
 from . import gateway as of
 from .judge import Asked, Wrong
-from .wire import Closed, Hangs, Malformed
+from .wire import Closed, Connection, Hangs, Malformed
 
 SETTLE_S = 60
 # Files of the disk tier that are open while it is in use, and the connections of one sample itself.
@@ -39,13 +39,19 @@ async def settle(gateway, before):
         await asyncio.sleep(0.5)
 
 
-async def hold_open(connections):
-    """For `--break descriptors`: asks again and again, so that they do not time out."""
+async def hold_open(port):
+    """For `--break descriptors`: a connection that never is idle for long, and another when it ends."""
     while True:
-        for connection in connections:
-            await connection.send(b"OPTIONS * HTTP/1.1\r\nHost: a.test\r\n\r\n")
-            await connection.answer("OPTIONS")
-        await asyncio.sleep(1)
+        connection = await Connection.open(port)
+        try:
+            while True:
+                await connection.send(b"OPTIONS * HTTP/1.1\r\nHost: a.test\r\n\r\n")
+                await connection.answer("OPTIONS")
+                await asyncio.sleep(0.5)
+        except (Closed, Malformed):
+            pass
+        finally:
+            connection.close()
 
 
 async def spinning(gateway):
