@@ -86,6 +86,8 @@ pub struct RequestHead {
     pub head_bytes: usize,
     /// The authority that the request is for: of the target, else of `Host`. `None` only in HTTP/1.0.
     pub authority: Option<Span>,
+    /// The authority as sent.
+    pub authority_text: Option<Span>,
     /// How the authority is spelled.
     pub(crate) spelling: Spelling,
     /// How the body is framed.
@@ -277,6 +279,7 @@ impl RequestHead {
             return Err(Reject::HostDisagrees);
         }
         self.authority = host.or(self.target.authority);
+        self.authority_text = self.authority;
         self.spelling = Spelling::Normal;
         if let Some(authority) = self.authority
             && !Authority::parse(authority.of(head))?.is_normal_everywhere()

@@ -7,6 +7,7 @@ use weir_cache::key::{self, Asked};
 use weir_cache::policy::KeyParts;
 use weir_http::forward::{self, Edits, RequestRewrite};
 use weir_http::head::HeadScan;
+use weir_http::host::Authority;
 use weir_http::{FieldName, HeadLimits, NamedFields, RequestHead};
 
 /// A head as the gateway keeps it.
@@ -28,6 +29,8 @@ fn read(text: &str) -> Option<(RequestHead, Vec<u8>)> {
 fn key_and_hosts(text: &str) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
     let (request, head) = read(text)?;
     let authority = request.authority?;
+    let read = Authority::parse(authority.of(&head)).expect("it was read before");
+    assert!(read.is_normal(b"http"), "{text}");
     let asked = Asked {
         scheme: b"http",
         authority: authority.of(&head),

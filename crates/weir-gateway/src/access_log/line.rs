@@ -50,7 +50,7 @@ pub(super) fn json(
     if x.has_head {
         text("method", x.request.method_name.of(&x.head), out);
         text("target", x.request.target_text.of(&x.head), out);
-        if let Some(host) = x.request.authority {
+        if let Some(host) = x.request.authority_text {
             text("host", host.of(&x.head), out);
         }
     }
