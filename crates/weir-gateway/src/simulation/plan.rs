@@ -1,19 +1,15 @@
 //! What one simulation is about, drawn from its seed: a configuration, what the origin has, and what clients will ask.
 
-use std::path::{Path, PathBuf};
+mod settings;
+
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use weir_cache::CachePolicy;
-use weir_policy::balance::Method as BalanceMethod;
-use weir_policy::limit::concurrency::{self, Limit};
 
 use super::world::FieldList;
-use crate::settings::{
-    Action, CacheStorage, ClientTimeouts, Dns, EndpointAddress, Forward, HashOn, HeaderEdits,
-    HostPattern, Limits, Respond, Route, RouteCare, Server, ServerAddress, Settings, Upstream,
-    UpstreamCare, UpstreamTimeouts,
-};
+use crate::settings::Settings;
 
 /// The host that everybody asks for, in one spelling or another.
 pub(super) const HOST: &str = "a.test";
@@ -147,7 +143,7 @@ impl Plan {
             .map(|_| (10 * draw.0.u64(..800), draw.0.usize(..resources.len())))
             .collect();
         Self {
-            settings: settings(&mut draw, &policy, sets_field, &socket, workers),
+            settings: settings::settings(&mut draw, &policy, sets_field, &socket, workers),
             policy,
             sets_field,
             socket,
@@ -338,102 +334,5 @@ fn ask(draw: &mut Draw<'_>, resources: &[Resource]) -> AskPlan {
         body,
         leaves_after_ms: draw.one(&[None, None, None, None, Some(0), Some(30), Some(500)]),
         read_ms: draw.one(&[0, 0, 0, 0, 50, 5_000]),
-    }
-}
-
-fn upstream(draw: &mut Draw<'_>, socket: &Path) -> Upstream {
-    let limit = draw.one(&[None, None, None, Some(Limit::Fixed(2))]);
-    let limit = limit.map(|limit| concurrency::Settings {
-        limit,
-        streams_max: 1,
-        ..concurrency::Settings::default()
-    });
-    Upstream {
-        name: "app".to_owned(),
-        servers: vec![Server {
-            label: "app".to_owned(),
-            address: ServerAddress::Known(EndpointAddress::Unix(socket.to_owned())),
-            weight: 1,
-            is_draining: false,
-        }],
-        balance: BalanceMethod::RoundRobin,
-        hash_on: HashOn::Host,
-        idle_connections: draw.one(&[0, 1, 100]),
-        idle_timeout: Duration::from_secs(5),
-        care: UpstreamCare {
-            concurrency: limit,
-            ..UpstreamCare::default()
-        },
-    }
-}
-
-fn settings(
-    draw: &mut Draw<'_>,
-    policy: &CachePolicy,
-    sets_field: bool,
-    socket: &Path,
-    workers: usize,
-) -> Settings {
-    let (name, value) = SET_FIELD;
-    let set = sets_field.then(|| (name.to_owned(), value.to_owned()));
-    let forward = |cache| {
-        Action::Forward(Forward {
-            upstream: 0,
-            strip_prefix: None,
-            request_headers: HeaderEdits {
-                set: set.clone().into_iter().collect(),
-                remove: Vec::new(),
-            },
-            response_headers: HeaderEdits::default(),
-            timeouts: UpstreamTimeouts {
-                connect: Duration::from_secs(1),
-                response: Duration::from_secs(10),
-                idle: Duration::from_secs(10),
-            },
-            body_bytes: 1 << 20,
-            request_buffer: Forward::REQUEST_BUFFER,
-            response_buffer: 50_000,
-            cache,
-            compress: None,
-            upgrade: Vec::new(),
-            care: Box::<RouteCare>::default(),
-        })
-    };
-    let route = |path: &str, methods: Option<&[&str]>, action| Route {
-        name: path.to_owned(),
-        host: HostPattern::Any,
-        path: path.to_owned(),
-        methods: methods.map(|all| all.iter().map(|&one| one.to_owned()).collect()),
-        action,
-        app: None,
-    };
-    let forbidden = Respond {
-        status: 403,
-        body: Vec::new(),
-        headers: Vec::new(),
-    };
-    let mut routes = vec![
-        route("/{*rest}", None, forward(Some(Box::new(policy.clone())))),
-        route(FORBIDDEN, None, Action::Respond(forbidden)),
-    ];
-    if draw.chance(0.5) {
-        // What changes something takes another route, which knows nothing of the cache.
-        routes[0].methods = Some(["GET", "POST"].map(str::to_owned).to_vec());
-        routes.push(route("/{*rest}", Some(&["PUT", "DELETE"]), forward(None)));
-    }
-    Settings {
-        workers,
-        listeners: Vec::new(),
-        admin: None,
-        access_log: None,
-        cache: Some(CacheStorage {
-            transient_bytes: draw.one(&[100_000, 1 << 20, 16 << 20]),
-            ..CacheStorage::in_memory(draw.one(&[1 << 20, 4 << 20, 64 << 20]))
-        }),
-        dns: Dns::default(),
-        limits: Limits::default(),
-        timeouts: ClientTimeouts::default(),
-        upstreams: vec![upstream(draw, socket)],
-        routes,
     }
 }
