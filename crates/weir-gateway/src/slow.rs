@@ -22,6 +22,8 @@ use crate::worker::Worker;
 const PACE: u64 = 64 << 10;
 /// How far behind that a client has to lie before it is cut off.
 const PATIENCE_MS: u64 = 5_000;
+/// How far ahead of an ordinary client one counts at most.
+const AHEAD_MS_MAX: u64 = 10_000;
 /// How long a client has to wait before what can be had again is asked for.
 const PATIENCE_FOR_LETTING_GO_MS: u64 = 100;
 /// All that wait for their clients, of all workers.
@@ -143,8 +145,8 @@ impl SlowClients {
 pub(crate) struct Slow<'a> {
     worker: &'a Worker,
     own: Option<(u64, Arc<Entry>)>,
-    /// How far it lay behind when it last went on.
-    behind_ms: u64,
+    /// How far it lay behind when it last went on; below zero, how far ahead.
+    behind_ms: i64,
 }
 
 impl<'a> Slow<'a> {
@@ -177,7 +179,7 @@ impl<'a> Slow<'a> {
         cx: &Context<'_>,
     ) -> Poll<Cut> {
         let now_ms = self.worker.deadlines.now_ms();
-        let since_ms = now_ms.saturating_sub(self.behind_ms);
+        let since_ms = now_ms.saturating_add_signed(-self.behind_ms);
         let (_, entry) = self.own.get_or_insert_with(|| {
             let entry = Arc::new(Entry {
                 holding: holding(),
@@ -213,7 +215,8 @@ impl<'a> Slow<'a> {
             && entry.is_waiting.swap(false, Ordering::Relaxed)
         {
             let since_ms = entry.since_ms.load(Ordering::Relaxed);
-            self.behind_ms = self.worker.deadlines.now_ms().saturating_sub(since_ms);
+            let now_ms = self.worker.deadlines.now_ms();
+            self.behind_ms = now_ms.cast_signed() - since_ms.cast_signed();
         }
     }
 
@@ -253,11 +256,13 @@ impl Drop for Slow<'_> {
     }
 }
 
-/// Since when a client lies behind that has taken so much more: as much later as an ordinary one takes for that, but not
-/// ahead of the time.
+/// Since when a client lies behind that has taken so much more: as much later as an ordinary one takes for that, and so far
+/// ahead of the time at most as the kernel may take from us at once, for a client that then seems to take nothing.
 fn caught_up(since_ms: u64, bytes: u64, now_ms: u64) -> u64 {
     let gained_ms = bytes.saturating_mul(1000) / PACE;
-    since_ms.saturating_add(gained_ms).min(now_ms)
+    since_ms
+        .saturating_add(gained_ms)
+        .min(now_ms + AHEAD_MS_MAX)
 }
 
 /// Every critical section here leaves its values whole, so a thread that panicked in one has broken nothing.
@@ -350,8 +355,9 @@ mod tests {
         let cases = [
             (0, PACE, 10_000, 1000),
             (0, PACE / 2, 10_000, 500),
-            (0, 20 * PACE, 10_000, 10_000),
-            (0, u64::MAX, 10_000, 10_000),
+            (0, 20 * PACE, 10_000, 20_000),
+            (0, 21 * PACE, 10_000, 20_000),
+            (0, u64::MAX, 10_000, 20_000),
             (7, 0, 10_000, 7),
         ];
         for (since_ms, bytes, now_ms, expected) in cases {

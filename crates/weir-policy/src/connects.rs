@@ -8,7 +8,7 @@
 //! - As long as [`Limits::unproven`] connections are being opened or have not been answered on yet, no other one is begun:
 //!   a kernel says that a connection stands long before the process behind it has accepted it.
 //! - A request that is *overdue*, because nothing has come for a while, is owed a connect all the same: those that hold
-//!   the connections may take long. Then [`Limits::under_way`] is the bound.
+//!   the connections may take long, and count no more. Then [`Limits::under_way`] is the bound.
 //! - A connect that fails, fails one request. While more wait than connects are under way, each failure in a row fails
 //!   twice as many as the one before, and halves how many may be under way: nobody waits long for an endpoint that is
 //!   dead, and it is not stormed. A connection that stands or comes free ends the row.
@@ -105,6 +105,8 @@ impl Connects {
             && !std::mem::replace(is_overdue, true)
         {
             self.overdue += 1;
+            // What has not been answered on for so long waits for its answer, and not to be accepted.
+            self.unproven = 0;
         }
     }
 
@@ -155,7 +157,7 @@ impl Connects {
     /// A connection that [`Connects::connected`] gave to somebody was answered on, or is gone. [`Connects::begin`] is to be
     /// asked next.
     pub fn proven(&mut self) {
-        self.unproven -= 1;
+        self.unproven = self.unproven.saturating_sub(1);
     }
 
     /// A connection stands that somebody opened for themselves.

@@ -151,7 +151,8 @@ impl Fills {
 
     /// Tells everybody who waits how it ended.
     pub(super) fn end(&self, lent: &mut Lent, outcome: Outcome) {
-        if !matches!(outcome, Outcome::Failed(_)) {
+        // Others wait on for a leader that is late where this one has nothing for them.
+        if matches!(outcome, Outcome::Whole(_)) {
             self.take_over(lent);
         }
         // Whoever looks from now on finds what was stored before this.

@@ -4,7 +4,7 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_cache::cache_status::{CacheStatus, Forwarded};
 use weir_cache::collapse::Nothing;
@@ -152,7 +152,14 @@ async fn wait(
             return Poll::Ready(Err(Failure::ClientGone));
         }
         if late.poll(cx).is_ready() {
-            match reader.fill().relieve(time::now(), patience) {
+            let now = time::now();
+            // It is optional, so it takes no place that others wait for.
+            let may_ask = if on.has_place(now) {
+                reader.fill().relieve(now, patience)
+            } else {
+                Err(now + PATIENCE_MIN)
+            };
+            match may_ask {
                 Ok(()) => return Poll::Ready(Ok(Waited::Relieves)),
                 Err(moment) => late = Due::at(moment),
             }
@@ -175,6 +182,17 @@ impl Cached<'_> {
         let usual = self.route(x).and_then(|route| route.answers.as_deref());
         let usual = usual.and_then(|usual| usual.delay(time::now()));
         usual.map_or(PATIENCE_AT_FIRST, |usual| (2 * usual).max(PATIENCE_MIN))
+    }
+
+    /// Whether the upstream has a place for one more request at once.
+    fn has_place(&self, now: Instant) -> bool {
+        let gate = self.view.snapshot.upstreams[self.rule.upstream]
+            .gate
+            .as_ref();
+        gate.is_none_or(|gate| {
+            let status = gate.status(now);
+            status.in_flight < status.limit && status.waiting == 0
+        })
     }
 
     /// Whether the request may have an answer that another one asked for: it came when this one waited for it, or would do

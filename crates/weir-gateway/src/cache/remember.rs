@@ -202,6 +202,7 @@ pub(crate) async fn remember(
             }
             if why.is_of_every_answer(status) {
                 on.cache.unshared.note(&lead.key, on.time());
+                on.cache.fills.take_over(&mut lead.lent);
             }
             lead.end(Outcome::Unshared);
             // All of it was asked for to be stored; what the client wants is less.

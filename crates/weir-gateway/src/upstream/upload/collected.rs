@@ -5,13 +5,18 @@
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
+use std::time::Duration;
+
+use weir_http::body::Framing;
 
 use crate::buffers::{BUFFER_BYTES, Buffers};
 use crate::connection::Client;
+use crate::deadline::Due;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::held_bodies::Claim;
 use crate::settings::Forward;
+use crate::time;
 use crate::upstream::relay;
 use crate::upstream::upload::hold::DAWDLED_MS;
 use crate::upstream::upload::{Kept, Pace, Upload};
@@ -19,6 +24,8 @@ use crate::worker::Worker;
 
 /// What a client is told that waits with its body (RFC 9110 §10.1.1).
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+/// How long a client that may be talking pauses before what it has said is sent on.
+const PAUSE: Duration = Duration::from_millis(200);
 /// What is collected takes memory in steps: twice as much each time up to a buffer, then a buffer more.
 const ROOM_BYTES_MIN: usize = 4 << 10;
 
@@ -36,10 +43,14 @@ pub(super) struct Collected {
 }
 
 /// How much is collected, and how fast it has to come.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Bounds {
     bytes_max: usize,
     pace: Pace,
+    /// Whether the client may wait for an answer to what it has sent so far: it has not said how long its body is.
+    talks: bool,
+    /// Such a client has paused for so long that what is here is sent on.
+    pause: Due,
 }
 
 /// Waits until the body of a request is here, or as much of it as the route collects. Some of it is missing.
@@ -70,8 +81,17 @@ pub(crate) async fn collect(
     }));
     let waited_ms = x.upload.waited_ms;
     client.timer.set(x.upload.patience_with_client(pace));
-    let bounds = Bounds { bytes_max, pace };
-    poll_fn(|cx| x.upload.poll_collect(client, &worker.buffers, bounds, cx)).await?;
+    let mut bounds = Bounds {
+        bytes_max,
+        pace,
+        talks: x.request.framing == Framing::Chunked,
+        pause: Due::never(),
+    };
+    poll_fn(|cx| {
+        let upload = &mut x.upload;
+        upload.poll_collect(client, &worker.buffers, &mut bounds, cx)
+    })
+    .await?;
     client.input.release(&worker.buffers);
     let is_slow = x.upload.waited_ms - waited_ms >= DAWDLED_MS;
     if let Some(collected) = &mut x.upload.collected {
@@ -119,7 +139,7 @@ impl Upload {
         &mut self,
         client: &mut Client,
         buffers: &Buffers,
-        Bounds { bytes_max, pace }: Bounds,
+        bounds: &mut Bounds,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Failure>> {
         loop {
@@ -131,19 +151,29 @@ impl Upload {
             let held = collected.bytes.len();
             collected.is_whole = self.body.is_done();
             let more = held.saturating_sub(BUFFER_BYTES);
-            if collected.is_whole || held >= bytes_max || !collected.claim.make_room(more) {
+            let is_full = held >= bounds.bytes_max || !collected.claim.make_room(more);
+            if collected.is_whole || is_full {
                 self.ready = held;
                 return Poll::Ready(Ok(()));
             }
             match client.input.poll_fill(&mut client.stream, buffers, cx) {
                 Poll::Pending => {
                     self.waits_since_ms.get_or_insert(client.timer.now_ms());
+                    if bounds.pause.poll(cx).is_ready() {
+                        self.ready = held;
+                        return Poll::Ready(Ok(()));
+                    }
                     return client.timer.poll(cx).map(|()| Err(Failure::BodyTimeout));
                 }
                 Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Err(Failure::ClientGone)),
                 Poll::Ready(Ok(_)) => self.count_wait(client),
             }
-            client.timer.set(self.patience_with_client(pace));
+            bounds.pause = if bounds.talks {
+                Due::at(time::now() + PAUSE)
+            } else {
+                Due::never()
+            };
+            client.timer.set(self.patience_with_client(bounds.pace));
         }
     }
 

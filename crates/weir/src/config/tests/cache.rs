@@ -173,7 +173,7 @@ max_object = "big"
 max_variants = 0
 #! route[1].cache.max_variants: found the integer 0, expected an integer from 1 to 1000
 maximum = 1
-#! route[1].cache.maximum: unknown key; expected one of "ttl", "force_ttl", "stale_while_revalidate", "stale_if_error", "stale_if_unreachable", "key", "bypass", "methods", "set_cookie", "obey_clients", "ignore_language_order", "min_uses", "max_object", "max_variants", "max_memory", "refresh_ahead"
+#! route[1].cache.maximum: unknown key; expected one of "ttl", "force_ttl", "stale_while_revalidate", "stale_if_error", "stale_if_unreachable", "key", "bypass", "methods", "set_cookie", "obey_clients", "ignore_language_order", "min_uses", "max_object", "max_variants", "max_memory", "refresh_ahead", "collapse_wait"
 "#,
     r#"
 [[route]]

@@ -67,7 +67,7 @@ fn everything_is_off_unless_it_is_said() {
 fn each_switch_means_its_defaults() {
     let breaker = BreakerRule {
         breaker: breaker::Settings::default(),
-        failures: StatusSet(vec![500..=599]),
+        failures: StatusSet::server_errors(),
     };
     let care = of_route("breaker = true\nhedge = true\nretry = 2\npriority = \"critical\"");
     assert_eq!(care.breaker.as_ref(), Some(&breaker));
