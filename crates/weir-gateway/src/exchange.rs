@@ -201,6 +201,7 @@ pub(crate) async fn pass(
 async fn invalidate(client: &Client, x: &Exchange, worker: &Worker, view: &View) {
     if !x.request.method.is_safe()
         && let Some(cache) = worker.shared.cache()
+        && cache::invalidate::may_concern(x, view)
     {
         Box::pin(cache::invalidate::after(client, x, view, cache)).await;
     }

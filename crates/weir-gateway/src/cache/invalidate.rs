@@ -4,12 +4,30 @@ use std::sync::Arc;
 
 use weir_cache::invalidate::{Changed, targets};
 use weir_cache::store::PurgeKind;
+use weir_http::{FieldName, Method};
 
 use super::remember::response_of;
 use super::{Cache, lookup, on_disk, scope};
 use crate::connection::Client;
 use crate::exchange::Exchange;
+use crate::router::Found;
 use crate::view::View;
+
+/// Whether an answered request on a route without a cache may have changed what another route has stored: its URL is cached
+/// for those who read it, or the answer names other URLs. Allocates nothing, unlike finding out what.
+pub(crate) fn may_concern(x: &Exchange, view: &View) -> bool {
+    let response = response_of(x);
+    if response.has(FieldName::Location) || response.has(FieldName::ContentLocation) {
+        return true;
+    }
+    let authority = x.request.authority.map(|span| span.of(&x.head));
+    let snapshot = &view.snapshot;
+    let reads = [(Method::Get, &b"GET"[..]), (Method::Post, b"POST")];
+    reads.into_iter().any(|(method, name)| {
+        let found = snapshot.router.find(authority, x.path(), method, name);
+        matches!(found, Found::Route(route) if snapshot.routes[route].answers.is_some())
+    })
+}
 
 /// Ends what is stored of the targets that an answered request has changed, by whichever route they are asked for.
 ///
