@@ -6,7 +6,7 @@
 //! - [`storage`]: what all workers remember; it is purged there
 //! - [`lookup`]: what is there for a request; [`body_key`]: the part of its key that a body makes; [`sent`]: its fields as the
 //!   origin is sent them
-//! - [`fill`], [`fills`], [`join`]: one request asks, the others of its key wait for it and read along
+//! - [`fill`], [`fills`], [`mod@join`]: one request asks, the others of its key wait for it and read along
 //! - [`remember`]: what becomes of an answer: stored, a confirmation of what is stored, or passed on
 //! - [`confirm`]: what a 304, or an answer to HEAD, makes of what is stored
 //! - [`pump`]: a body on its way into a fill, whoever still reads along

@@ -3,7 +3,7 @@
 //! The one used last is used next: its socket is warm, and the ones at the bottom grow old and are closed. An idle
 //! connection must be silent: one that was closed or that speaks unasked is dropped, on taking and by the worker's sweep.
 //!
-//! Where requests wait in the [`line`], none is idle: what comes back goes to the first of them.
+//! Where requests wait in the [`mod@line`], none is idle: what comes back goes to the first of them.
 
 pub(crate) mod line;
 
