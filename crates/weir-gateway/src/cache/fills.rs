@@ -90,7 +90,7 @@ impl Fills {
         }
     }
 
-    /// A fill in the place of `late`, which is that of `fill_key`. Nobody joins it before it has an answer.
+    /// A fill of `key` in the place of `late`. Nobody joins it before it has an answer.
     pub(super) fn instead_of(&self, late: Late, key: &[u8]) -> Lent {
         Lent {
             relieves: Some(late),
