@@ -6,7 +6,7 @@
 //! every request has a number of looks, after which it asks the origin as if there were no cache: [`Collapse`].
 //!
 //! A leader may be late for a reason of its own, and those who wait know nothing of that. When it has taken longer than is
-//! usual, one of them asks in its place, and the others go by whichever answer comes first. If that one is late too, the next
+//! usual, one of them asks in its place, and all go by whichever answer comes first. If that one is late too, the next
 //! goes, each time after four times as long: a crowd that waits for an origin which has become slow sends it a few requests, and
 //! not all of them at once: [`Relief`].
 
@@ -35,6 +35,9 @@ pub enum Nothing {
     Unshared,
     /// The leader got no answer.
     OriginFailed,
+    /// The leader got an error, which is for nobody else: everybody hears it from the origin. To wait for another one would
+    /// cost each the time of two answers.
+    OriginErred,
     /// No answer came for as long as a request waits at all.
     WaitedTooLong,
     /// The leader is late, and this request is the one that asks in its place.
@@ -79,7 +82,7 @@ impl Collapse {
             Nothing::OriginFailed if self.failures == FAILURES_MAX => return Next::Fail,
             Nothing::WaitedTooLong => return Next::Fail,
             Nothing::OriginFailed => self.failures += 1,
-            Nothing::LeaderLate | Nothing::NotFresh => self.is_alone = true,
+            Nothing::OriginErred | Nothing::LeaderLate | Nothing::NotFresh => self.is_alone = true,
             Nothing::Unshared | Nothing::StoreFailed | Nothing::StoredMeanwhile => {}
         }
         Next::Look
@@ -119,9 +122,10 @@ impl Relief {
 mod tests {
     use super::*;
 
-    const ALL: [Nothing; 7] = [
+    const ALL: [Nothing; 8] = [
         Nothing::Unshared,
         Nothing::OriginFailed,
+        Nothing::OriginErred,
         Nothing::WaitedTooLong,
         Nothing::LeaderLate,
         Nothing::NotFresh,
@@ -153,6 +157,7 @@ mod tests {
             (Nothing::Unshared, (LOOKS_MAX, JOINS_MAX, Next::Look)),
             (Nothing::StoreFailed, (LOOKS_MAX, JOINS_MAX, Next::Look)),
             (Nothing::StoredMeanwhile, (LOOKS_MAX, JOINS_MAX, Next::Look)),
+            (Nothing::OriginErred, (LOOKS_MAX, 1, Next::Look)),
             (Nothing::LeaderLate, (LOOKS_MAX, 1, Next::Look)),
             (Nothing::NotFresh, (LOOKS_MAX, 1, Next::Look)),
             (Nothing::OriginFailed, (2, 2, Next::Fail)),

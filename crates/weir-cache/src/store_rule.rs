@@ -40,6 +40,9 @@ pub enum NotStored {
     Authorization,
     /// `Vary: *`, or a `Vary` that cannot be read.
     VaryStar,
+    /// `Vary` names a field, and the request had another one that scripts read as the same (`X_Device` for `X-Device`): the
+    /// origin may have gone by that, and no variant tells it.
+    VaryLookalike,
     /// `Set-Cookie`, which the route does not want stored like this.
     SetCookie,
     /// Neither fresh nor with anything to validate it by: it could never be used.
@@ -52,7 +55,7 @@ pub enum NotStored {
 
 impl NotStored {
     /// All reasons, for tables of counters.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Method,
         Self::PostUnnamed,
         Self::Status,
@@ -63,6 +66,7 @@ impl NotStored {
         Self::Private,
         Self::Authorization,
         Self::VaryStar,
+        Self::VaryLookalike,
         Self::SetCookie,
         Self::Useless,
         Self::TooFewUses,
@@ -87,6 +91,7 @@ impl NotStored {
             | Self::OfRequest
             | Self::RequestNoStore
             | Self::Authorization
+            | Self::VaryLookalike
             | Self::TooFewUses => false,
         };
         is_usual && is_of_response
@@ -105,6 +110,7 @@ impl NotStored {
             Self::Private => "private",
             Self::Authorization => "authorization",
             Self::VaryStar => "vary-star",
+            Self::VaryLookalike => "vary-lookalike",
             Self::SetCookie => "set-cookie",
             Self::Useless => "useless",
             Self::TooFewUses => "too-few-uses",
@@ -149,6 +155,9 @@ pub fn decide(answered: &Answered<'_>, policy: &CachePolicy) -> Result<Meta, Not
     check_directives(answered, &control, policy)?;
     if vary::is_unknowable(answered.response) {
         return Err(NotStored::VaryStar);
+    }
+    if vary::has_lookalike(answered.response, answered.request) {
+        return Err(NotStored::VaryLookalike);
     }
     let meta = meta_of(
         answered.status,

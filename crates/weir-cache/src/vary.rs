@@ -17,6 +17,7 @@
 mod normal;
 
 use weir_http::head::is_token_byte;
+use weir_http::variable::is_same_variable;
 use weir_http::{FieldName, Fields};
 
 use crate::meta::Meta;
@@ -28,6 +29,15 @@ pub fn is_unknowable(response: Fields<'_>) -> bool {
     response
         .elements(FieldName::Vary)
         .any(|element| element == b"*" || !is_name(element))
+}
+
+/// Whether the request has a field that scripts read as one which the response names ([`is_same_variable`]), under another
+/// name. The origin may have gone by it, and the secondary key does not tell it.
+pub fn has_lookalike(response: Fields<'_>, request: Fields<'_>) -> bool {
+    response.elements(FieldName::Vary).any(|named| {
+        let mut names = request.iter().map(|(_, name, _)| name);
+        names.any(|name| is_same_variable(name, named) && !name.eq_ignore_ascii_case(named))
+    })
 }
 
 fn is_name(element: &[u8]) -> bool {

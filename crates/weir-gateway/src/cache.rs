@@ -7,6 +7,7 @@
 //! - [`lookup`]: what is there for a request; [`body_key`]: the part of its key that a body makes; [`sent`]: its fields as the
 //!   origin is sent them
 //! - [`fill`], [`fills`], [`mod@join`]: one request asks, the others of its key wait for it and read along
+//! - [`relief`]: asking in the place of a request that takes too long
 //! - [`remember`]: what becomes of an answer: stored, a confirmation of what is stored, or passed on
 //! - [`confirm`]: what a 304, or an answer to HEAD, makes of what is stored
 //! - [`pump`]: a body on its way into a fill, whoever still reads along
@@ -57,6 +58,7 @@ mod lookup;
 mod on_disk;
 mod pump;
 mod refresh;
+pub(crate) mod relief;
 pub(crate) mod remember;
 pub(crate) mod scope;
 mod sent;
@@ -228,6 +230,20 @@ pub(crate) async fn recall(
     x.recall.asks_as_client();
     x.recall.says("miss", missed);
     Ok(Recalled::Ask(Ask::Pass(None)))
+}
+
+/// The same for a request that has asked, or begun to, and got nothing.
+pub(crate) async fn recall_again(
+    client: &mut Client,
+    x: &mut Exchange,
+    on: Cached<'_>,
+) -> Result<Recalled, Failure> {
+    x.recall.asks_as_client();
+    if x.recall.is_keyed_by_body() {
+        // Its body may be where it is not looked at a second time.
+        return Ok(Recalled::Ask(Ask::Pass(None)));
+    }
+    Box::pin(recall(client, x, on)).await
 }
 
 /// What the holder of a lead asks for; `None` where there is an answer meanwhile.

@@ -10,8 +10,9 @@ use weir_http::{RequestHead, ResponseHead, readings, target};
 use weir_policy::limit::rate::Decision as RateDecision;
 
 use crate::buffers::{BUFFER_BYTES, Buffers, Input};
+use crate::cache::relief::First;
 use crate::cache::remember::{Ask, Next, remember};
-use crate::cache::{self, Cached, Recall, Recalled, recall};
+use crate::cache::{self, Cached, Recall, Recalled, recall, recall_again};
 use crate::care::pass::Pass;
 use crate::care::{self, fallback};
 use crate::connection::Client;
@@ -115,7 +116,7 @@ fn admit(client: &Client, x: &mut Exchange, view: &View, rule: &Forward) -> Resu
 }
 
 /// Gets a response head for the request, if the upstream may be asked now.
-async fn forward(
+pub(crate) async fn forward(
     client: &mut Client,
     x: &mut Exchange,
     worker: &Worker,
@@ -237,8 +238,23 @@ async fn ask_and_remember(
     on: Cached<'_>,
     mut ask: Ask,
 ) -> Result<After, Failure> {
+    let mut may_relieve = true;
     loop {
-        let asked = forward(client, x, on.worker, on.view, on.rule).await;
+        let asked = match ask.late().filter(|_| may_relieve) {
+            None => forward(client, x, on.worker, on.view, on.rule).await,
+            Some(late) => match Box::pin(late.ask(client, x, on)).await? {
+                First::Own(asked) => *asked,
+                First::Answered(after) => return Ok(after),
+                First::LookAgain => {
+                    may_relieve = false;
+                    match recall_again(client, x, on).await? {
+                        Recalled::Answered(after) => return Ok(after),
+                        Recalled::Ask(other) => ask = other,
+                    }
+                    continue;
+                }
+            },
+        };
         match remember(client, x, on, ask, asked).await? {
             Next::Answered(after) => return Ok(after),
             // Nobody is to have it, and its body may have no end: the connection is dropped.
@@ -378,6 +394,26 @@ impl Exchange {
         self.request.settle_authority(SCHEME, &mut self.head);
         self.upload = Upload::new(self.request.framing, self.request.expects_continue);
         self.facts.started = Some(time::now());
+    }
+
+    /// Asking was broken off, and another answer is to be found.
+    pub(crate) fn asks_no_more(&mut self, buffers: &Buffers) -> Result<(), Failure> {
+        if self.facts.head_bytes_sent > 0 && !self.outgoing.is_empty() {
+            // Half an interim response leaves no way to say anything else.
+            return Err(Failure::ClientGone);
+        }
+        self.pass = Pass::default();
+        self.incoming.consume(self.incoming.unread().len());
+        self.incoming.release(buffers);
+        self.upload.restart();
+        let Facts {
+            endpoint,
+            upstream_latency,
+            answered_at,
+            ..
+        } = &mut self.facts;
+        (*endpoint, *upstream_latency, *answered_at) = (None, None, None);
+        Ok(())
     }
 
     /// The path is read the way it was in `other`, which has the same request.

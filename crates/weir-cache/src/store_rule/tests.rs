@@ -53,7 +53,7 @@ fn directives_decide() {
     use NotStored as N;
     type Asked<'c> = (&'c [&'c str], &'c [&'c str], Result<(), NotStored>);
     let fresh = "Cache-Control: max-age=60";
-    let cases: [Asked<'_>; 21] = [
+    let cases: [Asked<'_>; 24] = [
         (&[], &[fresh], Ok(())),
         (
             &[],
@@ -99,6 +99,9 @@ fn directives_decide() {
         (&[], &[fresh, "Vary: a, *"], Err(N::VaryStar)),
         (&[], &[fresh, "Vary: a b"], Err(N::VaryStar)),
         (&[], &[fresh, "Vary: a"], Ok(())),
+        (&["X_a: 1"], &[fresh, "Vary: x-A"], Err(N::VaryLookalike)),
+        (&["x-a: 1", "Xaa: 2"], &[fresh, "Vary: X-A"], Ok(())),
+        (&["x_a: 1", "x-b: 2"], &[fresh, "Vary: x-b"], Ok(())),
         (&[], &[fresh, "Age: 60"], Err(N::Useless)),
         (&[], &[fresh, "Age: what"], Err(N::Useless)),
         (&["Cookie: a=b"], &[fresh], Ok(())),

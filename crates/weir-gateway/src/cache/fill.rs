@@ -52,11 +52,13 @@ pub(super) enum Outcome {
     Arriving(Arc<StoredHead>, Option<u64>),
     /// All of it.
     Whole(Arc<Object>),
-    /// Something that is stored and stale, which its leader takes because the origin failed like this. Whoever waits goes by
-    /// what itself allows.
-    Stale(Arc<Object>, OriginFailure, Failure),
+    /// Something that is stored and stale, which its leader takes because the origin failed like this; with why it gave no
+    /// answer, if it gave none. Whoever waits goes by what itself allows.
+    Stale(Arc<Object>, OriginFailure, Option<Failure>),
     /// It is not for others, or others have found something: each is to look again.
     Unshared,
+    /// It is an error of the origin's (5xx): each is to hear of it from there.
+    Erred,
     /// There is none.
     Failed(Failure),
 }
@@ -239,7 +241,7 @@ impl Fill {
             Some(Outcome::Whole(object) | Outcome::Stale(object, ..)) => {
                 object.tags.iter().any(|one| **one == *tag)
             }
-            Some(Outcome::Unshared | Outcome::Failed(_)) => false,
+            Some(Outcome::Unshared | Outcome::Erred | Outcome::Failed(_)) => false,
         }
     }
 

@@ -56,6 +56,12 @@ pub(super) struct Late {
     pub(super) key: Box<[u8]>,
 }
 
+impl Lent {
+    pub(super) fn late(&self) -> Option<&Late> {
+        self.relieves.as_ref()
+    }
+}
+
 impl Fills {
     /// Whether somebody asks for `key` already.
     pub(super) fn place(&self, key: &[u8]) -> Place {

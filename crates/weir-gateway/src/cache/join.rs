@@ -11,7 +11,7 @@ use weir_cache::collapse::Nothing;
 use weir_cache::reuse::{self, Reuse};
 use weir_cache::{RequestControl, StoredHead};
 
-use super::fill::{Outcome, Reader};
+use super::fill::{Fill, Outcome, Reader};
 use super::fills::Late;
 use super::stream::Streamed;
 use super::{Cached, Disk, answer, lookup, stream};
@@ -43,10 +43,12 @@ impl Joined {
         Self::Nothing(why, Failure::ClientGone)
     }
 
-    fn failed(failure: Failure) -> Self {
+    /// The leader got no answer, for which this request has waited so long.
+    fn failed(failure: Failure, waited: Duration, on: Cached<'_>) -> Self {
         let why = match failure {
             // Of the leader: the origin may answer the next.
             Failure::ClientGone => Nothing::Unshared,
+            Failure::ResponseTimeout if on.is_silent(waited) => Nothing::WaitedTooLong,
             _ => Nothing::OriginFailed,
         };
         Self::Nothing(why, failure)
@@ -58,10 +60,33 @@ pub(super) async fn join(
     client: &mut Client,
     x: &mut Exchange,
     on: Cached<'_>,
-    mut reader: Reader,
+    reader: Reader,
     forwarded: Forwarded,
 ) -> Result<Joined, Failure> {
-    let outcome = match wait(client, on, &mut reader, on.patience(x)).await? {
+    let patience = Some(on.patience(x));
+    join_within(client, x, on, reader, (forwarded, patience)).await
+}
+
+/// The same for a request that has asked in the place of the leader, and does so no more.
+pub(super) async fn join_late(
+    client: &mut Client,
+    x: &mut Exchange,
+    on: Cached<'_>,
+    reader: Reader,
+    forwarded: Forwarded,
+) -> Result<Joined, Failure> {
+    join_within(client, x, on, reader, (forwarded, None)).await
+}
+
+async fn join_within(
+    client: &mut Client,
+    x: &mut Exchange,
+    on: Cached<'_>,
+    mut reader: Reader,
+    (forwarded, patience): (Forwarded, Option<Duration>),
+) -> Result<Joined, Failure> {
+    let since = time::now();
+    let outcome = match wait(client, on, &mut reader, patience).await? {
         Waited::Told(outcome) => outcome,
         Waited::Relieves => {
             return Ok(Joined::Late(Late {
@@ -74,36 +99,17 @@ pub(super) async fn join(
             return Ok(Joined::Nothing(why, Failure::ResponseTimeout));
         }
     };
-    let status = CacheStatus {
+    let waited = time::now().saturating_duration_since(since);
+    let head = match usable(x, on, &outcome, waited) {
+        Ok(head) => head,
+        Err(nothing) => return Ok(nothing),
+    };
+    x.recall.outcome = Some("joined");
+    x.recall.status = Some(CacheStatus {
         forwarded: Some(forwarded),
         collapsed: true,
         ..CacheStatus::default()
-    };
-    let head = match &outcome {
-        Outcome::Arriving(head, _) => Arc::clone(head),
-        Outcome::Whole(object) | Outcome::Stale(object, ..) => match object.stored_head() {
-            Some(head) => Arc::clone(head),
-            None => return Ok(Joined::nothing(Nothing::Unshared)),
-        },
-        Outcome::Unshared => return Ok(Joined::nothing(Nothing::Unshared)),
-        Outcome::Failed(failure) => return Ok(Joined::failed(*failure)),
-    };
-    if !lookup::selects(x, on, &head) {
-        lookup::ask_for_variant(x, on, &head);
-        return Ok(Joined::nothing(Nothing::Unshared));
-    }
-    let is_stale = matches!(outcome, Outcome::Stale(..));
-    if !is_stale && !on.may_join(x, &head) {
-        return Ok(Joined::nothing(Nothing::NotFresh));
-    }
-    // That the leader takes it stale says nothing of this client.
-    if let Outcome::Stale(object, how, failure) = &outcome
-        && !on.may_be_stale(x, object, *how)
-    {
-        return Ok(Joined::failed(*failure));
-    }
-    x.recall.outcome = Some("joined");
-    x.recall.status = Some(status);
+    });
     let after = match outcome {
         Outcome::Whole(object) | Outcome::Stale(object, ..) => {
             match answer::object(client, x, on, &object, on.time()).await {
@@ -120,10 +126,44 @@ pub(super) async fn join(
                 Streamed::Elsewhere => return Ok(Joined::Elsewhere),
             }
         }
-        Outcome::Unshared | Outcome::Failed(_) => return Ok(Joined::nothing(Nothing::Unshared)),
+        Outcome::Unshared | Outcome::Erred | Outcome::Failed(_) => {
+            return Ok(Joined::nothing(Nothing::Unshared));
+        }
     };
     on.metrics().joins.add(1);
     Ok(Joined::Answered(after))
+}
+
+/// The head of what the leader has, if the request may have that: as its own variant, and as fresh or stale as it takes it.
+fn usable(
+    x: &mut Exchange,
+    on: Cached<'_>,
+    outcome: &Outcome,
+    waited: Duration,
+) -> Result<Arc<StoredHead>, Joined> {
+    let head = match outcome {
+        Outcome::Arriving(head, _) => Some(head),
+        Outcome::Whole(object) | Outcome::Stale(object, ..) => object.stored_head(),
+        Outcome::Unshared => None,
+        Outcome::Erred => return Err(Joined::nothing(Nothing::OriginErred)),
+        Outcome::Failed(failure) => return Err(Joined::failed(*failure, waited, on)),
+    };
+    let head = head.ok_or_else(|| Joined::nothing(Nothing::Unshared))?;
+    if !lookup::selects(x, on, head) {
+        lookup::ask_for_variant(x, on, head);
+        return Err(Joined::nothing(Nothing::Unshared));
+    }
+    match outcome {
+        // That the leader takes it stale says nothing of this client.
+        Outcome::Stale(object, how, failure) if !on.may_be_stale(x, object, *how) => Err(failure
+            .map_or_else(
+                || Joined::nothing(Nothing::OriginErred),
+                |failure| Joined::failed(failure, waited, on),
+            )),
+        Outcome::Stale(..) => Ok(Arc::clone(head)),
+        _ if on.may_join(x, head) => Ok(Arc::clone(head)),
+        _ => Err(Joined::nothing(Nothing::NotFresh)),
+    }
 }
 
 /// What came of waiting for the head of another one's answer.
@@ -134,16 +174,17 @@ enum Waited {
     TooLong,
 }
 
-/// Waits for a leader to have something, and from `patience` on for being the one that asks in its place.
+/// Waits for a leader to have something, and from `patience` on, if there is one, for being the one that asks in its place.
 async fn wait(
     client: &mut Client,
     on: Cached<'_>,
     reader: &mut Reader,
-    patience: Duration,
+    patience: Option<Duration>,
 ) -> Result<Waited, Failure> {
     let deadlines = on.rule.timeouts.connect + on.rule.timeouts.response;
     client.timer.set(deadlines);
-    let mut late = Due::at(time::now() + patience);
+    let since = time::now();
+    let mut late = patience.map_or_else(Due::never, |patience| Due::at(since + patience));
     poll_fn(|cx| {
         if let Poll::Ready(outcome) = reader.poll_head(cx) {
             return Poll::Ready(Ok(Waited::Told(outcome)));
@@ -152,16 +193,9 @@ async fn wait(
             return Poll::Ready(Err(Failure::ClientGone));
         }
         if late.poll(cx).is_ready() {
-            let now = time::now();
-            // It is optional, so it takes no place that others wait for.
-            let may_ask = if on.has_place(now) {
-                reader.fill().relieve(now, patience)
-            } else {
-                Err(now + PATIENCE_MIN)
-            };
-            match may_ask {
+            match on.relieves(reader.fill(), since, patience.unwrap_or_default()) {
                 Ok(()) => return Poll::Ready(Ok(Waited::Relieves)),
-                Err(moment) => late = Due::at(moment),
+                Err(next) => late = next,
             }
             if late.poll(cx).is_ready() {
                 // It has passed since; there is no other wake-up than this.
@@ -182,6 +216,28 @@ impl Cached<'_> {
         let usual = self.route(x).and_then(|route| route.answers.as_deref());
         let usual = usual.and_then(|usual| usual.delay(time::now()));
         usual.map_or(PATIENCE_AT_FIRST, |usual| (2 * usual).max(PATIENCE_MIN))
+    }
+
+    /// Whether a request that has waited for `fill` since then is the one that asks in its leader's place now.
+    ///
+    /// # Errors
+    /// It is not. When to see about it again.
+    fn relieves(&self, fill: &Fill, since: Instant, patience: Duration) -> Result<(), Due> {
+        let now = time::now();
+        if self.is_silent(now.saturating_duration_since(since)) {
+            return Err(Due::never());
+        }
+        // It is optional, so it takes no place that others wait for.
+        if !self.has_place(now) {
+            return Err(Due::at(now + PATIENCE_MIN));
+        }
+        fill.relieve(now, patience).map_err(Due::at)
+    }
+
+    /// Whether an origin that has said nothing for so long is silent. Who has waited for that does not ask it as well, which
+    /// could take as long again.
+    fn is_silent(&self, waited: Duration) -> bool {
+        waited >= self.rule.timeouts.response / 2
     }
 
     /// Whether the upstream has a place for one more request at once.

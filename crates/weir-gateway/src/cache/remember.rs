@@ -18,6 +18,7 @@ use super::bound::Slot;
 use super::fill::{Outcome, Reader};
 use super::fills::Lent;
 use super::pump::{self, Arriving, Limits};
+use super::relief::LateLeader;
 use super::stream::Streamed;
 use super::{Cache, Cached, answer, confirm, invalidate, lookup, sent, stream, write_conditions};
 use crate::connection::Client;
@@ -37,6 +38,15 @@ pub(crate) enum Ask {
     Pass(Option<(Arc<Object>, Ticket)>),
     /// An answer that may be stored.
     Lead(Box<Lead>),
+}
+
+impl Ask {
+    /// The one in whose place it is asked for.
+    pub(crate) fn late(&self) -> Option<LateLeader> {
+        let Self::Lead(lead) = self else { return None };
+        let late = lead.lent.late();
+        late.map(|late| LateLeader::new(late, &lead.key))
+    }
 }
 
 /// How the exchange goes on.
@@ -179,9 +189,7 @@ pub(crate) async fn remember(
     let status = x.response.status;
     let failed = OriginFailure::Status(status);
     if let Some(stale) = usable_stale(x, on, &lead, status >= 500, failed) {
-        // Whoever may not have it stale asks by itself, and is not told of an answer that nobody was given.
-        let untold = Failure::ClientGone;
-        lead.end(Outcome::Stale(Arc::clone(&stale), failed, untold));
+        lead.end(Outcome::Stale(Arc::clone(&stale), failed, None));
         x.incoming.consume(x.incoming.unread().len());
         let sent = answer::stale(client, x, on, &stale, None).await;
         return sent.map(Next::Answered);
@@ -204,7 +212,11 @@ pub(crate) async fn remember(
                 on.cache.unshared.note(&lead.key, on.time());
                 on.cache.fills.take_over(&mut lead.lent);
             }
-            lead.end(Outcome::Unshared);
+            lead.end(if status >= 500 {
+                Outcome::Erred
+            } else {
+                Outcome::Unshared
+            });
             // All of it was asked for to be stored; what the client wants is less.
             let asked_for_more =
                 x.recall.replaces_conditions && x.request.view(&x.head).has(FieldName::Range);
@@ -236,7 +248,7 @@ async fn without_answer(
         lead.end(Outcome::Failed(failure));
         return Err(failure);
     };
-    lead.end(Outcome::Stale(Arc::clone(&stale), how, failure));
+    lead.end(Outcome::Stale(Arc::clone(&stale), how, Some(failure)));
     let sent = answer::stale(client, x, on, &stale, Some(failure)).await;
     sent.map(Next::Answered)
 }

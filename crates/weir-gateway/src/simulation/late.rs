@@ -1,16 +1,21 @@
-//! Situations that are told rather than drawn: a leader that is late, and the crowd behind it.
+//! Situations that are told rather than drawn: a leader that is late or that fails, and the crowd behind it.
 
-use std::time::Duration;
+use weir_policy::limit::concurrency::{self, Limit};
 
 use super::plan::{AskPlan, ClientPlan, End, HOST, Plan, Resource};
 use super::world::World;
 use super::{Gateway, PATIENCE, client, in_simulated_time, origin, run};
 use crate::cache::join::PATIENCE_AT_FIRST;
 use crate::settings::Action;
+use crate::time;
 
 /// How long the first answer takes; the others take [`USUAL_MS`].
 const LATE_MS: u64 = 8_000;
 const USUAL_MS: u64 = 50;
+/// When the first of those who wait asks in the place of a leader that is late, on a route that has not answered yet.
+const RELIEF_MS: u64 = PATIENCE_AT_FIRST.as_millis() as u64;
+/// What the machinery may take: a tick of the deadlines, and steps of simulated time.
+const SLACK_MS: u64 = 500;
 
 /// A crowd of clients that ask for one page, at once.
 fn crowd(control: &'static str, clients: usize) -> Plan {
@@ -22,7 +27,7 @@ fn crowd(control: &'static str, clients: usize) -> Plan {
         status: vec![200],
         body_bytes: vec![100],
         head_ms: vec![USUAL_MS],
-        first_head_ms: Some(LATE_MS),
+        first: vec![(LATE_MS, 200)],
         piece_ms: vec![0],
         ends: vec![End::Well],
         has_etag: false,
@@ -49,66 +54,152 @@ fn crowd(control: &'static str, clients: usize) -> Plan {
             rule.cache = rule.cache.is_some().then(Box::default);
         }
     }
+    plan.settings.upstreams[0].care.concurrency = None;
     plan.purges.clear();
     plan
 }
 
-/// When everybody had an answer, and how often the origin was asked.
-fn answered(plan: Plan) -> (Vec<u64>, usize) {
-    let mut found = (Vec::new(), 0);
+/// What came of it.
+struct Told {
+    /// Each client's status, and when it had it; the leader's first.
+    answers: Vec<(u16, u64)>,
+    /// How often the origin was asked.
+    asked: usize,
+    /// The most that waited for a place at once.
+    queued_max: usize,
+}
+
+impl Told {
+    /// The longest that any but the leader waited.
+    fn slowest(&self) -> u64 {
+        let others = self.answers[1..].iter().map(|&(_, ms)| ms);
+        others.max().unwrap_or_default()
+    }
+
+    fn count(&self, status: u16) -> usize {
+        let with = self.answers.iter().filter(|(own, _)| *own == status);
+        with.count()
+    }
+}
+
+fn tell(plan: Plan) -> Told {
+    let mut told = None;
     in_simulated_time("a crowd", async || {
         let world = World::new(plan);
         origin::listen(&world);
         let gateway = Gateway::start(&world.plan.settings);
         client::send_all(&world, &gateway);
-        assert!(run(&world, PATIENCE, || ()).await, "all are answered");
+        let mut queued_max = 0;
+        let watch = || {
+            let view = gateway.workers[0].view();
+            let gate = view.snapshot.upstreams[0].gate.as_ref();
+            let queued = gate.map_or(0, |gate| gate.status(time::now()).waiting);
+            queued_max = queued_max.max(queued);
+        };
+        assert!(run(&world, PATIENCE, watch).await, "all are answered");
         let requests = world.requests.borrow();
-        let all = requests.iter().map(|request| {
+        let answers = requests.iter().map(|request| {
             let got = request.got.as_ref().expect("it is answered");
-            assert_eq!(got.status, 200, "{request:?}");
-            got.head_at - request.sent_at
+            (got.status, got.head_at - request.sent_at)
         });
-        found = (all.collect(), world.answers.borrow().len());
+        told = Some(Told {
+            answers: answers.collect(),
+            asked: world.answers.borrow().len(),
+            queued_max,
+        });
         gateway.workers.iter().for_each(|worker| worker.end());
     });
-    found
+    told.expect("it has run")
+}
+
+#[track_caller]
+fn assert_within(ms: u64, bound: u64) {
+    assert!(ms <= bound + SLACK_MS, "{ms} ms of at most {bound}");
 }
 
 #[test]
 fn a_private_page_is_not_waited_for_behind_one_who_is_late() {
-    let (times, asked) = answered(crowd("private", 40));
-    let (late, others) = times.split_first().expect("there is a first one");
-    assert!(*late >= LATE_MS);
-    let slowest = others.iter().max().copied().unwrap_or_default();
-    let bound = (PATIENCE_AT_FIRST + Duration::from_millis(500)).as_millis();
-    assert!(
-        u128::from(slowest) <= bound,
-        "{slowest} ms of at most {bound}"
-    );
-    assert_eq!(asked, 40, "each by itself, once");
+    let told = tell(crowd("private", 40));
+    assert!(told.answers[0].1 >= LATE_MS);
+    assert_within(told.slowest(), RELIEF_MS);
+    assert_eq!((told.asked, told.count(200)), (40, 40), "each by itself");
 }
 
 #[test]
 fn what_may_be_shared_is_asked_for_once_more_when_its_leader_is_late() {
-    let (times, asked) = answered(crowd("max-age=60", 40));
-    let slowest = times[1..].iter().max().copied().unwrap_or_default();
-    let bound = (PATIENCE_AT_FIRST + Duration::from_millis(500)).as_millis();
-    assert!(
-        u128::from(slowest) <= bound,
-        "{slowest} ms of at most {bound}"
-    );
-    assert_eq!(asked, 2, "by the one who was late, and in its place");
+    let told = tell(crowd("max-age=60", 40));
+    assert_within(told.slowest(), RELIEF_MS);
+    assert_eq!(told.asked, 2, "by the one who was late, and in its place");
 }
 
 #[test]
-fn an_origin_that_is_slow_for_all_is_asked_by_a_few() {
-    let mut plan = crowd("max-age=60", 200);
-    plan.resources[0].head_ms = vec![LATE_MS];
-    let (times, asked) = answered(plan);
-    let waited = times.iter().filter(|&&ms| ms > LATE_MS + 500).count();
-    assert!((2..=5).contains(&asked), "asked {asked} times");
-    assert!(
-        waited < asked,
-        "who asks in the place of a leader waits for its own answer"
-    );
+fn an_origin_that_is_slow_for_all_is_asked_by_a_few_and_nobody_waits_for_two_answers() {
+    for control in ["max-age=60", "private"] {
+        let mut plan = crowd(control, 200);
+        plan.resources[0].head_ms = vec![LATE_MS];
+        let told = tell(plan);
+        let (asked, bound) = match control {
+            "private" => (200..=200, 2 * LATE_MS),
+            _ => (2..=5, LATE_MS),
+        };
+        assert!(asked.contains(&told.asked), "asked {} times", told.asked);
+        assert_within(told.slowest(), bound);
+        assert_eq!(told.count(200), 200);
+    }
+}
+
+#[test]
+fn who_asks_in_the_place_of_a_leader_and_gets_an_error_releases_nobody() {
+    let mut plan = crowd("max-age=60", 40);
+    plan.resources[0].first.push((USUAL_MS, 503));
+    let told = tell(plan);
+    assert_eq!((told.asked, told.count(503)), (3, 1), "{:?}", told.answers);
+    assert_within(told.slowest(), 2 * RELIEF_MS);
+}
+
+#[test]
+fn who_asks_in_the_place_of_a_leader_in_vain_waits_on_with_the_others() {
+    let mut plan = crowd("max-age=60", 40);
+    // A connection that closes without a word is asked again, once.
+    plan.resources[0].first.extend([(USUAL_MS, 0); 2]);
+    let told = tell(plan);
+    assert_eq!(told.count(200), 40, "{:?}", told.answers);
+    assert_within(told.slowest(), 2 * RELIEF_MS);
+}
+
+#[test]
+fn an_error_is_waited_for_once() {
+    for status in [500, 503] {
+        let mut plan = crowd("", 30);
+        plan.resources[0].status = vec![status];
+        plan.resources[0].head_ms = vec![1_000];
+        plan.resources[0].first = vec![];
+        let told = tell(plan);
+        assert_eq!((told.asked, told.count(status)), (30, 30));
+        assert_within(told.slowest(), 2_000);
+    }
+}
+
+#[test]
+fn an_origin_that_says_nothing_is_waited_for_once() {
+    let mut plan = crowd("max-age=60", 30);
+    plan.resources[0].head_ms = vec![100_000];
+    plan.resources[0].first = vec![];
+    let told = tell(plan);
+    assert_eq!(told.count(504), 30);
+    // The route's deadline is ten seconds; that of the others begins with their own request.
+    assert_within(told.slowest(), 15_000);
+    assert!(told.asked <= 5, "asked {} times", told.asked);
+}
+
+#[test]
+fn nobody_asks_in_the_place_of_a_leader_where_that_takes_a_place_that_others_want() {
+    let mut plan = crowd("max-age=60", 40);
+    plan.settings.upstreams[0].care.concurrency = Some(concurrency::Settings {
+        limit: Limit::Fixed(1),
+        ..concurrency::Settings::default()
+    });
+    let told = tell(plan);
+    assert_eq!((told.asked, told.queued_max), (1, 0));
+    assert_within(told.slowest(), LATE_MS);
 }

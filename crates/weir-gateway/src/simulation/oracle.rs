@@ -217,6 +217,12 @@ impl Case<'_> {
             if !is_same {
                 return Err(format!("by {name} it is for {then:?}, not for {now:?}"));
             }
+            // What the origin reads as a variable has one value for all names that fold to it (RFC 3875 §4.1.18).
+            let folded = name.replace('_', "-");
+            let mut sent = answer.fields.iter().map(|(own, _)| own);
+            if let Some(twin) = sent.find(|own| **own != name && own.replace('_', "-") == folded) {
+                return Err(format!("by {twin}, which passes for {name}, it is for one"));
+            }
         }
         Ok(())
     }

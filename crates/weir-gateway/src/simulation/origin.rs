@@ -105,16 +105,19 @@ async fn answer(
     resource: &Resource,
     random: &mut fastrand::Rng,
 ) -> std::io::Result<bool> {
-    let first_ms = resource.first_head_ms.filter(|_| number == 0);
-    let head_ms = one(random, &resource.head_ms);
-    world.sleep(first_ms.unwrap_or(head_ms)).await;
+    let drawn = (
+        one(random, &resource.head_ms),
+        one(random, &resource.status),
+    );
+    let (head_ms, status) = resource.first.get(number).copied().unwrap_or(drawn);
+    world.sleep(head_ms).await;
     let end = one(random, &resource.ends);
     let is_change = is_change(&world.answers.borrow()[number]);
     let end = if is_change { End::Well } else { end };
-    if end == End::Silent {
+    if end == End::Silent || status == 0 {
         return Ok(false);
     }
-    let made = Made::new(world, number, resource, end, random);
+    let made = Made::new(world, number, resource, (status, end), random);
     let (head, body) = made.write_down(world, number);
     stream.write_all(head.as_bytes()).await?;
     let is_short = !body.is_empty() && matches!(end, End::Cut | End::Hangs);
@@ -162,12 +165,12 @@ impl Made {
         world: &World,
         number: usize,
         resource: &Resource,
-        end: End,
+        (status, end): (u16, End),
         random: &mut fastrand::Rng,
     ) -> Self {
         let asked = &world.answers.borrow()[number];
         let mut made = Self {
-            status: one(random, &resource.status),
+            status,
             fields: vec![("X-Answer", number.to_string())],
             body: body_of(number, one(random, &resource.body_bytes)),
             is_head: asked.method == "HEAD",
@@ -192,7 +195,11 @@ impl Made {
         } else if is_get && resource.has_ranges && made.status == 200 {
             made.cut_to(values(&asked.fields, "range").first().copied());
         }
-        let (vary, control) = (one(random, &resource.vary), one(random, &resource.control));
+        let (vary, mut control) = (one(random, &resource.vary), one(random, &resource.control));
+        if made.status == 503 {
+            // Who says that it is overrun says nothing of storing that.
+            control = "";
+        }
         for (name, value) in [("Cache-Control", control), ("Vary", vary)] {
             if !value.is_empty() {
                 made.fields.push((name, value.to_owned()));

@@ -44,8 +44,8 @@ pub(super) struct Resource {
     pub(super) status: Vec<u16>,
     pub(super) body_bytes: Vec<u64>,
     pub(super) head_ms: Vec<u64>,
-    /// For the first answer, where that is another one.
-    pub(super) first_head_ms: Option<u64>,
+    /// How long the first answers take, and their statuses, where those are not drawn; 0 closes without a word.
+    pub(super) first: Vec<(u64, u16)>,
     pub(super) piece_ms: Vec<u64>,
     pub(super) ends: Vec<End>,
     pub(super) has_etag: bool,
@@ -183,6 +183,7 @@ fn resource(draw: &mut Draw<'_>, number: usize) -> Resource {
         "Cookie",
         "X-Forwarded-For",
         "X-Country",
+        "X-Tenant",
         "Accept-Language",
         "Accept-Encoding, Origin",
         "*",
@@ -223,7 +224,7 @@ fn resource(draw: &mut Draw<'_>, number: usize) -> Resource {
         status: draw.some(&status),
         body_bytes: draw.some(&[0, 10, 3_000, 40_000, 400_000]),
         head_ms: draw.some(&[0, 0, 10, 50, 200, 2_000]),
-        first_head_ms: None,
+        first: Vec::new(),
         piece_ms: draw.some(&[0, 0, 10, 300]),
         ends: draw.some(&ends),
         has_etag: draw.chance(0.6),
@@ -233,7 +234,7 @@ fn resource(draw: &mut Draw<'_>, number: usize) -> Resource {
 }
 
 /// What a request may say, and `-` where it does not.
-const FIELDS: [(&str, &[&str]); 11] = [
+const FIELDS: [(&str, &[&str]); 12] = [
     ("accept-encoding", &["-", "gzip", "gzip, br", "br,gzip"]),
     (
         "origin",
@@ -244,6 +245,8 @@ const FIELDS: [(&str, &[&str]); 11] = [
     ("x-forwarded-for", &["-", "-", "192.0.2.1"]),
     ("x-country", &["-", "-", "de"]),
     ("x-tenant", &["-", "one", "two"]),
+    // A script reads it as the one before.
+    ("x_tenant", &["-", "-", "-", "two"]),
     ("authorization", &["-", "-", "-", "-", "Basic eDp5"]),
     (
         "if-none-match",
