@@ -110,6 +110,11 @@ impl Connects {
         }
     }
 
+    /// Whether more requests wait than connects are under way, so that some of them may come to be owed one.
+    pub fn is_short(&self) -> bool {
+        self.under_way < self.line.len()
+    }
+
     /// A request has what it waited for, or waits no more.
     pub fn leave(&mut self, seat: Seat) {
         if matches!(self.seats[seat.0], State::Waiting { .. })
@@ -125,7 +130,7 @@ impl Connects {
     /// Whether a connect is to be begun now, which then is under way. To be asked until it says no.
     pub fn begin(&mut self) -> bool {
         let opened = self.under_way + self.unproven;
-        let may_begin = self.under_way < self.line.len()
+        let may_begin = self.is_short()
             && if self.failed_in_a_row > 0 {
                 let halved = self.limits.unproven.checked_shr(self.failed_in_a_row);
                 self.under_way < halved.unwrap_or_default().max(1)

@@ -16,20 +16,16 @@ use tokio::net::{TcpStream, UnixStream};
 use weir_policy::connects::Seat;
 
 use crate::connection::Client;
-use crate::deadline::{Deadlines, Due, Timer};
+use crate::deadline::{Deadlines, Timer};
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::io::Stream;
 use crate::settings::EndpointAddress;
-use crate::time;
 use crate::upstream::health::Leave;
-use crate::upstream::pool::line::{Given, Line};
+use crate::upstream::pool::line::{self, Given, Line};
 use crate::upstream::pool::still_stands;
 use crate::view::LocalEndpoint;
 
-/// How long a request waits for what comes free before it is owed a connect, if so many are being opened that it has none:
-/// longer than a busy endpoint lets them wait, and nothing beside what a slow one takes to answer.
-const PATIENCE: Duration = Duration::from_millis(10);
 /// How long a Unix socket whose queue is full is left alone.
 const QUEUE_PAUSE: Duration = Duration::from_millis(10);
 
@@ -55,8 +51,6 @@ impl Connector {
         let mut waiter = Waiter {
             seat: self.line().join(),
             can_repeat: x.request.method.is_idempotent(),
-            is_overdue: false,
-            overdue: Due::at(time::now() + PATIENCE),
             connector: self,
         };
         client.timer.set(waiter.connector.timeout);
@@ -98,6 +92,19 @@ impl Connector {
         while self.line().begin() {
             tokio::task::spawn_local(self.clone().open());
         }
+        if self.line().is_to_be_watched() {
+            tokio::task::spawn_local(self.clone().watch());
+        }
+    }
+
+    /// Sees to it that nobody waits for long without a connect under way: one timer for all of the line, since setting one
+    /// is a system call where all others are later.
+    async fn watch(self) {
+        while !self.line().is_watched_no_more() {
+            tokio::time::sleep(line::PATIENCE / 2).await;
+            self.line().owe_to_late();
+            self.begin();
+        }
     }
 
     async fn open(self) {
@@ -130,9 +137,6 @@ struct Waiter {
     connector: Connector,
     seat: Seat,
     can_repeat: bool,
-    /// When it is owed a connect, if it is not yet.
-    overdue: Due,
-    is_overdue: bool,
 }
 
 impl Waiter {
@@ -152,20 +156,11 @@ impl Waiter {
             }
             Some(Given::Kept(_)) => {
                 line.join_again(self.seat);
-                if self.is_overdue {
-                    line.owe(self.seat);
-                }
                 let _ = line.take(self.seat, cx.waker());
                 self.connector.begin();
             }
             Some(Given::Failed(failure)) => return Poll::Ready(Err(failure)),
             None => {}
-        }
-        if self.overdue.poll(cx).is_ready() {
-            self.overdue = Due::never();
-            self.is_overdue = true;
-            line.owe(self.seat);
-            self.connector.begin();
         }
         timer.poll(cx).map(|()| Err(Failure::ConnectTimeout))
     }

@@ -76,6 +76,38 @@ fn a_connection_that_nobody_has_answered_on_counts_as_being_opened() {
 }
 
 #[test]
+fn what_is_not_answered_on_for_long_holds_up_nobody_else() {
+    let limits = Limits {
+        unproven: 2,
+        under_way: 8,
+    };
+    let mut connects = Connects::new(limits);
+    // Two connections stand whose requests are not answered.
+    for _ in 0..2 {
+        let seat = connects.wait();
+        assert_eq!(
+            (begun(&mut connects), connects.connected()),
+            (1, Some(seat))
+        );
+    }
+    let waits = connects.wait();
+    assert_eq!(begun(&mut connects), 0);
+    connects.owe(waits);
+    assert_eq!(
+        (begun(&mut connects), connects.connected()),
+        (1, Some(waits))
+    );
+    // Whoever comes next need not wait for that long, though the two are answered on in the end.
+    connects.wait();
+    assert_eq!(begun(&mut connects), 1);
+    for _ in 0..3 {
+        connects.proven();
+    }
+    connects.wait();
+    assert_eq!(begun(&mut connects), 1);
+}
+
+#[test]
 fn a_failed_connect_fails_one_request_while_others_are_under_way_for_the_rest() {
     let (mut connects, seats) = with_waiting(3);
     assert_eq!(begun(&mut connects), 3);

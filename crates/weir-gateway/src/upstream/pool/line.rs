@@ -4,11 +4,17 @@
 
 use std::cell::RefCell;
 use std::task::Waker;
+use std::time::{Duration, Instant};
 
 use weir_policy::connects::{Connects, Seat};
 
 use crate::failure::Failure;
 use crate::io::Stream;
+use crate::time;
+
+/// How long a request waits for what comes free before it is owed a connect, if so many are being opened that it has none:
+/// longer than a busy endpoint lets them wait, and nothing beside what a slow one takes to answer.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(10);
 
 /// Who waits.
 #[derive(Debug, Default)]
@@ -19,12 +25,16 @@ struct Waiters {
     connects: Connects,
     /// By [`Seat::index`].
     seated: Vec<Seated>,
+    /// Whether somebody sees to it that nobody waits for long.
+    is_watched: bool,
 }
 
 #[derive(Debug, Default)]
 struct Seated {
     given: Option<Given>,
     waker: Option<Waker>,
+    /// Who sits here, and since when it waits, if anybody does.
+    waits: Option<(Seat, Instant)>,
 }
 
 /// What a waiter gets.
@@ -45,6 +55,7 @@ impl Line {
         if waiting.seated.len() <= seat.index() {
             waiting.seated.push(Seated::default());
         }
+        waiting.seated[seat.index()].waits = Some((seat, time::now()));
         seat
     }
 
@@ -62,11 +73,27 @@ impl Line {
 
     /// What a waiter took was of no use.
     pub(crate) fn join_again(&self, seat: Seat) {
-        self.0.borrow_mut().connects.wait_again(seat);
+        let waiting = &mut *self.0.borrow_mut();
+        waiting.connects.wait_again(seat);
+        waiting.owe_to_late(|other| other == seat);
     }
 
-    pub(crate) fn owe(&self, seat: Seat) {
-        self.0.borrow_mut().connects.owe(seat);
+    /// Whoever has waited for long is owed a connect.
+    pub(crate) fn owe_to_late(&self) {
+        self.0.borrow_mut().owe_to_late(|_| true);
+    }
+
+    /// Whether somebody is to see to it from now on that nobody waits for long, and nobody does.
+    pub(crate) fn is_to_be_watched(&self) -> bool {
+        let waiting = &mut *self.0.borrow_mut();
+        waiting.connects.is_short() && !std::mem::replace(&mut waiting.is_watched, true)
+    }
+
+    /// Whether nobody need see to it any more.
+    pub(crate) fn is_watched_no_more(&self) -> bool {
+        let waiting = &mut *self.0.borrow_mut();
+        waiting.is_watched = waiting.connects.is_short();
+        !waiting.is_watched
     }
 
     /// A waiter leaves, with what it was given and did not take.
@@ -124,6 +151,16 @@ impl Line {
 }
 
 impl Waiters {
+    fn owe_to_late(&mut self, is_meant: impl Fn(Seat) -> bool) {
+        let now = time::now();
+        let waits = self.seated.iter().filter_map(|seated| seated.waits);
+        for (seat, since) in waits.filter(|(seat, _)| is_meant(*seat)) {
+            if now.saturating_duration_since(since) >= PATIENCE {
+                self.connects.owe(seat);
+            }
+        }
+    }
+
     /// Waking only marks the task as ready: it runs nothing that could come back here.
     fn give(&mut self, seat: Seat, given: Given) {
         let seated = &mut self.seated[seat.index()];

@@ -87,6 +87,7 @@ pub(crate) async fn collect(
         talks: x.request.framing == Framing::Chunked,
         pause: Due::never(),
     };
+    bounds.begin_pause();
     poll_fn(|cx| {
         let upload = &mut x.upload;
         upload.poll_collect(client, &worker.buffers, &mut bounds, cx)
@@ -168,11 +169,7 @@ impl Upload {
                 Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Err(Failure::ClientGone)),
                 Poll::Ready(Ok(_)) => self.count_wait(client),
             }
-            bounds.pause = if bounds.talks {
-                Due::at(time::now() + PAUSE)
-            } else {
-                Due::never()
-            };
+            bounds.begin_pause();
             client.timer.set(self.patience_with_client(bounds.pace));
         }
     }
@@ -219,6 +216,15 @@ impl Upload {
         if self.collected.take().is_some() {
             self.ready = 0;
             self.kept = Kept::Nowhere;
+        }
+    }
+}
+
+impl Bounds {
+    /// Nothing more is here for now, behind what may have come with the head.
+    fn begin_pause(&mut self) {
+        if self.talks {
+            self.pause = Due::at(time::now() + PAUSE);
         }
     }
 }

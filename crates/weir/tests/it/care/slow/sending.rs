@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::harness::client::Response;
+use crate::harness::origin::Origin;
 
 #[test]
 fn clients_that_upload_slowly_hold_no_place() {
@@ -95,6 +96,38 @@ fn a_body_is_forwarded_as_it_came() {
     };
     assert!(post.contains("Transfer-Encoding: chunked\r\n"), "{post}");
     assert!(next.starts_with("GET /next "), "{next}");
+}
+
+/// A body of unknown length may be one half of a conversation: it is sent on where its client pauses.
+#[test]
+fn a_client_that_waits_for_an_answer_to_what_it_has_sent_gets_one() {
+    let origin = Origin::start(|mut peer, _| {
+        peer.head();
+        peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+        for word in ["one", "two", "six"] {
+            assert_eq!(peer.until(b"\r\n"), b"3\r\n");
+            assert_eq!(peer.until(b"\r\n"), [word.as_bytes(), b"\r\n"].concat());
+            peer.send(format!("3\r\n{word}\r\n"));
+        }
+        peer.until(b"0\r\n\r\n");
+        peer.send("0\r\n\r\n");
+    });
+    for limit in [FIXED, PROTECT] {
+        let gateway = Gateway::start(&forward_everything(&[origin.address], limit));
+        // The first comes with the head.
+        let mut talks = begin(
+            &gateway,
+            "POST / HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n",
+        );
+        talks.until(b"3\r\none\r\n");
+        for word in ["two", "six"] {
+            talks.send(format!("3\r\n{word}\r\n"));
+            talks.until(format!("3\r\n{word}\r\n").as_bytes());
+        }
+        talks.send("0\r\n\r\n");
+        talks.until(b"0\r\n\r\n");
+        wait_for_places(&gateway, 0, 0);
+    }
 }
 
 /// RFC 9110 §10.1.1: who waits for the body has to say so.
