@@ -1,0 +1,167 @@
+//! What one exchange needs, and what is known of it when it is over.
+
+use std::time::{Duration, Instant};
+
+use weir_http::{RequestHead, ResponseHead, target};
+use weir_policy::limit::rate::Decision as RateDecision;
+
+use super::SCHEME;
+use crate::buffers::{BUFFER_BYTES, Buffers, Input};
+use crate::cache::Recall;
+use crate::care::fallback;
+use crate::care::pass::Pass;
+use crate::failure::Failure;
+use crate::settings::ClientTimeouts;
+use crate::time;
+use crate::upstream::upload::Upload;
+use crate::worker::Worker;
+
+/// Bytes that each part of an [`Exchange`] keeps memory for between requests: a head, and a full buffer of body behind it.
+const KEPT_BYTES_MAX: usize = 2 * BUFFER_BYTES;
+
+/// Everything one exchange needs, in memory that the next one uses again.
+#[derive(Debug, Default)]
+pub(crate) struct Exchange {
+    /// Whether the head was read; without it, nothing of the request is known.
+    pub(crate) has_head: bool,
+    pub(crate) request: RequestHead,
+    /// The bytes of the request head, and the normal form of its authority behind it where that was sent in another one:
+    /// what [`Exchange::request`] points into.
+    pub(crate) head: Vec<u8>,
+    /// Whether routes are matched against the path as it was sent, else against `normal_path`.
+    pub(super) path_is_normal: bool,
+    pub(super) normal_path: Vec<u8>,
+    /// Whether the connection ends with it.
+    pub(super) is_last: bool,
+    /// The deadlines of the client's side, in the configuration that serves this exchange.
+    pub(crate) timeouts: ClientTimeouts,
+    /// The request body on its way to the upstream.
+    pub(crate) upload: Upload,
+    /// What is held of the upstream's limits until the head of the response is here.
+    pub(crate) pass: Pass,
+    /// What the cache has to do with it.
+    pub(crate) recall: Recall,
+    /// What its client is told of its rate.
+    pub(crate) rate: Option<RateDecision>,
+    /// When a client that is refused should come back.
+    pub(crate) retry_after: Option<Duration>,
+    pub(crate) response: ResponseHead,
+    /// Read from the upstream and not yet sent on.
+    pub(crate) incoming: Input,
+    /// The head being sent: to the upstream, kept until it answers; then to the client.
+    pub(crate) outgoing: Vec<u8>,
+    pub(crate) facts: Facts,
+}
+
+/// What is known of an exchange when it is over: the source of metrics and log lines.
+#[derive(Debug, Default)]
+pub(crate) struct Facts {
+    pub(crate) started: Option<Instant>,
+    pub(crate) route: Option<usize>,
+    /// Upstream and endpoint.
+    pub(crate) endpoint: Option<(usize, usize)>,
+    /// From choosing the endpoint to the response head.
+    pub(crate) upstream_latency: Option<Duration>,
+    /// When the response head was here.
+    pub(crate) answered_at: Option<Instant>,
+    /// Whether it was sent more than once, with waits between.
+    pub(crate) was_repeated: bool,
+    pub(crate) status: u16,
+    /// Sent to the client, head included.
+    pub(crate) bytes_sent: u64,
+    /// The part of it that was head.
+    pub(crate) head_bytes_sent: u64,
+    /// Received through a tunnel, after the head.
+    pub(crate) tunnel_bytes_received: u64,
+    pub(crate) failure: Option<Failure>,
+    /// What the client got in the place of an answer.
+    pub(crate) fallback: Option<fallback::Kind>,
+}
+
+impl Exchange {
+    /// The head of a request was read, its bytes are `head`.
+    pub(crate) fn begin(&mut self, head: &[u8]) {
+        self.has_head = true;
+        self.head.clear();
+        self.head.extend_from_slice(head);
+        self.request.settle_authority(SCHEME, &mut self.head);
+        self.upload = Upload::new(self.request.framing, self.request.expects_continue);
+        self.facts.started = Some(time::now());
+    }
+
+    /// Asking was broken off, and another answer is to be found.
+    pub(crate) fn asks_no_more(&mut self, buffers: &Buffers) -> Result<(), Failure> {
+        if self.facts.head_bytes_sent > 0 && !self.outgoing.is_empty() {
+            // Half an interim response leaves no way to say anything else.
+            return Err(Failure::ClientGone);
+        }
+        self.pass = Pass::default();
+        self.incoming.consume(self.incoming.unread().len());
+        self.incoming.release(buffers);
+        self.upload.restart();
+        let Facts {
+            endpoint,
+            upstream_latency,
+            answered_at,
+            ..
+        } = &mut self.facts;
+        (*endpoint, *upstream_latency, *answered_at) = (None, None, None);
+        Ok(())
+    }
+
+    /// The path is read the way it was in `other`, which has the same request.
+    pub(crate) fn path_is_as_in(&mut self, other: &Self) {
+        self.path_is_normal = other.path_is_normal;
+        self.normal_path.clone_from(&other.normal_path);
+    }
+
+    /// The bytes of the request head as it was sent.
+    pub(crate) fn head_bytes(&self) -> u64 {
+        u64::from(self.has_head) * self.request.head_bytes as u64
+    }
+
+    /// The path that stands for the request upstream and in keys: as it was sent, unless it has dot segments.
+    pub(crate) fn forwarded_path(&self) -> &[u8] {
+        let sent = self.request.target.path.of(&self.head);
+        if self.path_is_normal {
+            sent
+        } else {
+            target::forwarded(sent, &self.normal_path)
+        }
+    }
+
+    /// The path in normal form.
+    pub(crate) fn path(&self) -> &str {
+        let sent = self.request.target.path.of(&self.head);
+        let path = if self.path_is_normal {
+            sent
+        } else {
+            &self.normal_path
+        };
+        // A target is made of visible ASCII characters, and decoding keeps to them.
+        std::str::from_utf8(path).unwrap_or("/")
+    }
+
+    /// Whether the client may send another request after this one.
+    pub(crate) fn client_keeps_alive(&self, worker: &Worker) -> bool {
+        self.has_head && self.request.keep_alive && !self.is_last && !worker.is_draining()
+    }
+
+    /// Forgets the request and keeps the memory.
+    pub(crate) fn reset(&mut self, buffers: &Buffers) {
+        self.has_head = false;
+        for kept in [&mut self.head, &mut self.outgoing, &mut self.normal_path] {
+            kept.clear();
+            // What one large head needed is not held for all the small ones to come.
+            kept.shrink_to(KEPT_BYTES_MAX);
+        }
+        self.incoming.consume(self.incoming.unread().len());
+        self.incoming.release(buffers);
+        self.upload = Upload::default();
+        self.pass = Pass::default();
+        self.recall.reset();
+        self.rate = None;
+        self.retry_after = None;
+        self.facts = Facts::default();
+    }
+}
