@@ -135,10 +135,13 @@ pub enum HeadMeans {
     Unchanged,
     /// It has changed, so the stored one is of no more use.
     Changed,
+    /// Nothing: there is no validator by which it could be told.
+    Nothing,
 }
 
 /// Compares the answer to HEAD, a 200, with a stored response, by validators and length. Whatever else is stored, an error
-/// or a redirect, is not what the origin has now.
+/// or a redirect, is not what the origin has now. Without a validator the RFC lets the length alone pass for a match; but a page
+/// that has changed is often as long as it was.
 pub fn compare_head(stored: &StoredHead, head: Fields<'_>) -> HeadMeans {
     if stored.meta.status != 200 {
         return HeadMeans::Changed;
@@ -152,10 +155,11 @@ pub fn compare_head(stored: &StoredHead, head: Fields<'_>) -> HeadMeans {
         FieldName::LastModified,
         FieldName::ContentLength,
     ];
-    if identifying.into_iter().all(is_equal) {
-        HeadMeans::Unchanged
-    } else {
-        HeadMeans::Changed
+    let has_validator = head.has(FieldName::Etag) || head.has(FieldName::LastModified);
+    match identifying.into_iter().all(is_equal) {
+        false => HeadMeans::Changed,
+        true if has_validator => HeadMeans::Unchanged,
+        true => HeadMeans::Nothing,
     }
 }
 

@@ -239,10 +239,6 @@ pub(crate) async fn recall_again(
     on: Cached<'_>,
 ) -> Result<Recalled, Failure> {
     x.recall.asks_as_client();
-    if x.recall.is_keyed_by_body() {
-        // Its body may be where it is not looked at a second time.
-        return Ok(Recalled::Ask(Ask::Pass(None)));
-    }
     Box::pin(recall(client, x, on)).await
 }
 

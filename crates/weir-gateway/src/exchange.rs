@@ -235,15 +235,17 @@ async fn ask_and_remember(
     on: Cached<'_>,
     mut ask: Ask,
 ) -> Result<After, Failure> {
-    let mut may_relieve = true;
+    let mut may_look_again = true;
     loop {
-        let asked = match ask.late().filter(|_| may_relieve) {
+        let others = ask.others(x).filter(|_| may_look_again);
+        let asked = match others {
             None => forward(client, x, on.worker, on.view, on.rule).await,
-            Some(late) => match Box::pin(late.ask(client, x, on)).await? {
+            Some(others) => match others.ask(client, x, on, &ask).await? {
                 First::Own(asked) => *asked,
                 First::Answered(after) => return Ok(after),
                 First::LookAgain => {
-                    may_relieve = false;
+                    may_look_again = false;
+                    drop(ask);
                     match recall_again(client, x, on).await? {
                         Recalled::Answered(after) => return Ok(after),
                         Recalled::Ask(other) => ask = other,

@@ -141,7 +141,9 @@ fn lists_have_tags() {
 fn head_tells_of_changes() {
     let own = stored(&["ETag: \"a\"", &format!("Last-Modified: {EARLIER}")]);
     let of = |lines: &[&str]| compare_head(&own, ok(lines).fields());
-    assert_eq!(of(&[]), HeadMeans::Unchanged);
+    assert_eq!(of(&[]), HeadMeans::Nothing);
+    assert_eq!(of(&["Content-Length: 10"]), HeadMeans::Nothing);
+    assert_eq!(of(&["ETag: \"a\""]), HeadMeans::Unchanged);
     assert_eq!(
         of(&["ETag: \"a\"", "Content-Length: 10"]),
         HeadMeans::Unchanged

@@ -187,6 +187,7 @@ impl Miniature {
                     self.drop(&asking.key, only);
                     (text, body)
                 }
+                HeadMeans::Nothing => (text, body),
             };
         }
         self.invalidate(asking, &response, &text);

@@ -164,5 +164,6 @@ pub(super) async fn by_head(
             let scope = PurgeScope::Key(x.recall.key.as_slice().into());
             on_disk::changed(timer, on.cache.end(scope, PurgeKind::Soft)).await;
         }
+        HeadMeans::Nothing => {}
     }
 }

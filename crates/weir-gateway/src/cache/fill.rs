@@ -97,8 +97,10 @@ struct State {
     is_for_later: bool,
     /// Who asks in the place of its leader when that is late.
     relief: Relief,
-    /// Somebody who asked in its leader's place has something: nobody waits for its head any more.
-    is_relieved: bool,
+    /// What somebody has who asked in its leader's place: nobody waits for its head any more.
+    relieved: Option<Outcome>,
+    /// Whom to tell of that besides those who read: whoever asks.
+    asker: Option<Waker>,
     /// Since when it does so, with leave to do it.
     unread: Option<(Slot, u64)>,
     readers: Vec<Option<Place>>,
@@ -354,18 +356,31 @@ impl Fill {
         lock(&self.0).relief.take(now, patience)
     }
 
-    /// Somebody who asked in its leader's place has something: those who wait for its head are to look for that.
-    pub(super) fn release_waiting(&self) {
+    /// Somebody who asked in its leader's place has this: those who wait for its head are to look for that.
+    pub(super) fn release_waiting(&self, with: Outcome) {
         let mut state = lock(&self.0);
-        state.is_relieved = true;
+        state.relieved = Some(with);
         if state.outcome.is_none() {
             state.wake_readers();
         }
+        if let Some(asker) = state.asker.take() {
+            asker.wake();
+        }
     }
 
-    /// Whether somebody else's fill has taken its place.
-    pub(super) fn is_relieved(&self) -> bool {
-        lock(&self.0).is_relieved
+    /// What somebody has who asked in its leader's place.
+    pub(super) fn relieved(&self) -> Option<Outcome> {
+        lock(&self.0).relieved.clone()
+    }
+
+    /// The same for whoever asks itself, whose task is woken when there is something.
+    pub(super) fn poll_relieved(&self, cx: &Context<'_>) -> Option<Outcome> {
+        let mut state = lock(&self.0);
+        match &mut state.asker {
+            Some(known) => known.clone_from(cx.waker()),
+            unknown => *unknown = Some(cx.waker().clone()),
+        }
+        state.relieved.clone()
     }
 
     /// It goes on when nobody reads it.

@@ -104,12 +104,17 @@ impl Fills {
         }
     }
 
-    /// The fill has an answer. If it was asked for in the place of one that is late, whoever waits for that one goes by this
-    /// one from here on.
-    pub(super) fn take_over(&self, lent: &mut Lent) {
+    /// The fill has this answer. If it was asked for in the place of one that is late, whoever waits for that one goes by
+    /// this one from here on.
+    pub(super) fn take_over(&self, lent: &mut Lent, answer: &Outcome) {
         let Some(Late { fill: late, key }) = lent.relieves.take() else {
             return;
         };
+        if let Outcome::Stale(..) = answer {
+            // The origin may answer the late one, for those who come later.
+            late.release_waiting(answer.clone());
+            return;
+        }
         let mut table = lock(&self.0);
         // The late one keeps a place here, so that a purge still finds what is asked for.
         if let Some(own) = lent.key.as_deref()
@@ -121,7 +126,7 @@ impl Fills {
             lent.key = Some(key);
             lent.is_alone = false;
         }
-        late.release_waiting();
+        late.release_waiting(answer.clone());
     }
 
     /// How many there are.
@@ -148,7 +153,7 @@ impl Fills {
             let is_own = |fill: &Arc<Fill>| Arc::ptr_eq(fill, &lent.fill);
             if table.get(&key).is_some_and(is_own) {
                 table.remove(&key);
-            } else if lent.fill.is_relieved() {
+            } else if lent.fill.relieved().is_some() {
                 // Under the key of the one that took over from it.
                 table.retain(|_, fill| !is_own(fill));
             }
@@ -158,8 +163,8 @@ impl Fills {
     /// Tells everybody who waits how it ended.
     pub(super) fn end(&self, lent: &mut Lent, outcome: Outcome) {
         // Others wait on for a leader that is late where this one has nothing for them.
-        if matches!(outcome, Outcome::Whole(_)) {
-            self.take_over(lent);
+        if let Outcome::Whole(_) | Outcome::Stale(..) = &outcome {
+            self.take_over(lent, &outcome);
         }
         // Whoever looks from now on finds what was stored before this.
         self.hide(lent);

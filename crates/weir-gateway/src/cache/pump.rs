@@ -83,7 +83,9 @@ impl Arriving {
             self.begin_large();
         }
         fill.begin(Arc::clone(&self.head), length);
-        self.lead.cache.fills.take_over(&mut self.lead.lent);
+        let arriving = Outcome::Arriving(Arc::clone(&self.head), length);
+        let fills = &self.lead.cache.fills;
+        fills.take_over(&mut self.lead.lent, &arriving);
         if !piece.is_empty() {
             // The first piece always finds room.
             let is_lost = self

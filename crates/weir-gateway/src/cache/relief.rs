@@ -1,17 +1,20 @@
-//! Asking in the place of a leader that is late, which may still be the first to answer: whoever asks goes by whichever comes
-//! first. When asking fails it waits on with the others, as if it had not asked.
+//! Asking while others ask for the same: whoever asks goes by whichever answer comes first, its own, that of the late leader in
+//! whose place it asks, or that of somebody who asked in its own place. When asking in another one's place fails, it waits on
+//! with those who did not ask.
 
 use std::future::{Future as _, poll_fn};
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use weir_cache::cache_status::Forwarded;
 use weir_cache::collapse::Nothing;
 
 use super::Cached;
-use super::fill::{Outcome, Reader};
-use super::fills::Late;
+use super::fill::{Fill, Outcome, Reader};
+use super::fills::{Late, Lent};
 use super::join::{Joined, join_late};
+use super::remember::Ask;
 use crate::connection::Client;
 use crate::connection::h1::After;
 use crate::exchange::{self, Exchange};
@@ -19,13 +22,13 @@ use crate::failure::Failure;
 use crate::upstream::choose::Chosen;
 use crate::upstream::relay::Upstream;
 
-/// A leader that is late, while another request asks in its place.
-pub(crate) struct LateLeader {
-    reader: Reader,
-    /// Of the key by which requests find it, the part that tells variants apart.
+/// Who else asks for what a request asks for.
+pub(crate) struct Others {
+    own: Arc<Fill>,
+    /// The leader in whose place it asks, as long as that may have something for it.
+    late: Option<Reader>,
+    /// Of the key by which requests find the fill, the part that tells variants apart.
     variant: Box<[u8]>,
-    /// It has nothing for whoever asks in its place.
-    is_over: bool,
 }
 
 /// What came first.
@@ -34,48 +37,66 @@ pub(crate) enum First {
     Own(Box<Result<(Chosen, Upstream), Failure>>),
     /// The leader's answer, with which the client was answered.
     Answered(After),
-    /// Nothing, but somebody else may have something by now.
+    /// Somebody else has something by now, which is to be looked for.
     LookAgain,
 }
 
-impl LateLeader {
-    pub(super) fn new(late: &Late, key: &[u8]) -> Self {
-        let behind = late.key.get(key.len()..).unwrap_or_default();
+/// What one of the others has.
+enum Has {
+    /// The leader, an answer.
+    Answer,
+    /// Somebody else.
+    Elsewhere,
+}
+
+impl Others {
+    pub(super) fn new(lent: &Lent, key: &[u8]) -> Self {
+        let late = lent.late();
+        let found_by = match late {
+            Some(Late { key, .. }) => Some(key),
+            None => lent.key.as_ref(),
+        };
+        let variant = found_by.and_then(|found_by| found_by.get(key.len()..)?.strip_prefix(b"\0"));
         Self {
-            reader: Reader::new(&late.fill),
-            variant: behind.strip_prefix(b"\0").unwrap_or_default().into(),
-            is_over: false,
+            own: Arc::clone(&lent.fill),
+            late: late.map(|late| Reader::new(&late.fill)),
+            variant: variant.unwrap_or_default().into(),
         }
     }
 
-    /// Asks, and answers with what the leader has if that comes first, or if asking fails.
+    /// Asks, and answers with what the leader has if that comes first, or if asking fails and `ask` has nothing stale.
     pub(crate) async fn ask(
         mut self,
         client: &mut Client,
         x: &mut Exchange,
         on: Cached<'_>,
+        ask: &Ask,
     ) -> Result<First, Failure> {
-        let asked = {
+        let first = {
             let mut own = pin!(exchange::forward(client, x, on.worker, on.view, on.rule));
             poll_fn(|cx| match own.as_mut().poll(cx) {
-                Poll::Ready(asked) => Poll::Ready(Some(asked)),
-                Poll::Pending => self.poll_answer(cx).map(|()| None),
+                Poll::Ready(asked) => Poll::Ready(Ok(asked)),
+                Poll::Pending => self.poll(cx).map(Err),
             })
             .await
         };
-        let failed = match asked {
-            Some(Err(failure)) if failure != Failure::ClientGone && !self.is_over => Some(failure),
-            Some(asked) => return Ok(First::Own(Box::new(asked))),
-            None => None,
+        let (late, failed) = match (first, self.late) {
+            (Ok(Err(failure)), Some(late)) if is_waited_on(failure, x, on, ask) => {
+                (late, Some(failure))
+            }
+            (Err(Has::Answer), Some(late)) => (late, None),
+            (Err(_), _) => {
+                x.asks_no_more(&on.worker.buffers)?;
+                return Ok(First::LookAgain);
+            }
+            (Ok(asked), _) => return Ok(First::Own(Box::new(asked))),
         };
         x.asks_no_more(&on.worker.buffers)?;
         let said = x.recall.status.as_ref();
         let forwarded = said.and_then(|said| said.forwarded);
         let forwarded = forwarded.unwrap_or(Forwarded::Miss);
-        match (
-            join_late(client, x, on, self.reader, forwarded).await?,
-            failed,
-        ) {
+        let joined = Box::pin(join_late(client, x, on, late, forwarded)).await?;
+        match (joined, failed) {
             (Joined::Answered(after), _) => Ok(First::Answered(after)),
             (Joined::Nothing(Nothing::OriginFailed | Nothing::WaitedTooLong, _), Some(failure)) => {
                 Ok(First::Own(Box::new(Err(failure))))
@@ -84,26 +105,39 @@ impl LateLeader {
         }
     }
 
-    /// Ready when it has an answer that whoever waits for it may have. Of another variant it is none: which one the request
-    /// selects was known when it came to wait, or is left to its own answer.
-    fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.is_over {
-            return Poll::Pending;
+    /// Ready when another one has an answer that this request may have.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Has> {
+        let mut elsewhere = self.own.poll_relieved(cx);
+        let late = self.late.as_mut().map(|late| late.poll_head(cx));
+        if let Some(Poll::Ready(answer)) = late {
+            if self.variant_is_of(&answer) {
+                return Poll::Ready(Has::Answer);
+            }
+            // It is read here no more, which others may wait for.
+            let late = self.late.take();
+            elsewhere = late.and_then(|late| late.fill().relieved());
         }
-        let Poll::Ready(outcome) = self.reader.poll_head(cx) else {
-            return Poll::Pending;
-        };
-        let is_it = match &outcome {
-            Outcome::Arriving(head, _) => head.secondary() == &*self.variant,
-            Outcome::Whole(object) => object
-                .stored_head()
-                .is_some_and(|head| head.secondary() == &*self.variant),
-            Outcome::Stale(..) | Outcome::Unshared | Outcome::Erred | Outcome::Failed(_) => false,
-        };
-        if is_it {
-            return Poll::Ready(());
+        match elsewhere {
+            Some(answer) if self.variant_is_of(&answer) => Poll::Ready(Has::Elsewhere),
+            _ => Poll::Pending,
         }
-        self.is_over = true;
-        Poll::Pending
     }
+
+    /// Whether it is an answer, and of the variant that this request waited for. Which one it selects otherwise is left to its
+    /// own answer.
+    fn variant_is_of(&self, answer: &Outcome) -> bool {
+        let head = match answer {
+            Outcome::Arriving(head, _) => Some(head),
+            Outcome::Whole(object) => object.stored_head(),
+            Outcome::Stale(..) | Outcome::Unshared | Outcome::Erred | Outcome::Failed(_) => None,
+        };
+        head.is_some_and(|head| head.secondary() == &*self.variant)
+    }
+}
+
+/// Whether a request that could not ask goes on waiting: not where its client has left, nor where there is something for it at
+/// once, be that a refusal.
+fn is_waited_on(failure: Failure, x: &Exchange, on: Cached<'_>, ask: &Ask) -> bool {
+    let is_final = matches!(failure, Failure::ClientGone | Failure::BreakerOpen);
+    !is_final && !ask.has_stale(x, on, failure)
 }

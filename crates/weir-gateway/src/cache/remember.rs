@@ -18,7 +18,7 @@ use super::bound::Slot;
 use super::fill::{Outcome, Reader};
 use super::fills::Lent;
 use super::pump::{self, Arriving, Limits};
-use super::relief::LateLeader;
+use super::relief::Others;
 use super::stream::Streamed;
 use super::{Cache, Cached, answer, confirm, invalidate, lookup, sent, stream, write_conditions};
 use crate::connection::Client;
@@ -41,11 +41,21 @@ pub(crate) enum Ask {
 }
 
 impl Ask {
-    /// The one in whose place it is asked for.
-    pub(crate) fn late(&self) -> Option<LateLeader> {
-        let Self::Lead(lead) = self else { return None };
-        let late = lead.lent.late();
-        late.map(|late| LateLeader::new(late, &lead.key))
+    /// The others who ask for the same, where one of them may answer it first. Of a request with a body nothing is left to ask
+    /// again with.
+    pub(crate) fn others(&self, x: &Exchange) -> Option<Others> {
+        match self {
+            Self::Lead(lead) if !x.recall.is_keyed_by_body() => {
+                Some(Others::new(&lead.lent, &lead.key))
+            }
+            Self::Lead(_) | Self::Pass(_) => None,
+        }
+    }
+
+    /// Whether there is something stale for a request whose origin failed like this.
+    pub(super) fn has_stale(&self, x: &Exchange, on: Cached<'_>, failure: Failure) -> bool {
+        let Self::Lead(lead) = self else { return false };
+        usable_stale(x, on, lead, failure.is_of_service(), how_failed(failure)).is_some()
     }
 }
 
@@ -210,7 +220,8 @@ pub(crate) async fn remember(
             }
             if why.is_of_every_answer(status) {
                 on.cache.unshared.note(&lead.key, on.time());
-                on.cache.fills.take_over(&mut lead.lent);
+                let fills = &on.cache.fills;
+                fills.take_over(&mut lead.lent, &Outcome::Unshared);
             }
             lead.end(if status >= 500 {
                 Outcome::Erred
@@ -239,11 +250,7 @@ async fn without_answer(
     failure: Failure,
 ) -> Result<Next, Failure> {
     let is_down = failure.is_of_service();
-    // Not to ask is an error as one of the origin is (RFC 5861 §4), but it is not cut off.
-    let how = match failure.fault() {
-        Fault::Gateway => OriginFailure::Status(failure.status()),
-        Fault::Upstream | Fault::Client => OriginFailure::Unreachable,
-    };
+    let how = how_failed(failure);
     let Some(stale) = usable_stale(x, on, &lead, is_down, how) else {
         lead.end(Outcome::Failed(failure));
         return Err(failure);
@@ -251,6 +258,14 @@ async fn without_answer(
     lead.end(Outcome::Stale(Arc::clone(&stale), how, Some(failure)));
     let sent = answer::stale(client, x, on, &stale, Some(failure)).await;
     sent.map(Next::Answered)
+}
+
+/// Not to ask is an error as one of the origin is (RFC 5861 §4), but it is not cut off.
+fn how_failed(failure: Failure) -> OriginFailure {
+    match failure.fault() {
+        Fault::Gateway => OriginFailure::Status(failure.status()),
+        Fault::Upstream | Fault::Client => OriginFailure::Unreachable,
+    }
 }
 
 fn usable_stale(

@@ -96,6 +96,7 @@ impl Exchange {
             return Err(Failure::ClientGone);
         }
         self.pass = Pass::default();
+        self.retry_after = None;
         self.incoming.consume(self.incoming.unread().len());
         self.incoming.release(buffers);
         self.upload.restart();

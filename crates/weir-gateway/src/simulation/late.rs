@@ -23,6 +23,7 @@ fn crowd(control: &'static str, clients: usize) -> Plan {
     plan.resources = vec![Resource {
         path: "/".to_owned(),
         vary: vec![""],
+        first_vary: Vec::new(),
         control: vec![control],
         status: vec![200],
         body_bytes: vec![100],
@@ -130,6 +131,32 @@ fn what_may_be_shared_is_asked_for_once_more_when_its_leader_is_late() {
     let told = tell(crowd("max-age=60", 40));
     assert_within(told.slowest(), RELIEF_MS);
     assert_eq!(told.asked, 2, "by the one who was late, and in its place");
+    assert_within(told.answers[0].1, RELIEF_MS);
+}
+
+#[test]
+fn all_who_ask_go_by_whichever_answer_comes_first() {
+    let mut plan = crowd("max-age=60", 40);
+    plan.resources[0].first = vec![(LATE_MS, 200); 2];
+    let told = tell(plan);
+    assert_eq!((told.asked, told.count(200)), (3, 40));
+    // They ask after once and twice the patience.
+    assert_within(told.slowest().max(told.answers[0].1), 2 * RELIEF_MS);
+}
+
+#[test]
+fn what_is_stale_is_there_at_once_for_all_when_somebody_asks_in_vain() {
+    let mut plan = crowd("max-age=1, stale-if-error=60", 40);
+    for client in &mut plan.clients[1..] {
+        client.asks[0].after_ms = 3_000;
+    }
+    plan.resources[0].first = vec![(USUAL_MS, 200), (LATE_MS, 200)];
+    plan.resources[0].first.extend([(USUAL_MS, 0); 6]);
+    let mut told = tell(plan);
+    assert_eq!(told.count(200), 40);
+    told.answers.sort_by_key(|&(_, ms)| ms);
+    // Only the leader waits on.
+    assert_within(told.answers[38].1, 0);
 }
 
 #[test]
@@ -151,10 +178,57 @@ fn an_origin_that_is_slow_for_all_is_asked_by_a_few_and_nobody_waits_for_two_ans
 #[test]
 fn who_asks_in_the_place_of_a_leader_and_gets_an_error_releases_nobody() {
     let mut plan = crowd("max-age=60", 40);
-    plan.resources[0].first.push((USUAL_MS, 503));
+    plan.resources[0].status = vec![503];
     let told = tell(plan);
-    assert_eq!((told.asked, told.count(503)), (3, 1), "{:?}", told.answers);
-    assert_within(told.slowest(), 2 * RELIEF_MS);
+    assert_eq!((told.asked, told.count(503)), (3, 2), "{:?}", told.answers);
+    assert_within(told.slowest(), LATE_MS);
+}
+
+#[test]
+fn who_waits_is_not_given_what_only_the_leader_takes_stale() {
+    let mut plan = crowd("max-age=1", 3);
+    let takes_stale = ("cache-control".to_owned(), "stale-if-error=60".to_owned());
+    let leader = &mut plan.clients[0].asks;
+    leader[0].fields.push(takes_stale);
+    leader.push(AskPlan {
+        after_ms: 3_000,
+        ..leader[0].clone()
+    });
+    for client in &mut plan.clients[1..] {
+        client.asks[0].after_ms = 3_200;
+    }
+    plan.resources[0].status = vec![503];
+    plan.resources[0].first = vec![(USUAL_MS, 200), (1_000, 503)];
+    let told = tell(plan);
+    let counts = (told.count(200), told.count(503));
+    assert_eq!(counts, (2, 2), "{:?}", told.answers);
+}
+
+/// Each learns from those before it by which field the origin chooses, and finds nobody who asks for its variant; the last is
+/// sent from each of the others to another one.
+#[test]
+fn variants_that_come_and_go_keep_nobody() {
+    let mut plan = crowd("max-age=60", 5);
+    let page = &mut plan.resources[0];
+    page.first_vary = ["Accept-Encoding", "Origin"].repeat(3);
+    (page.first, page.body_bytes, page.piece_ms) = (vec![], vec![100_000], vec![1_000]);
+    let wants = [
+        ("gzip", "a"),
+        ("br", "b"),
+        ("br", "c"),
+        ("zstd", "d"),
+        ("zstd", "c"),
+    ];
+    for (number, (coding, site)) in wants.into_iter().enumerate() {
+        let ask = &mut plan.clients[number].asks[0];
+        ask.after_ms = 200 * number as u64;
+        ask.fields
+            .push(("accept-encoding".to_owned(), coding.to_owned()));
+        ask.fields
+            .push(("origin".to_owned(), format!("https://{site}")));
+    }
+    let told = tell(plan);
+    assert_eq!((told.asked, told.count(200)), (5, 5));
 }
 
 #[test]

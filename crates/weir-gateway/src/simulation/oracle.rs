@@ -119,7 +119,7 @@ impl Case<'_> {
             return Ok(());
         }
         self.judge_storable(answer)?;
-        self.judge_variant(answer)?;
+        self.judge_variant(got, answer)?;
         self.judge_fresh(got, answer)?;
         let is_ended = |change: &Change| {
             change.target == answer.target
@@ -202,8 +202,16 @@ impl Case<'_> {
         Ok(())
     }
 
-    /// RFC 9111 §4.1, by what the origin was sent then and would have been sent now.
-    fn judge_variant(&self, answer: &Answer) -> Result<(), String> {
+    /// RFC 9111 §4.1, by what the origin was sent then and would have been sent now. What confirmed the answer may have said
+    /// anew by which fields it is chosen.
+    fn judge_variant(&self, got: &Got, answer: &Answer) -> Result<(), String> {
+        let confirmed = self.confirmed(got);
+        if confirmed.is_some_and(|confirmed| confirmed.asked_by == self.number) {
+            return Ok(());
+        }
+        let answer = confirmed
+            .filter(|confirmed| !values(&confirmed.response, "vary").is_empty())
+            .unwrap_or(answer);
         let named = values(&answer.response, "vary").join(", ");
         for name in named.split(", ").filter(|name| !name.is_empty()) {
             let name = name.to_ascii_lowercase();
@@ -227,6 +235,12 @@ impl Case<'_> {
         Ok(())
     }
 
+    /// The 304 that confirmed what came back, if one did.
+    fn confirmed(&self, got: &Got) -> Option<&Answer> {
+        let number = values(&got.fields, "x-confirmed").first().copied()?;
+        self.answers.get(number.parse::<usize>().ok()?)
+    }
+
     /// What the origin would have been sent for this request.
     fn sent_now(&self, name: &str) -> String {
         let own = values(&self.request.fields, name);
@@ -242,10 +256,7 @@ impl Case<'_> {
 
     /// RFC 9111 §4.2, RFC 5861, and what the client says of it (§5.2.1).
     fn judge_fresh(&self, got: &Got, answer: &Answer) -> Result<(), String> {
-        let confirmed = values(&got.fields, "x-confirmed").first().copied();
-        let confirmed =
-            confirmed.and_then(|number| self.answers.get(number.parse::<usize>().ok()?));
-        let basis = confirmed.unwrap_or(answer);
+        let basis = self.confirmed(got).unwrap_or(answer);
         let made_at = basis.answered_at.ok_or("it was never given")?;
         let sent_at = self.request.sent_at;
         if made_at + SLACK_MS >= sent_at {

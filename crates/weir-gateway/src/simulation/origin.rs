@@ -195,7 +195,8 @@ impl Made {
         } else if is_get && resource.has_ranges && made.status == 200 {
             made.cut_to(values(&asked.fields, "range").first().copied());
         }
-        let (vary, mut control) = (one(random, &resource.vary), one(random, &resource.control));
+        let (mut vary, mut control) = (one(random, &resource.vary), one(random, &resource.control));
+        vary = resource.first_vary.get(number).copied().unwrap_or(vary);
         if made.status == 503 {
             // Who says that it is overrun says nothing of storing that.
             control = "";

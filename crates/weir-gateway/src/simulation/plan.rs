@@ -40,6 +40,8 @@ pub(super) struct Plan {
 pub(super) struct Resource {
     pub(super) path: String,
     pub(super) vary: Vec<&'static str>,
+    /// Of the first answers, where it is not drawn.
+    pub(super) first_vary: Vec<&'static str>,
     pub(super) control: Vec<&'static str>,
     pub(super) status: Vec<u16>,
     pub(super) body_bytes: Vec<u64>,
@@ -76,7 +78,7 @@ pub(super) struct ClientPlan {
 }
 
 /// One request.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct AskPlan {
     pub(super) after_ms: u64,
     pub(super) method: &'static str,
@@ -220,6 +222,7 @@ fn resource(draw: &mut Draw<'_>, number: usize) -> Resource {
     Resource {
         path: format!("/{number}"),
         vary: draw.some(&vary),
+        first_vary: Vec::new(),
         control: draw.some(&control),
         status: draw.some(&status),
         body_bytes: draw.some(&[0, 10, 3_000, 40_000, 400_000]),

@@ -38,8 +38,11 @@ impl Reader {
         if let Some(outcome) = state.outcome.clone() {
             return Poll::Ready(outcome);
         }
-        if state.is_relieved {
-            return Poll::Ready(Outcome::Unshared);
+        match &state.relieved {
+            // There is nothing to look for but what this request may have by itself.
+            Some(stale @ Outcome::Stale(..)) => return Poll::Ready(stale.clone()),
+            Some(_) => return Poll::Ready(Outcome::Unshared),
+            None => {}
         }
         self.wait(&mut state, cx);
         Poll::Pending

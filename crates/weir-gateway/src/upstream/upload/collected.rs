@@ -49,8 +49,8 @@ struct Bounds {
     pace: Pace,
     /// Whether the client may wait for an answer to what it has sent so far: it has not said how long its body is.
     talks: bool,
-    /// Such a client has paused for so long that what is here is sent on.
-    pause: Due,
+    /// Since such a client pauses: when what is here is sent on.
+    pause: Option<Due>,
 }
 
 /// Waits until the body of a request is here, or as much of it as the route collects. Some of it is missing.
@@ -85,9 +85,8 @@ pub(crate) async fn collect(
         bytes_max,
         pace,
         talks: x.request.framing == Framing::Chunked,
-        pause: Due::never(),
+        pause: None,
     };
-    bounds.begin_pause();
     poll_fn(|cx| {
         let upload = &mut x.upload;
         upload.poll_collect(client, &worker.buffers, &mut bounds, cx)
@@ -160,7 +159,7 @@ impl Upload {
             match client.input.poll_fill(&mut client.stream, buffers, cx) {
                 Poll::Pending => {
                     self.waits_since_ms.get_or_insert(client.timer.now_ms());
-                    if bounds.pause.poll(cx).is_ready() {
+                    if held > 0 && bounds.is_pause_over(cx) {
                         self.ready = held;
                         return Poll::Ready(Ok(()));
                     }
@@ -169,7 +168,7 @@ impl Upload {
                 Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Err(Failure::ClientGone)),
                 Poll::Ready(Ok(_)) => self.count_wait(client),
             }
-            bounds.begin_pause();
+            bounds.pause = None;
             client.timer.set(self.patience_with_client(bounds.pace));
         }
     }
@@ -221,11 +220,10 @@ impl Upload {
 }
 
 impl Bounds {
-    /// Nothing more is here for now, behind what may have come with the head.
-    fn begin_pause(&mut self) {
-        if self.talks {
-            self.pause = Due::at(time::now() + PAUSE);
-        }
+    /// Nothing more is here for now, behind what came last, be that with the head.
+    fn is_pause_over(&mut self, cx: &mut Context<'_>) -> bool {
+        let begin = || Due::at(time::now() + PAUSE);
+        self.talks && self.pause.get_or_insert_with(begin).poll(cx).is_ready()
     }
 }
 

@@ -130,6 +130,32 @@ fn a_client_that_waits_for_an_answer_to_what_it_has_sent_gets_one() {
     }
 }
 
+#[test]
+fn a_client_that_sends_nothing_for_a_while_loses_nothing() {
+    for (limit, expects) in [
+        (FIXED, ""),
+        (FIXED, "Expect: 100-continue\r\n"),
+        ("breaker = true\n", ""),
+    ] {
+        let service = Service::start();
+        let gateway = service.gateway(limit, "");
+        let mut slow = begin(
+            &gateway,
+            &format!(
+                "POST / HTTP/1.1\r\nHost: test\r\n{expects}Transfer-Encoding: chunked\r\n\r\n"
+            ),
+        );
+        if !expects.is_empty() {
+            assert_eq!(slow.response_to("POST").expect("it is told").status, 100);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        slow.send("3\r\none\r\n");
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        slow.send("0\r\n\r\n");
+        assert_eq!(slow.response().status, 200, "{limit} {expects}");
+    }
+}
+
 /// RFC 9110 §10.1.1: who waits for the body has to say so.
 #[test]
 fn a_client_that_waits_with_its_body_is_told_to_send_it() {
