@@ -1,5 +1,5 @@
 """The clients: each kind is one coroutine, one visit, that says in a word how it ended or raises what must not happen."""
-import asyncio, random
+import asyncio, random, time
 
 from .judge import Asked, Wrong
 from .truth import WRITABLE_PATHS, body_of, size_of, slot_of
@@ -8,6 +8,8 @@ from .wire import Closed, Connection, Hangs, Malformed
 HOSTS = ["a.test", "b.test"]
 # Statuses that a malformed request may get; the connection may also just be closed.
 REFUSED = (400, 408, 413, 414, 417, 431, 501, 505)
+# A client of this script that takes so long between two pieces of an upload may be told that it is too slow.
+SLOW_S = 1
 MALFORMED = [
     b"GET / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", b"GET / HTTP/1.1\nHost: a.test\n\n",
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200) + b"\r\n\r\n", b"GET /c/../../x HTTP/1.1\r\nHost: a.test\r\n\r\n",
@@ -144,6 +146,7 @@ class Clients:
         body, is_chunked = bytes(body_of(upload, size)), self.random.random() < 0.4
         asked.fields.update({"transfer-encoding": "chunked"} if is_chunked else {"content-length": size})
         connection, answering = await Connection.open(self.port), None
+        sent_at, slowest_s = time.monotonic(), 0
         try:
             await connection.send(self.bytes_of(self.judge.begin(asked), **form))
             # An answer may come before the end, and the connection may end behind it.
@@ -158,6 +161,7 @@ class Clients:
                 await connection.send(b"%x;a=b\r\n%b\r\n" % (len(part), part) if is_chunked else part)
                 if pause_s:
                     await asyncio.sleep(pause_s)
+                slowest_s, sent_at = max(slowest_s, time.monotonic() - sent_at), time.monotonic()
             if is_chunked:
                 await connection.send(b"0\r\nX-End: yes\r\n\r\n")
             answer = await answering
@@ -165,7 +169,9 @@ class Clients:
                 raise Wrong("an upload arrived changed")
             if answer.status in (200, 201) and "x-made" in answer.fields:
                 return str(answer.status)
-            if answer.status == 408 and pause_s:
+            slowest_s = max(slowest_s, time.monotonic() - sent_at)
+            # A machine that stands still makes any client a slow one.
+            if answer.status == 408 and (pause_s or slowest_s >= SLOW_S):
                 return "408"
             return self.hold_against(asked, answer)
         finally:
