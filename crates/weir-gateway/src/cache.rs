@@ -8,6 +8,7 @@
 //!   origin is sent them
 //! - [`fill`], [`fills`], [`mod@join`]: one request asks, the others of its key wait for it and read along
 //! - [`relief`]: asking in the place of a request that takes too long
+//! - [`lead`]: the right to ask the origin, and what it is asked for
 //! - [`remember`]: what becomes of an answer: stored, a confirmation of what is stored, or passed on
 //! - [`confirm`]: what a 304, or an answer to HEAD, makes of what is stored
 //! - [`pump`]: a body on its way into a fill, whoever still reads along
@@ -40,8 +41,8 @@ use crate::worker::Worker;
 
 use self::fills::{Late, Place, UNSHARED_FOR};
 use self::join::{Joined, join};
+use self::lead::{Ask, Lead};
 use self::lookup::Found;
-use self::remember::{Ask, Lead};
 use self::sent::Sent;
 
 mod answer;
@@ -54,6 +55,7 @@ mod fills;
 pub(crate) mod inspect;
 pub(crate) mod invalidate;
 pub(crate) mod join;
+pub(crate) mod lead;
 mod lookup;
 mod on_disk;
 mod pump;

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use weir_http::{readings, target};
 
+use crate::cache::lead::Ask;
 use crate::cache::relief::First;
-use crate::cache::remember::{Ask, Next, remember};
+use crate::cache::remember::{Next, remember};
 use crate::cache::{self, Cached, Recalled, recall, recall_again};
 use crate::care::{self, fallback};
 use crate::connection::Client;

@@ -14,7 +14,8 @@ use weir_cache::validate::{self, HeadMeans};
 use weir_http::Method;
 
 use super::fill::Outcome;
-use super::remember::{Ask, Lead, Next, arrived, ask_for_itself, response_of};
+use super::lead::{Ask, Lead};
+use super::remember::{Next, arrived, ask_for_itself, response_of};
 use super::{Cached, answer, on_disk};
 use crate::connection::Client;
 use crate::deadline::Timer;

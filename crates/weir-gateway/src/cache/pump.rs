@@ -17,7 +17,7 @@ use weir_cache::store::{Object, StoreError};
 use weir_http::Body;
 
 use super::fill::Outcome;
-use super::remember::Lead;
+use super::lead::Lead;
 use super::{Cached, on_disk};
 use crate::buffers::Input;
 use crate::deadline::Timer;

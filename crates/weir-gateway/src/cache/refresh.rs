@@ -13,7 +13,7 @@ use weir_http::request::Progress;
 
 use super::Cached;
 use super::fills::{Place, REFRESHED_FOR, Remembered};
-use super::remember::{Ask, Lead};
+use super::lead::{Ask, Lead};
 use crate::buffers::Input;
 use crate::connection::Client;
 use crate::deadline::Timer;

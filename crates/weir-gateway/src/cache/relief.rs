@@ -14,7 +14,7 @@ use super::Cached;
 use super::fill::{Fill, Outcome, Reader};
 use super::fills::{Late, Lent};
 use super::join::{Joined, join_late};
-use super::remember::Ask;
+use super::lead::Ask;
 use crate::connection::Client;
 use crate::connection::h1::After;
 use crate::exchange::{self, Exchange};

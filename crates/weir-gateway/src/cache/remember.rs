@@ -6,58 +6,26 @@ use std::sync::Arc;
 
 use weir_cache::freshness::Exchanged;
 use weir_cache::reuse::OriginFailure;
-use weir_cache::store::purge::{Ticket, Verdict};
-use weir_cache::store::{Object, Pin, Share};
+use weir_cache::store::Object;
 use weir_cache::store_rule::{self, Answered, NotStored};
 use weir_cache::stored_head::Arrived;
-use weir_cache::{Meta, RequestControl, StoredHead, Timestamp};
+use weir_cache::{Meta, RequestControl, StoredHead};
 use weir_http::body::Framing;
 use weir_http::{Body, FieldName, Fields};
 
-use super::bound::Slot;
 use super::fill::{Outcome, Reader};
-use super::fills::Lent;
+use super::lead::{Ask, Lead, how_failed, usable_stale};
 use super::pump::{self, Arriving, Limits};
-use super::relief::Others;
 use super::stream::Streamed;
-use super::{Cache, Cached, answer, confirm, invalidate, lookup, sent, stream, write_conditions};
+use super::{Cached, answer, confirm, invalidate, lookup, sent, stream};
 use crate::connection::Client;
 use crate::connection::h1::After;
 use crate::exchange::Exchange;
-use crate::failure::{Failure, Fault};
+use crate::failure::Failure;
 use crate::time;
 use crate::upstream::answer as passing;
 use crate::upstream::choose::Chosen;
 use crate::upstream::relay::Upstream;
-
-/// What the origin is asked for.
-#[derive(Debug)]
-pub(crate) enum Ask {
-    /// An answer that is passed on. What is stored is confirmed or ended by the answer to HEAD; the ticket is from before
-    /// it was found.
-    Pass(Option<(Arc<Object>, Ticket)>),
-    /// An answer that may be stored.
-    Lead(Box<Lead>),
-}
-
-impl Ask {
-    /// The others who ask for the same, where one of them may answer it first. Of a request with a body nothing is left to ask
-    /// again with.
-    pub(crate) fn others(&self, x: &Exchange) -> Option<Others> {
-        match self {
-            Self::Lead(lead) if !x.recall.is_keyed_by_body() => {
-                Some(Others::new(&lead.lent, &lead.key))
-            }
-            Self::Lead(_) | Self::Pass(_) => None,
-        }
-    }
-
-    /// Whether there is something stale for a request whose origin failed like this.
-    pub(super) fn has_stale(&self, x: &Exchange, on: Cached<'_>, failure: Failure) -> bool {
-        let Self::Lead(lead) = self else { return false };
-        usable_stale(x, on, lead, failure.is_of_service(), how_failed(failure)).is_some()
-    }
-}
 
 /// How the exchange goes on.
 pub(crate) enum Next {
@@ -67,108 +35,6 @@ pub(crate) enum Next {
     Respond(Chosen, Upstream),
     /// The origin is asked again, as the client asked.
     AskAgain(Ask),
-}
-
-/// The right to ask for a key, and the duty to tell those who wait.
-#[derive(Debug)]
-pub(crate) struct Lead {
-    pub(super) cache: Arc<Cache>,
-    pub(super) key: Box<[u8]>,
-    pub(super) lent: Lent,
-    pub(super) ticket: Ticket,
-    pub(super) share: Option<Arc<Share>>,
-    /// What may be used on a failure.
-    pub(super) stale: Option<Arc<Object>>,
-    /// What the conditions are about.
-    pub(super) validated: Vec<Arc<Object>>,
-    /// They count as held when they are stored no longer.
-    _pins: Vec<Pin>,
-    /// Its place among the refreshes, if it is one.
-    pub(super) refreshes: Option<Slot>,
-    request_time: Timestamp,
-    may_store: bool,
-}
-
-impl Drop for Lead {
-    fn drop(&mut self) {
-        self.cache.fills.abandon(&mut self.lent);
-    }
-}
-
-impl Lead {
-    pub(super) fn new(
-        x: &mut Exchange,
-        on: Cached<'_>,
-        lent: Lent,
-        (stale, others): (Option<Arc<Object>>, Vec<Arc<Object>>),
-        ticket: Ticket,
-        now: Timestamp,
-    ) -> Self {
-        // The fill can be found by now: what was purged before must not come back through it.
-        let is_purged = |object: &Arc<Object>| {
-            let verdict = on.cache.tiers.verdict(ticket, &x.recall.key, &object.tags);
-            verdict == Verdict::Drop
-        };
-        let stale = stale.filter(|stale| !is_purged(stale));
-        let mut validated = stale.clone().map_or(others, |stale| vec![stale]);
-        validated.retain(|object| !is_purged(object));
-        // The conditions of a POST are about what it would change (RFC 9110 §13.1), so it is never sent with any of ours.
-        if !x.recall.is_keyed_by_body() {
-            write_conditions(x, &validated);
-            x.recall.replaces_conditions = on.asks_for_all(x) || !x.recall.conditions.is_empty();
-        }
-        let pins = validated.iter();
-        let pins = pins.filter_map(|object| object.pin(&on.cache.transient));
-        let pins = pins.collect();
-        let uses_min = u64::from(on.policy.uses_min);
-        let may_store =
-            stale.is_some() || uses_min <= 1 || on.cache.uses.count(&x.recall.key) >= uses_min;
-        Self {
-            cache: Arc::clone(on.cache),
-            key: x.recall.key.as_slice().into(),
-            lent,
-            ticket,
-            share: on.share(x).cloned(),
-            stale,
-            validated,
-            _pins: pins,
-            refreshes: None,
-            request_time: now,
-            may_store,
-        }
-    }
-
-    /// Whether there is an answer now that there was not when this request looked.
-    pub(super) async fn is_answered_meanwhile(
-        &self,
-        x: &mut Exchange,
-        on: Cached<'_>,
-        now: Timestamp,
-    ) -> bool {
-        !self.lent.is_alone && matches!(lookup::find(x, on, now).await, lookup::Found::Hit(..))
-    }
-
-    pub(super) fn end(&mut self, outcome: Outcome) {
-        self.cache.fills.end(&mut self.lent, outcome);
-    }
-
-    /// Something is stored, or right still: requests of the key wait for each other, and it is refreshed when that is due.
-    pub(super) fn succeeds(&self) {
-        self.cache.unshared.forget(&self.key);
-        if let Some(fill_key) = &self.lent.key {
-            self.cache.refreshed.forget(fill_key);
-        }
-    }
-
-    /// Stores a whole answer and gives it to those who wait.
-    pub(super) fn store(&mut self, object: &Arc<Object>) {
-        self.succeeds();
-        if let Some(share) = &self.share {
-            object.belongs_to(share);
-        }
-        drop(self.cache.tiers.insert(&self.key, object));
-        self.end(Outcome::Whole(Arc::clone(object)));
-    }
 }
 
 /// Takes what the origin said, or why it said nothing.
@@ -258,26 +124,6 @@ async fn without_answer(
     lead.end(Outcome::Stale(Arc::clone(&stale), how, Some(failure)));
     let sent = answer::stale(client, x, on, &stale, Some(failure)).await;
     sent.map(Next::Answered)
-}
-
-/// Not to ask is an error as one of the origin is (RFC 5861 §4), but it is not cut off.
-fn how_failed(failure: Failure) -> OriginFailure {
-    match failure.fault() {
-        Fault::Gateway => OriginFailure::Status(failure.status()),
-        Fault::Upstream | Fault::Client => OriginFailure::Unreachable,
-    }
-}
-
-fn usable_stale(
-    x: &Exchange,
-    on: Cached<'_>,
-    lead: &Lead,
-    has_failed: bool,
-    failure: OriginFailure,
-) -> Option<Arc<Object>> {
-    let stale = lead.stale.as_ref().filter(|_| has_failed)?;
-    on.may_be_stale(x, stale, failure)
-        .then(|| Arc::clone(stale))
 }
 
 /// The route has learnt how long an answer takes, which is how long requests wait for each other.

@@ -5,7 +5,8 @@ use std::task::{Context, Poll, Waker};
 
 use weir_cache::store::Object;
 
-use super::{Fill, Keeps, Outcome, Piece, Place, State, WINDOW_BYTES_MAX};
+use super::state::{Keeps, Place, State};
+use super::{Fill, Outcome, Piece, WINDOW_BYTES_MAX};
 use crate::cache::fills::lock;
 use crate::failure::Failure;
 
