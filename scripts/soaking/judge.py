@@ -1,5 +1,5 @@
 """What a client may be given: held against the label, against what was written and purged before, and against who asked."""
-import collections, re, sys, time, zlib
+import asyncio, collections, re, sys, time, zlib
 from dataclasses import dataclass, field
 
 from .truth import Label, size_of, slot_of, tag_of, value_of
@@ -27,20 +27,51 @@ class Wrong(Exception):
     """The gateway did what it must never do."""
 
 
+# What happens when nobody runs for a while.
+TIMED = {"closed without an answer", "hangs beyond its deadlines", "a purge failed", "a reload failed", "not well"}
+# As long after it, and somewhat before it is noticed.
+STALL_S, AFTER_STALL_S, BEFORE_STALL_S = 0.5, 15, 2
+
+
+class Stalls:
+    """When this script was kept from running, and for how long."""
+
+    def __init__(self):
+        self.seen = []
+
+    async def notice(self, ends):
+        while not ends.is_set():
+            due = time.monotonic() + 0.1
+            await asyncio.sleep(0.1)
+            if (late_s := time.monotonic() - due) >= STALL_S:
+                self.seen.append((time.monotonic(), late_s))
+
+    def explain(self, at):
+        return any(-BEFORE_STALL_S < at - stall < AFTER_STALL_S for stall, _ in self.seen)
+
+
 class Judge:
     def __init__(self):
         self.outcomes = collections.defaultdict(collections.Counter)
-        self.failures = collections.Counter()
+        self.found = []
+        self.stalls = Stalls()
         self.told = 0
         self.written = collections.Counter()
         self.purged = {}
         self.etags = {}
 
     def fail(self, what, detail=""):
-        self.failures[what] += 1
+        self.found.append((time.monotonic(), what))
         self.told += 1
         if self.told <= TOLD_MAX:
             print(f"FAILED: {what}: {detail}", file=sys.stderr, flush=True)
+
+    def excused(self):
+        """What the machine is to blame for."""
+        return collections.Counter(what for at, what in self.found if what in TIMED and self.stalls.explain(at))
+
+    def failures(self):
+        return collections.Counter(what for _, what in self.found) - self.excused()
 
     def begin(self, asked):
         """To be called right before the first byte of a request is sent."""

@@ -101,6 +101,9 @@ def table(judge, faults, samples):
         print(f"{kind:17}{sum(outcomes.values()):8}  {told}")
     told = "  ".join(f"{kind}: {count}" for kind, count in sorted(faults.counts.items()))
     print(f"{'faults':17}{sum(faults.counts.values()):8}  {told}")
+    if stalls := judge.stalls.seen:
+        excused = ", ".join(f"{what}: {count}" for what, count in judge.excused().items()) or "nothing"
+        print(f"the machine stood still {len(stalls)} times, for up to {max(late_s for _, late_s in stalls):.1f} s; excused by that: {excused}")
     print(f"\n{'samples':17}{'min':>8}{'median':>8}{'max':>8}{'last':>8}")
     for name in samples[0]:
         values = [sample[name] for sample in samples]
