@@ -236,7 +236,8 @@ async fn ask_and_remember(
     on: Cached<'_>,
     mut ask: Ask,
 ) -> Result<After, Failure> {
-    let mut may_look_again = true;
+    // Nobody is to be answered with what others have.
+    let mut may_look_again = !client.stream.is_nobody();
     loop {
         let others = ask.others(x).filter(|_| may_look_again);
         let asked = match others {
