@@ -12,7 +12,7 @@ use super::caching;
 use super::purge::purge;
 use crate::harness::client::{Connection, get, send};
 use crate::harness::origin::Origin;
-use crate::harness::pattern::{read_head, read_pattern, write_pattern};
+use crate::harness::pattern::write_pattern;
 use crate::harness::{Gateway, PATIENCE, wait_until};
 
 const MIB: u64 = 1 << 20;
@@ -108,45 +108,6 @@ fn large_objects_that_nobody_reads() {
     wait_until("the memory is free", || {
         gateway.process.resident_bytes() <= before + 16 * MIB
     });
-}
-
-/// A slow client is one that holds much for how fast it reads. One that reads steadily, if not fast, is left alone beside
-/// those that read nothing.
-#[test]
-fn who_reads_steadily_is_not_cut_off_beside_those_that_read_nothing() {
-    const OBJECT: u64 = 3 * MIB;
-    /// Read every 20 ms: 400 kB/s.
-    const STEP: u64 = 8 << 10;
-    let origin = large(OBJECT);
-    let gateway = Gateway::start(&format!(
-        "[cache]\nmemory = \"32MiB\"\ntransient = \"16MiB\"\n[upstream.app]\nservers = [\"{}\"]\n\
-         [[route]]\npath = \"/{{*rest}}\"\nupstream = \"app\"\ncache = true\n",
-        origin.address
-    ));
-    let mut steady: Vec<_> = (0..2)
-        .map(|number| deaf(gateway.address, &format!("/steady/{number}"), ""))
-        .collect();
-    for client in &mut steady {
-        read_head(&mut client.stream);
-    }
-    let asks = |client| deaf(gateway.address, &format!("/{client}"), "");
-    let mut stalled = Vec::new();
-    let mut read = 0;
-    let cut = || gateway.metric("weir_slow_clients_cut_total");
-    while read < OBJECT {
-        if stalled.len() < 40 {
-            stalled.push(asks(stalled.len()));
-        }
-        for client in &mut steady {
-            read_pattern(&mut client.stream, read..read + STEP);
-        }
-        read += STEP;
-        // Somebody wants room.
-        let wants = get(gateway.address, &format!("/wants/{}", read / STEP % 16));
-        assert_eq!(wants.body.len() as u64, OBJECT);
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    assert!(cut() > 0, "others were cut off meanwhile");
 }
 
 /// What takes an encoder that there is no room for is sent as it is; when the slowest has been cut off, there is room again.
