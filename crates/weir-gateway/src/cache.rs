@@ -214,7 +214,8 @@ pub(crate) async fn recall(
         };
         on.metrics().waits.add(1);
         collapse.joins();
-        match Box::pin(join(client, x, on, reader, forwarded)).await? {
+        let patience = Some(on.patience(x));
+        match Box::pin(join(client, x, on, reader, (forwarded, patience))).await? {
             Joined::Answered(after) => return Ok(Recalled::Answered(after)),
             Joined::Elsewhere => break,
             Joined::Late(fill) => {

@@ -55,30 +55,9 @@ impl Joined {
     }
 }
 
-/// Waits for what `reader` reads, and answers with it.
+/// Waits for what `reader` reads, and answers with it; from `patience` on, if there is one, it may be the request that asks in
+/// the leader's place.
 pub(super) async fn join(
-    client: &mut Client,
-    x: &mut Exchange,
-    on: Cached<'_>,
-    reader: Reader,
-    forwarded: Forwarded,
-) -> Result<Joined, Failure> {
-    let patience = Some(on.patience(x));
-    join_within(client, x, on, reader, (forwarded, patience)).await
-}
-
-/// The same for a request that has asked in the place of the leader, and does so no more.
-pub(super) async fn join_late(
-    client: &mut Client,
-    x: &mut Exchange,
-    on: Cached<'_>,
-    reader: Reader,
-    forwarded: Forwarded,
-) -> Result<Joined, Failure> {
-    join_within(client, x, on, reader, (forwarded, None)).await
-}
-
-async fn join_within(
     client: &mut Client,
     x: &mut Exchange,
     on: Cached<'_>,
@@ -209,7 +188,7 @@ async fn wait(
 
 impl Cached<'_> {
     /// How long a request waits for another one's answer before one of those who wait asks itself.
-    fn patience(&self, x: &Exchange) -> Duration {
+    pub(super) fn patience(&self, x: &Exchange) -> Duration {
         if let Some(patience) = self.policy.collapse_wait {
             return patience;
         }

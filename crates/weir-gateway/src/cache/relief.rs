@@ -13,7 +13,7 @@ use weir_cache::collapse::Nothing;
 use super::Cached;
 use super::fill::{Fill, Outcome, Reader};
 use super::fills::{Late, Lent};
-use super::join::{Joined, join_late};
+use super::join::{Joined, join};
 use super::lead::Ask;
 use crate::connection::Client;
 use crate::connection::h1::After;
@@ -95,7 +95,8 @@ impl Others {
         let said = x.recall.status.as_ref();
         let forwarded = said.and_then(|said| said.forwarded);
         let forwarded = forwarded.unwrap_or(Forwarded::Miss);
-        let joined = Box::pin(join_late(client, x, on, late, forwarded)).await?;
+        // It has asked once.
+        let joined = Box::pin(join(client, x, on, late, (forwarded, None))).await?;
         match (joined, failed) {
             (Joined::Answered(after), _) => Ok(First::Answered(after)),
             (Joined::Nothing(Nothing::OriginFailed | Nothing::WaitedTooLong, _), Some(failure)) => {

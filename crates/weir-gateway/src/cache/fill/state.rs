@@ -24,14 +24,14 @@ pub(super) struct State {
     pub(super) is_over: bool,
     /// Whether it goes on when nobody reads it.
     pub(super) is_for_later: bool,
+    /// Since when it does so, with leave to do it.
+    pub(super) unread: Option<(Slot, u64)>,
     /// Who asks in the place of its leader when that is late.
     pub(super) relief: Relief,
     /// What somebody has who asked in its leader's place: nobody waits for its head any more.
     pub(super) relieved: Option<Outcome>,
     /// Whom to tell of that besides those who read: whoever asks.
     pub(super) asker: Option<Waker>,
-    /// Since when it does so, with leave to do it.
-    pub(super) unread: Option<(Slot, u64)>,
     pub(super) readers: Vec<Option<Place>>,
     pub(super) writer: Option<Waker>,
     /// Whom to tell when the last reader leaves.
