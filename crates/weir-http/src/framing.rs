@@ -112,14 +112,14 @@ impl Connection {
         head::for_each_element(value, |option| {
             self.options += 1;
             match option.len() {
-                5 if option.eq_ignore_ascii_case(b"close") => self.persistence = Persistence::Close,
-                10 if option.eq_ignore_ascii_case(b"keep-alive") => {
+                5 if head::is(option, b"close") => self.persistence = Persistence::Close,
+                10 if head::is(option, b"keep-alive") => {
                     self.persistence = self.persistence.max(Persistence::KeepAlive);
                 }
-                7 if option.eq_ignore_ascii_case(b"upgrade") => self.upgrade = true,
+                7 if head::is(option, b"upgrade") => self.upgrade = true,
                 // These two never get any further, whether they are named or not.
-                2 if option.eq_ignore_ascii_case(b"te") => {}
-                14 if option.eq_ignore_ascii_case(b"http2-settings") => {}
+                2 if head::is(option, b"te") => {}
+                14 if head::is(option, b"http2-settings") => {}
                 _ => self.names_fields = true,
             }
         });

@@ -10,6 +10,7 @@ mod tests;
 use crate::Reject;
 
 pub use name::FieldName;
+pub(crate) use name::is;
 
 /// Part of a head, as positions from the head's first byte.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -145,7 +146,13 @@ impl HeadScan {
 /// Calls `each` with the elements of a comma-separated list, without the blanks around them; empty ones are left out
 /// (RFC 9110 §5.6.1).
 pub(crate) fn for_each_element(value: &[u8], mut each: impl FnMut(&[u8])) {
-    for element in value.split(|&b| b == b',') {
+    let mut rest = Some(value);
+    while let Some(list) = rest {
+        let (element, after) = match memchr::memchr(b',', list) {
+            Some(comma) => (&list[..comma], Some(&list[comma + 1..])),
+            None => (list, None),
+        };
+        rest = after;
         let element = element.trim_ascii();
         if !element.is_empty() {
             each(element);

@@ -133,9 +133,9 @@ fn member(name: &str, value: u64, out: &mut Vec<u8>) {
 
 /// Copies `value`; quotes, backslashes and what is not printable ASCII come out as `\xHH`, in JSON as `\u00HH`.
 fn escape(value: &[u8], format: LogFormat, out: &mut Vec<u8>) {
-    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') & !matches!(byte, b'"' | b'\\');
-    // Without leaving the loop early, so that it can look at many bytes at a time.
-    if value.iter().fold(true, |all, byte| all & is_plain(byte)) {
+    let is_plain = |byte: &u8| IS_PLAIN[usize::from(*byte)];
+    // Most values are short and plain.
+    if value.iter().all(is_plain) {
         return out.extend_from_slice(value);
     }
     for byte in value {
@@ -150,6 +150,17 @@ fn escape(value: &[u8], format: LogFormat, out: &mut Vec<u8>) {
         };
     }
 }
+
+/// The bytes that a line holds as they are.
+const IS_PLAIN: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = b' ';
+    while byte <= b'~' {
+        table[byte as usize] = !matches!(byte, b'"' | b'\\');
+        byte += 1;
+    }
+    table
+};
 
 #[cfg(test)]
 mod tests {

@@ -161,10 +161,10 @@ impl FieldName {
     }
 }
 
-/// Whether a token is `text`, which is in lower case. Setting the bit that tells upper from lower case leaves the
-/// other bytes of `text`, hyphens and digits, as they are, and makes no other token byte equal to one of them; the
-/// known length lets the comparison be done in a few words.
-fn is<const N: usize>(name: &[u8], text: &[u8; N]) -> bool {
+/// Whether a token, or a member of a list of them, is `text`, which is in lower case. Setting the bit that tells upper
+/// from lower case leaves the other bytes of `text`, hyphens and digits, as they are, and makes none equal to one of them
+/// but control characters, which no head holds; the known length lets the comparison be done in a few words.
+pub(crate) fn is<const N: usize>(name: &[u8], text: &[u8; N]) -> bool {
     let Ok(name) = <&[u8; N]>::try_from(name) else {
         return false;
     };
