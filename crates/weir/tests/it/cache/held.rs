@@ -115,8 +115,14 @@ fn large_objects_that_nobody_reads() {
 fn compressed_answers_that_nobody_reads() {
     const CLIENTS: usize = 120;
     let transient = 4 * MIB;
-    // One that does not end.
-    let origin = Origin::start(|mut peer, _| {
+    // One that does not end, and repeats itself no sooner than any encoder forgets.
+    let mut random = fastrand::Rng::with_seed(1);
+    let text: String = (0..8 * MIB).map(|_| random.alphanumeric()).collect();
+    let chunk = |text: &str| format!("4000\r\n{text}\r\n");
+    let chunks: Vec<String> = (0..text.len() / 0x4000)
+        .map(|number| chunk(&text[number * 0x4000..][..0x4000]))
+        .collect();
+    let origin = Origin::start(move |mut peer, _| {
         while let Some(head) = peer.head() {
             peer.send(
                 "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n",
@@ -125,10 +131,7 @@ fn compressed_answers_that_nobody_reads() {
                 peer.send(format!("7d0\r\n{}\r\n0\r\n\r\n", "x".repeat(2000)));
                 continue;
             }
-            let mut random = fastrand::Rng::with_seed(1);
-            loop {
-                let text: String = (0..16 << 10).map(|_| random.alphanumeric()).collect();
-                let chunk = format!("4000\r\n{text}\r\n");
+            for chunk in chunks.iter().cycle() {
                 if std::io::Write::write_all(&mut peer.stream, chunk.as_bytes()).is_err() {
                     return;
                 }
