@@ -132,8 +132,6 @@ pub struct Answered<'a> {
     pub authority: &'a [u8],
     /// The fields of the request as the client sent them.
     pub request: Fields<'a>,
-    /// What they say.
-    pub request_control: RequestControl,
     /// The status of the response.
     pub status: u16,
     /// The fields of the response.
@@ -218,14 +216,18 @@ fn check_directives(
     policy: &CachePolicy,
 ) -> Result<(), NotStored> {
     check_shareable(control)?;
-    if policy.obeys_clients && answered.request_control.says.has(Directive::NoStore) {
-        return Err(NotStored::RequestNoStore);
-    }
-    check_authorized(answered.request, control)
+    check_requested(answered.request, control, policy)
 }
 
-/// §3.5
-fn check_authorized(request: Fields<'_>, control: &ResponseControl) -> Result<(), NotStored> {
+/// §5.2.1.5, §3.5
+fn check_requested(
+    request: Fields<'_>,
+    control: &ResponseControl,
+    policy: &CachePolicy,
+) -> Result<(), NotStored> {
+    if policy.obeys_clients && RequestControl::of(request).says.has(Directive::NoStore) {
+        return Err(NotStored::RequestNoStore);
+    }
     let is_shared = control.says.has(Directive::Public)
         || control.says.has(Directive::MustRevalidate)
         || control.s_maxage.is_some();
@@ -248,8 +250,9 @@ fn check_shareable(control: &ResponseControl) -> Result<(), NotStored> {
 }
 
 /// Whether a stored response that `arrived`, a 304 or a 200 to HEAD, has `updated` may stay stored: the update may say
-/// `no-store`, `private` or `Vary: *`, come with a cookie that the route does not want beside what it stores, or be meant
-/// for one who is authorized. Then it answers the request that it was validated for, and no other.
+/// `no-store`, `private` or `Vary: *`, come with a cookie that the route does not want beside what it stores, be meant for one
+/// who is authorized or wants nothing stored, or have been selected by a field that passes for another one. Then it answers the
+/// request that it was validated for, and no other.
 ///
 /// # Errors
 /// Why not.
@@ -260,9 +263,12 @@ pub fn may_stay(
 ) -> Result<(), NotStored> {
     let control = ResponseControl::of(updated.fields());
     check_shareable(&control)?;
-    check_authorized(arrived.request, &control)?;
     if vary::is_unknowable(updated.fields()) {
         return Err(NotStored::VaryStar);
+    }
+    check_requested(arrived.request, &control, policy)?;
+    if vary::has_lookalike(updated.fields(), arrived.request) {
+        return Err(NotStored::VaryLookalike);
     }
     check_cookies(arrived.response, updated.meta.lifetime_source, policy)
 }

@@ -139,27 +139,24 @@ pub enum HeadMeans {
     Nothing,
 }
 
-/// Compares the answer to HEAD, a 200, with a stored response, by validators and length. Whatever else is stored, an error
-/// or a redirect, is not what the origin has now. Without a validator the RFC lets the length alone pass for a match; but a page
-/// that has changed is often as long as it was.
+/// Compares the answer to HEAD, a 200, with a stored response, by the validators that came, all of which must be the stored ones,
+/// and by length. Whatever else is stored, an error or a redirect, is not what the origin has now. Where no validator came, the
+/// RFC lets the length alone pass for a match; but a page that has changed is often as long as it was.
 pub fn compare_head(stored: &StoredHead, head: Fields<'_>) -> HeadMeans {
     if stored.meta.status != 200 {
         return HeadMeans::Changed;
     }
-    let is_equal = |id: FieldName| match (head.first(id), stored.fields().first(id)) {
-        (Some(new), Some(own)) => new == own,
-        _ => true,
-    };
-    let identifying = [
-        FieldName::Etag,
-        FieldName::LastModified,
-        FieldName::ContentLength,
-    ];
-    let has_validator = head.has(FieldName::Etag) || head.has(FieldName::LastModified);
-    match identifying.into_iter().all(is_equal) {
-        false => HeadMeans::Changed,
-        true if has_validator => HeadMeans::Unchanged,
-        true => HeadMeans::Nothing,
+    let validators = [FieldName::Etag, FieldName::LastModified];
+    let mut received = validators.into_iter().filter(|&id| head.has(id)).peekable();
+    let is_validated = received.peek().is_some();
+    let is_same = received.all(|id| head.first(id) == stored.fields().first(id));
+    let length = head.first(FieldName::ContentLength);
+    let own_length = stored.fields().first(FieldName::ContentLength);
+    let is_as_long = length.is_none() || own_length.is_none() || length == own_length;
+    match (is_same && is_as_long, is_validated) {
+        (false, _) => HeadMeans::Changed,
+        (true, true) => HeadMeans::Unchanged,
+        (true, false) => HeadMeans::Nothing,
     }
 }
 

@@ -25,7 +25,6 @@ impl Case<'_> {
             target: b"/a?b",
             authority: b"h",
             request: request.fields(),
-            request_control: RequestControl::of(request.fields()),
             status: self.status,
             response: response.fields(),
             body_bytes: Some(10),

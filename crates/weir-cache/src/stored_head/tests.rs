@@ -31,7 +31,6 @@ fn stored_for(request: &[&str], response: &[&str]) -> StoredHead {
         target: b"/",
         authority: b"h",
         request: request.fields(),
-        request_control: RequestControl::default(),
         status: 200,
         response: response.fields(),
         body_bytes: Some(10),

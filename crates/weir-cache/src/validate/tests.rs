@@ -154,6 +154,15 @@ fn head_tells_of_changes() {
         of(&[&format!("Last-Modified: {LATER}")]),
         HeadMeans::Changed
     );
+    // What came has to be what is stored: that there is nothing to compare it with confirms nothing.
+    let other_validator = format!("Last-Modified: {EARLIER}");
+    for own in [&[][..], &[other_validator.as_str()]] {
+        let means = compare_head(&stored(own), ok(&["ETag: \"a\""]).fields());
+        assert_eq!(means, HeadMeans::Changed, "{own:?}");
+    }
+    let tagged = stored(&["ETag: \"a\""]);
+    let dated = ok(&["ETag: \"a\"", &other_validator]);
+    assert_eq!(compare_head(&tagged, dated.fields()), HeadMeans::Changed);
     let mut missing = own.clone();
     missing.meta.status = 404;
     assert_eq!(compare_head(&missing, ok(&[]).fields()), HeadMeans::Changed);

@@ -44,7 +44,6 @@ fn stored(request: &RequestHead, policy: &CachePolicy) -> StoredHead {
         target: b"/a",
         authority: b"h",
         request: request.view(REQUEST),
-        request_control: RequestControl::default(),
         status: 200,
         response: head.view(RESPONSE),
         body_bytes: Some(10),

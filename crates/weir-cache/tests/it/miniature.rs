@@ -286,7 +286,6 @@ impl Miniature {
             target: asking.target(),
             authority: asked.authority,
             request: asked.fields,
-            request_control: asking.control(),
             status: response.status,
             response: response.view(text.as_bytes()),
             body_bytes: Some(body.len() as u64),

@@ -222,7 +222,6 @@ fn answered(response: &Head) -> Answered<'_> {
         target: b"/",
         authority: b"h",
         request: Fields::NONE,
-        request_control: RequestControl::default(),
         status: 200,
         response: response.fields(),
         body_bytes: Some(1),

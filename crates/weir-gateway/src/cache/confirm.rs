@@ -72,8 +72,12 @@ impl Renewed {
             return Ok(object);
         };
         on.metrics().not_stored(why);
-        // What one who is authorized may not share says nothing of what the others have.
-        if why != NotStored::Authorization {
+        // What is not to be shared because of who asked says nothing of what the others have.
+        let is_of_request = matches!(
+            why,
+            NotStored::Authorization | NotStored::RequestNoStore | NotStored::VaryLookalike
+        );
+        if !is_of_request {
             on.cache.unshared.note(key, on.time());
             let ended = on.cache.end(PurgeScope::Key(key.into()), PurgeKind::Hard);
             on_disk::changed(timer, ended).await;

@@ -9,7 +9,7 @@ use weir_cache::reuse::OriginFailure;
 use weir_cache::store::Object;
 use weir_cache::store_rule::{self, Answered, NotStored};
 use weir_cache::stored_head::Arrived;
-use weir_cache::{Meta, RequestControl, StoredHead};
+use weir_cache::{Meta, StoredHead};
 use weir_http::body::Framing;
 use weir_http::{Body, FieldName, Fields};
 
@@ -23,6 +23,7 @@ use crate::connection::h1::After;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::time;
+use crate::upstream::ahead;
 use crate::upstream::answer as passing;
 use crate::upstream::choose::Chosen;
 use crate::upstream::relay::Upstream;
@@ -181,7 +182,6 @@ fn decide(
             target: &lookup::target(x),
             authority: x.request.authority.map_or(b"", |span| span.of(&x.head)),
             request: x.request.view(&x.head),
-            request_control: RequestControl::of(x.request.view(&x.head)),
             status: x.response.status,
             response: response_of(x),
             body_bytes,
@@ -206,11 +206,12 @@ async fn arrives(
     x: &mut Exchange,
     on: Cached<'_>,
     mut lead: Box<Lead>,
-    (chosen, upstream): (Chosen, Upstream),
+    (chosen, mut upstream): (Chosen, Upstream),
     meta: Meta,
 ) -> Result<Next, Failure> {
     let mut head = StoredHead::new(&arrived(x, on, None), meta, on.policy);
     let length = length_of(x.response.framing);
+    let is_event_stream = ahead::is_event_stream(x);
     x.incoming.consume(x.response.head_bytes);
     x.upload.answered();
     let mut body = Body::new(x.response.framing);
@@ -249,6 +250,7 @@ async fn arrives(
     let head = Arc::new(head);
     let fill = Arc::clone(&lead.lent.fill);
     let reader = Reader::new(&fill);
+    let stream_at = ahead::stream_at(x, &mut upstream, is_event_stream)?;
     let mut arriving = Arriving {
         lead,
         head: Arc::clone(&head),
@@ -258,6 +260,7 @@ async fn arrives(
         chosen,
         upstream,
         idle: on.rule.timeouts.idle,
+        stream_at,
         limits: Limits::of(on),
         large: None,
     };

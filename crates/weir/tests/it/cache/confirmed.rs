@@ -185,3 +185,55 @@ fn an_answer_to_head_confirms_no_error() {
         "what was not found may be there now"
     );
 }
+
+/// One that wants nothing stored, and one that is selected by a field that passes for another: the confirmation that its request
+/// gets renews nothing, and what is stored stays for the others.
+#[test]
+fn a_confirmation_that_may_not_be_kept_renews_nothing() {
+    for asks in ["Cache-Control: no-store", "X_Device: tv"] {
+        let origin = Origin::start(|mut peer, _| {
+            while let Some(head) = peer.head() {
+                if head.contains("If-None-Match") {
+                    peer.send(
+                        "HTTP/1.1 304 Not Modified\r\nETag: \"1\"\r\nVary: X-Device\r\n\
+                         Cache-Control: max-age=60\r\n\r\n",
+                    );
+                } else {
+                    peer.send(STALE.replace("ETag", "Vary: X-Device\r\nETag"));
+                }
+            }
+        });
+        let gateway = caching(origin.address, "true");
+        let tv = "GET / HTTP/1.1\r\nHost: test\r\nX-Device: tv\r\n\r\n";
+        assert_eq!(send(gateway.address, tv).text(), "x");
+        let odd = format!("GET / HTTP/1.1\r\nHost: test\r\n{asks}\r\n\r\n");
+        assert_eq!(send(gateway.address, &odd).text(), "x");
+        assert_eq!(get(gateway.address, "/").text(), "x");
+        assert_eq!(conditions(&origin), [false, true, true], "{asks}");
+    }
+}
+
+#[test]
+fn an_answer_to_head_confirms_nothing_by_what_is_not_stored() {
+    let origin = Origin::start(|mut peer, _| {
+        while let Some(head) = peer.head() {
+            let validator = if head.starts_with("HEAD") {
+                "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n"
+            } else {
+                "ETag: \"1\"\r\n"
+            };
+            peer.send(format!(
+                "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\n{validator}Content-Length: 1\r\n\r\n"
+            ));
+            if !head.starts_with("HEAD") {
+                peer.send("x");
+            }
+        }
+    });
+    let gateway = caching(origin.address, "true");
+    assert_eq!(get(gateway.address, "/").text(), "x");
+    let head = HEAD.replace("Host", "Cache-Control: no-cache\r\nHost");
+    assert_eq!(send(gateway.address, &head).status, 200);
+    assert_eq!(get(gateway.address, "/").text(), "x");
+    assert_eq!(conditions(&origin), [false, false, true]);
+}
