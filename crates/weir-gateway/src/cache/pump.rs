@@ -20,7 +20,7 @@ use super::fill::Outcome;
 use super::lead::Lead;
 use super::{Cached, on_disk};
 use crate::buffers::Input;
-use crate::deadline::Timer;
+use crate::deadline::{Due, Timer};
 use crate::failure::Failure;
 use crate::upstream::choose::Chosen;
 use crate::upstream::relay::Upstream;
@@ -36,6 +36,8 @@ pub(super) struct Arriving {
     pub(super) upstream: Upstream,
     pub(super) keeps_upstream: bool,
     pub(super) idle: Duration,
+    /// When it is no work for the upstream any more.
+    pub(super) stream_at: Due,
     pub(super) limits: Limits,
     /// What is being written of it, when it is too large for RAM.
     pub(super) large: Option<LargeWrite>,
@@ -107,7 +109,8 @@ impl Arriving {
             }
             timer.set(self.idle);
             let fill = &self.lead.lent.fill;
-            let (incoming, stream) = (&mut self.incoming, &mut self.upstream.stream);
+            let Upstream { stream, pass, .. } = &mut self.upstream;
+            let (incoming, stream_at) = (&mut self.incoming, &mut self.stream_at);
             // A refresh is never read, and has a bound of its own.
             let unread = (self.lead.refreshes.is_none()).then_some(&self.lead.cache.unread);
             let mut is_unread = false;
@@ -121,6 +124,10 @@ impl Arriving {
                     Ok(None) if std::mem::take(&mut is_unread) => timer.set(self.idle),
                     Ok(None) => {}
                     Err(_) => return Poll::Ready(Ok(None)),
+                }
+                if stream_at.poll(cx).is_ready() {
+                    *stream_at = Due::never();
+                    pass.set_apart()?;
                 }
                 match incoming.poll_fill(stream, &worker.buffers, cx) {
                     Poll::Ready(read) => {

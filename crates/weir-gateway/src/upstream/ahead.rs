@@ -73,22 +73,37 @@ pub(super) fn begin(
     if seen.is_done() || x.response.status == 101 {
         return Ok(());
     }
-    if is_event_stream(x) {
-        care::set_apart(x, &mut upstream.pass)?;
-    }
-    let answered_at = x.facts.answered_at.unwrap_or_else(Instant::now);
+    let is_event_stream = is_event_stream(x);
+    let stream_at = stream_at(x, upstream, is_event_stream)?;
     upstream.pass.read_ahead(Ahead {
         seen,
         bytes_max: usize::try_from(rule.response_buffer).unwrap_or(usize::MAX),
         claim: worker.claim(),
         is_full: false,
         ended: None,
-        stream_at: Due::at(answered_at + STREAM_AFTER),
+        stream_at,
     });
     Ok(())
 }
 
-fn is_event_stream(x: &Exchange) -> bool {
+/// When a response whose head came in `x` is no work for its upstream any more, if it has a place there: an event stream at once.
+pub(crate) fn stream_at(
+    x: &mut Exchange,
+    upstream: &mut Upstream,
+    is_event_stream: bool,
+) -> Result<Due, Failure> {
+    if !upstream.pass.has_place() {
+        return Ok(Due::never());
+    }
+    if is_event_stream {
+        care::set_apart(x, &mut upstream.pass)?;
+        return Ok(Due::never());
+    }
+    let answered_at = x.facts.answered_at.unwrap_or_else(Instant::now);
+    Ok(Due::at(answered_at + STREAM_AFTER))
+}
+
+pub(crate) fn is_event_stream(x: &Exchange) -> bool {
     let head = x.incoming.unread();
     let media_type = x.response.known_field(FieldName::ContentType);
     media_type.is_some_and(|value| {

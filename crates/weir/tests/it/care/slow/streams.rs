@@ -41,6 +41,25 @@ fn what_goes_on_for_long_is_a_stream_whatever_it_calls_itself() {
     wait_for_places(&gateway, 0, 0);
 }
 
+/// On its way into the cache as anywhere else.
+#[test]
+fn what_is_stored_is_a_stream_too() {
+    for path in ["/events", "/stream"] {
+        let service = Service::start();
+        let gateway = service.gateway(
+            "concurrency = { limit = 1, queue = 0 }\n",
+            "cache = { force_ttl = \"60s\" }\n",
+        );
+        let mut stream = ask(&gateway, path);
+        stream.until(b"one\r\n");
+        wait_for_places(&gateway, 0, 1);
+        service.open();
+        stream.until(b"two\r\n0\r\n\r\n");
+        wait_for_places(&gateway, 0, 0);
+        assert_eq!(gateway.metric("weir_cache_objects"), 1);
+    }
+}
+
 #[test]
 fn streams_crowd_out_streams_and_nobody_else() {
     let service = Service::start();
