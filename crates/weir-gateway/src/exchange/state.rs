@@ -46,6 +46,8 @@ pub(crate) struct Exchange {
     /// When a client that is refused should come back.
     pub(crate) retry_after: Option<Duration>,
     pub(crate) response: ResponseHead,
+    /// Whether an interim response is being sent.
+    pub(crate) says_interim: bool,
     /// Read from the upstream and not yet sent on.
     pub(crate) incoming: Input,
     /// The head being sent: to the upstream, kept until it answers; then to the client.
@@ -91,7 +93,7 @@ impl Exchange {
 
     /// Asking was broken off, and another answer is to be found.
     pub(crate) fn asks_no_more(&mut self, buffers: &Buffers) -> Result<(), Failure> {
-        if self.facts.head_bytes_sent > 0 && !self.outgoing.is_empty() {
+        if self.says_interim {
             // Half an interim response leaves no way to say anything else.
             return Err(Failure::ClientGone);
         }
@@ -163,6 +165,7 @@ impl Exchange {
         self.recall.reset();
         self.rate = None;
         self.retry_after = None;
+        self.says_interim = false;
         self.facts = Facts::default();
     }
 }
