@@ -63,6 +63,14 @@ pub(super) enum Outcome {
     Failed(Failure),
 }
 
+/// What somebody has who asked in the place of a late leader.
+#[derive(Debug, Clone)]
+pub(super) struct Relieved {
+    pub(super) answer: Outcome,
+    /// Where it arrives.
+    pub(super) by: Arc<Fill>,
+}
+
 /// The next of a body.
 #[derive(Debug)]
 pub(super) enum Piece {
@@ -212,10 +220,11 @@ impl Fill {
         lock(&self.0).relief.take(now, patience)
     }
 
-    /// Somebody who asked in its leader's place has this: those who wait for its head are to look for that.
-    pub(super) fn release_waiting(&self, with: Outcome) {
+    /// Somebody who asked in its leader's place has this: those who wait for its head go on there.
+    pub(super) fn release_waiting(&self, answer: Outcome, by: &Arc<Self>) {
         let mut state = lock(&self.0);
-        state.relieved = Some(with);
+        let by = Arc::clone(by);
+        state.relieved = Some(Relieved { answer, by });
         if state.outcome.is_none() {
             state.wake_readers();
         }
@@ -225,12 +234,12 @@ impl Fill {
     }
 
     /// What somebody has who asked in its leader's place.
-    pub(super) fn relieved(&self) -> Option<Outcome> {
+    pub(super) fn relieved(&self) -> Option<Relieved> {
         lock(&self.0).relieved.clone()
     }
 
     /// The same for whoever asks itself, whose task is woken when there is something.
-    pub(super) fn poll_relieved(&self, cx: &Context<'_>) -> Option<Outcome> {
+    pub(super) fn poll_relieved(&self, cx: &Context<'_>) -> Option<Relieved> {
         let mut state = lock(&self.0);
         match &mut state.asker {
             Some(known) => known.clone_from(cx.waker()),

@@ -112,7 +112,7 @@ impl Fills {
         };
         if let Outcome::Stale(..) = answer {
             // The origin may answer the late one, for those who come later.
-            late.release_waiting(answer.clone());
+            late.release_waiting(answer.clone(), &lent.fill);
             return;
         }
         let mut table = lock(&self.0);
@@ -126,7 +126,7 @@ impl Fills {
             lent.key = Some(key);
             lent.is_alone = false;
         }
-        late.release_waiting(answer.clone());
+        late.release_waiting(answer.clone(), &lent.fill);
     }
 
     /// How many there are.

@@ -13,7 +13,7 @@ use weir_cache::collapse::Nothing;
 use super::Cached;
 use super::fill::{Fill, Outcome, Reader};
 use super::fills::{Late, Lent};
-use super::join::{Joined, join};
+use super::join::{Joined, Takes, join};
 use super::lead::Ask;
 use crate::connection::Client;
 use crate::connection::h1::After;
@@ -41,14 +41,6 @@ pub(crate) enum First {
     LookAgain,
 }
 
-/// What one of the others has.
-enum Has {
-    /// The leader, an answer.
-    Answer,
-    /// Somebody else.
-    Elsewhere,
-}
-
 impl Others {
     pub(super) fn new(lent: &Lent, key: &[u8]) -> Self {
         let late = lent.late();
@@ -72,23 +64,20 @@ impl Others {
         on: Cached<'_>,
         ask: &Ask,
     ) -> Result<First, Failure> {
+        let takes = on.takes(x);
         let first = {
             let mut own = pin!(exchange::forward(client, x, on.worker, on.view, on.rule));
             poll_fn(|cx| match own.as_mut().poll(cx) {
                 Poll::Ready(asked) => Poll::Ready(Ok(asked)),
-                Poll::Pending => self.poll(cx).map(Err),
+                Poll::Pending => self.poll(on, &takes, cx).map(Err),
             })
             .await
         };
-        let (late, failed) = match (first, self.late) {
+        let (reader, failed) = match (first, self.late) {
             (Ok(Err(failure)), Some(late)) if is_waited_on(failure, x, on, ask) => {
-                (late, Some(failure))
+                (late, Some((failure, x.retry_after)))
             }
-            (Err(Has::Answer), Some(late)) => (late, None),
-            (Err(_), _) => {
-                x.asks_no_more(&on.worker.buffers)?;
-                return Ok(First::LookAgain);
-            }
+            (Err(reader), _) => (reader, None),
             (Ok(asked), _) => return Ok(First::Own(Box::new(asked))),
         };
         x.asks_no_more(&on.worker.buffers)?;
@@ -96,10 +85,14 @@ impl Others {
         let forwarded = said.and_then(|said| said.forwarded);
         let forwarded = forwarded.unwrap_or(Forwarded::Miss);
         // It has asked once.
-        let joined = Box::pin(join(client, x, on, late, (forwarded, None))).await?;
+        let joined = Box::pin(join(client, x, on, reader, (forwarded, None))).await?;
         match (joined, failed) {
             (Joined::Answered(after), _) => Ok(First::Answered(after)),
-            (Joined::Nothing(Nothing::OriginFailed | Nothing::WaitedTooLong, _), Some(failure)) => {
+            (
+                Joined::Nothing(Nothing::OriginFailed | Nothing::WaitedTooLong, _),
+                Some((failure, retry_after)),
+            ) => {
+                x.retry_after = retry_after;
                 Ok(First::Own(Box::new(Err(failure))))
             }
             _ => Ok(First::LookAgain),
@@ -107,32 +100,35 @@ impl Others {
     }
 
     /// Ready when another one has an answer that this request may have.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Has> {
-        let mut elsewhere = self.own.poll_relieved(cx);
+    fn poll(&mut self, on: Cached<'_>, takes: &Takes, cx: &mut Context<'_>) -> Poll<Reader> {
+        let elsewhere = self.own.poll_relieved(cx);
         let late = self.late.as_mut().map(|late| late.poll_head(cx));
         if let Some(Poll::Ready(answer)) = late {
-            if self.variant_is_of(&answer) {
-                return Poll::Ready(Has::Answer);
-            }
-            // It is read here no more, which others may wait for.
+            // Where it is of no use, it is read here no more, which others may wait for.
             let late = self.late.take();
-            elsewhere = late.and_then(|late| late.fill().relieved());
+            if let Some(late) = late
+                && self.is_for_it(on, takes, &answer)
+            {
+                return Poll::Ready(late);
+            }
         }
         match elsewhere {
-            Some(answer) if self.variant_is_of(&answer) => Poll::Ready(Has::Elsewhere),
+            Some(relieved) if self.is_for_it(on, takes, &relieved.answer) => {
+                Poll::Ready(Reader::new(&relieved.by))
+            }
             _ => Poll::Pending,
         }
     }
 
-    /// Whether it is an answer, and of the variant that this request waited for. Which one it selects otherwise is left to its
-    /// own answer.
-    fn variant_is_of(&self, answer: &Outcome) -> bool {
+    /// Whether it is an answer, of the variant that this request waited for, and as fresh as it takes it. Which one it selects
+    /// otherwise is left to its own answer.
+    fn is_for_it(&self, on: Cached<'_>, takes: &Takes, answer: &Outcome) -> bool {
         let head = match answer {
             Outcome::Arriving(head, _) => Some(head),
             Outcome::Whole(object) => object.stored_head(),
             Outcome::Stale(..) | Outcome::Unshared | Outcome::Erred | Outcome::Failed(_) => None,
         };
-        head.is_some_and(|head| head.secondary() == &*self.variant)
+        head.is_some_and(|head| head.secondary() == &*self.variant && on.may_join(takes, head))
     }
 }
 

@@ -134,6 +134,16 @@ fn what_may_be_shared_is_asked_for_once_more_when_its_leader_is_late() {
     assert_within(told.answers[0].1, RELIEF_MS);
 }
 
+/// Even one that is stale when it comes: it was asked for while they waited.
+#[test]
+fn an_answer_that_nobody_may_use_again_is_for_all_who_waited_for_it() {
+    let mut plan = crowd("max-age=0", 40);
+    plan.resources[0].has_etag = true;
+    let told = tell(plan);
+    assert_eq!((told.asked, told.count(200)), (2, 40));
+    assert_within(told.slowest().max(told.answers[0].1), RELIEF_MS);
+}
+
 #[test]
 fn all_who_ask_go_by_whichever_answer_comes_first() {
     let mut plan = crowd("max-age=60", 40);

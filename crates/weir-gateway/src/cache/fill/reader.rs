@@ -33,17 +33,17 @@ impl Reader {
         }
     }
 
-    /// Ready once something is known of the answer.
+    /// Ready once something is known of the answer, of the leader or of whoever asked in its place.
     pub(in crate::cache) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         let mut state = lock(&self.fill.0);
         if let Some(outcome) = state.outcome.clone() {
             return Poll::Ready(outcome);
         }
-        match &state.relieved {
-            // There is nothing to look for but what this request may have by itself.
-            Some(stale @ Outcome::Stale(..)) => return Poll::Ready(stale.clone()),
-            Some(_) => return Poll::Ready(Outcome::Unshared),
-            None => {}
+        if let Some(relieved) = state.relieved.clone() {
+            drop(state);
+            // Nobody relieves that one: it can be found only now that it has an answer.
+            *self = Self::new(&relieved.by);
+            return Poll::Ready(relieved.answer);
         }
         self.wait(&mut state, cx);
         Poll::Pending

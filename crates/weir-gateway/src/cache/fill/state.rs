@@ -7,7 +7,7 @@ use weir_cache::store::disk::DiskArriving;
 use weir_cache::store::{Grant, Pin};
 
 use super::held::Held;
-use super::{Forsaken, Outcome, UNREAD_FOR_MS, WINDOW_BYTES_MAX, WORTH_FINISHING_BYTES};
+use super::{Forsaken, Outcome, Relieved, UNREAD_FOR_MS, WINDOW_BYTES_MAX, WORTH_FINISHING_BYTES};
 use crate::cache::bound::{Bound, Slot};
 
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ pub(super) struct State {
     /// Who asks in the place of its leader when that is late.
     pub(super) relief: Relief,
     /// What somebody has who asked in its leader's place: nobody waits for its head any more.
-    pub(super) relieved: Option<Outcome>,
+    pub(super) relieved: Option<Relieved>,
     /// Whom to tell of that besides those who read: whoever asks.
     pub(super) asker: Option<Waker>,
     pub(super) readers: Vec<Option<Place>>,

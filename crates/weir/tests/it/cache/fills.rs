@@ -221,3 +221,48 @@ fn who_has_waited_for_too_long_gets_what_is_stale() {
     assert_eq!((joined.status, joined.text().as_str()), (200, "old"));
     assert_eq!(leader.join().expect("it is answered"), "old");
 }
+
+/// The leader has passed 103 on, has been told 304 of something else, and asks again without conditions; somebody asks in its place
+/// meanwhile and is answered.
+#[test]
+fn a_leader_that_has_said_103_gets_the_answer_of_who_asks_in_its_place() {
+    let (go, wait) = channel::<()>();
+    let wait = Mutex::new(wait);
+    let origin = Origin::start(move |mut peer, _| {
+        while let Some(head) = peer.head() {
+            let leads = head.contains("X-Who: leader");
+            if leads && head.contains("If-None-Match") {
+                peer.send("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n");
+                peer.send("HTTP/1.1 304 Not Modified\r\nETag: \"other\"\r\n\r\n");
+                continue;
+            }
+            if leads {
+                let _ = wait.lock().expect("one at a time").recv();
+            }
+            let control = if head.contains("X-Who: first") {
+                "max-age=0"
+            } else {
+                "max-age=60"
+            };
+            peer.send(format!(
+                "HTTP/1.1 200 OK\r\nCache-Control: {control}\r\nETag: \"1\"\r\nContent-Length: 1\r\n\r\nx"
+            ));
+        }
+    });
+    let gateway = caching(origin.address, "{ collapse_wait = \"100ms\" }");
+    let ask = |who: &str| {
+        let mut client = Connection::open(gateway.address);
+        client.send(format!(
+            "GET / HTTP/1.1\r\nHost: test\r\nX-Who: {who}\r\n\r\n"
+        ));
+        client
+    };
+    assert_eq!(ask("first").response().text(), "x");
+    let mut leads = ask("leader");
+    leads.until(b"103 Early Hints\r\n");
+    leads.until(b"\r\n\r\n");
+    assert_eq!(ask("other").response().text(), "x");
+    let response = leads.response();
+    assert_eq!((response.status, response.text().as_str()), (200, "x"));
+    drop(go);
+}
