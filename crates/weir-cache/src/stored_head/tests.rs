@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::*;
-use crate::control::RequestControl;
 use crate::store_rule::Answered;
 use crate::test_heads::{get, ok};
 use weir_http::Method;

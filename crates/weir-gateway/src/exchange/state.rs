@@ -46,8 +46,6 @@ pub(crate) struct Exchange {
     /// When a client that is refused should come back.
     pub(crate) retry_after: Option<Duration>,
     pub(crate) response: ResponseHead,
-    /// Whether an interim response is being sent.
-    pub(crate) says_interim: bool,
     /// Read from the upstream and not yet sent on.
     pub(crate) incoming: Input,
     /// The head being sent: to the upstream, kept until it answers; then to the client.
@@ -75,6 +73,8 @@ pub(crate) struct Facts {
     pub(crate) head_bytes_sent: u64,
     /// Received through a tunnel, after the head.
     pub(crate) tunnel_bytes_received: u64,
+    /// Whether an interim response is being sent.
+    pub(crate) says_interim: bool,
     pub(crate) failure: Option<Failure>,
     /// What the client got in the place of an answer.
     pub(crate) fallback: Option<fallback::Kind>,
@@ -93,7 +93,7 @@ impl Exchange {
 
     /// Asking was broken off, and another answer is to be found.
     pub(crate) fn asks_no_more(&mut self, buffers: &Buffers) -> Result<(), Failure> {
-        if self.says_interim {
+        if self.facts.says_interim {
             // Half an interim response leaves no way to say anything else.
             return Err(Failure::ClientGone);
         }
@@ -165,7 +165,6 @@ impl Exchange {
         self.recall.reset();
         self.rate = None;
         self.retry_after = None;
-        self.says_interim = false;
         self.facts = Facts::default();
     }
 }

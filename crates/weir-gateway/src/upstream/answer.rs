@@ -292,11 +292,11 @@ pub(super) async fn pass_interim(
         let unchanged = (ClientFraming::AsIs, Content::AsIs);
         write_head(x, worker, rule, unchanged, true);
         x.facts.head_bytes_sent += x.outgoing.len() as u64;
-        x.says_interim = true;
+        x.facts.says_interim = true;
         let sent = send(client, x, worker, upstream, 0, pace(x, rule)).await;
         // Half an interim response leaves no way to say anything else.
         sent.map_err(|_| Failure::ClientGone)?;
-        x.says_interim = false;
+        x.facts.says_interim = false;
     } else {
         x.incoming.consume(bytes);
     }
