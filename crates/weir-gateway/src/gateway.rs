@@ -25,6 +25,7 @@ use crate::router::{RouteConflict, Router};
 use crate::settings::{CacheStorage, LogTarget, Settings};
 use crate::slow::SlowClients;
 use crate::snapshot::Snapshot;
+use crate::supervision::{Supervision, WorkerFailed};
 use crate::upstream::check;
 use crate::worker::{Shared, Worker};
 
@@ -141,6 +142,17 @@ impl Gateway {
         }
     }
 
+    /// Looks at the workers: whether one of them has failed, so that this gateway should end.
+    pub fn look(&self, supervision: &mut Supervision) -> Option<WorkerFailed> {
+        let shared = &self.control.shared;
+        let stands_still = |worker| shared.stuck().any(|(stuck, _)| stuck == worker);
+        let workers = self.workers.iter().enumerate();
+        supervision.look(workers.map(|(worker, thread)| {
+            let has_ended = thread.is_finished() || shared.has_failed(worker);
+            (has_ended, stands_still(worker))
+        }))
+    }
+
     /// Stops accepting, lets what was accepted end, and returns when everything did or the time for it is over. The
     /// access log is complete then, unless nobody takes it. `false` when connections were cut off.
     pub fn drain(self) -> bool {
@@ -226,23 +238,33 @@ impl WorkerStart {
     fn spawn(self) -> io::Result<JoinHandle<()>> {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         let _ = builder.enable_all().event_interval(EVENT_INTERVAL);
-        std::thread::Builder::new()
+        let (says, built) = std::sync::mpsc::channel();
+        let thread = std::thread::Builder::new()
             .name(format!("worker-{}", self.index))
             .spawn(move || {
-                let runtime: LocalRuntime = builder
-                    .build_local(LocalOptions::default())
-                    .expect("a worker has a runtime");
-                runtime.block_on(self.run());
-            })
+                // It stays on the thread where it is made.
+                let runtime: io::Result<LocalRuntime> =
+                    builder.build_local(LocalOptions::default());
+                match runtime {
+                    Ok(runtime) => {
+                        let _ = says.send(Ok(()));
+                        runtime.block_on(self.run());
+                    }
+                    Err(error) => {
+                        let _ = says.send(Err(error));
+                    }
+                }
+            })?;
+        let built = built.recv().map_err(io::Error::other)?;
+        built.map(|()| thread)
     }
 
     /// Runs the worker until it has drained.
     async fn run(self) {
         let worker = Worker::new(self.index, self.shared, self.log);
         worker.clock.update();
-        let keep_time = tokio::task::spawn_local(Rc::clone(&worker).keep_time());
-        let receive = listener::receive(self.arrivals, Rc::clone(&worker));
-        let receive = tokio::task::spawn_local(receive);
+        let keep_time = worker.begin(Rc::clone(&worker).keep_time());
+        let receive = worker.begin(listener::receive(self.arrivals, Rc::clone(&worker)));
         let reception = Reception {
             worker: Rc::clone(&worker),
             others: Rc::new(self.senders),

@@ -63,7 +63,7 @@ impl Reception {
         for listening in &self.worker.view().snapshot.listeners {
             if let Some(socket) = listening.take(self.worker.index) {
                 let accept = accept(socket, Arc::clone(listening), self.clone());
-                accepting.push(tokio::task::spawn_local(accept));
+                accepting.push(self.worker.begin(accept));
             }
         }
     }

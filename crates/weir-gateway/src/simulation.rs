@@ -74,7 +74,7 @@ impl Gateway {
         let workers = (0..settings.workers).map(|index| {
             let worker = Worker::new(index, Arc::clone(&shared), None);
             worker.clock.update();
-            tokio::task::spawn_local(Rc::clone(&worker).keep_time());
+            worker.begin(Rc::clone(&worker).keep_time());
             worker
         });
         Self {
@@ -190,6 +190,27 @@ fn serve(gateway: &Gateway, world: &World, client: crate::connection::Client, wo
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
+}
+
+#[test]
+fn a_worker_has_failed_when_something_panics_without_which_it_serves_nobody() {
+    in_simulated_time("a panic", async || {
+        let plan = Plan::draw(&mut fastrand::Rng::with_seed(1));
+        let Gateway { shared, workers } = Gateway::start(&plan.settings);
+        let stuck = || shared.stuck().map(|(worker, _)| worker).collect::<Vec<_>>();
+        let _ = workers[0].begin(async {}).await;
+        assert!(!shared.has_failed(0), "it may end");
+        let _ = workers[0]
+            .begin(async { panic!("this is to be seen") })
+            .await;
+        assert!(shared.has_failed(0));
+        for _ in 0..30 {
+            tokio::time::advance(Duration::from_millis(100)).await;
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(stuck(), [0], "it is told of as one that does not turn");
+        workers.iter().for_each(|worker| worker.end());
+    });
 }
 
 #[test]

@@ -7,12 +7,17 @@
 //! that began before keep the one they have. No request looks whether there is one.
 
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use weir_http::date::Civil;
 
 use weir_cache::Timestamp;
@@ -64,6 +69,8 @@ pub(crate) struct Shared {
     pub(crate) is_cut_off: AtomicBool,
     /// When each worker last turned, in milliseconds since the start.
     turned: Vec<AtomicU64>,
+    /// Whether something has panicked without which a worker serves nobody.
+    has_failed: Vec<AtomicBool>,
     /// Reloads that were put to work, and those that were refused.
     pub(crate) reloads: [AtomicU64; 2],
     started: Instant,
@@ -89,6 +96,7 @@ impl Shared {
             is_draining: AtomicBool::new(false),
             is_cut_off: AtomicBool::new(false),
             turned: (0..workers).map(|_| AtomicU64::new(0)).collect(),
+            has_failed: (0..workers).map(|_| AtomicBool::new(false)).collect(),
             reloads: Default::default(),
             started: time::now(),
         }
@@ -118,6 +126,11 @@ impl Shared {
     pub(crate) fn stuck(&self) -> impl Iterator<Item = (usize, u64)> {
         let standstills = self.standstills().enumerate();
         standstills.filter(|&(_, for_ms)| for_ms >= STUCK_AFTER.as_millis() as u64)
+    }
+
+    /// Whether this worker has panicked.
+    pub(crate) fn has_failed(&self, worker: usize) -> bool {
+        self.has_failed[worker].load(Ordering::Relaxed)
     }
 
     pub(crate) fn cache(&self) -> Option<&Arc<Cache>> {
@@ -246,6 +259,26 @@ impl Worker {
         }
     }
 
+    /// Begins a task without which the worker serves nobody. Other tasks that panic take a connection along and no more.
+    pub(crate) fn begin(
+        self: &Rc<Self>,
+        task: impl Future<Output = ()> + 'static,
+    ) -> JoinHandle<()> {
+        let worker = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            let mut task = pin!(task);
+            let is_whole = poll_fn(|cx| {
+                let poll = AssertUnwindSafe(|| task.as_mut().poll(cx));
+                let polled = catch_unwind(poll).map(|ready| ready.map(|()| true));
+                // What has panicked is not polled again.
+                polled.unwrap_or(Poll::Ready(false))
+            });
+            if !is_whole.await {
+                worker.shared.has_failed[worker.index].store(true, Ordering::Relaxed);
+            }
+        })
+    }
+
     /// Does everything that goes by time until the worker ends.
     pub(crate) async fn keep_time(self: Rc<Self>) {
         let mut interval = tokio::time::interval(TICK);
@@ -284,7 +317,9 @@ impl Worker {
     }
 
     fn turned(&self, at_ms: u64) {
-        self.shared.turned[self.index].store(at_ms, Ordering::Relaxed);
+        if !self.shared.has_failed(self.index) {
+            self.shared.turned[self.index].store(at_ms, Ordering::Relaxed);
+        }
     }
 
     /// Ends the tasks that go by time, which would keep the worker's things alive.

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use weir_gateway::settings::Settings;
-use weir_gateway::{Gateway, Source};
+use weir_gateway::{Gateway, Source, Supervision};
 
 use super::signals::{Asked, Signals};
 use crate::config;
@@ -78,13 +78,21 @@ fn serve(
         ));
     }
     let reloader = Reloader::start(gateway.control(), watched)?;
-    loop {
-        match runtime.block_on(signals.next()) {
-            Asked::ReopenLog => gateway.reopen_log(),
-            Asked::Reload => reloader.ask(),
-            Asked::End => break,
+    let mut supervision = Supervision::default();
+    let failed = loop {
+        let asked = async { tokio::time::timeout(Supervision::LOOK_EVERY, signals.next()).await };
+        match runtime.block_on(asked) {
+            Ok(Asked::ReopenLog) => gateway.reopen_log(),
+            Ok(Asked::Reload) => reloader.ask(),
+            Ok(Asked::End) => break None,
+            Err(_) => {
+                if let Some(failed) = gateway.look(&mut supervision) {
+                    say(format_args!("{failed}; ending, to be started anew"));
+                    break Some(failed);
+                }
+            }
         }
-    }
+    };
     say(format_args!("draining; a second signal ends at once"));
     let drained = std::thread::spawn(move || gateway.drain());
     std::thread::spawn(move || {
@@ -97,6 +105,9 @@ fn serve(
     let is_clean = drained
         .join()
         .map_err(|_| anyhow::anyhow!("draining failed"))?;
+    if let Some(failed) = failed {
+        anyhow::bail!("{failed}, which is a mistake in weir; what else was under way has ended");
+    }
     anyhow::ensure!(
         is_clean,
         "the drain timeout is over; open connections were cut off"
@@ -112,6 +123,9 @@ fn say(what: std::fmt::Arguments<'_>) {
 /// Descriptors kept for listeners, logs, the admin listener and the runtime.
 const DESCRIPTORS_KEPT: u64 = 256;
 
+/// Fewer serve nobody.
+const DESCRIPTORS_MIN: u64 = 320;
+
 /// The part of all descriptors that idle upstream connections may hold.
 const DESCRIPTORS_IDLE_PART: u64 = 16;
 
@@ -122,6 +136,11 @@ pub(super) fn fit_to_descriptors(settings: &mut Settings) -> anyhow::Result<()> 
     if soft < hard {
         rlimit::Resource::NOFILE.set(hard, hard)?;
     }
+    anyhow::ensure!(
+        hard >= DESCRIPTORS_MIN,
+        "at most {hard} files may be open at once (ulimit -Hn); at least {DESCRIPTORS_MIN} are needed, and two more for each \
+         client that is served at the same time"
+    );
     let count = |descriptors| usize::try_from(descriptors).unwrap_or(usize::MAX).max(1);
     let limits = &mut settings.limits;
     let idle = hard / DESCRIPTORS_IDLE_PART;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::harness::client::{self, Connection};
 use crate::harness::origin::Origin;
+use crate::harness::tool::run_to_end;
 use crate::harness::{Gateway, PATIENCE, wait_until};
 
 /// A gateway in front of `origin` with further config.
@@ -20,6 +21,24 @@ fn gateway(origin: &Origin, keys: &str) -> Gateway {
 
 fn answering() -> Origin {
     Origin::answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+}
+
+#[test]
+fn too_few_descriptors_to_serve_anybody_are_told_at_the_start() {
+    let weir = env!("CARGO_BIN_EXE_weir");
+    let flags = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--to",
+        "http://127.0.0.1:1",
+    ];
+    for few in ["--nofile=20", "--nofile=300"] {
+        let run = run_to_end("prlimit", &[&[few, weir][..], &flags].concat());
+        assert_eq!(run.status.code(), Some(2), "{few}: {}", run.stderr);
+        let told = "at least 320 are needed";
+        assert!(run.stderr.contains(told), "{few}: {}", run.stderr);
+    }
 }
 
 /// An origin that reads bodies to their end before it answers.
