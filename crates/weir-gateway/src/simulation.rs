@@ -209,7 +209,9 @@ fn a_worker_has_failed_when_something_panics_without_which_it_serves_nobody() {
             tokio::task::yield_now().await;
         }
         assert_eq!(stuck(), [0], "it is told of as one that does not turn");
-        workers.iter().for_each(|worker| worker.end());
+        for worker in workers {
+            worker.end();
+        }
     });
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use weir_cache::cache_status::{CacheStatus, Forwarded};
 use weir_cache::collapse::Nothing;
 use weir_cache::reuse::{self, Reuse};
-use weir_cache::{RequestControl, StoredHead, Timestamp};
+use weir_cache::{RequestControl, StoredHead};
 
 use super::fill::{Fill, Outcome, Reader};
 use super::fills::Late;
@@ -140,16 +140,9 @@ fn usable(
                 |failure| Joined::failed(failure, waited, on),
             )),
         Outcome::Stale(..) => Ok(Arc::clone(head)),
-        _ if on.may_join(&on.takes(x), head) => Ok(Arc::clone(head)),
+        _ if on.may_join(x, head) => Ok(Arc::clone(head)),
         _ => Err(Joined::nothing(Nothing::NotFresh)),
     }
-}
-
-/// By what it is told whether a request may have an answer that another one asked for.
-pub(super) struct Takes {
-    /// When it came.
-    since: Timestamp,
-    control: RequestControl,
 }
 
 /// What came of waiting for the head of another one's answer.
@@ -237,21 +230,15 @@ impl Cached<'_> {
         })
     }
 
-    /// What the request takes of what others have asked for.
-    pub(super) fn takes(&self, x: &Exchange) -> Takes {
-        Takes {
-            since: self.now(x),
-            control: RequestControl::of(x.request.view(&x.head)),
-        }
-    }
-
     /// Whether the request may have an answer that another one asked for: it came when this one waited for it, or would do
     /// if it were stored.
-    pub(super) fn may_join(&self, takes: &Takes, head: &StoredHead) -> bool {
-        if head.meta.response_time >= takes.since {
+    fn may_join(&self, x: &Exchange, head: &StoredHead) -> bool {
+        let now = self.now(x);
+        if head.meta.response_time >= now {
             return true;
         }
-        let reuse = reuse::decide(&head.meta, &takes.control, self.policy, takes.since);
+        let control = RequestControl::of(x.request.view(&x.head));
+        let reuse = reuse::decide(&head.meta, &control, self.policy, now);
         !matches!(reuse, Reuse::Revalidate(_) | Reuse::GatewayTimeout)
     }
 }

@@ -13,7 +13,7 @@ use weir_cache::collapse::Nothing;
 use super::Cached;
 use super::fill::{Fill, Outcome, Reader};
 use super::fills::{Late, Lent};
-use super::join::{Joined, Takes, join};
+use super::join::{Joined, join};
 use super::lead::Ask;
 use crate::connection::Client;
 use crate::connection::h1::After;
@@ -64,12 +64,11 @@ impl Others {
         on: Cached<'_>,
         ask: &Ask,
     ) -> Result<First, Failure> {
-        let takes = on.takes(x);
         let first = {
             let mut own = pin!(exchange::forward(client, x, on.worker, on.view, on.rule));
             poll_fn(|cx| match own.as_mut().poll(cx) {
                 Poll::Ready(asked) => Poll::Ready(Ok(asked)),
-                Poll::Pending => self.poll(on, &takes, cx).map(Err),
+                Poll::Pending => self.poll(cx).map(Err),
             })
             .await
         };
@@ -100,35 +99,35 @@ impl Others {
     }
 
     /// Ready when another one has an answer that this request may have.
-    fn poll(&mut self, on: Cached<'_>, takes: &Takes, cx: &mut Context<'_>) -> Poll<Reader> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Reader> {
         let elsewhere = self.own.poll_relieved(cx);
         let late = self.late.as_mut().map(|late| late.poll_head(cx));
         if let Some(Poll::Ready(answer)) = late {
             // Where it is of no use, it is read here no more, which others may wait for.
             let late = self.late.take();
             if let Some(late) = late
-                && self.is_for_it(on, takes, &answer)
+                && self.variant_is_of(&answer)
             {
                 return Poll::Ready(late);
             }
         }
         match elsewhere {
-            Some(relieved) if self.is_for_it(on, takes, &relieved.answer) => {
+            Some(relieved) if self.variant_is_of(&relieved.answer) => {
                 Poll::Ready(Reader::new(&relieved.by))
             }
             _ => Poll::Pending,
         }
     }
 
-    /// Whether it is an answer, of the variant that this request waited for, and as fresh as it takes it. Which one it selects
-    /// otherwise is left to its own answer.
-    fn is_for_it(&self, on: Cached<'_>, takes: &Takes, answer: &Outcome) -> bool {
+    /// Whether it is an answer, and of the variant that this request waited for. Which one it selects otherwise is left to its
+    /// own answer. However stale, it came while this request waited for it.
+    fn variant_is_of(&self, answer: &Outcome) -> bool {
         let head = match answer {
             Outcome::Arriving(head, _) => Some(head),
             Outcome::Whole(object) => object.stored_head(),
             Outcome::Stale(..) | Outcome::Unshared | Outcome::Erred | Outcome::Failed(_) => None,
         };
-        head.is_some_and(|head| head.secondary() == &*self.variant && on.may_join(takes, head))
+        head.is_some_and(|head| head.secondary() == &*self.variant)
     }
 }
 
