@@ -41,6 +41,10 @@ impl Changes {
         for (section, is_changed) in [
             ("limits", old.limits != new.limits),
             ("timeouts", old.timeouts != new.timeouts),
+            (
+                "trusted_proxies",
+                old.trusted_proxies != new.trusted_proxies,
+            ),
             ("dns", old.dns != new.dns),
         ] {
             if is_changed {

@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::io::Write as _;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -125,6 +125,14 @@ impl AddressText {
     /// those has all the others of its network (RFC 4291 §2.5.4, RFC 6177).
     pub(crate) fn network(&self) -> &[u8] {
         &self.octets[..usize::from(self.network_bytes)]
+    }
+
+    /// The address itself, an IPv4 address in its own form.
+    pub(crate) fn address(&self) -> IpAddr {
+        match self.octets {
+            [a, b, c, d, ..] if self.network_bytes == 4 => Ipv4Addr::new(a, b, c, d).into(),
+            octets => octets.into(),
+        }
     }
 
     pub(crate) fn as_bytes(&self) -> &[u8] {

@@ -171,7 +171,9 @@ impl Control {
         for listening in &closing {
             listening.close();
         }
-        self.shared.admission.adjust(&next.limits);
+        self.shared
+            .admission
+            .adjust(&next.limits, &next.trusted_proxies);
         self.shared.current.send_replace(Arc::clone(&snapshot));
         self.wait_for_workers(snapshot.generation, &closing);
         // Not before: a worker that knows only the old endpoints must still find one.

@@ -40,6 +40,7 @@ pub(crate) async fn run(client: &mut Client, x: &mut Exchange, worker: &Rc<Worke
     let view = worker.view();
     x.timeouts = view.snapshot.timeouts;
     x.is_last = client.is_last();
+    x.find_client(client, &view.snapshot.trusted_proxies);
     let after = match serve(client, x, worker, &view).await {
         Ok(after) => after,
         Err(failure) => fallback::answer(client, x, worker, &view, failure).await,

@@ -101,7 +101,7 @@ impl Gateway {
         let open = |storage| Cache::open(storage, &transient);
         let cache = settings.cache.as_ref().map(open).transpose()?;
         let snapshot = Snapshot::succeed(None, settings, router, &names.known(), listeners);
-        let admission = Admission::new(&settings.limits);
+        let admission = Admission::new(&settings.limits, &settings.trusted_proxies);
         let slow = SlowClients::new(transient);
         let shared = Arc::new(Shared::new(snapshot, settings.workers, admission, slow));
         if let Some(cache) = cache {

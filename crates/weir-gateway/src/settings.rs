@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use weir_cache::CachePolicy;
 use weir_cache::negotiate::CompressPolicy;
 use weir_policy::balance::Method as BalanceMethod;
@@ -30,6 +31,8 @@ pub struct Settings {
     pub admin: Option<Admin>,
     /// Where finished requests are written; `None` writes nothing.
     pub access_log: Option<AccessLog>,
+    /// Networks of proxies whose `X-Forwarded-For` says who their clients are.
+    pub trusted_proxies: Vec<IpNet>,
     /// Bounds on what clients may use.
     pub limits: Limits,
     /// Deadlines on what clients may take.

@@ -63,7 +63,7 @@ impl Gateway {
     fn start(settings: &Settings) -> Self {
         let router = Router::new(&settings.routes).expect("routes can be told apart");
         let snapshot = Snapshot::succeed(None, settings, router, &Known::default(), Vec::new());
-        let admission = Admission::new(&settings.limits);
+        let admission = Admission::new(&settings.limits, &settings.trusted_proxies);
         let transient = Transient::new(u64::MAX);
         let slow = SlowClients::new(Arc::clone(&transient));
         let shared = Arc::new(Shared::new(snapshot, settings.workers, admission, slow));

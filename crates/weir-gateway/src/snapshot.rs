@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use ipnet::IpNet;
 use weir_cache::store::Share;
 use weir_http::{HeadLimits, NamedFields};
 
@@ -46,6 +47,7 @@ pub(crate) struct Snapshot {
     /// The fields of requests that any of it names.
     pub(crate) named_fields: NamedFields,
     pub(crate) timeouts: ClientTimeouts,
+    pub(crate) trusted_proxies: Vec<IpNet>,
     pub(crate) body_rate: u64,
     /// Bytes of bodies held for slow clients, of all workers.
     pub(crate) held_body_bytes: u64,
@@ -134,6 +136,7 @@ impl Snapshot {
             },
             named_fields: named::named_fields(settings),
             timeouts: settings.timeouts,
+            trusted_proxies: settings.trusted_proxies.clone(),
             body_rate: settings.limits.body_rate,
             held_body_bytes: settings.limits.held_body_bytes,
             idle_connections: settings.limits.idle_connections,

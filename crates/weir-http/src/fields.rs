@@ -50,7 +50,7 @@ impl<'h> Fields<'h> {
     }
 
     /// The values of all lines that are `id`, in order.
-    pub fn all(self, id: FieldName) -> impl Iterator<Item = &'h [u8]> + Clone {
+    pub fn all(self, id: FieldName) -> impl DoubleEndedIterator<Item = &'h [u8]> + Clone {
         let is_it = move |field: &&Field| field.id == id;
         self.table
             .iter()

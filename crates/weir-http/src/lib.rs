@@ -21,6 +21,7 @@ pub mod date;
 pub mod fields;
 pub mod form;
 pub mod forward;
+pub mod forwarded;
 mod framing;
 pub mod head;
 pub mod host;

@@ -108,6 +108,7 @@ pub(crate) fn from_flags(
         listeners: vec![listen],
         admin: None,
         access_log: None,
+        trusted_proxies: Vec::new(),
         cache: None,
         dns: Dns::default(),
         limits,

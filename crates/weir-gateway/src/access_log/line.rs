@@ -14,7 +14,7 @@ use crate::worker::Worker;
 
 /// `address - - [time] "request line" status body-bytes "referer" "user agent"`, as Apache httpd and nginx write it.
 pub(super) fn combined(client: &Client, x: &Exchange, worker: &Worker, out: &mut Vec<u8>) {
-    out.extend_from_slice(client.address.as_bytes());
+    out.extend_from_slice(x.client_address(client).as_bytes());
     out.extend_from_slice(b" - - [");
     out.extend_from_slice(&worker.clock.texts().clf);
     out.extend_from_slice(b"] \"");
@@ -46,7 +46,7 @@ pub(super) fn json(
     out.extend_from_slice(b"{\"time\":\"");
     out.extend_from_slice(&worker.clock.texts().iso8601);
     out.push(b'"');
-    text("client", client.address.as_bytes(), out);
+    text("client", x.client_address(client).as_bytes(), out);
     if x.has_head {
         text("method", x.request.method_name.of(&x.head), out);
         text("target", x.request.target_text.of(&x.head), out);

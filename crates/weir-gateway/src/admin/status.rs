@@ -182,7 +182,7 @@ mod tests {
             }
         };
         let limits = Limits::default();
-        let admission = Admission::new(&limits);
+        let admission = Admission::new(&limits, &[]);
         let upstream = Upstream {
             name: "\"app\"".to_owned(),
             servers: ports.iter().map(server).collect(),
@@ -198,6 +198,7 @@ mod tests {
             admin: None,
             access_log: None,
             cache: None,
+            trusted_proxies: Vec::new(),
             dns: Dns::default(),
             limits,
             timeouts: ClientTimeouts::default(),

@@ -81,7 +81,7 @@ impl RateGate {
     fn key<'a>(&self, client: &'a Client, x: &'a Exchange, view: &View) -> &'a [u8] {
         match &self.rule.key {
             RateKey::Route => &[],
-            RateKey::ClientAddress => client.address.network(),
+            RateKey::ClientAddress => x.client_address(client).network(),
             RateKey::Header(name) => x.request.field(&x.head, name).unwrap_or_default(),
             RateKey::Parameter(name) => parameter(x, view, name),
         }

@@ -1,8 +1,10 @@
 //! What one exchange needs, and what is known of it when it is over.
 
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use weir_http::{RequestHead, ResponseHead, target};
+use ipnet::IpNet;
+use weir_http::{RequestHead, ResponseHead, forwarded, target};
 use weir_policy::limit::rate::Decision as RateDecision;
 
 use super::SCHEME;
@@ -10,6 +12,7 @@ use crate::buffers::{BUFFER_BYTES, Buffers, Input};
 use crate::cache::Recall;
 use crate::care::fallback;
 use crate::care::pass::Pass;
+use crate::connection::{AddressText, Client};
 use crate::failure::Failure;
 use crate::settings::ClientTimeouts;
 use crate::time;
@@ -33,6 +36,8 @@ pub(crate) struct Exchange {
     pub(super) normal_path: Vec<u8>,
     /// Whether the connection ends with it.
     pub(super) is_last: bool,
+    /// Who the client is, where the request came from a trusted proxy.
+    behind: Option<AddressText>,
     /// The deadlines of the client's side, in the configuration that serves this exchange.
     pub(crate) timeouts: ClientTimeouts,
     /// The request body on its way to the upstream.
@@ -118,6 +123,28 @@ impl Exchange {
         self.normal_path.clone_from(&other.normal_path);
     }
 
+    /// Finds out who the client is, where the request came from a proxy of `trusted`.
+    pub(super) fn find_client(&mut self, client: &Client, trusted: &[IpNet]) {
+        if trusted.is_empty() {
+            return;
+        }
+        let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(&address));
+        let peer = client.address.address();
+        let request = self.request.view(&self.head);
+        let found = forwarded::client_behind(request, peer, is_trusted);
+        self.behind = is_trusted(peer).then(|| AddressText::new(found));
+    }
+
+    /// Whether it came from a proxy that is trusted.
+    pub(crate) fn is_from_proxy(&self) -> bool {
+        self.behind.is_some()
+    }
+
+    /// The address that the client is known by.
+    pub(crate) fn client_address<'a>(&'a self, client: &'a Client) -> &'a AddressText {
+        self.behind.as_ref().unwrap_or(&client.address)
+    }
+
     /// The bytes of the request head as it was sent.
     pub(crate) fn head_bytes(&self) -> u64 {
         u64::from(self.has_head) * self.request.head_bytes as u64
@@ -165,6 +192,7 @@ impl Exchange {
         self.recall.reset();
         self.rate = None;
         self.retry_after = None;
+        self.behind = None;
         self.facts = Facts::default();
     }
 }

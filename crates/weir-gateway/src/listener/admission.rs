@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use ipnet::IpNet;
+
 use crate::settings::{Limits, PerAddress};
 
 /// The client connections of the process, and how many there may be.
@@ -19,27 +21,33 @@ pub(crate) struct Admission {
 #[derive(Debug)]
 struct Addresses {
     limit: PerAddress,
+    /// Proxies, which stand for many clients.
+    proxies: Vec<IpNet>,
     open: HashMap<IpAddr, u32>,
 }
 
 impl Admission {
-    pub(crate) fn new(limits: &Limits) -> Self {
+    /// Under these limits, where `proxies` are trusted.
+    pub(crate) fn new(limits: &Limits, proxies: &[IpNet]) -> Self {
         Self {
             connections: AtomicUsize::new(0),
             connections_max: AtomicUsize::new(limits.connections),
             addresses: Mutex::new(Addresses {
                 limit: limits.connections_per_address,
+                proxies: proxies.to_vec(),
                 open: HashMap::new(),
             }),
         }
     }
 
     /// Holds new connections to other limits; those that are open stay.
-    pub(crate) fn adjust(&self, limits: &Limits) {
+    pub(crate) fn adjust(&self, limits: &Limits, proxies: &[IpNet]) {
         let connections_max = limits.connections;
         self.connections_max
             .store(connections_max, Ordering::Relaxed);
-        self.addresses().limit = limits.connections_per_address;
+        let mut addresses = self.addresses();
+        addresses.limit = limits.connections_per_address;
+        addresses.proxies = proxies.to_vec();
     }
 
     pub(super) fn enter(&self, address: IpAddr) -> bool {
@@ -84,9 +92,14 @@ impl Admission {
 impl Addresses {
     fn limit_of(&self, address: IpAddr) -> u32 {
         match self.limit {
-            PerAddress::Remote(_) if address.is_loopback() => u32::MAX,
+            PerAddress::Remote(_) if self.stands_for_many(address) => u32::MAX,
             PerAddress::Every(limit) | PerAddress::Remote(limit) => limit,
         }
+    }
+
+    fn stands_for_many(&self, address: IpAddr) -> bool {
+        let is_of = |proxies: &IpNet| proxies.contains(&address);
+        address.is_loopback() || self.proxies.iter().any(is_of)
     }
 }
 
@@ -109,11 +122,12 @@ mod tests {
     const THERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 
     fn admission(connections: usize, connections_per_address: PerAddress) -> Admission {
-        Admission::new(&Limits {
+        let limits = Limits {
             connections,
             connections_per_address,
             ..Limits::default()
-        })
+        };
+        Admission::new(&limits, &[])
     }
 
     #[test]
@@ -150,11 +164,14 @@ mod tests {
     fn limits_that_change_hold_for_who_comes_next() {
         let admission = admission(10, PerAddress::Remote(9));
         assert!((0..3).all(|_| admission.enter(HERE)));
-        admission.adjust(&Limits {
-            connections: 4,
-            connections_per_address: PerAddress::Every(2),
-            ..Limits::default()
-        });
+        admission.adjust(
+            &Limits {
+                connections: 4,
+                connections_per_address: PerAddress::Every(2),
+                ..Limits::default()
+            },
+            &[],
+        );
         admission.leave(HERE);
         assert!(!admission.enter(HERE), "two were not asked to leave");
         admission.leave(HERE);

@@ -359,7 +359,7 @@ impl Drop for Chosen {
 fn hashed_part<'a>(client: &'a Client, x: &'a Exchange, hash_on: &HashOn) -> &'a [u8] {
     let target = &x.request.target;
     match hash_on {
-        HashOn::ClientAddress => client.address.as_bytes(),
+        HashOn::ClientAddress => x.client_address(client).as_bytes(),
         HashOn::Host => x.request.authority.map_or(&[], |span| span.of(&x.head)),
         HashOn::Path => target.path.of(&x.head),
         HashOn::Target => x.request.target_text.of(&x.head),

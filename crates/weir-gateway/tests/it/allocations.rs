@@ -260,6 +260,7 @@ fn settings(address: SocketAddr, origin: SocketAddr, log: &Path, format: LogForm
         }),
         limits: Limits::default(),
         cache: Some(CacheStorage::in_memory(16 << 20)),
+        trusted_proxies: Vec::new(),
         dns: Dns::default(),
         timeouts: ClientTimeouts::default(),
         upstreams: vec![Upstream {

@@ -5,6 +5,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use ipnet::IpNet;
 use weir_gateway::settings::{EndpointAddress, ServerAddress};
 
 use super::suggest::did_you_mean;
@@ -19,6 +20,11 @@ pub(super) const SERVER_EXPECTED: &str =
 /// What a name server looks like.
 pub(super) const NAME_SERVER_EXPECTED: &str =
     r#"the IP address of a name server such as "10.0.0.2" or "127.0.0.1:8600""#;
+
+/// What a list of networks looks like, and one of them.
+pub(super) const NETWORKS_EXPECTED: &str = r#"a list of networks such as ["10.0.0.0/8", "::1"]"#;
+pub(super) const NETWORK_EXPECTED: &str =
+    r#"an IP address or a network such as "10.0.0.0/8" or "2001:db8::/32""#;
 
 /// The path of a Unix socket must fit into the system's `sockaddr_un` with its closing NUL.
 const UNIX_PATH_BYTES_MAX: usize = 107;
@@ -67,6 +73,19 @@ pub(super) fn name_server(text: &str) -> Result<SocketAddr, String> {
     with_port
         .or_else(|_| text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, 53)))
         .map_err(|_| format!("expected {NAME_SERVER_EXPECTED}"))
+}
+
+/// Reads a network: an address and how many of its bits all have in common, or one address. Bits behind those are a slip.
+pub(super) fn network(text: &str) -> Result<IpNet, String> {
+    let network = text
+        .parse::<IpNet>()
+        .or_else(|_| text.parse::<IpAddr>().map(IpNet::from))
+        .map_err(|_| format!("expected {NETWORK_EXPECTED}"))?;
+    if network.trunc() == network {
+        Ok(network)
+    } else {
+        Err(format!("expected \"{}\"", network.trunc()))
+    }
 }
 
 fn unix(path: &str) -> Result<PathBuf, String> {

@@ -10,12 +10,15 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use weir_gateway::settings::{
     AccessLog, Action, Admin, CacheStorage, ClientTimeouts, Dns, Limits, LogFormat, LogTarget,
     PerAddress, Route, Settings,
 };
 
-use super::address::{self, LISTEN_EXPECTED, NAME_SERVER_EXPECTED};
+use super::address::{
+    self, LISTEN_EXPECTED, NAME_SERVER_EXPECTED, NETWORK_EXPECTED, NETWORKS_EXPECTED,
+};
 use super::read::Table;
 use super::value::Value;
 use super::{cache, route, units, upstream};
@@ -55,6 +58,9 @@ pub(super) fn settings(mut root: Table) -> Settings {
     let limits = root
         .section("limits", "[limits]")
         .map_or_else(Limits::default, limits);
+    let trusted_proxies = root
+        .section("trusted_proxies", "[trusted_proxies]")
+        .map_or_else(Vec::new, trusted_proxies);
     let timeouts = root.section("timeouts", "[timeouts]");
     let timeouts = timeouts.map_or_else(ClientTimeouts::default, client_timeouts);
     let cache = root.section("cache", "[cache]").map(cache::storage);
@@ -82,6 +88,7 @@ pub(super) fn settings(mut root: Table) -> Settings {
         listeners,
         admin,
         access_log,
+        trusted_proxies,
         limits,
         timeouts,
         cache,
@@ -262,6 +269,15 @@ fn client_timeouts(mut table: Table) -> ClientTimeouts {
     };
     table.finish();
     timeouts
+}
+
+fn trusted_proxies(mut table: Table) -> Vec<IpNet> {
+    let list = table.required("networks", NETWORKS_EXPECTED);
+    table.finish();
+    let items = list.as_ref().and_then(|list| list.list(NETWORKS_EXPECTED));
+    let network = |item: &Value| item.parsed(NETWORK_EXPECTED, address::network);
+    let items = items.unwrap_or_default();
+    items.iter().filter_map(network).collect()
 }
 
 fn dns(mut table: Table) -> Dns {

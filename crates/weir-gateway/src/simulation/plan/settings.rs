@@ -78,6 +78,7 @@ pub(super) fn settings(
             transient_bytes: draw.one(&[100_000, 1 << 20, 16 << 20]),
             ..CacheStorage::in_memory(draw.one(&[1 << 20, 4 << 20, 64 << 20]))
         }),
+        trusted_proxies: Vec::new(),
         dns: Dns::default(),
         limits: Limits::default(),
         timeouts: ClientTimeouts::default(),

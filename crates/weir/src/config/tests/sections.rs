@@ -55,7 +55,7 @@ disk = { path = "x", sise = "1GiB" }
 #! serve: unknown key; did you mean "server"?
 workers = 1
 [compress]
-#! compress: unknown key; expected one of "server", "listener", "admin", "access_log", "limits", "timeouts", "cache", "dns", "upstream", "route"
+#! compress: unknown key; expected one of "server", "listener", "admin", "access_log", "limits", "trusted_proxies", "timeouts", "cache", "dns", "upstream", "route"
 memory = "1MiB"
 "#,
     r#"
@@ -235,6 +235,13 @@ body = "99999999GiB"
 #! limits.body: found "99999999GiB", expected a size from "0B" to "1048576GiB"
 connections = {}
 #! limits.connections: found a table, expected an integer from 1 to 4294967295
+"#,
+    r#"
+[trusted_proxies]
+networks = ["10.0.0.0/8", "10.0.0.1/8", "balancer", 10]
+#! trusted_proxies.networks[2]: found "10.0.0.1/8", expected "10.0.0.0/8"
+#! trusted_proxies.networks[3]: found "balancer", expected an IP address or a network such as "10.0.0.0/8" or "2001:db8::/32"
+#! trusted_proxies.networks[4]: found the integer 10, expected an IP address or a network such as "10.0.0.0/8" or "2001:db8::/32"
 "#,
     r#"
 [timeouts]

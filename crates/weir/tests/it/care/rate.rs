@@ -213,3 +213,35 @@ fn a_flood_of_keys_costs_what_the_reference_says() {
     // A hundred thousand keys touch every page of the table.
     assert!((10 << 20..=18 << 20).contains(&cost), "{cost}");
 }
+
+/// Behind a balancer each of its clients has a rate of its own, and none gets another one by what it writes.
+#[test]
+fn behind_a_trusted_proxy_rates_are_those_of_its_clients() {
+    let origin = Counting::start();
+    let forward = forward_everything(&[origin.origin.address], "");
+    let rate = "rate = { requests = 1, per = \"1h\" }\n";
+    let trusted = "[trusted_proxies]\nnetworks = [\"127.0.0.1\", \"10.0.0.0/8\"]\n";
+    for (proxies, second) in [("", 429), (trusted, 200)] {
+        let gateway = Gateway::start(&format!("{proxies}{forward}{rate}"));
+        let ask = |said: &str| {
+            let fields = format!("X-Forwarded-For: {said}\r\nX-Forwarded-Proto: https\r\n");
+            ask_with(gateway.address, "/", &fields).status
+        };
+        assert_eq!(ask("192.0.2.1"), 200);
+        let head = origin.origin.next_head();
+        let scheme = if proxies.is_empty() { "http" } else { "https" };
+        let expected = format!("X-Forwarded-Proto: {scheme}\r\n");
+        assert_eq!(head.matches("X-Forwarded-Proto").count(), 1, "{head}");
+        assert!(head.contains(&expected), "{head}");
+        assert!(
+            head.contains("X-Forwarded-For: 192.0.2.1, 127.0.0.1\r\n"),
+            "{head}"
+        );
+        assert_eq!(ask("192.0.2.2"), second);
+        assert_eq!(
+            ask("192.0.2.9, 192.0.2.1, 10.1.1.1"),
+            429,
+            "it says so itself"
+        );
+    }
+}

@@ -1,0 +1,91 @@
+//! Whom a request came from, behind proxies that are trusted, by `X-Forwarded-For`.
+//!
+//! Each proxy appends the address that asked it. So the list is true from its end to the first address that is no trusted
+//! proxy's: what stands before that, whoever has that address may have written. RFC 7239 §8.1 says the same of `Forwarded`.
+
+use std::net::{IpAddr, SocketAddr};
+
+use crate::fields::Fields;
+use crate::head::FieldName;
+
+/// The address of the client of `request`, which came from `peer`: the last of the list, and `peer` behind it, that
+/// `is_trusted` does not hold for. Where it holds for all, the first; where a trusted proxy has written what is no address
+/// (`unknown`), that proxy's.
+pub fn client_behind(
+    request: Fields<'_>,
+    peer: IpAddr,
+    is_trusted: impl Fn(IpAddr) -> bool,
+) -> IpAddr {
+    let mut client = peer.to_canonical();
+    let lines = request.all(FieldName::XForwardedFor).rev();
+    let mut said = lines.flat_map(|line| line.rsplit(|&byte| byte == b','));
+    while is_trusted(client) {
+        let Some(element) = said.next() else { break };
+        let element = element.trim_ascii();
+        if element.is_empty() {
+            continue;
+        }
+        let Some(address) = address(element) else {
+            break;
+        };
+        client = address.to_canonical();
+    }
+    client
+}
+
+/// An address as proxies write it: bare, or with a port and, if it is an IPv6 address, in brackets.
+fn address(text: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(text).ok()?;
+    let in_brackets = || text.strip_prefix('[')?.strip_suffix(']');
+    let bare = text
+        .parse()
+        .or_else(|_| in_brackets().unwrap_or("").parse());
+    bare.ok().or_else(|| {
+        text.parse()
+            .ok()
+            .map(|with_port: SocketAddr| with_port.ip())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(peer: &str, lines: &[&str]) -> String {
+        let mut head = b"GET / HTTP/1.1\r\n".to_vec();
+        for line in lines {
+            crate::forward::write_field(&mut head, b"X-Forwarded-For", line.as_bytes());
+        }
+        let mut table = Vec::new();
+        Fields::scan(&head, &mut table);
+        let is_trusted = |address: IpAddr| {
+            let text = address.to_string();
+            text.starts_with("10.") || text == "::1"
+        };
+        let peer = peer.parse().unwrap();
+        client_behind(Fields::new(&head, &table), peer, is_trusted).to_string()
+    }
+
+    #[test]
+    fn what_a_client_writes_itself_is_not_believed() {
+        let cases: [(&str, &[&str], &str); 14] = [
+            ("1.1.1.1", &["2.2.2.2"], "1.1.1.1"),
+            ("10.0.0.1", &["2.2.2.2"], "2.2.2.2"),
+            ("10.0.0.1", &["10.9.9.9, 2.2.2.2"], "2.2.2.2"),
+            ("10.0.0.1", &["3.3.3.3, 2.2.2.2, 10.0.0.2"], "2.2.2.2"),
+            ("10.0.0.1", &["3.3.3.3", "2.2.2.2", "10.0.0.2"], "2.2.2.2"),
+            ("10.0.0.1", &["3.3.3.3, 2.2.2.2,, ,"], "2.2.2.2"),
+            ("10.0.0.1", &["10.0.0.3,10.0.0.2"], "10.0.0.3"),
+            ("10.0.0.1", &[], "10.0.0.1"),
+            ("10.0.0.1", &["2.2.2.2, unknown"], "10.0.0.1"),
+            ("10.0.0.1", &["2.2.2.2, unknown, 10.0.0.2"], "10.0.0.2"),
+            ("10.0.0.1", &["2.2.2.2:8080"], "2.2.2.2"),
+            ("::1", &["[2001:db8::1]:8080"], "2001:db8::1"),
+            ("::1", &["2001:DB8::1, [::1]"], "2001:db8::1"),
+            ("::ffff:10.0.0.1", &["::ffff:2.2.2.2"], "2.2.2.2"),
+        ];
+        for (peer, lines, expected) in cases {
+            assert_eq!(client(peer, lines), expected, "{peer} {lines:?}");
+        }
+    }
+}
