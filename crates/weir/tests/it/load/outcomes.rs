@@ -50,7 +50,7 @@ fn a_schedule_that_was_not_kept_is_not_valid() {
     let url = format!("http://{}/", app.address);
     for (flags, requests) in [
         (["--rate", "1000", "-n", "100"], 100),
-        (["--rate", "80", "-d", "1s"], 80),
+        (["--rate", "60", "-d", "1s"], 60),
     ] {
         let measured = Measured::by(&[&[&*url, "-c", "1"][..], &flags].concat());
         assert_eq!(measured.requests(), requests, "{flags:?}");
