@@ -14,7 +14,9 @@ weir, config, stop, go = sys.argv[1:]
 ptrace = ctypes.CDLL(None, use_errno=True).ptrace
 ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
 ATTACH, DETACH = 16, 17
-gateway = subprocess.Popen([weir, "serve", "--config", config])
+# It ends with this process, however that ends (PR_SET_PDEATHSIG, SIGKILL).
+ends = lambda: ctypes.CDLL(None).prctl(1, 9)
+gateway = subprocess.Popen([weir, "serve", "--config", config], preexec_fn=ends)
 def wait(path):
     while not os.path.exists(path):
         if gateway.poll() is not None:
