@@ -153,7 +153,6 @@ fn check_settled(mut request: RequestHead, head: &[u8]) {
 fn rewritten(request: &RequestHead, head: &[u8], upgrade: bool) -> Vec<u8> {
     let rewrite = RequestRewrite {
         wants_whole: false,
-        is_from_proxy: false,
         conditions: None,
         path: request.target.path.of(head),
         client_address: CLIENT,

@@ -81,8 +81,6 @@ pub struct RequestRewrite<'a> {
     pub conditions: Option<&'a [u8]>,
     /// Whether all of the response is asked for where the client asks for a part: `Range` and `If-Range` are left out.
     pub wants_whole: bool,
-    /// Whether it came from a proxy that is trusted: what that says of scheme and host is sent on as it came.
-    pub is_from_proxy: bool,
     /// What the route changes.
     pub edits: Edits<'a>,
     /// The names that the configuration says anything about. What passes for one of them is left out.
@@ -116,8 +114,9 @@ pub fn write_request(
         | FieldName::Te
         // A CGI script would read it as HTTP_PROXY (httpoxy, CVE-2016-5385).
         | FieldName::Proxy
-        | FieldName::XForwardedFor => true,
-        FieldName::XForwardedHost | FieldName::XForwardedProto => !rewrite.is_from_proxy,
+        | FieldName::XForwardedFor
+        | FieldName::XForwardedHost
+        | FieldName::XForwardedProto => true,
         FieldName::Host => is_settled,
         FieldName::Upgrade => !rewrite.upgrade,
         FieldName::Expect => !request.expects_continue,
@@ -141,12 +140,10 @@ pub fn write_request(
     if !rewrite.edits.drops(b"x-forwarded-for") {
         write_forwarded_for(request, head, forwarded_for, rewrite.client_address, out);
     }
-    let is_said = |name| rewrite.is_from_proxy && request.known_field(name).is_some();
-    if !is_said(FieldName::XForwardedProto) && !rewrite.edits.drops(b"x-forwarded-proto") {
+    if !rewrite.edits.drops(b"x-forwarded-proto") {
         write_field(out, b"X-Forwarded-Proto", rewrite.scheme);
     }
-    let has_host = request.authority.is_some() && !is_said(FieldName::XForwardedHost);
-    if has_host && !rewrite.edits.drops(b"x-forwarded-host") {
+    if request.authority.is_some() && !rewrite.edits.drops(b"x-forwarded-host") {
         write_field(out, b"X-Forwarded-Host", host);
     }
     if !rewrite.edits.drops(b"via") {

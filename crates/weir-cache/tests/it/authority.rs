@@ -48,7 +48,6 @@ fn key_and_hosts(text: &str) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
         upgrade: false,
         conditions: None,
         wants_whole: false,
-        is_from_proxy: false,
         edits: Edits::default(),
         named: &NamedFields::NONE,
     };

@@ -36,7 +36,7 @@ pub(crate) struct Exchange {
     pub(super) normal_path: Vec<u8>,
     /// Whether the connection ends with it.
     pub(super) is_last: bool,
-    /// Who the client is, where the request came from a trusted proxy.
+    /// The client's address where a trusted proxy stands between.
     behind: Option<AddressText>,
     /// The deadlines of the client's side, in the configuration that serves this exchange.
     pub(crate) timeouts: ClientTimeouts,
@@ -132,12 +132,7 @@ impl Exchange {
         let peer = client.address.address();
         let request = self.request.view(&self.head);
         let found = forwarded::client_behind(request, peer, is_trusted);
-        self.behind = is_trusted(peer).then(|| AddressText::new(found));
-    }
-
-    /// Whether it came from a proxy that is trusted.
-    pub(crate) fn is_from_proxy(&self) -> bool {
-        self.behind.is_some()
+        self.behind = (found != peer).then(|| AddressText::new(found));
     }
 
     /// The address that the client is known by.

@@ -100,7 +100,6 @@ pub(crate) fn rewrite<'x>(
         default_host: default_host(&upstream.settings.servers[0]),
         upgrade: passes_upgrade(x, rule),
         conditions,
-        is_from_proxy: x.is_from_proxy(),
         wants_whole: compress::part_may_be_of_another_form(x, rule),
         edits: edits(&rule.request_headers),
         named: &view.snapshot.named_fields,

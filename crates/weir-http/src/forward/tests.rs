@@ -20,7 +20,6 @@ fn request<'a>(text: &'a str, change: impl FnOnce(&mut RequestRewrite<'a>)) -> S
         upgrade: false,
         conditions: None,
         wants_whole: false,
-        is_from_proxy: false,
         edits: Edits::default(),
         named: &NONE,
     };

@@ -224,15 +224,12 @@ fn behind_a_trusted_proxy_rates_are_those_of_its_clients() {
     for (proxies, second) in [("", 429), (trusted, 200)] {
         let gateway = Gateway::start(&format!("{proxies}{forward}{rate}"));
         let ask = |said: &str| {
-            let fields = format!("X-Forwarded-For: {said}\r\nX-Forwarded-Proto: https\r\n");
+            let fields = format!("X-Forwarded-For: {said}\r\nX-Forwarded-Host: evil\r\n");
             ask_with(gateway.address, "/", &fields).status
         };
         assert_eq!(ask("192.0.2.1"), 200);
         let head = origin.origin.next_head();
-        let scheme = if proxies.is_empty() { "http" } else { "https" };
-        let expected = format!("X-Forwarded-Proto: {scheme}\r\n");
-        assert_eq!(head.matches("X-Forwarded-Proto").count(), 1, "{head}");
-        assert!(head.contains(&expected), "{head}");
+        assert!(!head.contains("evil"), "{head}");
         assert!(
             head.contains("X-Forwarded-For: 192.0.2.1, 127.0.0.1\r\n"),
             "{head}"
