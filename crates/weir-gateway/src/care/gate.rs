@@ -28,7 +28,7 @@ use crate::deadline::{Due, TICK};
 use crate::failure::Failure;
 
 /// Gateways in front of one service measure it at the same times: when the seconds since 1970 are a multiple of this.
-const EPOCH: Duration = Duration::from_secs(10);
+const EPOCH: Duration = Duration::from_secs(1_024);
 
 type Waiter = oneshot::Sender<Result<Permit, Refusal>>;
 

@@ -21,8 +21,8 @@ mod tests;
 use super::priority::Priority;
 use super::queue::{self, Queue, Queued, Ticket};
 use crate::outcome::Outcome;
-use adaptive::Adaptive;
 pub use adaptive::Settings as AdaptiveSettings;
+use adaptive::{Adaptive, Tag};
 use std::time::{Duration, Instant};
 
 /// How many requests may be in flight.
@@ -68,8 +68,8 @@ impl Default for Settings {
 #[must_use = "a permit that is lost is a place that stays taken"]
 pub struct Permit {
     admitted_at: Instant,
-    /// How many were in flight then, this one included.
-    in_flight: u32,
+    /// What an adaptive limit knows it by.
+    tag: Option<Tag>,
     /// Whether it is counted among the streams instead.
     is_apart: bool,
 }
@@ -163,8 +163,8 @@ impl<T> Limiter<T> {
     /// A limiter with nothing in flight.
     ///
     /// `epoch` is some instant before `now` that is the same for all limiters in front of one service, and for those of
-    /// other gateways lies whole multiples of ten seconds away: for example, one at which the seconds since 1970 were a
-    /// multiple of ten. An adaptive limit measures at such times, so that none measures the queue of another.
+    /// other gateways lies whole multiples of 1,024 seconds away: for example, one at which the seconds since 1970 were a
+    /// multiple of that. An adaptive limit measures at such times, so that none measures the queue of another.
     pub fn new(settings: &Settings, now: Instant, epoch: Instant) -> Self {
         Self {
             in_flight: 0,
@@ -225,6 +225,9 @@ impl<T> Limiter<T> {
             return Err(Refusal::StreamsFull);
         }
         permit.is_apart = true;
+        if let (Gauge::Adaptive(adaptive), Some(tag)) = (&mut self.gauge, permit.tag.take()) {
+            adaptive.on_set_apart(tag);
+        }
         self.streams += 1;
         self.in_flight = self.in_flight.saturating_sub(1);
         Ok(())
@@ -253,13 +256,12 @@ impl<T> Limiter<T> {
             self.streams = self.streams.saturating_sub(1);
             return;
         }
-        if let Gauge::Adaptive(adaptive) = &mut self.gauge
-            && matches!(outcome, Outcome::Success(_))
-        {
-            let held_for = now.saturating_duration_since(permit.admitted_at);
-            adaptive.on_answer(now, held_for, permit.in_flight);
-        }
         self.in_flight = self.in_flight.saturating_sub(1);
+        if let (Gauge::Adaptive(adaptive), Some(tag)) = (&mut self.gauge, permit.tag) {
+            let held_for = now.saturating_duration_since(permit.admitted_at);
+            let is_answer = matches!(outcome, Outcome::Success(_));
+            adaptive.on_end(now, tag, is_answer.then_some(held_for), self.in_flight);
+        }
     }
 
     /// The next waiter whose wait is over. To be called until there is none.
@@ -324,13 +326,13 @@ impl<T> Limiter<T> {
 
     fn admit(&mut self, now: Instant) -> Permit {
         self.in_flight += 1;
-        if let Gauge::Adaptive(adaptive) = &mut self.gauge {
-            adaptive.on_admission();
-        }
-        self.note_in_flight(now);
+        let tag = match &mut self.gauge {
+            Gauge::Fixed(_) => None,
+            Gauge::Adaptive(adaptive) => Some(adaptive.on_admission(now, self.in_flight)),
+        };
         Permit {
             admitted_at: now,
-            in_flight: self.in_flight,
+            tag,
             is_apart: false,
         }
     }

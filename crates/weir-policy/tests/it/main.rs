@@ -2,3 +2,4 @@
 
 mod overload;
 mod replicas;
+mod space;

@@ -1,7 +1,8 @@
 //! What the adaptive limit must do, whatever the service: scenarios with the figures that must hold.
 //!
 //! Each row says in which seconds it looks, how many good answers a second the service could have given then, and what
-//! share of them must come; how late the answers may be; and what share of requests may be refused.
+//! share of them must come; how late the answers may be; and what share of requests may be refused. `WEIR_CASE=text` plays the
+//! cases whose names contain it.
 
 use super::gate::{Gate, Weir};
 use super::simulation::{Capacity, End, Load, Record, Report, Scenario, Work, play, poisson};
@@ -79,6 +80,7 @@ fn steady() -> Vec<Case> {
         Work::Bimodal {
             usual: 5.0,
             rare: 155.0,
+            one_of: 10,
         },
     )];
     vec![
@@ -86,25 +88,25 @@ fn steady() -> Vec<Case> {
             name: "exponential work, 1x",
             capacity: exponential.clone(),
             sources: one(vec![poisson(400.0)]),
-            windows: vec![window([0.0, 60.0], 400.0, 91.0, 140.0, 9.0)],
+            windows: vec![window([3.0, 60.0], 400.0, 91.0, 700.0, 9.0)],
         },
         Case {
             name: "exponential work, 10x",
             capacity: exponential,
             sources: one(vec![poisson(4_000.0)]),
-            windows: vec![window([0.0, 60.0], 400.0, 96.0, 140.0, 100.0)],
+            windows: vec![window([3.0, 60.0], 400.0, 96.0, 160.0, 100.0)],
         },
         Case {
             name: "bimodal work, 1x",
             capacity: bimodal.clone(),
             sources: one(vec![poisson(400.0)]),
-            windows: vec![window([0.0, 60.0], 400.0, 83.0, 230.0, 16.0)],
+            windows: vec![window([3.0, 60.0], 400.0, 88.0, 1_000.0, 12.0)],
         },
         Case {
             name: "bimodal work, 10x",
             capacity: bimodal,
             sources: one(vec![poisson(4_000.0)]),
-            windows: vec![window([0.0, 60.0], 400.0, 88.0, 240.0, 100.0)],
+            windows: vec![window([3.0, 60.0], 400.0, 91.0, 330.0, 100.0)],
         },
         Case {
             name: "one slot, 10x",
@@ -116,7 +118,7 @@ fn steady() -> Vec<Case> {
             name: "8 slots of 200 ms, 10x",
             capacity: vec![capacity(0.0, 8, Work::Fixed(200.0))],
             sources: one(vec![poisson(400.0)]),
-            windows: vec![window([0.0, 120.0], 40.0, 97.0, 1_000.0, 100.0)],
+            windows: vec![window([20.0, 120.0], 40.0, 96.0, 800.0, 100.0)],
         },
     ]
 }
@@ -128,23 +130,23 @@ fn fast() -> Vec<Case> {
             capacity: vec![capacity(0.0, 200, Work::Fixed(5.0))],
             sources: one(vec![poisson(400_000.0)]),
             windows: vec![
-                window([0.0, 1.0], 40_000.0, 75.0, 25.0, 100.0),
-                window([1.0, 5.0], 40_000.0, 99.0, 25.0, 100.0),
+                window([0.0, 1.0], 40_000.0, 75.0, 300.0, 100.0),
+                window([1.0, 5.0], 40_000.0, 97.0, 25.0, 100.0),
             ],
         },
         Case {
             name: "4 slots of 0.1 ms, 10x",
             capacity: vec![capacity(0.0, 4, Work::Fixed(0.1))],
             sources: one(vec![poisson(400_000.0)]),
-            windows: vec![window([0.5, 2.0], 40_000.0, 99.0, 8.0, 100.0)],
+            windows: vec![window([0.5, 2.0], 40_000.0, 99.0, 9.0, 100.0)],
         },
         Case {
             name: "200 slots of 5 ms, healthy",
             capacity: vec![capacity(0.0, 200, Work::Fixed(5.0))],
             sources: one(vec![poisson(30_000.0)]),
             windows: vec![
-                window([0.0, 2.0], 30_000.0, 88.0, 25.0, 12.0),
-                window([2.0, 20.0], 30_000.0, 99.0, 10.0, 0.01),
+                window([0.0, 2.0], 30_000.0, 99.0, 10.0, 0.0),
+                window([2.0, 20.0], 30_000.0, 99.0, 10.0, 0.0),
             ],
         },
     ]
@@ -161,9 +163,9 @@ fn service_changes() -> Vec<Case> {
             ],
             sources: one(vec![poisson(4_000.0)]),
             windows: vec![
-                window([0.0, 20.0], 400.0, 98.0, 100.0, 100.0),
-                window([20.0, 40.0], 200.0, 98.0, 200.0, 100.0),
-                window([40.0, 60.0], 800.0, 97.0, 100.0, 100.0),
+                window([3.0, 20.0], 400.0, 97.0, 100.0, 100.0),
+                window([23.0, 40.0], 200.0, 97.0, 100.0, 100.0),
+                window([43.0, 60.0], 800.0, 97.0, 100.0, 100.0),
             ],
         },
         Case {
@@ -175,9 +177,9 @@ fn service_changes() -> Vec<Case> {
             ],
             sources: one(vec![poisson(4_000.0)]),
             windows: vec![
-                window([0.0, 20.0], 400.0, 95.0, 100.0, 100.0),
-                window([20.0, 40.0], 400.0 / 3.0, 95.0, 450.0, 100.0),
-                window([40.0, 60.0], 400.0, 98.0, 450.0, 100.0),
+                window([3.0, 20.0], 400.0, 97.0, 100.0, 100.0),
+                window([23.0, 40.0], 400.0 / 3.0, 95.0, 450.0, 100.0),
+                window([43.0, 60.0], 400.0, 96.0, 100.0, 100.0),
             ],
         },
         Case {
@@ -188,9 +190,8 @@ fn service_changes() -> Vec<Case> {
             ],
             sources: one(vec![poisson(40_000.0)]),
             windows: vec![
-                window([5.0, 20.0], 20_000.0, 98.0, 25.0, 100.0),
-                window([20.0, 25.0], 20_000.0 / 3.0, 98.0, 75.0, 100.0),
-                window([25.0, 60.0], 20_000.0 / 3.0, 98.0, 75.0, 100.0),
+                window([5.0, 20.0], 20_000.0, 98.0, 30.0, 100.0),
+                window([23.0, 60.0], 20_000.0 / 3.0, 98.0, 75.0, 100.0),
             ],
         },
         Case {
@@ -200,17 +201,14 @@ fn service_changes() -> Vec<Case> {
                 capacity(20.0, 100, Work::Fixed(50.0)),
             ],
             sources: one(vec![poisson(40_000.0), from(10.0, poisson(1_000.0))]),
-            windows: vec![
-                window([20.0, 25.0], 1_000.0, 95.0, 75.0, 0.0),
-                window([25.0, 60.0], 1_000.0, 98.0, 75.0, 0.0),
-            ],
+            windows: vec![window([23.0, 60.0], 1_000.0, 98.0, 75.0, 1.0)],
         },
         Case {
             name: "10 minutes of 10x",
             capacity: usual(),
             sources: one(vec![poisson(4_000.0)]),
             windows: vec![
-                window([0.0, 60.0], 400.0, 97.0, 100.0, 100.0),
+                window([3.0, 60.0], 400.0, 97.0, 100.0, 100.0),
                 window([540.0, 600.0], 400.0, 97.0, 100.0, 100.0),
             ],
         },
@@ -232,7 +230,7 @@ fn load_changes() -> Vec<Case> {
                 from(10.0, poisson(0.0)),
                 from(3_610.0, poisson(4_000.0)),
             ]),
-            windows: vec![window([3_610.0, 3_620.0], 400.0, 97.0, 100.0, 100.0)],
+            windows: vec![window([3_613.0, 3_630.0], 400.0, 97.0, 100.0, 100.0)],
         },
         Case {
             name: "0.8x after overload",
@@ -260,19 +258,19 @@ fn load_changes() -> Vec<Case> {
             name: "bursts of 100, one a second",
             capacity: usual(),
             sources: one(vec![burst(100)]),
-            windows: vec![window([0.0, 60.0], 100.0, 30.0, 100.0, 70.0)],
+            windows: vec![window([0.0, 60.0], 100.0, 100.0, 300.0, 0.0)],
         },
         Case {
             name: "two gates before one service, 10x and 10x",
             capacity: usual(),
             sources: vec![(0, vec![poisson(4_000.0)]), (1, vec![poisson(4_000.0)])],
-            windows: vec![window([0.0, 60.0], 400.0, 97.0, 700.0, 100.0)],
+            windows: vec![window([17.0, 60.0], 400.0, 97.0, 160.0, 100.0)],
         },
         Case {
             name: "two gates before one service, 10x and 0.3x",
             capacity: usual(),
             sources: vec![(0, vec![poisson(4_000.0)]), (1, vec![poisson(120.0)])],
-            windows: vec![window([0.0, 60.0], 400.0, 97.0, 120.0, 100.0)],
+            windows: vec![window([17.0, 60.0], 400.0, 97.0, 160.0, 100.0)],
         },
     ]
 }
@@ -284,6 +282,7 @@ fn run(case: &Case, seed: u64) -> Report {
         seed,
         seconds: seconds + 2.0,
         capacity: case.capacity.clone(),
+        pauses: None,
         sources: case.sources.clone(),
     };
     let mut gates: Vec<Box<dyn Gate>> = (0..gates.expect("a case has sources"))
@@ -294,10 +293,11 @@ fn run(case: &Case, seed: u64) -> Report {
 
 #[test]
 fn every_service_is_kept_busy_and_none_is_overrun() {
+    let only = std::env::var("WEIR_CASE").unwrap_or_default();
     let mut broken = Vec::new();
-    for case in cases() {
+    for case in cases().iter().filter(|case| case.name.contains(&only)) {
         for seed in 1..=3 {
-            let report = run(&case, seed);
+            let report = run(case, seed);
             for window in &case.windows {
                 let (from_s, to_s) = (window.from_s, window.to_s);
                 let percent = 100.0 * report.goodput(from_s, to_s) / window.possible;
@@ -321,6 +321,9 @@ fn every_service_is_kept_busy_and_none_is_overrun() {
     }
     assert!(broken.is_empty(), "{broken:#?}");
 }
+
+/// When an overload has been found out, and what it left in the service is answered.
+const SETTLED_S: f64 = 3.0;
 
 /// The usual service under these rates of critical, normal and low requests for half a minute.
 fn by_priority(seed: u64, per_s: [f64; 3]) -> Report {
@@ -362,7 +365,7 @@ fn where_a_priority_is_too_much_alone_nothing_is_left_for_lower_ones() {
             let report = by_priority(seed, [0.0, 800.0, low_per_s]);
             let answered: Vec<f64> = (1..3).map(|source| answered_of(&report, source)).collect();
             println!("seed {seed}: {answered:.1?} answers a second to normal, low");
-            assert!(answered[0] > 390.0, "seed {seed}: {answered:?}");
+            assert!(answered[0] > 388.0, "seed {seed}: {answered:?}");
             assert!(answered[1] < 4.0, "seed {seed}: {answered:?}");
         }
     }
@@ -370,18 +373,20 @@ fn where_a_priority_is_too_much_alone_nothing_is_left_for_lower_ones() {
 
 /// Answers a second to a source, in the half minute of [`by_priority`].
 fn answered_of(report: &Report, source: usize) -> f64 {
-    let of_source = report.between(0.0, 30.0).filter(|it| it.source == source);
+    let of_source = report
+        .between(SETTLED_S, 30.0)
+        .filter(|it| it.source == source);
     let answered = of_source.filter(|it| matches!(it.end, End::Answered(_)));
-    answered.count() as f64 / 30.0
+    answered.count() as f64 / (30.0 - SETTLED_S)
 }
 
 /// The share of a source's requests that were refused.
 fn refused_of(report: &Report, source: usize) -> f64 {
-    let of_source = report
-        .records
-        .iter()
-        .filter(|record| record.source == source);
-    let is_refused = |record: &&Record| matches!(record.end, End::Refused(_));
-    let refused = of_source.clone().filter(is_refused).count();
-    refused as f64 / of_source.count() as f64
+    let of_source: Vec<_> = report
+        .between(SETTLED_S, 30.0)
+        .filter(|record| record.source == source)
+        .collect();
+    let is_refused = |record: &&&Record| matches!(record.end, End::Refused(_));
+    let refused = of_source.iter().filter(is_refused).count();
+    refused as f64 / of_source.len() as f64
 }

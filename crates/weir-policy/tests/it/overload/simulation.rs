@@ -13,6 +13,9 @@ use weir_policy::limit::priority::Priority;
 /// After this long, an answer is worth nothing.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
+/// So long after a refusal comes a client of a closed loop again.
+const COMES_AGAIN: Duration = Duration::from_millis(10);
+
 /// The first instant of every simulation.
 #[expect(
     clippy::disallowed_methods,
@@ -29,10 +32,13 @@ pub(crate) enum Work {
     Fixed(f64),
     /// Exponential with this mean.
     Exponential(f64),
-    /// Nine of ten take `usual`, one takes `rare`.
+    /// Log-normal with this mean and a σ of 1.
+    LogNormal(f64),
+    /// All but one of so many take `usual`, the one takes `rare`.
     Bimodal {
         usual: f64,
         rare: f64,
+        one_of: u32,
     },
 }
 
@@ -41,7 +47,13 @@ impl Work {
         let ms = match self {
             Self::Fixed(ms) => ms,
             Self::Exponential(mean) => -mean * (1.0 - random.f64()).ln(),
-            Self::Bimodal { rare, .. } if random.u8(0..10) == 0 => rare,
+            Self::LogNormal(mean) => {
+                // Box and Muller; the mean of exp(z) is exp(1/2).
+                let z = (-2.0 * (1.0 - random.f64()).ln()).sqrt()
+                    * (std::f64::consts::TAU * random.f64()).cos();
+                mean * (z - 0.5).exp()
+            }
+            Self::Bimodal { rare, one_of, .. } if random.u32(0..one_of) == 0 => rare,
             Self::Bimodal { usual, .. } => usual,
         };
         Duration::from_secs_f64(ms / 1e3)
@@ -56,6 +68,31 @@ pub(crate) struct Capacity {
     pub(crate) work: Work,
 }
 
+/// All that the service works on stands still for `length_s` every `every_s`: it collects garbage.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pauses {
+    pub(crate) every_s: f64,
+    pub(crate) length_s: f64,
+}
+
+impl Pauses {
+    /// When work that begins now, and takes so many seconds, is done.
+    fn done_s(self, now_s: f64, work_s: f64) -> f64 {
+        let pause = |at_s: f64| self.every_s * ((at_s / self.every_s).floor() + 1.0);
+        let (mut at_s, mut left_s) = (now_s, work_s);
+        let into_s = now_s % self.every_s;
+        if now_s >= self.every_s && into_s < self.length_s {
+            at_s += self.length_s - into_s;
+        }
+        while at_s + left_s > pause(at_s) {
+            let begins = pause(at_s);
+            left_s -= begins - at_s;
+            at_s = begins + self.length_s;
+        }
+        at_s + left_s
+    }
+}
+
 /// How requests arrive on a route from `from_s` on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
@@ -65,6 +102,8 @@ pub(crate) struct Load {
     pub(crate) burst: u32,
     pub(crate) is_poisson: bool,
     pub(crate) priority: Priority,
+    /// So many clients in a closed loop instead: each asks again when it is answered, or ten milliseconds after it is refused.
+    pub(crate) clients: u32,
 }
 
 /// Poisson arrivals at this rate, from the beginning.
@@ -75,6 +114,15 @@ pub(crate) fn poisson(per_s: f64) -> Load {
         burst: 1,
         is_poisson: true,
         priority: Priority::Normal,
+        clients: 0,
+    }
+}
+
+/// A closed loop of so many clients.
+pub(crate) fn closed(clients: u32) -> Load {
+    Load {
+        clients,
+        ..poisson(0.0)
     }
 }
 
@@ -84,6 +132,7 @@ pub(crate) struct Scenario {
     pub(crate) seed: u64,
     pub(crate) seconds: f64,
     pub(crate) capacity: Vec<Capacity>,
+    pub(crate) pauses: Option<Pauses>,
     /// The phases of the load of each source; a source sends through the gate named beside it.
     pub(crate) sources: Vec<(usize, Vec<Load>)>,
 }
@@ -106,11 +155,21 @@ pub(crate) enum End {
     Pending,
 }
 
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    Served { id: usize },
-    QueueDeadline { gate: usize },
-    Arrival { source: usize },
+    Served {
+        id: usize,
+    },
+    QueueDeadline {
+        gate: usize,
+    },
+    Arrival {
+        source: usize,
+    },
+    /// A client of a closed loop asks.
+    Asks {
+        source: usize,
+    },
 }
 
 struct Run<'a> {
@@ -153,6 +212,10 @@ pub(crate) fn play(scenario: &Scenario, gates: &mut [Box<dyn Gate>]) -> Report {
     for (source, (_, phases)) in scenario.sources.iter().enumerate() {
         let first = Duration::from_secs_f64(phases[0].from_s);
         run.schedule(first, Event::Arrival { source });
+        for client in 0..phases[0].clients {
+            let at = first + Duration::from_micros(u64::from(client));
+            run.schedule(at, Event::Asks { source });
+        }
     }
     let end = Duration::from_secs_f64(scenario.seconds);
     while let Some(Reverse((at, _, event))) = run.events.pop() {
@@ -163,6 +226,7 @@ pub(crate) fn play(scenario: &Scenario, gates: &mut [Box<dyn Gate>]) -> Report {
         run.sample_limits();
         match event {
             Event::Arrival { source } => run.on_arrival(source),
+            Event::Asks { source } => run.on_request(source),
             Event::Served { id } => run.on_served(id),
             Event::QueueDeadline { gate } => run.settle(gate),
         }
@@ -184,24 +248,41 @@ impl Run<'_> {
     }
 
     fn on_arrival(&mut self, source: usize) {
-        let (gate, phases) = &self.scenario.sources[source];
-        let (gate, load) = (*gate, *current(phases, self.now, |load| load.from_s));
-        for _ in 0..load.burst {
-            let id = self.records.len();
-            self.records.push(Record {
-                arrived: self.now,
-                source,
-                end: End::Pending,
-            });
-            match self.gates[gate].acquire(self.instant(), load.priority, id) {
-                Answer::Admitted => self.serve(id),
-                Answer::Queued(None) => {}
-                Answer::Queued(Some(displaced)) => self.refuse(displaced),
-                Answer::Refused => self.refuse(id),
+        let load = *current(&self.scenario.sources[source].1, self.now, |load| {
+            load.from_s
+        });
+        if load.per_s > 0.0 {
+            for _ in 0..load.burst {
+                self.on_request(source);
             }
         }
-        self.settle(gate);
         self.schedule_next_arrival(source);
+    }
+
+    fn on_request(&mut self, source: usize) {
+        let (gate, phases) = &self.scenario.sources[source];
+        let (gate, load) = (*gate, *current(phases, self.now, |load| load.from_s));
+        let id = self.records.len();
+        self.records.push(Record {
+            arrived: self.now,
+            source,
+            end: End::Pending,
+        });
+        match self.gates[gate].acquire(self.instant(), load.priority, id) {
+            Answer::Admitted => self.serve(id),
+            Answer::Queued(None) => {}
+            Answer::Queued(Some(displaced)) => self.refuse(displaced),
+            Answer::Refused => self.refuse(id),
+        }
+        self.settle(gate);
+    }
+
+    /// A client of a closed loop has its answer.
+    fn ask_again(&mut self, source: usize, after: Duration) {
+        let phases = &self.scenario.sources[source].1;
+        if current(phases, self.now, |load| load.from_s).clients > 0 {
+            self.schedule(self.now + after, Event::Asks { source });
+        }
     }
 
     fn schedule_next_arrival(&mut self, source: usize) {
@@ -239,7 +320,14 @@ impl Run<'_> {
             && let Some(id) = self.backlog.pop_front()
         {
             self.busy += 1;
-            let at = self.now + capacity.work.draw(&mut self.random);
+            let work = capacity.work.draw(&mut self.random);
+            let at = match self.scenario.pauses {
+                Some(pauses) => {
+                    let done = pauses.done_s(self.now.as_secs_f64(), work.as_secs_f64());
+                    Duration::from_secs_f64(done)
+                }
+                None => self.now + work,
+            };
             self.schedule(at, Event::Served { id });
         }
     }
@@ -249,7 +337,9 @@ impl Run<'_> {
         self.fill_slots();
         let record = &mut self.records[id];
         record.end = End::Answered(self.now.saturating_sub(record.arrived));
-        let gate = self.scenario.sources[record.source].0;
+        let source = record.source;
+        let gate = self.scenario.sources[source].0;
+        self.ask_again(source, Duration::ZERO);
         let now = self.instant();
         self.gates[gate].release(now, id);
         self.settle(gate);
@@ -258,6 +348,8 @@ impl Run<'_> {
     fn refuse(&mut self, id: usize) {
         let record = &mut self.records[id];
         record.end = End::Refused(self.now.saturating_sub(record.arrived));
+        let source = record.source;
+        self.ask_again(source, COMES_AGAIN);
     }
 
     fn settle(&mut self, gate: usize) {

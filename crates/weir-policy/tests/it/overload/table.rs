@@ -1,4 +1,4 @@
-//! The comparison that `docs/decisions/0005-adaptive-concurrency.md` quotes, and the numbers that weir promises.
+//! The comparison that `docs/decisions/0008-evidence-of-a-queue.md` quotes, and the numbers that weir promises.
 //!
 //! `cargo test -p weir-policy --test it overload::table -- --nocapture` prints it.
 
@@ -6,15 +6,17 @@ use super::gate::{Gate, Open, Other, Weir};
 use super::other_limits::{Gradient2, Vegas};
 use super::scenarios::{MS20, capacity, from};
 use super::simulation::{Load, Report, Scenario, play, poisson, start};
-use weir_policy::limit::concurrency::{AdaptiveSettings, Limit};
+use weir_policy::limit::concurrency::Limit;
 
 const SEED: u64 = 5;
 const SECONDS: f64 = 30.0;
+/// When weir has found out, and what an overload left in the service is answered.
+const SETTLED_S: f64 = 3.0;
 const KINDS: [&str; 5] = ["nothing", "fixed 8", "gradient2", "vegas", "weir"];
 const MULTIPLES: [f64; 8] = [0.5, 0.9, 1.0, 1.2, 1.5, 2.0, 5.0, 10.0];
 
 fn gate(kind: &str) -> Box<dyn Gate> {
-    let initial = AdaptiveSettings::INITIAL_DEFAULT;
+    let initial = 20;
     match kind {
         "nothing" => Box::new(Open),
         "fixed 8" => Box::new(Weir::new(Limit::Fixed(8), start())),
@@ -31,6 +33,7 @@ fn run(kind: &str, seed: u64, seconds: f64, load: Vec<Load>) -> Report {
         seed,
         seconds: seconds + 2.0,
         capacity: vec![capacity(0.0, 8, MS20)],
+        pauses: None,
         sources: vec![(0, load)],
     };
     play(&scenario, &mut [gate(kind)])
@@ -43,9 +46,9 @@ fn the_comparison() {
         print!("| {kind} |");
         for multiple in MULTIPLES {
             let report = run(kind, SEED, SECONDS, vec![poisson(400.0 * multiple)]);
-            let good = report.goodput(0.0, SECONDS);
-            let answered_ms = report.answered_ms(0.0, SECONDS, 99.0);
-            let refused_ms = report.refused_ms(0.0, SECONDS, 99.0);
+            let good = report.goodput(SETTLED_S, SECONDS);
+            let answered_ms = report.answered_ms(SETTLED_S, SECONDS, 99.0);
+            let refused_ms = report.refused_ms(SETTLED_S, SECONDS, 99.0);
             print!(" {good:.0} / {answered_ms:.0} / {refused_ms:.0} |");
             // Why the others were not chosen. Should this fail, the decision wants another look.
             if multiple >= 5.0 && ["gradient2", "vegas"].contains(&kind) {
@@ -77,33 +80,35 @@ fn goodput_is_that_of_the_best_at_every_multiple() {
             for load in [poisson(per_s), constant(per_s)] {
                 let report = run("weir", seed, SECONDS, vec![load]);
                 let case = format!("seed {seed}, {multiple}x, {load:?}");
-                let good = report.goodput(0.0, SECONDS);
+                let good = report.goodput(SETTLED_S, SECONDS);
                 assert!(good >= 0.95 * 400.0, "{case}: {good} good answers/s");
-                let answered_ms = report.answered_ms(0.0, SECONDS, 99.0);
-                assert!(
-                    answered_ms <= 4.25 * 20.0,
-                    "{case}: answers {answered_ms} ms"
-                );
-                let refused_ms = report.refused_ms(0.0, SECONDS, 99.0);
-                assert!(refused_ms <= 5.0, "{case}: refusals {refused_ms} ms");
+                let answered_ms = report.answered_ms(SETTLED_S, SECONDS, 99.0);
+                // At its capacity a service queues now and then, and answers all the same.
+                let most_ms = if multiple == 1 {
+                    1_000.0
+                } else {
+                    5.0 * 20.0 + 20.0
+                };
+                assert!(answered_ms <= most_ms, "{case}: answers {answered_ms} ms");
+                let refused_ms = report.refused_ms(SETTLED_S, SECONDS, 99.0);
+                // A queue that is not overloaded may be waited in for its interval.
+                let most_ms = if multiple == 1 { 100.0 } else { 5.0 };
+                assert!(refused_ms <= most_ms, "{case}: refusals {refused_ms} ms");
             }
         }
     }
 }
 
 #[test]
-fn traffic_that_does_not_fill_the_limit_neither_moves_it_nor_is_refused() {
+fn traffic_that_the_service_can_take_is_not_refused() {
     for seed in 1..=5 {
         for share in [0.05, 0.5, 0.8] {
             let overload_first = vec![poisson(4_000.0), from(10.0, poisson(400.0 * share))];
-            for (from_s, load) in [(0.0, vec![poisson(400.0 * share)]), (11.0, overload_first)] {
+            for (from_s, load) in [(0.0, vec![poisson(400.0 * share)]), (13.0, overload_first)] {
                 let report = run("weir", seed, 600.0, load);
                 let case = format!("seed {seed}, {share} of capacity from {from_s} s");
-                let (least, most) = report.limits(0, from_s, 600.0);
-                assert!(most - least <= 3, "{case}: limit {least} to {most}");
                 let refused = report.refused_share(from_s, 600.0);
-                // Even at 0.8 times the capacity, a Poisson stream has its clumps.
-                assert!(refused < 2e-4, "{case}: {refused} refused");
+                assert!(refused < 1e-4, "{case}: {refused} refused");
             }
         }
     }

@@ -1,89 +1,200 @@
-//! The latency of a service when nothing queues in it, as an average that knows how many samples it needs.
+//! How long a service takes when nothing queues in it.
 //!
-//! Latencies come in batches, and the mean of the last batch is the base. A batch is large enough for the
-//! standard error of its mean to be about a tenth of it, by the variance of the batch before, within bounds. Which
-//! latencies belong here is decided by `adaptive`.
+//! Learned from cohorts: so many requests that were admitted one after the other, all of them answered. Single answers would
+//! not do: where nine in ten take 20 ms and one takes 2 s, those that come first are the short ones.
+//!
+//! More requests in flight take longer where they queue, so a base that rises with their number is not learned here. That it
+//! has risen all the same is for a trial to find out (`trial`).
 
-use std::time::Duration;
+use super::window::seconds;
+use std::time::Instant;
 
-/// The standard error that a batch should have, as a share of its mean.
-const ERROR: f64 = 0.1;
+/// Requests in a cohort: the first is small, the next twice as large, up to this.
+const COHORT: usize = 32;
+const COHORT_FIRST: usize = 8;
 
-/// The size of a batch. The smallest is enough when service times hardly vary; the largest bounds how long measuring
-/// takes when they vary wildly.
-const BATCH_MIN: u32 = 32;
-const BATCH_MAX: u32 = 256;
+/// One in so many of a cohort need not be answered, if its other members were answered long ago: so many times sooner.
+const MISSING_OF: usize = 16;
+const MISSING_AFTER: f64 = 40.0;
 
-/// A base is settled when the mean of the last batch differed from it by less than this share: twice the error.
-const SETTLED_CHANGE: f64 = 0.2;
+/// What a cohort weighs beside what is known, once ten are.
+const WEIGHT_MIN: f64 = 0.1;
+
+/// One cohort makes the base no more than so many times what it was.
+const RISE_MAX: f64 = 4.0;
+
+/// With so many times as many in flight, what takes longer may have queued.
+const MORE: f64 = 1.15;
+/// if most take so many times as long, too.
+const QUICK: f64 = 1.2;
+
+/// The quick ones: one of so many.
+const TENTH: usize = 10;
 
 #[derive(Debug)]
 pub(super) struct Base {
-    /// `None` before the first batch is complete.
-    latency: Option<Duration>,
-    is_settled: bool,
-    size: u32,
-    count: u32,
-    sum_s: f64,
-    sum_of_squares: f64,
+    known: Option<Known>,
+    cohorts: u32,
+    cohort: Cohort,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    /// Seconds: the mean of all, and what a tenth and a half of them do not exceed.
+    mean: f64,
+    tenth: f64,
+    median: f64,
+    /// How many were in flight with them.
+    beside: f64,
+}
+
+/// Which cohort a request belongs to, if any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::limit::concurrency) struct Tag(u32);
+
+#[derive(Debug)]
+struct Cohort {
+    tag: u32,
+    size: usize,
+    began: Option<Instant>,
+    admitted: usize,
+    /// The most in flight when one was admitted.
+    beside: u32,
+    answered: usize,
+    latencies: [f64; COHORT],
 }
 
 impl Base {
     pub(super) fn new() -> Self {
         Self {
-            latency: None,
-            is_settled: false,
-            size: BATCH_MIN,
-            count: 0,
-            sum_s: 0.0,
-            sum_of_squares: 0.0,
+            known: None,
+            cohorts: 0,
+            cohort: Cohort::new(1, COHORT_FIRST),
         }
     }
 
-    /// The base latency, or the best that is known before the first batch is complete.
-    pub(super) fn latency(&self) -> Option<Duration> {
-        let mean = || Duration::from_secs_f64(self.sum_s / f64::from(self.count));
-        self.latency.or_else(|| (self.count > 0).then(mean))
+    /// Seconds.
+    pub(super) fn latency(&self) -> Option<f64> {
+        self.known.map(|known| known.mean)
     }
 
-    /// Whether the last batch said what the base was already.
-    pub(super) fn is_settled(&self) -> bool {
-        self.is_settled
+    /// Seconds that a tenth of the answers take at most.
+    pub(super) fn tenth(&self) -> f64 {
+        self.known.map_or(0.0, |known| known.tenth)
     }
 
-    /// How many samples of this service say something.
-    pub(super) fn batch_size(&self) -> u32 {
-        self.size
+    /// It has been found to be another one.
+    pub(super) fn set(&mut self, latency: f64) {
+        if let Some(known) = &mut self.known {
+            known.tenth *= latency / known.mean.max(1e-9);
+            known.median *= latency / known.mean.max(1e-9);
+            known.mean = latency;
+        }
     }
 
-    /// Takes a latency in. When this completes a batch, the base becomes at most `rise_max` times what it was, and the
-    /// answer is by how much it has changed: 1 if it has not.
-    pub(super) fn learn(&mut self, latency: Duration, rise_max: f64) -> Option<f64> {
-        let sample_s = latency.as_secs_f64();
-        self.count += 1;
-        self.sum_s += sample_s;
-        self.sum_of_squares += sample_s * sample_s;
-        (self.count >= self.size).then(|| self.finish_batch(rise_max))
+    /// It is not shorter than this.
+    pub(super) fn raise(&mut self, latency: f64) {
+        self.set(latency.max(self.latency().unwrap_or_default()));
     }
 
-    fn finish_batch(&mut self, rise_max: f64) -> f64 {
-        let mean_s = (self.sum_s / f64::from(self.count)).max(1e-9);
-        let variance = (self.sum_of_squares / f64::from(self.count) - mean_s * mean_s).max(0.0);
-        // Before the first batch it was a guess, from the answers that happened to come first.
-        let is_first = self.latency.is_none();
-        let before_s = self
-            .latency
-            .map_or(mean_s, |before| before.as_secs_f64().max(1e-9));
-        let after_s = mean_s.min(before_s * rise_max);
-        let needed = (variance / (mean_s * mean_s * ERROR * ERROR)) as u32;
-        let change = after_s / before_s;
-        *self = Self {
-            latency: Some(Duration::from_secs_f64(after_s)),
-            is_settled: !is_first && (mean_s / before_s - 1.0).abs() < SETTLED_CHANGE,
-            // A batch without one of the rare slow answers does not mean that there are none.
-            size: needed.max(self.size / 2).clamp(BATCH_MIN, BATCH_MAX),
-            ..Self::new()
+    /// A request is admitted as one of so many in flight.
+    pub(super) fn admitted(&mut self, now: Instant, in_flight: u32) -> Tag {
+        let cohort = &mut self.cohort;
+        if cohort.admitted == cohort.size {
+            return Tag(0);
+        }
+        cohort.began.get_or_insert(now);
+        cohort.admitted += 1;
+        cohort.beside = cohort.beside.max(in_flight);
+        Tag(cohort.tag)
+    }
+
+    pub(super) fn answered(&mut self, tag: Tag, latency: f64) {
+        let cohort = &mut self.cohort;
+        if tag.0 == cohort.tag && cohort.answered < cohort.size {
+            cohort.latencies[cohort.answered] = latency;
+            cohort.answered += 1;
+        }
+    }
+
+    /// A request ended without an answer that says how long it takes. Another one has its place in the cohort.
+    pub(super) fn lost(&mut self, tag: Tag) {
+        if tag.0 == self.cohort.tag {
+            self.cohort.admitted -= 1;
+        }
+    }
+
+    /// What is under way has to do with a time that is over.
+    pub(super) fn begin_again(&mut self) {
+        self.cohort = Cohort::new(self.cohort.tag.wrapping_add(1).max(1), COHORT);
+    }
+
+    /// Takes a cohort that is whole for what it is: for the base, or, where the service is `known_to_be_busy`, for nothing.
+    pub(super) fn turn(&mut self, now: Instant, is_busy: bool) {
+        let Some((mean, tenth, median)) = self.cohort.finish(now) else {
+            return;
         };
-        change
+        let beside = f64::from(self.cohort.beside);
+        let tag = self.cohort.tag.wrapping_add(1).max(1);
+        self.cohort = Cohort::new(tag, COHORT.min(2 * self.cohort.size));
+        if is_busy {
+            return;
+        }
+        self.cohorts = self.cohorts.saturating_add(1);
+        let weight = (1.0 / f64::from(self.cohorts)).max(WEIGHT_MIN);
+        let Some(known) = &mut self.known else {
+            self.known = Some(Known {
+                mean,
+                tenth,
+                median,
+                beside,
+            });
+            return;
+        };
+        let has_grown = beside > MORE * known.beside && median > QUICK * known.median;
+        let towards =
+            |from: f64, to: f64| from + (to.min(RISE_MAX * from.max(1e-4)) - from) * weight;
+        if !(has_grown && tenth > known.tenth) {
+            known.tenth = towards(known.tenth, tenth);
+            known.median = towards(known.median, median);
+        }
+        if !(has_grown && mean > known.mean) {
+            known.mean = towards(known.mean, mean);
+            known.beside += (beside - known.beside) * weight;
+        }
+    }
+}
+
+impl Cohort {
+    fn new(tag: u32, size: usize) -> Self {
+        Self {
+            tag,
+            size,
+            began: None,
+            admitted: 0,
+            beside: 0,
+            answered: 0,
+            latencies: [0.0; COHORT],
+        }
+    }
+
+    /// The mean and the tenth, if it is whole. Those that are missing have taken as long as it is old.
+    fn finish(&mut self, now: Instant) -> Option<(f64, f64, f64)> {
+        if self.admitted < self.size || self.answered < self.size - self.size / MISSING_OF {
+            return None;
+        }
+        let age = seconds(self.began?, now);
+        let answered = &mut self.latencies[..self.answered];
+        let sum: f64 = answered.iter().sum();
+        let missing = (self.size - answered.len()) as f64;
+        if missing > 0.0 && age < MISSING_AFTER * sum / answered.len() as f64 {
+            return None;
+        }
+        answered.sort_by(f64::total_cmp);
+        Some((
+            (sum + missing * age) / self.size as f64,
+            answered[self.size / TENTH],
+            answered[answered.len() / 2],
+        ))
     }
 }
