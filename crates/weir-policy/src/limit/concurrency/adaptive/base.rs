@@ -3,8 +3,9 @@
 //! Learned from cohorts: so many requests that were admitted one after the other, all of them answered. Single answers would
 //! not do: where nine in ten take 20 ms and one takes 2 s, those that come first are the short ones.
 //!
-//! More requests in flight take longer where they queue, so a base that rises with their number is not learned here. That it
-//! has risen all the same is for a trial to find out (`trial`).
+//! More requests in flight take longer where they queue, so a base that rises with their number is not learned here, unless most
+//! take as long as before: then it is a few that take longer, and they do not wait for the others. That it has risen all the same is
+//! for a trial to find out (`trial`).
 
 use super::window::seconds;
 use std::time::Instant;
@@ -23,10 +24,9 @@ const WEIGHT_MIN: f64 = 0.1;
 /// One cohort makes the base no more than so many times what it was.
 const RISE_MAX: f64 = 4.0;
 
-/// With so many times as many in flight, what takes longer may have queued.
+/// With so many times as many in flight, of which half take so many times as long, what takes longer may have queued.
 const MORE: f64 = 1.15;
-/// if most take so many times as long, too.
-const QUICK: f64 = 1.2;
+const SLOWER: f64 = 1.2;
 
 /// The quick ones: one of so many.
 const TENTH: usize = 10;
@@ -129,7 +129,7 @@ impl Base {
         self.cohort = Cohort::new(self.cohort.tag.wrapping_add(1).max(1), COHORT);
     }
 
-    /// Takes a cohort that is whole for what it is: for the base, or, where the service is `known_to_be_busy`, for nothing.
+    /// Takes a cohort that is whole for what it is: for the base, or, where the service `is_busy`, for nothing.
     pub(super) fn turn(&mut self, now: Instant, is_busy: bool) {
         let Some((mean, tenth, median)) = self.cohort.finish(now) else {
             return;
@@ -151,14 +151,14 @@ impl Base {
             });
             return;
         };
-        let has_grown = beside > MORE * known.beside && median > QUICK * known.median;
+        let may_have_queued = beside > MORE * known.beside && median > SLOWER * known.median;
         let towards =
             |from: f64, to: f64| from + (to.min(RISE_MAX * from.max(1e-4)) - from) * weight;
-        if !(has_grown && tenth > known.tenth) {
+        if !(may_have_queued && tenth > known.tenth) {
             known.tenth = towards(known.tenth, tenth);
             known.median = towards(known.median, median);
         }
-        if !(has_grown && mean > known.mean) {
+        if !(may_have_queued && mean > known.mean) {
             known.mean = towards(known.mean, mean);
             known.beside += (beside - known.beside) * weight;
         }
@@ -178,7 +178,7 @@ impl Cohort {
         }
     }
 
-    /// The mean and the tenth, if it is whole. Those that are missing have taken as long as it is old.
+    /// The mean, the tenth and the median, if it is whole. Those that are missing have taken as long as it is old.
     fn finish(&mut self, now: Instant) -> Option<(f64, f64, f64)> {
         if self.admitted < self.size || self.answered < self.size - self.size / MISSING_OF {
             return None;
