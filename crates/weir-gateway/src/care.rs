@@ -129,7 +129,7 @@ pub(crate) fn is_elsewhere(route: Option<&RouteState>, rule: &Forward) -> bool {
 }
 
 /// When a client comes back that found no place. Nobody knows when there will be one, but a second is long for a queue.
-const SHED_RETRY_AFTER: Duration = Duration::from_secs(1);
+pub(crate) const SHED_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// What the gateway asks for on its own account can wait.
 fn priority(client: &Client, x: &Exchange, rule: &Forward) -> Priority {

@@ -22,9 +22,9 @@ use crate::settings::{Action, Forward};
 use crate::snapshot::RouteState;
 use crate::time;
 use crate::upstream::choose::Chosen;
-use crate::upstream::hedge::Asked;
+use crate::upstream::hedge::{Asked, How};
 use crate::upstream::retry::Attempts;
-use crate::upstream::{answer, hedge, relay};
+use crate::upstream::{answer, hedge, linger, relay};
 use crate::view::View;
 use crate::worker::Worker;
 
@@ -163,8 +163,13 @@ async fn attempt(
             Ok(upstream) => {
                 attempts.let_go(x);
                 let mut asked = Asked { chosen, upstream };
-                let how = hedge::ask(client, x, &mut attempts, &mut asked).await;
-                attempts.after_asking(x, asked, how)
+                match hedge::ask(client, x, &mut attempts, &mut asked).await {
+                    How::Failed(Failure::ClientGone) => {
+                        linger::begin(x, asked, rule.timeouts.response);
+                        return Err(Failure::ClientGone);
+                    }
+                    how => attempts.after_asking(x, asked, how),
+                }
             }
             Err(failure) => attempts.after_connecting(failure, &chosen),
         };

@@ -8,7 +8,7 @@ mod named;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -101,6 +101,8 @@ pub(crate) struct EndpointState {
     pub(crate) health: Health,
     pub(crate) checked: Checked,
     pub(crate) metrics: PerWorker<EndpointMetrics>,
+    /// How many of its upstream's places are taken by requests to it.
+    pub(crate) places: Arc<AtomicU32>,
     /// It is being drained, or is in no configuration any more: requests go elsewhere. Not part of the snapshot, so that
     /// it also holds for requests that began with an older one.
     is_leaving: AtomicBool,
@@ -286,7 +288,8 @@ impl UpstreamState {
         Self {
             gate: Gate::succeed(
                 before.and_then(|before| before.gate.as_ref()),
-                settings.care.concurrency.as_ref(),
+                &settings.care,
+                endpoints.len(),
             ),
             watch: Watch::succeed(
                 before.and_then(|before| before.watch.as_ref()),
@@ -322,6 +325,7 @@ impl EndpointState {
             health: Health::default(),
             checked: Checked::default(),
             metrics: PerWorker::new(workers),
+            places: Arc::new(AtomicU32::new(0)),
             is_leaving: AtomicBool::new(false),
         }
     }

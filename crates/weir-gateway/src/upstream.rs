@@ -7,6 +7,7 @@ pub(crate) mod choose;
 pub(crate) mod connect;
 pub(crate) mod health;
 pub(crate) mod hedge;
+pub(crate) mod linger;
 pub(crate) mod pool;
 pub(crate) mod relay;
 pub(crate) mod retry;

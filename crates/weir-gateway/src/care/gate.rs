@@ -10,6 +10,7 @@
 
 use std::future::{Future as _, poll_fn};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::oneshot;
 use weir_policy::Outcome;
 use weir_policy::limit::concurrency::{
-    Acquired, Decision, Limiter, Permit, Refusal, Settings, Status,
+    Acquired, Decision, Limit, Limiter, Permit, Refusal, Settings, Status,
 };
 use weir_policy::limit::priority::Priority;
 use weir_policy::limit::queue::Ticket;
@@ -26,6 +27,7 @@ use super::lock;
 use crate::connection::Client;
 use crate::deadline::{Due, TICK};
 use crate::failure::Failure;
+use crate::settings::UpstreamCare;
 
 /// Gateways in front of one service measure it at the same times: when the seconds since 1970 are a multiple of this.
 const EPOCH: Duration = Duration::from_secs(1_024);
@@ -36,30 +38,71 @@ type Waiter = oneshot::Sender<Result<Permit, Refusal>>;
 #[derive(Debug)]
 pub(crate) struct Gate {
     settings: Settings,
+    /// How many of the places each endpoint has, if that is said.
+    per_endpoint: Option<u32>,
     limiter: Mutex<Limiter<Waiter>>,
+    /// The limit when it was asked last.
+    limit: AtomicU32,
+}
+
+/// How many places of its upstream an endpoint may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Allowance {
+    /// So many, and not one more.
+    AtMost(u32),
+    /// So many while others have room: one that hangs holds its own, and leaves the rest to them.
+    Fair(u32),
 }
 
 impl Gate {
-    /// The gate for `settings`: the one `before`, unless they have changed.
+    /// The gate for `care` of an upstream with so many endpoints: the one `before`, unless something about it has changed.
     pub(crate) fn succeed(
         before: Option<&Arc<Self>>,
-        settings: Option<&Settings>,
+        care: &UpstreamCare,
+        endpoints: usize,
     ) -> Option<Arc<Self>> {
-        let settings = settings?;
-        let before = before.filter(|before| before.settings == *settings);
-        Some(before.map_or_else(|| Arc::new(Self::new(settings)), Arc::clone))
+        let mut settings = care.concurrency?;
+        let per_endpoint = match &mut settings.limit {
+            Limit::Fixed(limit) if care.is_limited_per_endpoint => {
+                let each = *limit;
+                *limit = each.saturating_mul(endpoints.max(1) as u32);
+                Some(each)
+            }
+            Limit::Fixed(_) | Limit::Adaptive(_) => None,
+        };
+        let is_the_same =
+            |gate: &&Arc<Self>| gate.settings == settings && gate.per_endpoint == per_endpoint;
+        let before = before.filter(is_the_same);
+        Some(before.map_or_else(|| Arc::new(Self::new(&settings, per_endpoint)), Arc::clone))
     }
 
-    fn new(settings: &Settings) -> Self {
+    /// What each of so many endpoints may hold.
+    pub(crate) fn allowance(&self, endpoints: usize) -> Allowance {
+        if let Some(each) = self.per_endpoint {
+            return Allowance::AtMost(each);
+        }
+        if endpoints < 2 {
+            return Allowance::Fair(u32::MAX);
+        }
+        // Half as much again as the others leave room for chance, and for endpoints of several sizes.
+        let limit = u64::from(self.limit.load(Ordering::Relaxed));
+        let fair = (3 * limit).div_ceil(2 * endpoints as u64);
+        Allowance::Fair(fair.min(u64::from(u32::MAX)) as u32)
+    }
+
+    fn new(settings: &Settings, per_endpoint: Option<u32>) -> Self {
         let now = Instant::now();
         let unix = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let since = Duration::from_nanos((unix.as_nanos() % EPOCH.as_nanos()) as u64);
         let epoch = now.checked_sub(since).unwrap_or(now);
+        let limiter = Limiter::new(settings, now, epoch);
         Self {
             settings: *settings,
-            limiter: Mutex::new(Limiter::new(settings, now, epoch)),
+            per_endpoint,
+            limit: AtomicU32::new(limiter.limit()),
+            limiter: Mutex::new(limiter),
         }
     }
 
@@ -114,6 +157,7 @@ impl Gate {
             since,
             permit: Some(permit),
             outcome: Outcome::Ignored,
+            at: None,
         }
     }
 
@@ -121,7 +165,9 @@ impl Gate {
     fn change<R>(&self, now: Instant, change: impl FnOnce(&mut Limiter<Waiter>) -> R) -> R {
         let (result, mut decision) = {
             let mut limiter = lock(&self.limiter);
-            (change(&mut limiter), limiter.decide(now))
+            let changed = (change(&mut limiter), limiter.decide(now));
+            self.limit.store(limiter.limit(), Ordering::Relaxed);
+            changed
         };
         // To wake another worker is a system call, which nobody has to wait for.
         while let Some(decided) = decision {
@@ -200,9 +246,37 @@ pub(crate) struct Place {
     since: Instant,
     permit: Option<Permit>,
     outcome: Outcome,
+    /// At which endpoint it is.
+    at: Option<At>,
+}
+
+/// A place at an endpoint, counted among those that it holds. Dropping it ends that.
+#[derive(Debug)]
+pub(crate) struct At(Arc<AtomicU32>);
+
+impl At {
+    /// One more at the endpoint that holds `places`, unless it has so many.
+    pub(crate) fn take(places: &Arc<AtomicU32>, most: u32) -> Option<Self> {
+        let one_more = |held: u32| (held < most).then_some(held + 1);
+        places
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
+            .is_ok()
+            .then(|| Self(Arc::clone(places)))
+    }
+}
+
+impl Drop for At {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Place {
+    /// The request goes to an endpoint.
+    pub(crate) fn is_at(&mut self, at: At) {
+        self.at = Some(at);
+    }
+
     /// Since when it is taken.
     pub(crate) fn since(&self) -> Instant {
         self.since
@@ -214,9 +288,10 @@ impl Place {
             return Ok(());
         };
         let set_apart = |limiter: &mut Limiter<_>| limiter.set_apart(permit);
-        self.gate
-            .change(Instant::now(), set_apart)
-            .map_err(Failure::Shed)
+        let set_apart = self.gate.change(Instant::now(), set_apart);
+        set_apart.map_err(Failure::Shed)?;
+        self.at = None;
+        Ok(())
     }
 
     /// It is work again.
@@ -239,6 +314,7 @@ impl Drop for Place {
         if let Some(permit) = self.permit.take() {
             let now = Instant::now();
             let outcome = self.outcome;
+            self.at = None;
             self.gate
                 .change(now, |limiter| limiter.release(now, permit, outcome));
         }

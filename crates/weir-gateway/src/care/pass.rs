@@ -5,7 +5,7 @@ use std::time::Instant;
 use weir_policy::Outcome;
 
 use super::breaker::Entered;
-use super::gate::Place;
+use super::gate::{At, Place};
 use super::{Ended, is_server_error};
 use crate::exchange::Exchange;
 use crate::failure::Failure;
@@ -78,6 +78,15 @@ impl Pass {
     pub(crate) fn give_place_back(&mut self) -> bool {
         let place = self.0.as_mut().and_then(|held| held.place.take());
         place.is_some()
+    }
+
+    /// The request goes to an endpoint, which is counted as long as it has its place.
+    pub(crate) fn is_at(&mut self, at: At) {
+        if let Some(held) = &mut self.0
+            && let Some(place) = &mut held.place
+        {
+            place.is_at(at);
+        }
     }
 
     /// The upstream is asked again.

@@ -35,6 +35,8 @@ pub struct RouteCare {
 pub struct UpstreamCare {
     /// How many requests may be in flight, and who waits. `None`: any number.
     pub concurrency: Option<concurrency::Settings>,
+    /// Whether a fixed limit in it is for each endpoint, so that none is given more, whatever becomes of the others.
+    pub is_limited_per_endpoint: bool,
     /// When an endpoint that stands out among its siblings leaves. `None`: never.
     pub ejection: Option<ejection::Settings>,
     /// A breaker for each endpoint.

@@ -2,19 +2,23 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use weir_policy::balance::{Balancer, Finished, Method as BalanceMethod, Pick, hash_key};
+use weir_policy::limit::concurrency::Refusal;
 
-use crate::care::Ended;
 use crate::care::breaker::Entered;
+use crate::care::gate::{Allowance, At};
 use crate::care::watch::Watching;
+use crate::care::{Ended, SHED_RETRY_AFTER};
 use crate::connection::Client;
 use crate::deadline::Timer;
 use crate::exchange::Exchange;
 use crate::failure::{Failure, Fault};
 use crate::metrics::EndpointMetrics;
 use crate::settings::{Forward, HashOn};
+use crate::snapshot::UpstreamState;
 use crate::upstream::connect::Connector;
 use crate::upstream::health::Leave;
 use crate::upstream::pool::Pool;
@@ -69,17 +73,24 @@ impl Choice {
         rule: &Forward,
         now: Instant,
     ) -> Result<Chosen, Failure> {
-        self.find(worker, view, rule, now, Among::All)
-            .map_err(|shut| {
-                if shut.endpoints.is_empty() && self.unreachable.is_empty() {
-                    Failure::NoEndpoint
-                } else if shut.endpoints.is_empty() {
-                    Failure::ConnectFailed
-                } else {
-                    x.retry_after = shut.retry_after;
-                    Failure::BreakerOpen
-                }
-            })
+        let found = self.find(worker, view, rule, now, Among::All);
+        let (chosen, at) = found.map_err(|shut| {
+            if shut.is_full {
+                x.retry_after = Some(SHED_RETRY_AFTER);
+                Failure::Shed(Refusal::QueueFull)
+            } else if shut.endpoints.is_empty() && self.unreachable.is_empty() {
+                Failure::NoEndpoint
+            } else if shut.endpoints.is_empty() {
+                Failure::ConnectFailed
+            } else {
+                x.retry_after = shut.retry_after;
+                Failure::BreakerOpen
+            }
+        })?;
+        if let Some(at) = at {
+            x.pass.is_at(at);
+        }
+        Ok(chosen)
     }
 
     /// An endpoint to ask besides, if there is another one that is well.
@@ -89,7 +100,7 @@ impl Choice {
         view: &Rc<View>,
         rule: &Forward,
         now: Instant,
-    ) -> Option<Chosen> {
+    ) -> Option<(Chosen, Option<At>)> {
         self.find(worker, view, rule, now, Among::TrustedOthers)
             .ok()
     }
@@ -120,6 +131,21 @@ impl Choice {
         unasked.or_else(|| balancer.pick(pick, may))
     }
 
+    /// One of those that are well: one that has room, if there is one.
+    fn pick_well(
+        &self,
+        balancer: &mut Balancer,
+        pick: &mut Pick<'_>,
+        is_well: impl Fn(usize) -> bool,
+        room: &Room<'_>,
+    ) -> Option<usize> {
+        let with_room = self.pick(balancer, pick, |index| is_well(index) && room.is_at(index));
+        if with_room.is_some() || room.is_fixed() {
+            return with_room;
+        }
+        self.pick(balancer, pick, is_well)
+    }
+
     fn find(
         &self,
         worker: &Worker,
@@ -127,7 +153,7 @@ impl Choice {
         rule: &Forward,
         now: Instant,
         among: Among,
-    ) -> Result<Chosen, Shut> {
+    ) -> Result<(Chosen, Option<At>), Shut> {
         let endpoints = &view.upstreams[self.upstream].endpoints;
         let upstream = &view.snapshot.upstreams[self.upstream];
         let watch = upstream.watch.as_ref();
@@ -143,6 +169,7 @@ impl Choice {
             hash: self.hash,
         };
         let mut shut = Shut::default();
+        let room = Room::new(upstream);
         loop {
             let is_untried = |index: usize| {
                 !self.unreachable.contains(&index) && !shut.endpoints.contains(&index)
@@ -152,16 +179,17 @@ impl Choice {
                 let watched = watched.as_ref();
                 watched.is_some_and(|watched| !watched.ejection.admits(index, now, draw))
             };
-            let is_trusted_other = |index: usize| {
-                !self.asked.contains(&index) && endpoints[index].state.health.is_trusted()
-            };
             let is_well = |index: usize| {
-                may_ask(index)
-                    && endpoints[index].state.health.is_available(now_ms)
-                    && !stands_out(index)
-                    && (among == Among::All || is_trusted_other(index))
+                let health = &endpoints[index].state.health;
+                let is_among =
+                    among == Among::All || (!self.asked.contains(&index) && health.is_trusted());
+                may_ask(index) && health.is_available(now_ms) && !stands_out(index) && is_among
             };
-            let well = self.pick(&mut balancer, &mut pick, is_well);
+            let well = self.pick_well(&mut balancer, &mut pick, is_well, &room);
+            if well.is_none() && room.is_fixed() && (0..endpoints.len()).any(is_well) {
+                shut.is_full = true;
+                break;
+            }
             let mut index = well;
             if among == Among::All {
                 index = index.or_else(|| self.pick(&mut balancer, &mut pick, may_ask));
@@ -171,6 +199,9 @@ impl Choice {
                 }
             }
             let Some(index) = index else { break };
+            let Some(at) = room.take(index, &mut shut) else {
+                continue;
+            };
             let health = &endpoints[index].state.health;
             let leave = match well {
                 // Without leave, another request has just begun to try this one, which makes it unavailable.
@@ -181,29 +212,78 @@ impl Choice {
                 None => Leave::Usual,
             };
             let breaker = upstream.endpoints[index].breaker.as_ref();
-            let entered = match breaker.map(|breaker| breaker.enter(now)).transpose() {
-                Ok(entered) => entered,
-                Err(refused) => {
-                    shut.add(index, refused.retry_after);
-                    continue;
-                }
+            let entered = breaker.map(|breaker| breaker.enter(now)).transpose();
+            let Ok(entered) = entered.map_err(|refused| shut.add(index, refused.retry_after))
+            else {
+                continue;
             };
             let watching = watch
                 .zip(watched.as_mut())
                 .map(|(watch, watched)| watched.start(watch, index, now));
             drop((watched, balancer));
-            let is_watched = entered.is_some() || watching.is_some();
-            let told = is_watched.then(|| Box::new(Told { entered, watching }));
-            return Ok(Chosen::new(view, (self.upstream, index), leave, now, told));
+            let told = Told::of(entered, watching);
+            let chosen = Chosen::new(view, (self.upstream, index), leave, now, told);
+            return Ok((chosen, at));
         }
         Err(shut)
     }
 }
 
-/// There is none: endpoints whose breakers are open.
+/// What the endpoints of an upstream may hold of its places, if they are limited.
+struct Room<'a> {
+    upstream: &'a UpstreamState,
+    allowance: Option<Allowance>,
+}
+
+impl<'a> Room<'a> {
+    fn new(upstream: &'a UpstreamState) -> Self {
+        let gate = upstream.gate.as_ref();
+        let allowance = gate.map(|gate| gate.allowance(upstream.endpoints.len()));
+        Self {
+            upstream,
+            allowance,
+        }
+    }
+
+    fn is_at(&self, endpoint: usize) -> bool {
+        let Some(Allowance::AtMost(most) | Allowance::Fair(most)) = self.allowance else {
+            return true;
+        };
+        let places = &self.upstream.endpoints[endpoint].state.places;
+        places.load(Ordering::Relaxed) < most
+    }
+
+    /// Whether nobody may have more, even if there is no other place.
+    fn is_fixed(&self) -> bool {
+        matches!(self.allowance, Some(Allowance::AtMost(_)))
+    }
+
+    /// A place at the endpoint, if they are counted; `None` if it has no more.
+    #[expect(
+        clippy::option_option,
+        reason = "each of them is read at once, by name"
+    )]
+    fn take(&self, endpoint: usize, shut: &mut Shut) -> Option<Option<At>> {
+        let most = match self.allowance {
+            None => return Some(None),
+            Some(Allowance::AtMost(most)) => most,
+            Some(Allowance::Fair(_)) => u32::MAX,
+        };
+        let at = At::take(&self.upstream.endpoints[endpoint].state.places, most);
+        if at.is_none() {
+            shut.is_full = true;
+            shut.endpoints.push(endpoint);
+        }
+        at.map(Some)
+    }
+}
+
+/// There is none: endpoints whose breakers are open, or that have no place.
 #[derive(Default)]
 struct Shut {
     endpoints: Vec<usize>,
+    /// One of them only has no place left.
+    is_full: bool,
     /// When the first of them may be asked again.
     retry_after: Option<Duration>,
 }
@@ -224,6 +304,12 @@ struct Told {
 }
 
 impl Told {
+    /// `None` if nobody is.
+    fn of(entered: Option<Entered>, watching: Option<Watching>) -> Option<Box<Self>> {
+        let is_watched = entered.is_some() || watching.is_some();
+        is_watched.then(|| Box::new(Self { entered, watching }))
+    }
+
     fn tell(self, now: Instant, ended: Ended, latency: Duration) {
         if let Some(entered) = self.entered {
             entered.report(now, ended, latency);

@@ -28,15 +28,18 @@ fn nobody() -> Client {
 }
 
 fn gate(limit: u32, wait: Duration) -> Arc<Gate> {
-    Arc::new(Gate::new(&Settings {
-        limit: Limit::Fixed(limit),
-        queue: queue::Settings {
-            target: wait,
-            interval: wait,
-            ..queue::Settings::default()
+    Arc::new(Gate::new(
+        &Settings {
+            limit: Limit::Fixed(limit),
+            queue: queue::Settings {
+                target: wait,
+                interval: wait,
+                ..queue::Settings::default()
+            },
+            streams_max: 2,
         },
-        streams_max: 2,
-    }))
+        None,
+    ))
 }
 
 fn runtime() -> tokio::runtime::Runtime {

@@ -49,12 +49,15 @@ impl Second {
         let (worker, view, rule) = (attempts.worker, attempts.view, attempts.rule);
         let now = Instant::now();
         attempts.choice.has_asked(first);
-        let chosen = attempts.choice.besides(worker, view, rule, now)?;
+        let (chosen, at) = attempts.choice.besides(worker, view, rule, now)?;
         let gate = view.snapshot.upstreams[rule.upstream].gate.as_ref();
-        let place = match gate {
+        let mut place = match gate {
             Some(gate) => Some(gate.enter_at_once(now)?),
             None => None,
         };
+        if let (Some(place), Some(at)) = (&mut place, at) {
+            place.is_at(at);
+        }
         if !attempts.may_spend(first) {
             return None;
         }

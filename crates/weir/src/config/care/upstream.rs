@@ -14,6 +14,7 @@ use crate::config::read::Table;
 use crate::config::value::{Switch, Value};
 
 const CONCURRENCY_EXPECTED: &str = "an integer from 1 to 1000000, \"adaptive\", false or a table such as `{ limit = 64, queue = 128 }`";
+const LIMITS_EXPECTED: &str = "`limit`, for all endpoints together, or `per_endpoint`";
 const LIMIT_EXPECTED: &str = "an integer from 1 to 1000000, or \"adaptive\"";
 /// All of the memory, some 60 bytes a waiter, is taken at the start.
 const QUEUE: RangeInclusive<u64> = 0..=65_536;
@@ -74,8 +75,12 @@ pub(in crate::config) fn read(table: &mut Table) -> (UpstreamCare, Protection) {
     };
     let breaker = table.optional("breaker");
     let health = table.optional("health");
+    let mut is_limited_per_endpoint = false;
+    let concurrency =
+        concurrency.and_then(|value| limit_and_queue(&value, &mut is_limited_per_endpoint));
     let mut care = UpstreamCare {
-        concurrency: concurrency.and_then(|value| limit_and_queue(&value)),
+        concurrency,
+        is_limited_per_endpoint,
         ejection: ejection.and_then(|value| eject(&value)),
         breaker: breaker.and_then(|value| breaker::rule(&value)),
         health: health.and_then(|value| health::read(&value)),
@@ -88,8 +93,8 @@ pub(in crate::config) fn read(table: &mut Table) -> (UpstreamCare, Protection) {
     (care, protection)
 }
 
-/// `64`, `"adaptive"` or `{ limit = 64, queue = 128 }`.
-fn limit_and_queue(value: &Value) -> Option<concurrency::Settings> {
+/// `64`, `"adaptive"`, `{ limit = 64, queue = 128 }` or `{ per_endpoint = 16 }`, of which it is told.
+fn limit_and_queue(value: &Value, is_per_endpoint: &mut bool) -> Option<concurrency::Settings> {
     let mut settings = concurrency::Settings::default();
     if value.as_bool() == Some(false) {
         return None;
@@ -99,9 +104,22 @@ fn limit_and_queue(value: &Value) -> Option<concurrency::Settings> {
         return Some(settings);
     }
     let mut table = value.table(CONCURRENCY_EXPECTED)?;
-    set(&mut table, "limit", &mut settings.limit, |value| {
-        limit(value, LIMIT_EXPECTED)
-    });
+    let together = table.optional("limit");
+    if let Some(limit) = together
+        .as_ref()
+        .and_then(|value| limit(value, LIMIT_EXPECTED))
+    {
+        settings.limit = limit;
+    }
+    if let Some(each) = table.optional("per_endpoint") {
+        *is_per_endpoint = true;
+        if together.is_some() {
+            each.wrong(format!("found beside `limit`, expected {LIMITS_EXPECTED}"));
+        }
+        if let Some(each) = count(&each, COUNT) {
+            settings.limit = Limit::Fixed(each);
+        }
+    }
     let queue = &mut settings.queue;
     set(&mut table, "queue", &mut queue.waiters_max, |value| {
         value.integer(QUEUE).map(|waiters| waiters as usize)

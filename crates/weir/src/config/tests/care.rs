@@ -91,13 +91,19 @@ fn each_switch_means_its_defaults() {
             probe: Probe::Tcp,
         })
     );
-    let fixed = of_upstream("concurrency = 64").concurrency;
+    let fixed = Some(concurrency::Settings {
+        limit: Limit::Fixed(64),
+        ..concurrency::Settings::default()
+    });
+    let together = of_upstream("concurrency = 64");
     assert_eq!(
-        fixed,
-        Some(concurrency::Settings {
-            limit: Limit::Fixed(64),
-            ..concurrency::Settings::default()
-        })
+        (together.concurrency, together.is_limited_per_endpoint),
+        (fixed, false)
+    );
+    let each = of_upstream("concurrency = { per_endpoint = 64 }");
+    assert_eq!(
+        (each.concurrency, each.is_limited_per_endpoint),
+        (fixed, true)
     );
 }
 

@@ -94,6 +94,60 @@ fn a_limit_holds_for_all_workers_and_everybody_is_told() {
     });
 }
 
+/// A gateway whose upstream is both origins, with `concurrency`, and nobody waits.
+fn gateway_of_two(origins: [&Counting; 2], concurrency: &str) -> Gateway {
+    let addresses = origins.map(|counting| counting.origin.address);
+    let concurrency = format!("concurrency = {{ {concurrency}, {NO_QUEUE} }}");
+    Gateway::start(&forward_everything(&addresses, &concurrency))
+}
+
+#[test]
+fn an_endpoint_gets_no_more_than_its_own_limit() {
+    let (first, second) = (Counting::start(), Counting::start());
+    let gateway = gateway_of_two([&first, &second], "per_endpoint = 2");
+    let mut held: Vec<_> = (0..4).map(|_| ask(&gateway, "/hold")).collect();
+    wait_until("all places are taken", || {
+        (first.work.now(), second.work.now()) == (2, 2)
+    });
+    assert_eq!(client::get(gateway.address, "/").status, 503);
+
+    // What the second has free is for nobody that has to go to the first.
+    second.work.release(2);
+    wait_until("the second has places", || second.work.now() == 0);
+    for _ in 0..20 {
+        assert_eq!(client::get(gateway.address, "/").status, 200);
+    }
+    assert_eq!((first.work.total(), second.work.total()), (2, 22));
+    first.work.release(2);
+    for connection in &mut held {
+        assert_eq!(connection.response().status, 200);
+    }
+}
+
+#[test]
+fn an_endpoint_that_hangs_leaves_places_to_the_others() {
+    let (hangs, works) = (Counting::start(), Counting::start());
+    let gateway = gateway_of_two([&hangs, &works], "limit = 8");
+    let mut held = Vec::new();
+    for asked in 1..=40 {
+        held.push(ask(&gateway, "/hold"));
+        wait_until("it is there", || {
+            hangs.work.total() + works.work.total() == asked
+        });
+        works.work.release(works.work.now() as u64);
+        wait_until("the other one is idle", || works.work.now() == 0);
+    }
+    assert_eq!(
+        hangs.work.now(),
+        6,
+        "half as many again as its share of eight"
+    );
+    hangs.work.release(6);
+    for connection in &mut held {
+        assert_eq!(connection.response().status, 200);
+    }
+}
+
 #[test]
 fn a_place_comes_back_whatever_becomes_of_the_request() {
     let origin = Counting::start();
@@ -105,14 +159,16 @@ fn a_place_comes_back_whatever_becomes_of_the_request() {
     // Answered.
     assert_places(&gateway, &origin, 2);
 
-    // The client leaves while the origin works.
+    // The client leaves while the origin works, which does not notice.
     let left = [ask(&gateway, "/hold"), ask(&gateway, "/hold")];
     wait_until("both are there", || origin.work.now() == 2);
-    assert!(is_full());
     drop(left);
-    wait_until("their places are free", || !is_full());
+    wait_until("both have left", || {
+        gateway.metric("weir_failures_total{fault=\"client\",reason=\"client_gone\"}") == 2
+    });
+    assert!(is_full());
     origin.work.release(2);
-    wait_until("the origin is idle", || origin.work.now() == 0);
+    wait_until("their places are free", || !is_full());
     assert_places(&gateway, &origin, 2);
 
     // The origin dies. A GET is repeated once, on its own place.

@@ -148,7 +148,7 @@ fn the_base_latency_of_an_adaptive_limit_is_told_once_it_is_known() {
     let gate = status(&gateway)["upstreams"][0]["concurrency"].clone();
     assert_eq!(
         (&gate["limit"], &gate["base_latency_us"]),
-        (&json!(20), &Value::Null)
+        (&json!(10_000), &Value::Null)
     );
     let page = client::ask_admin(gateway.admin, "/metrics").text();
     assert!(!page.contains("weir_concurrency_base_latency_seconds{"));

@@ -376,6 +376,8 @@ retry_budget = 0.2
 [upstream.app.concurrency]
 limit = "adaptiv"
 #! upstream.app.concurrency.limit: found "adaptiv", expected an integer from 1 to 1000000, or "adaptive"
+per_endpoint = 16
+#! upstream.app.concurrency.per_endpoint: found beside `limit`, expected `limit`, for all endpoints together, or `per_endpoint`
 queue = 65537
 #! upstream.app.concurrency.queue: found the integer 65537, expected an integer from 0 to 65536
 streams = -1
@@ -385,7 +387,7 @@ queue_target = "0ms"
 queue_interval = "2m"
 #! upstream.app.concurrency.queue_interval: found "2m", expected a duration from "1ms" to "1m"
 max = 1
-#! upstream.app.concurrency.max: unknown key; expected one of "limit", "queue", "streams", "queue_target", "queue_interval"
+#! upstream.app.concurrency.max: unknown key; expected one of "limit", "per_endpoint", "queue", "streams", "queue_target", "queue_interval"
 [upstream.app.ejection]
 max = 1.1
 #! upstream.app.ejection.max: found the number 1.1, expected a number from 0 to 1
