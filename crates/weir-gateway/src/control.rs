@@ -16,7 +16,7 @@ use crate::gateway::StartError;
 use crate::listener::socket::Listening;
 use crate::names::Names;
 use crate::router::Router;
-use crate::settings::{CacheStorage, Server, Settings, Upstream};
+use crate::settings::{CacheStorage, Server, Settings, Upstream, overlap};
 use crate::snapshot::Snapshot;
 use crate::worker::Shared;
 
@@ -250,10 +250,15 @@ struct Listeners {
 
 impl Listeners {
     fn of(next: &Settings, before: &Snapshot) -> Result<Self, StartError> {
+        let is_given_up = |address| {
+            let mut earlier = before.listeners.iter();
+            earlier.any(|listening| overlap(listening.configured, address))
+        };
         let listener = |address: &_| {
             let mut earlier = before.listeners.iter();
             match earlier.find(|listening| listening.configured == *address) {
                 Some(listening) => Ok(Arc::clone(listening)),
+                None if is_given_up(*address) => Listening::bind_beside(*address, next.workers),
                 None => Listening::bind(*address, next.workers),
             }
         };

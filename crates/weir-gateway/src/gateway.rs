@@ -21,8 +21,9 @@ use crate::listener::admission::Admission;
 use crate::listener::socket::Listening;
 use crate::listener::{self, Arrival, Reception};
 use crate::names::{Names, Unresolved};
+use crate::paths;
 use crate::router::{RouteConflict, Router};
-use crate::settings::{CacheStorage, LogTarget, Settings};
+use crate::settings::{AccessLog, CacheStorage, LogTarget, Settings};
 use crate::slow::SlowClients;
 use crate::snapshot::Snapshot;
 use crate::supervision::{Supervision, WorkerFailed};
@@ -69,11 +70,40 @@ pub enum StartError {
 }
 
 /// Finds what is wrong with `settings` that only shows when they are put to work, without starting anything that stays.
-pub fn check(settings: &Settings) -> Result<(), StartError> {
+/// Whether an address is free is not asked: most likely it is the gateway that has it now which is to be given the file.
+pub fn check(settings: &Settings, source: &dyn Source) -> Result<(), StartError> {
+    let guard_file = settings
+        .admin
+        .as_ref()
+        .and_then(|admin| admin.guard_file.as_ref());
+    let loaded = guard_file.map(|path| Apps::load(path, source, settings));
+    let with_apps = loaded.transpose()?.map(|(_, settings)| settings);
+    let settings = with_apps.as_ref().unwrap_or(settings);
     Router::new(&settings.routes)
         .map(drop)
         .map_err(StartError::Routes)?;
-    Names::default().learn(settings).map_err(StartError::Names)
+    Names::default()
+        .learn(settings)
+        .map_err(StartError::Names)?;
+    if let Some(AccessLog {
+        target: LogTarget::File(path),
+        ..
+    }) = &settings.access_log
+    {
+        paths::may_write(path)
+            .map_err(|error| StartError::AccessLog(path.display().to_string(), error))?;
+    }
+    if let Some(disk) = settings
+        .cache
+        .as_ref()
+        .and_then(|cache| cache.disk.as_ref())
+    {
+        let fail = |error: io::Error| {
+            StartError::Cache(disk.path.display().to_string(), error.to_string())
+        };
+        paths::may_make_directory(&disk.path).map_err(fail)?;
+    }
+    Ok(())
 }
 
 impl Gateway {

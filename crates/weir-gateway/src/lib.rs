@@ -33,6 +33,7 @@ mod io;
 mod listener;
 mod metrics;
 mod names;
+mod paths;
 mod respond;
 mod router;
 pub mod settings;

@@ -6,7 +6,7 @@
 
 mod care;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -19,6 +19,17 @@ pub use care::{
     BreakerRule, Fallback, FallbackOn, HealthCheck, PriorityRule, Probe, RateKey, RateRule,
     RetryRule, RouteCare, StatusSet, UpstreamCare,
 };
+
+/// Whether connections to one of the addresses could be meant for the other: they have the same port, and the same IP address
+/// or one of them stands for all. `[::]` stands for those of IPv4 too.
+pub fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+    let stands_for =
+        |all: IpAddr, one: IpAddr| all.is_unspecified() && (all.is_ipv6() || one.is_ipv4());
+    let (first, second) = (one.ip(), other.ip());
+    one.port() == other.port()
+        && one.port() != 0
+        && (first == second || stands_for(first, second) || stands_for(second, first))
+}
 
 /// Everything one gateway process needs.
 #[derive(Debug, Clone)]

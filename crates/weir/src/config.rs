@@ -12,6 +12,7 @@
 //! - [`guard`]: the JSON of guard, another breaker
 //! - [`scenario`]: the files of `weir lab`, read by the same means
 //! - [`mix`]: the requests of `weir load`, read by the same means
+//! - [`regular`]: files, and nothing that only looks like one
 //! - [`syntax`], [`read`], [`value`]: from text to values that know their line and key
 //! - [`address`], [`headers`], [`pattern`], [`units`]: what a single text may look like
 //! - [`error`], [`suggest`], [`place`]: how a mistake is told
@@ -29,6 +30,7 @@ pub(crate) mod mix;
 mod pattern;
 mod place;
 mod read;
+pub(crate) mod regular;
 mod route;
 pub(crate) mod scenario;
 mod suggest;
@@ -39,7 +41,6 @@ pub(crate) mod units;
 mod upstream;
 mod value;
 
-use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -56,7 +57,7 @@ use self::read::Table;
 /// Reads the file at `path`.
 pub(crate) fn load(path: &Path) -> Result<Settings, ConfigError> {
     let file_name = path.display().to_string();
-    let bytes = fs::read(path).map_err(|cause| ConfigError::Unreadable {
+    let bytes = regular::whole(path).map_err(|cause| ConfigError::Unreadable {
         file: file_name.clone(),
         cause,
     })?;
@@ -65,7 +66,8 @@ pub(crate) fn load(path: &Path) -> Result<Settings, ConfigError> {
 
 /// What to tell the user of `error`, which kept a gateway from starting with the file at `path`.
 pub(crate) fn start_error(error: weir_gateway::StartError, path: &Path) -> anyhow::Error {
-    let text = fs::read_to_string(path).unwrap_or_default();
+    let bytes = regular::whole(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
     match place::of(&error, &text, &path.display().to_string()) {
         Some(problem) => problem.into(),
         None => error.into(),

@@ -29,10 +29,18 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// Binds a socket for each worker.
+    /// Binds a socket for each worker, to an address that nobody has.
     pub(crate) fn bind(configured: SocketAddr, workers: usize) -> Result<Arc<Self>, StartError> {
+        refuse_taken(configured).map_err(|error| StartError::Listen(configured, error))?;
+        Self::bind_beside(configured, workers)
+    }
+
+    /// The same where this process has an address that overlaps, and is about to give it up.
+    pub(crate) fn bind_beside(
+        configured: SocketAddr,
+        workers: usize,
+    ) -> Result<Arc<Self>, StartError> {
         let fail = |error| StartError::Listen(configured, error);
-        refuse_taken(configured).map_err(fail)?;
         // Port 0 asks the kernel for one; it must be the same for all workers.
         let mut bound = configured;
         let mut sockets = Vec::with_capacity(workers);

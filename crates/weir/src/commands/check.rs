@@ -13,7 +13,9 @@ pub(crate) struct CheckArgs {
 
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<()> {
     let settings = config::load(&args.config)?;
-    weir_gateway::check(&settings).map_err(|error| config::start_error(error, &args.config))?;
+    let source = super::serve::reloading::File(args.config.clone());
+    weir_gateway::check(&settings, &source)
+        .map_err(|error| config::start_error(error, &args.config))?;
     let (routes, upstreams) = (settings.routes.len(), settings.upstreams.len());
     println!(
         "{}: ok, {routes} routes, {upstreams} upstreams",

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 
-use crate::config::guard;
+use crate::config::{guard, regular};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ImportArgs {
@@ -29,7 +29,7 @@ enum From {
 pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
     let From::Guard { file, out } = &args.from;
     let name = file.display().to_string();
-    let json = std::fs::read(file).with_context(|| format!("cannot read {name}"))?;
+    let json = regular::whole(file).with_context(|| format!("cannot read {name}"))?;
     let config = guard::import(&json, &name).map_err(anyhow::Error::msg)?;
     let Some(path) = out else {
         print!("{config}");

@@ -8,6 +8,9 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
+/// So many problems are printed. Who has more has most likely given the wrong file.
+const PROBLEMS_TOLD: usize = 100;
+
 /// Why there are no settings. `Display` prints every problem, one a line.
 #[derive(Debug)]
 pub(crate) enum ConfigError {
@@ -46,13 +49,16 @@ impl fmt::Display for ConfigError {
             Self::Unreadable { file, cause } => write!(f, "cannot read {file}: {cause}"),
             Self::Flags(problems) => f.write_str(&problems.join("\n")),
             Self::Invalid { file, problems } => {
-                for (index, problem) in problems.iter().enumerate() {
+                for (index, problem) in problems.iter().take(PROBLEMS_TOLD).enumerate() {
                     let separator = if index == 0 { "" } else { "\n" };
                     let Problem { line, key, message } = problem;
                     let colon = if key.is_empty() { "" } else { ": " };
                     write!(f, "{separator}{file}:{line}: {key}{colon}{message}")?;
                 }
-                Ok(())
+                match problems.len().saturating_sub(PROBLEMS_TOLD) {
+                    0 => Ok(()),
+                    more => write!(f, "\n{file}: and {more} more, {} in all", problems.len()),
+                }
             }
         }
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use weir_gateway::settings::{
     AccessLog, Action, Admin, CacheStorage, ClientTimeouts, Dns, Limits, LogFormat, LogTarget,
-    PerAddress, Route, Settings,
+    PerAddress, Route, Settings, overlap,
 };
 
 use super::address::{
@@ -119,12 +119,21 @@ fn listeners(root: &mut Table) -> Vec<SocketAddr> {
         {
             if listeners.contains(&address) {
                 value.expected("an address that no other listener has");
+            } else if let Some(other) = listeners.iter().find(|other| overlap(**other, address)) {
+                value.expected(&expected_beside(*other));
             }
             listeners.push(address);
         }
         table.finish();
     }
     listeners
+}
+
+/// What is expected of an address beside one that it is a part of, or the other way round.
+fn expected_beside(other: SocketAddr) -> String {
+    format!(
+        "another port than that of the listener on {other}: 0.0.0.0 and [::] stand for all addresses of this machine"
+    )
 }
 
 fn admin(mut table: Table, listeners: &[SocketAddr]) -> Option<Admin> {
@@ -144,6 +153,8 @@ fn admin(mut table: Table, listeners: &[SocketAddr]) -> Option<Admin> {
     }
     if listeners.contains(&listen) {
         listen_value.expected("an address that no listener has");
+    } else if let Some(other) = listeners.iter().find(|other| overlap(**other, listen)) {
+        listen_value.expected(&expected_beside(*other));
     }
     Some(Admin {
         listen,

@@ -29,7 +29,7 @@ const WEIGHT: RangeInclusive<f64> = 1e-9..=1e9;
 /// Reads the file at `path`.
 pub(crate) fn load(path: &Path) -> Result<Mix, ConfigError> {
     let file = path.display().to_string();
-    let bytes = std::fs::read(path).map_err(|cause| ConfigError::Unreadable {
+    let bytes = super::regular::whole(path).map_err(|cause| ConfigError::Unreadable {
         file: file.clone(),
         cause,
     })?;

@@ -113,10 +113,11 @@ fn find(error: &StartError, root: &DeTable<'_>) -> Option<(usize, String)> {
             let at = value.map_or(name.span().start, |value| value.span().start);
             Some((at, (*key).to_owned()))
         }
-        StartError::Names(_)
-        | StartError::Apps(_)
-        | StartError::Thread(_)
-        | StartError::Draining => None,
+        StartError::Apps(_) => {
+            let file = member(root.get("admin")?, "guard_file")?;
+            Some((file.span().start, "admin.guard_file".to_owned()))
+        }
+        StartError::Names(_) | StartError::Thread(_) | StartError::Draining => None,
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) fn open(name_or_path: &str) -> anyhow::Result<Scenario> {
         };
         anyhow::bail!("there is no scenario {}{help}", quoted(name_or_path));
     }
-    let bytes = std::fs::read(path).map_err(|cause| ConfigError::Unreadable {
+    let bytes = super::regular::whole(path).map_err(|cause| ConfigError::Unreadable {
         file: name_or_path.to_owned(),
         cause,
     })?;

@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// A config file as the gateway's source of configurations.
 #[derive(Debug)]
-pub(super) struct File(pub(super) PathBuf);
+pub(in crate::commands) struct File(pub(in crate::commands) PathBuf);
 
 impl Source for File {
     fn read(&self) -> Result<Settings, String> {

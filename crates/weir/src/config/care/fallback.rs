@@ -2,8 +2,6 @@
 //!
 //! A file is read here, once: what a gateway answers when nothing else works must not depend on a disk.
 
-use std::fs::{self, File};
-use std::io::{self, Read as _};
 use std::path::Path;
 
 use weir_gateway::settings::{Fallback, FallbackOn, Respond};
@@ -13,6 +11,7 @@ use crate::config::action::{
     CONTENT_TYPE_DEFAULT, MEDIA_TYPE_EXPECTED, RESPOND_STATUSES, media_type, refuse_body_with,
 };
 use crate::config::read::Table;
+use crate::config::regular;
 use crate::config::value::Value;
 
 const EXAMPLE: &str = "{ status = 503, body = \"busy\" }";
@@ -151,7 +150,7 @@ fn json(value: &Value) -> Option<Vec<u8>> {
 fn file(value: &Value) -> Option<(Vec<u8>, Option<&'static str>)> {
     value.parsed(FILE_EXPECTED, |path| {
         let path = Path::new(path);
-        let bytes = contents(path)
+        let bytes = regular::beginning(path, FILE_BYTES_MAX + 1)
             .map_err(|error| format!("which cannot be read ({error}), expected {FILE_EXPECTED}"))?;
         if bytes.len() as u64 > FILE_BYTES_MAX {
             return Err(format!("expected a file of at most {FILE_BYTES_MAX} bytes"));
@@ -164,15 +163,4 @@ fn file(value: &Value) -> Option<(Vec<u8>, Option<&'static str>)> {
         };
         Ok((bytes, usual))
     })
-}
-
-/// At most a byte more than a file may have. Reading something else than a file might never end.
-pub(in crate::config) fn contents(path: &Path) -> io::Result<Vec<u8>> {
-    if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("it is not a file"));
-    }
-    let mut bytes = Vec::new();
-    let file = File::open(path)?;
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }

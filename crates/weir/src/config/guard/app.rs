@@ -6,7 +6,8 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use crate::config::care::fallback::{FILE_BYTES_MAX, contents};
+use crate::config::care::fallback::FILE_BYTES_MAX;
+use crate::config::regular;
 
 /// One app: a host with its paths, and where its requests go.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -158,7 +159,8 @@ fn take<T: DeserializeOwned + Default>(
 
 /// What is in a file, with the bounds of a fallback's.
 fn html(path: &str) -> Result<String, String> {
-    let bytes = contents(Path::new(path)).map_err(|error| cannot_open(path, &error))?;
+    let bytes = regular::beginning(Path::new(path), FILE_BYTES_MAX + 1)
+        .map_err(|error| cannot_open(path, &error))?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(format!(
             "open {path}: expected at most {FILE_BYTES_MAX} bytes"

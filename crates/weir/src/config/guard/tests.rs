@@ -293,7 +293,7 @@ const MISTAKES: [(&str, &str); 23] = [
     ),
     (
         r#"{"name": "a", "fallback_type": "html_file", "fallback_content": "/dev/zero"}"#,
-        "app \"a\": fallback_content: open /dev/zero: it is not a file",
+        "app \"a\": fallback_content: open /dev/zero: it is a device, not a file",
     ),
     (
         r#"{"name": "a", "load_balance_method": "hash"}"#,

@@ -96,6 +96,89 @@ fn a_file_that_cannot_be_read_is_one_line() {
     }
 }
 
+/// What `serve` could not start with, though the file says nothing wrong.
+#[test]
+fn check_finds_what_serve_would_refuse() {
+    let directory = Directory::new();
+    let file = directory.write("file", "");
+    let damaged = directory.write("guard.json", "{");
+    let at = |name: &str| directory.file(name).display().to_string();
+    let cases = [
+        (
+            format!("[access_log]\npath = {:?}\n", at("missing/log")),
+            "access_log.path",
+        ),
+        (
+            format!("[access_log]\npath = {:?}\n", at("")),
+            "access_log.path",
+        ),
+        (
+            format!(
+                "[cache]\nmemory = \"16MiB\"\ndisk = {{ path = {:?}, size = \"64MiB\" }}\n",
+                file.display().to_string()
+            ),
+            "cache.disk.path",
+        ),
+        (
+            format!(
+                "[admin]\nlisten = \"127.0.0.1:9090\"\nguard_api = true\nguard_file = {:?}\n",
+                damaged.display().to_string()
+            ),
+            "admin.guard_file",
+        ),
+        (
+            "[[listener]]\naddress = \"0.0.0.0:8080\"\n".to_owned(),
+            "listener[2].address",
+        ),
+        (
+            "[admin]\nlisten = \"[::]:8080\"\ntoken = \"0123456789abcdef0123456789abcdef\"\n"
+                .to_owned(),
+            "admin.listen",
+        ),
+    ];
+    for (more, key) in cases {
+        let good = GOOD.replace("upstream = \"app\"\n", "upstream = \"app\"\ncache = true\n");
+        let path = directory.write("weir.toml", good + &more);
+        let path = path.to_str().expect("UTF-8");
+        let (code, output) = run(&directory, &["check", "--config", path]);
+        assert_eq!(
+            (code, output.lines().count()),
+            (Some(2), 1),
+            "{more}: {output}"
+        );
+        assert!(output.contains(key), "{key} in {output}");
+    }
+}
+
+#[test]
+fn what_is_no_file_is_refused_at_once_and_a_hundred_mistakes_are_enough() {
+    let directory = Directory::new();
+    let pipe = directory.file("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo runs").success());
+    let pipe = pipe.to_str().expect("UTF-8");
+    for (path, what) in [
+        ("/dev/zero", "a device"),
+        (pipe, "a pipe"),
+        ("/", "a directory"),
+    ] {
+        for command in ["check", "serve"] {
+            let (code, output) = run(&directory, &[command, "--config", path]);
+            assert_eq!(code, Some(2), "{output}");
+            assert!(
+                output.contains(&format!("it is {what}, not a file")),
+                "{output}"
+            );
+        }
+    }
+    let mistakes = "[[listener]]\naddress = 1\n".repeat(1_000);
+    let path = directory.write("weir.toml", mistakes);
+    let path = path.to_str().expect("UTF-8");
+    let (_, output) = run(&directory, &["check", "--config", path]);
+    assert_eq!(output.lines().count(), 101, "{output}");
+    assert!(output.trim_end().ends_with("in all"), "{output}");
+}
+
 /// Another process listens there: one line says so, and nothing is left running.
 #[test]
 fn a_taken_port_is_one_clear_line() {

@@ -84,3 +84,25 @@ fn a_listener_that_cannot_be_bound_changes_nothing() {
     assert!(refuses(free), "the one before it is not bound either");
     assert_eq!(Connection::open(gateway.address).get("/").text(), "one");
 }
+
+/// An address gives way to all of this machine's, which it is one of, and the other way round; nobody is refused meanwhile.
+#[test]
+fn an_address_gives_way_to_one_that_holds_it() {
+    let app = App::start("a");
+    let forward = forward_everything(&[app.address], "");
+    let one = other();
+    let all = SocketAddr::from(([0, 0, 0, 0], one.port()));
+    let gateway = Gateway::start(&format!("{}{forward}", listener(one)));
+    for (address, before) in [(all, one), (one, all)] {
+        gateway.configure(&format!("{}{forward}", listener(address)));
+        let told = gateway.reload();
+        assert!(
+            told.contains(&format!("listener {address} added"))
+                && told.contains(&format!("listener {before} removed")),
+            "{told}"
+        );
+        for _ in 0..20 {
+            assert_eq!(Connection::open(one).get("/").status, 200);
+        }
+    }
+}

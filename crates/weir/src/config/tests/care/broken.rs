@@ -82,7 +82,7 @@ fn a_file_that_is_too_long_or_no_file_is_refused() {
         (&long, "expected a file of at most 1048576 bytes"),
         (
             &directory.0,
-            "which cannot be read (it is not a file), expected the path of a file such as \"sorry.html\"",
+            "which cannot be read (it is a directory, not a file), expected the path of a file such as \"sorry.html\"",
         ),
         (
             &unknown,
