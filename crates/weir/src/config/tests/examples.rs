@@ -53,7 +53,7 @@ token = "0123456789abcdef"
 [[listener]]
 address = "127.0.0.1:8080"
 [[listener]]
-address = "[::]:8080"
+address = "[::1]:8080"
 [access_log]
 path = "-"
 format = "json"
@@ -175,7 +175,7 @@ fn the_documented_example() {
 fn every_key_of_the_process_and_its_clients() {
     let settings = valid(EVERY_KEY);
     assert_eq!(settings.workers, 3);
-    let listeners = ["127.0.0.1:8080", "[::]:8080"].map(|text| text.parse().unwrap());
+    let listeners = ["127.0.0.1:8080", "[::1]:8080"].map(|text| text.parse().unwrap());
     assert_eq!(settings.listeners, listeners);
     let admin = settings.admin.expect("an admin listener");
     assert_eq!(admin.token.as_deref(), Some("0123456789abcdef"));
