@@ -152,6 +152,7 @@ async fn attempt(
     client.input.release(&worker.buffers);
     let mut attempts = Attempts::new(client, x, worker, view, rule);
     loop {
+        x.pass.leaves_endpoint();
         let chosen = match attempts.choose(x, now) {
             Ok(chosen) => chosen,
             Err(failure) => return attempts.end(failure),
@@ -165,7 +166,7 @@ async fn attempt(
                 let mut asked = Asked { chosen, upstream };
                 match hedge::ask(client, x, &mut attempts, &mut asked).await {
                     How::Failed(Failure::ClientGone) => {
-                        linger::begin(x, asked, rule.timeouts.response);
+                        linger::begin(client, x, worker, asked, rule.timeouts.response);
                         return Err(Failure::ClientGone);
                     }
                     how => attempts.after_asking(x, asked, how),

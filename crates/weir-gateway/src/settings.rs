@@ -25,7 +25,7 @@ pub use care::{
 pub fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
     let stands_for =
         |all: IpAddr, one: IpAddr| all.is_unspecified() && (all.is_ipv6() || one.is_ipv4());
-    let (first, second) = (one.ip(), other.ip());
+    let (first, second) = (one.ip().to_canonical(), other.ip().to_canonical());
     one.port() == other.port()
         && one.port() != 0
         && (first == second || stands_for(first, second) || stands_for(second, first))

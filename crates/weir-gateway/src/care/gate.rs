@@ -32,6 +32,9 @@ use crate::settings::UpstreamCare;
 /// Gateways in front of one service measure it at the same times: when the seconds since 1970 are a multiple of this.
 const EPOCH: Duration = Duration::from_secs(1_024);
 
+/// However small its share, an endpoint is passed over for others only with so many places.
+const FAIR_MIN: u64 = 4;
+
 type Waiter = oneshot::Sender<Result<Permit, Refusal>>;
 
 /// The places of one upstream.
@@ -76,18 +79,21 @@ impl Gate {
         Some(before.map_or_else(|| Arc::new(Self::new(&settings, per_endpoint)), Arc::clone))
     }
 
-    /// What each of so many endpoints may hold.
-    pub(crate) fn allowance(&self, endpoints: usize) -> Allowance {
+    /// What an endpoint may hold that has `weight` of the `total` of all endpoints.
+    pub(crate) fn allowance(&self, weight: u32, total: u64) -> Allowance {
         if let Some(each) = self.per_endpoint {
             return Allowance::AtMost(each);
         }
-        if endpoints < 2 {
-            return Allowance::Fair(u32::MAX);
-        }
-        // Half as much again as the others leave room for chance, and for endpoints of several sizes.
+        // Half as much again as its share, and a few, leave room for chance.
         let limit = u64::from(self.limit.load(Ordering::Relaxed));
-        let fair = (3 * limit).div_ceil(2 * endpoints as u64);
+        let fair = (3 * limit * u64::from(weight)).div_ceil(2 * total.max(1));
+        let fair = fair.max(FAIR_MIN);
         Allowance::Fair(fair.min(u64::from(u32::MAX)) as u32)
+    }
+
+    /// Whether each endpoint has places of its own.
+    pub(crate) fn is_per_endpoint(&self) -> bool {
+        self.per_endpoint.is_some()
     }
 
     fn new(settings: &Settings, per_endpoint: Option<u32>) -> Self {
@@ -158,6 +164,7 @@ impl Gate {
             permit: Some(permit),
             outcome: Outcome::Ignored,
             at: None,
+            is_apart: false,
         }
     }
 
@@ -248,6 +255,7 @@ pub(crate) struct Place {
     outcome: Outcome,
     /// At which endpoint it is.
     at: Option<At>,
+    is_apart: bool,
 }
 
 /// A place at an endpoint, counted among those that it holds. Dropping it ends that.
@@ -277,6 +285,21 @@ impl Place {
         self.at = Some(at);
     }
 
+    /// It does not any more.
+    pub(crate) fn leaves_endpoint(&mut self) {
+        self.at = None;
+    }
+
+    /// What counts it at its endpoint, for another place that goes on there.
+    pub(crate) fn take_endpoint(&mut self) -> Option<At> {
+        self.at.take()
+    }
+
+    /// Whether it is counted apart.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.is_apart
+    }
+
     /// Since when it is taken.
     pub(crate) fn since(&self) -> Instant {
         self.since
@@ -291,11 +314,13 @@ impl Place {
         let set_apart = self.gate.change(Instant::now(), set_apart);
         set_apart.map_err(Failure::Shed)?;
         self.at = None;
+        self.is_apart = true;
         Ok(())
     }
 
     /// It is work again.
     pub(crate) fn bring_back(&mut self) {
+        self.is_apart = false;
         if let Some(permit) = &mut self.permit {
             let now = Instant::now();
             self.gate

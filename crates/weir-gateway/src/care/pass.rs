@@ -80,6 +80,26 @@ impl Pass {
         place.is_some()
     }
 
+    /// The place alone, for as long as the upstream is at work on a request that nobody waits for. Nobody is told how it ended.
+    pub(crate) fn give_up(&mut self) -> Option<Place> {
+        self.0.take()?.place
+    }
+
+    /// Whether it is no work for the upstream at present.
+    pub(crate) fn is_apart(&self) -> bool {
+        let place = self.0.as_ref().and_then(|held| held.place.as_ref());
+        place.is_some_and(Place::is_apart)
+    }
+
+    /// The endpoint that it was at is not asked any more.
+    pub(crate) fn leaves_endpoint(&mut self) {
+        if let Some(held) = &mut self.0
+            && let Some(place) = &mut held.place
+        {
+            place.leaves_endpoint();
+        }
+    }
+
     /// The request goes to an endpoint, which is counted as long as it has its place.
     pub(crate) fn is_at(&mut self, at: At) {
         if let Some(held) = &mut self.0

@@ -58,7 +58,14 @@ impl Apps {
         settings: &Settings,
     ) -> Result<(Self, Settings), StartError> {
         let wrong = |what: String| StartError::Apps(format!("{}: {what}", path.display()));
-        let text = match fs::read(path) {
+        let is_file = fs::metadata(path).map(|found| found.is_file());
+        let text = match is_file.and_then(|is_file| {
+            if is_file {
+                fs::read(path)
+            } else {
+                Err(io::Error::other("it is not a file"))
+            }
+        }) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(wrong(error.to_string())),

@@ -50,7 +50,7 @@ impl Admission {
         addresses.proxies = proxies.to_vec();
     }
 
-    pub(super) fn enter(&self, address: IpAddr) -> bool {
+    pub(crate) fn enter(&self, address: IpAddr) -> bool {
         let connections_max = self.connections_max.load(Ordering::Relaxed);
         if self.connections.fetch_add(1, Ordering::Relaxed) >= connections_max {
             self.connections.fetch_sub(1, Ordering::Relaxed);
@@ -67,7 +67,7 @@ impl Admission {
         true
     }
 
-    pub(super) fn leave(&self, address: IpAddr) {
+    pub(crate) fn leave(&self, address: IpAddr) {
         self.connections.fetch_sub(1, Ordering::Relaxed);
         let mut addresses = self.addresses();
         if let Some(open) = addresses.open.get_mut(&client_of(address)) {

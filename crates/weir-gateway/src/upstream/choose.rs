@@ -9,7 +9,7 @@ use weir_policy::balance::{Balancer, Finished, Method as BalanceMethod, Pick, ha
 use weir_policy::limit::concurrency::Refusal;
 
 use crate::care::breaker::Entered;
-use crate::care::gate::{Allowance, At};
+use crate::care::gate::{Allowance, At, Gate};
 use crate::care::watch::Watching;
 use crate::care::{Ended, SHED_RETRY_AFTER};
 use crate::connection::Client;
@@ -18,7 +18,7 @@ use crate::exchange::Exchange;
 use crate::failure::{Failure, Fault};
 use crate::metrics::EndpointMetrics;
 use crate::settings::{Forward, HashOn};
-use crate::snapshot::UpstreamState;
+use crate::snapshot::{Endpoint, UpstreamState};
 use crate::upstream::connect::Connector;
 use crate::upstream::health::Leave;
 use crate::upstream::pool::Pool;
@@ -73,7 +73,7 @@ impl Choice {
         rule: &Forward,
         now: Instant,
     ) -> Result<Chosen, Failure> {
-        let found = self.find(worker, view, rule, now, Among::All);
+        let found = self.find(worker, view, rule, now, (Among::All, x.pass.is_apart()));
         let (chosen, at) = found.map_err(|shut| {
             if shut.is_full {
                 x.retry_after = Some(SHED_RETRY_AFTER);
@@ -101,7 +101,7 @@ impl Choice {
         rule: &Forward,
         now: Instant,
     ) -> Option<(Chosen, Option<At>)> {
-        self.find(worker, view, rule, now, Among::TrustedOthers)
+        self.find(worker, view, rule, now, (Among::TrustedOthers, false))
             .ok()
     }
 
@@ -152,7 +152,7 @@ impl Choice {
         view: &Rc<View>,
         rule: &Forward,
         now: Instant,
-        among: Among,
+        (among, is_apart): (Among, bool),
     ) -> Result<(Chosen, Option<At>), Shut> {
         let endpoints = &view.upstreams[self.upstream].endpoints;
         let upstream = &view.snapshot.upstreams[self.upstream];
@@ -169,16 +169,15 @@ impl Choice {
             hash: self.hash,
         };
         let mut shut = Shut::default();
-        let room = Room::new(upstream);
+        let room = Room::new(upstream, is_apart);
         loop {
             let is_untried = |index: usize| {
                 !self.unreachable.contains(&index) && !shut.endpoints.contains(&index)
             };
             let may_ask = |index: usize| is_untried(index) && !endpoints[index].state.is_leaving();
-            let stands_out = |index: usize| {
-                let watched = watched.as_ref();
-                watched.is_some_and(|watched| !watched.ejection.admits(index, now, draw))
-            };
+            let ejection = watched.as_ref().map(|watched| &watched.ejection);
+            let stands_out =
+                |index: usize| ejection.is_some_and(|ejection| !ejection.admits(index, now, draw));
             let is_well = |index: usize| {
                 let health = &endpoints[index].state.health;
                 let is_among =
@@ -186,7 +185,8 @@ impl Choice {
                 may_ask(index) && health.is_available(now_ms) && !stands_out(index) && is_among
             };
             let well = self.pick_well(&mut balancer, &mut pick, is_well, &room);
-            if well.is_none() && room.is_fixed() && (0..endpoints.len()).any(is_well) {
+            let is_full = shut.is_full || (0..endpoints.len()).any(is_well);
+            if well.is_none() && room.is_fixed() && is_full {
                 shut.is_full = true;
                 break;
             }
@@ -231,31 +231,45 @@ impl Choice {
 
 /// What the endpoints of an upstream may hold of its places, if they are limited.
 struct Room<'a> {
-    upstream: &'a UpstreamState,
-    allowance: Option<Allowance>,
+    endpoints: &'a [Endpoint],
+    gate: Option<&'a Gate>,
+    weights: u64,
 }
 
 impl<'a> Room<'a> {
-    fn new(upstream: &'a UpstreamState) -> Self {
-        let gate = upstream.gate.as_ref();
-        let allowance = gate.map(|gate| gate.allowance(upstream.endpoints.len()));
+    /// For a request that is no work for its upstream there is always room.
+    fn new(upstream: &'a UpstreamState, is_apart: bool) -> Self {
+        let gate = upstream.gate.as_deref().filter(|_| !is_apart);
+        let weights = upstream.endpoints.iter();
+        let weights = weights.map(|endpoint| u64::from(endpoint.weight));
         Self {
-            upstream,
-            allowance,
+            gate,
+            weights: if gate.is_some() { weights.sum() } else { 0 },
+            endpoints: &upstream.endpoints,
         }
     }
 
+    fn allowance(&self, endpoint: usize) -> Option<Allowance> {
+        let weight = self.endpoints[endpoint].weight;
+        let gate = self.gate?;
+        Some(gate.allowance(weight, self.weights))
+    }
+
     fn is_at(&self, endpoint: usize) -> bool {
-        let Some(Allowance::AtMost(most) | Allowance::Fair(most)) = self.allowance else {
+        let allowance = self.allowance(endpoint);
+        let Some(Allowance::AtMost(most) | Allowance::Fair(most)) = allowance else {
             return true;
         };
-        let places = &self.upstream.endpoints[endpoint].state.places;
-        places.load(Ordering::Relaxed) < most
+        self.endpoints[endpoint]
+            .state
+            .places
+            .load(Ordering::Relaxed)
+            < most
     }
 
     /// Whether nobody may have more, even if there is no other place.
     fn is_fixed(&self) -> bool {
-        matches!(self.allowance, Some(Allowance::AtMost(_)))
+        self.gate.is_some_and(Gate::is_per_endpoint)
     }
 
     /// A place at the endpoint, if they are counted; `None` if it has no more.
@@ -264,12 +278,12 @@ impl<'a> Room<'a> {
         reason = "each of them is read at once, by name"
     )]
     fn take(&self, endpoint: usize, shut: &mut Shut) -> Option<Option<At>> {
-        let most = match self.allowance {
+        let most = match self.allowance(endpoint) {
             None => return Some(None),
             Some(Allowance::AtMost(most)) => most,
             Some(Allowance::Fair(_)) => u32::MAX,
         };
-        let at = At::take(&self.upstream.endpoints[endpoint].state.places, most);
+        let at = At::take(&self.endpoints[endpoint].state.places, most);
         if at.is_none() {
             shut.is_full = true;
             shut.endpoints.push(endpoint);
@@ -386,6 +400,11 @@ impl Chosen {
     /// Whether the endpoint refused before and has to prove itself.
     pub(crate) fn is_trial(&self) -> bool {
         self.leave == Leave::Trial
+    }
+
+    /// Nobody waits for the answer, and nobody is told of it.
+    pub(super) fn tells_nobody(&self) {
+        self.told.take();
     }
 
     /// The request is no probe of the endpoint's breaker: its client may take any time to send it.

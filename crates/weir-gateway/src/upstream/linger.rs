@@ -5,32 +5,72 @@
 //! would see none of it. So the request keeps its place until the service has answered, or the time for that is over. The
 //! answer is for nobody, and its connection is closed with the first byte of it.
 //!
+//! A client that has left counts as a connection of its address meanwhile: it takes no more places by leaving than by staying.
+//! It holds nothing but the place: no probe of a breaker, and nobody is told how it ended.
+//!
 //! Where there are no places, the connection is closed at once, which says to services that can hear it that they may stop.
 
 use std::future::poll_fn;
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::care::pass::Pass;
+use crate::care::gate::Place;
+use crate::connection::Client;
 use crate::deadline::Due;
 use crate::exchange::Exchange;
 use crate::upstream::hedge::Asked;
+use crate::worker::{Shared, Worker};
 
-/// Keeps the place of the request in `x`, whose client has left, while `asked` is at work on all of it.
-pub(crate) fn begin(x: &mut Exchange, asked: Asked, patience: Duration) {
-    if !x.pass.has_place() || !asked.upstream.is_sent || !x.upload.is_complete() {
+/// Keeps the place of the request in `x`, whose client has left, while `asked` is at work on all of it, for `patience` after it
+/// was asked.
+pub(crate) fn begin(
+    client: &Client,
+    x: &mut Exchange,
+    worker: &Worker,
+    asked: Asked,
+    patience: Duration,
+) {
+    if !asked.upstream.is_sent || !x.upload.is_complete() {
         return;
     }
-    let pass = std::mem::take(&mut x.pass);
-    tokio::task::spawn_local(wait(asked, pass, Instant::now() + patience));
+    let address = client.address.address();
+    if x.pass.has_place()
+        && let Some(stay) = Stay::of(address, &worker.shared)
+        && let Some(place) = x.pass.give_up()
+    {
+        tokio::task::spawn_local(wait(asked, place, stay, patience));
+    }
 }
 
-async fn wait(asked: Asked, pass: Pass, until: Instant) {
-    let mut due = Due::at(until);
+async fn wait(asked: Asked, place: Place, stay: Stay, patience: Duration) {
+    asked.chosen.tells_nobody();
+    let mut due = Due::at(asked.chosen.since() + patience);
     poll_fn(|cx| match asked.upstream.stream.poll_readable(cx) {
         Poll::Ready(_) => Poll::Ready(()),
         Poll::Pending => due.poll(cx),
     })
     .await;
-    drop((asked, pass));
+    drop((asked, place, stay));
+}
+
+/// A connection of a client in the counts, though it is closed.
+struct Stay {
+    address: IpAddr,
+    shared: Arc<Shared>,
+}
+
+impl Stay {
+    fn of(address: IpAddr, shared: &Arc<Shared>) -> Option<Self> {
+        let shared = Arc::clone(shared);
+        let may_stay = shared.admission.enter(address);
+        may_stay.then_some(Self { address, shared })
+    }
+}
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        self.shared.admission.leave(self.address);
+    }
 }

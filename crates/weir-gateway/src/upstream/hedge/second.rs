@@ -33,6 +33,7 @@ pub(super) struct Won {
     chosen: Chosen,
     upstream: Upstream,
     x: Box<Exchange>,
+    place: Option<Place>,
 }
 
 impl Second {
@@ -89,7 +90,7 @@ impl Second {
             chosen,
             mut client,
             mut x,
-            place: _place,
+            place,
         } = self;
         let mut upstream = match relay::connect(&client, &x, rule, &chosen, false).await {
             Ok(upstream) => upstream,
@@ -117,6 +118,7 @@ impl Second {
             chosen,
             upstream,
             x,
+            place,
         }))
     }
 }
@@ -128,7 +130,11 @@ impl Won {
             chosen,
             upstream,
             x: mut own,
+            place,
         } = self;
+        if let Some(at) = place.and_then(|mut place| place.take_endpoint()) {
+            x.pass.is_at(at);
+        }
         std::mem::swap(&mut x.incoming, &mut own.incoming);
         std::mem::swap(&mut x.response, &mut own.response);
         own.reset(&worker.buffers);

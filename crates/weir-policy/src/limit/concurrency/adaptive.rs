@@ -144,6 +144,7 @@ impl Adaptive {
     /// Does what time alone does: before the limit is asked.
     pub(super) fn turn(&mut self, now: Instant) {
         self.window.pass(now, self.limit());
+        let is_quiet = self.is_quiet(now);
         match &mut self.state {
             State::Free { proof } => {
                 if let Some((at, rate)) = *proof
@@ -157,6 +158,7 @@ impl Adaptive {
                 Progress::DrainsSlowly { sojourn } => self.refuted(sojourn, now),
                 Progress::Measured(seen) => self.conclude(&seen, now),
             },
+            State::Limited(_) if is_quiet => self.set_free(now),
             State::Limited(limited) => limited.turn(now, &mut self.window, &mut self.base),
         }
     }
@@ -174,8 +176,20 @@ impl Adaptive {
     }
 
     /// A request goes on without being work for the service, so that it says nothing of how long that takes.
+    /// The service is done with it as with one that is answered.
     pub(super) fn on_set_apart(&mut self, tag: Tag) {
         self.base.lost(tag);
+        self.note_answer(None);
+    }
+
+    fn note_answer(&mut self, is_quick: Option<bool>) {
+        let limit = self.limit();
+        self.window.answered(is_quick, limit);
+        match &mut self.state {
+            State::Free { .. } => {}
+            State::Proof(trial) => trial.on_answer(),
+            State::Limited(limited) => limited.on_answer(),
+        }
     }
 
     /// So many are in flight now.
@@ -197,14 +211,7 @@ impl Adaptive {
             Some(latency) => self.base.answered(tag, latency),
             None => self.base.lost(tag),
         }
-        let is_quick = latency.is_some_and(|latency| latency <= Evidence::quick_s(&self.base));
-        let limit = self.limit();
-        self.window.answered(is_quick, limit);
-        if let State::Proof(trial) = &mut self.state {
-            trial.on_answer();
-        } else if let State::Limited(limited) = &mut self.state {
-            limited.on_answer();
-        }
+        self.note_answer(latency.map(|latency| latency <= Evidence::quick_s(&self.base)));
         self.on_in_flight(now, in_flight);
         let is_free = matches!(self.state, State::Free { .. });
         self.base.turn(now, !is_free);
@@ -284,6 +291,12 @@ impl Adaptive {
         }
         self.is_in_doubt = !self.is_in_doubt;
         self.set_free(now);
+    }
+
+    /// Whether nobody has asked for so long that there is no overload any more.
+    fn is_quiet(&self, now: Instant) -> bool {
+        let base = self.base.latency().unwrap_or_default();
+        self.window.quiet_s(now) > limited::calm_s(base)
     }
 
     fn set_free(&mut self, now: Instant) {

@@ -124,6 +124,18 @@ fn an_endpoint_gets_no_more_than_its_own_limit() {
     }
 }
 
+/// The connection dies under a GET, which is repeated once, at the only endpoint, where its own place is.
+#[test]
+fn a_request_that_is_repeated_is_not_counted_twice() {
+    let origin = Counting::start();
+    let limit = format!("{{ per_endpoint = 1, {NO_QUEUE} }}");
+    let gateway = gateway(&origin, &limit, "");
+    for _ in 0..4 {
+        assert_eq!(client::get(gateway.address, "/die").status, 502);
+    }
+    assert_eq!(origin.work.total(), 8);
+}
+
 #[test]
 fn an_endpoint_that_hangs_leaves_places_to_the_others() {
     let (hangs, works) = (Counting::start(), Counting::start());

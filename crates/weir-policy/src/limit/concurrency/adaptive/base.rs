@@ -14,7 +14,7 @@ use std::time::Instant;
 const COHORT: usize = 32;
 const COHORT_FIRST: usize = 8;
 
-/// One in so many of a cohort need not be answered, if its other members were answered long ago: so many times sooner.
+/// One in so many of a cohort, and one at least, need not be answered, if its other members were answered long ago: so many times sooner.
 const MISSING_OF: usize = 16;
 const MISSING_AFTER: f64 = 40.0;
 
@@ -180,7 +180,8 @@ impl Cohort {
 
     /// The mean, the tenth and the median, if it is whole. Those that are missing have taken as long as it is old.
     fn finish(&mut self, now: Instant) -> Option<(f64, f64, f64)> {
-        if self.admitted < self.size || self.answered < self.size - self.size / MISSING_OF {
+        if self.admitted < self.size || self.answered < self.size - (self.size / MISSING_OF).max(1)
+        {
             return None;
         }
         let age = seconds(self.began?, now);

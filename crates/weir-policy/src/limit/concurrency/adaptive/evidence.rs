@@ -82,7 +82,7 @@ pub(super) struct Evidence {
 #[derive(Debug)]
 struct Standing {
     since: Instant,
-    answers: u32,
+    answers: f64,
     /// The most seconds in which nobody asked.
     gap_s: f64,
     halves: Halves,
@@ -162,7 +162,7 @@ impl Evidence {
             return None;
         };
         let stood_s = standing.add(seen, now);
-        let rate = f64::from(standing.answers) / stood_s;
+        let rate = standing.answers / stood_s;
         let enough_s = lasts_s
             .max(LONGER * self.went_away_s)
             .max(GAPS * standing.gap_s);
@@ -207,7 +207,7 @@ impl Standing {
     fn new(seen: &Seen, half_s: f64, now: Instant) -> Self {
         Self {
             since: now,
-            answers: 0,
+            answers: 0.0,
             gap_s: seen.gap,
             halves: Halves {
                 before: f64::INFINITY,
@@ -222,7 +222,7 @@ impl Standing {
     /// Adds a window, and says for how many seconds it stands.
     fn add(&mut self, seen: &Seen, now: Instant) -> f64 {
         let stood_s = seconds(self.since, now);
-        self.answers += seen.answers;
+        self.answers += f64::from(seen.answers);
         self.gap_s = self.gap_s.max(seen.gap);
         self.halves.add(stood_s, seen.least);
         self.surge.add(seen);

@@ -215,7 +215,7 @@ impl Limited {
         self.set_limit(base);
         if seen.refusals == 0 && seen.full < CALM_FULL {
             let since = *self.calm_since.get_or_insert(now);
-            let is_over = seconds(since, now) > CALM_S.max(CALM_BASES * base);
+            let is_over = seconds(since, now) > calm_s(base);
             return is_over.then_some(End::Calm);
         }
         self.calm_since = None;
@@ -241,6 +241,11 @@ impl Limited {
         let limit = self.rate * (GAIN * base + BRIEF_S) + 1.0;
         self.limit = (limit as u32).clamp(self.settings.min, self.settings.max);
     }
+}
+
+/// Seconds after which a limit ends that refuses nobody.
+pub(super) fn calm_s(base: f64) -> f64 {
+    CALM_S.max(CALM_BASES * base)
 }
 
 /// How long a trial measures.

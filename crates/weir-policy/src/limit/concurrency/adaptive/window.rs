@@ -15,6 +15,7 @@ pub(super) struct Window {
     full: f64,
     answers: u32,
     answers_full: u32,
+    timed: u32,
     quick: u32,
     offers: u32,
     refusals: u32,
@@ -40,7 +41,7 @@ pub(super) struct Seen {
     pub(super) full: f64,
     pub(super) answers_full: u32,
     pub(super) rate_full: f64,
-    /// The share of the answers that came as soon as where nothing queues.
+    /// The share of the answers that came as soon as where nothing queues, of those of which that is known; 1 without any.
     pub(super) quick: f64,
     pub(super) offers: u32,
     pub(super) refusals: u32,
@@ -61,6 +62,7 @@ impl Window {
             full: 0.0,
             answers: 0,
             answers_full: 0,
+            timed: 0,
             quick: 0,
             offers: 0,
             refusals: 0,
@@ -94,15 +96,22 @@ impl Window {
         self.in_flight = in_flight;
     }
 
+    /// Seconds since somebody asked.
+    pub(super) fn quiet_s(&self, now: Instant) -> f64 {
+        seconds(self.offered, now)
+    }
+
     pub(super) fn in_flight(&self) -> u32 {
         self.in_flight
     }
 
     /// A request is answered, as one of at most `limit`. To be called before it is taken off those in flight.
-    pub(super) fn answered(&mut self, is_quick: bool, limit: u32) {
+    /// Whether it came as soon as usual may not be known.
+    pub(super) fn answered(&mut self, is_quick: Option<bool>, limit: u32) {
         self.answers += 1;
+        self.timed += u32::from(is_quick.is_some());
         self.answers_full += u32::from(self.in_flight >= limit);
-        self.quick += u32::from(is_quick);
+        self.quick += u32::from(is_quick == Some(true));
     }
 
     pub(super) fn offered(&mut self) {
@@ -129,7 +138,11 @@ impl Window {
             full: self.full / time,
             answers_full: self.answers_full,
             rate_full: f64::from(self.answers_full) / self.full.max(1e-9),
-            quick: f64::from(self.quick) / answers.max(1.0),
+            quick: if self.timed > 0 {
+                f64::from(self.quick) / f64::from(self.timed)
+            } else {
+                1.0
+            },
             offers: self.offers,
             refusals: self.refusals,
             instants: self.instants,
