@@ -77,6 +77,8 @@ pub(crate) struct RouteState {
 pub(crate) struct UpstreamState {
     pub(crate) settings: Upstream,
     pub(crate) endpoints: Vec<Endpoint>,
+    /// Of all endpoints together.
+    pub(crate) weights: u64,
     pub(crate) gate: Option<Arc<Gate>>,
     pub(crate) watch: Option<Arc<Watch>>,
     pub(crate) retry_budget: Arc<SharedBudget>,
@@ -301,6 +303,10 @@ impl UpstreamState {
                 settings.care.retry_budget,
             ),
             settings: settings.clone(),
+            weights: endpoints
+                .iter()
+                .map(|endpoint| u64::from(endpoint.weight))
+                .sum(),
             endpoints,
         }
     }

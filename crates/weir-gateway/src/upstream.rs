@@ -11,4 +11,5 @@ pub(crate) mod linger;
 pub(crate) mod pool;
 pub(crate) mod relay;
 pub(crate) mod retry;
+mod room;
 pub(crate) mod upload;

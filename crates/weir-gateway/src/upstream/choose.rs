@@ -2,14 +2,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use weir_policy::balance::{Balancer, Finished, Method as BalanceMethod, Pick, hash_key};
 use weir_policy::limit::concurrency::Refusal;
 
 use crate::care::breaker::Entered;
-use crate::care::gate::{Allowance, At, Gate};
+use crate::care::gate::At;
 use crate::care::watch::Watching;
 use crate::care::{Ended, SHED_RETRY_AFTER};
 use crate::connection::Client;
@@ -18,11 +17,11 @@ use crate::exchange::Exchange;
 use crate::failure::{Failure, Fault};
 use crate::metrics::EndpointMetrics;
 use crate::settings::{Forward, HashOn};
-use crate::snapshot::{Endpoint, UpstreamState};
 use crate::upstream::connect::Connector;
 use crate::upstream::health::Leave;
 use crate::upstream::pool::Pool;
 use crate::upstream::relay::Upstream;
+use crate::upstream::room::Room;
 use crate::view::{LocalEndpoint, View};
 use crate::worker::Worker;
 
@@ -199,7 +198,8 @@ impl Choice {
                 }
             }
             let Some(index) = index else { break };
-            let Some(at) = room.take(index, &mut shut) else {
+            let Some(at) = room.take(index) else {
+                shut.fill(index);
                 continue;
             };
             let health = &endpoints[index].state.health;
@@ -213,10 +213,8 @@ impl Choice {
             };
             let breaker = upstream.endpoints[index].breaker.as_ref();
             let entered = breaker.map(|breaker| breaker.enter(now)).transpose();
-            let Ok(entered) = entered.map_err(|refused| shut.add(index, refused.retry_after))
-            else {
-                continue;
-            };
+            let entered = entered.map_err(|refused| shut.add(index, refused.retry_after));
+            let Ok(entered) = entered else { continue };
             let watching = watch
                 .zip(watched.as_mut())
                 .map(|(watch, watched)| watched.start(watch, index, now));
@@ -226,69 +224,6 @@ impl Choice {
             return Ok((chosen, at));
         }
         Err(shut)
-    }
-}
-
-/// What the endpoints of an upstream may hold of its places, if they are limited.
-struct Room<'a> {
-    endpoints: &'a [Endpoint],
-    gate: Option<&'a Gate>,
-    weights: u64,
-}
-
-impl<'a> Room<'a> {
-    /// For a request that is no work for its upstream there is always room.
-    fn new(upstream: &'a UpstreamState, is_apart: bool) -> Self {
-        let gate = upstream.gate.as_deref().filter(|_| !is_apart);
-        let weights = upstream.endpoints.iter();
-        let weights = weights.map(|endpoint| u64::from(endpoint.weight));
-        Self {
-            gate,
-            weights: if gate.is_some() { weights.sum() } else { 0 },
-            endpoints: &upstream.endpoints,
-        }
-    }
-
-    fn allowance(&self, endpoint: usize) -> Option<Allowance> {
-        let weight = self.endpoints[endpoint].weight;
-        let gate = self.gate?;
-        Some(gate.allowance(weight, self.weights))
-    }
-
-    fn is_at(&self, endpoint: usize) -> bool {
-        let allowance = self.allowance(endpoint);
-        let Some(Allowance::AtMost(most) | Allowance::Fair(most)) = allowance else {
-            return true;
-        };
-        self.endpoints[endpoint]
-            .state
-            .places
-            .load(Ordering::Relaxed)
-            < most
-    }
-
-    /// Whether nobody may have more, even if there is no other place.
-    fn is_fixed(&self) -> bool {
-        self.gate.is_some_and(Gate::is_per_endpoint)
-    }
-
-    /// A place at the endpoint, if they are counted; `None` if it has no more.
-    #[expect(
-        clippy::option_option,
-        reason = "each of them is read at once, by name"
-    )]
-    fn take(&self, endpoint: usize, shut: &mut Shut) -> Option<Option<At>> {
-        let most = match self.allowance(endpoint) {
-            None => return Some(None),
-            Some(Allowance::AtMost(most)) => most,
-            Some(Allowance::Fair(_)) => u32::MAX,
-        };
-        let at = At::take(&self.endpoints[endpoint].state.places, most);
-        if at.is_none() {
-            shut.is_full = true;
-            shut.endpoints.push(endpoint);
-        }
-        at.map(Some)
     }
 }
 
@@ -303,6 +238,12 @@ struct Shut {
 }
 
 impl Shut {
+    /// This one has no place left.
+    fn fill(&mut self, endpoint: usize) {
+        self.is_full = true;
+        self.endpoints.push(endpoint);
+    }
+
     fn add(&mut self, endpoint: usize, retry_after: Duration) {
         self.endpoints.push(endpoint);
         let earlier = self.retry_after.unwrap_or(retry_after);
