@@ -63,7 +63,10 @@ fn an_interrupted_search_counts_whole_steps() {
     let flags = ["load", &url, "--find-max", "-c", "4", "-d", "500ms"];
     let flags = [&flags[..], &["--slo", "p50=10s", "--json", path]].concat();
     let mut process = Process::weir(&flags, &directory);
-    wait_until("a rate was judged", || process.output().contains("trials"));
+    wait_until("a rate held", || {
+        let output = process.output();
+        output.contains("2 of 3 trials") || output.contains("3 of 3 trials")
+    });
     process.signal("INT");
     assert!(process.wait().success());
     let text = std::fs::read_to_string(json).expect("results are written");
@@ -71,9 +74,11 @@ fn an_interrupted_search_counts_whole_steps() {
     let steps = found["steps"].as_array().expect("steps");
     assert!(!steps.is_empty(), "{found}");
     for step in steps {
+        // On a busy machine a trial may say nothing, and two such end a step; the one that was cut short is in none.
+        let trials = if step["passed"] == 0 { 2 } else { 3 };
         assert_eq!(
-            (&step["passed"], &step["trials"]),
-            (&3.into(), &3.into()),
+            (&step["trials"], &step["broken"]),
+            (&trials.into(), &0.into()),
             "{found}"
         );
     }

@@ -70,7 +70,7 @@ fn streams_crowd_out_streams_and_nobody_else() {
     }
     let third = client::get(gateway.address, "/events");
     assert_eq!((third.status, third.field("retry-after")), (503, Some("1")));
-    assert_eq!(failures(&gateway, "streams_full"), 1);
+    wait_until("it is counted", || failures(&gateway, "streams_full") == 1);
     // One that has begun can only be broken off, in a way that its client notices.
     let mut slow = ask(&gateway, "/long");
     read_head(&mut slow.stream);
