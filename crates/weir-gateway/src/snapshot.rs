@@ -8,7 +8,7 @@ mod named;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -18,7 +18,7 @@ use weir_http::{HeadLimits, NamedFields};
 use crate::cache::share;
 use crate::care::breaker::SharedBreaker;
 use crate::care::budget::SharedBudget;
-use crate::care::gate::Gate;
+use crate::care::gate::{Gate, Places};
 use crate::care::hedging::SharedHedge;
 use crate::care::rate::RateGate;
 use crate::care::watch::Watch;
@@ -94,6 +94,8 @@ pub(crate) struct Endpoint {
     /// Index into the upstream's servers.
     pub(crate) server: usize,
     pub(crate) breaker: Option<Arc<SharedBreaker>>,
+    /// How many of its upstream's places are taken by requests to it, if there is a limit.
+    pub(crate) places: Option<Arc<Places>>,
     pub(crate) state: Arc<EndpointState>,
 }
 
@@ -103,8 +105,6 @@ pub(crate) struct EndpointState {
     pub(crate) health: Health,
     pub(crate) checked: Checked,
     pub(crate) metrics: PerWorker<EndpointMetrics>,
-    /// How many of its upstream's places are taken by requests to it.
-    pub(crate) places: Arc<AtomicU32>,
     /// It is being drained, or is in no configuration any more: requests go elsewhere. Not part of the snapshot, so that
     /// it also holds for requests that began with an older one.
     is_leaving: AtomicBool,
@@ -278,9 +278,21 @@ impl UpstreamState {
                     state: carried(known.map(|known| &known.state), || {
                         EndpointState::new(workers)
                     }),
+                    places: known.and_then(|known| known.places.clone()),
                     address,
                 });
             }
+        }
+        let gate = Gate::succeed(
+            before.and_then(|before| before.gate.as_ref()),
+            &settings.care,
+            endpoints.len(),
+        );
+        for endpoint in &mut endpoints {
+            endpoint.places = gate.as_ref().map(|gate| {
+                let known = endpoint.places.take().filter(|places| places.are_of(gate));
+                known.unwrap_or_else(|| Places::new(gate))
+            });
         }
         let place_of = |endpoint: &Endpoint| {
             let mut earlier = before?.endpoints.iter();
@@ -288,11 +300,7 @@ impl UpstreamState {
         };
         let places: Vec<_> = endpoints.iter().map(place_of).collect();
         Self {
-            gate: Gate::succeed(
-                before.and_then(|before| before.gate.as_ref()),
-                &settings.care,
-                endpoints.len(),
-            ),
+            gate,
             watch: Watch::succeed(
                 before.and_then(|before| before.watch.as_ref()),
                 settings.care.ejection.as_ref(),
@@ -308,6 +316,18 @@ impl UpstreamState {
                 .map(|endpoint| u64::from(endpoint.weight))
                 .sum(),
             endpoints,
+        }
+    }
+}
+
+impl UpstreamState {
+    /// Does what time alone does: who does not answer is found even when nobody is asked any more.
+    pub(crate) fn sweep(&self) {
+        let Some(watch) = &self.watch else { return };
+        for ejected in watch.sweep() {
+            if let Some(places) = &self.endpoints[ejected].places {
+                places.give_up();
+            }
         }
     }
 }
@@ -331,7 +351,6 @@ impl EndpointState {
             health: Health::default(),
             checked: Checked::default(),
             metrics: PerWorker::new(workers),
-            places: Arc::new(AtomicU32::new(0)),
             is_leaving: AtomicBool::new(false),
         }
     }

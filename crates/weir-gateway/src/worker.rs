@@ -34,7 +34,7 @@ use crate::listener::Reception;
 use crate::listener::admission::Admission;
 use crate::metrics::WorkerMetrics;
 use crate::slow::SlowClients;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, UpstreamState};
 use crate::time;
 use crate::view::View;
 
@@ -304,6 +304,11 @@ impl Worker {
                 }
                 cut_off_ticks += 1;
             }
+            let view = self.view();
+            view.snapshot
+                .upstreams
+                .iter()
+                .for_each(UpstreamState::sweep);
             if ticks % SWEEP_TICKS == 0 {
                 self.sweep(since_start.as_millis() as u64);
             }

@@ -63,7 +63,7 @@ fn main() {
         measure(&name, |now, number| {
             let endpoint = number as usize % endpoints;
             if black_box(ejection.admits(endpoint, now, 0.5)) {
-                let token = ejection.start(endpoint, now, &mut random);
+                let token = ejection.start(endpoint, 0, now, &mut random);
                 ejection.finish(now, token, Outcome::Success(LATENCY), &mut random);
             }
         });

@@ -10,37 +10,44 @@
 //! ```
 //!
 //! An endpoint stands out (`evidence`) when it fails several times in a row, fails more than its siblings, answers much
-//! more slowly than they do, or does not answer at all while requests wait for it. After a wait that grows with each
-//! ejection and is jittered, it gets one request at a time; one that fails or is slow sends it back, a few good ones
-//! bring it back with a share that rises linearly. Nothing is slow or silent while it is not known what is typical.
+//! more slowly than they do, or does not answer at all while requests wait for it; and when that is neither chance, nor what
+//! its siblings show at the time, nor a matter of requests that they do not get (`chance`, `kinds`). After a wait that grows with
+//! each ejection and is jittered, it gets one request at a time; one that does worse than its siblings would sends it back, a few
+//! good ones bring it back with a share that rises linearly. Nothing is slow or silent while it is not known what is typical.
 //!
 //! Never more than `max_ejected` of the endpoints are out or on trial, and never all. When more than that look bad, the
 //! cause is not an endpoint but what they share: then ejection is suspended, all are used, and it goes on when few look
 //! bad again (Envoy calls this panic).
 //!
 //! This is about answers only. It sends no probes, knows no addresses, and does not choose: a balancer asks
-//! [`Ejection::admits`]. About 1.3 kB for each endpoint, all allocated in [`Ejection::new`]; every call is O(1), but once
+//! [`Ejection::admits`]. About 2 kB for each endpoint, all allocated in [`Ejection::new`]; every call is O(1), but once
 //! in 100 ms one of them looks at all endpoints.
 
 mod ages;
+mod chance;
 mod evidence;
+mod kinds;
 mod settings;
 mod status;
 mod succession;
 #[cfg(test)]
 mod tests;
+mod typical;
 
 use crate::outcome::Outcome;
-use evidence::{Evidence, Typical};
+use chance::Shown;
+use evidence::Evidence;
 pub use settings::Settings;
 pub use status::{Place, Reason, Status};
 use std::time::{Duration, Instant};
+use typical::Typical;
 
 /// One request to one endpoint. It comes back through [`Ejection::finish`].
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a request that never finishes looks like one that hangs"]
 pub struct Token {
     endpoint: usize,
+    kind: u64,
     started_at: Instant,
     /// The state in which it was sent; `None` if it was sent to an endpoint that is out.
     epoch: Option<u64>,
@@ -80,6 +87,8 @@ enum State {
         /// When the request that is on its way was sent.
         sent_at: Option<Instant>,
         successes: u32,
+        /// How likely it is that an endpoint that is well shows what this one has shown on trial.
+        chance: f64,
     },
     Rising {
         since: Instant,
@@ -91,6 +100,9 @@ const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
 /// After this time in the rotation, earlier ejections are forgotten.
 const FORGIVEN_AFTER: Duration = Duration::from_secs(60);
+
+/// An endpoint that is well is sent back from its trial this often at most.
+const TRIAL_CHANCE: f64 = 0.05;
 
 /// The share with which an endpoint that comes back begins.
 const SHARE_MIN: f64 = 0.1;
@@ -129,15 +141,26 @@ impl Ejection {
     }
 
     /// A request is sent to this endpoint. If it was not admitted (nobody was, say), the request counts for nothing.
-    pub fn start(&mut self, endpoint: usize, now: Instant, random: &mut fastrand::Rng) -> Token {
+    ///
+    /// `kind` is any number that is the same for requests that are alike, as a hash of what they are for: endpoints are compared
+    /// by the kinds that they share. Under a balancer that keeps requests together, what it goes by is part of their kind.
+    pub fn start(
+        &mut self,
+        endpoint: usize,
+        kind: u64,
+        now: Instant,
+        random: &mut fastrand::Rng,
+    ) -> Token {
         self.sweep(now, random);
         let it = &mut self.endpoints[endpoint];
+        it.evidence.on_kind(kind, &mut self.typical);
         if let State::Out { until } = it.state
             && until <= now
         {
             it.enter(State::Trial {
                 sent_at: None,
                 successes: 0,
+                chance: 1.0,
             });
         }
         let counts = match &mut it.state {
@@ -154,6 +177,7 @@ impl Ejection {
         };
         Token {
             endpoint,
+            kind,
             started_at: now,
             epoch: counts.then_some(it.epoch),
         }
@@ -174,26 +198,40 @@ impl Ejection {
         let endpoint = token.endpoint;
         let it = &mut self.endpoints[endpoint];
         if token.epoch == Some(it.epoch) {
-            if let State::Trial { sent_at, successes } = &mut it.state {
+            if let State::Trial {
+                sent_at, successes, ..
+            } = &mut it.state
+            {
                 *sent_at = None;
                 let waited = now.saturating_duration_since(token.started_at);
+                let is_slow = self.typical.is_slow(outcome.latency().unwrap_or(waited));
                 match outcome {
                     // Whoever gave up had not waited for long.
-                    Outcome::Ignored if !self.typical.is_slow(waited) => {}
-                    Outcome::Success(latency) if !self.typical.is_slow(latency) => {
+                    Outcome::Ignored if !is_slow => {}
+                    Outcome::Success(_) if !is_slow => {
                         *successes += 1;
                         if *successes >= self.settings.trial_successes {
                             self.bring_back(endpoint, now);
                         }
                     }
+                    Outcome::Failure(_) if !is_slow => {
+                        self.doubt(endpoint, now, self.typical.answers, random);
+                    }
                     Outcome::Success(_) | Outcome::Failure(_) | Outcome::Ignored => {
-                        self.eject(endpoint, now, Reason::Trial, random);
+                        self.doubt(endpoint, now, self.typical.in_time, random);
                     }
                 }
             } else {
-                it.evidence
-                    .on_finish(now, token.started_at, outcome, &mut self.typical);
-                if it.evidence.fails_in_a_row(&self.settings) {
+                it.evidence.on_finish(
+                    now,
+                    (token.started_at, token.kind),
+                    outcome,
+                    &mut self.typical,
+                );
+                if it
+                    .evidence
+                    .fails_in_a_row(&self.settings, &self.typical, now)
+                {
                     self.judge(endpoint, now, Reason::ConsecutiveFailures, random);
                 }
             }
@@ -251,6 +289,12 @@ impl Ejection {
         let present = self.endpoints.iter_mut().filter(|it| it.is_present());
         let evidence = present.map(|it| &mut it.evidence);
         self.typical.find(&self.settings, now, evidence);
+        let present = self.endpoints.iter_mut().filter(|it| it.is_present());
+        self.typical
+            .compare(now, present.map(|it| &mut it.evidence));
+        if self.typical.ages(now, self.settings.window) {
+            self.endpoints.iter_mut().for_each(|it| it.evidence.age());
+        }
         for index in 0..self.endpoints.len() {
             self.turn(index, now, random);
         }
@@ -273,7 +317,7 @@ impl Ejection {
                 sent_at: Some(sent_at),
                 ..
             } if now.saturating_duration_since(sent_at) > self.typical.trial_after => {
-                self.eject(index, now, Reason::Trial, random);
+                self.doubt(index, now, self.typical.in_time, random);
             }
             State::Rising { since }
                 if now.saturating_duration_since(since) >= self.settings.slow_start =>
@@ -282,6 +326,27 @@ impl Ejection {
                 it.state = State::In;
             }
             _ => {}
+        }
+    }
+
+    /// A request that was sent on trial did badly, as some do at its `siblings`. It goes back if that is unlikely for one that is
+    /// well; else its next request will tell.
+    fn doubt(&mut self, index: usize, now: Instant, siblings: Shown, random: &mut fastrand::Rng) {
+        let it = &mut self.endpoints[index];
+        let healthy = it.evidence.healthy(siblings, &self.typical);
+        let State::Trial {
+            sent_at, chance, ..
+        } = &mut it.state
+        else {
+            return;
+        };
+        *sent_at = None;
+        *chance *= healthy;
+        if *chance <= TRIAL_CHANCE {
+            self.eject(index, now, Reason::Trial, random);
+        } else {
+            // However it ends that has not ended yet: it has been counted.
+            it.epoch += 1;
         }
     }
 
@@ -315,7 +380,7 @@ impl Ejection {
         self.ejected -= 1;
         let it = &mut self.endpoints[index];
         it.returned_at = now;
-        it.evidence.restart(now);
+        it.evidence.restart(now, &self.typical);
         it.enter(State::Rising { since: now });
     }
 
@@ -325,7 +390,7 @@ impl Ejection {
         self.ejected = 0;
         for it in &mut self.endpoints {
             if !it.is_present() {
-                it.evidence.restart(now);
+                it.evidence.restart(now, &self.typical);
                 it.evidence.suspect();
                 it.enter(State::In);
             }
@@ -340,7 +405,7 @@ impl Ejection {
             let bad = self
                 .endpoints
                 .iter_mut()
-                .filter_map(|it| it.evidence.speaks(settings, typical, now));
+                .filter_map(|it| it.evidence.looks_bad(settings, typical, now).then_some(()));
             self.is_suspended = bad.count() > cap;
         }
     }

@@ -102,6 +102,65 @@ impl Histogram {
     }
 }
 
+/// The latencies of several histograms at one time, to be compared.
+#[derive(Debug, Clone)]
+pub(crate) struct Spread {
+    weights: [f32; BUCKETS],
+    total: f32,
+}
+
+impl Default for Spread {
+    fn default() -> Self {
+        Self {
+            weights: [0.0; BUCKETS],
+            total: 0.0,
+        }
+    }
+}
+
+impl Spread {
+    /// What is in a histogram, as it counts now.
+    pub(crate) fn add(&mut self, histogram: &Histogram, now: Instant) {
+        let factor = (-histogram.half_lives(now)).exp2() as f32;
+        for (sum, weight) in self.weights.iter_mut().zip(histogram.weights) {
+            *sum += weight * factor;
+        }
+        self.total += histogram.total * factor;
+    }
+
+    /// What is left without a part of it.
+    pub(crate) fn without(&self, part: &Self) -> Self {
+        let weights = |bucket: usize| (self.weights[bucket] - part.weights[bucket]).max(0.0);
+        let weights: [f32; BUCKETS] = std::array::from_fn(weights);
+        Self {
+            weights,
+            total: weights.iter().sum(),
+        }
+    }
+
+    /// How many latencies it holds, an old one counting for less than one.
+    pub(crate) fn total(&self) -> f64 {
+        f64::from(self.total)
+    }
+
+    /// How often, from 0 to 1, one of these is longer than `factor` times one of `others`, equals counting half; 0 if there are
+    /// none to be compared.
+    pub(crate) fn is_longer(&self, others: &Self, factor: f64) -> f64 {
+        let buckets = (factor.log2() * f64::from(PER_DOUBLING)) as usize;
+        let (mut below, mut longer) = (0.0, 0.0);
+        for (own, other) in self.weights.iter().skip(buckets).zip(others.weights) {
+            longer += own * (below + other / 2.0);
+            below += other;
+        }
+        let pairs = self.total() * others.total();
+        if pairs > 0.0 {
+            f64::from(longer) / pairs
+        } else {
+            0.0
+        }
+    }
+}
+
 /// Which bucket a latency counts in.
 fn bucket(latency: Duration) -> usize {
     let ns = latency.as_nanos().clamp(1, u128::from(u64::MAX)) as u64;
@@ -156,6 +215,39 @@ mod tests {
             (0..10).for_each(|_| histogram.record(now, Duration::from_millis(7)));
             assert!((histogram.count(now) - 10.0).abs() < 1e-3);
         }
+    }
+
+    #[test]
+    fn spreads_are_compared_times_a_factor() {
+        let of = |ms: &[u64]| {
+            let mut histogram = Histogram::new(Duration::from_secs(1), start());
+            for &ms in ms {
+                histogram.record(start(), Duration::from_millis(ms));
+            }
+            let mut spread = Spread::default();
+            spread.add(&histogram, secs(1.0));
+            spread
+        };
+        // (one, other, factor, how often it is longer)
+        let table: &[(&[u64], &[u64], f64, f64)] = &[
+            (&[10], &[10], 1.0, 0.5),
+            (&[100], &[10], 1.0, 1.0),
+            (&[100], &[10], 5.0, 1.0),
+            (&[100], &[30], 5.0, 0.0),
+            (&[10, 1_000], &[10, 1_000], 5.0, 0.25),
+            (&[100, 10_000], &[10, 1_000], 5.0, 0.75),
+            (&[10], &[], 1.0, 0.0),
+        ];
+        for &(one, other, factor, expected) in table {
+            let longer = of(one).is_longer(&of(other), factor);
+            assert!(
+                (longer - expected).abs() < 1e-3,
+                "{one:?} {other:?}: {longer}"
+            );
+        }
+        let both = of(&[10, 1_000]);
+        assert!((both.total() - 1.0).abs() < 1e-3, "half of two");
+        assert!(both.without(&of(&[10])).is_longer(&of(&[100]), 1.0) > 0.999);
     }
 
     proptest! {

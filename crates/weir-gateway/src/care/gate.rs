@@ -8,6 +8,8 @@
 //! Each of them gives it on or gives it back when it is dropped. Requests that wait when a configuration brings another
 //! gate keep to the one they came to, whose places come back to it.
 
+mod at;
+
 use std::future::{Future as _, poll_fn};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -28,6 +30,7 @@ use crate::connection::Client;
 use crate::deadline::{Due, TICK};
 use crate::failure::Failure;
 use crate::settings::UpstreamCare;
+pub(crate) use at::{At, Places};
 
 /// Gateways in front of one service measure it at the same times: when the seconds since 1970 are a multiple of this.
 const EPOCH: Duration = Duration::from_secs(1_024);
@@ -256,27 +259,6 @@ pub(crate) struct Place {
     /// At which endpoint it is.
     at: Option<At>,
     is_apart: bool,
-}
-
-/// A place at an endpoint, counted among those that it holds. Dropping it ends that.
-#[derive(Debug)]
-pub(crate) struct At(Arc<AtomicU32>);
-
-impl At {
-    /// One more at the endpoint that holds `places`, unless it has so many.
-    pub(crate) fn take(places: &Arc<AtomicU32>, most: u32) -> Option<Self> {
-        let one_more = |held: u32| (held < most).then_some(held + 1);
-        places
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
-            .is_ok()
-            .then(|| Self(Arc::clone(places)))
-    }
-}
-
-impl Drop for At {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 impl Place {

@@ -20,6 +20,8 @@ pub(crate) struct Watch {
 pub(crate) struct Watched {
     pub(crate) ejection: Ejection,
     random: fastrand::Rng,
+    /// How often each endpoint had been ejected when that was told last.
+    told: Vec<u64>,
     /// When it was looked at last.
     pub(crate) looked: Instant,
 }
@@ -48,8 +50,11 @@ impl Watch {
         Some(Arc::new(Self {
             settings: *settings,
             ejection: Mutex::new(Watched {
-                ejection,
                 random: fastrand::Rng::new(),
+                told: (0..places.len())
+                    .map(|endpoint| ejection.status(endpoint, now).ejections_total)
+                    .collect(),
+                ejection,
                 looked: now,
             }),
         }))
@@ -64,10 +69,23 @@ impl Watch {
             ejection,
             random,
             looked,
+            ..
         } = &mut *watched;
         ejection.sweep(now, random);
         *looked = now;
         watched
+    }
+
+    /// Looks at all endpoints, if it is time. Returns which have been ejected since it was called last.
+    pub(crate) fn sweep(&self) -> Vec<usize> {
+        let mut watched = self.look();
+        let now = watched.looked;
+        let Watched { ejection, told, .. } = &mut *watched;
+        let is_ejected = |(endpoint, told): (usize, &mut u64)| {
+            let ejections = ejection.status(endpoint, now).ejections_total;
+            (std::mem::replace(told, ejections) != ejections).then_some(endpoint)
+        };
+        told.iter_mut().enumerate().filter_map(is_ejected).collect()
     }
 
     /// What the admin listener shows of an endpoint.
@@ -82,11 +100,18 @@ impl Watch {
 }
 
 impl Watched {
-    /// A request is sent to an endpoint.
-    pub(crate) fn start(&mut self, watch: &Arc<Watch>, endpoint: usize, now: Instant) -> Watching {
+    /// A request of this kind is sent to an endpoint.
+    pub(crate) fn start(
+        &mut self,
+        watch: &Arc<Watch>,
+        endpoint: usize,
+        kind: u64,
+        now: Instant,
+    ) -> Watching {
+        let token = self.ejection.start(endpoint, kind, now, &mut self.random);
         Watching {
             watch: Arc::clone(watch),
-            token: Some(self.ejection.start(endpoint, now, &mut self.random)),
+            token: Some(token),
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::failure::{Failure, Fault};
 use crate::metrics::EndpointMetrics;
 use crate::settings::{Forward, HashOn};
 use crate::upstream::connect::Connector;
-use crate::upstream::health::Leave;
+use crate::upstream::health::{Health, Leave};
 use crate::upstream::pool::Pool;
 use crate::upstream::relay::Upstream;
 use crate::upstream::room::Room;
@@ -30,6 +30,8 @@ use crate::worker::Worker;
 pub(super) struct Choice {
     upstream: usize,
     hash: u64,
+    /// What is asked for, as far as endpoints are compared by it.
+    kind: u64,
     /// Endpoints that could not be connected to.
     unreachable: Vec<usize>,
     /// Endpoints that have seen the request: others go before them.
@@ -46,16 +48,24 @@ enum Among {
 
 impl Choice {
     pub(super) fn new(client: &Client, x: &Exchange, view: &View, rule: &Forward) -> Self {
-        let settings = &view.snapshot.upstreams[rule.upstream].settings;
+        let state = &view.snapshot.upstreams[rule.upstream];
+        let settings = &state.settings;
         let is_hashed = settings.balance == BalanceMethod::Hash;
         let hash = if is_hashed {
             hash_key(hashed_part(client, x, &settings.hash_on))
         } else {
             0
         };
+        let is_watched = state.watch.is_some();
+        let path = || hash_key(x.request.target.path.of(&x.head));
         Self {
             upstream: rule.upstream,
             hash,
+            kind: if is_watched {
+                path().wrapping_add(hash)
+            } else {
+                0
+            },
             unreachable: Vec::new(),
             asked: Vec::new(),
         }
@@ -145,6 +155,27 @@ impl Choice {
         self.pick(balancer, pick, is_well)
     }
 
+    /// One of those that `may` be asked, though none of them is well. Who stands out may answer yet; who is known to be down will
+    /// not.
+    fn pick_anyone<'a>(
+        &self,
+        balancer: &mut Balancer,
+        pick: &mut Pick<'_>,
+        may: impl Fn(usize) -> bool + Copy,
+        health: impl Fn(usize) -> &'a Health + Copy,
+        now_ms: u64,
+    ) -> Option<usize> {
+        self.pick(balancer, pick, |index| {
+            may(index) && health(index).is_available(now_ms)
+        })
+        .or_else(|| {
+            self.pick(balancer, pick, |index| {
+                may(index) && health(index).is_checked_up()
+            })
+        })
+        .or_else(|| self.pick(balancer, pick, may))
+    }
+
     fn find(
         &self,
         worker: &Worker,
@@ -179,8 +210,8 @@ impl Choice {
                 |index: usize| ejection.is_some_and(|ejection| !ejection.admits(index, now, draw));
             let is_well = |index: usize| {
                 let health = &endpoints[index].state.health;
-                let is_among =
-                    among == Among::All || (!self.asked.contains(&index) && health.is_trusted());
+                let is_other = !self.asked.contains(&index) && health.is_trusted();
+                let is_among = among == Among::All || is_other;
                 may_ask(index) && health.is_available(now_ms) && !stands_out(index) && is_among
             };
             let well = self.pick_well(&mut balancer, &mut pick, is_well, &room);
@@ -190,8 +221,9 @@ impl Choice {
                 break;
             }
             let mut index = well;
-            if among == Among::All {
-                index = index.or_else(|| self.pick(&mut balancer, &mut pick, may_ask));
+            if index.is_none() && among == Among::All {
+                let health = |index: usize| &endpoints[index].state.health;
+                index = self.pick_anyone(&mut balancer, &mut pick, may_ask, health, now_ms);
                 if index.is_none() && !worker.is_current(view) {
                     // Under way since before a change of the configuration, and knows nobody that stays.
                     index = balancer.pick(&mut pick, is_untried);
@@ -217,7 +249,7 @@ impl Choice {
             let Ok(entered) = entered else { continue };
             let watching = watch
                 .zip(watched.as_mut())
-                .map(|(watch, watched)| watched.start(watch, index, now));
+                .map(|(watch, watched)| watched.start(watch, index, self.kind, now));
             drop((watched, balancer));
             let told = Told::of(entered, watching);
             let chosen = Chosen::new(view, (self.upstream, index), leave, now, told);

@@ -1,7 +1,5 @@
 //! How many of an upstream's places each endpoint may hold, so that one that hangs leaves the others theirs.
 
-use std::sync::atomic::Ordering;
-
 use crate::care::gate::{Allowance, At, Gate};
 use crate::snapshot::{Endpoint, UpstreamState};
 
@@ -34,11 +32,8 @@ impl<'a> Room<'a> {
         let Some(Allowance::AtMost(most) | Allowance::Fair(most)) = allowance else {
             return true;
         };
-        self.endpoints[endpoint]
-            .state
-            .places
-            .load(Ordering::Relaxed)
-            < most
+        let places = &self.endpoints[endpoint].places;
+        places.as_ref().is_none_or(|places| places.held() < most)
     }
 
     /// Whether nobody may have more, even if there is no other place.
@@ -57,6 +52,9 @@ impl<'a> Room<'a> {
             Some(Allowance::AtMost(most)) => most,
             Some(Allowance::Fair(_)) => u32::MAX,
         };
-        At::take(&self.endpoints[endpoint].state.places, most).map(Some)
+        match &self.endpoints[endpoint].places {
+            Some(places) => places.take(most).map(Some),
+            None => Some(None),
+        }
     }
 }

@@ -41,14 +41,29 @@ impl Ages {
         self.coarse.on_finish(now, started_at);
     }
 
+    /// From now on it is told how many are sent.
+    pub(super) fn mark(&mut self, now: Instant) {
+        self.fine.mark(now);
+        self.coarse.mark(now);
+    }
+
+    /// How many have been in flight for longer than `age` that were sent after the mark. Exact to one slot, on the side of
+    /// fewer; what was sent before all slots is not counted.
+    pub(super) fn older_since_mark(&mut self, now: Instant, age: Duration) -> u32 {
+        self.ring(age).older_since_mark(now, age)
+    }
+
     /// How many have been in flight for longer than `age`, which is [`AGE_MAX`] at most.
     pub(super) fn older_than(&mut self, now: Instant, age: Duration) -> u32 {
-        let ring = if age <= FINE_AGE_MAX {
+        self.ring(age).older_than(now, age)
+    }
+
+    fn ring(&mut self, age: Duration) -> &mut Ring {
+        if age <= FINE_AGE_MAX {
             &mut self.fine
         } else {
             &mut self.coarse
-        };
-        ring.older_than(now, age)
+        }
     }
 }
 
@@ -61,6 +76,9 @@ struct Ring {
     current: usize,
     current_began: Instant,
     older: u32,
+    marked_at: Instant,
+    /// How many of the slot of the mark were sent before it.
+    before_mark: u32,
 }
 
 impl Ring {
@@ -71,6 +89,8 @@ impl Ring {
             current: 0,
             current_began: now,
             older: 0,
+            marked_at: now,
+            before_mark: 0,
         }
     }
 
@@ -81,8 +101,12 @@ impl Ring {
 
     fn on_finish(&mut self, now: Instant, started_at: Instant) {
         self.turn(now);
+        let slot = self.slot(started_at);
         let count = self.count(started_at);
         *count = count.saturating_sub(1);
+        if slot.is_some() && slot == self.slot(self.marked_at) && started_at <= self.marked_at {
+            self.before_mark = self.before_mark.saturating_sub(1);
+        }
     }
 
     fn older_than(&mut self, now: Instant, age: Duration) -> u32 {
@@ -93,6 +117,29 @@ impl Ring {
         let is_old = |back: &usize| into + self.width * (*back as u32) >= began_before;
         let old = (0..SLOTS).filter(is_old);
         self.older + old.map(|back| self.slots[self.back(back)]).sum::<u32>()
+    }
+
+    fn mark(&mut self, now: Instant) {
+        self.turn(now);
+        self.marked_at = now;
+        self.before_mark = self.slots[self.current];
+    }
+
+    fn older_since_mark(&mut self, now: Instant, age: Duration) -> u32 {
+        self.turn(now);
+        let into = now.saturating_duration_since(self.current_began);
+        let marked = now.saturating_duration_since(self.marked_at);
+        let of_slot = |back: usize| {
+            let began = into + self.width * (back as u32);
+            let ended = began.saturating_sub(self.width);
+            let count = self.slots[self.back(back)];
+            match () {
+                () if began < age + self.width || ended > marked => 0,
+                () if began >= marked => count.saturating_sub(self.before_mark),
+                () => count,
+            }
+        };
+        (0..SLOTS).map(of_slot).sum()
     }
 
     /// The slot that began so many widths before the current one.
@@ -170,7 +217,7 @@ mod tests {
             let mut random = fastrand::Rng::with_seed(seed);
             let mut ages = Ages::new(start());
             let mut sent: Vec<Instant> = Vec::new();
-            let mut now = start();
+            let (mut now, mut mark) = (start(), start());
             // Ages are spread over about thirty steps.
             let step_ms_max = age_ms / 20 + 10;
             for _ in 0..300 {
@@ -189,6 +236,17 @@ mod tests {
                 let counted = ages.older_than(now, age);
                 let width = if age <= FINE_AGE_MAX { FINE } else { COARSE };
                 prop_assert!(older(age + width) <= counted && counted <= older(age));
+                if random.u32(..20) == 0 {
+                    ages.mark(now);
+                    mark = now;
+                }
+                let since = ages.older_since_mark(now, age);
+                let older = |age: Duration| {
+                    sent.iter().filter(|&&at| now - at > age && at > mark).count() as u32
+                };
+                let slots_hold = now - mark < width * (SLOTS as u32 - 1);
+                prop_assert!(since <= older(age));
+                prop_assert!(!slots_hold || older(age + width) <= since);
             }
         }
     }

@@ -1,10 +1,14 @@
-//! What an endpoint has shown, and whether it stands out from what is typical.
+//! What an endpoint has shown, and whether it stands out from its siblings.
 //!
-//! This file judges; it does not know states, and moves no endpoint.
+//! This file judges; it does not know states, and moves no endpoint. An endpoint stands out when the difference is large
+//! enough to matter (the settings) and too large for chance, or for traffic that only it gets (`chance`).
 
-use super::ages::{AGE_MAX, Ages};
+use super::ages::Ages;
+use super::chance::{self, Shown};
+use super::kinds::Kinds;
+use super::typical::Typical;
 use super::{Reason, Settings};
-use crate::histogram::Histogram;
+use crate::histogram::{Histogram, Spread};
 use crate::outcome::Outcome;
 use crate::window::Window;
 use std::time::{Duration, Instant};
@@ -15,13 +19,6 @@ const LATENCY_HALF_LIFE: Duration = Duration::from_secs(1);
 /// A median of fewer latencies says nothing.
 const LATENCIES_MIN: f64 = 5.0;
 
-/// What is typical is taken from the answers of all endpoints together while none has a median of its own; these lose half
-/// of their weight in this time. Five answers make it known, and then one in three seconds keeps it so.
-const TYPICAL_HALF_LIFE: Duration = Duration::from_secs(10);
-
-/// A trial lasts no longer than this while nothing is typical. Then an answer is not slow, and silence says nothing.
-const UNKNOWN_TRIAL: Duration = Duration::from_secs(60);
-
 /// A sibling fails clearly less often that fails no more than this much as often.
 const CLEARLY: f64 = 1.0 / 3.0;
 
@@ -30,14 +27,26 @@ const BELOW_MEAN_MIN: f64 = 0.05;
 
 const REQUESTS: usize = 0;
 const FAILURES: usize = 1;
+/// What ended late, also what was given up by then, and what ended in time.
+const LATE: usize = 2;
+const IN_TIME: usize = 3;
 
 #[derive(Debug)]
 pub(super) struct Evidence {
-    window: Window<2>,
+    window: Window<4>,
     latencies: Histogram,
     ages: Ages,
+    kinds: Kinds,
+    /// All answers ever.
+    shown: Shown,
     failures_in_a_row: u32,
+    /// What these were.
+    failed: Kinds,
+    /// What its siblings had shown when the first of these came.
+    siblings_before_row: Shown,
     last_answer_at: Instant,
+    /// What its siblings had shown then.
+    siblings_before_silence: Shown,
     /// Taken back without having shown that it is well.
     is_suspect: bool,
 }
@@ -48,8 +57,13 @@ impl Evidence {
             window: Window::new(settings.window, now),
             latencies: Histogram::new(LATENCY_HALF_LIFE, now),
             ages: Ages::new(now),
+            kinds: Kinds::new(),
+            shown: Shown::default(),
             failures_in_a_row: 0,
+            failed: Kinds::new(),
+            siblings_before_row: Shown::default(),
             last_answer_at: now,
+            siblings_before_silence: Shown::default(),
             is_suspect: false,
         }
     }
@@ -59,24 +73,35 @@ impl Evidence {
         Self {
             window: self.window.clone(),
             latencies: self.latencies.clone(),
+            kinds: self.kinds.clone(),
+            shown: self.shown,
             failures_in_a_row: self.failures_in_a_row,
+            failed: self.failed.clone(),
+            siblings_before_row: self.siblings_before_row,
             is_suspect: self.is_suspect,
             ..Self::new(settings, now)
         }
     }
 
-    /// Forgets what was before the endpoint came back.
-    pub(super) fn restart(&mut self, now: Instant) {
+    /// Forgets what was before the endpoint came back, but for the kinds of its requests.
+    pub(super) fn restart(&mut self, now: Instant, typical: &Typical) {
         self.window.clear(now);
         self.latencies.clear(now);
         self.ages = Ages::new(now);
         self.failures_in_a_row = 0;
         self.last_answer_at = now;
+        self.siblings_before_silence = typical.shown.without(self.shown);
         self.is_suspect = false;
     }
 
     pub(super) fn suspect(&mut self) {
         self.is_suspect = true;
+    }
+
+    /// A request is sent there, which may count for nothing else.
+    pub(super) fn on_kind(&mut self, kind: u64, typical: &mut Typical) {
+        self.kinds.add(kind);
+        typical.kinds.add(kind);
     }
 
     pub(super) fn on_start(&mut self, now: Instant) {
@@ -86,31 +111,137 @@ impl Evidence {
     pub(super) fn on_finish(
         &mut self,
         now: Instant,
-        started_at: Instant,
+        (started_at, kind): (Instant, u64),
         outcome: Outcome,
         typical: &mut Typical,
     ) {
         self.ages.on_finish(now, started_at);
-        match outcome {
+        let waited = now.saturating_duration_since(started_at);
+        let is_late = typical.is_slow(outcome.latency().unwrap_or(waited));
+        if is_late {
+            self.window.add(now, LATE, 1);
+        }
+        let siblings = typical.shown.without(self.shown);
+        let is_bad = match outcome {
             Outcome::Ignored => return,
             Outcome::Success(latency) => {
                 self.failures_in_a_row = 0;
                 self.is_suspect &= typical.is_slow(latency);
                 self.latencies.record(now, latency);
                 typical.latencies.record(now, latency);
+                0
             }
             Outcome::Failure(_) => {
+                if self.failures_in_a_row == 0 {
+                    self.siblings_before_row = siblings;
+                    self.failed = Kinds::new();
+                }
+                self.failed.add(kind);
                 self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
-                self.window.add(now, FAILURES, 1);
+                1
             }
-        }
+        };
         self.window.add(now, REQUESTS, 1);
+        self.window.add(now, FAILURES, is_bad);
+        self.window.add(now, IN_TIME, u32::from(!is_late));
+        for shown in [&mut self.shown, &mut typical.shown] {
+            shown.requests += 1.0;
+            shown.bad += f64::from(is_bad);
+        }
         self.last_answer_at = now;
+        self.ages.mark(now);
+        self.siblings_before_silence = siblings;
     }
 
-    pub(super) fn fails_in_a_row(&self, settings: &Settings) -> bool {
-        let limit = settings.consecutive_failures;
-        limit.is_some_and(|limit| self.failures_in_a_row >= limit.max(1))
+    /// What was counted before weighs half from now on.
+    pub(super) fn age(&mut self) {
+        self.kinds.halve();
+    }
+
+    pub(super) fn kinds(&self) -> &Kinds {
+        &self.kinds
+    }
+
+    /// All answers ever.
+    pub(super) fn shown(&self) -> Shown {
+        self.shown
+    }
+
+    /// Answers in the window.
+    pub(super) fn answers(&mut self, now: Instant) -> Shown {
+        let [requests, bad, ..] = self.window.counts(now);
+        Shown { requests, bad }
+    }
+
+    /// What ended in the window, or should have: what was late is bad.
+    pub(super) fn in_time(&mut self, now: Instant, late_after: Option<Duration>) -> Shown {
+        let [.., late, in_time] = self.window.counts(now);
+        let bad = late + self.waiting(now, late_after);
+        Shown {
+            requests: bad + in_time,
+            bad,
+        }
+    }
+
+    /// How many requests have waited for longer than this.
+    pub(super) fn waiting(&mut self, now: Instant, late_after: Option<Duration>) -> f64 {
+        late_after.map_or(0.0, |after| f64::from(self.ages.older_than(now, after)))
+    }
+
+    pub(super) fn median(&self, now: Instant) -> Option<Duration> {
+        if self.latencies.count(now) < LATENCIES_MIN {
+            return None;
+        }
+        self.latencies.quantile(0.5)
+    }
+
+    pub(super) fn add_latencies(&self, now: Instant, to: &mut Spread) {
+        to.add(&self.latencies, now);
+    }
+
+    /// How likely one of its requests is bad if it is as well as its siblings, which have shown this.
+    pub(super) fn healthy(&self, siblings: Shown, typical: &Typical) -> f64 {
+        chance::healthy(siblings.share(), self.unlike(typical))
+    }
+
+    /// Which share of its requests its siblings have not.
+    fn unlike(&self, typical: &Typical) -> f64 {
+        self.kinds.unlike(&typical.kinds.without(&self.kinds))
+    }
+
+    /// Whether it failed so many times in a row, while its siblings did not.
+    pub(super) fn fails_in_a_row(
+        &mut self,
+        settings: &Settings,
+        typical: &Typical,
+        now: Instant,
+    ) -> bool {
+        let Some(limit) = settings.consecutive_failures else {
+            return false;
+        };
+        if self.failures_in_a_row < limit.max(1) {
+            return false;
+        }
+        let siblings = typical.shown.without(self.shown);
+        let meanwhile = siblings.without(self.siblings_before_row);
+        let of_late = typical.answers.without(self.answers(now));
+        let of_siblings = typical.kinds.without(&self.kinds);
+        let unlike = self
+            .kinds
+            .unlike(&of_siblings)
+            .max(self.failed.unlike(&of_siblings));
+        let count = self.failures_in_a_row;
+        is_no_chance(count, unlike, meanwhile, of_late)
+    }
+
+    /// Whether it stands out, or did when it was taken back and has not shown since that it is well.
+    pub(super) fn looks_bad(
+        &mut self,
+        settings: &Settings,
+        typical: &Typical,
+        now: Instant,
+    ) -> bool {
+        self.is_suspect || self.speaks(settings, typical, now).is_some()
     }
 
     /// Why the endpoint stands out, if it does.
@@ -120,145 +251,80 @@ impl Evidence {
         typical: &Typical,
         now: Instant,
     ) -> Option<Reason> {
-        if self.is_suspect || self.fails_in_a_row(settings) {
+        if self.fails_in_a_row(settings, typical, now) {
             return Some(Reason::ConsecutiveFailures);
         }
-        let silence = now.saturating_duration_since(self.last_answer_at);
-        if let Some(silent_after) = typical.silent_after
-            && silence > silent_after
-            && self.ages.older_than(now, silent_after) >= settings.silent_requests.max(1)
-        {
+        if self.is_silent(settings, typical, now) {
             return Some(Reason::Silent);
         }
         if self.fails_too_often(settings, typical, now) {
             return Some(Reason::FailureShare);
         }
-        let median = self.median(now);
-        let is_slow = median.is_some_and(|median| typical.is_slow(median));
-        is_slow.then_some(Reason::Slow)
+        self.is_slow(settings, typical, now).then_some(Reason::Slow)
+    }
+
+    /// Whether requests wait that were sent after its last answer, while its siblings answer theirs.
+    fn is_silent(&mut self, settings: &Settings, typical: &Typical, now: Instant) -> bool {
+        let Some(silent_after) = typical.silent_after else {
+            return false;
+        };
+        let silence = now.saturating_duration_since(self.last_answer_at);
+        if silence <= silent_after {
+            return false;
+        }
+        let waiting = self.ages.older_since_mark(now, silent_after);
+        if waiting < settings.silent_requests.max(1) {
+            return false;
+        }
+        let siblings = typical.shown.without(self.shown);
+        let answered = siblings.without(self.siblings_before_silence).requests;
+        // Their requests that wait for as long may have been sent before: then siblings are taken for worse than they are.
+        let waiting_there = (typical.waiting - self.waiting(now, Some(silent_after))).max(0.0);
+        let meanwhile = Shown {
+            requests: answered + waiting_there,
+            bad: waiting_there,
+        };
+        let of_late = typical
+            .in_time
+            .without(self.in_time(now, Some(silent_after)));
+        let unlike = self.unlike(typical);
+        is_no_chance(waiting, unlike, meanwhile, of_late)
     }
 
     fn fails_too_often(&mut self, settings: &Settings, typical: &Typical, now: Instant) -> bool {
-        let [requests, failures] = self.window.counts(now);
-        if requests < f64::from(settings.min_requests) || failures < 1.0 {
+        let own = self.answers(now);
+        if own.requests < f64::from(settings.min_requests) || own.bad < 1.0 {
             return false;
         }
-        let share = failures / requests;
-        let siblings_share =
-            (typical.failures - failures).max(0.0) / (typical.requests - requests).max(1.0);
+        let siblings = typical.answers.without(own);
+        let alike = own.alike(self.unlike(typical));
+        let share = alike.bad / alike.requests.max(1.0);
+        let siblings_share = siblings.bad / siblings.requests.max(1.0);
         let is_bad = share >= settings.failure_share && siblings_share <= share * CLEARLY;
         let below = typical.success_mean - (1.0 - share);
         let is_outlier = typical.counted >= settings.sigma_endpoints_min
             && below >= BELOW_MEAN_MIN
             && below > settings.sigma * typical.success_deviation;
-        is_bad || is_outlier
+        (is_bad || is_outlier) && chance::fails_more(alike, siblings)
     }
 
-    fn median(&self, now: Instant) -> Option<Duration> {
-        median(&self.latencies, now)
+    fn is_slow(&mut self, settings: &Settings, typical: &Typical, now: Instant) -> bool {
+        let median = self.median(now);
+        if !median.is_some_and(|median| typical.is_slow(median)) {
+            return false;
+        }
+        let mut own = Spread::default();
+        self.add_latencies(now, &mut own);
+        let siblings = typical.spread.without(&own);
+        let longer = own.is_longer(&siblings, settings.slow_factor.max(1.0));
+        chance::is_slower(longer, own.total(), self.unlike(typical), siblings.total())
     }
 }
 
-fn median(latencies: &Histogram, now: Instant) -> Option<Duration> {
-    if latencies.count(now) < LATENCIES_MIN {
-        return None;
-    }
-    latencies.quantile(0.5)
-}
-
-/// What the endpoints in the rotation have in common.
-#[derive(Debug)]
-pub(super) struct Typical {
-    /// Of all of them together.
-    latencies: Histogram,
-    /// An answer is slow that takes longer. `None`: nobody knows.
-    slow_after: Option<Duration>,
-    /// Silence is suspicious that lasts longer. `None`: nobody knows, or it is longer than ages are counted.
-    silent_after: Option<Duration>,
-    /// A trial without an answer has failed after this time. Never less than `slow_after`.
-    pub(super) trial_after: Duration,
-    /// Of all of them.
-    requests: f64,
-    failures: f64,
-    /// Those with enough requests, and the mean and standard deviation of their shares of successes.
-    counted: usize,
-    success_mean: f64,
-    success_deviation: f64,
-    /// Kept from one time to the next, to allocate nothing.
-    medians: Vec<Duration>,
-}
-
-impl Typical {
-    pub(super) fn new(endpoints: usize, now: Instant) -> Self {
-        Self {
-            latencies: Histogram::new(TYPICAL_HALF_LIFE, now),
-            slow_after: None,
-            silent_after: None,
-            trial_after: UNKNOWN_TRIAL,
-            requests: 0.0,
-            failures: 0.0,
-            counted: 0,
-            success_mean: 1.0,
-            success_deviation: 0.0,
-            medians: Vec::with_capacity(endpoints),
-        }
-    }
-
-    /// What is typical when endpoints come or go, until it is found again.
-    pub(super) fn succeed(&self, endpoints: usize, now: Instant) -> Self {
-        Self {
-            latencies: self.latencies.clone(),
-            slow_after: self.slow_after,
-            silent_after: self.silent_after,
-            trial_after: self.trial_after,
-            ..Self::new(endpoints, now)
-        }
-    }
-
-    /// Whether an answer that took this long is slow, as far as anybody knows.
-    pub(super) fn is_slow(&self, latency: Duration) -> bool {
-        self.slow_after
-            .is_some_and(|slow_after| latency > slow_after)
-    }
-
-    pub(super) fn find<'a>(
-        &mut self,
-        settings: &Settings,
-        now: Instant,
-        endpoints: impl Iterator<Item = &'a mut Evidence>,
-    ) {
-        (self.requests, self.failures, self.counted) = (0.0, 0.0, 0);
-        self.medians.clear();
-        let (mut sum, mut sum_of_squares) = (0.0, 0.0);
-        for evidence in endpoints {
-            let [requests, failures] = evidence.window.counts(now);
-            self.requests += requests;
-            self.failures += failures;
-            if requests >= f64::from(settings.min_requests.max(1)) {
-                let share = 1.0 - failures / requests;
-                self.counted += 1;
-                sum += share;
-                sum_of_squares += share * share;
-            }
-            self.medians.extend(evidence.median(now));
-        }
-        let counted = self.counted.max(1) as f64;
-        self.success_mean = sum / counted;
-        let variance = sum_of_squares / counted - self.success_mean * self.success_mean;
-        self.success_deviation = variance.max(0.0).sqrt();
-        self.find_bounds(settings, now);
-    }
-
-    fn find_bounds(&mut self, settings: &Settings, now: Instant) {
-        self.medians.sort_unstable();
-        // The median of their medians, the lower one of two.
-        let middle = self.medians.len().saturating_sub(1) / 2;
-        let of_each = self.medians.get(middle).copied();
-        let typical = of_each.or_else(|| median(&self.latencies, now));
-        let slow = typical.map(|median| median.mul_f64(settings.slow_factor.max(1.0)));
-        let silent = slow.map(|slow| slow.max(settings.silent_min));
-        self.slow_after = slow.map(|slow| slow.max(settings.slow_min));
-        self.silent_after = silent.filter(|silent| *silent <= AGE_MAX);
-        self.trial_after = silent.max(self.slow_after).unwrap_or(UNKNOWN_TRIAL);
-    }
+/// Whether so many bad ones in a row are no chance beside what siblings have shown since the first, which tells of what is bad
+/// everywhere at present, nor beside all that they have shown of late, which is more.
+fn is_no_chance(in_a_row: u32, unlike: f64, meanwhile: Shown, of_late: Shown) -> bool {
+    chance::is_no_chance(in_a_row, unlike, meanwhile)
+        && (of_late.requests <= meanwhile.requests
+            || chance::is_no_chance(in_a_row, unlike, of_late))
 }

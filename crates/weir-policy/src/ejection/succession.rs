@@ -1,5 +1,6 @@
 //! What an [`Ejection`] leaves to the one that follows it when endpoints come or go.
 
+use super::evidence::Evidence;
 use super::{Ejection, Endpoint, State};
 use std::time::Instant;
 
@@ -17,8 +18,13 @@ impl Ejection {
     pub fn succeed(&self, places: &[Option<usize>], now: Instant) -> Self {
         let mut next = Self::new(self.settings, places.len(), now);
         next.is_suspended = self.is_suspended;
-        if places.iter().any(Option::is_some) {
-            next.typical = self.typical.succeed(places.len(), now);
+        let stay: Vec<&Evidence> = places
+            .iter()
+            .flatten()
+            .map(|&place| &self.endpoints[place].evidence)
+            .collect();
+        if !stay.is_empty() {
+            next.typical = self.typical.succeed(stay.into_iter(), now);
         }
         let cap = next.cap();
         for (it, place) in next.endpoints.iter_mut().zip(places) {
@@ -29,14 +35,17 @@ impl Ejection {
             next.ejected += usize::from(is_kept_out);
             let mut evidence = before.evidence.succeed(&self.settings, now);
             if !before.is_present() && !is_kept_out {
-                evidence.restart(now);
+                evidence.restart(now, &next.typical);
                 evidence.suspect();
             }
             let state = match before.state {
                 State::Out { until } if is_kept_out => State::Out { until },
-                State::Trial { successes, .. } if is_kept_out => State::Trial {
+                State::Trial {
+                    successes, chance, ..
+                } if is_kept_out => State::Trial {
                     sent_at: None,
                     successes,
+                    chance,
                 },
                 State::Rising { since } => State::Rising { since },
                 State::In | State::Out { .. } | State::Trial { .. } => State::In,

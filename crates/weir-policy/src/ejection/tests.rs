@@ -30,7 +30,7 @@ fn ejected(settings: Settings, behaviours: &[Behaviour], seconds: u64) -> Vec<Op
         }
         for (endpoint, behaviour) in behaviours.iter().enumerate() {
             if now_ms % 33 == endpoint as u64 && ejection.admits(endpoint, now, 0.5) {
-                let token = ejection.start(endpoint, now, &mut random);
+                let token = ejection.start(endpoint, random.u64(..), now, &mut random);
                 let ends_ms = behaviour.map_or(u64::MAX, |(ms, _)| now_ms + ms);
                 // A stride of three meets good and bad ones in turn.
                 open.push((ends_ms, now_ms / 33 * 3, token));
@@ -99,33 +99,27 @@ fn what_stands_out() {
 #[test]
 fn a_trial_that_is_given_up_fails_if_it_was_slow() {
     let mut random = fastrand::Rng::with_seed(1);
-    // (whether its siblings have answered in 20 ms, waited, out)
-    let table = [
-        (true, 50, false),
-        (true, 1_500, true),
-        (false, 1_500, false),
-    ];
-    for (siblings_answer, waited_ms, is_out) in table {
+    let success = Outcome::Success(Duration::from_millis(20));
+    let failure = Outcome::Failure(Duration::ZERO);
+    // (when it is tried, in seconds: after a minute nobody knows any more what is slow; waited; out)
+    let table = [(6, 50, false), (6, 1_500, true), (90, 1_500, false)];
+    for (tried_s, waited_ms, is_out) in table {
         let mut ejection = Ejection::new(Settings::default(), 3, start());
-        for _ in 0..if siblings_answer { 9 } else { 0 } {
-            let token = ejection.start(1, start(), &mut random);
-            let success = Outcome::Success(Duration::from_millis(20));
-            ejection.finish(start(), token, success, &mut random);
+        for _ in 0..6 {
+            for (endpoint, outcome) in [(0, failure), (1, success), (2, success), (1, success)] {
+                let token = ejection.start(endpoint, random.u64(..), start(), &mut random);
+                ejection.finish(start(), token, outcome, &mut random);
+            }
         }
-        for _ in 0..5 {
-            let token = ejection.start(0, start(), &mut random);
-            let failure = Outcome::Failure(Duration::ZERO);
-            ejection.finish(start(), token, failure, &mut random);
-        }
-        let sent_at = start() + Duration::from_secs(6);
-        let token = ejection.start(0, sent_at, &mut random);
+        let sent_at = start() + Duration::from_secs(tried_s);
+        let token = ejection.start(0, random.u64(..), sent_at, &mut random);
         let given_up_at = sent_at + Duration::from_millis(waited_ms);
         ejection.finish(given_up_at, token, Outcome::Ignored, &mut random);
         let found = ejection.status(0, given_up_at).place;
         assert_eq!(
             matches!(found, Place::Out(_)),
             is_out,
-            "after {waited_ms} ms, siblings answer: {siblings_answer}"
+            "after {waited_ms} ms at {tried_s} s"
         );
     }
 }
@@ -154,12 +148,14 @@ fn the_cap_leaves_at_least_one_and_takes_at_least_one() {
     }
 }
 
-/// Plays whole requests, such as "0:bad" for endpoint 0, seconds that pass, and other endpoints, such as "=1,_" when the
-/// second one stays and one comes. A request is sent whether it is admitted or not. Returns where each endpoint is.
+/// Plays whole requests, such as "0:bad" for endpoint 0, or "0:bad/ok" when each of the others but those whose last answer was
+/// bad answers twice after it; seconds that pass, and other endpoints, such as "=1,_" when the second one stays and one
+/// comes. A request is sent whether it is admitted or not. Returns where each endpoint is.
 fn play(endpoints: usize, history: &str) -> String {
     let mut random = fastrand::Rng::with_seed(1);
     let mut ejection = Ejection::new(Settings::default(), endpoints, start());
     let mut endpoints = endpoints;
+    let mut is_bad = [false; 9];
     let mut now = start();
     for event in history.split_whitespace() {
         if let Some(places) = event.strip_prefix('=') {
@@ -173,22 +169,31 @@ fn play(endpoints: usize, history: &str) -> String {
             continue;
         };
         let (answer, times) = answer.split_once('x').unwrap_or((answer, "1"));
+        let endpoint: usize = endpoint.parse().expect("an endpoint");
         for _ in 0..times.parse().expect("a number") {
-            let endpoint = endpoint.parse().expect("an endpoint");
-            let token = ejection.start(endpoint, now, &mut random);
-            let outcome = match answer {
-                "ok" => Outcome::Success(Duration::from_millis(10)),
-                "slow" => Outcome::Success(Duration::from_secs(2)),
-                "bad" => Outcome::Failure(Duration::from_millis(10)),
-                "gone" => Outcome::Ignored,
-                _ => continue,
-            };
-            ejection.finish(now, token, outcome, &mut random);
+            let (answer, of_others) = answer.split_once('/').unwrap_or((answer, ""));
+            let mut answers = vec![(endpoint, answer)];
+            if !of_others.is_empty() {
+                let others = (0..endpoints).filter(|&other| other != endpoint && !is_bad[other]);
+                answers.extend(others.flat_map(|other| [(other, of_others); 2]));
+            }
+            for (endpoint, answer) in answers {
+                let token = ejection.start(endpoint, random.u64(..), now, &mut random);
+                let outcome = match answer {
+                    "ok" => Outcome::Success(Duration::from_millis(10)),
+                    "slow" => Outcome::Success(Duration::from_secs(2)),
+                    "bad" => Outcome::Failure(Duration::from_millis(10)),
+                    "gone" => Outcome::Ignored,
+                    _ => continue,
+                };
+                is_bad[endpoint] = answer == "bad";
+                ejection.finish(now, token, outcome, &mut random);
+            }
         }
     }
     // Somebody looks, so that what time alone does is done.
     now += SWEEP_EVERY;
-    let token = ejection.start(endpoints - 1, now, &mut random);
+    let token = ejection.start(endpoints - 1, 0, now, &mut random);
     ejection.finish(now, token, Outcome::Ignored, &mut random);
     let place = |endpoint| match ejection.status(endpoint, now).place {
         Place::In => "in",
@@ -208,39 +213,58 @@ fn play(endpoints: usize, history: &str) -> String {
 #[test]
 fn an_endpoint_leaves_and_comes_back() {
     let table = [
-        ("0:badx4", "in in in"),
-        ("0:badx5", "out in in"),
-        ("0:badx4 0:ok 0:badx4", "in in in"),
-        ("0:badx4 0:gone 0:bad", "out in in"),
+        ("0:bad/okx4", "in in in"),
+        ("0:bad/okx5", "out in in"),
+        ("0:bad/okx4 0:ok 0:bad/okx4", "in in in"),
+        ("0:bad/okx4 0:gone 0:bad", "out in in"),
+        // Nobody else has answered meanwhile.
+        ("1:okx99 2:okx99 0:badx9", "in in in"),
         // What is sent to an endpoint that is out counts for nothing.
-        ("0:badx5 0:okx9", "out in in"),
+        ("0:bad/okx5 0:okx9", "out in in"),
         // After its time it gets a trial: three good ones bring it back, one bad or slow one does not.
-        ("0:badx5 5 0:okx2", "trial in in"),
-        ("0:badx5 5 0:okx3", "rising in in"),
-        ("0:badx5 5 0:okx3 0.8", "rising in in"),
-        ("0:badx5 5 0:okx3 1", "in in in"),
-        ("0:badx5 5 0:okx2 0:bad", "out in in"),
-        ("1:okx9 0:badx5 5 0:okx2 0:slow", "out in in"),
-        // Slow is what takes longer than its siblings do: nobody knows what they take.
-        ("0:badx5 5 0:okx2 0:slow", "rising in in"),
-        ("0:badx5 5 0:gonex9", "trial in in"),
+        ("0:bad/okx5 5 0:okx2", "trial in in"),
+        ("0:bad/okx5 5 0:okx3", "rising in in"),
+        ("0:bad/okx5 5 0:okx3 0.8", "rising in in"),
+        ("0:bad/okx5 5 0:okx3 1", "in in in"),
+        ("0:bad/okx5 5 0:okx2 0:bad", "out in in"),
+        ("0:bad/okx5 5 0:okx2 0:slow", "out in in"),
+        // As bad and as slow as its siblings are, it says nothing.
+        (
+            "0:bad/okx5 5 1:okx9 1:badx9 0.2 0:okx2 0:bad",
+            "trial in in",
+        ),
+        (
+            "0:bad/okx5 5 1:okx9 1:badx9 0.2 0:okx2 0:badx9",
+            "out in in",
+        ),
+        (
+            "0:bad/okx5 5 1:okx9 1:slowx5 0.2 0:okx2 0:slow",
+            "trial in in",
+        ),
+        // Slow is what takes longer than its siblings do: nobody knows any more what they take.
+        ("0:bad/okx5 90 0:okx2 0:slow", "rising in in"),
+        ("0:bad/okx5 5 0:gonex9", "trial in in"),
         // A trial that hangs has failed: soon, if it is known how long its siblings take.
-        ("1:okx9 0:badx5 5 0:hang 0.1", "trial in in"),
-        ("1:okx9 0:badx5 5 0:hang 0.3", "out in in"),
-        ("1:slowx9 0:badx5 5 0:hang 9", "trial in in"),
-        ("1:slowx9 0:badx5 5 1:slowx9 0:hang 12", "out in in"),
-        ("0:badx5 5 0:hang 59", "trial in in"),
-        ("0:badx5 5 0:hang 60", "out in in"),
+        ("0:bad/okx5 5 0:hang 0.1", "trial in in"),
+        ("0:bad/okx5 5 0:hang 0.3", "out in in"),
+        ("0:bad/slowx5 5 0:hang 9", "trial in in"),
+        ("0:bad/slowx5 5 1:slowx9 0:hang 12", "out in in"),
+        ("0:bad/okx5 90 0:hang 59", "trial in in"),
+        ("0:bad/okx5 90 0:hang 60", "out in in"),
         // The wait grows to thirteen seconds.
-        ("0:badx5 5 0:bad 7.8 0:ok", "out in in"),
-        ("0:badx5 5 0:bad 10 0:ok", "trial in in"),
-        ("0:badx5 5 0:bad 10 0:bad 13 0:ok", "trial in in"),
-        ("0:badx5 5 0:bad 10 0:bad 13 0:bad 13 0:ok", "trial in in"),
+        ("0:bad/okx5 5 0:bad 7.8 0:ok", "out in in"),
+        ("0:bad/okx5 5 0:bad 10 0:ok", "trial in in"),
+        ("0:bad/okx5 5 0:bad 10 0:bad 13 0:ok", "trial in in"),
+        (
+            "0:bad/okx5 5 0:bad 10 0:bad 13 0:bad 13 0:ok",
+            "trial in in",
+        ),
         // Of three, one; if two look bad, it is not them.
-        ("0:badx5 1:badx5", "in in in suspended"),
-        ("0:badx5 1:badx5 0.2 0:badx9 1:badx9", "in in in suspended"),
-        ("0:badx5 1:badx5 0.2 1:ok", "out in in"),
-        ("0:badx5 1:badx5 0.2 0:ok 1:ok", "in in in"),
+        ("0:bad/okx5 1:bad/okx9", "in in in suspended"),
+        ("0:bad/okx5 1:bad/okx9 0.2 1:badx9", "in in in suspended"),
+        ("0:bad/okx5 1:bad/okx9 0.2 1:ok", "in in in"),
+        ("0:bad/okx5 1:bad/okx9 0.2 0:ok", "in out in"),
+        ("0:bad/okx5 1:bad/okx9 0.2 0:ok 1:ok", "in in in"),
     ];
     for (history, expected) in table {
         assert_eq!(play(3, history), expected, "{history}");
@@ -251,28 +275,27 @@ fn an_endpoint_leaves_and_comes_back() {
 fn what_is_known_of_endpoints_that_stay_goes_with_them() {
     let table = [
         // Failures in a row.
-        ("0:badx4 =0,1,2,_ 0:bad", "out in in in"),
-        ("0:badx4 =1,0,2 1:bad", "in out in"),
-        ("0:badx4 =_,1,2 0:bad", "in in in"),
-        // Five failures of ten.
+        ("0:bad/okx4 =0,1,2,_ 0:bad", "out in in in"),
+        ("0:bad/okx4 =1,0,2 1:bad", "in out in"),
+        ("0:bad/okx4 =_,1,2 0:bad", "in in in"),
+        // Twelve failures of twenty-four.
         (
-            "1:okx9 2:okx9 0:badx4 0:okx4 =1,0,2 1:bad 1:ok",
+            "1:okx24 2:okx24 0:badx4 0:okx4 0:badx4 0:okx4 0:badx3 0:okx4 =1,0,2 1:bad",
             "in out in",
         ),
         // Latencies.
-        ("1:okx9 2:okx9 0:slowx9 =1,0,2", "in out in"),
+        ("1:okx24 2:okx24 0:slowx24 =1,0,2", "in out in"),
         // What is typical, for a trial.
-        ("1:okx9 0:badx5 5 =0,1 0:hang 0.5", "out in"),
-        ("1:okx9 0:badx5 5 =0,_ 0:hang 0.5", "out in"),
+        ("0:bad/okx5 5 =0,1 0:hang 0.5", "out in"),
+        ("0:bad/okx5 5 =0,_ 0:hang 0.5", "out in"),
         // Who is out stays out; if the cap is less now, all are used that look bad.
-        ("0:badx5 =1,0,2", "in out in"),
-        ("0:badx5 =_,1,2", "in in in"),
-        ("0:badx5 =0,1,2,_ 1:badx5 =0,1", "in in suspended"),
-        ("0:badx5 =0,1,2,_ 1:badx5 =0,1 1:ok", "out in"),
+        ("0:bad/okx5 =1,0,2", "in out in"),
+        ("0:bad/okx5 =_,1,2", "in in in"),
+        ("0:bad/okx5 =0,1,2,_ 1:bad/okx9 =0,1", "out in"),
         // A suspension goes on until few look bad.
-        ("0:badx5 1:badx5 =1,0,2", "in in in suspended"),
-        ("0:badx5 1:badx5 =1,0,2 1:ok", "out in in"),
-        ("0:badx5 1:badx5 =_,1,2", "in out in"),
+        ("0:bad/okx5 1:bad/okx9 =1,0,2", "in in in suspended"),
+        ("0:bad/okx5 1:bad/okx9 =1,0,2 0:ok", "in in in"),
+        ("0:bad/okx5 1:bad/okx9 =1,0,2 1:ok", "out in in"),
     ];
     for (history, expected) in table {
         assert_eq!(play(3, history), expected, "{history}");
@@ -310,7 +333,7 @@ fn ejections_of_slow_service(
             .map(|turn| turn % endpoints)
             .find(|&endpoint| ejection.admits(endpoint, now, draw))
             .expect("one stays");
-        let token = ejection.start(endpoint, now, &mut random);
+        let token = ejection.start(endpoint, random.u64(..), now, &mut random);
         if endpoint == 0 && failures_left > 0 {
             failures_left -= 1;
             let failure = Outcome::Failure(Duration::ZERO);
@@ -325,7 +348,7 @@ fn ejections_of_slow_service(
 
 #[test]
 fn a_service_that_is_slow_by_nature_keeps_its_endpoints_and_gets_them_back() {
-    // (endpoints, latency in ms, requests a second, failures of the first one, how often it is ejected)
+    // (endpoints, latency in ms, requests a second, failures of the first one, how often it is ejected at most)
     let table = [
         (3, 4_000, 3.0, 5, 1),
         (3, 4_000, 30.0, 5, 1),
@@ -345,9 +368,11 @@ fn a_service_that_is_slow_by_nature_keeps_its_endpoints_and_gets_them_back() {
             let case = format!(
                 "{endpoints} answer in {latency_ms} ms, {per_s} a second, {failures} failures, seed {seed}"
             );
-            let mut expected = vec![0; endpoints];
-            expected[0] = ejections;
-            assert_eq!(found, expected, "{case}");
+            assert!(found[0] <= ejections, "{case}: {found:?}");
+            assert!(
+                found[1..].iter().all(|&ejections| ejections == 0),
+                "{case}: {found:?}"
+            );
             assert!(all_are_in, "{case}");
         }
     }
@@ -395,7 +420,7 @@ proptest! {
             if random.bool() || open.is_empty() {
                 let endpoint = random.usize(..endpoints);
                 if ejection.admits(endpoint, now, random.f64()) {
-                    open.push(ejection.start(endpoint, now, &mut random));
+                    open.push(ejection.start(endpoint, random.u64(..), now, &mut random));
                 }
             } else {
                 let token = open.swap_remove(random.usize(..open.len()));

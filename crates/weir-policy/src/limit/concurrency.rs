@@ -127,7 +127,7 @@ pub enum Decision<T> {
 pub struct Status {
     /// How many requests may be in flight now.
     pub limit: u32,
-    /// How many are, without the streams.
+    /// How many are, without the streams and those that are [lost](Limiter::lose).
     pub in_flight: u32,
     /// How many streams there are besides.
     pub streams: u32,
@@ -143,6 +143,8 @@ pub struct Status {
 #[derive(Debug)]
 pub struct Limiter<T> {
     in_flight: u32,
+    /// Of these, how many are given up.
+    lost: u32,
     streams: u32,
     streams_max: u32,
     gauge: Gauge,
@@ -168,6 +170,7 @@ impl<T> Limiter<T> {
     pub fn new(settings: &Settings, now: Instant, epoch: Instant) -> Self {
         Self {
             in_flight: 0,
+            lost: 0,
             streams: 0,
             streams_max: settings.streams_max,
             gauge: match settings.limit {
@@ -208,7 +211,7 @@ impl<T> Limiter<T> {
     /// A place for what can do without: at once and behind nobody, or not at all. That there is none is no refusal.
     pub fn try_acquire(&mut self, now: Instant) -> Option<Permit> {
         self.turn(now);
-        let is_free = self.in_flight < self.limit() && self.queue.is_empty();
+        let is_free = self.at_work() < self.limit() && self.queue.is_empty();
         is_free.then(|| self.admit(now))
     }
 
@@ -242,6 +245,17 @@ impl<T> Limiter<T> {
         }
     }
 
+    /// So many of the requests in flight are where nobody answers: their places are for others, as [`Limiter::decide`] says,
+    /// though none has come back. Each that ends is [recovered](Limiter::recover) before it is released.
+    pub fn lose(&mut self, requests: u32) {
+        self.lost += requests;
+    }
+
+    /// One of those that were lost is in flight as any other.
+    pub fn recover(&mut self) {
+        self.lost = self.lost.saturating_sub(1);
+    }
+
     /// A request has ended. Its place is free; [`Limiter::decide`] says for whom.
     ///
     /// Only a [`Outcome::Success`] teaches an adaptive limit, by the time from the admission until now: the time for
@@ -257,10 +271,11 @@ impl<T> Limiter<T> {
             return;
         }
         self.in_flight = self.in_flight.saturating_sub(1);
+        let at_work = self.at_work();
         if let (Gauge::Adaptive(adaptive), Some(tag)) = (&mut self.gauge, permit.tag) {
             let held_for = now.saturating_duration_since(permit.admitted_at);
             let is_answer = matches!(outcome, Outcome::Success(_));
-            adaptive.on_end(now, tag, is_answer.then_some(held_for), self.in_flight);
+            adaptive.on_end(now, tag, is_answer.then_some(held_for), at_work);
         }
     }
 
@@ -271,7 +286,7 @@ impl<T> Limiter<T> {
             self.note_refusal();
             return Some(Decision::Refused(waiter, Refusal::WaitedTooLong));
         }
-        if self.in_flight < self.limit()
+        if self.at_work() < self.limit()
             && let Some(waiter) = self.queue.pop(now)
         {
             return Some(Decision::Admitted(waiter, self.admit(now)));
@@ -303,7 +318,7 @@ impl<T> Limiter<T> {
     pub fn status(&self, now: Instant) -> Status {
         Status {
             limit: self.limit(),
-            in_flight: self.in_flight,
+            in_flight: self.at_work(),
             streams: self.streams,
             waiting: self.queue.len(),
             is_overloaded: self.queue.is_overloaded(now),
@@ -326,9 +341,10 @@ impl<T> Limiter<T> {
 
     fn admit(&mut self, now: Instant) -> Permit {
         self.in_flight += 1;
+        let at_work = self.at_work();
         let tag = match &mut self.gauge {
             Gauge::Fixed(_) => None,
-            Gauge::Adaptive(adaptive) => Some(adaptive.on_admission(now, self.in_flight)),
+            Gauge::Adaptive(adaptive) => Some(adaptive.on_admission(now, at_work)),
         };
         Permit {
             admitted_at: now,
@@ -350,8 +366,14 @@ impl<T> Limiter<T> {
     }
 
     fn note_in_flight(&mut self, now: Instant) {
+        let at_work = self.at_work();
         if let Gauge::Adaptive(adaptive) = &mut self.gauge {
-            adaptive.on_in_flight(now, self.in_flight);
+            adaptive.on_in_flight(now, at_work);
         }
+    }
+
+    /// How many requests are in flight that somebody still works on.
+    fn at_work(&self) -> u32 {
+        self.in_flight.saturating_sub(self.lost)
     }
 }

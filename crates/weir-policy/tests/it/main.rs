@@ -3,3 +3,4 @@
 mod overload;
 mod replicas;
 mod space;
+mod standing_out;

@@ -70,7 +70,7 @@ fn play(illness: Illness, per_s: f64, seed: u64) -> Report {
             Illness::TakesTwoSeconds => (Duration::from_secs(2), true),
             Illness::Hangs => (Duration::from_secs(10), false),
         };
-        let token = ejection.start(endpoint, start() + now, &mut random);
+        let token = ejection.start(endpoint, random.u64(..), start() + now, &mut random);
         open.push(Reverse((now + takes, tokens.len(), is_good)));
         tokens.push(Some((token, now)));
 

@@ -1,5 +1,6 @@
 //! Endpoints that answer, and are left alone because of what they answer: ejection, breakers, and health checks.
 
+mod alike;
 mod checks;
 mod ejection;
 mod probes;

@@ -275,6 +275,27 @@ proptest! {
         }
     }
 
+    /// Requests that are lost leave their places to others; once all are recovered, it is as if none had been.
+    #[test]
+    fn what_is_lost_is_in_nobodys_way(limit in 1u32..20, lost in 0u32..20) {
+        let lost = lost.min(limit);
+        let settings = Settings { limit: Limit::Fixed(limit), ..Settings::default() };
+        let mut limiter: Limiter<u32> = Limiter::new(&settings, start(), start());
+        let mut permits: Vec<Permit> = Vec::new();
+        permits.extend(std::iter::from_fn(|| limiter.try_acquire(start())));
+        prop_assert_eq!(permits.len(), limit as usize);
+        limiter.lose(lost);
+        permits.extend(std::iter::from_fn(|| limiter.try_acquire(start())));
+        prop_assert_eq!(permits.len(), (limit + lost) as usize);
+        for _ in 0..lost {
+            limiter.recover();
+            let permit = permits.remove(0);
+            limiter.release(start(), permit, Outcome::Ignored);
+        }
+        prop_assert_eq!(limiter.status(start()).in_flight, limit);
+        prop_assert!(limiter.try_acquire(start()).is_none());
+    }
+
     /// The seed of a failure is part of its input, which proptest prints.
     #[test]
     fn never_more_in_flight_than_the_limit_allows_at_an_admission(

@@ -21,7 +21,7 @@ fn gateway(apps: &[App], upstream_keys: &str) -> Gateway {
 }
 
 #[test]
-fn a_replica_that_answers_500_is_left_after_five_of_them() {
+fn a_replica_that_answers_500_is_left_after_a_few_of_them() {
     let apps = replicas();
     let gateway = gateway(&apps, FOR_GOOD);
     let mut connection = Connection::open(gateway.address);
@@ -33,10 +33,11 @@ fn a_replica_that_answers_500_is_left_after_five_of_them() {
     set(&apps[1], "fail");
     let found = answers(&mut connection, 300);
     let bad: Vec<_> = found.iter().filter(|(status, _)| *status != 200).collect();
-    assert_eq!(bad, vec![&(500, "b".to_owned()); 5]);
+    // Five in a row, and until its siblings have answered often enough meanwhile for it to be no chance.
+    assert_eq!(bad, vec![&(500, "b".to_owned()); 7]);
     let last_bad = found.iter().rposition(|(status, _)| *status != 200);
-    assert!(last_bad < Some(20), "{last_bad:?}");
-    assert_eq!(came_to(&apps[1]), 10 + 5);
+    assert!(last_bad < Some(24), "{last_bad:?}");
+    assert_eq!(came_to(&apps[1]), 10 + 7);
 }
 
 #[test]

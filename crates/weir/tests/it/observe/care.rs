@@ -176,9 +176,9 @@ fn an_ejected_endpoint_is_told_of_with_the_reason() {
     );
 
     // Each second request goes to the sick one, until it is out.
-    let statuses = get_statuses(&gateway, "/", 12);
+    let statuses = get_statuses(&gateway, "/", 40);
     let failures = statuses.iter().filter(|status| **status == 500).count();
-    assert_eq!(failures, 3, "{statuses:?}");
+    assert!((3..12).contains(&failures), "{statuses:?}");
 
     let [first, second] = places(&gateway);
     assert_eq!(first, present);

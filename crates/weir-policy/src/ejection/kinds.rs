@@ -1,0 +1,143 @@
+//! What kinds of requests an endpoint gets, and how much of that its siblings get too.
+//!
+//! Kinds are hashes, counted in [`SLOTS`] slots in which older requests weigh less.
+
+/// Few enough to be filled by a few dozen requests, enough that two kinds seldom share one.
+const SLOTS: usize = 64;
+
+/// What differs by fewer standard deviations than this is chance.
+const CHANCE: f64 = 3.0;
+
+/// So many standard deviations are on the safe side.
+const MARGIN: f64 = 2.0;
+
+#[derive(Debug, Clone)]
+pub(super) struct Kinds {
+    counts: [f32; SLOTS],
+    total: f32,
+}
+
+impl Kinds {
+    pub(super) fn new() -> Self {
+        Self {
+            counts: [0.0; SLOTS],
+            total: 0.0,
+        }
+    }
+
+    pub(super) fn add(&mut self, kind: u64) {
+        self.counts[(kind % SLOTS as u64) as usize] += 1.0;
+        self.total += 1.0;
+    }
+
+    pub(super) fn add_all(&mut self, other: &Self) {
+        for (count, other) in self.counts.iter_mut().zip(other.counts) {
+            *count += other;
+        }
+        self.total += other.total;
+    }
+
+    /// What is left without `part` of it.
+    pub(super) fn without(&self, part: &Self) -> Self {
+        let left = |slot: usize| (self.counts[slot] - part.counts[slot]).max(0.0);
+        Self {
+            counts: std::array::from_fn(left),
+            total: (self.total - part.total).max(0.0),
+        }
+    }
+
+    /// What was counted so far weighs half.
+    pub(super) fn halve(&mut self) {
+        self.counts.iter_mut().for_each(|count| *count /= 2.0);
+        self.total /= 2.0;
+    }
+
+    /// Which share of these requests, from 0 to 1, is of kinds that `siblings` have not, or have less of, beyond chance. It is more rather
+    /// than less.
+    pub(super) fn unlike(&self, siblings: &Self) -> f64 {
+        let own = f64::from(self.total);
+        if own < 1.0 {
+            return 0.0;
+        }
+        // One request of which nothing is known but that it is of some kind.
+        let (known, unknown) = (f64::from(siblings.total) + 1.0, 1.0 / SLOTS as f64);
+        let excess = |(&count, &theirs): (&f32, &f32)| {
+            let expected = own * (f64::from(theirs) + unknown) / known;
+            // Both are counts of chance.
+            let deviation = (expected * (1.0 + own / known) + 1.0).sqrt();
+            let count = f64::from(count);
+            if count > expected + CHANCE * deviation {
+                count - (expected - MARGIN * deviation).max(0.0)
+            } else {
+                0.0
+            }
+        };
+        let excess: f64 = self.counts.iter().zip(&siblings.counts).map(excess).sum();
+        let share = (excess / own).min(1.0);
+        let deviation = (2.0 * share * (1.0 - share) / own).sqrt();
+        (share + MARGIN * deviation).min(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What an endpoint gets, and its siblings, as so many requests of kinds from 0 on.
+    fn unlike(own: &[u32], siblings: &[u32]) -> f64 {
+        let kinds = |counts: &[u32]| {
+            let mut kinds = Kinds::new();
+            for (kind, &count) in counts.iter().enumerate() {
+                (0..count).for_each(|_| kinds.add(kind as u64));
+            }
+            kinds
+        };
+        kinds(own).unlike(&kinds(siblings))
+    }
+
+    #[test]
+    fn what_siblings_have_not_is_unlike() {
+        // (own, siblings', from, to)
+        let table: &[(&[u32], &[u32], f64, f64)] = &[
+            (&[100], &[200], 0.0, 0.0),
+            (&[100], &[0, 200], 0.9, 1.0),
+            (&[50, 50], &[100, 100], 0.0, 0.0),
+            (&[50, 50], &[200, 0], 0.5, 0.7),
+            (&[10, 0], &[0, 20], 0.7, 1.0),
+            // Nobody else is asked.
+            (&[100], &[], 0.4, 1.0),
+            (&[1; 64], &[], 0.0, 0.0),
+            (&[], &[100], 0.0, 0.0),
+        ];
+        for &(own, siblings, from, to) in table {
+            let found = unlike(own, siblings);
+            assert!(
+                (from..=to).contains(&found),
+                "{own:?} {siblings:?}: {found}"
+            );
+        }
+    }
+
+    #[test]
+    fn chance_is_not_unlike() {
+        let mut random = fastrand::Rng::with_seed(1);
+        for requests in [3, 10, 30, 100, 1_000] {
+            for kinds in [1, 2, 10, 1_000] {
+                let mut sum = 0.0;
+                for _ in 0..100 {
+                    let (mut own, mut siblings) = (Kinds::new(), Kinds::new());
+                    for request in 0..3 * requests {
+                        let to = if request % 3 == 0 {
+                            &mut own
+                        } else {
+                            &mut siblings
+                        };
+                        to.add(random.u64(0..kinds));
+                    }
+                    sum += own.unlike(&siblings) / 100.0;
+                }
+                assert!(sum < 0.1, "{requests} requests of {kinds} kinds: {sum}");
+            }
+        }
+    }
+}
