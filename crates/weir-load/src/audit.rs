@@ -3,7 +3,7 @@
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::report::{Report, show};
+use crate::report::{PERCENTILES, Report, show};
 
 /// What a thread has used, at an instant or between two.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -47,8 +47,9 @@ const SENT_MIN: f64 = 0.99;
 const BUSY_MAX: f64 = 0.9;
 /// A generator that sends late by more than this part of what it measures, measures itself.
 const LAG_MAX: f64 = 0.25;
-/// Less lag than this is that of any kernel's timers.
-const LAG_HARMLESS_NS: u64 = 100_000;
+/// Where it is looked for, and how little of it is that of any kernel's timers. Half of all timers are not late by more than what is
+/// measured.
+const LAG_AT: [(f64, &str, u64); 2] = [(0.99, "99th percentile", 100_000), (0.5, "median", 0)];
 
 /// Why the figures of `report` are not the server's, in whole sentences with the remedy.
 pub(crate) fn verdict(report: &Report) -> Vec<String> {
@@ -151,18 +152,44 @@ fn lag(report: &Report) -> Option<String> {
     if report.lag_ns.is_empty() || latency.is_empty() {
         return None;
     }
-    let (lag, latency) = (
-        report.lag_ns.value_at_quantile(0.99),
-        latency.value_at_quantile(0.99),
-    );
-    if lag <= LAG_HARMLESS_NS || lag as f64 <= LAG_MAX * latency as f64 {
+    LAG_AT.into_iter().find_map(|(quantile, name, harmless_ns)| {
+        let (lag, latency) = (
+            report.lag_ns.value_at_quantile(quantile),
+            latency.value_at_quantile(quantile),
+        );
+        (lag > harmless_ns && lag as f64 > LAG_MAX * latency as f64).then(|| {
+            format!(
+                "The generator sent late: by {} at its {name}, beside a latency of {}; give it CPUs of its own (taskset), \
+                 or another rate.",
+                show(lag),
+                show(latency)
+            )
+        })
+    })
+}
+
+/// What is in the figures of `report` besides the server's own time, in whole sentences. It does not make them wrong: it is what
+/// clients with as many connections see.
+pub(crate) fn remarks(report: &Report) -> Vec<String> {
+    waits_for_connections(report).into_iter().collect()
+}
+
+/// A server that pauses leaves no connection free, and whatever becomes due meanwhile waits for one.
+fn waits_for_connections(report: &Report) -> Option<String> {
+    if report.sent_late == 0 || report.planned().is_none() {
         return None;
     }
+    let share = report.sent_late as f64 / report.sent.max(1) as f64;
+    let mut names = PERCENTILES
+        .iter()
+        .filter(|(_, quantile)| *quantile > 1.0 - share);
+    let from = names.next().map_or("max", |(name, _)| *name);
     Some(format!(
-        "The generator sent late: by {} at its 99th percentile, beside a latency of {}; give it CPUs of its own \
-         (taskset), or lower the rate.",
-        show(lag),
-        show(latency)
+        "{} of {} requests ({:.2} %) were sent late because every connection was waiting for the server: latencies from {from} on \
+         are also of that wait, and would be others with more --connections.",
+        report.sent_late,
+        report.sent,
+        100.0 * share
     ))
 }
 

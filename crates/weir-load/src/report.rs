@@ -72,6 +72,8 @@ pub struct Report {
     pub generator_cpu_s: f64,
     /// Why the figures are not the server's, in whole sentences; none: the run is valid.
     pub why_invalid: Vec<String>,
+    /// What is in the figures besides the server's own time, in whole sentences.
+    pub remarks: Vec<String>,
 }
 
 /// A part of a run.

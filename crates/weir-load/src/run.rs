@@ -306,8 +306,10 @@ impl Gathering {
                 .map(|end| cpu(&end.sending) + cpu(&end.ending))
                 .sum(),
             why_invalid: Vec::new(),
+            remarks: Vec::new(),
         };
         report.why_invalid = audit::verdict(&report);
+        report.remarks = audit::remarks(&report);
         report
     }
 }

@@ -99,6 +99,44 @@ fn a_pause_excuses_what_became_due_in_it() {
     }
 }
 
+/// Beside a median of 2 ms.
+#[test]
+fn a_median_that_is_lag_is_not_the_servers() {
+    // (lag of half of the requests, whether it is valid)
+    for (lag_ns, is_valid) in [(90_000, true), (490_000, true), (600_000, false)] {
+        // One in fifty answers is slow, so that no lag of this size matters at the 99th percentile.
+        let mut run = report(&[(Outcome::Success, 60_000_000); 2]);
+        for _ in 0..98 {
+            run.outcomes.record(Outcome::Success, 2_000_000);
+        }
+        run.lag_ns = histogram();
+        for _ in 0..100 {
+            record(&mut run.lag_ns, lag_ns);
+        }
+        let reasons = verdict(&run);
+        assert_eq!(reasons.is_empty(), is_valid, "{lag_ns}: {reasons:?}");
+        let names_it = |reason: &String| reason.contains("at its median");
+        assert!(reasons.iter().all(names_it), "{reasons:?}");
+    }
+}
+
+#[test]
+fn what_waited_for_a_connection_is_said() {
+    let mut run = report(&[(Outcome::Success, 2_000_000)]);
+    assert_eq!(remarks(&run), [""; 0]);
+    for (sent_late, from) in [(1, "p99.9 "), (2, "p99 "), (30, "p75 "), (100, "p50 ")] {
+        run.sent_late = sent_late;
+        let remarks = remarks(&run);
+        assert_eq!(remarks.len(), 1);
+        let begins = format!("{sent_late} of 100 requests");
+        assert!(remarks[0].starts_with(&begins), "{remarks:?}");
+        assert!(
+            remarks[0].contains(&format!("from {from}on")),
+            "{remarks:?}"
+        );
+    }
+}
+
 /// A closed loop has no schedule to miss.
 #[test]
 fn one_request_of_a_hundred_may_be_missing() {

@@ -28,6 +28,7 @@ impl Report {
             "generator_cpu_s": self.generator_cpu_s,
             "valid": self.is_valid(),
             "why_invalid": self.why_invalid,
+            "remarks": self.remarks,
             "cut_short": self.is_cut_short,
             "planned": self.planned(),
             "sent": self.sent,

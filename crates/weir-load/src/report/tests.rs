@@ -57,6 +57,7 @@ pub(crate) fn report(ended: &[(Outcome, u64)]) -> Report {
         usage: Vec::new(),
         generator_cpu_s: 0.1,
         why_invalid: Vec::new(),
+        remarks: Vec::new(),
     }
 }
 

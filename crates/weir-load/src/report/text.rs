@@ -42,6 +42,9 @@ impl Report {
         self.write_latencies(out)?;
         writeln!(out)?;
         self.write_generator(out)?;
+        for remark in &self.remarks {
+            writeln!(out, "{remark}")?;
+        }
         if self.is_valid() {
             return Ok(());
         }
