@@ -40,8 +40,10 @@ fuzz:            ## ten minutes of fuzzing for each target; needs cargo-fuzz and
 	for target in request_head response_head chunked_body cache_control vary range; do \
 	  cargo +nightly fuzz run $$target -- -max_total_time=600 || exit 1; done
 
-soak: build      ## 10,000 seeds of the simulation, then the binary under faults for 30 minutes
+soak: build      ## thousands of seeds of the simulations, then the binary under faults for 30 minutes
 	WEIR_SEEDS=10000 cargo test --release -p weir-gateway --lib --locked simulation
+	WEIR_POINTS=3000 cargo test --release -p weir-policy --test it --locked space:: -- --nocapture
+	WEIR_EJECTIONS=5000 cargo test --release -p weir-policy --test it --locked standing_out -- --nocapture
 	scripts/soak --weir "$${CARGO_TARGET_DIR:-target}/release/weir" --minutes 30
 
 clean:           ## what was built

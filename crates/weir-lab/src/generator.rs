@@ -16,7 +16,7 @@ use weir_load::template::Template;
 
 use crate::error::LabError;
 use crate::raw::Block;
-use crate::scenario::{Amount, Load};
+use crate::scenario::{self, Amount, Load};
 
 const PERCENTILES: [(&str, f64); 6] = [
     ("p50", 0.5),
@@ -59,7 +59,12 @@ impl Load {
             },
             protocol: Protocol::Http1 { pipeline: 1 },
             mix: Mix::only(request).map_err(|error| error.to_string())?,
-            arrivals: self.rate.map_or(Arrivals::Closed, Arrivals::Constant),
+            arrivals: match (self.rate, self.arrivals) {
+                (None, _) => Arrivals::Closed,
+                (Some(rate), scenario::Arrivals::Even) => Arrivals::Constant(rate),
+                (Some(rate), scenario::Arrivals::Poisson) => Arrivals::Poisson(rate),
+                (Some(rate), scenario::Arrivals::Bursts(count)) => Arrivals::Bursts { rate, count },
+            },
             end: match amount {
                 Amount::Time(time) => End::After(time),
                 Amount::Requests(count) => End::Requests(count),

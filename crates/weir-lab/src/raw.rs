@@ -156,6 +156,9 @@ pub struct Load {
     pub keep_alive: bool,
     /// Requests a second that were meant to be sent; `None` is a closed loop.
     pub rate: Option<f64>,
+    /// How these are spread over time, in words; empty is evenly.
+    #[serde(default)]
+    pub arrivals: String,
     /// Seconds after which an answer counts as a timeout; `None` is what the generator of the time did.
     #[serde(default)]
     pub timeout_s: Option<f64>,

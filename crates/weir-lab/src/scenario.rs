@@ -11,7 +11,7 @@ use crate::raw::{self, Published};
 use crate::services::placeholder::{self, Placeholder};
 
 /// The scenarios that come with weir: name and text.
-pub const BUILT_IN: [(&str, &str); 7] = [
+pub const BUILT_IN: [(&str, &str); 8] = [
     ("bad-replica", include_str!("scenarios/bad-replica.toml")),
     ("guard", include_str!("scenarios/guard.toml")),
     (
@@ -19,6 +19,7 @@ pub const BUILT_IN: [(&str, &str); 7] = [
         include_str!("scenarios/highload-nginx.toml"),
     ),
     ("overload", include_str!("scenarios/overload.toml")),
+    ("protect", include_str!("scenarios/protect.toml")),
     ("reload", include_str!("scenarios/reload.toml")),
     ("replicas", include_str!("scenarios/replicas.toml")),
     (
@@ -161,8 +162,12 @@ pub struct Load {
     pub threads: usize,
     /// Whether a connection serves more than one request.
     pub keep_alive: bool,
-    /// Requests a second, evenly; `None` is a closed loop.
+    /// Requests a second; `None` is a closed loop.
     pub rate: Option<f64>,
+    /// How they are spread over time.
+    pub arrivals: Arrivals,
+    /// What `{with:NAME}` stands for in flags and configs while this load runs.
+    pub with: BTreeMap<String, String>,
     /// An answer that takes longer is a timeout.
     pub timeout: Duration,
     /// How much is measured.
@@ -171,6 +176,18 @@ pub struct Load {
     pub quick: Amount,
     /// What goes wrong meanwhile.
     pub fault: Option<Fault>,
+}
+
+/// How the requests of a load with a rate are spread over time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Arrivals {
+    /// Evenly.
+    #[default]
+    Even,
+    /// As from many clients who do not know of each other.
+    Poisson,
+    /// So many at once, evenly.
+    Bursts(u32),
 }
 
 /// A service that is made bad while a load runs. It takes a load with a rate and a duration, and `weir app --faults`.
@@ -224,6 +241,7 @@ impl Scenario {
                 repeated
                     .or(load.check().err())
                     .or_else(|| self.problem_of_fault(load))
+                    .or_else(|| self.problem_of_values(load))
                     .map(|why| (Part::Load(index), why)),
             );
         }
@@ -281,6 +299,18 @@ impl Scenario {
         }
     }
 
+    /// A value that a service takes from the load, and that is not there.
+    fn problem_of_values(&self, load: &Load) -> Option<String> {
+        let texts = self.services.values().flat_map(Kind::texts);
+        let mut used = texts.flat_map(placeholder::all);
+        used.find_map(|used| match used {
+            Placeholder::With(name) if !load.with.contains_key(name) => Some(format!(
+                "a service takes {{with:{name}}}, which is not in \"with\""
+            )),
+            _ => None,
+        })
+    }
+
     fn problems_of(&self, configuration: &Configuration) -> Vec<String> {
         let mut problems = Vec::new();
         let Configuration {
@@ -297,8 +327,8 @@ impl Scenario {
             }
         }
         for name in services {
-            let text = self.services.get(name).map_or("", Kind::text);
-            for used in placeholder::all(text) {
+            let texts = self.services.get(name).map_or_else(Vec::new, Kind::texts);
+            for used in texts.into_iter().flat_map(placeholder::all) {
                 if let Placeholder::PortOf(other) | Placeholder::SocketOf(other) = used
                     && !services.iter().any(|service| service == other)
                 {
@@ -341,12 +371,15 @@ impl Kind {
     }
 
     /// What placeholders may stand in: the config file, the module or the command line.
-    pub fn text(&self) -> &str {
+    pub fn texts(&self) -> Vec<&str> {
         match self {
-            Self::Weir { config } | Self::Nginx { config, .. } | Self::HaProxy { config } => config,
-            Self::Gunicorn { module, .. } => module,
-            Self::Command { line } => line,
-            Self::App { .. } | Self::Running { .. } => "",
+            Self::Weir { config } | Self::Nginx { config, .. } | Self::HaProxy { config } => {
+                vec![config]
+            }
+            Self::Gunicorn { module, .. } => vec![module],
+            Self::Command { line } => vec![line],
+            Self::App { flags, .. } => flags.iter().map(String::as_str).collect(),
+            Self::Running { .. } => Vec::new(),
         }
     }
 }
@@ -369,8 +402,20 @@ impl Load {
             threads: self.threads,
             keep_alive: self.keep_alive,
             rate: self.rate,
+            arrivals: self.arrivals.in_words(),
             timeout_s: Some(self.timeout.as_secs_f64()),
             amount: amount.in_words(),
+        }
+    }
+}
+
+impl Arrivals {
+    /// In words, for reports.
+    pub fn in_words(self) -> String {
+        match self {
+            Self::Even => "evenly".to_owned(),
+            Self::Poisson => "Poisson".to_owned(),
+            Self::Bursts(count) => format!("{count} at once"),
         }
     }
 }

@@ -31,7 +31,7 @@ use self::process::{Process, Start};
 use self::recipe::Recipe;
 use crate::cpu::{self, Account};
 use crate::error::{LabError, Tried as _};
-use crate::scenario::{Configuration, Kind, Scenario};
+use crate::scenario::{Configuration, Kind, Load, Scenario};
 
 pub use self::environment::Lab;
 
@@ -50,6 +50,8 @@ pub struct Services<'lab> {
     /// Where each listens, also of those that have not been started yet.
     places: BTreeMap<String, Place>,
     entry: String,
+    /// What the load brings along.
+    values: BTreeMap<String, String>,
 }
 
 #[derive(Debug)]
@@ -75,9 +77,11 @@ impl<'lab> Services<'lab> {
         lab: &'lab Lab,
         scenario: &Scenario,
         configuration: &Configuration,
+        load: &Load,
     ) -> Result<Self, LabError> {
         let mut services = Self {
             lab,
+            values: load.with.clone(),
             running: Vec::new(),
             places: place::all(lab, scenario, configuration)?,
             entry: configuration.entry.clone(),
@@ -171,7 +175,19 @@ impl<'lab> Services<'lab> {
                 self.value(placeholder, name, &directory, &virtualenv)
             })
         };
-        let mut command: Vec<String> = recipe.command.iter().map(|text| fill(text)).collect();
+        // A value of several words is several arguments.
+        let arguments = |text: &String| -> Vec<String> {
+            let filled = fill(text);
+            if placeholder::all(text)
+                .iter()
+                .any(|it| matches!(it, Placeholder::With(_)))
+            {
+                filled.split_whitespace().map(str::to_owned).collect()
+            } else {
+                vec![filled]
+            }
+        };
+        let mut command: Vec<String> = recipe.command.iter().flat_map(arguments).collect();
         for (file, content) in &recipe.files {
             write(&directory.join(file), &fill(content))?;
         }
@@ -213,6 +229,7 @@ impl<'lab> Services<'lab> {
             Placeholder::PortOf(other) => self.port(other),
             Placeholder::Socket => self.socket(name),
             Placeholder::SocketOf(other) => self.socket(other),
+            Placeholder::With(name) => self.values.get(name).cloned().unwrap_or_default(),
             Placeholder::Directory => directory(),
             Placeholder::Memory => self.lab.memory_directory().display().to_string(),
             Placeholder::Temporary => recipe::nginx_temporary(&directory()),

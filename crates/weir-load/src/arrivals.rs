@@ -32,6 +32,13 @@ pub enum Arrivals {
     Constant(f64),
     /// As from many who do not know of each other: exponential gaps with this mean rate, per second.
     Poisson(f64),
+    /// So many at once, each time that as many are due at this mean rate.
+    Bursts {
+        /// The mean, per second.
+        rate: f64,
+        /// At once; 0 counts as 1.
+        count: u32,
+    },
     /// From one rate to another, linearly over the run.
     Ramp {
         /// At the start, per second.
@@ -67,6 +74,10 @@ impl Arrivals {
         match self {
             Self::Closed | Self::Poisson(_) => None,
             Self::Constant(rate) => (*rate > 0.0).then(|| number / rate),
+            Self::Bursts { rate, count } => {
+                let count = f64::from((*count).max(1));
+                (*rate > 0.0).then(|| (number / count).floor() * count / rate)
+            }
             Self::Ramp { from, to, over } => due_on_ramp(number, *from, *to, over.as_secs_f64()),
             Self::Steps(steps) => due_in_steps(number, steps),
         }
@@ -88,7 +99,7 @@ impl Arrivals {
     pub(crate) fn check(&self, end: End) -> Result<(), String> {
         let rates: Vec<f64> = match self {
             Self::Closed => return Ok(()),
-            Self::Constant(rate) | Self::Poisson(rate) => vec![*rate],
+            Self::Constant(rate) | Self::Poisson(rate) | Self::Bursts { rate, .. } => vec![*rate],
             Self::Ramp { from, to, .. } => vec![*from, *to],
             Self::Steps(steps) => steps.iter().map(|step| step.rate).collect(),
         };
@@ -124,7 +135,7 @@ impl Arrivals {
         match self {
             Self::Closed => Self::Closed,
             Self::Constant(rate) => Self::Constant(*rate),
-            Self::Poisson(rate) => Self::Poisson(*rate),
+            Self::Poisson(_) | Self::Bursts { .. } => self.clone(),
             Self::Ramp { from, .. } => Self::Constant(*from),
             Self::Steps(steps) => Self::Constant(steps.first().map_or(0.0, |step| step.rate)),
         }
@@ -137,6 +148,7 @@ impl fmt::Display for Arrivals {
             Self::Closed => f.write_str("as soon as answers come"),
             Self::Constant(rate) => write!(f, "{rate}/s"),
             Self::Poisson(rate) => write!(f, "{rate}/s, Poisson"),
+            Self::Bursts { rate, count } => write!(f, "{rate}/s, {count} at once"),
             Self::Ramp { from, to, .. } => write!(f, "{from}..{to}/s"),
             Self::Steps(steps) => {
                 for (index, step) in steps.iter().enumerate() {

@@ -47,7 +47,7 @@ pub fn measure(lab: &Lab, sample: &Sample<'_>) -> Result<Block, LabError> {
         load,
         ..
     } = *sample;
-    let mut services = Services::start(lab, scenario, configuration)?;
+    let mut services = Services::start(lab, scenario, configuration, load)?;
     if !sample.warm_up.is_zero() {
         let amount = Amount::Time(sample.warm_up);
         load.send(services.entry(), amount, sample.seed, lab.stop())?;

@@ -34,7 +34,7 @@ pub fn profile(
             return Ok(());
         }
         on_profile(&configuration.name);
-        let services = Services::start(lab, scenario, configuration)?;
+        let services = Services::start(lab, scenario, configuration, load)?;
         let warm_up = Amount::Time(scenario.quick.warm_up.max(Duration::from_millis(100)));
         load.send(services.entry(), warm_up, 0, lab.stop())?;
         let targets = services

@@ -25,6 +25,8 @@ fn ladder(replicas: usize) -> Ladder {
             threads: 1,
             keep_alive: true,
             rate: None,
+            arrivals: crate::scenario::Arrivals::Even,
+            with: BTreeMap::new(),
             timeout: Load::TIMEOUT_DEFAULT,
             amount,
             quick: amount,

@@ -14,6 +14,8 @@ pub enum Placeholder<'t> {
     Socket,
     /// `{socket:NAME}`: the Unix socket of another service.
     SocketOf(&'t str),
+    /// `{with:NAME}`: a value that the load brings along.
+    With(&'t str),
     /// `{dir}`: a directory of the service's own.
     Directory,
     /// `{shm}`: a directory of its own in memory.
@@ -31,6 +33,7 @@ impl<'t> Placeholder<'t> {
         match inside.split_once(':') {
             Some(("port", name)) => Some(Self::PortOf(name)),
             Some(("socket", name)) => Some(Self::SocketOf(name)),
+            Some(("with", name)) => Some(Self::With(name)),
             Some(_) => None,
             None => match inside {
                 "port" => Some(Self::Port),
@@ -88,6 +91,7 @@ mod tests {
             ("listen {port};", "listen <Port>;"),
             ("{port:app-1}{dir}/x", "<PortOf(\"app-1\")><Directory>/x"),
             ("unix:{socket:api}", "unix:<SocketOf(\"api\")>"),
+            ("maxconn {with:slots}", "maxconn <With(\"slots\")>"),
             (
                 "http { server { listen {port}; } }",
                 "http { server { listen <Port>; } }",

@@ -36,6 +36,10 @@ fn ramp(from: f64, to: f64, seconds: u64) -> Arrivals {
     }
 }
 
+fn bursts(rate: f64, count: u32) -> Arrivals {
+    Arrivals::Bursts { rate, count }
+}
+
 fn steps(steps: &[(f64, u64)]) -> Arrivals {
     let step = |&(rate, seconds)| Step {
         rate,
@@ -50,6 +54,8 @@ fn as_many_as_the_rate_says() {
     for (arrivals, seconds, count) in [
         (Arrivals::Constant(1000.0), 3, 3000),
         (Arrivals::Constant(0.5), 10, 5),
+        (bursts(1000.0, 100), 3, 3000),
+        (bursts(10.0, 100), 15, 200),
         (ramp(0.0, 1000.0, 4), 4, 2000),
         (ramp(1000.0, 0.0, 4), 4, 2000),
         (ramp(100.0, 300.0, 2), 5, 400 + 900),

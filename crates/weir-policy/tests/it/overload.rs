@@ -5,7 +5,7 @@
 //! `scenarios` what must hold for the chosen one.
 
 pub(crate) mod gate;
-mod other_limits;
+pub(crate) mod other_limits;
 mod scenarios;
 pub(crate) mod simulation;
 mod table;

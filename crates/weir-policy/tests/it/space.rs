@@ -4,7 +4,8 @@
 //! `WEIR_POINTS=n` plays so many of those in which nothing changes and so many of the others, `WEIR_FIRST=n` such that begin there,
 //! `WEIR_POINT=n` one, whose course is printed.
 
-use crate::overload::gate::{Gate, Open, Weir};
+use crate::overload::gate::{Gate, Open, Other, Weir};
+use crate::overload::other_limits::{Envoy, Gradient2, Vegas};
 use crate::overload::simulation::{
     Capacity, End, Load, Pauses, Report, Scenario, Work, closed, play, poisson, start,
 };
@@ -314,7 +315,11 @@ impl Point {
 
     /// Where the rule is broken most.
     fn judge(&self) -> Verdict {
-        let with = self.play(|| Box::new(Weir::adaptive()));
+        self.judge_with(|| Box::new(Weir::adaptive()))
+    }
+
+    fn judge_with(&self, gate: impl Fn() -> Box<dyn Gate>) -> Verdict {
+        let with = self.play(gate);
         let without = self.play(|| Box::new(Open));
         let mut verdict = Verdict {
             score: 0.0,
@@ -469,6 +474,47 @@ fn no_harm_is_done_and_the_overrun_are_saved() {
             assert!(
                 point.change != Change::Nothing || refused <= REFUSED_MOST,
                 "{refused}: {point:?}"
+            );
+        }
+    }
+}
+
+type Make = fn() -> Box<dyn Gate>;
+
+/// Adaptive limits that others have published, with the queue of this crate, under the same rule. Prints at how many of
+/// `WEIR_BESIDE` points of each half it holds, and from how many somebody is turned away whom the service could have answered.
+#[test]
+fn beside_others() {
+    let Some(points) = std::env::var("WEIR_BESIDE").ok() else {
+        return;
+    };
+    let points: u64 = points.parse().expect("a number of points");
+    let others: [(&str, Make); 6] = [
+        ("nothing", || Box::new(Open)),
+        ("weir", || Box::new(Weir::adaptive())),
+        ("fixed at 100", || {
+            Box::new(Weir::new(Limit::Fixed(100), start()))
+        }),
+        ("Netflix, Gradient2", || {
+            Box::new(Other::new(Gradient2::new(20)))
+        }),
+        ("Netflix, Vegas", || Box::new(Other::new(Vegas::new(20, 1)))),
+        ("Envoy, gradient", || Box::new(Other::new(Envoy::new()))),
+    ];
+    for first in [0, STILL] {
+        println!("of the {points} points from {first} on:");
+        for (name, make) in others {
+            let verdicts: Vec<_> = (first..first + points)
+                .map(|seed| Point::draw(seed).judge_with(make))
+                .collect();
+            let holds = verdicts.iter().filter(|verdict| verdict.score <= 1.0);
+            let harms = verdicts
+                .iter()
+                .filter(|verdict| verdict.refused_unduly > 0.001);
+            println!(
+                "{name:<20} holds at {:4}, refuses unduly at {:4}",
+                holds.count(),
+                harms.count()
             );
         }
     }

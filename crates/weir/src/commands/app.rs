@@ -33,7 +33,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::process::set_parent_process_death_signal;
 use tokio::signal::unix::{SignalKind, signal};
 
-use args::Listen;
+use args::{Listen, Pauses, Spread};
 use fault::Faults;
 use functions::{Function, Route};
 use listener::{Listener, Socket};
@@ -69,6 +69,20 @@ pub(crate) struct AppArgs {
     /// made even when their client has left [default: any number].
     #[arg(long, value_name = "N", requires = "delay")]
     slots: Option<NonZeroU16>,
+
+    /// How the time of an answer differs from --delay: constant, exponential, or SHARE:FACTOR, as in 0.1:100 where one
+    /// answer in ten takes a hundred times as long.
+    #[arg(
+        long,
+        value_name = "SPREAD",
+        default_value = "constant",
+        requires = "delay"
+    )]
+    spread: Spread,
+
+    /// Stand still for so long every so long, as in 200ms/2s: what would be ready then is ready afterwards.
+    #[arg(long, value_name = "DURATION/DURATION")]
+    pause: Option<Pauses>,
 
     /// The share of answers, from 0 to 1, that are a 500 instead; /healthz never fails.
     #[arg(long, value_name = "F", default_value = "0", value_parser = args::share)]
@@ -123,6 +137,9 @@ async fn serve(args: AppArgs) -> anyhow::Result<()> {
         name: HeaderValue::from_str(&name)
             .with_context(|| format!("{name:?} cannot stand in a header"))?,
         delay: args.delay,
+        spread: args.spread,
+        started: Instant::now(),
+        pauses: args.pause,
         slots: args.slots.map(|count| {
             let slots = Slots::new(usize::from(count.get()), Instant::now());
             Mutex::new(slots)
@@ -188,6 +205,9 @@ async fn converse(socket: impl Read + Write + Unpin, service: Arc<Service>) {
 struct Service {
     name: HeaderValue,
     delay: Duration,
+    spread: Spread,
+    started: Instant,
+    pauses: Option<Pauses>,
     slots: Option<Mutex<Slots>>,
     fail_ratio: f64,
     faults: Option<Faults>,
@@ -224,7 +244,7 @@ impl Service {
         }
         let mut rng = fastrand::Rng::new();
         let received = receive::body(body, route).await;
-        self.wait().await;
+        self.wait(&mut rng).await;
         if rng.f64() < self.fail_ratio {
             functions::failed_on_purpose()
         } else {
@@ -232,16 +252,22 @@ impl Service {
         }
     }
 
-    /// What `--delay` and `--slots` ask for.
-    async fn wait(&self) {
-        if let Some(slots) = &self.slots {
-            let over_at = {
+    /// What `--delay`, `--spread`, `--slots` and `--pause` ask for.
+    async fn wait(&self, rng: &mut fastrand::Rng) {
+        let now = tokio::time::Instant::now().into_std();
+        let delay = self.spread.of(self.delay, rng);
+        let over_at = match &self.slots {
+            Some(slots) => {
                 let mut slots = slots.lock().unwrap_or_else(PoisonError::into_inner);
-                slots.book(Instant::now(), self.delay)
-            };
-            tokio::time::sleep_until(over_at.into()).await;
-        } else if !self.delay.is_zero() {
-            tokio::time::sleep(self.delay).await;
+                slots.book(now, delay)
+            }
+            None => now + delay,
+        };
+        let paused = self.pauses.map_or(Duration::ZERO, |pauses| {
+            pauses.left_at(over_at.saturating_duration_since(self.started))
+        });
+        if over_at + paused > now {
+            tokio::time::sleep_until((over_at + paused).into()).await;
         }
     }
 }
@@ -264,6 +290,9 @@ mod tests {
         let service = Service {
             name: HeaderValue::from_static("r1"),
             delay,
+            spread: Spread::Constant,
+            started: Instant::now(),
+            pauses: None,
             slots: None,
             fail_ratio,
             faults: None,

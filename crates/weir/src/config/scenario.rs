@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use toml::de::DeTable;
 use weir_lab::raw::Published;
-use weir_lab::scenario::{Amount, BUILT_IN, Configuration, Effort, Fault, Load, Part, Scenario};
+use weir_lab::scenario::{
+    Amount, Arrivals, BUILT_IN, Configuration, Effort, Fault, Load, Part, Scenario,
+};
 
 use super::error::{ConfigError, Report};
 use super::read::Table;
@@ -30,6 +32,7 @@ const WARM_UP: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(3
 const CPU_SHARE: RangeInclusive<f64> = 0.01..=1024.0;
 /// Requests a second.
 const CAPACITY: RangeInclusive<f64> = 0.001..=1e9;
+const ARRIVALS_EXPECTED: &str = "\"even\", \"poisson\" or as in \"bursts of 100\"";
 const SHARE: RangeInclusive<f64> = 0.0..=1.0;
 const FAULT_EXAMPLE: &str = "fault = { service = \"app\", mode = \"fail\", from = 0.2, to = 0.6 }";
 const FIGURE: RangeInclusive<f64> = 0.0..=1e12;
@@ -183,6 +186,8 @@ fn load(mut table: Table) -> Load {
     let keep_alive = keep_alive.and_then(|value| value.boolean()).unwrap_or(true);
     let rate = table.optional("rate");
     let rate = rate.and_then(|value| value.number(&FIGURE));
+    let arrivals = table.optional("arrivals");
+    let arrivals = arrivals.and_then(|value| value.parsed(ARRIVALS_EXPECTED, arrivals_of));
     let timeout = table.optional("timeout");
     let timeout = timeout.and_then(|value| value.duration(&DURATION));
     let duration = table.optional("duration");
@@ -203,10 +208,13 @@ fn load(mut table: Table) -> Load {
         .map(Amount::Time);
     let fault = table.section("fault", FAULT_EXAMPLE).and_then(fault);
     let notes = notes(&mut table);
+    let with = free_texts(&mut table, "with");
     table.finish();
     Load {
         name,
         notes,
+        arrivals: arrivals.unwrap_or_default(),
+        with,
         method: if method.is_empty() {
             "GET".to_owned()
         } else {
@@ -223,6 +231,22 @@ fn load(mut table: Table) -> Load {
         amount,
         quick: quick.unwrap_or(amount),
         fault,
+    }
+}
+
+fn arrivals_of(text: &str) -> Result<Arrivals, String> {
+    match text {
+        "even" => Ok(Arrivals::Even),
+        "poisson" => Ok(Arrivals::Poisson),
+        _ => {
+            let count = text
+                .strip_prefix("bursts of ")
+                .and_then(|count| count.parse().ok());
+            let count = count.filter(|count| *count > 0);
+            count
+                .map(Arrivals::Bursts)
+                .ok_or_else(|| format!("expected {ARRIVALS_EXPECTED}"))
+        }
     }
 }
 

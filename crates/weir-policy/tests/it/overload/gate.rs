@@ -153,7 +153,7 @@ impl<A: Algorithm> Gate for Other<A> {
     fn release(&mut self, now: Instant, id: usize) {
         let in_flight = self.in_flight.len();
         let admitted_at = self.in_flight.remove(&id).expect("it was admitted");
-        self.algorithm.on_answer(now - admitted_at, in_flight);
+        self.algorithm.on_answer(now, now - admitted_at, in_flight);
     }
 
     fn decide(&mut self, now: Instant) -> Option<(usize, bool)> {

@@ -1,13 +1,14 @@
-//! The adaptive limits of Netflix's concurrency-limits, which were compared and not chosen.
+//! The adaptive limits of Netflix's concurrency-limits and of Envoy, which were compared and not chosen.
 //!
-//! Both follow the Java sources (`Gradient2Limit`, `VegasLimit`) with their defaults, fed with every single answer as
-//! the library does without a window; only the initial limit is weir's.
+//! The first two follow the Java sources (`Gradient2Limit`, `VegasLimit`) with their defaults, fed with every single answer as
+//! the library does without a window; only the initial limit is weir's. Envoy's follows the description of its filter
+//! `adaptive_concurrency` with the values of its examples.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A limit that moves with answers.
 pub(crate) trait Algorithm {
-    fn on_answer(&mut self, latency: Duration, in_flight: usize);
+    fn on_answer(&mut self, now: Instant, latency: Duration, in_flight: usize);
     fn limit(&self) -> u32;
 }
 
@@ -35,7 +36,7 @@ impl Gradient2 {
 }
 
 impl Algorithm for Gradient2 {
-    fn on_answer(&mut self, latency: Duration, in_flight: usize) {
+    fn on_answer(&mut self, _: Instant, latency: Duration, in_flight: usize) {
         let short_ns = latency.as_nanos() as f64;
         self.answers += 1;
         self.long_ns = if self.answers <= Self::WARM_UP {
@@ -84,7 +85,7 @@ impl Vegas {
 }
 
 impl Algorithm for Vegas {
-    fn on_answer(&mut self, latency: Duration, in_flight: usize) {
+    fn on_answer(&mut self, _: Instant, latency: Duration, in_flight: usize) {
         let ns = latency.as_nanos() as f64;
         self.answers += 1.0;
         if self.jitter * Self::PROBE_MULTIPLIER * self.limit <= self.answers {
@@ -113,6 +114,74 @@ impl Algorithm for Vegas {
             return;
         };
         self.limit = wanted.clamp(1.0, 1_000.0);
+    }
+
+    fn limit(&self) -> u32 {
+        self.limit as u32
+    }
+}
+
+/// Envoy's gradient controller: the median of 100 ms against the least latency, which is measured anew each minute with three
+/// requests at a time.
+pub(crate) struct Envoy {
+    limit: f64,
+    least_ns: f64,
+    sample_ns: Vec<u64>,
+    updated_at: Option<Instant>,
+    /// When the least latency is measured next; `None` while it is.
+    measure_at: Option<Instant>,
+}
+
+impl Envoy {
+    const UPDATED_EVERY: Duration = Duration::from_millis(100);
+    const MEASURED_EVERY: Duration = Duration::from_secs(60);
+    const MEASURED_WITH: f64 = 3.0;
+    const MEASURED_BY: usize = 50;
+    const BUFFER: f64 = 0.25;
+    const LIMIT_MAX: f64 = 1_000.0;
+
+    pub(crate) fn new() -> Self {
+        Self {
+            limit: Self::MEASURED_WITH,
+            least_ns: 0.0,
+            sample_ns: Vec::new(),
+            updated_at: None,
+            measure_at: None,
+        }
+    }
+
+    fn median(&mut self) -> f64 {
+        self.sample_ns.sort_unstable();
+        let median = self.sample_ns[self.sample_ns.len() / 2] as f64;
+        self.sample_ns.clear();
+        median
+    }
+}
+
+impl Algorithm for Envoy {
+    fn on_answer(&mut self, now: Instant, latency: Duration, _: usize) {
+        self.sample_ns.push(latency.as_nanos() as u64);
+        let Some(measure_at) = self.measure_at else {
+            if self.sample_ns.len() >= Self::MEASURED_BY {
+                self.least_ns = self.median();
+                self.measure_at = Some(now + Self::MEASURED_EVERY);
+                self.updated_at = Some(now);
+            }
+            return;
+        };
+        if now >= measure_at {
+            self.measure_at = None;
+            self.limit = Self::MEASURED_WITH;
+            self.sample_ns.clear();
+        } else if self
+            .updated_at
+            .is_none_or(|at| now >= at + Self::UPDATED_EVERY)
+        {
+            self.updated_at = Some(now);
+            let gradient = self.least_ns * (1.0 + Self::BUFFER) / self.median().max(1.0);
+            let limit = self.limit * gradient.clamp(0.5, 2.0);
+            self.limit = (limit + limit.sqrt()).clamp(Self::MEASURED_WITH, Self::LIMIT_MAX);
+        }
     }
 
     fn limit(&self) -> u32 {

@@ -37,6 +37,81 @@ impl fmt::Display for Listen {
     }
 }
 
+/// How the times of answers differ.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Spread {
+    Constant,
+    Exponential,
+    /// This share of them takes so many times as long.
+    Some(f64, f64),
+}
+
+impl Spread {
+    /// One time, where `delay` is the mean or that of most.
+    pub(super) fn of(self, delay: Duration, rng: &mut fastrand::Rng) -> Duration {
+        match self {
+            Self::Exponential => delay.mul_f64(-(1.0 - rng.f64()).ln()),
+            Self::Some(share, factor) if rng.f64() < share => delay.mul_f64(factor),
+            Self::Constant | Self::Some(..) => delay,
+        }
+    }
+}
+
+impl FromStr for Spread {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected =
+            || "expected constant, exponential, or SHARE:FACTOR as in 0.1:100".to_owned();
+        match text {
+            "constant" => Ok(Self::Constant),
+            "exponential" => Ok(Self::Exponential),
+            _ => {
+                let (part, factor) = text.split_once(':').ok_or_else(expected)?;
+                let factor = factor
+                    .parse()
+                    .ok()
+                    .filter(|factor| (0.0..=1e6).contains(factor));
+                Ok(Self::Some(share(part)?, factor.ok_or_else(expected)?))
+            }
+        }
+    }
+}
+
+/// When the service stands still.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Pauses {
+    lasts: Duration,
+    every: Duration,
+}
+
+impl Pauses {
+    /// For how much longer it stands still, so long after its start: it does at the end of each period.
+    pub(super) fn left_at(self, since_start: Duration) -> Duration {
+        let into = since_start.as_nanos() % self.every.as_nanos();
+        let left = self.every.saturating_sub(Duration::from_nanos(into as u64));
+        if left <= self.lasts {
+            left
+        } else {
+            Duration::ZERO
+        }
+    }
+}
+
+impl FromStr for Pauses {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = "expected how long and how often, as in 200ms/2s";
+        let (lasts, every) = text.split_once('/').ok_or(expected)?;
+        let (lasts, every) = (delay(lasts)?, delay(every)?);
+        if lasts.is_zero() || lasts >= every {
+            return Err(expected.to_owned());
+        }
+        Ok(Self { lasts, every })
+    }
+}
+
 /// A whole number with its unit, `us`, `ms` or `s`; `0` needs none.
 pub(super) fn delay(text: &str) -> Result<Duration, String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -86,6 +161,48 @@ mod tests {
             "unix:",
         ] {
             assert!(text.parse::<Listen>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_are_spread_as_was_asked() {
+        let delay = Duration::from_millis(20);
+        let mut rng = fastrand::Rng::with_seed(1);
+        // (spread, mean in ms, how many of ten thousand take longer than a second)
+        let table = [
+            ("constant", 20.0, 0),
+            ("exponential", 20.0, 0),
+            ("0.1:100", 218.0, 1_000),
+        ];
+        for (text, mean_ms, long) in table {
+            let spread: Spread = text.parse().expect("it is one");
+            let times: Vec<_> = (0..10_000).map(|_| spread.of(delay, &mut rng)).collect();
+            let mean = times.iter().sum::<Duration>().as_secs_f64() / 10.0;
+            assert!((mean / mean_ms - 1.0).abs() < 0.1, "{text}: {mean} ms");
+            let found = times.iter().filter(|time| time.as_secs() >= 1).count();
+            assert!(found.abs_diff(long) <= long / 8, "{text}: {found}");
+        }
+        for text in ["", "0.1", "2:3", "0.1:x", "even"] {
+            assert!(text.parse::<Spread>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn pauses_come_at_the_end_of_each_period() {
+        let pauses: Pauses = "200ms/2s".parse().expect("it is one");
+        for (at_ms, left_ms) in [
+            (0, 0),
+            (1_799, 0),
+            (1_800, 200),
+            (1_950, 50),
+            (2_000, 0),
+            (3_900, 100),
+        ] {
+            let left = pauses.left_at(Duration::from_millis(at_ms));
+            assert_eq!(left, Duration::from_millis(left_ms), "at {at_ms} ms");
+        }
+        for text in ["", "1s", "2s/1s", "0/1s", "1s/x"] {
+            assert!(text.parse::<Pauses>().is_err(), "{text}");
         }
     }
 

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use weir_lab::scenario::{Amount, Load};
+use weir_lab::scenario::{Amount, Arrivals, Load};
 use weir_load::plan::Address;
 
 use crate::config;
@@ -58,6 +58,8 @@ impl LoadArgs {
             threads: self.threads,
             keep_alive: !self.no_keep_alive,
             rate: self.rate,
+            arrivals: Arrivals::Even,
+            with: std::collections::BTreeMap::new(),
             timeout: Load::TIMEOUT_DEFAULT,
             amount,
             quick: amount,

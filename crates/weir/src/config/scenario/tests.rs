@@ -119,6 +119,16 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     ),
     (
         "quick = \"100ms\"\n",
+        "quick = \"100ms\"\nrate = 5\narrivals = \"bursts\"\n",
+        "s.toml:13: load[1].arrivals: found \"bursts\", expected \"even\", \"poisson\" or as in \"bursts of 100\"",
+    ),
+    (
+        "kind = \"app\"",
+        "kind = \"app\"\nflags = [\"--slots\", \"{with:slots}\"]",
+        "s.toml:6: load[1]: a service takes {with:slots}, which is not in \"with\"",
+    ),
+    (
+        "quick = \"100ms\"\n",
         "quick = \"100ms\"\nfault = { service = \"app\", mode = \"fail\", from = 0.1, to = 0.5 }\n",
         "s.toml:6: load[1]: a fault takes a load with a rate and a duration",
     ),
