@@ -324,11 +324,11 @@ impl UpstreamState {
     /// Does what time alone does: who does not answer is found even when nobody is asked any more.
     pub(crate) fn sweep(&self) {
         let Some(watch) = &self.watch else { return };
-        for ejected in watch.sweep() {
-            if let Some(places) = &self.endpoints[ejected].places {
-                places.give_up();
+        watch.sweep(self.endpoints.len(), |endpoint, ejection| {
+            if let Some(places) = &self.endpoints[endpoint].places {
+                places.give_up(ejection);
             }
-        }
+        });
     }
 }
 

@@ -89,6 +89,7 @@ enum State {
         successes: u32,
         /// How likely it is that an endpoint that is well shows what this one has shown on trial.
         chance: f64,
+        doubts: u32,
     },
     Rising {
         since: Instant,
@@ -100,6 +101,12 @@ const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
 /// After this time in the rotation, earlier ejections are forgotten.
 const FORGIVEN_AFTER: Duration = Duration::from_secs(60);
+
+/// What kinds of requests there were weighs half after this time at the latest.
+const KINDS_HALF_LIFE: Duration = Duration::from_secs(60);
+
+/// So many requests that did badly end a trial, however likely that is.
+const DOUBTS_MAX: u32 = 10;
 
 /// An endpoint that is well is sent back from its trial this often at most.
 const TRIAL_CHANCE: f64 = 0.05;
@@ -161,6 +168,7 @@ impl Ejection {
                 sent_at: None,
                 successes: 0,
                 chance: 1.0,
+                doubts: 0,
             });
         }
         let counts = match &mut it.state {
@@ -228,9 +236,11 @@ impl Ejection {
                     outcome,
                     &mut self.typical,
                 );
-                if it
-                    .evidence
-                    .fails_in_a_row(&self.settings, &self.typical, now)
+                if !self.is_suspended
+                    && it.evidence.has_short_row()
+                    && it
+                        .evidence
+                        .fails_in_a_row(&self.settings, &self.typical, now)
                 {
                     self.judge(endpoint, now, Reason::ConsecutiveFailures, random);
                 }
@@ -292,7 +302,10 @@ impl Ejection {
         let present = self.endpoints.iter_mut().filter(|it| it.is_present());
         self.typical
             .compare(now, present.map(|it| &mut it.evidence));
-        if self.typical.ages(now, self.settings.window) {
+        if self
+            .typical
+            .ages(now, self.settings.window.min(KINDS_HALF_LIFE))
+        {
             self.endpoints.iter_mut().for_each(|it| it.evidence.age());
         }
         for index in 0..self.endpoints.len() {
@@ -335,14 +348,18 @@ impl Ejection {
         let it = &mut self.endpoints[index];
         let healthy = it.evidence.healthy(siblings, &self.typical);
         let State::Trial {
-            sent_at, chance, ..
+            sent_at,
+            chance,
+            doubts,
+            ..
         } = &mut it.state
         else {
             return;
         };
         *sent_at = None;
         *chance *= healthy;
-        if *chance <= TRIAL_CHANCE {
+        *doubts += 1;
+        if *chance <= TRIAL_CHANCE || *doubts >= DOUBTS_MAX {
             self.eject(index, now, Reason::Trial, random);
         } else {
             // However it ends that has not ended yet: it has been counted.

@@ -138,23 +138,23 @@ impl Spread {
         }
     }
 
-    /// How many latencies it holds, an old one counting for less than one.
-    pub(crate) fn total(&self) -> f64 {
-        f64::from(self.total)
+    /// How many latencies of one weight would say as much, where they came evenly: the square of the sum of the weights over the sum
+    /// of their squares.
+    pub(crate) fn count(&self) -> f64 {
+        2.0 * f64::from(self.total)
     }
 
-    /// How often, from 0 to 1, one of these is longer than `factor` times one of `others`, equals counting half; 0 if there are
-    /// none to be compared.
-    pub(crate) fn is_longer(&self, others: &Self, factor: f64) -> f64 {
-        let buckets = (factor.log2() * f64::from(PER_DOUBLING)) as usize;
+    /// How often, from 0 to 1, one of these is longer than one of `others`, equals counting half; 0 if there are none to be
+    /// compared.
+    pub(crate) fn is_longer(&self, others: &Self) -> f64 {
         let (mut below, mut longer) = (0.0, 0.0);
-        for (own, other) in self.weights.iter().skip(buckets).zip(others.weights) {
+        for (own, other) in self.weights.iter().zip(others.weights) {
             longer += own * (below + other / 2.0);
             below += other;
         }
-        let pairs = self.total() * others.total();
+        let pairs = self.total * others.total;
         if pairs > 0.0 {
-            f64::from(longer) / pairs
+            f64::from(longer / pairs)
         } else {
             0.0
         }
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn spreads_are_compared_times_a_factor() {
+    fn spreads_are_compared_by_ranks() {
         let of = |ms: &[u64]| {
             let mut histogram = Histogram::new(Duration::from_secs(1), start());
             for &ms in ms {
@@ -228,26 +228,24 @@ mod tests {
             spread.add(&histogram, secs(1.0));
             spread
         };
-        // (one, other, factor, how often it is longer)
-        let table: &[(&[u64], &[u64], f64, f64)] = &[
-            (&[10], &[10], 1.0, 0.5),
-            (&[100], &[10], 1.0, 1.0),
-            (&[100], &[10], 5.0, 1.0),
-            (&[100], &[30], 5.0, 0.0),
-            (&[10, 1_000], &[10, 1_000], 5.0, 0.25),
-            (&[100, 10_000], &[10, 1_000], 5.0, 0.75),
-            (&[10], &[], 1.0, 0.0),
+        // (one, other, how often it is longer)
+        let table: &[(&[u64], &[u64], f64)] = &[
+            (&[10], &[10], 0.5),
+            (&[100], &[10], 1.0),
+            (&[10, 1_000], &[10, 1_000], 0.5),
+            (&[100, 10_000], &[10, 1_000], 0.75),
+            (&[10], &[], 0.0),
         ];
-        for &(one, other, factor, expected) in table {
-            let longer = of(one).is_longer(&of(other), factor);
+        for &(one, other, expected) in table {
+            let longer = of(one).is_longer(&of(other));
             assert!(
                 (longer - expected).abs() < 1e-3,
                 "{one:?} {other:?}: {longer}"
             );
         }
         let both = of(&[10, 1_000]);
-        assert!((both.total() - 1.0).abs() < 1e-3, "half of two");
-        assert!(both.without(&of(&[10])).is_longer(&of(&[100]), 1.0) > 0.999);
+        assert!((both.count() - 2.0).abs() < 1e-3, "two that weigh half");
+        assert!(both.without(&of(&[10])).is_longer(&of(&[100])) > 0.999);
     }
 
     proptest! {

@@ -272,6 +272,11 @@ impl Place {
         self.at = None;
     }
 
+    /// Whether it is for others, because its endpoint has been taken out.
+    pub(crate) fn was_given_up(&self) -> bool {
+        self.at.as_ref().is_some_and(At::was_given_up)
+    }
+
     /// What counts it at its endpoint, for another place that goes on there.
     pub(crate) fn take_endpoint(&mut self) -> Option<At> {
         self.at.take()
@@ -292,10 +297,11 @@ impl Place {
         let Some(permit) = &mut self.permit else {
             return Ok(());
         };
+        // What was given up is work again before it ceases to be.
+        self.at = None;
         let set_apart = |limiter: &mut Limiter<_>| limiter.set_apart(permit);
         let set_apart = self.gate.change(Instant::now(), set_apart);
         set_apart.map_err(Failure::Shed)?;
-        self.at = None;
         self.is_apart = true;
         Ok(())
     }

@@ -80,6 +80,12 @@ impl Pass {
         place.is_some()
     }
 
+    /// Whether its place is for others, because the endpoint that it was at has been taken out.
+    pub(crate) fn was_given_up(&self) -> bool {
+        let place = self.0.as_ref().and_then(|held| held.place.as_ref());
+        place.is_some_and(Place::was_given_up)
+    }
+
     /// The place alone, for as long as the upstream is at work on a request that nobody waits for. Nobody is told how it ended.
     pub(crate) fn give_up(&mut self) -> Option<Place> {
         self.0.take()?.place

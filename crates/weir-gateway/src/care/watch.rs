@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use weir_policy::Outcome;
-use weir_policy::ejection::{Ejection, Settings, Status, Token};
+use weir_policy::ejection::{Ejection, Place, Settings, Status, Token};
 
 use super::{Ended, is_server_error, lock};
 
@@ -20,8 +20,6 @@ pub(crate) struct Watch {
 pub(crate) struct Watched {
     pub(crate) ejection: Ejection,
     random: fastrand::Rng,
-    /// How often each endpoint had been ejected when that was told last.
-    told: Vec<u64>,
     /// When it was looked at last.
     pub(crate) looked: Instant,
 }
@@ -51,9 +49,6 @@ impl Watch {
             settings: *settings,
             ejection: Mutex::new(Watched {
                 random: fastrand::Rng::new(),
-                told: (0..places.len())
-                    .map(|endpoint| ejection.status(endpoint, now).ejections_total)
-                    .collect(),
                 ejection,
                 looked: now,
             }),
@@ -76,16 +71,15 @@ impl Watch {
         watched
     }
 
-    /// Looks at all endpoints, if it is time. Returns which have been ejected since it was called last.
-    pub(crate) fn sweep(&self) -> Vec<usize> {
-        let mut watched = self.look();
-        let now = watched.looked;
-        let Watched { ejection, told, .. } = &mut *watched;
-        let is_ejected = |(endpoint, told): (usize, &mut u64)| {
-            let ejections = ejection.status(endpoint, now).ejections_total;
-            (std::mem::replace(told, ejections) != ejections).then_some(endpoint)
-        };
-        told.iter_mut().enumerate().filter_map(is_ejected).collect()
+    /// Looks at all endpoints, if it is time, and tells who of so many is out, and for the how-manieth time.
+    pub(crate) fn sweep(&self, endpoints: usize, mut is_out: impl FnMut(usize, u64)) {
+        let watched = self.look();
+        for endpoint in 0..endpoints {
+            let status = watched.ejection.status(endpoint, watched.looked);
+            if matches!(status.place, Place::Out(_)) {
+                is_out(endpoint, status.ejections_total);
+            }
+        }
     }
 
     /// What the admin listener shows of an endpoint.

@@ -255,7 +255,7 @@ impl<'a> Attempts<'a> {
     }
 
     /// Waits until the request may be sent again, and makes it ready. The client may leave meanwhile, and there may be no
-    /// place in the upstream any more: the one that it had is not kept for a wait.
+    /// place in the upstream any more: the one that it had is not kept for a wait, and was given away if its endpoint was taken out.
     pub(crate) async fn ready(&mut self, client: &Client, x: &mut Exchange) -> Result<(), Failure> {
         if self.kept.is_none() {
             x.incoming.consume(x.incoming.unread().len());
@@ -263,7 +263,8 @@ impl<'a> Attempts<'a> {
         }
         if let Some(wait) = self.wait.take() {
             x.facts.was_repeated = true;
-            let had_place = !wait.is_zero() && x.pass.give_place_back();
+            let is_kept = wait.is_zero() && !x.pass.was_given_up();
+            let had_place = !is_kept && x.pass.give_place_back();
             let mut due = Due::at(Instant::now() + wait);
             // It passes later than `due`, unless the worker is cut off.
             client.timer.set(wait);

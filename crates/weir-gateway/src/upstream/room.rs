@@ -28,12 +28,14 @@ impl<'a> Room<'a> {
     }
 
     pub(super) fn is_at(&self, endpoint: usize) -> bool {
-        let allowance = self.allowance(endpoint);
-        let Some(Allowance::AtMost(most) | Allowance::Fair(most)) = allowance else {
+        let Some(allowance) = self.allowance(endpoint) else {
             return true;
         };
         let places = &self.endpoints[endpoint].places;
-        places.as_ref().is_none_or(|places| places.held() < most)
+        places.as_ref().is_none_or(|places| match allowance {
+            Allowance::AtMost(most) => places.held() < most,
+            Allowance::Fair(most) => places.kept() < most,
+        })
     }
 
     /// Whether nobody may have more, even if there is no other place.

@@ -50,7 +50,13 @@ impl Ages {
     /// How many have been in flight for longer than `age` that were sent after the mark. Exact to one slot, on the side of
     /// fewer; what was sent before all slots is not counted.
     pub(super) fn older_since_mark(&mut self, now: Instant, age: Duration) -> u32 {
-        self.ring(age).older_since_mark(now, age)
+        let is_near = now < self.fine.marked_at + FINE_AGE_MAX && age <= FINE_AGE_MAX / 2;
+        let ring = if is_near {
+            &mut self.fine
+        } else {
+            &mut self.coarse
+        };
+        ring.older_since_mark(now, age)
     }
 
     /// How many have been in flight for longer than `age`, which is [`AGE_MAX`] at most.
@@ -134,7 +140,7 @@ impl Ring {
             let ended = began.saturating_sub(self.width);
             let count = self.slots[self.back(back)];
             match () {
-                () if began < age + self.width || ended > marked => 0,
+                () if began < age + self.width || ended >= marked => 0,
                 () if began >= marked => count.saturating_sub(self.before_mark),
                 () => count,
             }
@@ -221,7 +227,7 @@ mod tests {
             // Ages are spread over about thirty steps.
             let step_ms_max = age_ms / 20 + 10;
             for _ in 0..300 {
-                now += Duration::from_millis(random.u64(0..=step_ms_max));
+                now += Duration::from_millis(random.u64(1..=step_ms_max));
                 if random.bool() {
                     ages.on_start(now);
                     sent.push(now);
@@ -242,11 +248,16 @@ mod tests {
                 }
                 let since = ages.older_since_mark(now, age);
                 let older = |age: Duration| {
+                    sent.iter().filter(|&&at| now - at > age && at >= mark).count() as u32
+                };
+                let later = |age: Duration| {
                     sent.iter().filter(|&&at| now - at > age && at > mark).count() as u32
                 };
-                let slots_hold = now - mark < width * (SLOTS as u32 - 1);
+                let is_near = now - mark < FINE_AGE_MAX && age <= FINE_AGE_MAX / 2;
+                let width = if is_near { FINE } else { COARSE };
+                let slots_hold = now - mark < COARSE * (SLOTS as u32 - 1);
                 prop_assert!(since <= older(age));
-                prop_assert!(!slots_hold || older(age + width) <= since);
+                prop_assert!(!slots_hold || later(age + width) <= since);
             }
         }
     }

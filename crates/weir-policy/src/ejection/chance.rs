@@ -7,9 +7,11 @@
 /// At ten looks a second and with windows of seconds, chance ejects an endpoint of a service with errors every few weeks.
 const UNLIKELY: f64 = 1e-6;
 
-/// Standard deviations of a rank sum. Fewer than for [`UNLIKELY`]: an endpoint like its siblings is not nearly slower than they
-/// are by a factor.
-const SLOWER_BY: f64 = 3.5;
+/// Standard deviations of a rank sum, which is as unlikely.
+const SLOWER_BY: f64 = 4.75;
+
+/// No more of a row are looked at: what is likely by then stays so.
+const ROW_MAX: u32 = 200;
 
 /// What siblings are taken to have shown before they have shown anything: of one request, this much was bad. Most services are
 /// well most of the time.
@@ -56,24 +58,27 @@ pub(super) fn healthy(likelihood: f64, unlike: f64) -> f64 {
     unlike + (1.0 - unlike) * likelihood
 }
 
-/// Whether so many bad ones in a row are not chance, beside what siblings have shown.
+/// Whether so many bad ones `among` so many are not chance, beside what siblings have shown. In a row, all are bad.
 ///
 /// How often a healthy one is bad is not known but learned from its siblings, and from each bad one as well (the beta-binomial
 /// distribution). So what begins to fail everywhere at once is no evidence against the endpoint where it is seen first.
-pub(super) fn is_no_chance(in_a_row: u32, unlike: f64, siblings: Shown) -> bool {
+pub(super) fn is_no_chance(bad: u32, among: f64, unlike: f64, siblings: Shown) -> bool {
+    let is_row = among <= f64::from(bad);
+    let bad = bad.min(ROW_MAX);
+    let among = if is_row { f64::from(bad) } else { among };
     let mut seen = siblings;
     let mut likelihood = 1.0;
-    for _ in 0..in_a_row {
+    for number in 0..bad {
         likelihood *= healthy(seen.share(), unlike);
-        if likelihood <= UNLIKELY {
-            return true;
-        }
+        // So many ways there are to choose them.
+        let number = f64::from(number);
+        likelihood *= (among - number).max(1.0) / (f64::from(bad) - number);
         seen.add(Shown {
             requests: 1.0,
             bad: 1.0,
         });
     }
-    false
+    likelihood <= UNLIKELY
 }
 
 /// Whether an endpoint fails more often than its siblings by more than chance: the likelihood ratio of two shares to one (the
@@ -132,12 +137,10 @@ mod tests {
         ];
         for (bad, requests, needed) in table {
             let siblings = shown(bad, requests);
-            let enough = (1..100).find(|&in_a_row| is_no_chance(in_a_row, 0.0, siblings));
+            let enough =
+                (1..100).find(|&in_a_row| is_no_chance(in_a_row, in_a_row.into(), 0.0, siblings));
             assert_eq!(enough, needed, "{bad} of {requests}");
-            assert!(
-                !is_no_chance(1_000, 1.0, siblings),
-                "siblings have none such"
-            );
+            assert!(!is_no_chance(u32::MAX, u32::MAX.into(), 1.0, siblings));
         }
     }
 

@@ -19,6 +19,9 @@ const LATENCY_HALF_LIFE: Duration = Duration::from_secs(1);
 /// A median of fewer latencies says nothing.
 const LATENCIES_MIN: f64 = 5.0;
 
+/// Longer rows of failures are looked at ten times a second only.
+const SHORT_ROW: u32 = 64;
+
 /// A sibling fails clearly less often that fails no more than this much as often.
 const CLEARLY: f64 = 1.0 / 3.0;
 
@@ -148,9 +151,30 @@ impl Evidence {
             shown.requests += 1.0;
             shown.bad += f64::from(is_bad);
         }
-        self.last_answer_at = now;
-        self.ages.mark(now);
+        // Who is given up after a long wait has not been answered.
+        if is_bad == 0 || !is_late {
+            self.last_answer_at = now;
+            self.ages.mark(now);
+            self.siblings_before_silence = siblings;
+        }
+    }
+
+    /// Begins to compare it with siblings of whom others come or go, and who have shown this since its row began.
+    pub(super) fn join(&mut self, typical: &Typical, since_row: Shown) {
+        let siblings = typical.shown.without(self.shown);
         self.siblings_before_silence = siblings;
+        self.siblings_before_row = siblings.without(since_row);
+    }
+
+    /// What its siblings have shown since its row of failures began.
+    pub(super) fn shown_since_row(&self, typical: &Typical) -> Shown {
+        let siblings = typical.shown.without(self.shown);
+        siblings.without(self.siblings_before_row)
+    }
+
+    /// Whether its row of failures is short enough to be looked at with each of them.
+    pub(super) fn has_short_row(&self) -> bool {
+        (1..=SHORT_ROW).contains(&self.failures_in_a_row)
     }
 
     /// What was counted before weighs half from now on.
@@ -174,9 +198,9 @@ impl Evidence {
     }
 
     /// What ended in the window, or should have: what was late is bad.
-    pub(super) fn in_time(&mut self, now: Instant, late_after: Option<Duration>) -> Shown {
+    pub(super) fn in_time(&mut self, now: Instant, waiting: f64) -> Shown {
         let [.., late, in_time] = self.window.counts(now);
-        let bad = late + self.waiting(now, late_after);
+        let bad = late + waiting;
         Shown {
             requests: bad + in_time,
             bad,
@@ -222,16 +246,19 @@ impl Evidence {
         if self.failures_in_a_row < limit.max(1) {
             return false;
         }
-        let siblings = typical.shown.without(self.shown);
-        let meanwhile = siblings.without(self.siblings_before_row);
+        let meanwhile = self.shown_since_row(typical);
         let of_late = typical.answers.without(self.answers(now));
         let of_siblings = typical.kinds.without(&self.kinds);
         let unlike = self
             .kinds
             .unlike(&of_siblings)
             .max(self.failed.unlike(&of_siblings));
-        let count = self.failures_in_a_row;
-        is_no_chance(count, unlike, meanwhile, of_late)
+        let row = Bad {
+            count: self.failures_in_a_row,
+            among: f64::from(self.failures_in_a_row),
+            unlike,
+        };
+        row.is_no_chance(meanwhile, of_late)
     }
 
     /// Whether it stands out, or did when it was taken back and has not shown since that it is well.
@@ -260,7 +287,7 @@ impl Evidence {
         if self.fails_too_often(settings, typical, now) {
             return Some(Reason::FailureShare);
         }
-        self.is_slow(settings, typical, now).then_some(Reason::Slow)
+        self.is_slow(typical, now).then_some(Reason::Slow)
     }
 
     /// Whether requests wait that were sent after its last answer, while its siblings answer theirs.
@@ -272,23 +299,35 @@ impl Evidence {
         if silence <= silent_after {
             return false;
         }
-        let waiting = self.ages.older_since_mark(now, silent_after);
+        let waiting = self.ages.older_than(now, silent_after);
         if waiting < settings.silent_requests.max(1) {
             return false;
         }
         let siblings = typical.shown.without(self.shown);
         let answered = siblings.without(self.siblings_before_silence).requests;
         // Their requests that wait for as long may have been sent before: then siblings are taken for worse than they are.
-        let waiting_there = (typical.waiting - self.waiting(now, Some(silent_after))).max(0.0);
+        let waiting_there = (typical.waiting - f64::from(waiting)).max(0.0);
         let meanwhile = Shown {
             requests: answered + waiting_there,
             bad: waiting_there,
         };
-        let of_late = typical
-            .in_time
-            .without(self.in_time(now, Some(silent_after)));
+        let own = self.in_time(now, f64::from(waiting));
+        let of_late = typical.in_time.without(own);
         let unlike = self.unlike(typical);
-        is_no_chance(waiting, unlike, meanwhile, of_late)
+        // All that were sent since the last answer; or those that wait, among all that were sent of late.
+        let since = self.ages.older_since_mark(now, silent_after);
+        let row = Bad {
+            count: since,
+            among: f64::from(since),
+            unlike,
+        };
+        let some = Bad {
+            count: waiting,
+            among: own.requests,
+            unlike,
+        };
+        (since >= settings.silent_requests.max(1) && row.is_no_chance(meanwhile, of_late))
+            || some.is_no_chance(meanwhile, of_late)
     }
 
     fn fails_too_often(&mut self, settings: &Settings, typical: &Typical, now: Instant) -> bool {
@@ -308,7 +347,7 @@ impl Evidence {
         (is_bad || is_outlier) && chance::fails_more(alike, siblings)
     }
 
-    fn is_slow(&mut self, settings: &Settings, typical: &Typical, now: Instant) -> bool {
+    fn is_slow(&mut self, typical: &Typical, now: Instant) -> bool {
         let median = self.median(now);
         if !median.is_some_and(|median| typical.is_slow(median)) {
             return false;
@@ -316,15 +355,23 @@ impl Evidence {
         let mut own = Spread::default();
         self.add_latencies(now, &mut own);
         let siblings = typical.spread.without(&own);
-        let longer = own.is_longer(&siblings, settings.slow_factor.max(1.0));
-        chance::is_slower(longer, own.total(), self.unlike(typical), siblings.total())
+        let longer = own.is_longer(&siblings);
+        chance::is_slower(longer, own.count(), self.unlike(typical), siblings.count())
     }
 }
 
-/// Whether so many bad ones in a row are no chance beside what siblings have shown since the first, which tells of what is bad
-/// everywhere at present, nor beside all that they have shown of late, which is more.
-fn is_no_chance(in_a_row: u32, unlike: f64, meanwhile: Shown, of_late: Shown) -> bool {
-    chance::is_no_chance(in_a_row, unlike, meanwhile)
-        && (of_late.requests <= meanwhile.requests
-            || chance::is_no_chance(in_a_row, unlike, of_late))
+/// Requests that went badly: so many, of so many; and the share that siblings do not get.
+struct Bad {
+    count: u32,
+    among: f64,
+    unlike: f64,
+}
+
+impl Bad {
+    /// Whether that is no chance beside what siblings have shown since the first of a row, which tells of what is bad everywhere at
+    /// present, nor beside all that they have shown of late, which is more.
+    fn is_no_chance(&self, meanwhile: Shown, of_late: Shown) -> bool {
+        let beside = |siblings| chance::is_no_chance(self.count, self.among, self.unlike, siblings);
+        beside(meanwhile) && (of_late.requests <= meanwhile.requests || beside(of_late))
+    }
 }

@@ -5,6 +5,10 @@
 /// Few enough to be filled by a few dozen requests, enough that two kinds seldom share one.
 const SLOTS: usize = 64;
 
+/// Only kinds are looked at that make up this share of an endpoint's requests: a hash balancer places whole keys, so that each
+/// endpoint has others of many light ones, which makes its mixture no other one.
+const HEAVY: f64 = 1.0 / 16.0;
+
 /// What differs by fewer standard deviations than this is chance.
 const CHANCE: f64 = 3.0;
 
@@ -62,6 +66,9 @@ impl Kinds {
         // One request of which nothing is known but that it is of some kind.
         let (known, unknown) = (f64::from(siblings.total) + 1.0, 1.0 / SLOTS as f64);
         let excess = |(&count, &theirs): (&f32, &f32)| {
+            if f64::from(count) < HEAVY * own {
+                return 0.0;
+            }
             let expected = own * (f64::from(theirs) + unknown) / known;
             // Both are counts of chance.
             let deviation = (expected * (1.0 + own / known) + 1.0).sqrt();

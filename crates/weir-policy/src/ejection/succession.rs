@@ -1,5 +1,6 @@
 //! What an [`Ejection`] leaves to the one that follows it when endpoints come or go.
 
+use super::chance::Shown;
 use super::evidence::Evidence;
 use super::{Ejection, Endpoint, State};
 use std::time::Instant;
@@ -29,11 +30,14 @@ impl Ejection {
         let cap = next.cap();
         for (it, place) in next.endpoints.iter_mut().zip(places) {
             let Some(before) = place.map(|place| &self.endpoints[place]) else {
+                it.evidence.join(&next.typical, Shown::default());
                 continue;
             };
             let is_kept_out = !before.is_present() && next.ejected < cap;
             next.ejected += usize::from(is_kept_out);
             let mut evidence = before.evidence.succeed(&self.settings, now);
+            let since_row = before.evidence.shown_since_row(&self.typical);
+            evidence.join(&next.typical, since_row);
             if !before.is_present() && !is_kept_out {
                 evidence.restart(now, &next.typical);
                 evidence.suspect();
@@ -41,11 +45,15 @@ impl Ejection {
             let state = match before.state {
                 State::Out { until } if is_kept_out => State::Out { until },
                 State::Trial {
-                    successes, chance, ..
+                    successes,
+                    chance,
+                    doubts,
+                    ..
                 } if is_kept_out => State::Trial {
                     sent_at: None,
                     successes,
                     chance,
+                    doubts,
                 },
                 State::Rising { since } => State::Rising { since },
                 State::In | State::Out { .. } | State::Trial { .. } => State::In,

@@ -219,6 +219,17 @@ fn an_endpoint_leaves_and_comes_back() {
         ("0:bad/okx4 0:gone 0:bad", "out in in"),
         // Nobody else has answered meanwhile.
         ("1:okx99 2:okx99 0:badx9", "in in in"),
+        // Requests of before its last answer wait as well, while its siblings answer all of theirs.
+        (
+            "1:okx40 2:okx40 0:okx20 0:hangx4 0:ok 0.2 1:okx400 2:okx400 0.4 1:okx20 0.4 1:ok",
+            "out in in",
+        ),
+        // One request a second, as long as it takes.
+        (
+            "0:okx9 1:okx9 2:okx9 0:hang 1:okx3 2:okx3 1 0:hang 1:okx3 2:okx3 1 0:hang 1:okx3 2:okx3 \
+             1 0:hang 1:okx3 2:okx3 1 0:hang 1:okx3 2:okx3 2 1:okx3 2:ok",
+            "out in in",
+        ),
         // What is sent to an endpoint that is out counts for nothing.
         ("0:bad/okx5 0:okx9", "out in in"),
         // After its time it gets a trial: three good ones bring it back, one bad or slow one does not.

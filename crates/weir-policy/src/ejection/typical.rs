@@ -147,8 +147,9 @@ impl Typical {
             .last()
             .is_some_and(|&median| self.is_slow(median));
         for evidence in endpoints {
-            self.in_time.add(evidence.in_time(now, self.silent_after));
-            self.waiting += evidence.waiting(now, self.silent_after);
+            let waiting = evidence.waiting(now, self.silent_after);
+            self.in_time.add(evidence.in_time(now, waiting));
+            self.waiting += waiting;
             if is_one_slow {
                 evidence.add_latencies(now, &mut self.spread);
             }

@@ -355,7 +355,7 @@ impl Point {
                 format!("{:.2} % refused from second {from_s} on", refused * 100.0)
             });
         }
-        let [with, without] = [with, without].map(|run| run.answered_ms(from_s, to_s, 99.0));
+        let [with, without] = [with, without].map(|run| waited_ms(run, from_s, to_s));
         if without > 0.0 {
             verdict.add(with / (1.1 * without + 1.0), || {
                 format!("p99 {with:.1} ms, without {without:.1}")
@@ -385,7 +385,7 @@ impl Point {
             format!("{good:.1} good answers a second of {possible:.1} from second {from_s} on")
         });
         if is_overload {
-            let p99 = with.answered_ms(from_s, to_s, 99.0);
+            let p99 = waited_ms(with, from_s, to_s);
             verdict.add(p99 / p99_most, || {
                 format!("p99 {p99:.1} ms of {p99_most:.1} from second {from_s} on")
             });
@@ -422,7 +422,7 @@ impl Point {
             let limit = Limit::Fixed((limit / self.gateways as f64) as u32);
             self.play(|| Box::new(Weir::new(limit, start())))
         });
-        let keep = runs.filter(|run| run.answered_ms(from_s, to_s, 99.0) <= p99_most);
+        let keep = runs.filter(|run| waited_ms(run, from_s, to_s) <= p99_most);
         let good = keep.map(|run| answered_per_s(&run, from_s, to_s));
         good.max_by(f64::total_cmp).unwrap_or(0.0)
     }
@@ -439,10 +439,25 @@ fn answered_per_s(report: &Report, from_s: f64, to_s: f64) -> f64 {
     report.records.iter().filter(is_then).count() as f64 / (to_s - from_s)
 }
 
+/// How long 99 in a hundred of those wait who come in these seconds and are not refused. Who has no answer when the last second is
+/// over has waited until then, at least.
+fn waited_ms(report: &Report, from_s: f64, to_s: f64) -> f64 {
+    let came = report.between(from_s, to_s);
+    let waited = came.filter_map(|record| match record.end {
+        End::Answered(latency) => Some(latency.as_secs_f64() * 1e3),
+        End::Pending => Some((to_s - record.arrived.as_secs_f64()) * 1e3),
+        End::Refused(_) => None,
+    });
+    let mut waited: Vec<f64> = waited.collect();
+    waited.sort_by(f64::total_cmp);
+    let rank = (waited.len() as f64 * 0.99).ceil() as usize;
+    waited.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
+}
+
 /// What must hold of the points that are played: the share at which the rule holds, and the most that is refused of what the
 /// service could take, after the first second. Where it does not hold, service times vary so much, or so few are answered in
 /// the time that there is, that chance looks like an overload; `docs/decisions/0008-evidence-of-a-queue.md` shows such points.
-const HOLDS_SHARE: f64 = 0.88;
+const HOLDS_SHARE: f64 = 0.87;
 const REFUSED_MOST: f64 = 0.1;
 
 #[test]

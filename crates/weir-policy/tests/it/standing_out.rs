@@ -133,11 +133,14 @@ impl Point {
 
 impl Point {
     fn is_clear(&self) -> bool {
+        // An answer that takes no longer than 100 ms is not slow, whatever the others take.
+        let is_slow = self.latency_ms >= 20.0 || self.illness != Some(Illness::TenTimesSlower);
         let is_alike = matches!(
             self.traffic,
             Traffic::Alike | Traffic::Paths | Traffic::Bursts | Traffic::HeavyKey
         );
         is_alike
+            && is_slow
             && self.balance != Balance::Hash
             && self.errors <= 0.01
             && self.shared == Shared::Nothing
@@ -288,7 +291,7 @@ impl World {
         match illness {
             Some(Illness::Fails) => is_good = false,
             Some(Illness::FailsHalf) => is_good &= !self.asked.is_multiple_of(2),
-            Some(Illness::TenTimesSlower) => takes = takes * 10 + Duration::from_millis(200),
+            Some(Illness::TenTimesSlower) => takes *= 10,
             Some(Illness::Hangs) => takes = TIMEOUT,
             None => {}
         }

@@ -15,6 +15,8 @@ pub(crate) struct Places {
     held: AtomicU32,
     /// In the lower half, how many of them nobody has given up; in the upper one, how often they were given up.
     kept: AtomicU64,
+    /// For which ejection of the endpoint they were given up last, counted from 1.
+    given_up_for: AtomicU64,
 }
 
 /// A place at an endpoint, counted among those that it holds. Dropping it ends that.
@@ -33,6 +35,7 @@ impl Places {
             gate: Arc::clone(gate),
             held: AtomicU32::new(0),
             kept: AtomicU64::new(0),
+            given_up_for: AtomicU64::new(0),
         })
     }
 
@@ -44,6 +47,11 @@ impl Places {
     /// How many are taken.
     pub(crate) fn held(&self) -> u32 {
         self.held.load(Ordering::Relaxed)
+    }
+
+    /// How many of them were not given up.
+    pub(crate) fn kept(&self) -> u32 {
+        self.kept.load(Ordering::Relaxed) as u32
     }
 
     /// One more, unless the endpoint has so many.
@@ -60,22 +68,27 @@ impl Places {
         })
     }
 
-    /// The endpoint has been taken out: its places are for others, though its requests go on. Where each endpoint has places of
-    /// its own, they stay taken.
-    pub(crate) fn give_up(&self) {
-        if self.gate.is_per_endpoint() {
+    /// The endpoint has been taken out, for the so-manieth time: its places are for others, though its requests go on, once for each
+    /// time. Where each endpoint has places of its own, they stay taken.
+    pub(crate) fn give_up(&self, ejection: u64) {
+        let before = self.given_up_for.fetch_max(ejection, Ordering::Relaxed);
+        if before >= ejection || self.gate.is_per_endpoint() {
             return;
         }
         let none_kept = |kept: u64| Some(((kept >> KEPT_BITS) + 1) << KEPT_BITS);
-        let before = self
-            .kept
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, none_kept);
-        let before = before.unwrap_or_else(|kept| kept);
-        let kept = before as u32;
-        if kept > 0 {
-            self.gate
-                .change(Instant::now(), |limiter| limiter.lose(kept));
-        }
+        // With the limiter in hand: whoever sees that its place was given up comes after this.
+        self.gate.change(Instant::now(), |limiter| {
+            let before = self
+                .kept
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, none_kept);
+            limiter.lose(before.unwrap_or_else(|kept| kept) as u32);
+        });
+    }
+}
+
+impl At {
+    pub(crate) fn was_given_up(&self) -> bool {
+        self.places.kept.load(Ordering::Relaxed) >> KEPT_BITS != self.given_up
     }
 }
 

@@ -132,9 +132,12 @@ impl Won {
             x: mut own,
             place,
         } = self;
-        if let Some(at) = place.and_then(|mut place| place.take_endpoint()) {
+        // The first one's place goes on with this one: it leaves its endpoint before the other place is for the next.
+        let mut place = place;
+        if let Some(at) = place.as_mut().and_then(Place::take_endpoint) {
             x.pass.is_at(at);
         }
+        drop(place);
         std::mem::swap(&mut x.incoming, &mut own.incoming);
         std::mem::swap(&mut x.response, &mut own.response);
         own.reset(&worker.buffers);
