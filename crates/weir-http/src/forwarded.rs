@@ -8,9 +8,12 @@ use std::net::{IpAddr, SocketAddr};
 use crate::fields::Fields;
 use crate::head::FieldName;
 
+/// A list that is longer says nothing true.
+const PROXIES_MAX: usize = 32;
+
 /// The address of the client of `request`, which came from `peer`: the last of the list, and `peer` behind it, that
 /// `is_trusted` does not hold for. Where it holds for all, the first; where a trusted proxy has written what is no address
-/// (`unknown`), that proxy's.
+/// (`unknown`, or nothing), that proxy's. No more than [`PROXIES_MAX`] are passed through.
 pub fn client_behind(
     request: Fields<'_>,
     peer: IpAddr,
@@ -18,14 +21,14 @@ pub fn client_behind(
 ) -> IpAddr {
     let mut client = peer.to_canonical();
     let lines = request.all(FieldName::XForwardedFor).rev();
-    let mut said = lines.flat_map(|line| line.rsplit(|&byte| byte == b','));
-    while is_trusted(client) {
-        let Some(element) = said.next() else { break };
-        let element = element.trim_ascii();
-        if element.is_empty() {
-            continue;
+    let said = lines.flat_map(|line| line.rsplit(|&byte| byte == b','));
+    for element in said.take(PROXIES_MAX) {
+        if !is_trusted(client) {
+            break;
         }
-        let Some(address) = address(element) else {
+        // An element that is empty was written by a proxy that did not know its client. To skip it, as lists are usually read (RFC
+        // 9110 §5.6.1), would be to believe what that client wrote.
+        let Some(address) = address(element.trim_ascii()) else {
             break;
         };
         client = address.to_canonical();
@@ -68,13 +71,15 @@ mod tests {
 
     #[test]
     fn what_a_client_writes_itself_is_not_believed() {
-        let cases: [(&str, &[&str], &str); 14] = [
+        let cases: [(&str, &[&str], &str); 16] = [
             ("1.1.1.1", &["2.2.2.2"], "1.1.1.1"),
             ("10.0.0.1", &["2.2.2.2"], "2.2.2.2"),
             ("10.0.0.1", &["10.9.9.9, 2.2.2.2"], "2.2.2.2"),
             ("10.0.0.1", &["3.3.3.3, 2.2.2.2, 10.0.0.2"], "2.2.2.2"),
             ("10.0.0.1", &["3.3.3.3", "2.2.2.2", "10.0.0.2"], "2.2.2.2"),
-            ("10.0.0.1", &["3.3.3.3, 2.2.2.2,, ,"], "2.2.2.2"),
+            ("10.0.0.1", &["3.3.3.3, 2.2.2.2, "], "10.0.0.1"),
+            ("10.0.0.1", &["3.3.3.3", ""], "10.0.0.1"),
+            ("10.0.0.1", &["3.3.3.3,, 2.2.2.2"], "2.2.2.2"),
             ("10.0.0.1", &["10.0.0.3,10.0.0.2"], "10.0.0.3"),
             ("10.0.0.1", &[], "10.0.0.1"),
             ("10.0.0.1", &["2.2.2.2, unknown"], "10.0.0.1"),
@@ -87,5 +92,7 @@ mod tests {
         for (peer, lines, expected) in cases {
             assert_eq!(client(peer, lines), expected, "{peer} {lines:?}");
         }
+        let long = format!("2.2.2.2{}", ", 10.0.0.2".repeat(1_000));
+        assert_eq!(client("10.0.0.1", &[&long]), "10.0.0.2");
     }
 }

@@ -74,6 +74,7 @@ pub(super) fn if_due(
     asking.timeouts = x.timeouts;
     asking.facts.route = Some(route);
     asking.path_is_as_in(x);
+    asking.client_is_as_in(x);
     super::lookup::begin(client, &mut asking, on, None);
     asking.recall.is_conditional = false;
     let ticket = on.cache.tiers.ticket();

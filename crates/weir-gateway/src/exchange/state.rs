@@ -123,6 +123,11 @@ impl Exchange {
         self.normal_path.clone_from(&other.normal_path);
     }
 
+    /// It is asked for the client of another one.
+    pub(crate) fn client_is_as_in(&mut self, other: &Self) {
+        self.behind = other.behind;
+    }
+
     /// Finds out who the client is, where the request came from a proxy of `trusted`.
     pub(super) fn find_client(&mut self, client: &Client, trusted: &[IpNet]) {
         if trusted.is_empty() {

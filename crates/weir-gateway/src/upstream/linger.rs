@@ -35,7 +35,7 @@ pub(crate) fn begin(
     if !asked.upstream.is_sent || !x.upload.is_complete() {
         return;
     }
-    let address = client.address.address();
+    let address = x.client_address(client).address();
     if x.pass.has_place()
         && let Some(stay) = Stay::of(address, &worker.shared)
         && let Some(place) = x.pass.give_up()

@@ -81,6 +81,13 @@ pub(super) fn network(text: &str) -> Result<IpNet, String> {
         .parse::<IpNet>()
         .or_else(|_| text.parse::<IpAddr>().map(IpNet::from))
         .map_err(|_| format!("expected {NETWORK_EXPECTED}"))?;
+    // Addresses of IPv4 are such, however they came.
+    if let IpNet::V6(mapped) = network
+        && let Some(address) = mapped.addr().to_ipv4_mapped()
+    {
+        let bits = mapped.prefix_len().saturating_sub(96);
+        return Err(format!("expected \"{address}/{bits}\""));
+    }
     if network.trunc() == network {
         Ok(network)
     } else {
