@@ -13,7 +13,7 @@ const PROXIES_MAX: usize = 32;
 
 /// The address of the client of `request`, which came from `peer`: the last of the list, and `peer` behind it, that
 /// `is_trusted` does not hold for. Where it holds for all, the first; where a trusted proxy has written what is no address
-/// (`unknown`, or nothing), that proxy's. No more than [`PROXIES_MAX`] are passed through.
+/// (`unknown`, or nothing), that proxy's. No more than 32 are passed through.
 pub fn client_behind(
     request: Fields<'_>,
     peer: IpAddr,
