@@ -290,7 +290,7 @@ impl Evidence {
         self.is_slow(typical, now).then_some(Reason::Slow)
     }
 
-    /// Whether requests wait that were sent after its last answer, while its siblings answer theirs.
+    /// Whether requests wait for longer than is usual and nothing is answered, while its siblings answer theirs.
     fn is_silent(&mut self, settings: &Settings, typical: &Typical, now: Instant) -> bool {
         let Some(silent_after) = typical.silent_after else {
             return false;

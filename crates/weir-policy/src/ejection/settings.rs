@@ -3,13 +3,14 @@
 use crate::health::Backoff;
 use std::time::Duration;
 
-/// When an endpoint stands out, and for how long it leaves.
+/// When an endpoint stands out, and for how long it leaves. Whatever these say, it stays as long as what it shows may be chance, or
+/// what its siblings show too.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
     /// The largest share of the endpoints that may be out at once, from 0 (none ever) to 1. Of two or more endpoints, at
     /// least one may be out and at least one stays.
     pub max_ejected: f64,
-    /// Out after this many failures in a row. `None`: not for that.
+    /// Out after this many failures in a row at the earliest. `None`: not for that.
     pub consecutive_failures: Option<u32>,
     /// The time over which failures are counted.
     pub window: Duration,
