@@ -160,6 +160,13 @@ impl Gate {
         Some(self.place(permit, now))
     }
 
+    /// How long it takes until somebody who waits is decided about: a millisecond at least.
+    fn patience(&self, now: Instant) -> Duration {
+        let due = lock(&self.limiter).next_deadline(now);
+        let patience = due.map_or(TICK, |due| due.saturating_duration_since(now));
+        patience.max(Duration::from_millis(1))
+    }
+
     fn place(self: &Arc<Self>, permit: Permit, since: Instant) -> Place {
         Place {
             gate: Arc::clone(self),
@@ -208,27 +215,39 @@ impl Waiting<'_> {
     async fn wait(mut self, client: &Client, patience: Duration) -> Result<Place, Failure> {
         // Whatever happens at the gate ends all waits that are up, so a timer is for when nothing does. To be as late as a
         // tick matters to those who wait for less than that.
-        client.timer.set(patience);
-        let mut late = if patience < TICK {
-            Due::at(Instant::now() + patience)
-        } else {
-            Due::never()
+        let set = |patience: Duration| {
+            client.timer.set(patience);
+            if patience < TICK {
+                Due::at(Instant::now() + patience)
+            } else {
+                Due::never()
+            }
         };
+        let mut late = set(patience);
         poll_fn(|cx| {
-            // Neither fires early, so whoever is not decided about by then is now.
-            if late.poll(cx).is_ready() || client.timer.poll(cx).is_ready() {
-                self.gate.change(Instant::now(), |_| ());
+            loop {
+                // Neither fires early, so whoever is not decided about by then is now.
+                let is_due = late.poll(cx).is_ready() || client.timer.poll(cx).is_ready();
+                if is_due {
+                    self.gate.change(Instant::now(), |_| ());
+                }
+                if let Poll::Ready(verdict) = Pin::new(&mut self.receiver).poll(cx) {
+                    self.ticket = None;
+                    let verdict = verdict.expect("the limiter tells every waiter");
+                    let verdict = verdict.map_err(Failure::Shed);
+                    return Poll::Ready(
+                        verdict.map(|permit| self.gate.place(permit, Instant::now())),
+                    );
+                }
+                if client.has_left(cx) {
+                    return Poll::Ready(Err(Failure::ClientGone));
+                }
+                if !is_due {
+                    return Poll::Pending;
+                }
+                // It was held for a moment, and waits for longer now.
+                late = set(self.gate.patience(Instant::now()));
             }
-            if let Poll::Ready(verdict) = Pin::new(&mut self.receiver).poll(cx) {
-                self.ticket = None;
-                let verdict = verdict.expect("the limiter tells every waiter");
-                let verdict = verdict.map_err(Failure::Shed);
-                return Poll::Ready(verdict.map(|permit| self.gate.place(permit, Instant::now())));
-            }
-            if client.has_left(cx) {
-                return Poll::Ready(Err(Failure::ClientGone));
-            }
-            Poll::Pending
         })
         .await
     }

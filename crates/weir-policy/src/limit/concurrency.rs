@@ -188,12 +188,13 @@ impl<T> Limiter<T> {
         priority: Priority,
         waiter: impl FnOnce() -> T,
     ) -> Acquired<T> {
+        self.note_offer(now);
         if self.queue.is_outranked(now, priority) {
             self.queue.note_decision(now, priority, true);
             self.note_refusal();
             return Acquired::Refused(Refusal::Outranked);
         }
-        if let Some(permit) = self.try_acquire(now) {
+        if let Some(permit) = self.place(now) {
             self.queue.note_decision(now, priority, false);
             return Acquired::Admitted(permit);
         }
@@ -205,14 +206,18 @@ impl<T> Limiter<T> {
         if is_loss {
             self.note_refusal();
         }
-        queued.map_or(Acquired::Refused(Refusal::QueueFull), Acquired::Queued)
+        let hold_ends = self.hold_ends(now);
+        queued.map_or(Acquired::Refused(Refusal::QueueFull), |queued| {
+            let deadline = hold_ends.unwrap_or(queued.deadline);
+            Acquired::Queued(Queued { deadline, ..queued })
+        })
     }
 
     /// A place for what can do without: at once and behind nobody, or not at all. That there is none is no refusal.
     pub fn try_acquire(&mut self, now: Instant) -> Option<Permit> {
-        self.turn(now);
-        let is_free = self.at_work() < self.limit() && self.queue.is_empty();
-        is_free.then(|| self.admit(now))
+        let permit = self.place(now)?;
+        self.note_offer(now);
+        Some(permit)
     }
 
     /// The request goes on as a stream: its place is free, [`Limiter::decide`] says for whom. One that is a stream already
@@ -282,7 +287,8 @@ impl<T> Limiter<T> {
     /// The next waiter whose wait is over. To be called until there is none.
     pub fn decide(&mut self, now: Instant) -> Option<Decision<T>> {
         self.turn(now);
-        if let Some(waiter) = self.queue.pop_expired(now) {
+        let refuses = !matches!(&self.gauge, Gauge::Adaptive(adaptive) if adaptive.is_free());
+        if refuses && let Some(waiter) = self.queue.pop_expired(now) {
             self.note_refusal();
             return Some(Decision::Refused(waiter, Refusal::WaitedTooLong));
         }
@@ -301,9 +307,10 @@ impl<T> Limiter<T> {
         self.queue.remove(ticket)
     }
 
-    /// When [`Limiter::decide`] will have something to refuse, unless it is called for another reason before.
-    pub fn next_deadline(&self) -> Option<Instant> {
-        self.queue.next_deadline()
+    /// When [`Limiter::decide`] may have something to decide, from `now` on, unless it is called for another reason before.
+    pub fn next_deadline(&self, now: Instant) -> Option<Instant> {
+        let of_queue = self.queue.next_deadline()?;
+        Some(self.hold_ends(now).unwrap_or(of_queue))
     }
 
     /// How many may be in flight.
@@ -333,9 +340,36 @@ impl<T> Limiter<T> {
         let half = self.limit().div_ceil(2) as usize;
         match &self.gauge {
             Gauge::Fixed(_) => half,
+            Gauge::Adaptive(adaptive) if adaptive.is_free() => usize::MAX,
             Gauge::Adaptive(adaptive) => {
                 half.max(adaptive.answers_within(self.queue.target()) as usize)
             }
+        }
+    }
+
+    /// A place at once, behind nobody but those for whom there is one already.
+    fn place(&mut self, now: Instant) -> Option<Permit> {
+        self.turn(now);
+        let is_first = self.queue.is_empty() || self.has_let_go();
+        let is_free = is_first && self.at_work() < self.limit();
+        is_free.then(|| self.admit(now))
+    }
+
+    /// Whether so many were held for a moment that there is no room for more, so that all of them may go on.
+    fn has_let_go(&mut self) -> bool {
+        let is_full = self.queue.len() >= self.waiters_max().min(self.queue.capacity());
+        match &mut self.gauge {
+            Gauge::Adaptive(adaptive) if is_full && adaptive.is_free() => adaptive.let_go(),
+            Gauge::Adaptive(_) | Gauge::Fixed(_) => return false,
+        }
+        true
+    }
+
+    /// When those go on who are held for a moment, if any are.
+    fn hold_ends(&self, now: Instant) -> Option<Instant> {
+        match &self.gauge {
+            Gauge::Adaptive(adaptive) => adaptive.hold_ends(now),
+            Gauge::Fixed(_) => None,
         }
     }
 
@@ -355,7 +389,13 @@ impl<T> Limiter<T> {
 
     fn turn(&mut self, now: Instant) {
         if let Gauge::Adaptive(adaptive) = &mut self.gauge {
-            adaptive.turn(now);
+            adaptive.turn(now, self.queue.len());
+        }
+    }
+
+    fn note_offer(&mut self, now: Instant) {
+        if let Gauge::Adaptive(adaptive) = &mut self.gauge {
+            adaptive.on_offer(now);
         }
     }
 

@@ -189,6 +189,11 @@ impl<T> Queue<T> {
         self.settings.target
     }
 
+    /// [`Settings::waiters_max`].
+    pub fn capacity(&self) -> usize {
+        self.settings.waiters_max
+    }
+
     /// How many wait.
     pub fn len(&self) -> usize {
         self.lines.len()

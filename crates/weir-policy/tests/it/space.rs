@@ -459,6 +459,8 @@ fn waited_ms(report: &Report, from_s: f64, to_s: f64) -> f64 {
 /// the time that there is, that chance looks like an overload; `docs/decisions/0008-evidence-of-a-queue.md` shows such points.
 const HOLDS_SHARE: f64 = 0.87;
 const REFUSED_MOST: f64 = 0.1;
+/// But at this share of the points: bursts that come at random are more than the service can take now and then.
+const REFUSED_MORE_SHARE: f64 = 0.01;
 
 #[test]
 fn no_harm_is_done_and_the_overrun_are_saved() {
@@ -484,13 +486,15 @@ fn no_harm_is_done_and_the_overrun_are_saved() {
             println!("{:8.2} {}: {point:?}", verdict.score, verdict.what);
         }
         assert!(share >= HOLDS_SHARE, "{share}");
-        for (point, verdict) in judged {
-            let refused = verdict.refused_unduly;
-            assert!(
-                point.change != Change::Nothing || refused <= REFUSED_MOST,
-                "{refused}: {point:?}"
-            );
-        }
+        let still = judged
+            .iter()
+            .filter(|(point, _)| point.change == Change::Nothing);
+        let more = still.filter(|(_, verdict)| verdict.refused_unduly > REFUSED_MOST);
+        let more: Vec<_> = more.collect();
+        assert!(
+            more.len() as f64 <= REFUSED_MORE_SHARE * points as f64,
+            "{more:#?}"
+        );
     }
 }
 

@@ -6,12 +6,14 @@
 //! ```text
 //!         a queue grows (`evidence`)            the rate stays
 //!   Free ────────────────────────────► Proof ──────────────────► Limited
-//!    ▲                                   │                          │
+//!    ▲ │                                 │                        ▲ │
+//!    │ └─ a queue, of what comes all at once (`hold`) ────────────┘ │
 //!    ├──── the rate falls: no queue ─────┘                          │
 //!    └──── the service can take all that is asked for ──────────────┘
 //! ```
 //!
-//! - **Free**: the greatest limit there is. The base latency is learned (`base`).
+//! - **Free**: the greatest limit there is. The base latency is learned (`base`). Who comes in a surge is held for a moment, in which
+//!   the service shows whether it can take so many.
 //! - **Proof**: what looks like a queue may be a service that has become slower, and holds more without queueing. To hold some
 //!   back for a while tells the two apart (`trial`).
 //! - **Limited**: by Little's law a service holds rate × base without queueing. It gets a little more, so that it never waits for
@@ -27,6 +29,7 @@
 mod base;
 mod beats;
 mod evidence;
+mod hold;
 mod limited;
 mod trial;
 mod window;
@@ -36,6 +39,7 @@ pub(super) use base::Tag;
 use base::Base;
 use beats::Beats;
 use evidence::Evidence;
+use hold::{Found, Hold};
 use limited::{End, Limited};
 use std::time::{Duration, Instant};
 use trial::{Progress, Trial};
@@ -85,8 +89,13 @@ pub(super) struct Adaptive {
     beats: Beats,
     base: Base,
     evidence: Evidence,
+    hold: Hold,
     window: Window,
+    /// How many wait in front of the limit.
+    waiting: u32,
     state: State,
+    /// Answers a second in the last window.
+    rate: f64,
     /// The last proof found no queue. The next one is at a beat, and is believed.
     is_in_doubt: bool,
 }
@@ -113,15 +122,21 @@ impl Adaptive {
             beats: Beats::new(epoch),
             base: Base::new(),
             evidence: Evidence::new(),
+            hold: Hold::new(),
             window: Window::new(now, 0),
+            waiting: 0,
             state: State::Free { proof: None },
+            rate: 0.0,
             is_in_doubt: false,
         }
     }
 
     pub(super) fn limit(&self) -> u32 {
         match &self.state {
-            State::Free { .. } => self.settings.max,
+            State::Free { .. } => {
+                let most = self.settings.max;
+                self.hold.limit().map_or(most, |held| held.min(most))
+            }
             State::Proof(trial) => trial.limit(),
             State::Limited(limited) => limited.limit(),
         }
@@ -141,8 +156,13 @@ impl Adaptive {
         (rate * time.as_secs_f64()) as u32
     }
 
-    /// Does what time alone does: before the limit is asked.
-    pub(super) fn turn(&mut self, now: Instant) {
+    /// Does what time alone does: before the limit is asked. So many wait.
+    pub(super) fn turn(&mut self, now: Instant, waiting: usize) {
+        self.waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
+        self.advance(now);
+    }
+
+    fn advance(&mut self, now: Instant) {
         self.window.pass(now, self.limit());
         let is_quiet = self.is_quiet(now);
         match &mut self.state {
@@ -151,6 +171,8 @@ impl Adaptive {
                     && now >= at
                 {
                     self.prove(rate, now);
+                } else {
+                    self.look_at_hold(now);
                 }
             }
             State::Proof(trial) => match trial.turn(now, &mut self.window) {
@@ -163,11 +185,47 @@ impl Adaptive {
         }
     }
 
+    /// When those go on who are held for a moment, if any are. [`Adaptive::turn`] is to be called then.
+    pub(super) fn hold_ends(&self, now: Instant) -> Option<Instant> {
+        self.hold.ends(now)
+    }
+
+    /// A request arrives.
+    pub(super) fn on_offer(&mut self, now: Instant) {
+        self.window.pass(now, self.limit());
+        self.window.offered();
+    }
+
+    /// Whether nobody is refused, though newcomers may be held for a moment.
+    pub(super) fn is_free(&self) -> bool {
+        matches!(self.state, State::Free { .. }) && self.window.in_flight() < self.settings.max
+    }
+
+    /// There is no room for those who are held: they go on.
+    pub(super) fn let_go(&mut self) {
+        if self.hold.limit().is_some() {
+            self.hold.was_in_vain();
+        }
+    }
+
     /// A request is admitted, as one of so many in flight.
     pub(super) fn on_admission(&mut self, now: Instant, in_flight: u32) -> Tag {
         self.on_in_flight(now, in_flight);
-        self.window.offered();
+        if matches!(self.state, State::Free { proof: None }) {
+            self.hold_after(now, in_flight);
+        }
         self.base.admitted(now, in_flight)
+    }
+
+    /// Does a hold begin, after the admission of this one?
+    fn hold_after(&mut self, now: Instant, in_flight: u32) {
+        let seen = self.window.see();
+        let is_known = seen.answers >= hold::ANSWERS_MIN / 2;
+        let rate = self.rate.max(if is_known { seen.rate } else { 0.0 });
+        let holds = rate * (evidence::STANDING * self.base.latency().unwrap_or_default() + BRIEF_S);
+        if self.hold.begins(now, in_flight, holds, self.base.latency()) {
+            self.window.begin(now);
+        }
     }
 
     /// A request is refused.
@@ -208,14 +266,17 @@ impl Adaptive {
     ) {
         let latency = latency.map(|latency| latency.as_secs_f64());
         match latency {
-            Some(latency) => self.base.answered(tag, latency),
+            Some(latency) => {
+                self.base.answered(tag, latency);
+                self.hold.on_answer(latency, self.base.median());
+            }
             None => self.base.lost(tag),
         }
         self.note_answer(latency.map(|latency| latency <= Evidence::quick_s(&self.base)));
         self.on_in_flight(now, in_flight);
         let is_free = matches!(self.state, State::Free { .. });
         self.base.turn(now, !is_free);
-        self.turn(now);
+        self.advance(now);
         match &mut self.state {
             State::Free { .. } => self.look(now),
             State::Proof(_) => {}
@@ -233,15 +294,49 @@ impl Adaptive {
         }
     }
 
-    /// Is there a queue?
-    fn look(&mut self, now: Instant) {
-        let seen = self.window.see();
-        if !Evidence::is_enough(&seen, &self.base, self.window.in_flight()) {
+    /// Has a hold come to its end?
+    fn look_at_hold(&mut self, now: Instant) {
+        if self.hold.limit().is_none() {
             return;
         }
+        let seen = self.window.see();
+        let base = self.base.latency();
+        match self
+            .hold
+            .look(&seen, base, self.waiting, &self.evidence, now)
+        {
+            Found::Nothing => {}
+            Found::Room => self.window.begin(now),
+            Found::Queue(rate) => {
+                self.evidence.is_used();
+                let base = base.unwrap_or_default();
+                let limited = Limited::new(self.settings, self.beats, rate, base, now);
+                self.window.begin(now);
+                self.state = State::Limited(limited.hasty());
+            }
+        }
+    }
+
+    /// Is there a queue?
+    fn look(&mut self, now: Instant) {
+        if self.hold.limit().is_some() {
+            return;
+        }
+        let seen = self.window.see();
+        if Evidence::is_enough(&seen, &self.base, self.window.in_flight()) {
+            self.weigh(&seen, now);
+        }
+    }
+
+    /// Is there one in what was seen?
+    fn weigh(&mut self, seen: &Seen, now: Instant) {
         self.window.begin(now);
         let base = self.base.latency();
-        let found = base.and_then(|base| self.evidence.look(&seen, base, now));
+        let found = base.and_then(|base| self.evidence.look(seen, base, now));
+        self.rate = seen.rate;
+        let holds = seen.rate * (evidence::STANDING * base.unwrap_or_default() + BRIEF_S);
+        let in_flight = f64::from(self.window.in_flight());
+        self.hold.was(seen.time, seen.most, in_flight, holds);
         let (State::Free { proof }, Some(rate)) = (&mut self.state, found) else {
             self.state = State::Free { proof: None };
             return;
@@ -263,6 +358,7 @@ impl Adaptive {
         let least = PROOF_SHARE_MIN * in_flight;
         let tried = holds.max(least).min(PROOF_SHARE_MAX * in_flight);
         self.evidence.is_used();
+        self.hold.let_go();
         self.state = State::Proof(Trial::new(tried, rate, self.window.in_flight(), now));
     }
 
@@ -301,6 +397,7 @@ impl Adaptive {
 
     fn set_free(&mut self, now: Instant) {
         self.base.begin_again();
+        self.hold.let_go();
         self.window.begin(now);
         self.state = State::Free { proof: None };
     }

@@ -89,7 +89,7 @@ fn whoever_waits_too_long_is_refused_when_its_time_is_up() {
         acquire(&mut limiter, ms(0), 2),
         Acquired::Queued(_)
     ));
-    assert_eq!(limiter.next_deadline(), Some(ms(100)));
+    assert_eq!(limiter.next_deadline(ms(0)), Some(ms(100)));
     assert_eq!(limiter.decide(ms(99)), None);
     assert_eq!(
         limiter.decide(ms(100)),
@@ -335,4 +335,83 @@ proptest! {
             prop_assert!(status.waiting == 0 || status.in_flight >= status.limit);
         }
     }
+}
+
+fn adaptive() -> Limiter<u32> {
+    Limiter::new(&Settings::default(), start(), start())
+}
+
+/// One answer after the other, each after 10 ms, until `until_ms`.
+fn answers_in_ten_ms(limiter: &mut Limiter<u32>, until_ms: u64) {
+    for at in (0..until_ms).step_by(10) {
+        let Acquired::Admitted(permit) = acquire(limiter, ms(at), 0) else {
+            panic!("nothing is held");
+        };
+        limiter.release(ms(at + 10), permit, Outcome::Success(Duration::ZERO));
+    }
+}
+
+/// So many come a millisecond, and none is answered. Says who wait, by when they came.
+fn surge(limiter: &mut Limiter<u32>, from_ms: u64, to_ms: u64, per_ms: u32) -> Vec<u32> {
+    let mut waiting = Vec::new();
+    for at in from_ms..to_ms {
+        for _ in 0..per_ms {
+            match acquire(limiter, ms(at), at as u32) {
+                Acquired::Admitted(permit) => drop(permit),
+                Acquired::Queued(queued) => {
+                    assert_eq!(queued.displaced, None);
+                    assert!(queued.deadline <= ms(from_ms + 100), "for a moment");
+                    waiting.push(at as u32);
+                }
+                Acquired::Refused(refusal) => panic!("{refusal:?} at {at} ms"),
+            }
+        }
+    }
+    waiting
+}
+
+#[test]
+fn who_is_held_while_the_service_says_nothing_goes_on_soon() {
+    let mut limiter = adaptive();
+    answers_in_ten_ms(&mut limiter, 1_000);
+    let waiting = surge(&mut limiter, 1_000, 1_060, 2);
+    assert!(waiting.len() > 40, "{waiting:?}");
+    let ends = limiter.next_deadline(ms(1_060)).expect("somebody waits");
+    assert!(ends <= ms(1_100), "before anybody has waited for 100 ms");
+    assert_eq!(limiter.decide(ms(1_060)), None, "not yet");
+
+    // As late as a timer may be.
+    let late = ends + Duration::from_millis(300);
+    for came in waiting {
+        assert!(
+            matches!(limiter.decide(late), Some(Decision::Admitted(who, _)) if who == came),
+            "in order, and nobody is refused"
+        );
+    }
+    assert_eq!(limiter.decide(late), None);
+    assert!(matches!(
+        acquire(&mut limiter, late, 0),
+        Acquired::Admitted(_)
+    ));
+}
+
+#[test]
+fn more_than_can_be_held_are_not_refused() {
+    let mut limiter = adaptive();
+    answers_in_ten_ms(&mut limiter, 1_000);
+    let waiting = surge(&mut limiter, 1_000, 1_040, 100);
+    let held = queue::Settings::WAITERS_MAX_DEFAULT;
+    assert_eq!(waiting.len(), held, "as many as fit, the others went on");
+    for came in waiting {
+        assert!(
+            matches!(limiter.decide(ms(1_040)), Some(Decision::Admitted(who, _)) if who == came)
+        );
+    }
+}
+
+#[test]
+fn a_burst_is_not_held() {
+    let mut limiter = adaptive();
+    answers_in_ten_ms(&mut limiter, 1_000);
+    assert_eq!(surge(&mut limiter, 1_000, 1_005, 100), Vec::<u32>::new());
 }

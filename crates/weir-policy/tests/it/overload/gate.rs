@@ -26,7 +26,7 @@ pub(crate) trait Gate {
     fn release(&mut self, now: Instant, id: usize);
     /// A waiter that is now admitted (true) or refused.
     fn decide(&mut self, now: Instant) -> Option<(usize, bool)>;
-    fn next_deadline(&self) -> Option<Instant>;
+    fn next_deadline(&self, now: Instant) -> Option<Instant>;
     fn limit(&self) -> u32;
 }
 
@@ -83,8 +83,8 @@ impl Gate for Weir {
         }
     }
 
-    fn next_deadline(&self) -> Option<Instant> {
-        self.limiter.next_deadline()
+    fn next_deadline(&self, now: Instant) -> Option<Instant> {
+        self.limiter.next_deadline(now)
     }
 
     fn limit(&self) -> u32 {
@@ -106,7 +106,7 @@ impl Gate for Open {
         None
     }
 
-    fn next_deadline(&self) -> Option<Instant> {
+    fn next_deadline(&self, _: Instant) -> Option<Instant> {
         None
     }
 
@@ -168,7 +168,7 @@ impl<A: Algorithm> Gate for Other<A> {
         Some((id, true))
     }
 
-    fn next_deadline(&self) -> Option<Instant> {
+    fn next_deadline(&self, _: Instant) -> Option<Instant> {
         self.queue.next_deadline()
     }
 

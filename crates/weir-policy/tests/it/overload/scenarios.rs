@@ -267,6 +267,15 @@ fn load_changes() -> Vec<Case> {
             windows: vec![window([17.0, 60.0], 400.0, 97.0, 160.0, 100.0)],
         },
         Case {
+            name: "two gates before one service, 10x and, a moment later, 10x",
+            capacity: usual(),
+            sources: vec![
+                (0, vec![poisson(4_000.0)]),
+                (1, vec![from(0.3, poisson(4_000.0))]),
+            ],
+            windows: vec![window([17.0, 60.0], 400.0, 97.0, 160.0, 100.0)],
+        },
+        Case {
             name: "two gates before one service, 10x and 0.3x",
             capacity: usual(),
             sources: vec![(0, vec![poisson(4_000.0)]), (1, vec![poisson(120.0)])],

@@ -175,7 +175,9 @@ enum Event {
 struct Run<'a> {
     scenario: &'a Scenario,
     gates: &'a mut [Box<dyn Gate>],
+    /// How long requests take, and when they come: the same, whatever stands in front of the service.
     random: fastrand::Rng,
+    random_gaps: fastrand::Rng,
     now: Duration,
     events: BinaryHeap<Reverse<(Duration, u64, Event)>>,
     events_made: u64,
@@ -199,6 +201,7 @@ pub(crate) fn play(scenario: &Scenario, gates: &mut [Box<dyn Gate>]) -> Report {
     let mut run = Run {
         scenario,
         random: fastrand::Rng::with_seed(scenario.seed),
+        random_gaps: fastrand::Rng::with_seed(!scenario.seed),
         now: Duration::ZERO,
         events: BinaryHeap::new(),
         events_made: 0,
@@ -291,7 +294,7 @@ impl Run<'_> {
         let next = (load.per_s > 0.0).then(|| {
             let mean_s = f64::from(load.burst) / load.per_s;
             let gap_s = if load.is_poisson {
-                -mean_s * (1.0 - self.random.f64()).ln()
+                -mean_s * (1.0 - self.random_gaps.f64()).ln()
             } else {
                 mean_s
             };
@@ -359,7 +362,7 @@ impl Run<'_> {
                 (id, false) => self.refuse(id),
             }
         }
-        if let Some(at) = self.gates[gate].next_deadline() {
+        if let Some(at) = self.gates[gate].next_deadline(self.instant()) {
             let at = at.saturating_duration_since(start()).max(self.now);
             if self.deadlines[gate] != at {
                 self.deadlines[gate] = at;
@@ -407,6 +410,14 @@ impl Report {
     pub(crate) fn answered_ms(&self, from_s: f64, to_s: f64, percent: f64) -> f64 {
         percentile_ms(percent, self.between(from_s, to_s), |end| match end {
             End::Answered(latency) => Some(latency),
+            _ => None,
+        })
+    }
+
+    /// The same, of those that were worth something.
+    pub(crate) fn good_ms(&self, from_s: f64, to_s: f64, percent: f64) -> f64 {
+        percentile_ms(percent, self.between(from_s, to_s), |end| match end {
+            End::Answered(latency) if latency <= PATIENCE => Some(latency),
             _ => None,
         })
     }

@@ -113,3 +113,36 @@ fn traffic_that_the_service_can_take_is_not_refused() {
         }
     }
 }
+
+/// From the first second on, of a gateway that has just begun and of one that knows the service: an answer after a second is worth
+/// nothing, and what is let in before anybody can know is answered late.
+#[test]
+fn an_overload_costs_little_from_its_first_instant_on() {
+    let even = |per_s| Load {
+        is_poisson: false,
+        ..poisson(per_s)
+    };
+    let seconds = 10.0;
+    println!("good answers a second / p99 of them in ms, in the first ten seconds");
+    for from_s in [0.0, 10.0] {
+        for multiple in [1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0] {
+            let mut loads = vec![even(100.0), from(from_s, even(400.0 * multiple))];
+            loads.drain(..usize::from(from_s == 0.0));
+            let to_s = from_s + seconds;
+            print!("| {multiple} x after {from_s} s |");
+            for kind in ["nothing", "fixed 8", "weir"] {
+                let report = run(kind, SEED, to_s, loads.clone());
+                let good = report.goodput(from_s, to_s);
+                let p99_ms = report.good_ms(from_s, to_s, 99.0);
+                print!(" {good:.0} / {p99_ms:.0} |");
+                let case = format!("{multiple} x after {from_s} s: {good}/s, {p99_ms} ms");
+                assert!(kind != "weir" || good >= 0.97 * 400.0, "{case}");
+                assert!(
+                    kind != "weir" || multiple < 2.0 || p99_ms <= 120.0,
+                    "{case}"
+                );
+            }
+            println!();
+        }
+    }
+}

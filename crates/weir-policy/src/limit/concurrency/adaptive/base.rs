@@ -83,6 +83,11 @@ impl Base {
         self.known.map_or(0.0, |known| known.tenth)
     }
 
+    /// Seconds that half of the answers take at most.
+    pub(super) fn median(&self) -> f64 {
+        self.known.map_or(0.0, |known| known.median)
+    }
+
     /// It has been found to be another one.
     pub(super) fn set(&mut self, latency: f64) {
         if let Some(known) = &mut self.known {

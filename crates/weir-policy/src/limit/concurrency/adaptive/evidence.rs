@@ -17,12 +17,12 @@ use super::window::{Seen, seconds};
 use std::time::Instant;
 
 /// So many times what the service holds without queueing: that much more it may take for a while, and no queue.
-const STANDING: f64 = 3.0;
+pub(super) const STANDING: f64 = 3.0;
 /// With no more in flight, nothing queues that is worth a limit.
 const LEAST_MIN: f64 = 2.0;
 
 /// With more than this share of answers as soon as usual, those that are late do not wait for all the others.
-const QUICK_SHARE: f64 = 0.1;
+pub(super) const QUICK_SHARE: f64 = 0.1;
 /// As soon as usual: in so many times what a tenth of the answers take, and [`BRIEF_S`].
 const QUICK: f64 = 3.0;
 
@@ -112,7 +112,7 @@ struct Surge {
 
 /// Answers a second in the best stretch lately.
 #[derive(Debug, Default)]
-struct Best {
+pub(super) struct Best {
     rate: f64,
     /// Of the stretch that goes on.
     answers: f64,
@@ -168,9 +168,14 @@ impl Evidence {
             .max(GAPS * standing.gap_s);
         let lasts = standing.halves.grows && stood_s > enough_s;
         let grown_s = self.tolerance * (SURGE_BASES * base).max(SURGE_S);
-        let surges = standing.surge.has_grown_by(grown_s * rate)
-            && standing.surge.rate() > BEST_SHARE * self.best.rate;
+        let surges =
+            standing.surge.has_grown_by(grown_s * rate) && self.best.is_near(standing.surge.rate());
         (lasts || surges).then_some(rate)
+    }
+
+    /// How well the service has done lately.
+    pub(super) fn best(&self) -> &Best {
+        &self.best
     }
 
     /// It is put to the proof.
@@ -266,6 +271,15 @@ impl Surge {
 }
 
 impl Best {
+    pub(super) fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// Whether so many answers a second are not far from it.
+    pub(super) fn is_near(&self, rate: f64) -> bool {
+        rate > BEST_SHARE * self.rate
+    }
+
     fn add(&mut self, seen: &Seen) {
         self.answers += f64::from(seen.answers);
         self.time += seen.time;

@@ -55,6 +55,8 @@ const CALM_FULL: f64 = 0.5;
 /// So does load that the service can take, over so many seconds, and base latencies.
 const DEMAND_S: f64 = 2.0;
 const DEMAND_BASES: f64 = 20.0;
+/// If it has not been put to the proof, over this share of that.
+const DEMAND_HASTY: f64 = 0.25;
 
 #[derive(Debug)]
 pub(super) struct Limited {
@@ -70,6 +72,8 @@ pub(super) struct Limited {
     next_trial: Instant,
     calm_since: Option<Instant>,
     demand: Demand,
+    /// The share of the time that load is looked at, this time.
+    demand_share: f64,
     /// More than the service can take was asked for even after it was limited.
     is_overload: bool,
 }
@@ -135,10 +139,19 @@ impl Limited {
             next_trial: now,
             calm_since: None,
             demand: Demand::new(now),
+            demand_share: 1.0,
             is_overload: false,
         };
         limited.set_limit(base);
         limited
+    }
+
+    /// One for what has not been put to the proof: it ends sooner where the service can take all that is asked for.
+    pub(super) fn hasty(self) -> Self {
+        Self {
+            demand_share: DEMAND_HASTY,
+            ..self
+        }
     }
 
     pub(super) fn limit(&self) -> u32 {
@@ -220,7 +233,8 @@ impl Limited {
         }
         self.calm_since = None;
         let counted = seconds(self.demand.since, now);
-        if counted > tolerance * DEMAND_S.max(DEMAND_BASES * base) {
+        if counted > self.demand_share * tolerance * DEMAND_S.max(DEMAND_BASES * base) {
+            self.demand_share = 1.0;
             let is_met = self.demand.is_met(counted);
             if is_met && self.is_overload {
                 return Some(End::Calm);

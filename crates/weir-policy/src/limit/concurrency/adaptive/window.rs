@@ -9,6 +9,7 @@ pub(super) struct Window {
     last: Instant,
     in_flight: u32,
     least: u32,
+    most: u32,
     /// Request-seconds in flight.
     area: f64,
     /// Seconds in which the limit was reached.
@@ -35,6 +36,8 @@ pub(super) struct Seen {
     pub(super) rate: f64,
     /// The fewest requests in flight at any time.
     pub(super) least: f64,
+    /// The most.
+    pub(super) most: f64,
     /// Seconds that a request is in flight, by Little's law, which minds no mixture of short ones and long ones.
     pub(super) sojourn: f64,
     /// The share of the time in which the limit was reached, and what came then: answers, and answers a second.
@@ -58,6 +61,7 @@ impl Window {
             last: now,
             in_flight,
             least: u32::MAX,
+            most: in_flight,
             area: 0.0,
             full: 0.0,
             answers: 0,
@@ -94,6 +98,7 @@ impl Window {
     /// From now on, as many are in flight.
     pub(super) fn set_in_flight(&mut self, in_flight: u32) {
         self.in_flight = in_flight;
+        self.most = self.most.max(in_flight);
     }
 
     /// Seconds since somebody asked.
@@ -122,7 +127,6 @@ impl Window {
     }
 
     pub(super) fn refused(&mut self) {
-        self.offered();
         self.refusals += 1;
     }
 
@@ -134,6 +138,7 @@ impl Window {
             answers: self.answers,
             rate: answers / time,
             least: f64::from(self.least),
+            most: f64::from(self.most),
             sojourn: self.area / answers.max(1.0),
             full: self.full / time,
             answers_full: self.answers_full,

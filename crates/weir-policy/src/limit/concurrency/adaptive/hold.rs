@@ -1,0 +1,230 @@
+//! Newcomers wait for a moment in front of the service, and not inside it, while it shows whether it can take so many.
+//!
+//! A service that is overrun from one moment to the next fills until there is evidence, and what fills it is answered late. Many more
+//! in flight than ever lately are a reason to look, and none to refuse: nobody is refused while a hold goes on, and it ends before
+//! anybody has waited for long. Who waits in front of a service that has all its hands full loses nothing by it; where it has not,
+//! those who are held lose so much time, once.
+//!
+//! What a hold finds is believed without a proof. Gateways that are overrun together would spoil each other's: the first to cut gives
+//! its places to the others, and finds no queue. The limit lets in enough, and its trials begin together (`limited`).
+
+use super::BRIEF_S;
+use super::evidence::{self, Evidence};
+use super::window::{Seen, seconds};
+use std::time::{Duration, Instant};
+
+/// So many in flight are no reason to look, nor are so many times the most that went away by themselves lately, nor so many times
+/// what the service holds without queueing;
+const LEAST: f64 = 16.0;
+const UNUSUAL: f64 = 2.0;
+const ROOM: f64 = 1.2;
+/// nor is a burst: what comes in so many seconds.
+const BURST_S: f64 = 0.005;
+
+/// A hold ends after so many seconds: before the queue takes it for an overload, and refuses. It ends after so many if there was no
+/// answer, and there is none where the service is known to take longer: nothing could be told.
+const ENDS_S: f64 = 0.08;
+const TELLS_S: f64 = 0.04;
+
+/// Something is seen after so many answers, and base latencies.
+pub(super) const ANSWERS_MIN: u32 = 16;
+const BASES: f64 = 2.0;
+
+/// A service is busy that is full for this share of the time, with so many times what it holds by Little's law. One that is not gets
+/// [`ROOM`].
+const FULL: f64 = 0.8;
+const BUSY: f64 = 2.0;
+
+/// There is a queue if the service is busy, and so many times as much is asked for as answered, at so many instants; so many answers
+/// in a row took so many times as long as half of them do usually;
+const SURGE: f64 = 1.4;
+const INSTANTS: u32 = 8;
+const LATE_IN_ROW: u32 = 8;
+const LATE: f64 = 2.0;
+/// so many wait as are answered in so many seconds, and base latencies;
+const GROWN_S: f64 = 0.035;
+const GROWN_BASES: f64 = 1.5;
+/// and so many times as many ask as were answered lately, and so many standard deviations more than chance would have it. Where as
+/// many ask as ever, the service has become slower, and that may pass.
+const MORE_THAN_LATELY: f64 = 1.3;
+const CHANCE: f64 = 2.0;
+
+/// The most in flight lately is forgotten in so many seconds.
+const FORGOTTEN_S: f64 = 1800.0;
+
+/// Whether newcomers are held, and from how many on.
+#[derive(Debug)]
+pub(super) struct Hold {
+    /// The most in flight lately that went away by itself.
+    usual: f64,
+    /// The most since there were as few as the service holds without queueing.
+    peak: f64,
+    /// Since when there are unusually many.
+    unusual_since: Option<Instant>,
+    /// Since when newcomers wait, and how many are in flight meanwhile.
+    held: Option<(Instant, u32)>,
+    /// How many answers took long, one after the other.
+    late: u32,
+    /// There was one, and there are still more in flight than the service holds without queueing. Another would tell no more.
+    is_over: bool,
+}
+
+/// What a hold has come to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Found {
+    Nothing,
+    /// The service can take more, and gets more.
+    Room,
+    /// A queue, while so many answers came a second.
+    Queue(f64),
+}
+
+impl Hold {
+    pub(super) fn new() -> Self {
+        Self {
+            usual: 0.0,
+            peak: 0.0,
+            unusual_since: None,
+            held: None,
+            late: 0,
+            is_over: false,
+        }
+    }
+
+    /// How many may be in flight, if newcomers are held.
+    pub(super) fn limit(&self) -> Option<u32> {
+        self.held.map(|(_, in_flight)| in_flight)
+    }
+
+    /// When it may have come to its end, from now on, if nothing happens before.
+    pub(super) fn ends(&self, now: Instant) -> Option<Instant> {
+        let (since, _) = self.held?;
+        let after = |seconds| since + Duration::from_secs_f64(seconds);
+        let ends = if now < after(TELLS_S) {
+            TELLS_S
+        } else {
+            ENDS_S
+        };
+        Some(after(ends))
+    }
+
+    /// So many seconds had as many in flight at most, and there are so many now. If the service holds as many without queueing,
+    /// what queued went away by itself, and so it will if as much comes again.
+    pub(super) fn was(&mut self, time: f64, most: f64, now: f64, holds: f64) {
+        self.usual *= (-time / FORGOTTEN_S).exp();
+        self.peak = self.peak.max(most);
+        if now <= holds {
+            self.usual = self.usual.max(std::mem::take(&mut self.peak));
+            self.is_over = false;
+        }
+    }
+
+    /// It has come to nothing.
+    pub(super) fn was_in_vain(&mut self) {
+        self.let_go();
+        self.is_over = true;
+    }
+
+    /// An answer took so long; half of them take so long usually.
+    pub(super) fn on_answer(&mut self, latency: f64, median: f64) {
+        self.late = if latency > LATE * median {
+            self.late + 1
+        } else {
+            0
+        };
+    }
+
+    /// Nothing is held, whatever comes of it.
+    pub(super) fn let_go(&mut self) {
+        self.held = None;
+        self.unusual_since = None;
+    }
+
+    /// Whether a hold begins, with so many in flight, of which the service holds so many without queueing, and takes so long.
+    pub(super) fn begins(
+        &mut self,
+        now: Instant,
+        in_flight: u32,
+        holds: f64,
+        base: Option<f64>,
+    ) -> bool {
+        if self.held.is_some() || self.is_over || takes_long(base) {
+            return false;
+        }
+        let most = (UNUSUAL * self.usual).max(LEAST).max(ROOM * holds);
+        if f64::from(in_flight) < most {
+            self.unusual_since = None;
+            return false;
+        }
+        let since = *self.unusual_since.get_or_insert(now);
+        let begins = seconds(since, now) >= BURST_S;
+        if begins {
+            self.held = Some((now, in_flight));
+        }
+        begins
+    }
+
+    /// Looks at what was `seen` since it began, or since it found room; so many wait.
+    pub(super) fn look(
+        &mut self,
+        seen: &Seen,
+        base: Option<f64>,
+        waiting: u32,
+        evidence: &Evidence,
+        now: Instant,
+    ) -> Found {
+        let Some((since, in_flight)) = self.held else {
+            return Found::Nothing;
+        };
+        if let Some(base) = base
+            && seen.answers >= ANSWERS_MIN
+            && seen.time >= BASES * base
+        {
+            let is_busy = seen.full > FULL && f64::from(in_flight) > BUSY * seen.rate * base;
+            if !is_busy {
+                self.give_room(seen, base, waiting);
+                return Found::Room;
+            }
+            if self.is_queue(seen, base, waiting, evidence) {
+                self.let_go();
+                return Found::Queue(seen.rate);
+            }
+        }
+        let says_nothing = base.map_or(seen.answers == 0, |base| takes_long(Some(base)));
+        let ends_s = if says_nothing { TELLS_S } else { ENDS_S };
+        if seconds(since, now) >= ends_s {
+            self.was_in_vain();
+        }
+        Found::Nothing
+    }
+
+    /// Lets in more, and everybody if that is enough for all.
+    fn give_room(&mut self, seen: &Seen, base: f64, waiting: u32) {
+        let holds = seen.rate * (evidence::STANDING * base + BRIEF_S);
+        if let Some((_, in_flight)) = &mut self.held {
+            let there = *in_flight + waiting;
+            *in_flight = (*in_flight).max((ROOM * holds) as u32);
+            if *in_flight >= there {
+                self.let_go();
+            }
+        }
+    }
+
+    /// Whether those who wait do so because the service has all its hands full, and too many ask.
+    fn is_queue(&self, seen: &Seen, base: f64, waiting: u32, evidence: &Evidence) -> bool {
+        let (offers, answers) = (f64::from(seen.offers), f64::from(seen.answers));
+        let lately = MORE_THAN_LATELY * evidence.best().rate() * seen.time;
+        let grown_s = evidence.tolerance() * (GROWN_BASES * base).max(GROWN_S);
+        self.late >= LATE_IN_ROW
+            && offers > SURGE * answers
+            && seen.instants >= INSTANTS
+            && f64::from(waiting) > grown_s * seen.rate
+            && evidence.best().is_near(seen.rate)
+            && offers > lately + CHANCE * lately.sqrt()
+    }
+}
+
+/// Whether a service is known to take so long that nothing is to be seen in time.
+fn takes_long(base: Option<f64>) -> bool {
+    base.is_some_and(|base| base > TELLS_S)
+}
