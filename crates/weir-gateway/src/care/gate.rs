@@ -140,11 +140,11 @@ impl Gate {
                 }
                 let waiting = Waiting {
                     gate: self,
+                    deadline: queued.deadline,
                     ticket: Some(queued.ticket),
                     receiver: receiver.expect("whoever waits has made a channel"),
                 };
-                let patience = queued.deadline.saturating_duration_since(now);
-                Box::pin(waiting.wait(client, patience)).await
+                Box::pin(waiting.wait(client, now)).await
             }
         }
     }
@@ -156,15 +156,8 @@ impl Gate {
 
     /// A place for a copy of a request that has one: at once, or never. It takes none from those who wait.
     pub(crate) fn enter_at_once(self: &Arc<Self>, now: Instant) -> Option<Place> {
-        let permit = lock(&self.limiter).try_acquire(now)?;
+        let permit = self.change(now, |limiter| limiter.try_acquire(now))?;
         Some(self.place(permit, now))
-    }
-
-    /// How long it takes until somebody who waits is decided about: a millisecond at least.
-    fn patience(&self, now: Instant) -> Duration {
-        let due = lock(&self.limiter).next_deadline(now);
-        let patience = due.map_or(TICK, |due| due.saturating_duration_since(now));
-        patience.max(Duration::from_millis(1))
     }
 
     fn place(self: &Arc<Self>, permit: Permit, since: Instant) -> Place {
@@ -183,7 +176,8 @@ impl Gate {
         let (result, mut decision) = {
             let mut limiter = lock(&self.limiter);
             let changed = (change(&mut limiter), limiter.decide(now));
-            self.limit.store(limiter.limit(), Ordering::Relaxed);
+            self.limit
+                .store(limiter.limit_without_hold(), Ordering::Relaxed);
             changed
         };
         // To wake another worker is a system call, which nobody has to wait for.
@@ -206,13 +200,23 @@ impl Gate {
 /// A request in the queue. Dropping it leaves the queue.
 struct Waiting<'a> {
     gate: &'a Arc<Gate>,
+    /// When it is decided about at the latest, unless it is held for a moment.
+    deadline: Instant,
     /// `None` once the verdict has been read.
     ticket: Option<Ticket>,
     receiver: oneshot::Receiver<Result<Permit, Refusal>>,
 }
 
 impl Waiting<'_> {
-    async fn wait(mut self, client: &Client, patience: Duration) -> Result<Place, Failure> {
+    /// How long it takes until it may be decided about: a millisecond at least.
+    fn patience(&self, now: Instant) -> Duration {
+        let hold_ends = lock(&self.gate.limiter).hold_ends(now);
+        let due = hold_ends.unwrap_or(self.deadline);
+        let patience = due.saturating_duration_since(now);
+        patience.max(Duration::from_millis(1))
+    }
+
+    async fn wait(mut self, client: &Client, now: Instant) -> Result<Place, Failure> {
         // Whatever happens at the gate ends all waits that are up, so a timer is for when nothing does. To be as late as a
         // tick matters to those who wait for less than that.
         let set = |patience: Duration| {
@@ -223,10 +227,10 @@ impl Waiting<'_> {
                 Due::never()
             }
         };
-        let mut late = set(patience);
+        let mut late = set(self.patience(now));
         poll_fn(|cx| {
             loop {
-                // Neither fires early, so whoever is not decided about by then is now.
+                // Neither fires early, so whoever is not decided about by then is now, but who was held for a moment.
                 let is_due = late.poll(cx).is_ready() || client.timer.poll(cx).is_ready();
                 if is_due {
                     self.gate.change(Instant::now(), |_| ());
@@ -245,8 +249,7 @@ impl Waiting<'_> {
                 if !is_due {
                     return Poll::Pending;
                 }
-                // It was held for a moment, and waits for longer now.
-                late = set(self.gate.patience(Instant::now()));
+                late = set(self.patience(Instant::now()));
             }
         })
         .await

@@ -39,8 +39,8 @@ pub enum Limit {
 pub struct Settings {
     /// How many requests may be in flight.
     pub limit: Limit,
-    /// Who may wait. However large `waiters_max`, no more wait than half as many as may be in flight: a longer queue would
-    /// double the time that the service itself takes. Where the service is known to be so fast that more are answered
+    /// Who may wait. However large `waiters_max`, no more wait than half as many as may be in flight, but those who are held for a
+    /// moment: a longer queue would double the time that the service itself takes. Where the service is known to be so fast that more are answered
     /// within [`queue::Settings::target`], so many wait.
     pub queue: queue::Settings,
     /// How many streams there may be besides. At 0 none is set apart: each keeps its place to its end.
@@ -175,7 +175,9 @@ impl<T> Limiter<T> {
             streams_max: settings.streams_max,
             gauge: match settings.limit {
                 Limit::Fixed(limit) => Gauge::Fixed(limit.max(1)),
-                Limit::Adaptive(adaptive) => Gauge::Adaptive(Adaptive::new(adaptive, now, epoch)),
+                Limit::Adaptive(adaptive) => {
+                    Gauge::Adaptive(Adaptive::new(adaptive, settings.queue.interval, now, epoch))
+                }
             },
             queue: Queue::new(settings.queue),
         }
@@ -189,7 +191,7 @@ impl<T> Limiter<T> {
         waiter: impl FnOnce() -> T,
     ) -> Acquired<T> {
         self.note_offer(now);
-        if self.queue.is_outranked(now, priority) {
+        if !self.is_free() && self.queue.is_outranked(now, priority) {
             self.queue.note_decision(now, priority, true);
             self.note_refusal();
             return Acquired::Refused(Refusal::Outranked);
@@ -206,11 +208,7 @@ impl<T> Limiter<T> {
         if is_loss {
             self.note_refusal();
         }
-        let hold_ends = self.hold_ends(now);
-        queued.map_or(Acquired::Refused(Refusal::QueueFull), |queued| {
-            let deadline = hold_ends.unwrap_or(queued.deadline);
-            Acquired::Queued(Queued { deadline, ..queued })
-        })
+        queued.map_or(Acquired::Refused(Refusal::QueueFull), Acquired::Queued)
     }
 
     /// A place for what can do without: at once and behind nobody, or not at all. That there is none is no refusal.
@@ -287,8 +285,9 @@ impl<T> Limiter<T> {
     /// The next waiter whose wait is over. To be called until there is none.
     pub fn decide(&mut self, now: Instant) -> Option<Decision<T>> {
         self.turn(now);
-        let refuses = !matches!(&self.gauge, Gauge::Adaptive(adaptive) if adaptive.is_free());
-        if refuses && let Some(waiter) = self.queue.pop_expired(now) {
+        if !self.is_free()
+            && let Some(waiter) = self.queue.pop_expired(now)
+        {
             self.note_refusal();
             return Some(Decision::Refused(waiter, Refusal::WaitedTooLong));
         }
@@ -321,10 +320,18 @@ impl<T> Limiter<T> {
         }
     }
 
+    /// The same, as if nobody were held for a moment.
+    pub fn limit_without_hold(&self) -> u32 {
+        match &self.gauge {
+            Gauge::Fixed(limit) => *limit,
+            Gauge::Adaptive(adaptive) => adaptive.limit_without_hold(),
+        }
+    }
+
     /// What the admin API shows.
     pub fn status(&self, now: Instant) -> Status {
         Status {
-            limit: self.limit(),
+            limit: self.limit_without_hold(),
             in_flight: self.at_work(),
             streams: self.streams,
             waiting: self.queue.len(),
@@ -350,7 +357,7 @@ impl<T> Limiter<T> {
     /// A place at once, behind nobody but those for whom there is one already.
     fn place(&mut self, now: Instant) -> Option<Permit> {
         self.turn(now);
-        let is_first = self.queue.is_empty() || self.has_let_go();
+        let is_first = self.has_let_go() || self.queue.is_empty();
         let is_free = is_first && self.at_work() < self.limit();
         is_free.then(|| self.admit(now))
     }
@@ -365,8 +372,14 @@ impl<T> Limiter<T> {
         true
     }
 
-    /// When those go on who are held for a moment, if any are.
-    fn hold_ends(&self, now: Instant) -> Option<Instant> {
+    /// Whether nobody is refused, though some may be held for a moment.
+    fn is_free(&self) -> bool {
+        matches!(&self.gauge, Gauge::Adaptive(adaptive) if adaptive.is_free())
+    }
+
+    /// When those go on who are held for a moment, if any are: before the deadline that they have in the queue, at which nobody is
+    /// refused then.
+    pub fn hold_ends(&self, now: Instant) -> Option<Instant> {
         match &self.gauge {
             Gauge::Adaptive(adaptive) => adaptive.hold_ends(now),
             Gauge::Fixed(_) => None,

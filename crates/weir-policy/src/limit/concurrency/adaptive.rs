@@ -96,6 +96,8 @@ pub(super) struct Adaptive {
     state: State,
     /// Answers a second in the last window.
     rate: f64,
+    /// How many there were when the limit began without a proof, until that has turned out to be an overload.
+    surge: Option<f64>,
     /// The last proof found no queue. The next one is at a beat, and is believed.
     is_in_doubt: bool,
 }
@@ -111,8 +113,8 @@ enum State {
 }
 
 impl Adaptive {
-    /// `epoch` lies before `now`.
-    pub(super) fn new(settings: Settings, now: Instant, epoch: Instant) -> Self {
+    /// Nobody may wait for longer than `waits`; `epoch` lies before `now`.
+    pub(super) fn new(settings: Settings, waits: Duration, now: Instant, epoch: Instant) -> Self {
         let min = settings.min.max(1);
         Self {
             settings: Settings {
@@ -122,21 +124,25 @@ impl Adaptive {
             beats: Beats::new(epoch),
             base: Base::new(),
             evidence: Evidence::new(),
-            hold: Hold::new(),
+            hold: Hold::new(waits),
             window: Window::new(now, 0),
             waiting: 0,
             state: State::Free { proof: None },
             rate: 0.0,
+            surge: None,
             is_in_doubt: false,
         }
     }
 
     pub(super) fn limit(&self) -> u32 {
+        let held = self.hold.limit().unwrap_or(u32::MAX);
+        held.min(self.limit_without_hold())
+    }
+
+    /// The limit, as if nobody were held for a moment.
+    pub(super) fn limit_without_hold(&self) -> u32 {
         match &self.state {
-            State::Free { .. } => {
-                let most = self.settings.max;
-                self.hold.limit().map_or(most, |held| held.min(most))
-            }
+            State::Free { .. } => self.settings.max,
             State::Proof(trial) => trial.limit(),
             State::Limited(limited) => limited.limit(),
         }
@@ -187,12 +193,12 @@ impl Adaptive {
 
     /// When those go on who are held for a moment, if any are. [`Adaptive::turn`] is to be called then.
     pub(super) fn hold_ends(&self, now: Instant) -> Option<Instant> {
-        self.hold.ends(now)
+        self.hold.ends(now, self.base.latency().is_some())
     }
 
     /// A request arrives.
     pub(super) fn on_offer(&mut self, now: Instant) {
-        self.window.pass(now, self.limit());
+        self.advance(now);
         self.window.offered();
     }
 
@@ -219,11 +225,14 @@ impl Adaptive {
 
     /// Does a hold begin, after the admission of this one?
     fn hold_after(&mut self, now: Instant, in_flight: u32) {
+        if !self.hold.may_begin(in_flight, self.base.latency()) {
+            return;
+        }
         let seen = self.window.see();
         let is_known = seen.answers >= hold::ANSWERS_MIN / 2;
         let rate = self.rate.max(if is_known { seen.rate } else { 0.0 });
         let holds = rate * (evidence::STANDING * self.base.latency().unwrap_or_default() + BRIEF_S);
-        if self.hold.begins(now, in_flight, holds, self.base.latency()) {
+        if self.hold.begins(now, in_flight, holds) {
             self.window.begin(now);
         }
     }
@@ -268,7 +277,7 @@ impl Adaptive {
         match latency {
             Some(latency) => {
                 self.base.answered(tag, latency);
-                self.hold.on_answer(latency, self.base.median());
+                self.hold.on_answer(now, latency, self.base.median());
             }
             None => self.base.lost(tag),
         }
@@ -285,7 +294,10 @@ impl Adaptive {
                 let end = limited.follow(now, &mut self.window, &self.base, tolerance);
                 match end {
                     None => return,
-                    Some(End::Overload { goes_on: true }) => return self.evidence.was_right(),
+                    Some(End::Overload { goes_on: true }) => {
+                        self.surge = None;
+                        return self.evidence.was_right();
+                    }
                     Some(End::Overload { goes_on: false }) => self.evidence.was_wrong(),
                     Some(End::Calm) => {}
                 }
@@ -306,12 +318,16 @@ impl Adaptive {
             .look(&seen, base, self.waiting, &self.evidence, now)
         {
             Found::Nothing => {}
-            Found::Room => self.window.begin(now),
+            Found::Room => {
+                self.rate = seen.rate;
+                self.window.begin(now);
+            }
             Found::Queue(rate) => {
                 self.evidence.is_used();
                 let base = base.unwrap_or_default();
                 let limited = Limited::new(self.settings, self.beats, rate, base, now);
                 self.window.begin(now);
+                self.surge = Some(f64::from(self.window.in_flight() + self.waiting));
                 self.state = State::Limited(limited.hasty());
             }
         }
@@ -396,6 +412,9 @@ impl Adaptive {
     }
 
     fn set_free(&mut self, now: Instant) {
+        if let Some(surge) = self.surge.take() {
+            self.hold.went_away(surge);
+        }
         self.base.begin_again();
         self.hold.let_go();
         self.window.begin(now);

@@ -332,7 +332,7 @@ proptest! {
             let status = limiter.status(now);
             prop_assert_eq!(status.in_flight as usize, permits.len());
             prop_assert!(status.limit >= 1);
-            prop_assert!(status.waiting == 0 || status.in_flight >= status.limit);
+            prop_assert!(status.waiting == 0 || status.in_flight >= limiter.limit());
         }
     }
 }
@@ -360,7 +360,8 @@ fn surge(limiter: &mut Limiter<u32>, from_ms: u64, to_ms: u64, per_ms: u32) -> V
                 Acquired::Admitted(permit) => drop(permit),
                 Acquired::Queued(queued) => {
                     assert_eq!(queued.displaced, None);
-                    assert!(queued.deadline <= ms(from_ms + 100), "for a moment");
+                    let ends = limiter.hold_ends(ms(at)).expect("for a moment");
+                    assert!(ends <= ms(from_ms + 100));
                     waiting.push(at as u32);
                 }
                 Acquired::Refused(refusal) => panic!("{refusal:?} at {at} ms"),
@@ -414,4 +415,27 @@ fn a_burst_is_not_held() {
     let mut limiter = adaptive();
     answers_in_ten_ms(&mut limiter, 1_000);
     assert_eq!(surge(&mut limiter, 1_000, 1_005, 100), Vec::<u32>::new());
+}
+
+#[test]
+fn where_nobody_may_wait_nobody_is_held() {
+    let queues = [
+        queue::Settings {
+            waiters_max: 0,
+            ..queue::Settings::default()
+        },
+        queue::Settings {
+            interval: Duration::from_millis(5),
+            ..queue::Settings::default()
+        },
+    ];
+    for queue in queues {
+        let settings = Settings {
+            queue,
+            ..Settings::default()
+        };
+        let mut limiter = Limiter::new(&settings, start(), start());
+        answers_in_ten_ms(&mut limiter, 1_000);
+        assert_eq!(surge(&mut limiter, 1_000, 1_060, 2), Vec::<u32>::new());
+    }
 }

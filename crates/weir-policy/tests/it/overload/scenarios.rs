@@ -69,6 +69,7 @@ fn cases() -> Vec<Case> {
     cases.extend(fast());
     cases.extend(service_changes());
     cases.extend(load_changes());
+    cases.extend(surges());
     cases
 }
 
@@ -282,6 +283,57 @@ fn load_changes() -> Vec<Case> {
             windows: vec![window([17.0, 60.0], 400.0, 97.0, 160.0, 100.0)],
         },
     ]
+}
+
+/// What comes all at once, and is no overload.
+fn surges() -> Vec<Case> {
+    vec![
+        Case {
+            name: "overload, a minute idle, then a few bursts of 60",
+            capacity: usual(),
+            sources: one(vec![
+                poisson(4_000.0),
+                from(10.0, poisson(0.0)),
+                from(
+                    70.0,
+                    Load {
+                        burst: 60,
+                        is_poisson: false,
+                        ..poisson(6.0)
+                    },
+                ),
+            ]),
+            windows: vec![window([70.0, 100.0], 6.0, 100.0, 200.0, 0.0)],
+        },
+        Case {
+            name: "health checks of 1.5 ms only, then 30 % with 30 ms",
+            capacity: vec![
+                capacity(0.0, 200, Work::Fixed(1.5)),
+                capacity(60.0, 200, Work::Fixed(30.0)),
+            ],
+            sources: one(vec![poisson(1.0), from(60.0, poisson(2_000.0))]),
+            windows: vec![window([60.0, 70.0], 2_000.0, 97.0, 120.0, 2.0)],
+        },
+        Case {
+            name: "page loads of 100 in 50 ms, one a minute",
+            capacity: usual(),
+            sources: one(std::iter::once(poisson(10.0)).chain(page_loads()).collect()),
+            windows: vec![window([0.0, 600.0], 11.5, 90.0, 300.0, 0.0)],
+        },
+    ]
+}
+
+/// A hundred requests, half a millisecond apart, every minute, and ten a second besides.
+fn page_loads() -> Vec<Load> {
+    let even = |per_s| Load {
+        is_poisson: false,
+        ..poisson(per_s)
+    };
+    let loads = (1..10).flat_map(|minute| {
+        let at_s = 60.0 * f64::from(minute);
+        [from(at_s, even(2_000.0)), from(at_s + 0.05, poisson(10.0))]
+    });
+    loads.collect()
 }
 
 fn run(case: &Case, seed: u64) -> Report {

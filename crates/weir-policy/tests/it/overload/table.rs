@@ -5,7 +5,7 @@
 use super::gate::{Gate, Open, Other, Weir};
 use super::other_limits::{Gradient2, Vegas};
 use super::scenarios::{MS20, capacity, from};
-use super::simulation::{Load, Report, Scenario, play, poisson, start};
+use super::simulation::{End, Load, Record, Report, Scenario, Work, play, poisson, start};
 use weir_policy::limit::concurrency::Limit;
 
 const SEED: u64 = 5;
@@ -143,6 +143,37 @@ fn an_overload_costs_little_from_its_first_instant_on() {
                 );
             }
             println!();
+        }
+    }
+}
+
+/// A service is three times slower for ten seconds, and clients leave after a tenth of a second: the queue that it made is not there any
+/// more when it is well again.
+#[test]
+fn what_a_slow_time_left_is_gone_with_it() {
+    let within = |record: &&Record| matches!(record.end, End::Answered(latency) if latency.as_millis() <= 100);
+    println!(
+        "answers a second within 100 ms: before, while 20 ms are 60, and in the two seconds after"
+    );
+    for per_s in [240.0, 300.0, 360.0] {
+        for kind in ["nothing", "fixed 8", "weir"] {
+            let scenario = Scenario {
+                seed: SEED,
+                seconds: 25.0,
+                capacity: vec![
+                    capacity(0.0, 8, MS20),
+                    capacity(10.0, 8, Work::Fixed(60.0)),
+                    capacity(20.0, 8, MS20),
+                ],
+                pauses: None,
+                sources: vec![(0, vec![poisson(per_s)])],
+            };
+            let report = play(&scenario, &mut [gate(kind)]);
+            let good = [(0.0, 10.0), (10.0, 20.0), (20.0, 22.0)].map(|(from_s, to_s)| {
+                report.between(from_s, to_s).filter(within).count() as f64 / (to_s - from_s)
+            });
+            println!("| {per_s}/s | {kind} | {good:.0?} |");
+            assert!(kind != "weir" || good[2] > 0.9 * per_s, "{good:?}");
         }
     }
 }

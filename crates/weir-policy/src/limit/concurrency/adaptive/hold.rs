@@ -21,9 +21,13 @@ const ROOM: f64 = 1.2;
 /// nor is a burst: what comes in so many seconds.
 const BURST_S: f64 = 0.005;
 
-/// A hold ends after so many seconds: before the queue takes it for an overload, and refuses. It ends after so many if there was no
-/// answer, and there is none where the service is known to take longer: nothing could be told.
+/// A hold ends after so many seconds, and this share of the longest that anybody may wait, before the queue takes it for an overload.
+/// There is none where that is less than so much.
 const ENDS_S: f64 = 0.08;
+const WAITS_SHARE: f64 = 0.8;
+const WAITS_MIN_S: f64 = 0.02;
+/// Nor where the service is known to take so long: nothing could be told. As long as it is not known, a hold ends after so many seconds
+/// without an answer.
 const TELLS_S: f64 = 0.04;
 
 /// Something is seen after so many answers, and base latencies.
@@ -41,9 +45,14 @@ const SURGE: f64 = 1.4;
 const INSTANTS: u32 = 8;
 const LATE_IN_ROW: u32 = 8;
 const LATE: f64 = 2.0;
-/// so many wait as are answered in so many seconds, and base latencies;
+/// so many did not, in the last second or the one before, so that what is usual is known, or nothing is known for longer than that;
+const QUICK_LATELY: u32 = 8;
+const LATELY_S: f64 = 1.0;
+/// so many wait as are answered in so many seconds, and base latencies, and the last who came did so no longer ago than so many times
+/// the mean gap;
 const GROWN_S: f64 = 0.035;
 const GROWN_BASES: f64 = 1.5;
+const GAPS: f64 = 8.0;
 /// and so many times as many ask as were answered lately, and so many standard deviations more than chance would have it. Where as
 /// many ask as ever, the service has become slower, and that may pass.
 const MORE_THAN_LATELY: f64 = 1.3;
@@ -51,10 +60,14 @@ const CHANCE: f64 = 2.0;
 
 /// The most in flight lately is forgotten in so many seconds.
 const FORGOTTEN_S: f64 = 1800.0;
+/// After a hold in vain there is none for so many seconds, unless the service catches up before.
+const VAIN_S: f64 = 60.0;
 
 /// Whether newcomers are held, and from how many on.
 #[derive(Debug)]
 pub(super) struct Hold {
+    /// Seconds that one goes on.
+    most_s: f64,
     /// The most in flight lately that went away by itself.
     usual: f64,
     /// The most since there were as few as the service holds without queueing.
@@ -65,8 +78,14 @@ pub(super) struct Hold {
     held: Option<(Instant, u32)>,
     /// How many answers took long, one after the other.
     late: u32,
-    /// There was one, and there are still more in flight than the service holds without queueing. Another would tell no more.
-    is_over: bool,
+    /// How many did not, in this second, which began then, and in the one before.
+    quick: [u32; 2],
+    quick_since: Option<Instant>,
+    /// When the first answer of all came.
+    first_answer: Option<Instant>,
+    /// There was one, and there are still more in flight than the service holds without queueing. Another would tell no more, for so
+    /// many seconds.
+    in_vain_s: f64,
 }
 
 /// What a hold has come to.
@@ -80,14 +99,19 @@ pub(super) enum Found {
 }
 
 impl Hold {
-    pub(super) fn new() -> Self {
+    /// Where nobody may wait for longer than `most`.
+    pub(super) fn new(most: Duration) -> Self {
         Self {
+            most_s: ENDS_S.min(WAITS_SHARE * most.as_secs_f64()),
             usual: 0.0,
             peak: 0.0,
             unusual_since: None,
             held: None,
             late: 0,
-            is_over: false,
+            quick: [0; 2],
+            quick_since: None,
+            first_answer: None,
+            in_vain_s: 0.0,
         }
     }
 
@@ -97,15 +121,15 @@ impl Hold {
     }
 
     /// When it may have come to its end, from now on, if nothing happens before.
-    pub(super) fn ends(&self, now: Instant) -> Option<Instant> {
+    pub(super) fn ends(&self, now: Instant, is_known: bool) -> Option<Instant> {
         let (since, _) = self.held?;
         let after = |seconds| since + Duration::from_secs_f64(seconds);
-        let ends = if now < after(TELLS_S) {
+        let may_say_nothing = !is_known && now < after(TELLS_S);
+        Some(after(if may_say_nothing {
             TELLS_S
         } else {
-            ENDS_S
-        };
-        Some(after(ends))
+            self.most_s
+        }))
     }
 
     /// So many seconds had as many in flight at most, and there are so many now. If the service holds as many without queueing,
@@ -115,23 +139,58 @@ impl Hold {
         self.peak = self.peak.max(most);
         if now <= holds {
             self.usual = self.usual.max(std::mem::take(&mut self.peak));
-            self.is_over = false;
+            self.in_vain_s = 0.0;
         }
+        self.in_vain_s = (self.in_vain_s - time).max(0.0);
+    }
+
+    /// So many came at once, and went away by themselves.
+    pub(super) fn went_away(&mut self, in_flight: f64) {
+        self.usual = self.usual.max(in_flight);
     }
 
     /// It has come to nothing.
     pub(super) fn was_in_vain(&mut self) {
         self.let_go();
-        self.is_over = true;
+        self.in_vain_s = VAIN_S;
     }
 
     /// An answer took so long; half of them take so long usually.
-    pub(super) fn on_answer(&mut self, latency: f64, median: f64) {
-        self.late = if latency > LATE * median {
-            self.late + 1
+    pub(super) fn on_answer(&mut self, now: Instant, latency: f64, median: f64) {
+        self.first_answer.get_or_insert(now);
+        self.turn(now);
+        if latency > LATE * median {
+            self.late = self.late.saturating_add(1);
         } else {
-            0
-        };
+            self.late = 0;
+            self.quick[0] = self.quick[0].saturating_add(1);
+        }
+    }
+
+    /// Another second may have begun.
+    fn turn(&mut self, now: Instant) {
+        let since = *self.quick_since.get_or_insert(now);
+        let passed = seconds(since, now) / LATELY_S;
+        if passed >= 1.0 {
+            self.quick = [0, if passed < 2.0 { self.quick[0] } else { 0 }];
+            self.quick_since = Some(now);
+        }
+    }
+
+    /// Whether it is known what is usual now.
+    fn knows_usual(&self, now: Instant) -> bool {
+        let is_new = |first| seconds(first, now) < LATELY_S;
+        self.quick[0] + self.quick[1] >= QUICK_LATELY || self.first_answer.is_some_and(is_new)
+    }
+
+    /// Whether so many in flight may be a reason to look.
+    pub(super) fn may_begin(&mut self, in_flight: u32, base: Option<f64>) -> bool {
+        let few = f64::from(in_flight) < LEAST;
+        if few {
+            self.unusual_since = None;
+        }
+        let is_of_use = self.most_s >= WAITS_MIN_S && self.in_vain_s == 0.0 && !takes_long(base);
+        !few && is_of_use && self.held.is_none()
     }
 
     /// Nothing is held, whatever comes of it.
@@ -140,17 +199,9 @@ impl Hold {
         self.unusual_since = None;
     }
 
-    /// Whether a hold begins, with so many in flight, of which the service holds so many without queueing, and takes so long.
-    pub(super) fn begins(
-        &mut self,
-        now: Instant,
-        in_flight: u32,
-        holds: f64,
-        base: Option<f64>,
-    ) -> bool {
-        if self.held.is_some() || self.is_over || takes_long(base) {
-            return false;
-        }
+    /// Whether a hold begins, where it [may](Self::may_begin), with so many in flight, of which the service holds so many without
+    /// queueing.
+    pub(super) fn begins(&mut self, now: Instant, in_flight: u32, holds: f64) -> bool {
         let most = (UNUSUAL * self.usual).max(LEAST).max(ROOM * holds);
         if f64::from(in_flight) < most {
             self.unusual_since = None;
@@ -185,13 +236,13 @@ impl Hold {
                 self.give_room(seen, base, waiting);
                 return Found::Room;
             }
-            if self.is_queue(seen, base, waiting, evidence) {
+            if self.knows_usual(now) && self.is_queue(seen, base, waiting, evidence) {
                 self.let_go();
                 return Found::Queue(seen.rate);
             }
         }
         let says_nothing = base.map_or(seen.answers == 0, |base| takes_long(Some(base)));
-        let ends_s = if says_nothing { TELLS_S } else { ENDS_S };
+        let ends_s = if says_nothing { TELLS_S } else { self.most_s };
         if seconds(since, now) >= ends_s {
             self.was_in_vain();
         }
@@ -219,6 +270,7 @@ impl Hold {
             && offers > SURGE * answers
             && seen.instants >= INSTANTS
             && f64::from(waiting) > grown_s * seen.rate
+            && seen.quiet < GAPS * seen.time / offers.max(1.0)
             && evidence.best().is_near(seen.rate)
             && offers > lately + CHANCE * lately.sqrt()
     }

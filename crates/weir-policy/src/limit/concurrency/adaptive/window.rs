@@ -50,8 +50,9 @@ pub(super) struct Seen {
     pub(super) refusals: u32,
     /// At how many instants somebody asked.
     pub(super) instants: u32,
-    /// The most seconds in which nobody asked.
+    /// The most seconds in which nobody asked, and the last ones.
     pub(super) gap: f64,
+    pub(super) quiet: f64,
 }
 
 impl Window {
@@ -152,6 +153,7 @@ impl Window {
             refusals: self.refusals,
             instants: self.instants,
             gap: self.gap.max(seconds(self.offered, self.last)),
+            quiet: seconds(self.offered, self.last),
         }
     }
 }
