@@ -42,6 +42,7 @@ fuzz:            ## ten minutes of fuzzing for each target; needs cargo-fuzz and
 
 soak: build      ## thousands of seeds of the simulations, then the binary under faults for 30 minutes
 	WEIR_SEEDS=10000 cargo test --release -p weir-gateway --lib --locked simulation
+	WEIR_CLIENTS=3000 cargo test --release -p weir-policy --test it --locked impatient:: -- --nocapture
 	WEIR_POINTS=3000 cargo test --release -p weir-policy --test it --locked space:: -- --nocapture
 	WEIR_EJECTIONS=5000 cargo test --release -p weir-policy --test it --locked standing_out -- --nocapture
 	scripts/soak --weir "$${CARGO_TARGET_DIR:-target}/release/weir" --minutes 30

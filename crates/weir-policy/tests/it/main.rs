@@ -1,5 +1,6 @@
 //! What the policies do together over time, in simulated time and from seeds.
 
+mod impatient;
 mod overload;
 mod replicas;
 mod space;

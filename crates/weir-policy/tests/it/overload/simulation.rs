@@ -13,7 +13,7 @@ use weir_policy::limit::priority::Priority;
 /// After this long, an answer is worth nothing.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
-/// So long after a refusal comes a client of a closed loop again.
+/// So long after a refusal comes a client of a closed loop again, or one that tries more than once.
 const COMES_AGAIN: Duration = Duration::from_millis(10);
 
 /// The first instant of every simulation.
@@ -104,6 +104,8 @@ pub(crate) struct Load {
     pub(crate) priority: Priority,
     /// So many clients in a closed loop instead: each asks again when it is answered, or ten milliseconds after it is refused.
     pub(crate) clients: u32,
+    /// So often comes again who is refused: after [`COMES_AGAIN`] the first time, twice as long the next.
+    pub(crate) retries: u32,
 }
 
 /// Poisson arrivals at this rate, from the beginning.
@@ -115,6 +117,7 @@ pub(crate) fn poisson(per_s: f64) -> Load {
         is_poisson: true,
         priority: Priority::Normal,
         clients: 0,
+        retries: 0,
     }
 }
 
@@ -142,6 +145,8 @@ pub(crate) struct Scenario {
 pub(crate) struct Record {
     pub(crate) arrived: Duration,
     pub(crate) source: usize,
+    /// How often its client was refused before.
+    tries: u32,
     pub(crate) end: End,
 }
 
@@ -166,9 +171,10 @@ enum Event {
     Arrival {
         source: usize,
     },
-    /// A client of a closed loop asks.
+    /// A client of a closed loop asks, or one that was refused so often.
     Asks {
         source: usize,
+        tries: u32,
     },
 }
 
@@ -217,7 +223,7 @@ pub(crate) fn play(scenario: &Scenario, gates: &mut [Box<dyn Gate>]) -> Report {
         run.schedule(first, Event::Arrival { source });
         for client in 0..phases[0].clients {
             let at = first + Duration::from_micros(u64::from(client));
-            run.schedule(at, Event::Asks { source });
+            run.schedule(at, Event::Asks { source, tries: 0 });
         }
     }
     let end = Duration::from_secs_f64(scenario.seconds);
@@ -229,7 +235,7 @@ pub(crate) fn play(scenario: &Scenario, gates: &mut [Box<dyn Gate>]) -> Report {
         run.sample_limits();
         match event {
             Event::Arrival { source } => run.on_arrival(source),
-            Event::Asks { source } => run.on_request(source),
+            Event::Asks { source, tries } => run.on_request(source, tries),
             Event::Served { id } => run.on_served(id),
             Event::QueueDeadline { gate } => run.settle(gate),
         }
@@ -256,19 +262,20 @@ impl Run<'_> {
         });
         if load.per_s > 0.0 {
             for _ in 0..load.burst {
-                self.on_request(source);
+                self.on_request(source, 0);
             }
         }
         self.schedule_next_arrival(source);
     }
 
-    fn on_request(&mut self, source: usize) {
+    fn on_request(&mut self, source: usize, tries: u32) {
         let (gate, phases) = &self.scenario.sources[source];
         let (gate, load) = (*gate, *current(phases, self.now, |load| load.from_s));
         let id = self.records.len();
         self.records.push(Record {
             arrived: self.now,
             source,
+            tries,
             end: End::Pending,
         });
         match self.gates[gate].acquire(self.instant(), load.priority, id) {
@@ -284,7 +291,7 @@ impl Run<'_> {
     fn ask_again(&mut self, source: usize, after: Duration) {
         let phases = &self.scenario.sources[source].1;
         if current(phases, self.now, |load| load.from_s).clients > 0 {
-            self.schedule(self.now + after, Event::Asks { source });
+            self.schedule(self.now + after, Event::Asks { source, tries: 0 });
         }
     }
 
@@ -351,8 +358,16 @@ impl Run<'_> {
     fn refuse(&mut self, id: usize) {
         let record = &mut self.records[id];
         record.end = End::Refused(self.now.saturating_sub(record.arrived));
-        let source = record.source;
+        let (source, tries) = (record.source, record.tries);
         self.ask_again(source, COMES_AGAIN);
+        let load = current(&self.scenario.sources[source].1, self.now, |load| {
+            load.from_s
+        });
+        if tries < load.retries {
+            let at = self.now + COMES_AGAIN * 2_u32.pow(tries);
+            let tries = tries + 1;
+            self.schedule(at, Event::Asks { source, tries });
+        }
     }
 
     fn settle(&mut self, gate: usize) {
