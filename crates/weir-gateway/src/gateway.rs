@@ -38,6 +38,9 @@ const DRAIN_POLL: Duration = Duration::from_millis(20);
 /// How long cut off exchanges have to be noticed and told, and the log then has to be written.
 const CUT_OFF: Duration = Duration::from_secs(2);
 
+/// How long what is under way has to end when a part of the gateway has failed.
+const END: Duration = Duration::from_secs(5);
+
 /// A running gateway. Dropping it does not end it; see [`Gateway::drain`].
 #[derive(Debug)]
 pub struct Gateway {
@@ -186,8 +189,18 @@ impl Gateway {
     /// Stops accepting, lets what was accepted end, and returns when everything did or the time for it is over. The
     /// access log is complete then, unless nobody takes it. `false` when connections were cut off.
     pub fn drain(self) -> bool {
+        let within = self.control.drain_timeout();
+        self.drain_within(within)
+    }
+
+    /// The same after a failure: what is under way has a few seconds, because nobody is served until the process has been started anew.
+    pub fn end(self) -> bool {
+        let within = self.control.drain_timeout().min(END);
+        self.drain_within(within)
+    }
+
+    fn drain_within(self, drain_timeout: Duration) -> bool {
         let shared = &self.control.shared;
-        let drain_timeout = self.control.drain_timeout();
         shared.is_draining.store(true, Ordering::Relaxed);
         // Whoever waits for another configuration looks.
         shared.current.send_modify(|_| {});

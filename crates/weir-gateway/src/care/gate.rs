@@ -319,6 +319,9 @@ impl Place {
         let Some(permit) = &mut self.permit else {
             return Ok(());
         };
+        if self.gate.settings.streams_max == 0 {
+            return Ok(());
+        }
         // What was given up is work again before it ceases to be.
         self.at = None;
         let set_apart = |limiter: &mut Limiter<_>| limiter.set_apart(permit);

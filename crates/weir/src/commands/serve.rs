@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use weir_gateway::settings::Settings;
 use weir_gateway::{Gateway, Source, Supervision};
@@ -79,13 +80,17 @@ fn serve(
     }
     let reloader = Reloader::start(gateway.control(), watched)?;
     let mut supervision = Supervision::default();
+    let mut looked = Instant::now();
     let failed = loop {
-        let asked = async { tokio::time::timeout(Supervision::LOOK_EVERY, signals.next()).await };
+        // Signals do not put it off.
+        let next = Supervision::LOOK_EVERY.saturating_sub(looked.elapsed());
+        let asked = async { tokio::time::timeout(next, signals.next()).await };
         match runtime.block_on(asked) {
             Ok(Asked::ReopenLog) => gateway.reopen_log(),
             Ok(Asked::Reload) => reloader.ask(),
             Ok(Asked::End) => break None,
             Err(_) => {
+                looked = Instant::now();
                 if let Some(failed) = gateway.look(&mut supervision) {
                     say(format_args!("{failed}; ending, to be started anew"));
                     break Some(failed);
@@ -94,7 +99,14 @@ fn serve(
         }
     };
     say(format_args!("draining; a second signal ends at once"));
-    let drained = std::thread::spawn(move || gateway.drain());
+    let has_failed = failed.is_some();
+    let drained = std::thread::spawn(move || {
+        if has_failed {
+            gateway.end()
+        } else {
+            gateway.drain()
+        }
+    });
     std::thread::spawn(move || {
         runtime.block_on(async {
             while signals.next().await != Asked::End {}
@@ -120,11 +132,13 @@ fn say(what: std::fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr(), "weir: {what}");
 }
 
-/// Descriptors kept for listeners, logs, the admin listener and the runtime.
+/// Descriptors kept for logs, the admin listener, files of the cache and what comes and goes; and for the runtime of each worker, which
+/// has a socket of its own for each listener besides.
 const DESCRIPTORS_KEPT: u64 = 256;
+const DESCRIPTORS_WORKER: u64 = 4;
 
-/// Fewer serve nobody.
-const DESCRIPTORS_MIN: u64 = 320;
+/// With fewer beyond these nobody is served.
+const DESCRIPTORS_CLIENTS: u64 = 64;
 
 /// The part of all descriptors that idle upstream connections may hold.
 const DESCRIPTORS_IDLE_PART: u64 = 16;
@@ -136,16 +150,19 @@ pub(super) fn fit_to_descriptors(settings: &mut Settings) -> anyhow::Result<()> 
     if soft < hard {
         rlimit::Resource::NOFILE.set(hard, hard)?;
     }
+    let sockets = settings.workers as u64 * (DESCRIPTORS_WORKER + settings.listeners.len() as u64);
+    let kept = DESCRIPTORS_KEPT + sockets;
+    let least = kept + DESCRIPTORS_CLIENTS;
     anyhow::ensure!(
-        hard >= DESCRIPTORS_MIN,
-        "at most {hard} files may be open at once (ulimit -Hn); at least {DESCRIPTORS_MIN} are needed, and two more for each \
-         client that is served at the same time"
+        hard >= least,
+        "at most {hard} files may be open at once (ulimit -Hn); at least {least} are needed, and two more for each client \
+         that is served at the same time"
     );
     let count = |descriptors| usize::try_from(descriptors).unwrap_or(usize::MAX).max(1);
     let limits = &mut settings.limits;
     let idle = hard / DESCRIPTORS_IDLE_PART;
     limits.idle_connections = limits.idle_connections.min(count(idle));
-    let both = hard.saturating_sub(DESCRIPTORS_KEPT).saturating_sub(idle);
+    let both = hard.saturating_sub(kept).saturating_sub(idle);
     limits.connections = limits.connections.min(count(both / 2));
     Ok(())
 }

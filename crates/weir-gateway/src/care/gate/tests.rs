@@ -179,3 +179,25 @@ fn two_threads_with_impatient_waiters_never_hold_more_than_the_limit() {
     );
     assert!(admitted.load(Ordering::SeqCst) > LIMIT);
 }
+
+#[test]
+fn where_nothing_is_counted_apart_a_place_stays_at_its_endpoint() {
+    runtime().block_on(async {
+        let settings = Settings {
+            limit: Limit::Fixed(2),
+            streams_max: 0,
+            ..Settings::default()
+        };
+        let gate = Arc::new(Gate::new(&settings, Some(1)));
+        let places = Places::new(&gate);
+        let mut place = gate
+            .enter(&nobody(), Priority::Normal, now())
+            .await
+            .unwrap();
+        place.is_at(places.take(1).unwrap());
+        place.set_apart().unwrap();
+        assert!(!place.is_apart());
+        assert_eq!(places.held(), 1, "the service is at work on it as before");
+        assert!(places.take(1).is_none());
+    });
+}
