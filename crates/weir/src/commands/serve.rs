@@ -133,9 +133,10 @@ fn say(what: std::fmt::Arguments<'_>) {
 }
 
 /// Descriptors kept for logs, the admin listener, files of the cache and what comes and goes; and for the runtime of each worker, which
-/// has a socket of its own for each listener besides.
+/// has a socket of its own for each listener besides. For so many of those in any case: one more shall not change the limits.
 const DESCRIPTORS_KEPT: u64 = 256;
 const DESCRIPTORS_WORKER: u64 = 4;
+const DESCRIPTORS_LISTENERS: u64 = 4;
 
 /// With fewer beyond these nobody is served.
 const DESCRIPTORS_CLIENTS: u64 = 64;
@@ -150,8 +151,8 @@ pub(super) fn fit_to_descriptors(settings: &mut Settings) -> anyhow::Result<()> 
     if soft < hard {
         rlimit::Resource::NOFILE.set(hard, hard)?;
     }
-    let sockets = settings.workers as u64 * (DESCRIPTORS_WORKER + settings.listeners.len() as u64);
-    let kept = DESCRIPTORS_KEPT + sockets;
+    let listeners = DESCRIPTORS_LISTENERS.max(settings.listeners.len() as u64);
+    let kept = DESCRIPTORS_KEPT + settings.workers as u64 * (DESCRIPTORS_WORKER + listeners);
     let least = kept + DESCRIPTORS_CLIENTS;
     anyhow::ensure!(
         hard >= least,
