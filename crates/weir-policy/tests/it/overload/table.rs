@@ -124,9 +124,10 @@ fn an_overload_costs_little_from_its_first_instant_on() {
     };
     let seconds = 10.0;
     println!("good answers a second / p99 of them in ms, in the first ten seconds");
-    for from_s in [0.0, 10.0] {
+    // At once, after a single request, and after a quarter of what the service can take.
+    for (from_s, before) in [(0.0, 0.0), (1.5, 1.0), (10.0, 100.0)] {
         for multiple in [1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0] {
-            let mut loads = vec![even(100.0), from(from_s, even(400.0 * multiple))];
+            let mut loads = vec![even(before), from(from_s, even(400.0 * multiple))];
             loads.drain(..usize::from(from_s == 0.0));
             let to_s = from_s + seconds;
             print!("| {multiple} x after {from_s} s |");

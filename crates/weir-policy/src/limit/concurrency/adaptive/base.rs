@@ -56,7 +56,8 @@ pub(in crate::limit::concurrency) struct Tag(u32);
 struct Cohort {
     tag: u32,
     size: usize,
-    began: Option<Instant>,
+    /// When the last one was admitted.
+    last: Option<Instant>,
     admitted: usize,
     /// The most in flight when one was admitted.
     beside: u32,
@@ -108,7 +109,7 @@ impl Base {
         if cohort.admitted == cohort.size {
             return Tag(0);
         }
-        cohort.began.get_or_insert(now);
+        cohort.last = Some(now);
         cohort.admitted += 1;
         cohort.beside = cohort.beside.max(in_flight);
         Tag(cohort.tag)
@@ -175,7 +176,7 @@ impl Cohort {
         Self {
             tag,
             size,
-            began: None,
+            last: None,
             admitted: 0,
             beside: 0,
             answered: 0,
@@ -183,13 +184,14 @@ impl Cohort {
         }
     }
 
-    /// The mean, the tenth and the median, if it is whole. Those that are missing have taken as long as it is old.
+    /// The mean, the tenth and the median, if it is whole. Those that are missing have taken at least the time since the last was
+    /// admitted: the first may have come long before it.
     fn finish(&mut self, now: Instant) -> Option<(f64, f64, f64)> {
         if self.admitted < self.size || self.answered < self.size - (self.size / MISSING_OF).max(1)
         {
             return None;
         }
-        let age = seconds(self.began?, now);
+        let age = seconds(self.last?, now);
         let answered = &mut self.latencies[..self.answered];
         let sum: f64 = answered.iter().sum();
         let missing = (self.size - answered.len()) as f64;

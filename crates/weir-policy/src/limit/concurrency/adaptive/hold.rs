@@ -45,9 +45,10 @@ const SURGE: f64 = 1.4;
 const INSTANTS: u32 = 8;
 const LATE_IN_ROW: u32 = 8;
 const LATE: f64 = 2.0;
-/// so many did not, in the last second or the one before, so that what is usual is known, or nothing is known for longer than that;
+/// so many did not, in the last second or the one before, so that what is usual is known, or there were fewer than so many in all;
 const QUICK_LATELY: u32 = 8;
 const LATELY_S: f64 = 1.0;
+const ANSWERS_FIRST: u32 = 32;
 /// so many wait as are answered in so many seconds, and base latencies, and the last who came did so no longer ago than so many times
 /// the mean gap;
 const GROWN_S: f64 = 0.035;
@@ -81,8 +82,8 @@ pub(super) struct Hold {
     /// How many did not, in this second, which began then, and in the one before.
     quick: [u32; 2],
     quick_since: Option<Instant>,
-    /// When the first answer of all came.
-    first_answer: Option<Instant>,
+    /// All of them.
+    answers: u32,
     /// There was one, and there are still more in flight than the service holds without queueing. Another would tell no more, for so
     /// many seconds.
     in_vain_s: f64,
@@ -110,7 +111,7 @@ impl Hold {
             late: 0,
             quick: [0; 2],
             quick_since: None,
-            first_answer: None,
+            answers: 0,
             in_vain_s: 0.0,
         }
     }
@@ -157,9 +158,10 @@ impl Hold {
 
     /// An answer took so long; half of them take so long usually.
     pub(super) fn on_answer(&mut self, now: Instant, latency: f64, median: f64) {
-        self.first_answer.get_or_insert(now);
+        self.answers = self.answers.saturating_add(1);
         self.turn(now);
-        if latency > LATE * median {
+        // As long as nothing is known, nothing is late.
+        if median > 0.0 && latency > LATE * median {
             self.late = self.late.saturating_add(1);
         } else {
             self.late = 0;
@@ -178,9 +180,8 @@ impl Hold {
     }
 
     /// Whether it is known what is usual now.
-    fn knows_usual(&self, now: Instant) -> bool {
-        let is_new = |first| seconds(first, now) < LATELY_S;
-        self.quick[0] + self.quick[1] >= QUICK_LATELY || self.first_answer.is_some_and(is_new)
+    fn knows_usual(&self) -> bool {
+        self.quick[0] + self.quick[1] >= QUICK_LATELY || self.answers < ANSWERS_FIRST
     }
 
     /// Whether so many in flight may be a reason to look.
@@ -236,7 +237,7 @@ impl Hold {
                 self.give_room(seen, base, waiting);
                 return Found::Room;
             }
-            if self.knows_usual(now) && self.is_queue(seen, base, waiting, evidence) {
+            if self.knows_usual() && self.is_queue(seen, base, waiting, evidence) {
                 self.let_go();
                 return Found::Queue(seen.rate);
             }
