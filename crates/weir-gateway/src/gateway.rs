@@ -23,7 +23,7 @@ use crate::listener::{self, Arrival, Reception};
 use crate::names::{Names, Unresolved};
 use crate::paths;
 use crate::router::{RouteConflict, Router};
-use crate::settings::{AccessLog, CacheStorage, LogTarget, Settings};
+use crate::settings::{CacheStorage, LogTarget, Settings};
 use crate::slow::SlowClients;
 use crate::snapshot::Snapshot;
 use crate::supervision::{Supervision, WorkerFailed};
@@ -88,23 +88,22 @@ pub fn check(settings: &Settings, source: &dyn Source) -> Result<(), StartError>
     Names::default()
         .learn(settings)
         .map_err(StartError::Names)?;
-    if let Some(AccessLog {
-        target: LogTarget::File(path),
-        ..
-    }) = &settings.access_log
+    let cache = settings.cache.as_ref();
+    let disk = cache.and_then(|cache| cache.disk.as_ref());
+    let disk = disk.map(|disk| &disk.path);
+    if let Some(log) = &settings.access_log
+        && let LogTarget::File(path) = &log.target
     {
-        paths::may_write(path)
-            .map_err(|error| StartError::AccessLog(path.display().to_string(), error))?;
-    }
-    if let Some(disk) = settings
-        .cache
-        .as_ref()
-        .and_then(|cache| cache.disk.as_ref())
-    {
-        let fail = |error: io::Error| {
-            StartError::Cache(disk.path.display().to_string(), error.to_string())
+        let found = if disk == Some(path) {
+            Err(io::Error::other("it is the directory of the cache"))
+        } else {
+            paths::may_write(path)
         };
-        paths::may_make_directory(&disk.path).map_err(fail)?;
+        found.map_err(|error| StartError::AccessLog(path.display().to_string(), error))?;
+    }
+    if let Some(path) = disk {
+        paths::may_make_directory(path)
+            .map_err(|error| StartError::Cache(path.display().to_string(), error.to_string()))?;
     }
     Ok(())
 }

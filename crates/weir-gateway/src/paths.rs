@@ -1,19 +1,49 @@
 //! Whether files can be written where a configuration says, found out without writing any.
 
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, OFlags, access, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 
 /// A file can be written to or made at `path`.
 pub(crate) fn may_write(path: &Path) -> io::Result<()> {
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Ok(found) if found.file_type().is_socket() => Err(io::Error::other("it is a socket")),
         Ok(_) => Ok(access(path, Access::WRITE_OK)?),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => may_write_in(parent(path)),
+        // A link to nothing is followed when a file is made: where it leads to the end, one has to be made.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::read_link(path) {
+            Ok(leads_to) => may_write(&parent(path).join(leads_to)),
+            Err(_) if path.as_os_str().as_bytes().ends_with(b"/") => {
+                Err(io::ErrorKind::IsADirectory.into())
+            }
+            Err(_) => may_write_in(parent(path)),
+        },
         Err(error) => Err(error),
     }
+}
+
+/// Opens a file for lines that are added to it. A pipe has to have a reader: to wait for one would be to wait for ever.
+pub(crate) fn open_to_append(path: &Path) -> io::Result<File> {
+    let opened = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+        .open(path);
+    let file = opened.map_err(|error| match error.raw_os_error() {
+        Some(code) if code == Errno::NXIO.raw_os_error() => {
+            io::Error::other("it is a pipe that nobody reads, or no file at all")
+        }
+        _ => error,
+    })?;
+    // From here on whoever writes waits.
+    let flags = fcntl_getfl(&file)?;
+    fcntl_setfl(&file, flags.difference(OFlags::NONBLOCK))?;
+    Ok(file)
 }
 
 /// There is a directory at `path` in which files can be made, or one can be made with all that it is in.

@@ -1,12 +1,13 @@
 //! The thread that writes log buffers out, so that no worker ever waits for a disk.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+use crate::paths;
 use crate::settings::{AccessLog, LogTarget};
 
 /// Buffers in circulation for each worker: one being filled, the others on their way to the disk and back.
@@ -128,7 +129,7 @@ impl Output {
         Ok(match target {
             LogTarget::Stdout => Self::Stdout,
             LogTarget::File(path) => Self::File {
-                file: OpenOptions::new().create(true).append(true).open(path)?,
+                file: paths::open_to_append(path)?,
                 is_failing: false,
             },
         })

@@ -43,6 +43,7 @@ type Waiter = oneshot::Sender<Result<Permit, Refusal>>;
 /// The places of one upstream.
 #[derive(Debug)]
 pub(crate) struct Gate {
+    /// As they were at first: a fixed limit may have become another one.
     settings: Settings,
     /// How many of the places each endpoint has, if that is said.
     per_endpoint: Option<u32>,
@@ -61,7 +62,8 @@ pub(crate) enum Allowance {
 }
 
 impl Gate {
-    /// The gate for `care` of an upstream with so many endpoints: the one `before`, unless something about it has changed.
+    /// The gate for `care` of an upstream with so many endpoints: the one `before`, which takes up another fixed limit, unless
+    /// something else about it has changed.
     pub(crate) fn succeed(
         before: Option<&Arc<Self>>,
         care: &UpstreamCare,
@@ -76,10 +78,26 @@ impl Gate {
             }
             Limit::Fixed(_) | Limit::Adaptive(_) => None,
         };
-        let is_the_same =
-            |gate: &&Arc<Self>| gate.settings == settings && gate.per_endpoint == per_endpoint;
-        let before = before.filter(is_the_same);
-        Some(before.map_or_else(|| Arc::new(Self::new(&settings, per_endpoint)), Arc::clone))
+        let before = before.filter(|gate| gate.may_become(&settings, per_endpoint));
+        let Some(before) = before else {
+            return Some(Arc::new(Self::new(&settings, per_endpoint)));
+        };
+        if let Limit::Fixed(limit) = settings.limit {
+            before.change(Instant::now(), |limiter| limiter.set_fixed(limit));
+        }
+        Some(Arc::clone(before))
+    }
+
+    fn may_become(&self, settings: &Settings, per_endpoint: Option<u32>) -> bool {
+        let limit = match (self.settings.limit, settings.limit) {
+            (Limit::Fixed(_), Limit::Fixed(limit)) => Limit::Fixed(limit),
+            (limit, _) => limit,
+        };
+        let become_it = Settings {
+            limit,
+            ..self.settings
+        };
+        become_it == *settings && self.per_endpoint == per_endpoint
     }
 
     /// What an endpoint may hold that has `weight` of the `total` of all endpoints.
@@ -87,11 +105,13 @@ impl Gate {
         if let Some(each) = self.per_endpoint {
             return Allowance::AtMost(each);
         }
-        // Half as much again as its share, and a few, leave room for chance.
+        // Half as much again as its share, and a few, leave room for chance; half of what is the share of others is theirs.
         let limit = u64::from(self.limit.load(Ordering::Relaxed));
-        let fair = (3 * limit * u64::from(weight)).div_ceil(2 * total.max(1));
-        let fair = fair.max(FAIR_MIN);
-        Allowance::Fair(fair.min(u64::from(u32::MAX)) as u32)
+        let weight = u64::from(weight);
+        let half_of = |weight: u64| (limit * weight).div_ceil(2 * total.max(1));
+        let fair = (3 * half_of(weight)).max(FAIR_MIN);
+        let left = limit.saturating_sub(half_of(total.saturating_sub(weight)));
+        Allowance::Fair(fair.min(left).clamp(1, u64::from(u32::MAX)) as u32)
     }
 
     /// Whether each endpoint has places of its own.
@@ -167,6 +187,7 @@ impl Gate {
             permit: Some(permit),
             outcome: Outcome::Ignored,
             at: None,
+            was_at: None,
             is_apart: false,
         }
     }
@@ -278,8 +299,9 @@ pub(crate) struct Place {
     since: Instant,
     permit: Option<Permit>,
     outcome: Outcome,
-    /// At which endpoint it is.
+    /// At which endpoint it is, and at which it was before it was set apart.
     at: Option<At>,
+    was_at: Option<Arc<Places>>,
     is_apart: bool,
 }
 
@@ -292,6 +314,7 @@ impl Place {
     /// It does not any more.
     pub(crate) fn leaves_endpoint(&mut self) {
         self.at = None;
+        self.was_at = None;
     }
 
     /// Whether it is for others, because its endpoint has been taken out.
@@ -323,7 +346,9 @@ impl Place {
             return Ok(());
         }
         // What was given up is work again before it ceases to be.
-        self.at = None;
+        if let Some(at) = self.at.take() {
+            self.was_at = Some(at.places());
+        }
         let set_apart = |limiter: &mut Limiter<_>| limiter.set_apart(permit);
         let set_apart = self.gate.change(Instant::now(), set_apart);
         set_apart.map_err(Failure::Shed)?;
@@ -331,9 +356,12 @@ impl Place {
         Ok(())
     }
 
-    /// It is work again.
+    /// It is work again, where it was before.
     pub(crate) fn bring_back(&mut self) {
         self.is_apart = false;
+        if let Some(places) = self.was_at.take() {
+            self.at = places.take(u32::MAX);
+        }
         if let Some(permit) = &mut self.permit {
             let now = Instant::now();
             self.gate

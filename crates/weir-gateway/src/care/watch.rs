@@ -34,9 +34,12 @@ impl Watch {
     ) -> Option<Arc<Self>> {
         let settings = settings?;
         let now = Instant::now();
-        let alike = before.filter(|before| before.settings == *settings);
-        let ejection = match alike {
+        let ejection = match before {
             None => Ejection::new(*settings, places.len(), now),
+            Some(before) if before.settings != *settings => {
+                let watched = lock(&before.ejection);
+                watched.ejection.anew(*settings, places, now)
+            }
             Some(before) => {
                 let watched = lock(&before.ejection);
                 if watched.ejection.has_places(places) {

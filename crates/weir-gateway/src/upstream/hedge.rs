@@ -221,6 +221,10 @@ async fn second_or(
     match won.await {
         Ok(Some(won)) => won.instead(first, x, worker),
         Ok(None) => how,
-        Err(gone) => How::Failed(gone),
+        Err(gone) => {
+            // The first copy has ended: nobody is at work where its place is.
+            x.pass.give_place_back();
+            How::Failed(gone)
+        }
     }
 }

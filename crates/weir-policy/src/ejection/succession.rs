@@ -2,7 +2,7 @@
 
 use super::chance::Shown;
 use super::evidence::Evidence;
-use super::{Ejection, Endpoint, State};
+use super::{Ejection, Endpoint, Settings, State};
 use std::time::Instant;
 
 impl Ejection {
@@ -64,6 +64,17 @@ impl Ejection {
                 evidence,
                 ..*before
             };
+        }
+        next
+    }
+
+    /// One with other settings, which begins anew. Only ejections are counted on.
+    #[must_use]
+    pub fn anew(&self, settings: Settings, places: &[Option<usize>], now: Instant) -> Self {
+        let mut next = Self::new(settings, places.len(), now);
+        for (it, place) in next.endpoints.iter_mut().zip(places) {
+            let before = place.map(|place| &self.endpoints[place]);
+            it.ejections_total = before.map_or(0, |before| before.ejections_total);
         }
         next
     }

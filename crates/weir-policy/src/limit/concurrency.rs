@@ -183,6 +183,13 @@ impl<T> Limiter<T> {
         }
     }
 
+    /// A fixed limit is another one from now on. An adaptive one stays as it is.
+    pub fn set_fixed(&mut self, limit: u32) {
+        if let Gauge::Fixed(fixed) = &mut self.gauge {
+            *fixed = limit.max(1);
+        }
+    }
+
     /// A request arrives. `waiter` is called if it has to wait.
     pub fn acquire(
         &mut self,

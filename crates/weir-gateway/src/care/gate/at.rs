@@ -71,8 +71,8 @@ impl Places {
     /// The endpoint has been taken out, for the so-manieth time: its places are for others, though its requests go on, once for each
     /// time. Where each endpoint has places of its own, they stay taken.
     pub(crate) fn give_up(&self, ejection: u64) {
-        let before = self.given_up_for.fetch_max(ejection, Ordering::Relaxed);
-        if before >= ejection || self.gate.is_per_endpoint() {
+        let before = self.given_up_for.swap(ejection, Ordering::Relaxed);
+        if before == ejection || self.gate.is_per_endpoint() {
             return;
         }
         let none_kept = |kept: u64| Some(((kept >> KEPT_BITS) + 1) << KEPT_BITS);
@@ -87,6 +87,11 @@ impl Places {
 }
 
 impl At {
+    /// Those that it is one of.
+    pub(super) fn places(&self) -> Arc<Places> {
+        Arc::clone(&self.places)
+    }
+
     pub(crate) fn was_given_up(&self) -> bool {
         self.places.kept.load(Ordering::Relaxed) >> KEPT_BITS != self.given_up
     }

@@ -201,3 +201,100 @@ fn where_nothing_is_counted_apart_a_place_stays_at_its_endpoint() {
         assert!(places.take(1).is_none());
     });
 }
+
+#[test]
+fn what_is_work_again_is_at_its_endpoint_again() {
+    runtime().block_on(async {
+        let gate = gate(2, LONG);
+        let places = Places::new(&gate);
+        let mut place = gate
+            .enter(&nobody(), Priority::Normal, now())
+            .await
+            .unwrap();
+        place.is_at(places.take(2).unwrap());
+        place.set_apart().unwrap();
+        assert_eq!((places.held(), places.kept()), (0, 0));
+        place.bring_back();
+        assert_eq!((places.held(), places.kept()), (1, 1));
+        // So that it is given up with the others.
+        places.give_up(1);
+        assert!(place.was_given_up());
+        assert_eq!(gate.status(now()).in_flight, 0);
+        drop(place);
+        assert_eq!((places.held(), gate.status(now()).in_flight), (0, 0));
+    });
+}
+
+#[test]
+fn places_are_given_up_once_for_each_ejection_whoever_counts_them() {
+    runtime().block_on(async {
+        let gate = gate(4, LONG);
+        let places = Places::new(&gate);
+        // The third is the first again: of a watch that began anew.
+        for ejection in [1, 2, 1] {
+            let client = nobody();
+            let mut place = gate.enter(&client, Priority::Normal, now()).await.unwrap();
+            place.is_at(places.take(4).unwrap());
+            places.give_up(ejection);
+            places.give_up(ejection);
+            assert!(place.was_given_up());
+            assert_eq!(gate.status(now()).in_flight, 0);
+        }
+    });
+}
+
+fn care(concurrency: Settings, is_limited_per_endpoint: bool) -> UpstreamCare {
+    UpstreamCare {
+        concurrency: Some(concurrency),
+        is_limited_per_endpoint,
+        ..UpstreamCare::default()
+    }
+}
+
+#[test]
+fn another_number_is_taken_up_with_all_that_is_in_flight() {
+    runtime().block_on(async {
+        let settings = |limit| Settings {
+            limit: Limit::Fixed(limit),
+            ..Settings::default()
+        };
+        let client = nobody();
+        let first = Gate::succeed(None, &care(settings(1), true), 2).unwrap();
+        let _one = first.enter(&client, Priority::Normal, now()).await.unwrap();
+        let _two = first.enter(&client, Priority::Normal, now()).await.unwrap();
+        let mut waits = Box::pin(first.enter(&client, Priority::Normal, now()));
+        assert!(is_pending(waits.as_mut()));
+        // An endpoint comes, and with it a place for who waits.
+        let second = Gate::succeed(Some(&first), &care(settings(1), true), 3).unwrap();
+        assert!(Arc::ptr_eq(&first, &second));
+        let _three = waits.await.unwrap();
+        let status = second.status(now());
+        assert_eq!((status.limit, status.in_flight), (3, 3));
+        // Something else is another gate.
+        let other = Gate::succeed(Some(&first), &care(settings(3), false), 3).unwrap();
+        assert!(!Arc::ptr_eq(&first, &other));
+        let adaptive = Gate::succeed(Some(&other), &care(Settings::default(), false), 3).unwrap();
+        assert!(!Arc::ptr_eq(&adaptive, &other));
+        let same = Gate::succeed(Some(&adaptive), &care(Settings::default(), false), 1).unwrap();
+        assert!(Arc::ptr_eq(&adaptive, &same));
+    });
+}
+
+#[test]
+fn no_endpoint_may_hold_all_that_there_is_beside_others() {
+    for limit in 2..100 {
+        let gate = gate(limit, LONG);
+        for (weight, total) in [(2, 3), (1, 2), (9, 10), (99, 100), (1, 100)] {
+            let Allowance::Fair(fair) = gate.allowance(weight, total) else {
+                panic!("there is no limit for each endpoint");
+            };
+            assert!((1..limit).contains(&fair), "{fair} of {limit}");
+            let share = f64::from(weight * limit) / total as f64;
+            assert!(
+                f64::from(fair) >= share.floor().min(f64::from(limit - 1)),
+                "{fair}"
+            );
+        }
+        assert_eq!(gate.allowance(1, 1), Allowance::Fair(limit), "it is alone");
+    }
+}

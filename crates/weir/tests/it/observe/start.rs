@@ -1,6 +1,7 @@
 //! What is said of a config file, and of a start that cannot be; and a start without a file.
 
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
 
 use super::answering;
 use crate::harness::client::{self, Connection};
@@ -103,13 +104,23 @@ fn check_finds_what_serve_would_refuse() {
     let file = directory.write("file", "");
     let damaged = directory.write("guard.json", "{");
     let at = |name: &str| directory.file(name).display().to_string();
+    std::os::unix::fs::symlink("missing/log", directory.file("link")).expect("a link");
+    let _socket = UnixListener::bind(directory.file("socket")).expect("a socket");
+    let log = |name| {
+        let more = format!("[access_log]\npath = {:?}\n", at(name));
+        (more, "access_log.path")
+    };
     let cases = [
+        log("missing/log"),
+        log(""),
+        log("nothing/"),
+        log("link"),
+        log("socket"),
         (
-            format!("[access_log]\npath = {:?}\n", at("missing/log")),
-            "access_log.path",
-        ),
-        (
-            format!("[access_log]\npath = {:?}\n", at("")),
+            format!(
+                "[access_log]\npath = {path:?}\n[cache]\nmemory = \"16MiB\"\ndisk = {{ path = {path:?}, size = \"64MiB\" }}\n",
+                path = at("both")
+            ),
             "access_log.path",
         ),
         (
@@ -148,6 +159,20 @@ fn check_finds_what_serve_would_refuse() {
         );
         assert!(output.contains(key), "{key} in {output}");
     }
+}
+
+#[test]
+fn nobody_waits_for_a_log_that_is_not_read() {
+    let directory = Directory::new();
+    let pipe = directory.file("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo runs").success());
+    let more = format!("[access_log]\npath = {pipe:?}\n");
+    let path = directory.write("weir.toml", GOOD.to_owned() + &more);
+    let path = path.to_str().expect("UTF-8");
+    let (code, output) = run(&directory, &["serve", "--config", path]);
+    assert_eq!((code, output.lines().count()), (Some(2), 1), "{output}");
+    assert!(output.contains("a pipe that nobody reads"), "{output}");
 }
 
 #[test]
