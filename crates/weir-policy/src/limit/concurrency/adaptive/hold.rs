@@ -39,11 +39,12 @@ const BASES: f64 = 2.0;
 const FULL: f64 = 0.8;
 const BUSY: f64 = 2.0;
 
-/// There is a queue if the service is busy, and so many times as much is asked for as answered, at so many instants; so many answers
-/// in a row took so many times as long as half of them do usually;
+/// There is a queue if the service is busy, and so many times as much is asked for as answered, at so many instants; so many of
+/// the last answers, of which so many count, took so many times as long as half of them do usually;
 const SURGE: f64 = 1.4;
 const INSTANTS: u32 = 8;
-const LATE_IN_ROW: u32 = 8;
+const LATE_LAST: u32 = 8;
+const LAST: u32 = 16;
 const LATE: f64 = 2.0;
 /// so many did not, in the last second or the one before, so that what is usual is known, or there were fewer than so many in all;
 const QUICK_LATELY: u32 = 8;
@@ -77,7 +78,7 @@ pub(super) struct Hold {
     unusual_since: Option<Instant>,
     /// Since when newcomers wait, and how many are in flight meanwhile.
     held: Option<(Instant, u32)>,
-    /// How many answers took long, one after the other.
+    /// Which answers took long, the last one in the lowest bit.
     late: u32,
     /// How many did not, in this second, which began then, and in the one before.
     quick: [u32; 2],
@@ -161,10 +162,9 @@ impl Hold {
         self.answers = self.answers.saturating_add(1);
         self.turn(now);
         // As long as nothing is known, nothing is late.
-        if median > 0.0 && latency > LATE * median {
-            self.late = self.late.saturating_add(1);
-        } else {
-            self.late = 0;
+        let is_late = median > 0.0 && latency > LATE * median;
+        self.late = self.late << 1 | u32::from(is_late);
+        if !is_late {
             self.quick[0] = self.quick[0].saturating_add(1);
         }
     }
@@ -267,7 +267,8 @@ impl Hold {
         let (offers, answers) = (f64::from(seen.offers), f64::from(seen.answers));
         let lately = MORE_THAN_LATELY * evidence.best().rate() * seen.time;
         let grown_s = evidence.tolerance() * (GROWN_BASES * base).max(GROWN_S);
-        self.late >= LATE_IN_ROW
+        let late = (self.late & ((1 << LAST) - 1)).count_ones();
+        late >= LATE_LAST
             && offers > SURGE * answers
             && seen.instants >= INSTANTS
             && f64::from(waiting) > grown_s * seen.rate
