@@ -169,7 +169,7 @@ async fn attempt(
                         linger::begin(client, x, worker, asked, rule.timeouts.response);
                         return Err(Failure::ClientGone);
                     }
-                    how => attempts.after_asking(x, asked, how),
+                    how => attempts.after_asking(client, x, asked, how),
                 }
             }
             Err(failure) => attempts.after_connecting(failure, &chosen),

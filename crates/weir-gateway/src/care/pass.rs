@@ -27,6 +27,7 @@ struct Held {
     /// What the place says when all of the response has come. One that breaks off, or that its client leaves, says nothing:
     /// it may have been at work for as long as somebody listened.
     outcome: Outcome,
+    has_left_place: bool,
     /// Whether it was set apart, so that how long it was held says nothing.
     was_apart: bool,
     /// The response that is read ahead of a slow client.
@@ -40,6 +41,7 @@ impl Pass {
             entered,
             place,
             outcome: Outcome::Ignored,
+            has_left_place: false,
             was_apart: false,
             ahead: None,
         })))
@@ -86,9 +88,23 @@ impl Pass {
         place.is_some_and(Place::was_given_up)
     }
 
-    /// The place alone, for as long as the upstream is at work on a request that nobody waits for. Nobody is told how it ended.
-    pub(crate) fn give_up(&mut self) -> Option<Place> {
-        self.0.take()?.place
+    /// The place alone, for as long as the upstream is at work on what nobody waits for.
+    pub(crate) fn leave_place(&mut self) -> Option<Place> {
+        let held = self.0.as_mut()?;
+        held.has_left_place = held.place.is_some();
+        held.place.take()
+    }
+
+    /// Whether its place stays with what nobody waits for, so that it has none until it [takes](Pass::take) another.
+    pub(crate) fn has_left_place(&self) -> bool {
+        self.0.as_ref().is_some_and(|held| held.has_left_place)
+    }
+
+    /// Whether how long its place is taken says nothing of the upstream, because it has waited for the client.
+    pub(crate) fn was_held_up(&self) -> bool {
+        self.0
+            .as_ref()
+            .is_some_and(|held| held.was_apart || held.outcome == Outcome::Ignored)
     }
 
     /// Whether it is no work for the upstream at present.
@@ -120,6 +136,7 @@ impl Pass {
         if let Some(held) = &mut self.0 {
             held.since = place.since();
             held.place = Some(place);
+            held.has_left_place = false;
         }
     }
 

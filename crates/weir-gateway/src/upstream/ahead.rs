@@ -30,7 +30,7 @@ use crate::upstream::upload::Pace;
 use crate::worker::Worker;
 
 /// A response that is not over so long after its head is a stream.
-const STREAM_AFTER: Duration = Duration::from_secs(1);
+pub(super) const STREAM_AFTER: Duration = Duration::from_secs(1);
 /// What no end is expected of (HTML Living Standard, server-sent events).
 const EVENT_STREAM: &[u8] = b"text/event-stream";
 

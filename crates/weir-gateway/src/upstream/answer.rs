@@ -21,10 +21,10 @@ use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::settings::Forward;
 use crate::slow::{Holding, Slow};
-use crate::upstream::ahead;
 use crate::upstream::choose::Chosen;
 use crate::upstream::relay::{Upstream, edits, pace, receive};
 use crate::upstream::upload::Pace;
+use crate::upstream::{ahead, linger};
 use crate::worker::Worker;
 
 /// Body bytes up to this go into the buffer of the head: copying them is cheaper than telling the kernel of two pieces.
@@ -76,6 +76,9 @@ pub(crate) async fn respond(
         if x.facts.bytes_sent == sent_before {
             x.facts.head_bytes_sent = sent_before;
             return Err(failure);
+        }
+        if failure == Failure::ClientGone {
+            linger::after_head(client, x, worker, upstream);
         }
         // The head is out, so a status is of no use; only the connection can say that this is not the end.
         x.facts.failure = Some(worker.meaning_of(failure));

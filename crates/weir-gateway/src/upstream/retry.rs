@@ -28,10 +28,10 @@ use crate::deadline::Due;
 use crate::exchange::Exchange;
 use crate::failure::{Failure, Fault};
 use crate::settings::{Forward, RetryRule};
-use crate::upstream::answer;
 use crate::upstream::choose::{Choice, Chosen};
 use crate::upstream::hedge::{Asked, How};
 use crate::upstream::relay::Upstream;
+use crate::upstream::{answer, linger};
 use crate::view::View;
 use crate::worker::Worker;
 
@@ -167,7 +167,13 @@ impl<'a> Attempts<'a> {
     }
 
     /// After an endpoint was asked: its answer, or another attempt.
-    pub(crate) fn after_asking(&mut self, x: &Exchange, asked: Asked, how: How) -> Then {
+    pub(crate) fn after_asking(
+        &mut self,
+        client: &Client,
+        x: &mut Exchange,
+        asked: Asked,
+        how: How,
+    ) -> Then {
         let Asked { chosen, upstream } = asked;
         match how {
             How::Answered if is_wanting(x, self.rule) && self.may_send_again(x, &chosen) => {
@@ -176,7 +182,13 @@ impl<'a> Attempts<'a> {
                 then
             }
             How::Answered => ControlFlow::Break(Ok((chosen, upstream))),
-            How::GivenUp => again(&chosen, Again::Late),
+            How::GivenUp => {
+                let then = again(&chosen, Again::Late);
+                let asked = Asked { chosen, upstream };
+                let patience = self.rule.timeouts.response;
+                linger::begin(client, x, self.worker, asked, patience);
+                then
+            }
             How::Failed(failure) => match self.after_failing(failure, x, &upstream, &chosen) {
                 Some(why) => again(&chosen, why),
                 None => ControlFlow::Break(Err(failure)),
@@ -264,7 +276,9 @@ impl<'a> Attempts<'a> {
         if let Some(wait) = self.wait.take() {
             x.facts.was_repeated = true;
             let is_kept = wait.is_zero() && !x.pass.was_given_up();
-            let had_place = !is_kept && x.pass.give_place_back();
+            let is_given_back = !is_kept && x.pass.give_place_back();
+            // Or it stays with the attempt before, on which the upstream is still at work.
+            let had_place = is_given_back || x.pass.has_left_place();
             let mut due = Due::at(Instant::now() + wait);
             // It passes later than `due`, unless the worker is cut off.
             client.timer.set(wait);

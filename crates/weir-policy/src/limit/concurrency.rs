@@ -22,7 +22,7 @@ use super::priority::Priority;
 use super::queue::{self, Queue, Queued, Ticket};
 use crate::outcome::Outcome;
 pub use adaptive::Settings as AdaptiveSettings;
-use adaptive::{Adaptive, Tag};
+use adaptive::{Adaptive, End, Tag};
 use std::time::{Duration, Instant};
 
 /// How many requests may be in flight.
@@ -284,8 +284,12 @@ impl<T> Limiter<T> {
         let at_work = self.at_work();
         if let (Gauge::Adaptive(adaptive), Some(tag)) = (&mut self.gauge, permit.tag) {
             let held_for = now.saturating_duration_since(permit.admitted_at);
-            let is_answer = matches!(outcome, Outcome::Success(_));
-            adaptive.on_end(now, tag, is_answer.then_some(held_for), at_work);
+            let end = match outcome {
+                Outcome::Success(_) => End::Answered(held_for),
+                Outcome::Failure(_) => End::Failed(held_for),
+                Outcome::Ignored => End::Unknown,
+            };
+            adaptive.on_end(now, tag, end, at_work);
         }
     }
 

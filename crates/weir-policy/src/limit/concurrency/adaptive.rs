@@ -40,7 +40,7 @@ use base::Base;
 use beats::Beats;
 use evidence::Evidence;
 use hold::{Found, Hold};
-use limited::{End, Limited};
+use limited::{End as LimitedEnd, Limited};
 use std::time::{Duration, Instant};
 use trial::{Progress, Trial};
 use window::{Seen, Window};
@@ -100,6 +100,17 @@ pub(super) struct Adaptive {
     surge: Option<f64>,
     /// The last proof found no queue. The next one is at a beat, and is believed.
     is_in_doubt: bool,
+}
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum End {
+    /// After a time that says how long requests take.
+    Answered(Duration),
+    /// Badly, or not at all: it takes no less time. One that failed soon says nothing.
+    Failed(Duration),
+    /// Nothing is known of how long it took.
+    Unknown,
 }
 
 #[derive(Debug)]
@@ -265,23 +276,26 @@ impl Adaptive {
         self.window.set_in_flight(in_flight);
     }
 
-    /// A request has ended, after `latency` if that says how long requests take, and so many are in flight.
-    pub(super) fn on_end(
-        &mut self,
-        now: Instant,
-        tag: Tag,
-        latency: Option<Duration>,
-        in_flight: u32,
-    ) {
-        let latency = latency.map(|latency| latency.as_secs_f64());
-        match latency {
-            Some(latency) => {
+    /// A request has ended, and so many are in flight.
+    pub(super) fn on_end(&mut self, now: Instant, tag: Tag, end: End, in_flight: u32) {
+        let is_quick = match end {
+            End::Answered(latency) => {
+                let latency = latency.as_secs_f64();
                 self.base.answered(tag, latency);
                 self.hold.on_answer(now, latency, self.base.median());
+                Some(latency <= Evidence::quick_s(&self.base))
             }
-            None => self.base.lost(tag),
-        }
-        self.note_answer(latency.map(|latency| latency <= Evidence::quick_s(&self.base)));
+            End::Failed(after) => {
+                self.base.lost(tag);
+                let is_late = after.as_secs_f64() > Evidence::quick_s(&self.base);
+                is_late.then_some(false)
+            }
+            End::Unknown => {
+                self.base.lost(tag);
+                None
+            }
+        };
+        self.note_answer(is_quick);
         self.on_in_flight(now, in_flight);
         let is_free = matches!(self.state, State::Free { .. });
         self.base.turn(now, !is_free);
@@ -294,12 +308,12 @@ impl Adaptive {
                 let end = limited.follow(now, &mut self.window, &self.base, tolerance);
                 match end {
                     None => return,
-                    Some(End::Overload { goes_on: true }) => {
+                    Some(LimitedEnd::Overload { goes_on: true }) => {
                         self.surge = None;
                         return self.evidence.was_right();
                     }
-                    Some(End::Overload { goes_on: false }) => self.evidence.was_wrong(),
-                    Some(End::Calm) => {}
+                    Some(LimitedEnd::Overload { goes_on: false }) => self.evidence.was_wrong(),
+                    Some(LimitedEnd::Calm) => {}
                 }
                 self.set_free(now);
             }

@@ -217,23 +217,27 @@ fn a_place_comes_back_whatever_becomes_of_the_request() {
 }
 
 /// For how long an answer is read that its client breaks off is the client's doing.
+/// What the admin listener says of the limit.
+fn gate_of(gateway: &Gateway) -> serde_json::Value {
+    let status = client::ask_admin(gateway.admin, "/status").text();
+    let status: serde_json::Value = serde_json::from_str(&status).expect("JSON");
+    status["upstreams"][0]["concurrency"].clone()
+}
+
 #[test]
 fn an_adaptive_limit_learns_only_from_whole_answers() {
     /// More than it learns from at once.
     const ANSWERS: u64 = 100;
     let origin = Counting::start();
     let gateway = gateway(&origin, "\"adaptive\"", "");
-    let gate = || {
-        let status = client::ask_admin(gateway.admin, "/status").text();
-        let status: serde_json::Value = serde_json::from_str(&status).expect("JSON");
-        status["upstreams"][0]["concurrency"].clone()
-    };
-    for _ in 0..ANSWERS {
+    let gate = || gate_of(&gateway);
+    let leave = |_| {
         let mut leaves = ask(&gateway, "/stream");
         read_head(&mut leaves.stream);
-        drop(leaves);
-        wait_until("its place is free", || gate()["in_flight"] == 0);
-    }
+        leaves
+    };
+    drop((0..ANSWERS).map(leave).collect::<Vec<_>>());
+    wait_until("their places are free", || gate()["in_flight"] == 0);
     assert!(gate()["base_latency_us"].is_null());
     // The origin has yet to notice.
     origin.work.release(ANSWERS);
@@ -243,6 +247,54 @@ fn an_adaptive_limit_learns_only_from_whole_answers() {
         assert_eq!(ask(&gateway, "/stream").response().status, 200);
     }
     assert!(gate()["base_latency_us"].is_u64());
+}
+
+/// Where all clients leave before they are answered, nothing else would say that requests queue.
+#[test]
+fn who_has_left_still_says_how_long_the_service_takes() {
+    let origin = Counting::start();
+    let gateway = gateway(&origin, "\"adaptive\"", "");
+    let base = || gate_of(&gateway)["base_latency_us"].as_u64();
+    for _ in 0..100 {
+        let leaves = ask(&gateway, "/hold");
+        wait_until("it is at work", || origin.work.now() == 1);
+        drop(leaves);
+        origin.work.release(1);
+        wait_until("its place is free", || gate_of(&gateway)["in_flight"] == 0);
+    }
+    assert!(base().is_some());
+}
+
+/// An attempt that was given up has its place for as long as the service is at work on it.
+#[test]
+fn the_service_never_works_on_more_than_its_limit() {
+    const LIMIT: usize = 3;
+    let origin = Counting::start();
+    let gateway = gateway(
+        &origin,
+        &format!("{{ limit = {LIMIT}, {PATIENT} }}"),
+        "retry = { attempts = 3, per_try = \"50ms\" }",
+    );
+    let mut given_up = ask(&gateway, "/hold");
+    wait_until("all three attempts are under way", || {
+        origin.work.now() == LIMIT
+    });
+    // Who leaves while the rest of a response is worked on leaves its place there for a while, too.
+    let mut waits = ask(&gateway, "/");
+    wait_for_waiters(&gateway, 1);
+    origin.work.release(1);
+    assert_eq!(waits.response().status, 200);
+    origin.work.release(2);
+    assert_eq!(given_up.response().status, 200);
+    wait_until("all is over", || gate_of(&gateway)["in_flight"] == 0);
+    let mut leaves = ask(&gateway, "/stream");
+    read_head(&mut leaves.stream);
+    drop(leaves);
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    assert_eq!(gate_of(&gateway)["in_flight"], 1);
+    wait_until("it would be a stream", || {
+        gate_of(&gateway)["in_flight"] == 0
+    });
 }
 
 #[test]
