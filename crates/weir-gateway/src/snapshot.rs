@@ -323,12 +323,25 @@ impl UpstreamState {
 impl UpstreamState {
     /// Does what time alone does: who does not answer is found even when nobody is asked any more.
     pub(crate) fn sweep(&self) {
-        let Some(watch) = &self.watch else { return };
-        watch.sweep(self.endpoints.len(), |endpoint, ejection| {
-            if let Some(places) = &self.endpoints[endpoint].places {
-                places.give_up(ejection);
-            }
-        });
+        let is_up = |endpoint: &Endpoint| {
+            let state = &endpoint.state;
+            !state.is_leaving() && state.health.is_trusted() && state.health.is_checked_up()
+        };
+        let mut asked = self.endpoints.iter().filter(|it| is_up(it)).count();
+        if let Some(watch) = &self.watch {
+            watch.sweep(self.endpoints.len(), |endpoint, ejection| {
+                let endpoint = &self.endpoints[endpoint];
+                asked -= usize::from(is_up(endpoint));
+                if let Some(places) = &endpoint.places {
+                    places.give_up(ejection);
+                }
+            });
+        }
+        if let Some(gate) = &self.gate {
+            // If none is well, all are asked.
+            let all = self.endpoints.len();
+            gate.follow(if asked == 0 { all } else { asked });
+        }
     }
 }
 

@@ -88,6 +88,17 @@ impl Gate {
         Some(Arc::clone(before))
     }
 
+    /// So many endpoints are asked. Where each has places of its own, nobody is let in for those of the others.
+    pub(crate) fn follow(&self, endpoints: usize) {
+        let Some(each) = self.per_endpoint else {
+            return;
+        };
+        let limit = each.saturating_mul(endpoints as u32).max(1);
+        if limit != self.limit.load(Ordering::Relaxed) {
+            self.change(Instant::now(), |limiter| limiter.set_fixed(limit));
+        }
+    }
+
     fn may_become(&self, settings: &Settings, per_endpoint: Option<u32>) -> bool {
         let limit = match (self.settings.limit, settings.limit) {
             (Limit::Fixed(_), Limit::Fixed(limit)) => Limit::Fixed(limit),

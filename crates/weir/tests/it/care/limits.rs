@@ -1,12 +1,13 @@
 //! A concurrency limit: never more than it at once, over all workers; everybody is answered or refused; and a place
 //! comes back whatever becomes of the request that has it.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Counting;
 use crate::harness::client::{self, Connection};
 use crate::harness::pattern::read_head;
-use crate::harness::{Gateway, forward_everything, wait_until};
+use crate::harness::{Gateway, forward_everything, free_port, wait_until};
 
 /// A gateway whose upstream is `origin`, with `concurrency` and further keys of the route.
 fn gateway(origin: &Counting, concurrency: &str, route: &str) -> Gateway {
@@ -125,6 +126,28 @@ fn an_endpoint_gets_no_more_than_its_own_limit() {
 }
 
 /// The connection dies under a GET, which is repeated once, at the only endpoint, where its own place is.
+#[test]
+fn the_places_of_an_endpoint_that_is_down_let_nobody_in() {
+    let first = Counting::start();
+    let dead = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let concurrency = format!("concurrency = {{ per_endpoint = 2, {PATIENT} }}");
+    let servers = [first.origin.address, dead];
+    let gateway = Gateway::start(&forward_everything(&servers, &concurrency));
+    for _ in 0..4 {
+        assert_eq!(client::get(gateway.address, "/").status, 200);
+    }
+    wait_until("only one is asked", || gate_of(&gateway)["limit"] == 2);
+    let mut held = [ask(&gateway, "/hold"), ask(&gateway, "/hold")];
+    wait_until("its places are taken", || first.work.now() == 2);
+    // There is a queue for those who come now.
+    let mut waits = ask(&gateway, "/");
+    wait_for_waiters(&gateway, 1);
+    first.work.release(2);
+    for connection in held.iter_mut().chain([&mut waits]) {
+        assert_eq!(connection.response().status, 200);
+    }
+}
+
 #[test]
 fn a_request_that_is_repeated_is_not_counted_twice() {
     let origin = Counting::start();
