@@ -71,7 +71,10 @@ async fn pump(worker: Rc<Worker>, mut arriving: Arriving) {
     match arriving.receive(&worker, &timer).await {
         Ok(true) => arriving.finish(&worker, &timer).await,
         Ok(false) => {}
-        Err(failure) => arriving.lead.end(Outcome::Failed(failure)),
+        Err(failure) => {
+            arriving.chosen.broke_off(failure);
+            arriving.lead.end(Outcome::Failed(failure));
+        }
     }
 }
 

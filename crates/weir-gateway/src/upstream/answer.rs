@@ -77,6 +77,7 @@ pub(crate) async fn respond(
             x.facts.head_bytes_sent = sent_before;
             return Err(failure);
         }
+        chosen.broke_off(failure);
         if failure == Failure::ClientGone {
             linger::after_head(client, x, worker, upstream);
         }

@@ -58,11 +58,13 @@ impl Choice {
         };
         let is_watched = state.watch.is_some();
         let path = || hash_key(x.request.target.path.of(&x.head));
+        // Reading and writing the same are not alike.
+        let method = hash_key(&[x.request.method as u8]);
         Self {
             upstream: rule.upstream,
             hash,
             kind: if is_watched {
-                path().wrapping_add(hash)
+                path().wrapping_add(method).wrapping_add(hash)
             } else {
                 0
             },
@@ -252,7 +254,8 @@ impl Choice {
                 .map(|(watch, watched)| watched.start(watch, index, self.kind, now));
             drop((watched, balancer));
             let told = Told::of(entered, watching);
-            let chosen = Chosen::new(view, (self.upstream, index), leave, now, told);
+            let which = (self.upstream, index);
+            let chosen = Chosen::new(view, which, (leave, self.kind), now, told);
             return Ok((chosen, at));
         }
         Err(shut)
@@ -315,6 +318,8 @@ pub(crate) struct Chosen {
     pub(crate) upstream: usize,
     pub(crate) endpoint: usize,
     leave: Leave,
+    /// What requests are like it, if anybody compares.
+    kind: u64,
     /// When it was chosen.
     since: Instant,
     finished: Cell<Finished>,
@@ -326,7 +331,7 @@ impl Chosen {
     fn new(
         view: &Rc<View>,
         (upstream, endpoint): (usize, usize),
-        leave: Leave,
+        (leave, kind): (Leave, u64),
         since: Instant,
         told: Option<Box<Told>>,
     ) -> Self {
@@ -338,6 +343,7 @@ impl Chosen {
             upstream,
             endpoint,
             leave,
+            kind,
             since,
             finished: Cell::new(Finished::Abandoned),
             told: RefCell::new(told),
@@ -418,6 +424,18 @@ impl Chosen {
         let latency = now.saturating_duration_since(self.since);
         if let Some(told) = self.told.take() {
             told.tell(now, Ended::Failed(failure), latency);
+        }
+    }
+
+    /// The response broke off, whose head counted as an answer: the endpoint has done half its part, and half not.
+    pub(crate) fn broke_off(&self, failure: Failure) {
+        let upstream = &self.view.snapshot.upstreams[self.upstream];
+        let watch = upstream.watch.as_ref();
+        if let Some(watch) = watch.filter(|_| failure.fault() == Fault::Upstream) {
+            let now = Instant::now();
+            let watching = watch.look().start(watch, self.endpoint, self.kind, now);
+            let latency = now.saturating_duration_since(self.since);
+            watching.report(now, Ended::Failed(failure), latency);
         }
     }
 

@@ -149,6 +149,22 @@ fn who_has_the_key_that_fails_stays() {
     assert_eq!(ejections(&gateway, &replicas), 0);
 }
 
+/// One client in step with the turn of two: what it writes comes to one of them, what it reads to the other.
+#[test]
+fn who_gets_the_requests_that_fail_by_turns_stays() {
+    let replicas = [(); 2].map(|()| Replica::start());
+    let gateway = gateway(&replicas, FOR_GOOD);
+    let mut connection = Connection::open(gateway.address);
+    for number in 0..400 {
+        let (method, key, status) = [("GET", "good", 200), ("DELETE", "bad", 500)][number % 2];
+        connection.send(format!(
+            "{method} / HTTP/1.1\r\nHost: test\r\nX-Key: {key}\r\n\r\n"
+        ));
+        assert_eq!(connection.response().status, status);
+    }
+    assert_eq!(ejections(&gateway, &replicas), 0);
+}
+
 #[test]
 fn who_fails_as_often_as_the_others_stays() {
     let replicas = [(); 4].map(|()| Replica::start());

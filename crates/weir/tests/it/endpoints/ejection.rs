@@ -1,5 +1,7 @@
 //! Replicas that fail, are slow, hang or die: they are left, and found again when they are well.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use super::{addresses, answers, came_to, replicas, set};
@@ -38,6 +40,37 @@ fn a_replica_that_answers_500_is_left_after_a_few_of_them() {
     let last_bad = found.iter().rposition(|(status, _)| *status != 200);
     assert!(last_bad < Some(24), "{last_bad:?}");
     assert_eq!(came_to(&apps[1]), 10 + 7);
+}
+
+/// That the head of a response is here is half of it.
+#[test]
+fn a_replica_whose_responses_break_off_is_left() {
+    let well = Origin::answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    let sick = Origin::start(|mut peer, _| {
+        if peer.head().is_some() {
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nok");
+        }
+    });
+    for cache in ["", "cache = true\n"] {
+        let forward = forward_everything(&[well.address, sick.address], FOR_GOOD);
+        let gateway = Gateway::start(&format!("[server]\nworkers = 1\n{forward}{cache}"));
+        let is_whole = |number: usize| {
+            let mut stream = TcpStream::connect(gateway.address).expect("it accepts");
+            let request =
+                format!("GET /{number} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+            stream.write_all(request.as_bytes()).expect("it reads");
+            let mut response = Vec::new();
+            // Broken off is one of two ends.
+            let _ = stream.read_to_end(&mut response);
+            !response.windows(6).any(|bytes| bytes == b": 1000")
+        };
+        let (mut number, mut in_a_row) = (0, 0);
+        wait_until("forty in a row are whole", || {
+            number += 1;
+            in_a_row = if is_whole(number) { in_a_row + 1 } else { 0 };
+            in_a_row == 40
+        });
+    }
 }
 
 #[test]
