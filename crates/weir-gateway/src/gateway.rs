@@ -88,22 +88,51 @@ pub fn check(settings: &Settings, source: &dyn Source) -> Result<(), StartError>
     Names::default()
         .learn(settings)
         .map_err(StartError::Names)?;
+    have_files_of_their_own(settings)?;
     let cache = settings.cache.as_ref();
     let disk = cache.and_then(|cache| cache.disk.as_ref());
     let disk = disk.map(|disk| &disk.path);
     if let Some(log) = &settings.access_log
         && let LogTarget::File(path) = &log.target
     {
-        let found = if disk == Some(path) {
-            Err(io::Error::other("it is the directory of the cache"))
-        } else {
-            paths::may_write(path)
-        };
-        found.map_err(|error| StartError::AccessLog(path.display().to_string(), error))?;
+        paths::may_write(path)
+            .map_err(|error| StartError::AccessLog(path.display().to_string(), error))?;
     }
     if let Some(path) = disk {
         paths::may_make_directory(path)
             .map_err(|error| StartError::Cache(path.display().to_string(), error.to_string()))?;
+    }
+    Ok(())
+}
+
+/// What is written to one file by two breaks both.
+fn have_files_of_their_own(settings: &Settings) -> Result<(), StartError> {
+    let log = settings.access_log.as_ref();
+    let log = log.and_then(|log| match &log.target {
+        LogTarget::File(path) => Some(path),
+        LogTarget::Stdout => None,
+    });
+    let admin = settings.admin.as_ref();
+    let apps = admin.and_then(|admin| admin.guard_file.as_ref());
+    let cache = settings.cache.as_ref();
+    let disk = cache.and_then(|cache| cache.disk.as_ref());
+    let disk = disk.map(|disk| paths::resolved(&disk.path));
+    let is_of_cache = |path| {
+        let disk = disk.as_ref();
+        disk.is_some_and(|disk| disk.starts_with(paths::resolved(path)))
+    };
+    if let Some(path) = log.filter(|path| is_of_cache(path)) {
+        let error = io::Error::other("the directory of the cache is there");
+        return Err(StartError::AccessLog(path.display().to_string(), error));
+    }
+    let Some(apps) = apps else { return Ok(()) };
+    let refuse = |why| StartError::Apps(format!("{}: {why}", apps.display()));
+    if is_of_cache(apps) {
+        return Err(refuse("the directory of the cache is there"));
+    }
+    let is_log = log.is_some_and(|log| paths::resolved(log) == paths::resolved(apps));
+    if is_log {
+        return Err(refuse("it is the access log"));
     }
     Ok(())
 }
@@ -124,6 +153,7 @@ impl Gateway {
         let router = Router::new(&settings.routes).map_err(StartError::Routes)?;
         let names = Arc::<Names>::default();
         names.learn(settings).map_err(StartError::Names)?;
+        have_files_of_their_own(settings)?;
         let listeners = settings.listeners.iter();
         let listeners = listeners.map(|&address| Listening::bind(address, settings.workers));
         let listeners = listeners.collect::<Result<_, _>>()?;

@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, OFlags, access, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
@@ -44,6 +44,24 @@ pub(crate) fn open_to_append(path: &Path) -> io::Result<File> {
     let flags = fcntl_getfl(&file)?;
     fcntl_setfl(&file, flags.difference(OFlags::NONBLOCK))?;
     Ok(file)
+}
+
+/// Where `path` leads, through links and what is yet to be made: the same for all spellings of a place.
+pub(crate) fn resolved(path: &Path) -> PathBuf {
+    const LINKS_MAX: u32 = 40;
+    fn follow(path: &Path, links_left: u32) -> PathBuf {
+        if let Ok(found) = fs::canonicalize(path) {
+            return found;
+        }
+        match (fs::read_link(path), path.file_name()) {
+            (Ok(leads_to), _) if links_left > 0 => {
+                follow(&parent(path).join(leads_to), links_left - 1)
+            }
+            (_, Some(name)) if parent(path) != path => follow(parent(path), links_left).join(name),
+            _ => path.to_owned(),
+        }
+    }
+    follow(path, LINKS_MAX)
 }
 
 /// There is a directory at `path` in which files can be made, or one can be made with all that it is in.

@@ -42,11 +42,13 @@ mod upstream;
 mod value;
 
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use weir_gateway::StartError;
 use weir_gateway::settings::{
-    Action, ClientTimeouts, Dns, Forward, HeaderEdits, HostPattern, Limits, Route, Server,
-    Settings, UpstreamTimeouts,
+    AccessLog, Action, ClientTimeouts, Dns, Forward, HeaderEdits, HostPattern, Limits, LogTarget,
+    Route, Server, Settings, UpstreamTimeouts,
 };
 
 pub(crate) use self::error::ConfigError;
@@ -61,11 +63,39 @@ pub(crate) fn load(path: &Path) -> Result<Settings, ConfigError> {
         file: file_name.clone(),
         cause,
     })?;
-    parse(text_of(&bytes, &file_name)?, &file_name)
+    let text = text_of(&bytes, &file_name)?;
+    let settings = parse(text, &file_name)?;
+    if let Some(problem) = is_written_to(path, &settings)
+        && let Some(error) = place::of(&problem, text, &file_name)
+    {
+        return Err(error);
+    }
+    Ok(settings)
+}
+
+/// Whether the file that the settings are from is one that they have written to.
+fn is_written_to(path: &Path, settings: &Settings) -> Option<StartError> {
+    let identity = |path: &Path| {
+        let found = std::fs::metadata(path).ok()?;
+        Some((found.dev(), found.ino()))
+    };
+    let is_it = |other: &Path| identity(other) == identity(path) && identity(path).is_some();
+    if let Some(AccessLog {
+        target: LogTarget::File(log),
+        ..
+    }) = &settings.access_log
+        && is_it(log)
+    {
+        let error = std::io::Error::other("it is the config file");
+        return Some(StartError::AccessLog(log.display().to_string(), error));
+    }
+    let apps = settings.admin.as_ref()?.guard_file.as_ref()?;
+    let why = || StartError::Apps(format!("{}: it is the config file", apps.display()));
+    is_it(apps).then(why)
 }
 
 /// What to tell the user of `error`, which kept a gateway from starting with the file at `path`.
-pub(crate) fn start_error(error: weir_gateway::StartError, path: &Path) -> anyhow::Error {
+pub(crate) fn start_error(error: StartError, path: &Path) -> anyhow::Error {
     let bytes = regular::whole(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     match place::of(&error, &text, &path.display().to_string()) {

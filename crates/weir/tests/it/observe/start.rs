@@ -97,6 +97,9 @@ fn a_file_that_cannot_be_read_is_one_line() {
     }
 }
 
+const CACHE: &str = "[cache]\nmemory = \"16MiB\"\n";
+const GUARD: &str = "[admin]\nlisten = \"127.0.0.1:9090\"\nguard_api = true\n";
+
 /// What `serve` could not start with, though the file says nothing wrong.
 #[test]
 fn check_finds_what_serve_would_refuse() {
@@ -122,6 +125,27 @@ fn check_finds_what_serve_would_refuse() {
                 path = at("both")
             ),
             "access_log.path",
+        ),
+        log("weir.toml"),
+        (
+            format!(
+                "[access_log]\npath = {:?}\n{CACHE}disk = {{ path = {:?}, size = \"64MiB\" }}\n",
+                at("./within"),
+                at("within/cache")
+            ),
+            "access_log.path",
+        ),
+        (
+            format!(
+                "[access_log]\npath = {:?}\n{GUARD}guard_file = {:?}\n",
+                at("apps.json"),
+                at("./apps.json")
+            ),
+            "admin.guard_file",
+        ),
+        (
+            format!("{GUARD}guard_file = {:?}\n", at("weir.toml")),
+            "admin.guard_file",
         ),
         (
             format!(
