@@ -254,9 +254,8 @@ impl Choice {
                 .map(|(watch, watched)| watched.start(watch, index, self.kind, now));
             drop((watched, balancer));
             let told = Told::of(entered, watching);
-            let which = (self.upstream, index);
-            let chosen = Chosen::new(view, which, (leave, self.kind), now, told);
-            return Ok((chosen, at));
+            let which = (self.upstream, index, self.kind);
+            return Ok((Chosen::new(view, which, leave, now, told), at));
         }
         Err(shut)
     }
@@ -330,8 +329,8 @@ pub(crate) struct Chosen {
 impl Chosen {
     fn new(
         view: &Rc<View>,
-        (upstream, endpoint): (usize, usize),
-        (leave, kind): (Leave, u64),
+        (upstream, endpoint, kind): (usize, usize, u64),
+        leave: Leave,
         since: Instant,
         told: Option<Box<Told>>,
     ) -> Self {

@@ -6,7 +6,7 @@
 
 use crate::overload::gate::{Gate, Open, Weir};
 use crate::overload::simulation::{
-    Capacity, End, Load, Report, Scenario, Work, closed, play, poisson,
+    Capacity, End, Load, Order, Report, Scenario, Work, closed, play, poisson,
 };
 
 /// A service, and its clients.
@@ -78,6 +78,7 @@ impl Point {
                 } else {
                     Work::Fixed(ms)
                 },
+                order: Order::Arrival,
             }],
             pauses: None,
             sources: vec![(

@@ -5,7 +5,9 @@
 //! cases whose names contain it.
 
 use super::gate::{Gate, Weir};
-use super::simulation::{Capacity, End, Load, Record, Report, Scenario, Work, play, poisson};
+use super::simulation::{
+    Capacity, End, Load, Order, Record, Report, Scenario, Work, play, poisson,
+};
 use weir_policy::limit::priority::Priority;
 
 /// One row: a window of a run and what must hold in it.
@@ -35,6 +37,7 @@ pub(crate) fn capacity(from_s: f64, slots: usize, work: Work) -> Capacity {
         from_s,
         slots,
         work,
+        order: Order::Arrival,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Open-loop clients, a gate, and a service: a discrete-event simulation that depends on nothing but its seed.
 //!
-//! The service works on as many requests as it has slots and lets the others wait in order of arrival. It never notices
+//! The service works on as many requests as it has slots and lets the others wait, in order of arrival or in none. It never notices
 //! that a client has left. A client leaves after a second; an answer that comes later is worth nothing.
 
 use super::gate::{Answer, Gate};
@@ -66,6 +66,15 @@ pub(crate) struct Capacity {
     pub(crate) from_s: f64,
     pub(crate) slots: usize,
     pub(crate) work: Work,
+    pub(crate) order: Order,
+}
+
+/// Who of those that wait in the service is next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    Arrival,
+    /// Anybody: most services have no order.
+    Any,
 }
 
 /// All that the service works on stands still for `length_s` every `every_s`: it collects garbage.
@@ -184,6 +193,7 @@ struct Run<'a> {
     /// How long requests take, and when they come: the same, whatever stands in front of the service.
     random: fastrand::Rng,
     random_gaps: fastrand::Rng,
+    random_order: fastrand::Rng,
     now: Duration,
     events: BinaryHeap<Reverse<(Duration, u64, Event)>>,
     events_made: u64,
@@ -208,6 +218,7 @@ pub(crate) fn play(scenario: &Scenario, gates: &mut [Box<dyn Gate>]) -> Report {
         scenario,
         random: fastrand::Rng::with_seed(scenario.seed),
         random_gaps: fastrand::Rng::with_seed(!scenario.seed),
+        random_order: fastrand::Rng::with_seed(scenario.seed.rotate_left(32)),
         now: Duration::ZERO,
         events: BinaryHeap::new(),
         events_made: 0,
@@ -327,7 +338,7 @@ impl Run<'_> {
             capacity.from_s
         });
         while self.busy < capacity.slots
-            && let Some(id) = self.backlog.pop_front()
+            && let Some(id) = self.next_in_line(capacity.order)
         {
             self.busy += 1;
             let work = capacity.work.draw(&mut self.random);
@@ -339,6 +350,16 @@ impl Run<'_> {
                 None => self.now + work,
             };
             self.schedule(at, Event::Served { id });
+        }
+    }
+
+    fn next_in_line(&mut self, order: Order) -> Option<usize> {
+        match order {
+            Order::Any if !self.backlog.is_empty() => {
+                let place = self.random_order.usize(0..self.backlog.len());
+                self.backlog.swap_remove_back(place)
+            }
+            Order::Any | Order::Arrival => self.backlog.pop_front(),
         }
     }
 

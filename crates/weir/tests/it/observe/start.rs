@@ -121,34 +121,6 @@ fn check_finds_what_serve_would_refuse() {
         log("socket"),
         (
             format!(
-                "[access_log]\npath = {path:?}\n[cache]\nmemory = \"16MiB\"\ndisk = {{ path = {path:?}, size = \"64MiB\" }}\n",
-                path = at("both")
-            ),
-            "access_log.path",
-        ),
-        log("weir.toml"),
-        (
-            format!(
-                "[access_log]\npath = {:?}\n{CACHE}disk = {{ path = {:?}, size = \"64MiB\" }}\n",
-                at("./within"),
-                at("within/cache")
-            ),
-            "access_log.path",
-        ),
-        (
-            format!(
-                "[access_log]\npath = {:?}\n{GUARD}guard_file = {:?}\n",
-                at("apps.json"),
-                at("./apps.json")
-            ),
-            "admin.guard_file",
-        ),
-        (
-            format!("{GUARD}guard_file = {:?}\n", at("weir.toml")),
-            "admin.guard_file",
-        ),
-        (
-            format!(
                 "[cache]\nmemory = \"16MiB\"\ndisk = {{ path = {:?}, size = \"64MiB\" }}\n",
                 file.display().to_string()
             ),
@@ -171,11 +143,57 @@ fn check_finds_what_serve_would_refuse() {
             "admin.listen",
         ),
     ];
+    check_refuses(&directory, &cases);
+}
+
+/// What two write to breaks both, however it is spelt.
+#[test]
+fn no_two_write_to_one_file() {
+    let directory = Directory::new();
+    let at = |name: &str| directory.file(name).display().to_string();
+    let cases = [
+        (
+            format!("[access_log]\npath = {:?}\n", at("weir.toml")),
+            "access_log.path",
+        ),
+        (
+            format!(
+                "[access_log]\npath = {path:?}\n[cache]\nmemory = \"16MiB\"\ndisk = {{ path = {path:?}, size = \"64MiB\" }}\n",
+                path = at("both")
+            ),
+            "access_log.path",
+        ),
+        (
+            format!(
+                "[access_log]\npath = {:?}\n{CACHE}disk = {{ path = {:?}, size = \"64MiB\" }}\n",
+                at("./within"),
+                at("within/cache")
+            ),
+            "access_log.path",
+        ),
+        (
+            format!(
+                "[access_log]\npath = {:?}\n{GUARD}guard_file = {:?}\n",
+                at("apps.json"),
+                at("./apps.json")
+            ),
+            "admin.guard_file",
+        ),
+        (
+            format!("{GUARD}guard_file = {:?}\n", at("weir.toml")),
+            "admin.guard_file",
+        ),
+    ];
+    check_refuses(&directory, &cases);
+}
+
+/// One line each, with the key.
+fn check_refuses(directory: &Directory, cases: &[(String, &str)]) {
     for (more, key) in cases {
         let good = GOOD.replace("upstream = \"app\"\n", "upstream = \"app\"\ncache = true\n");
-        let path = directory.write("weir.toml", good + &more);
+        let path = directory.write("weir.toml", good + more);
         let path = path.to_str().expect("UTF-8");
-        let (code, output) = run(&directory, &["check", "--config", path]);
+        let (code, output) = run(directory, &["check", "--config", path]);
         assert_eq!(
             (code, output.lines().count()),
             (Some(2), 1),

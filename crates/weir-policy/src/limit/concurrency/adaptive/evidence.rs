@@ -21,8 +21,12 @@ pub(super) const STANDING: f64 = 3.0;
 /// With no more in flight, nothing queues that is worth a limit.
 const LEAST_MIN: f64 = 2.0;
 
-/// With more than this share of answers as soon as usual, those that are late do not wait for all the others.
-pub(super) const QUICK_SHARE: f64 = 0.1;
+/// With more than this share of answers as soon as usual, those that are late do not wait for all the others. A service that takes
+/// whom it pleases has more of them: as many as it holds of those in flight, and chance; so many at most. Of the last so many answers.
+const QUICK_SHARE: f64 = 0.1;
+const QUICK_CHANCE: f64 = 2.0;
+const QUICK_SHARE_MAX: f64 = 0.5;
+const QUICK_OF: f64 = 64.0;
 /// As soon as usual: in so many times what a tenth of the answers take, and [`BRIEF_S`].
 const QUICK: f64 = 3.0;
 
@@ -76,6 +80,8 @@ pub(super) struct Evidence {
     went_away_s: f64,
     tolerance: f64,
     best: Best,
+    /// The share of answers that came as soon as usual, lately.
+    quick: f64,
 }
 
 /// A queue, as it looks.
@@ -126,6 +132,7 @@ impl Evidence {
             went_away_s: 0.0,
             tolerance: 1.0,
             best: Best::default(),
+            quick: 1.0,
         }
     }
 
@@ -151,7 +158,11 @@ impl Evidence {
     pub(super) fn look(&mut self, seen: &Seen, base: f64, now: Instant) -> Option<f64> {
         self.best.add(seen);
         let holds = seen.rate * (STANDING * base + BRIEF_S);
-        let queues = seen.quick < QUICK_SHARE && seen.least > holds.max(LEAST_MIN);
+        let weight = (f64::from(seen.answers) / QUICK_OF).min(1.0);
+        self.quick += (seen.quick - self.quick) * weight;
+        let quick_most =
+            (QUICK_CHANCE * holds / seen.least.max(1.0)).clamp(QUICK_SHARE, QUICK_SHARE_MAX);
+        let queues = seen.quick.min(self.quick) < quick_most && seen.least > holds.max(LEAST_MIN);
         if !queues {
             self.went_away(seen.time, base, now);
             return None;

@@ -62,6 +62,9 @@ const CHANCE: f64 = 2.0;
 
 /// The most in flight lately is forgotten in so many seconds.
 const FORGOTTEN_S: f64 = 1800.0;
+/// So many holds may end with room for all, one after the other, before there are as few as the service holds without queueing: a queue
+/// that grows slowly is for [`evidence`] to find, which sees nothing meanwhile.
+const ROOMS: u32 = 3;
 /// After a hold in vain there is none for so many seconds, unless the service catches up before.
 const VAIN_S: f64 = 60.0;
 
@@ -88,6 +91,8 @@ pub(super) struct Hold {
     /// There was one, and there are still more in flight than the service holds without queueing. Another would tell no more, for so
     /// many seconds.
     in_vain_s: f64,
+    /// How many ended with room for all since then.
+    rooms: u32,
 }
 
 /// What a hold has come to.
@@ -114,6 +119,7 @@ impl Hold {
             quick_since: None,
             answers: 0,
             in_vain_s: 0.0,
+            rooms: 0,
         }
     }
 
@@ -142,6 +148,7 @@ impl Hold {
         if now <= holds {
             self.usual = self.usual.max(std::mem::take(&mut self.peak));
             self.in_vain_s = 0.0;
+            self.rooms = 0;
         }
         self.in_vain_s = (self.in_vain_s - time).max(0.0);
     }
@@ -257,7 +264,11 @@ impl Hold {
             let there = *in_flight + waiting;
             *in_flight = (*in_flight).max((ROOM * holds) as u32);
             if *in_flight >= there {
+                self.rooms += 1;
                 self.let_go();
+                if self.rooms >= ROOMS {
+                    self.was_in_vain();
+                }
             }
         }
     }
