@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{addresses, answers, came_to, replicas, set};
 use crate::failover::Load;
-use crate::harness::client::Connection;
+use crate::harness::client::{Connection, Response};
 use crate::harness::origin::Origin;
 use crate::harness::{App, Gateway, PATIENCE, forward_everything, wait_until};
 
@@ -141,11 +141,13 @@ fn a_replica_that_hangs_is_left_and_its_requests_are_not_lost() {
         }
         in_a_row == 30
     });
-    assert_eq!(came_to(&apps[1]), hung.len() as u64);
+    let came_to_it = came_to(&apps[1]);
+    assert!(came_to_it > 0, "it was asked");
     set(&apps[1], "none");
-    for mut connection in hung {
-        assert_eq!(connection.response().field("x-served-by"), Some("b"));
-    }
+    // On a machine that stands still, the others may have been late as well.
+    let all_say = hung.iter_mut().map(Connection::response);
+    let says_b = |response: &Response| response.field("x-served-by") == Some("b");
+    assert_eq!(all_say.filter(says_b).count() as u64, came_to_it);
 }
 
 /// Whether a byte comes within half a second, which is long for a page and not for a replica that hangs.
