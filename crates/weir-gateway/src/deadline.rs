@@ -38,10 +38,19 @@ struct Slot {
 const NEVER: u64 = u64::MAX;
 
 impl Deadlines {
-    /// Moves the time forward and wakes every connection whose deadline has passed.
+    /// Moves the time forward and wakes every connection whose deadline has passed. Time in which the worker stood still
+    /// counts for nobody: what others did meanwhile has yet to be seen.
     pub(crate) fn tick(&self, since_start: Duration) {
         let now = since_start.as_millis() as u64;
-        self.now_ms.set(now);
+        let before = self.now_ms.replace(now);
+        let stood_ms = (now - before).saturating_sub(TICK.as_millis() as u64);
+        if stood_ms > TICK.as_millis() as u64 {
+            for slot in &mut self.slots.borrow_mut().table {
+                if slot.due_ms > before {
+                    slot.due_ms = slot.due_ms.saturating_add(stood_ms);
+                }
+            }
+        }
         self.wake(|slot| slot.due_ms <= now);
     }
 
@@ -177,5 +186,33 @@ impl Drop for Timer {
             waker: None,
         };
         slots.free.push(self.slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_due(timer: &Timer) -> bool {
+        timer
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_ready()
+    }
+
+    #[test]
+    fn a_worker_that_stands_still_lets_no_deadline_pass() {
+        let deadlines = Rc::new(Deadlines::default());
+        let (soon, never) = (Timer::new(&deadlines), Timer::new(&deadlines));
+        soon.set(Duration::from_secs(1));
+        let mut due_from = None;
+        // Every tick comes in time, but between 0.5 s and 5 s there is none.
+        for now_ms in (1..=5).chain(50..=70).map(|tick| tick * 100) {
+            deadlines.tick(Duration::from_millis(now_ms));
+            if is_due(&soon) {
+                due_from.get_or_insert(now_ms);
+            }
+            assert!(!is_due(&never));
+        }
+        assert_eq!(due_from, Some(5_500));
     }
 }
