@@ -236,7 +236,7 @@ impl Adaptive {
 
     /// Does a hold begin, after the admission of this one?
     fn hold_after(&mut self, now: Instant, in_flight: u32) {
-        if !self.hold.may_begin(in_flight, self.base.latency()) {
+        if !self.hold.may_begin(in_flight, &self.base) {
             return;
         }
         let seen = self.window.see();
@@ -282,7 +282,7 @@ impl Adaptive {
             End::Answered(latency) => {
                 let latency = latency.as_secs_f64();
                 self.base.answered(tag, latency);
-                self.hold.on_answer(now, latency, self.base.median());
+                self.hold.on_answer(now, latency, &self.base);
                 Some(latency <= Evidence::quick_s(&self.base))
             }
             End::Failed(after) => {
@@ -326,11 +326,10 @@ impl Adaptive {
             return;
         }
         let seen = self.window.see();
-        let base = self.base.latency();
-        match self
+        let found = self
             .hold
-            .look(&seen, base, self.waiting, &self.evidence, now)
-        {
+            .look(&seen, &self.base, self.waiting, &self.evidence, now);
+        match found {
             Found::Nothing => {}
             Found::Room => {
                 self.rate = seen.rate;
@@ -338,7 +337,7 @@ impl Adaptive {
             }
             Found::Queue(rate) => {
                 self.evidence.is_used();
-                let base = base.unwrap_or_default();
+                let base = self.base.latency().unwrap_or_default();
                 let limited = Limited::new(self.settings, self.beats, rate, base, now);
                 self.window.begin(now);
                 self.surge = Some(f64::from(self.window.in_flight() + self.waiting));

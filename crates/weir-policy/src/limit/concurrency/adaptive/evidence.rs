@@ -80,8 +80,9 @@ pub(super) struct Evidence {
     went_away_s: f64,
     tolerance: f64,
     best: Best,
-    /// The share of answers that came as soon as usual, lately.
+    /// The share of answers that came as soon as usual, lately, and of how many that is known.
     quick: f64,
+    quick_of: f64,
 }
 
 /// A queue, as it looks.
@@ -133,6 +134,7 @@ impl Evidence {
             tolerance: 1.0,
             best: Best::default(),
             quick: 1.0,
+            quick_of: 0.0,
         }
     }
 
@@ -158,8 +160,9 @@ impl Evidence {
     pub(super) fn look(&mut self, seen: &Seen, base: f64, now: Instant) -> Option<f64> {
         self.best.add(seen);
         let holds = seen.rate * (STANDING * base + BRIEF_S);
-        let weight = (f64::from(seen.answers) / QUICK_OF).min(1.0);
-        self.quick += (seen.quick - self.quick) * weight;
+        let answers = f64::from(seen.answers);
+        self.quick_of = (self.quick_of + answers).min(QUICK_OF);
+        self.quick += (seen.quick - self.quick) * (answers / self.quick_of).min(1.0);
         let quick_most =
             (QUICK_CHANCE * holds / seen.least.max(1.0)).clamp(QUICK_SHARE, QUICK_SHARE_MAX);
         let queues = seen.quick.min(self.quick) < quick_most && seen.least > holds.max(LEAST_MIN);

@@ -9,6 +9,7 @@
 //! its places to the others, and finds no queue. The limit lets in enough, and its trials begin together (`limited`).
 
 use super::BRIEF_S;
+use super::base::Base;
 use super::evidence::{self, Evidence};
 use super::window::{Seen, seconds};
 use std::time::{Duration, Instant};
@@ -60,6 +61,15 @@ const GAPS: f64 = 8.0;
 const MORE_THAN_LATELY: f64 = 1.3;
 const CHANCE: f64 = 2.0;
 
+/// Where the first answers took longer than those to come, nothing will be late, and a service that queues shows it otherwise: it gets
+/// room for so many times as many, and with as many more at least it gives less than so many times as many answers after so many base
+/// latencies, or fewer when the hold ends.
+const MORE: f64 = 2.0;
+const MORE_MIN: f64 = 1.5;
+const NO_GAIN: f64 = 1.1;
+const NO_GAIN_BASES: f64 = 1.75;
+const NO_GAIN_BASES_LAST: f64 = 1.25;
+
 /// The most in flight lately is forgotten in so many seconds.
 const FORGOTTEN_S: f64 = 1800.0;
 /// So many holds may end with room for all, one after the other, before there are as few as the service holds without queueing: a queue
@@ -81,7 +91,8 @@ pub(super) struct Hold {
     unusual_since: Option<Instant>,
     /// Since when newcomers wait, and how many are in flight meanwhile.
     held: Option<(Instant, u32)>,
-    /// Which answers took long, the last one in the lowest bit.
+    /// Seconds that take long, and which answers took longer, the last one in the lowest bit.
+    late_s: f64,
     late: u32,
     /// How many did not, in this second, which began then, and in the one before.
     quick: [u32; 2],
@@ -93,6 +104,8 @@ pub(super) struct Hold {
     in_vain_s: f64,
     /// How many ended with room for all since then.
     rooms: u32,
+    /// How many answers a second came before the one that goes on found room, if with that there are many more in flight.
+    before_room: Option<f64>,
 }
 
 /// What a hold has come to.
@@ -114,12 +127,14 @@ impl Hold {
             peak: 0.0,
             unusual_since: None,
             held: None,
+            late_s: 0.0,
             late: 0,
             quick: [0; 2],
             quick_since: None,
             answers: 0,
             in_vain_s: 0.0,
             rooms: 0,
+            before_room: None,
         }
     }
 
@@ -164,16 +179,37 @@ impl Hold {
         self.in_vain_s = VAIN_S;
     }
 
-    /// An answer took so long; half of them take so long usually.
-    pub(super) fn on_answer(&mut self, now: Instant, latency: f64, median: f64) {
+    /// An answer took so long.
+    pub(super) fn on_answer(&mut self, now: Instant, latency: f64, base: &Base) {
         self.answers = self.answers.saturating_add(1);
         self.turn(now);
         // As long as nothing is known, nothing is late.
-        let is_late = median > 0.0 && latency > LATE * median;
+        let usual = if self.is_cold() {
+            base.tenth()
+        } else {
+            base.median()
+        };
+        self.late_s = LATE * usual;
+        let is_late = usual > 0.0 && latency > self.late_s;
         self.late = self.late << 1 | u32::from(is_late);
         if !is_late {
             self.quick[0] = self.quick[0].saturating_add(1);
         }
+    }
+
+    /// The first answers take longer than those to come, but for the quickest.
+    fn is_cold(&self) -> bool {
+        self.answers < ANSWERS_FIRST
+    }
+
+    /// What is known of how long requests take when nothing queues.
+    fn known(&self, base: &Base) -> Option<f64> {
+        let latency = base.latency()?;
+        Some(if self.is_cold() {
+            base.tenth()
+        } else {
+            latency
+        })
     }
 
     /// Another second may have begun.
@@ -188,16 +224,17 @@ impl Hold {
 
     /// Whether it is known what is usual now.
     fn knows_usual(&self) -> bool {
-        self.quick[0] + self.quick[1] >= QUICK_LATELY || self.answers < ANSWERS_FIRST
+        self.quick[0] + self.quick[1] >= QUICK_LATELY || self.is_cold()
     }
 
     /// Whether so many in flight may be a reason to look.
-    pub(super) fn may_begin(&mut self, in_flight: u32, base: Option<f64>) -> bool {
+    pub(super) fn may_begin(&mut self, in_flight: u32, base: &Base) -> bool {
         let few = f64::from(in_flight) < LEAST;
         if few {
             self.unusual_since = None;
         }
-        let is_of_use = self.most_s >= WAITS_MIN_S && self.in_vain_s == 0.0 && !takes_long(base);
+        let is_of_use =
+            self.most_s >= WAITS_MIN_S && self.in_vain_s == 0.0 && !takes_long(self.known(base));
         !few && is_of_use && self.held.is_none()
     }
 
@@ -219,6 +256,7 @@ impl Hold {
         let begins = seconds(since, now) >= BURST_S;
         if begins {
             self.held = Some((now, in_flight));
+            self.before_room = None;
         }
         begins
     }
@@ -227,42 +265,60 @@ impl Hold {
     pub(super) fn look(
         &mut self,
         seen: &Seen,
-        base: Option<f64>,
+        base: &Base,
         waiting: u32,
         evidence: &Evidence,
         now: Instant,
     ) -> Found {
+        let base = self.known(base);
         let Some((since, in_flight)) = self.held else {
             return Found::Nothing;
         };
-        if let Some(base) = base
-            && seen.answers >= ANSWERS_MIN
-            && seen.time >= BASES * base
-        {
-            let is_busy = seen.full > FULL && f64::from(in_flight) > BUSY * seen.rate * base;
-            if !is_busy {
-                self.give_room(seen, base, waiting);
-                return Found::Room;
-            }
-            if self.knows_usual() && self.is_queue(seen, base, waiting, evidence) {
-                self.let_go();
-                return Found::Queue(seen.rate);
-            }
-        }
         let says_nothing = base.map_or(seen.answers == 0, |base| takes_long(Some(base)));
         let ends_s = if says_nothing { TELLS_S } else { self.most_s };
-        if seconds(since, now) >= ends_s {
+        let is_over = seconds(since, now) >= ends_s;
+        if let Some(base) = base.filter(|base| self.shows_something(seen, *base, is_over)) {
+            let is_busy = seen.full > FULL && f64::from(in_flight) > BUSY * seen.rate * base;
+            if !is_busy {
+                self.give_room(seen, base, waiting, now);
+                return Found::Room;
+            }
+            if self.knows_usual() && is_overrun(seen, base, waiting, evidence) {
+                if self.late() >= LATE_LAST || self.has_not_gained(seen, base, is_over) {
+                    self.let_go();
+                    return Found::Queue(seen.rate);
+                }
+                let sojourn = f64::from(in_flight) / seen.rate;
+                if self.before_room.is_none() && sojourn < self.late_s {
+                    // What more of them comes to shows whether they wait for each other.
+                    self.let_in(f64::from(in_flight) * MORE, seen, waiting, now);
+                    return Found::Room;
+                }
+            }
+        }
+        if is_over {
             self.was_in_vain();
         }
         Found::Nothing
     }
 
-    /// Lets in more, and everybody if that is enough for all.
-    fn give_room(&mut self, seen: &Seen, base: f64, waiting: u32) {
+    /// Lets in as many as it can take without queueing, as far as that is known.
+    fn give_room(&mut self, seen: &Seen, base: f64, waiting: u32, now: Instant) {
         let holds = seen.rate * (evidence::STANDING * base + BRIEF_S);
-        if let Some((_, in_flight)) = &mut self.held {
+        self.let_in(ROOM * holds, seen, waiting, now);
+    }
+
+    /// Lets in more, and everybody if that is enough for all. Of the others the first has waited since so many came.
+    fn let_in(&mut self, most: f64, seen: &Seen, waiting: u32, now: Instant) {
+        if let Some((since, in_flight)) = &mut self.held {
             let there = *in_flight + waiting;
-            *in_flight = (*in_flight).max((ROOM * holds) as u32);
+            let is_much = most >= MORE_MIN * f64::from(*in_flight);
+            self.before_room = is_much.then_some(seen.rate);
+            *in_flight = (*in_flight).max(most as u32);
+            let left = there.saturating_sub(*in_flight);
+            let waited_s = f64::from(left) * seen.time / f64::from(seen.offers.max(1));
+            let came = now.checked_sub(Duration::from_secs_f64(waited_s));
+            *since = came.map_or(*since, |came| came.max(*since));
             if *in_flight >= there {
                 self.rooms += 1;
                 self.let_go();
@@ -273,20 +329,46 @@ impl Hold {
         }
     }
 
-    /// Whether those who wait do so because the service has all its hands full, and too many ask.
-    fn is_queue(&self, seen: &Seen, base: f64, waiting: u32, evidence: &Evidence) -> bool {
-        let (offers, answers) = (f64::from(seen.offers), f64::from(seen.answers));
-        let lately = MORE_THAN_LATELY * evidence.best().rate() * seen.time;
-        let grown_s = evidence.tolerance() * (GROWN_BASES * base).max(GROWN_S);
-        let late = (self.late & ((1 << LAST) - 1)).count_ones();
-        late >= LATE_LAST
-            && offers > SURGE * answers
-            && seen.instants >= INSTANTS
-            && f64::from(waiting) > grown_s * seen.rate
-            && seen.quiet < GAPS * seen.time / offers.max(1.0)
-            && evidence.best().is_near(seen.rate)
-            && offers > lately + CHANCE * lately.sqrt()
+    /// Whether something can be told by now: at the end of the hold, by less.
+    fn shows_something(&self, seen: &Seen, base: f64, is_over: bool) -> bool {
+        let waits_in_vain = self.before_room.is_some() && self.late() >= LATE_LAST;
+        let shows_queue = waits_in_vain || self.has_not_gained(seen, base, is_over);
+        let answers_min = if is_over {
+            ANSWERS_MIN / 2
+        } else {
+            ANSWERS_MIN
+        };
+        seen.answers >= answers_min && (shows_queue || seen.time >= BASES * base)
     }
+
+    /// Whether the service has got room for many more, and gives no more answers.
+    fn has_not_gained(&self, seen: &Seen, base: f64, is_over: bool) -> bool {
+        let bases = if is_over {
+            NO_GAIN_BASES_LAST
+        } else {
+            NO_GAIN_BASES
+        };
+        let is_no_more = |before: f64| seen.rate < NO_GAIN * before;
+        seen.time >= bases * base && self.before_room.is_some_and(is_no_more)
+    }
+
+    /// How many of the last answers took long.
+    fn late(&self) -> u32 {
+        (self.late & ((1 << LAST) - 1)).count_ones()
+    }
+}
+
+/// Whether so many ask that they wait for each other, if the service has all its hands full.
+fn is_overrun(seen: &Seen, base: f64, waiting: u32, evidence: &Evidence) -> bool {
+    let (offers, answers) = (f64::from(seen.offers), f64::from(seen.answers));
+    let lately = MORE_THAN_LATELY * evidence.best().rate() * seen.time;
+    let grown_s = evidence.tolerance() * (GROWN_BASES * base).max(GROWN_S);
+    offers > SURGE * answers
+        && seen.instants >= INSTANTS
+        && f64::from(waiting) > grown_s * seen.rate
+        && seen.quiet < (GAPS * seen.time / offers.max(1.0)).max(BURST_S)
+        && evidence.best().is_near(seen.rate)
+        && offers > lately + CHANCE * lately.sqrt()
 }
 
 /// Whether a service is known to take so long that nothing is to be seen in time.
