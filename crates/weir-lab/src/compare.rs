@@ -62,8 +62,11 @@ fn measure_all(
     for pair in [[0, 0], [0, 1]] {
         for round in 0..plan.repeats {
             for place in [0, 1, 1, 0] {
-                let block = block(lab, plan, &scenario, pair[place], blocks.len(), round)?;
-                blocks.push(block);
+                let target = pair[place];
+                let block = block(lab, plan, &scenario, target, blocks.len(), round)?;
+                let is_of_target = |block: &&Block| block.configuration == NAMES[target];
+                let has_answered = blocks.iter().filter(is_of_target).any(|it| it.rate > 0.0);
+                blocks.push(with_answers(block, target, has_answered)?);
                 on_block(blocks, plan.repeats * FOUR * 2)?;
             }
         }
@@ -91,26 +94,35 @@ fn block(
     if lab.is_stopped() {
         return Err(LabError::Stopped);
     }
-    let block = Block {
+    Ok(Block {
         round,
         order,
         ..block?
-    };
-    if block.rate <= 0.0 {
-        let ends = block.outcomes.iter().filter(|(_, count)| **count > 0);
-        let ends: Vec<String> = ends
-            .map(|(outcome, count)| format!("{count} {outcome}"))
-            .collect();
-        let why = format!(
-            "no request was answered with 2xx or 3xx ({})",
-            ends.join(", ")
-        );
-        return Err(LabError::Target {
-            target: NAMES[target].to_owned(),
-            why,
+    })
+}
+
+/// A target that answers nothing well has most likely another address. One that `has_answered` before had a bad moment.
+fn with_answers(block: Block, target: usize, has_answered: bool) -> Result<Block, LabError> {
+    if block.rate > 0.0 {
+        return Ok(block);
+    }
+    let ends = block.outcomes.iter().filter(|(_, count)| **count > 0);
+    let ends: Vec<String> = ends
+        .map(|(outcome, count)| format!("{count} {outcome}"))
+        .collect();
+    let ends = ends.join(", ");
+    let why = format!("no request was answered with 2xx or 3xx ({ends})");
+    if has_answered {
+        return Ok(Block {
+            is_valid: false,
+            why_invalid: why,
+            ..block
         });
     }
-    Ok(block)
+    Err(LabError::Target {
+        target: NAMES[target].to_owned(),
+        why,
+    })
 }
 
 fn scenario(plan: &Plan) -> Scenario {
@@ -145,5 +157,34 @@ fn scenario(plan: &Plan) -> Scenario {
         effort,
         quick: effort,
         published: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blocks::tests::{block, with_ends};
+
+    #[test]
+    fn a_bad_moment_of_a_target_ends_no_comparison() {
+        let failing = |rate| {
+            let block = Block {
+                rate,
+                ..block("B", 0)
+            };
+            with_ends(block, &[("5xx", 2)])
+        };
+        assert!(with_answers(failing(0.0), 1, false).is_err());
+        let kept = with_answers(failing(0.0), 1, true).expect("it goes on");
+        assert!(
+            !kept.is_valid && kept.why_invalid.ends_with("(2 5xx)"),
+            "{}",
+            kept.why_invalid
+        );
+        assert!(
+            with_answers(failing(5.0), 1, false)
+                .expect("it goes on")
+                .is_valid
+        );
     }
 }
