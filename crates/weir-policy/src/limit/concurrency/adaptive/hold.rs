@@ -31,8 +31,9 @@ const WAITS_MIN_S: f64 = 0.02;
 /// without an answer.
 const TELLS_S: f64 = 0.04;
 
-/// Something is seen after so many answers, and base latencies.
+/// Something is seen after so many answers, or fewer when the hold ends, and base latencies.
 pub(super) const ANSWERS_MIN: u32 = 16;
+const ANSWERS_LAST: u32 = 4;
 const BASES: f64 = 2.0;
 
 /// A service is busy that is full for this share of the time, with so many times what it holds by Little's law. One that is not gets
@@ -41,7 +42,8 @@ const FULL: f64 = 0.8;
 const BUSY: f64 = 2.0;
 
 /// There is a queue if the service is busy, and so many times as much is asked for as answered, at so many instants; so many of
-/// the last answers, of which so many count, took so many times as long as half of them do usually;
+/// the last answers, of which so many count, took so many times as long as half of them do usually, or have taken that and are not
+/// there: where others ask the same service there are few;
 const SURGE: f64 = 1.4;
 const INSTANTS: u32 = 8;
 const LATE_LAST: u32 = 8;
@@ -94,6 +96,8 @@ pub(super) struct Hold {
     /// Seconds that take long, and which answers took longer, the last one in the lowest bit.
     late_s: f64,
     late: u32,
+    /// How many of those that were in flight when the hold began have taken longer, and are not answered.
+    unanswered: u32,
     /// How many did not, in this second, which began then, and in the one before.
     quick: [u32; 2],
     quick_since: Option<Instant>,
@@ -129,6 +133,7 @@ impl Hold {
             held: None,
             late_s: 0.0,
             late: 0,
+            unanswered: 0,
             quick: [0; 2],
             quick_since: None,
             answers: 0,
@@ -277,6 +282,11 @@ impl Hold {
         let says_nothing = base.map_or(seen.answers == 0, |base| takes_long(Some(base)));
         let ends_s = if says_nothing { TELLS_S } else { self.most_s };
         let is_over = seconds(since, now) >= ends_s;
+        self.unanswered = if seconds(since, now) >= self.late_s {
+            in_flight.saturating_sub(seen.answers)
+        } else {
+            0
+        };
         if let Some(base) = base.filter(|base| self.shows_something(seen, *base, is_over)) {
             let is_busy = seen.full > FULL && f64::from(in_flight) > BUSY * seen.rate * base;
             if !is_busy {
@@ -333,11 +343,7 @@ impl Hold {
     fn shows_something(&self, seen: &Seen, base: f64, is_over: bool) -> bool {
         let waits_in_vain = self.before_room.is_some() && self.late() >= LATE_LAST;
         let shows_queue = waits_in_vain || self.has_not_gained(seen, base, is_over);
-        let answers_min = if is_over {
-            ANSWERS_MIN / 2
-        } else {
-            ANSWERS_MIN
-        };
+        let answers_min = if is_over { ANSWERS_LAST } else { ANSWERS_MIN };
         seen.answers >= answers_min && (shows_queue || seen.time >= BASES * base)
     }
 
@@ -352,9 +358,10 @@ impl Hold {
         seen.time >= bases * base && self.before_room.is_some_and(is_no_more)
     }
 
-    /// How many of the last answers took long.
+    /// How many of the last took long: those that are not answered yet, and answers.
     fn late(&self) -> u32 {
-        (self.late & ((1 << LAST) - 1)).count_ones()
+        let unanswered = self.unanswered.min(LAST);
+        unanswered + (self.late & ((1 << (LAST - unanswered)) - 1)).count_ones()
     }
 }
 
