@@ -66,6 +66,8 @@ pub(super) struct Limited {
     /// Answers a second while the limit was reached: the most lately, and the last.
     rate: f64,
     recent: f64,
+    /// Whether the limit was reached in the last window.
+    is_reached: bool,
     trial: Option<Trial>,
     /// Answers a second when the last one had ended.
     rate_then: Option<f64>,
@@ -134,6 +136,7 @@ impl Limited {
             limit: 0,
             rate,
             recent: rate,
+            is_reached: false,
             trial: None,
             rate_then: None,
             next_trial: now,
@@ -171,8 +174,13 @@ impl Limited {
 
     /// Does what time alone does.
     pub(super) fn turn(&mut self, now: Instant, window: &mut Window, base: &mut Base) {
-        let Some(trial) = &mut self.trial else { return };
         let known = base.latency();
+        let Some(trial) = &mut self.trial else {
+            if self.is_reached && now >= self.next_trial {
+                self.try_less(known.unwrap_or_default(), window.in_flight(), now);
+            }
+            return;
+        };
         let found = match trial.turn(now, window) {
             Progress::Goes => return,
             Progress::DrainsSlowly { sojourn } => known.unwrap_or(sojourn).max(sojourn),
@@ -219,8 +227,8 @@ impl Limited {
         }
         window.begin(now);
         self.demand.add(&seen);
-        let is_reached = seen.answers_full >= ANSWERS_FULL_MIN;
-        if is_reached {
+        self.is_reached = seen.answers_full >= ANSWERS_FULL_MIN;
+        if self.is_reached {
             self.recent = f64::midpoint(self.recent, seen.rate_full);
             let falls = (-seen.time / (FALLS_BASES * base).max(FALLS_S)).exp();
             self.rate = self.recent.max(self.rate * falls);
@@ -243,12 +251,14 @@ impl Limited {
             self.demand = Demand::new(now);
             return Some(End::Overload { goes_on: !is_met });
         }
-        if is_reached && now >= self.next_trial {
-            let tried = TRIED * self.recent * base;
-            let trial = Trial::new(tried, self.recent, window.in_flight(), now);
-            self.trial = Some(trial.measuring_for(measures_s(base)));
-        }
         None
+    }
+
+    fn try_less(&mut self, base: f64, in_flight: u32, now: Instant) {
+        let tried = TRIED * self.recent * base;
+        let trial = Trial::new(tried, self.recent, in_flight, now);
+        self.trial = Some(trial.measuring_for(measures_s(base)));
+        self.calm_since = None;
     }
 
     fn set_limit(&mut self, base: f64) {

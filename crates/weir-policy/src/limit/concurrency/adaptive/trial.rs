@@ -3,13 +3,19 @@
 //! A trial takes three steps. What is in flight beyond its limit is answered; then what was left, and one that came after it, so
 //! that nothing is left of the time before; then the rate is measured. A service in which requests queued gives as much as before:
 //! they only waited. One in which none queued gives less, in proportion.
+//!
+//! Others who ask the same service change that: they fill it, or what they have in it is answered first. While requests take longer
+//! and longer, or less and less, a fall of the rate says nothing, and a proof goes on.
 
+use super::REACHED;
 use super::window::{Seen, Window, seconds};
 use std::time::{Duration, Instant};
 
 /// So many times what it should take may it take until no more than the limit are in flight, and so many seconds.
 const DRAINS_WITHIN: f64 = 1.7;
 const DRAINS_GRACE_S: f64 = 0.002;
+/// In a proof, what others have in the service may be answered before: so many times.
+const PROOF_DRAINS_WITHIN: f64 = 6.0;
 
 /// So many answers are measured, or so many times the limit of a small one, within so many seconds at least.
 const ANSWERS_MIN: u32 = 32;
@@ -19,9 +25,15 @@ const MEASURED_MIN_S: f64 = 0.01;
 /// And so many answers, unless that takes longer than so many seconds: service times that vary make rates that do.
 const ANSWERS_ENOUGH: u32 = 400;
 const MEASURED_ENOUGH_S: f64 = 0.25;
+/// It is measured again if requests take so many times as long as before, or a part of that; so often at most.
+const ALIKE: f64 = 1.5;
+const MEASURED_MOST: u32 = 6;
 /// Measuring ends after so many times what it should take, and so many seconds.
 const GIVEN_UP_AFTER: f64 = 2.0;
 const GIVEN_UP_MIN_S: f64 = 0.5;
+/// With fewer answers nothing is seen, for so many seconds.
+const ANSWERS_LEAST: u32 = 4;
+const UNANSWERED_MAX_S: f64 = 30.0;
 
 #[derive(Debug)]
 pub(super) struct Trial {
@@ -33,6 +45,9 @@ pub(super) struct Trial {
     step: Step,
     /// Seconds that it measures, however many answers come.
     measures_s: Option<f64>,
+    /// Seconds that a request was in flight when it was measured last, and how often it was.
+    sojourn: f64,
+    measured: u32,
 }
 
 #[derive(Debug)]
@@ -69,6 +84,8 @@ impl Trial {
             began: now,
             step: Step::Drain,
             measures_s: None,
+            sojourn: f64::from(in_flight) / rate.max(1e-9),
+            measured: 0,
         }
     }
 
@@ -102,7 +119,12 @@ impl Trial {
             }
             Step::Drain => {
                 let beyond = f64::from(self.in_flight.saturating_sub(self.limit));
-                let takes = DRAINS_WITHIN * beyond / self.rate + DRAINS_GRACE_S;
+                let within = if self.is_proof() {
+                    PROOF_DRAINS_WITHIN
+                } else {
+                    DRAINS_WITHIN
+                };
+                let takes = within * beyond / self.rate + DRAINS_GRACE_S;
                 if seconds(self.began, now) > takes {
                     return Progress::DrainsSlowly { sojourn };
                 }
@@ -116,7 +138,9 @@ impl Trial {
                 let seen = window.see();
                 if self.is_measured(&seen) {
                     window.begin(now);
-                    return Progress::Measured(seen);
+                    if self.concludes(&seen) {
+                        return Progress::Measured(seen);
+                    }
                 }
             }
         }
@@ -135,6 +159,20 @@ impl Trial {
         seen.rate_full > self.rate * share.sqrt()
     }
 
+    /// Whether it is about a limit that there may be, and not under one that there is.
+    fn is_proof(&self) -> bool {
+        self.measures_s.is_none()
+    }
+
+    /// Whether what was `seen` can be told from what others do.
+    fn concludes(&mut self, seen: &Seen) -> bool {
+        let before = std::mem::replace(&mut self.sojourn, seen.sojourn);
+        self.measured += 1;
+        let is_alike = (before / ALIKE..before * ALIKE).contains(&seen.sojourn);
+        let may_be_others = self.is_proof() && seen.full > REACHED && !self.has_stayed(seen);
+        !may_be_others || is_alike || self.measured >= MEASURED_MOST
+    }
+
     /// Seconds since it began.
     pub(super) fn took(&self, now: Instant) -> f64 {
         seconds(self.began, now)
@@ -150,6 +188,11 @@ impl Trial {
         let is_enough = seen.answers_full >= ANSWERS_ENOUGH || seen.time >= MEASURED_ENOUGH_S;
         let is_whole = seen.answers_full >= answers && seen.time >= long && is_enough;
         let too_long = GIVEN_UP_AFTER * (f64::from(answers) / self.rate).max(long);
-        is_whole || seen.time > too_long.max(GIVEN_UP_MIN_S)
+        let most_s = if seen.answers < ANSWERS_LEAST {
+            UNANSWERED_MAX_S
+        } else {
+            GIVEN_UP_MIN_S
+        };
+        is_whole || seen.time > too_long.max(most_s)
     }
 }
