@@ -26,14 +26,13 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 
-use self::crowd::Crowd;
-use self::patience::Patient;
-use self::reply::{Reply, of_type, text};
+use crate::admin::crowd::Crowd;
+use crate::admin::patience::Patient;
+use crate::admin::reply::{Reply, of_type, text};
 use crate::control::Control;
-use crate::gateway::StartError;
-use crate::metrics::prometheus;
 use crate::settings::Admin;
-use crate::worker::Shared;
+use crate::start_error::StartError;
+use crate::state::shared::Shared;
 
 mod app;
 mod cache;
@@ -41,8 +40,9 @@ mod change;
 mod crowd;
 mod guard;
 mod patience;
+pub(crate) mod prometheus;
 mod reply;
-mod status;
+pub(crate) mod status;
 mod upstreams;
 
 /// What is answered with a page; what has parts of its own below a path is not among them.

@@ -1,44 +1,34 @@
 //! What stands between a request and an upstream that may have had enough: the gateway's part of refusing.
 //!
-//! The decisions are `weir-policy`'s. Here is what makes them hold for all workers at once (each state machine behind a
-//! lock that is held for one call), what a request carries of them on its way, and who is told how it ended:
+//! The decisions are `weir-policy`'s. What makes them hold for all workers at once is in `state`, each state machine behind a lock
+//! that is held for one call: `rate`, `breaker`, `gate` (how many requests an upstream holds at once, and who waits), `watch` (which
+//! endpoints stand out), `budget` (how many requests may be sent again) and `hedging`. What a request holds of them on its way is
+//! its `exchange::pass`. Here it is asked for:
 //!
+//! - [`enter`]: leave to ask an upstream,
 //! - [`rate`]: how often one key may ask,
-//! - [`breaker`]: whether to ask a route or an endpoint at all,
-//! - [`gate`]: how many requests an upstream holds at once, and who waits,
-//! - [`watch`]: which endpoints of an upstream stand out,
-//! - [`budget`]: how many requests may be sent again,
-//! - [`hedging`]: when a second copy of a request is due,
-//! - [`pass`]: what a request that is let through holds until it has ended,
 //! - [`fallback`]: what a client gets whose request was refused or failed.
 //!
 //! A route that names none of them takes none of these locks.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
-use weir_policy::Outcome;
 use weir_policy::limit::priority::Priority;
 
 use crate::connection::Client;
 use crate::exchange::Exchange;
-use crate::failure::{Failure, Fault};
+use crate::exchange::pass::{Pass, SHED_RETRY_AFTER, set_apart};
+use crate::exchange::upload::collect;
+use crate::failure::Failure;
 use crate::settings::{Forward, PriorityRule};
-use crate::snapshot::RouteState;
-use crate::upstream::upload::collect;
-use crate::view::View;
-use crate::worker::Worker;
-use gate::{Gate, Place};
-use pass::Pass;
+use crate::state::gate::{Gate, Place};
+use crate::state::snapshot::RouteState;
+use crate::state::view::View;
+use crate::state::worker::Worker;
 
-pub(crate) mod breaker;
-pub(crate) mod budget;
 pub(crate) mod fallback;
-pub(crate) mod gate;
-pub(crate) mod hedging;
-pub(crate) mod pass;
 pub(crate) mod rate;
-pub(crate) mod watch;
 
 /// Leave to ask the upstream of a route, from the breaker of the route and then from the upstream's gate.
 ///
@@ -115,21 +105,12 @@ async fn place(
     place
 }
 
-/// The request of `x` is no work for its upstream at present, see [`Pass::set_apart`].
-pub(crate) fn set_apart(x: &mut Exchange, pass: &mut Pass) -> Result<(), Failure> {
-    pass.set_apart()
-        .inspect_err(|_| x.retry_after = Some(SHED_RETRY_AFTER))
-}
-
 /// Whether `rule` is that of a fallback.
 pub(crate) fn is_elsewhere(route: Option<&RouteState>, rule: &Forward) -> bool {
     route
         .and_then(|route| route.elsewhere.as_deref())
         .is_some_and(|elsewhere| std::ptr::eq(elsewhere, rule))
 }
-
-/// When a client comes back that found no place. Nobody knows when there will be one, but a second is long for a queue.
-pub(crate) const SHED_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// What the gateway asks for on its own account can wait.
 fn priority(client: &Client, x: &Exchange, rule: &Forward) -> Priority {
@@ -145,75 +126,4 @@ fn priority(client: &Client, x: &Exchange, rule: &Forward) -> Priority {
         names.find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(said))
     });
     known.map_or(*otherwise, |(_, priority)| *priority)
-}
-
-/// Takes a lock that is held for one call which does not panic.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Whether a status says that the upstream is not well, where no setting names others. It has those of
-/// [`StatusSet::server_errors`](crate::settings::StatusSet::server_errors), for the reason given there.
-fn is_server_error(status: u16) -> bool {
-    matches!(status, 500..=599) && !matches!(status, 501 | 505)
-}
-
-/// How asking an endpoint ended, up to the head of its response.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Ended {
-    Answered(u16),
-    /// The same after the client had kept it waiting for the request's body: how long it took is the client's doing.
-    Delayed(u16),
-    Failed(Failure),
-}
-
-impl Ended {
-    /// The head of the response in `x` is here.
-    pub(crate) fn answered(x: &Exchange) -> Self {
-        if x.upload.was_waited_for() {
-            Self::Delayed(x.response.status)
-        } else {
-            Self::Answered(x.response.status)
-        }
-    }
-
-    /// What that says about the endpoint, by which statuses are failures, when it took `latency`.
-    pub(crate) fn outcome(self, is_failure: impl Fn(u16) -> bool, latency: Duration) -> Outcome {
-        match self {
-            Self::Answered(status) if !is_failure(status) => Outcome::Success(latency),
-            Self::Delayed(status) if !is_failure(status) => Outcome::Ignored,
-            Self::Failed(failure) if failure.fault() != Fault::Upstream => Outcome::Ignored,
-            Self::Answered(_) | Self::Delayed(_) | Self::Failed(_) => Outcome::Failure(latency),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::settings::StatusSet;
-
-    #[test]
-    fn what_a_client_can_provoke_is_no_failure() {
-        let failures = StatusSet::server_errors();
-        for status in 100..=999 {
-            let expected = match status {
-                501 | 505 => false,
-                500..=599 => true,
-                _ => false,
-            };
-            assert_eq!(is_server_error(status), expected, "{status}");
-            assert_eq!(failures.has(status), expected, "{status}");
-        }
-        for (ended, expected) in [
-            (Ended::Answered(501), Outcome::Success(Duration::ZERO)),
-            (Ended::Delayed(505), Outcome::Ignored),
-            (Ended::Answered(431), Outcome::Success(Duration::ZERO)),
-            (Ended::Answered(503), Outcome::Failure(Duration::ZERO)),
-            (Ended::Failed(Failure::ClientGone), Outcome::Ignored),
-        ] {
-            let outcome = ended.outcome(is_server_error, Duration::ZERO);
-            assert_eq!(outcome, expected, "{ended:?}");
-        }
-    }
 }

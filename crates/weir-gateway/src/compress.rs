@@ -6,10 +6,10 @@
 //! - A response that passes through, or that a client watches arrive in the cache, is compressed piece by piece on the
 //!   worker ([`passing`], [`arriving`]), and nothing that has come is held back to compress it better.
 //! - A stored response is compressed once for each coding when a client first asks for it ([`stored`]): a small one at
-//!   once, a large one on a thread of its own ([`compressor`]), and meanwhile it is sent as it is. From then on the form is
+//!   once, a large one on a thread of its own (`state::compressor`), and meanwhile it is sent as it is. From then on the form is
 //!   a hit like any other.
 //!
-//! [`encoder`] is one stream through one of the libraries.
+//! `state::encoder` is one stream through one of the libraries.
 
 use std::sync::Arc;
 
@@ -20,12 +20,9 @@ use weir_http::{Body, Content, FieldName, Method};
 
 use crate::exchange::Exchange;
 use crate::settings::Forward;
-use crate::worker::Worker;
+use crate::state::encoder::Encoder;
+use crate::state::worker::Worker;
 
-use self::encoder::Encoder;
-
-pub(crate) mod compressor;
-pub(crate) mod encoder;
 pub(crate) mod stored;
 
 /// What is done with the content of a response that passes through.

@@ -11,10 +11,9 @@ use crate::buffers::{Buffers, Input};
 use crate::deadline::Timer;
 use crate::failure::Failure;
 use crate::io::Stream;
-use crate::listener::socket::Listening;
+use crate::state::gate::Waits;
+use crate::state::listening::Listening;
 
-pub(crate) mod h1;
-pub(crate) mod round;
 pub(crate) mod upgrade;
 
 /// A client's connection. Lives and dies on one worker.
@@ -142,3 +141,37 @@ impl AddressText {
 
 #[cfg(test)]
 mod tests;
+
+/// What becomes of a connection after an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum After {
+    /// The next request may come.
+    KeepAlive,
+    /// Nothing more is sent; what still arrives is read, so that the client gets to read the response.
+    Close,
+    /// The response is broken off in a way that the client notices.
+    Abort,
+    /// The client has left already.
+    Leave,
+}
+
+impl After {
+    /// What follows a response when the client's side went as announced.
+    pub(crate) fn keep_alive(keep_alive: bool) -> Self {
+        if keep_alive {
+            Self::KeepAlive
+        } else {
+            Self::Close
+        }
+    }
+}
+
+impl Waits for Client {
+    fn timer(&self) -> &Timer {
+        &self.timer
+    }
+
+    fn has_left(&self, cx: &mut Context<'_>) -> bool {
+        Client::has_left(self, cx)
+    }
+}

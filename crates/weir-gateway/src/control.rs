@@ -9,16 +9,16 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use self::apps::{App, Apps};
-use crate::cache::Cache;
 use crate::changes::Changes;
-use crate::gateway::StartError;
-use crate::listener::socket::Listening;
+use crate::control::apps::{App, Apps};
 use crate::names::Names;
 use crate::router::Router;
 use crate::settings::{CacheStorage, Server, Settings, Upstream, overlap};
-use crate::snapshot::Snapshot;
-use crate::worker::Shared;
+use crate::start_error::StartError;
+use crate::state::listening::Listening;
+use crate::state::shared::Shared;
+use crate::state::snapshot::Snapshot;
+use crate::state::storage::Cache;
 
 pub(crate) mod apps;
 pub(crate) mod servers;

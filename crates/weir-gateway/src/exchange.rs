@@ -1,335 +1,219 @@
-//! The way of a request, from its head to its log line. Nothing else knows the order of the steps.
-//!
-//! parse (behind us) → **route → admit → recall → choose → forward → remember → respond → account**
+//! What one exchange needs, and what is known of it when it is over.
 
-use std::ops::ControlFlow;
-use std::rc::Rc;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use weir_http::{readings, target};
+use ipnet::IpNet;
+use weir_http::{RequestHead, ResponseHead, forwarded, target};
+use weir_policy::limit::rate::Decision as RateDecision;
 
-use crate::cache::lead::Ask;
-use crate::cache::relief::First;
-use crate::cache::remember::{Next, remember};
-use crate::cache::{self, Cached, Recalled, recall, recall_again};
-use crate::care::{self, fallback};
-use crate::connection::Client;
-use crate::connection::h1::After;
-use crate::failure::Failure;
-use crate::respond;
-use crate::router::Found;
-use crate::settings::{Action, Forward};
-use crate::snapshot::RouteState;
+use crate::buffers::{BUFFER_BYTES, Buffers, Input};
+use crate::connection::{AddressText, Client};
+use crate::ended::Ended;
+use crate::exchange::pass::Pass;
+use crate::exchange::recall::Recall;
+use crate::exchange::upload::{Pace, Upload};
+use crate::failure::{Failure, FallbackKind};
+use crate::settings::{ClientTimeouts, Forward};
+use crate::state::worker::Worker;
 use crate::time;
-use crate::upstream::choose::Chosen;
-use crate::upstream::hedge::{Asked, How};
-use crate::upstream::retry::Attempts;
-use crate::upstream::{answer, hedge, linger, relay};
-use crate::view::View;
-use crate::worker::Worker;
 
-mod state;
-
-pub(crate) use self::state::Exchange;
+pub(crate) mod ahead;
+pub(crate) mod pass;
+pub(crate) mod recall;
+pub(crate) mod upload;
 
 /// How clients connect.
 pub(crate) const SCHEME: &[u8] = b"http";
 
-/// Serves the request whose head was read into `x`.
-pub(crate) async fn run(client: &mut Client, x: &mut Exchange, worker: &Rc<Worker>) -> After {
-    let view = worker.view();
-    x.timeouts = view.snapshot.timeouts;
-    x.is_last = client.is_last();
-    x.find_client(client, &view.snapshot.trusted_proxies);
-    let after = match serve(client, x, worker, &view).await {
-        Ok(after) => after,
-        Err(failure) => fallback::answer(client, x, worker, &view, failure).await,
-    };
-    account(client, x, worker, &view);
-    after
+/// Bytes that each part of an [`Exchange`] keeps memory for between requests: a head, and a full buffer of body behind it.
+const KEPT_BYTES_MAX: usize = 2 * BUFFER_BYTES;
+
+/// Everything one exchange needs, in memory that the next one uses again.
+#[derive(Debug, Default)]
+pub(crate) struct Exchange {
+    /// Whether the head was read; without it, nothing of the request is known.
+    pub(crate) has_head: bool,
+    pub(crate) request: RequestHead,
+    /// The bytes of the request head, and the normal form of its authority behind it where that was sent in another one:
+    /// what [`Exchange::request`] points into.
+    pub(crate) head: Vec<u8>,
+    /// Whether routes are matched against the path as it was sent, else against `normal_path`.
+    pub(super) path_is_normal: bool,
+    pub(super) normal_path: Vec<u8>,
+    /// Whether the connection ends with it.
+    pub(super) is_last: bool,
+    /// The client's address where a trusted proxy stands between.
+    behind: Option<AddressText>,
+    /// The deadlines of the client's side, in the configuration that serves this exchange.
+    pub(crate) timeouts: ClientTimeouts,
+    /// The request body on its way to the upstream.
+    pub(crate) upload: Upload,
+    /// What is held of the upstream's limits until the head of the response is here.
+    pub(crate) pass: Pass,
+    /// What the cache has to do with it.
+    pub(crate) recall: Recall,
+    /// What its client is told of its rate.
+    pub(crate) rate: Option<RateDecision>,
+    /// When a client that is refused should come back.
+    pub(crate) retry_after: Option<Duration>,
+    pub(crate) response: ResponseHead,
+    /// Read from the upstream and not yet sent on.
+    pub(crate) incoming: Input,
+    /// The head being sent: to the upstream, kept until it answers; then to the client.
+    pub(crate) outgoing: Vec<u8>,
+    pub(crate) facts: Facts,
 }
 
-async fn serve(
-    client: &mut Client,
-    x: &mut Exchange,
-    worker: &Rc<Worker>,
-    view: &Rc<View>,
-) -> Result<After, Failure> {
-    let route = route(x, view)?;
-    match &view.snapshot.routes[route].settings.action {
-        Action::Respond(fixed) => respond::fixed(client, x, worker, fixed).await,
-        Action::Redirect(redirect) => respond::redirect(client, x, worker, view, redirect).await,
-        Action::Forward(rule) => {
-            admit(client, x, view, rule)?;
-            if let Some(on) = cached(worker, view, rule) {
-                return match recall(client, x, on).await? {
-                    Recalled::Answered(after) => Ok(after),
-                    Recalled::Ask(ask) => Box::pin(ask_and_remember(client, x, on, ask)).await,
-                };
-            }
-            let (chosen, upstream) = forward(client, x, worker, view, rule).await?;
-            invalidate(client, x, worker, view).await;
-            answer::respond(client, x, worker, rule, &chosen, upstream).await
+/// What is known of an exchange when it is over: the source of metrics and log lines.
+#[derive(Debug, Default)]
+pub(crate) struct Facts {
+    pub(crate) started: Option<Instant>,
+    pub(crate) route: Option<usize>,
+    /// Upstream and endpoint.
+    pub(crate) endpoint: Option<(usize, usize)>,
+    /// From choosing the endpoint to the response head.
+    pub(crate) upstream_latency: Option<Duration>,
+    /// When the response head was here.
+    pub(crate) answered_at: Option<Instant>,
+    /// Whether it was sent more than once, with waits between.
+    pub(crate) was_repeated: bool,
+    pub(crate) status: u16,
+    /// Sent to the client, head included.
+    pub(crate) bytes_sent: u64,
+    /// The part of it that was head.
+    pub(crate) head_bytes_sent: u64,
+    /// Received through a tunnel, after the head.
+    pub(crate) tunnel_bytes_received: u64,
+    /// Whether an interim response is being sent.
+    pub(crate) says_interim: bool,
+    pub(crate) failure: Option<Failure>,
+    /// What the client got in the place of an answer.
+    pub(crate) fallback: Option<FallbackKind>,
+}
+
+impl Exchange {
+    /// The head of a request was read, its bytes are `head`.
+    pub(crate) fn begin(&mut self, head: &[u8]) {
+        self.has_head = true;
+        self.head.clear();
+        self.head.extend_from_slice(head);
+        self.request.settle_authority(SCHEME, &mut self.head);
+        self.upload = Upload::new(self.request.framing, self.request.expects_continue);
+        self.facts.started = Some(time::now());
+    }
+
+    /// Asking was broken off, and another answer is to be found.
+    pub(crate) fn asks_no_more(&mut self, buffers: &Buffers) -> Result<(), Failure> {
+        if self.facts.says_interim {
+            // Half an interim response leaves no way to say anything else.
+            return Err(Failure::ClientGone);
+        }
+        self.pass = Pass::default();
+        self.retry_after = None;
+        self.incoming.consume(self.incoming.unread().len());
+        self.incoming.release(buffers);
+        self.upload.restart();
+        let Facts {
+            endpoint,
+            upstream_latency,
+            answered_at,
+            ..
+        } = &mut self.facts;
+        (*endpoint, *upstream_latency, *answered_at) = (None, None, None);
+        Ok(())
+    }
+
+    /// The path is read the way it was in `other`, which has the same request.
+    pub(crate) fn path_is_as_in(&mut self, other: &Self) {
+        self.path_is_normal = other.path_is_normal;
+        self.normal_path.clone_from(&other.normal_path);
+    }
+
+    /// It is asked for the client of another one.
+    pub(crate) fn client_is_as_in(&mut self, other: &Self) {
+        self.behind = other.behind;
+    }
+
+    /// Finds out who the client is, where the request came from a proxy of `trusted`.
+    pub(super) fn find_client(&mut self, client: &Client, trusted: &[IpNet]) {
+        if trusted.is_empty() {
+            return;
+        }
+        let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(&address));
+        let peer = client.address.address();
+        let request = self.request.view(&self.head);
+        let found = forwarded::client_behind(request, peer, is_trusted);
+        self.behind = (found != peer).then(|| AddressText::new(found));
+    }
+
+    /// The address that the client is known by.
+    pub(crate) fn client_address<'a>(&'a self, client: &'a Client) -> &'a AddressText {
+        self.behind.as_ref().unwrap_or(&client.address)
+    }
+
+    /// The head of the response is here.
+    pub(crate) fn answered(&self) -> Ended {
+        Ended::answered(self.response.status, self.upload.was_waited_for())
+    }
+
+    /// The deadlines of asking the upstream by `rule`.
+    pub(crate) fn pace(&self, rule: &Forward) -> Pace {
+        Pace {
+            client: self.timeouts.body,
+            upstream: rule.timeouts.idle,
+            response: rule.timeouts.response,
         }
     }
-}
 
-/// Finds the route. A path that is not in normal form is matched as what it stands for, and refused if another server could
-/// take it for one of another route.
-fn route(x: &mut Exchange, view: &View) -> Result<usize, Failure> {
-    let path = x.request.target.path.of(&x.head);
-    x.path_is_normal = target::is_normal(path);
-    if !x.path_is_normal {
-        let path = if path == b"*" || path.is_empty() {
-            b"/"
+    /// The bytes of the request head as it was sent.
+    pub(crate) fn head_bytes(&self) -> u64 {
+        u64::from(self.has_head) * self.request.head_bytes as u64
+    }
+
+    /// The path that stands for the request upstream and in keys: as it was sent, unless it has dot segments.
+    pub(crate) fn forwarded_path(&self) -> &[u8] {
+        let sent = self.request.target.path.of(&self.head);
+        if self.path_is_normal {
+            sent
         } else {
-            path
+            target::forwarded(sent, &self.normal_path)
+        }
+    }
+
+    /// The path in normal form.
+    pub(crate) fn path(&self) -> &str {
+        let sent = self.request.target.path.of(&self.head);
+        let path = if self.path_is_normal {
+            sent
+        } else {
+            &self.normal_path
         };
-        target::normalize(path, &mut x.normal_path).map_err(Failure::Request)?;
+        // A target is made of visible ASCII characters, and decoding keeps to them.
+        std::str::from_utf8(path).unwrap_or("/")
     }
-    let authority = x.request.authority.map(|span| span.of(&x.head));
-    let method_name = x.request.method_name.of(&x.head);
-    let router = &view.snapshot.router;
-    let find = |path: &str| router.find(authority, path, x.request.method, method_name);
-    let found = find(x.path());
-    if !x.path_is_normal {
-        let is_same = |read: &[u8]| std::str::from_utf8(read).is_ok_and(|read| find(read) == found);
-        readings::agree(path, is_same).map_err(Failure::Request)?;
+
+    /// Whether the client may send another request after this one.
+    pub(crate) fn client_keeps_alive(&self, worker: &Worker) -> bool {
+        self.has_head && self.request.keep_alive && !self.is_last && !worker.is_draining()
     }
-    match found {
-        Found::Route(route) => {
-            x.facts.route = Some(route);
-            Ok(route)
+
+    /// Forgets the request and keeps the memory.
+    pub(crate) fn reset(&mut self, buffers: &Buffers) {
+        self.has_head = false;
+        for kept in [&mut self.head, &mut self.outgoing, &mut self.normal_path] {
+            kept.clear();
+            // What one large head needed is not held for all the small ones to come.
+            kept.shrink_to(KEPT_BYTES_MAX);
         }
-        Found::MethodNotAllowed(_) => Err(Failure::MethodNotAllowed),
-        Found::Nothing => Err(Failure::NoRoute),
+        self.incoming.consume(self.incoming.unread().len());
+        self.incoming.release(buffers);
+        self.upload = Upload::default();
+        self.pass = Pass::default();
+        self.recall.reset();
+        self.rate = None;
+        self.retry_after = None;
+        self.behind = None;
+        self.facts = Facts::default();
     }
-}
-
-/// Refuses what the route does not take, and who asks too often.
-fn admit(client: &Client, x: &mut Exchange, view: &View, rule: &Forward) -> Result<(), Failure> {
-    let rate_min = view.snapshot.body_rate;
-    x.upload
-        .admit(x.request.framing, rule.body_bytes, rate_min)?;
-    care::rate::ask(client, x, view)
-}
-
-/// Gets a response head for the request, if the upstream may be asked now.
-pub(crate) async fn forward(
-    client: &mut Client,
-    x: &mut Exchange,
-    worker: &Worker,
-    view: &Rc<View>,
-    rule: &Forward,
-) -> Result<(Chosen, relay::Upstream), Failure> {
-    x.pass = care::enter(client, x, worker, view, rule).await?;
-    // It may have waited: for its body, for a place, for another one's answer, for an upstream that has failed.
-    let is_first = rule.cache.is_none() && x.facts.failure.is_none();
-    let now = match (x.pass.since(), x.facts.started) {
-        (Some(since), _) if is_first => since,
-        (None, Some(started)) if is_first && !x.upload.was_collected() => started,
-        _ => time::now(),
-    };
-    let asked = attempt(client, x, worker, view, rule, now).await;
-    let mut pass = std::mem::take(&mut x.pass);
-    pass.ended(x, &asked);
-    let (chosen, mut upstream) = asked?;
-    upstream.pass = pass;
-    Ok((chosen, upstream))
-}
-
-/// Chooses an endpoint, asks it, and asks elsewhere while that is safe.
-async fn attempt(
-    client: &mut Client,
-    x: &mut Exchange,
-    worker: &Worker,
-    view: &Rc<View>,
-    rule: &Forward,
-    mut now: Instant,
-) -> Result<(Chosen, relay::Upstream), Failure> {
-    relay::prepare(client, x, view, rule)?;
-    // A request that waits for its upstream holds no buffer of its client's.
-    client.input.release(&worker.buffers);
-    let mut attempts = Attempts::new(client, x, worker, view, rule);
-    loop {
-        x.pass.leaves_endpoint();
-        let chosen = match attempts.choose(x, now) {
-            Ok(chosen) => chosen,
-            Err(failure) => return attempts.end(failure),
-        };
-        if x.upload.is_apart() {
-            chosen.is_no_probe();
-        }
-        let then = match relay::connect(client, x, rule, &chosen, attempts.wants_fresh()).await {
-            Ok(upstream) => {
-                attempts.let_go(x);
-                let mut asked = Asked { chosen, upstream };
-                match hedge::ask(client, x, &mut attempts, &mut asked).await {
-                    How::Failed(Failure::ClientGone) => {
-                        linger::begin(client, x, worker, asked, rule.timeouts.response);
-                        return Err(Failure::ClientGone);
-                    }
-                    how => attempts.after_asking(client, x, asked, how),
-                }
-            }
-            Err(failure) => attempts.after_connecting(failure, &chosen),
-        };
-        match then {
-            ControlFlow::Break(end) => return end,
-            ControlFlow::Continue(()) => match attempts.ready(client, x).await {
-                Ok(()) => {}
-                Err(failure @ Failure::Shed(_)) => return attempts.end(failure),
-                Err(failure) => return Err(failure),
-            },
-        }
-        now = time::now();
-    }
-}
-
-/// Forwards a request by `rule`, which may be another one than its route's, and passes on what comes of it, past what is
-/// stored.
-pub(crate) async fn pass(
-    client: &mut Client,
-    x: &mut Exchange,
-    worker: &Rc<Worker>,
-    view: &Rc<View>,
-    rule: &Forward,
-) -> Result<After, Failure> {
-    if let Some(on) = cached(worker, view, rule) {
-        return ask_and_remember(client, x, on, Ask::Pass(None)).await;
-    }
-    let (chosen, upstream) = forward(client, x, worker, view, rule).await?;
-    invalidate(client, x, worker, view).await;
-    answer::respond(client, x, worker, rule, &chosen, upstream).await
-}
-
-/// A route without a cache may change what another one has stored.
-async fn invalidate(client: &Client, x: &Exchange, worker: &Worker, view: &View) {
-    if !x.request.method.is_safe()
-        && let Some(cache) = worker.shared.cache()
-        && cache::invalidate::may_concern(x, view)
-    {
-        Box::pin(cache::invalidate::after(client, x, view, cache)).await;
-    }
-}
-
-/// The cache of a route that has one.
-pub(crate) fn cached_of<'a>(
-    worker: &'a Rc<Worker>,
-    view: &'a Rc<View>,
-    route: &'a RouteState,
-) -> Option<Cached<'a>> {
-    match &route.settings.action {
-        Action::Forward(rule) => cached(worker, view, rule),
-        Action::Redirect(_) | Action::Respond(_) => None,
-    }
-}
-
-/// The route's cache, if it has one.
-fn cached<'a>(worker: &'a Rc<Worker>, view: &'a Rc<View>, rule: &'a Forward) -> Option<Cached<'a>> {
-    Some(Cached {
-        worker,
-        view,
-        rule,
-        policy: rule.cache.as_deref()?,
-        cache: worker.shared.cache()?,
-    })
-}
-
-/// Forwards a request that could not be answered from the cache, and has the cache take what comes of it.
-async fn ask_and_remember(
-    client: &mut Client,
-    x: &mut Exchange,
-    on: Cached<'_>,
-    mut ask: Ask,
-) -> Result<After, Failure> {
-    // Nobody is to be answered with what others have.
-    let mut may_look_again = !client.stream.is_nobody();
-    loop {
-        let others = ask.others(x).filter(|_| may_look_again);
-        let asked = match others {
-            None => forward(client, x, on.worker, on.view, on.rule).await,
-            Some(others) => match others.ask(client, x, on, &ask).await? {
-                First::Own(asked) => *asked,
-                First::Answered(after) => return Ok(after),
-                First::LookAgain => {
-                    may_look_again = false;
-                    drop(ask);
-                    match recall_again(client, x, on).await? {
-                        Recalled::Answered(after) => return Ok(after),
-                        Recalled::Ask(other) => ask = other,
-                    }
-                    continue;
-                }
-            },
-        };
-        match remember(client, x, on, ask, asked).await? {
-            Next::Answered(after) => return Ok(after),
-            // Nobody is to have it, and its body may have no end: the connection is dropped.
-            Next::Respond(..) if client.stream.is_nobody() => return Ok(After::Abort),
-            Next::Respond(chosen, upstream) => {
-                return answer::respond(client, x, on.worker, on.rule, &chosen, upstream).await;
-            }
-            Next::AskAgain(other) => ask = other,
-        }
-        x.incoming.release(&on.worker.buffers);
-    }
-}
-
-/// Asks for what `ask` says on the gateway's own account: nobody is answered, and nothing is logged.
-pub(crate) async fn refresh(
-    nobody: &mut Client,
-    x: &mut Exchange,
-    worker: &Rc<Worker>,
-    view: &Rc<View>,
-    ask: Ask,
-) -> Result<After, Failure> {
-    let route = x.facts.route.ok_or(Failure::NoRoute)?;
-    let Action::Forward(rule) = &view.snapshot.routes[route].settings.action else {
-        return Err(Failure::NoRoute);
-    };
-    let on = cached(worker, view, rule).ok_or(Failure::NoRoute)?;
-    ask_and_remember(nobody, x, on, ask).await
-}
-
-/// Turns the outcome into numbers and a log line.
-fn account(client: &Client, x: &mut Exchange, worker: &Worker, view: &View) {
-    let latency = x.facts.started.map_or(Duration::ZERO, |started| {
-        time::now().saturating_duration_since(started)
-    });
-    let metrics = &view.metrics;
-    metrics.responses.add(x.facts.status);
-    match x.facts.route {
-        Some(route) => {
-            let metrics = view.route_metrics(route);
-            metrics.requests.add(x.facts.status);
-            metrics.latency.record(latency);
-        }
-        None => metrics.unrouted.add(x.facts.status),
-    }
-    if let Some(failure) = x.facts.failure {
-        metrics.failed(failure);
-    }
-    metrics
-        .bytes_from_clients
-        .add(x.head_bytes() + x.upload.received() + x.facts.tunnel_bytes_received);
-    metrics.bytes_to_clients.add(x.facts.bytes_sent);
-    if let Some(log) = &worker.log {
-        log.write(client, x, worker, view, latency);
-    }
-}
-
-/// Answers a request whose head could not be read, and accounts for it.
-pub(crate) async fn refuse(
-    client: &mut Client,
-    x: &mut Exchange,
-    worker: &Rc<Worker>,
-    failure: Failure,
-) -> After {
-    let view = worker.view();
-    x.has_head = false;
-    x.timeouts = view.snapshot.timeouts;
-    let after = respond::failure(client, x, worker, &view, failure).await;
-    account(client, x, worker, &view);
-    after
 }

@@ -233,3 +233,27 @@ mod tests {
         }
     }
 }
+
+/// What took the place of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FallbackKind {
+    /// A stored response.
+    Stale,
+    /// The answer of another upstream.
+    Upstream,
+    /// A fixed one.
+    Fixed,
+}
+
+impl FallbackKind {
+    pub(crate) const ALL: [Self; 3] = [Self::Stale, Self::Upstream, Self::Fixed];
+
+    /// The name in metrics and logs.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Stale => "stale",
+            Self::Upstream => "upstream",
+            Self::Fixed => "answer",
+        }
+    }
+}

@@ -12,23 +12,24 @@ use tokio::runtime::{LocalOptions, LocalRuntime};
 use tokio::sync::mpsc;
 use weir_cache::store::Transient;
 
-use crate::access_log::{LogBuffer, LogWriter};
-use crate::admin;
-use crate::cache::Cache;
 use crate::control::apps::Apps;
 use crate::control::{Control, Source};
-use crate::listener::admission::Admission;
-use crate::listener::socket::Listening;
 use crate::listener::{self, Arrival, Reception};
-use crate::names::{Names, Unresolved};
-use crate::paths;
-use crate::router::{RouteConflict, Router};
+use crate::names::Names;
+use crate::router::Router;
 use crate::settings::{CacheStorage, LogTarget, Settings};
-use crate::slow::SlowClients;
-use crate::snapshot::Snapshot;
+use crate::start_error::StartError;
+use crate::state::admission::Admission;
+use crate::state::listening::Listening;
+use crate::state::log::{LogBuffer, LogWriter};
+use crate::state::shared::Shared;
+use crate::state::slow::SlowClients;
+use crate::state::snapshot::Snapshot;
+use crate::state::storage::Cache;
+use crate::state::worker::Worker;
 use crate::supervision::{Supervision, WorkerFailed};
 use crate::upstream::check;
-use crate::worker::{Shared, Worker};
+use crate::{admin, paths};
 
 /// Tasks that a worker runs before it looks for news from its sockets: a whole round of a busy worker, so that sockets
 /// are asked about together.
@@ -47,29 +48,6 @@ pub struct Gateway {
     control: Arc<Control>,
     workers: Vec<JoinHandle<()>>,
     log: Option<LogWriter>,
-}
-
-/// Why a gateway does not start, or does not take up another configuration.
-#[derive(Debug)]
-pub enum StartError {
-    /// Names of servers that have no address.
-    Names(Vec<Unresolved>),
-    /// Two routes that no request can tell apart.
-    Routes(RouteConflict),
-    /// An address that cannot be listened on.
-    Listen(SocketAddr, io::Error),
-    /// A log that cannot be opened.
-    AccessLog(String, io::Error),
-    /// A directory of the cache that cannot be used.
-    Cache(String, String),
-    /// Apps of guard's interface that were saved and cannot be read.
-    Apps(String),
-    /// A thread or runtime that cannot be made.
-    Thread(io::Error),
-    /// A key that a gateway which runs cannot take up.
-    NeedsRestart(&'static str),
-    /// The gateway is ending.
-    Draining,
 }
 
 /// Finds what is wrong with `settings` that only shows when they are put to work, without starting anything that stays.
@@ -336,12 +314,13 @@ impl WorkerStart {
         let worker = Worker::new(self.index, self.shared, self.log);
         worker.clock.update();
         let keep_time = worker.begin(Rc::clone(&worker).keep_time());
-        let receive = worker.begin(listener::receive(self.arrivals, Rc::clone(&worker)));
         let reception = Reception {
             worker: Rc::clone(&worker),
             others: Rc::new(self.senders),
+            rounds: Rc::default(),
         };
-        Rc::clone(&worker).follow(reception).await;
+        let receive = worker.begin(listener::receive(self.arrivals, reception.clone()));
+        reception.follow().await;
         let _ = receive.await;
         while worker.shared.open[worker.index].load(Ordering::Relaxed) > 0 {
             tokio::time::sleep(DRAIN_POLL).await;
@@ -350,43 +329,3 @@ impl WorkerStart {
         let _ = keep_time.await;
     }
 }
-
-impl std::fmt::Display for StartError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Names(names) => {
-                let names: Vec<_> = names.iter().map(ToString::to_string).collect();
-                f.write_str(&names.join("\n"))
-            }
-            Self::NeedsRestart(key) => write!(
-                f,
-                "needs a restart: {key} is not changed in a gateway that runs"
-            ),
-            Self::Draining => f.write_str("the gateway is ending"),
-            Self::Routes(conflict) => {
-                write!(f, "route[{}]: {}", conflict.route + 1, conflict.reason)
-            }
-            Self::Listen(address, error) => match error.kind() {
-                io::ErrorKind::AddrInUse => {
-                    write!(
-                        f,
-                        "cannot listen on {address}: another process does; stop it or choose another address"
-                    )
-                }
-                io::ErrorKind::PermissionDenied => {
-                    write!(
-                        f,
-                        "cannot listen on {address}: ports below 1024 need CAP_NET_BIND_SERVICE or root"
-                    )
-                }
-                _ => write!(f, "cannot listen on {address}: {error}"),
-            },
-            Self::AccessLog(name, error) => write!(f, "cannot open the access log {name}: {error}"),
-            Self::Cache(path, error) => write!(f, "cannot cache in {path}: {error}"),
-            Self::Apps(error) => f.write_str(error),
-            Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for StartError {}

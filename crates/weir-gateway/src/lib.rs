@@ -1,20 +1,22 @@
 //! The gateway: everything that does I/O between a client and an upstream.
 //!
-//! The way of a request is told in `exchange.rs`, top to bottom. What is decided on that way is
-//! decided by `weir-http` and `weir-policy`; this crate moves bytes, keeps connections and counts.
+//! The way of a request is told in `story.rs`, top to bottom. What is decided on that way is decided by `weir-http`,
+//! `weir-cache` and `weir-policy`; this crate moves bytes, keeps connections and counts.
 //!
-//! - [`settings`]: what a gateway is told, already valid
-//! - `snapshot`, `router`: the same, as requests see it; `view`: with what a worker keeps for it
-//! - `control`, `changes`, `names`: replacing it while the gateway runs
-//! - `listener`, `worker`, `connection`: accepting, the threads, a client's connection
-//! - `exchange`: the story; `respond`: answers of our own; `failure`: what can go wrong
-//! - `cache`: what was answered before, and who asks when it was not
-//! - `compress`: which responses get smaller on their way
-//! - `upstream`: choosing, connecting, pooling, relaying, and asking endpoints whether they are well
-//! - `access_log`, `metrics`, `admin`, `tell`: what happened
-//! - `io`, `buffers`, `deadline`: the seam to the runtime, memory, time; `slow`: clients that hold memory
+//! It is built in floors. Nothing uses what is on a floor above its own (`tests/it/floors.rs`):
+//!
+//! - the house: `gateway` starts and ends it, `control` replaces its configuration, `listener` lets connections in, `admin` shows
+//!   and changes it, `supervision` watches its threads
+//! - `story`: the order of the steps
+//! - steps: `cache` (what was answered before, and who asks when it was not), `care` (who may ask), `upstream` (choosing, asking,
+//!   asking again), `compress`, `respond` (answers of our own), `account`
+//! - what a request carries along: `exchange`, `serving`
+//! - the client's side: `connection`, `slow`
+//! - `state`: what outlives a request, of a worker and of all
+//! - the ground: [`settings`] (already valid), `router`, `names`, `failure` (what can go wrong), `metrics`, and the seams to the
+//!   runtime, memory and time: `io`, `buffers`, `deadline`
 
-mod access_log;
+mod account;
 mod admin;
 mod buffers;
 mod cache;
@@ -25,32 +27,36 @@ mod connection;
 mod control;
 mod deadline;
 mod decimal;
+mod ended;
 mod exchange;
 mod failure;
 mod gateway;
 mod held_bodies;
 mod io;
 mod listener;
+mod lock;
 mod metrics;
 mod names;
 mod paths;
 mod respond;
 mod router;
+mod serving;
 pub mod settings;
 #[cfg(test)]
 mod simulation;
 mod slow;
-mod snapshot;
+mod start_error;
+mod state;
+mod story;
 mod supervision;
 mod tell;
 mod time;
 mod upstream;
-mod view;
-mod worker;
 
-pub use changes::Changes;
-pub use control::apps::App;
-pub use control::{Control, Source};
-pub use gateway::{Gateway, StartError, check};
-pub use names::Unresolved;
-pub use supervision::{Supervision, WorkerFailed};
+pub use crate::changes::Changes;
+pub use crate::control::apps::App;
+pub use crate::control::{Control, Source};
+pub use crate::gateway::{Gateway, check};
+pub use crate::names::Unresolved;
+pub use crate::start_error::StartError;
+pub use crate::supervision::{Supervision, WorkerFailed};

@@ -20,16 +20,16 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::buffers::Input;
-use crate::connection::{AddressText, Client, h1};
+use crate::connection::{AddressText, Client};
 use crate::deadline::{TICK, Timer};
 use crate::io::Stream;
+use crate::listener::round::Rounds;
 use crate::metrics::WorkerMetrics;
-use crate::worker::Worker;
+use crate::state::listening::{BACKLOG, Listening};
+use crate::state::worker::Worker;
 
-use self::socket::{BACKLOG, Listening};
-
-pub(crate) mod admission;
-pub(crate) mod socket;
+pub(crate) mod h1;
+pub(crate) mod round;
 
 /// Connections on their way to another worker.
 pub(crate) const HANDOVER_QUEUE: usize = 1024;
@@ -54,11 +54,29 @@ pub(crate) struct Arrival {
 pub(crate) struct Reception {
     pub(crate) worker: Rc<Worker>,
     pub(crate) others: Rc<Vec<mpsc::Sender<Arrival>>>,
+    pub(crate) rounds: Rc<Rounds>,
 }
 
 impl Reception {
+    /// Takes up every configuration as it comes, until the worker has stopped accepting because it drains.
+    pub(crate) async fn follow(self) {
+        let worker = &self.worker;
+        let mut changes = worker.shared.current.subscribe();
+        let mut accepting = Vec::new();
+        while !worker.is_draining() {
+            let snapshot = Arc::clone(&changes.borrow_and_update());
+            worker.take_up(&snapshot);
+            self.open(&mut accepting);
+            // The sender belongs to what this worker shares, so it is there.
+            let _ = changes.changed().await;
+        }
+        for accept in accepting {
+            let _ = accept.await;
+        }
+    }
+
     /// Begins to accept where the worker's configuration says and it does not yet.
-    pub(crate) fn open(&self, accepting: &mut Vec<JoinHandle<()>>) {
+    fn open(&self, accepting: &mut Vec<JoinHandle<()>>) {
         accepting.retain(|task| !task.is_finished());
         for listening in &self.worker.view().snapshot.listeners {
             if let Some(socket) = listening.take(self.worker.index) {
@@ -120,7 +138,8 @@ fn accept_rest(socket: TcpListener, listening: &Arc<Listening>, reception: &Rece
 }
 
 /// Serves what other workers pass on. A draining worker takes no more, so that they keep what they still accept.
-pub(crate) async fn receive(mut arrivals: mpsc::Receiver<Arrival>, worker: Rc<Worker>) {
+pub(crate) async fn receive(mut arrivals: mpsc::Receiver<Arrival>, reception: Reception) {
+    let worker = &reception.worker;
     let mut tick = tokio::time::interval(TICK);
     loop {
         let arrival = poll_fn(|cx| {
@@ -144,19 +163,15 @@ pub(crate) async fn receive(mut arrivals: mpsc::Receiver<Arrival>, worker: Rc<Wo
             return;
         };
         match TcpStream::from_std(stream) {
-            Ok(stream) => serve(stream, address, listening, &worker),
-            Err(_) => leave(address, &worker),
+            Ok(stream) => serve(stream, address, listening, &reception),
+            Err(_) => leave(address, worker),
         }
     }
 }
 
 /// Lets a connection in, here or on the least loaded worker.
-fn place(
-    stream: TcpStream,
-    address: IpAddr,
-    listening: &Arc<Listening>,
-    Reception { worker, others }: &Reception,
-) {
+fn place(stream: TcpStream, address: IpAddr, listening: &Arc<Listening>, reception: &Reception) {
+    let Reception { worker, others, .. } = reception;
     if !worker.shared.admission.enter(address) {
         worker.view().metrics.connections_refused.add(1);
         // A fresh socket takes this much; if not, the close says it too.
@@ -167,7 +182,7 @@ fn place(
     let chosen = least_loaded(open, worker.index);
     open[chosen].fetch_add(1, Ordering::Relaxed);
     if chosen == worker.index {
-        return serve(stream, address, Arc::clone(listening), worker);
+        return serve(stream, address, Arc::clone(listening), reception);
     }
     let Ok(stream) = stream.into_std() else {
         return forget(chosen, address, worker);
@@ -182,7 +197,7 @@ fn place(
         open[chosen].fetch_sub(1, Ordering::Relaxed);
         open[worker.index].fetch_add(1, Ordering::Relaxed);
         match TcpStream::from_std(refused.into_inner().stream) {
-            Ok(stream) => serve(stream, address, Arc::clone(listening), worker),
+            Ok(stream) => serve(stream, address, Arc::clone(listening), reception),
             Err(_) => leave(address, worker),
         }
     }
@@ -202,7 +217,12 @@ fn least_loaded(open: &[AtomicUsize], own: usize) -> usize {
 }
 
 /// Starts the task that owns the connection from here on. This is the only place where such tasks begin.
-fn serve(stream: TcpStream, address: IpAddr, listening: Arc<Listening>, worker: &Rc<Worker>) {
+fn serve(
+    stream: TcpStream,
+    address: IpAddr,
+    listening: Arc<Listening>,
+    Reception { worker, rounds, .. }: &Reception,
+) {
     let view = worker.view();
     let metrics = &view.metrics;
     metrics.accepted.add(1);
@@ -219,7 +239,8 @@ fn serve(stream: TcpStream, address: IpAddr, listening: Arc<Listening>, worker: 
         metrics: Arc::clone(metrics),
         address,
     };
-    tokio::task::spawn_local(async move { h1::serve(client, &presence.worker).await });
+    let rounds = Rc::clone(rounds);
+    tokio::task::spawn_local(async move { h1::serve(client, &presence.worker, &rounds).await });
 }
 
 /// Keeps a connection in the counts for as long as its task lives, however it ends.

@@ -13,11 +13,7 @@ use weir_cache::negotiate::Coding;
 use weir_cache::store::PurgeKind;
 use weir_cache::store_rule::NotStored;
 
-use crate::care::fallback;
-use crate::failure::Failure;
-use crate::upstream::retry::Again;
-
-pub(crate) mod prometheus;
+use crate::failure::{Failure, FallbackKind};
 
 /// A number that one worker counts up.
 #[derive(Debug, Default)]
@@ -55,7 +51,7 @@ pub(crate) const LATENCY_BOUNDS_US: [u64; 18] = [
 #[derive(Debug, Default)]
 pub(crate) struct Histogram {
     buckets: [Counter; LATENCY_BOUNDS_US.len() + 1],
-    sum_us: Counter,
+    pub(crate) sum_us: Counter,
 }
 
 impl Histogram {
@@ -130,8 +126,8 @@ impl<T: Default> PerWorker<T> {
 pub(crate) struct RouteMetrics {
     pub(crate) requests: ByClass,
     pub(crate) latency: Histogram,
-    /// By [`fallback::Kind`].
-    pub(crate) fallbacks: [Counter; fallback::Kind::ALL.len()],
+    /// By [`FallbackKind`].
+    pub(crate) fallbacks: [Counter; FallbackKind::ALL.len()],
 }
 
 /// What one worker counts for one endpoint.
@@ -142,8 +138,8 @@ pub(crate) struct EndpointMetrics {
     pub(crate) connects: Counter,
     pub(crate) connect_failures: Counter,
     pub(crate) pool_hits: Counter,
-    /// Requests sent again after it, by [`Again::ALL`].
-    pub(crate) retries: [Counter; Again::ALL.len()],
+    /// Requests sent again after it, by [`RetryReason::ALL`].
+    pub(crate) retries: [Counter; RetryReason::ALL.len()],
     /// Requests that would have been, and second copies, for which the budget had nothing left.
     pub(crate) retries_refused: Counter,
     /// Second copies of requests that were sent here, and those that answered first.
@@ -261,7 +257,7 @@ pub(crate) struct WorkerMetrics {
     /// What the cache did.
     pub(crate) cache: CacheMetrics,
     pub(crate) compress: CompressMetrics,
-    failures: Vec<Counter>,
+    pub(crate) failures: Vec<Counter>,
 }
 
 impl WorkerMetrics {
@@ -284,5 +280,42 @@ impl WorkerMetrics {
     /// Counts an exchange that failed, by its reason.
     pub(crate) fn failed(&self, failure: Failure) {
         self.failures[failure.index()].add(1);
+    }
+}
+
+/// Why a request is sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RetryReason {
+    /// No connection stood.
+    Unreachable,
+    /// A kept connection had died of old age.
+    Stale,
+    /// The connection ended before the answer.
+    Closed,
+    /// The answer has a status that is asked for again.
+    Status,
+    /// The time of the attempt is over.
+    Late,
+}
+
+impl RetryReason {
+    /// All of them, in their order.
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Unreachable,
+        Self::Stale,
+        Self::Closed,
+        Self::Status,
+        Self::Late,
+    ];
+
+    /// The name in metrics.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Unreachable => "unreachable",
+            Self::Stale => "stale",
+            Self::Closed => "closed",
+            Self::Status => "status",
+            Self::Late => "late",
+        }
     }
 }

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use self::lookup::{Answer, Resolver};
+use crate::names::lookup::{Answer, Resolver};
 use crate::settings::{Dns, ServerAddress, Settings};
 use crate::tell::tell;
 

@@ -8,14 +8,13 @@ use weir_http::Method;
 use weir_http::forward::{connection_line, write_field};
 
 use crate::care::rate;
-use crate::connection::Client;
-use crate::connection::h1::After;
+use crate::connection::{After, Client};
 use crate::exchange::Exchange;
 use crate::failure::{Failure, Fault};
 use crate::router::Found;
 use crate::settings::{Piece, Redirect, Respond};
-use crate::view::View;
-use crate::worker::Worker;
+use crate::state::view::View;
+use crate::state::worker::Worker;
 
 /// Sends a response that the configuration holds: what a route answers, or what it answers when it cannot.
 pub(crate) async fn fixed(

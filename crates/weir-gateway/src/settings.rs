@@ -4,7 +4,7 @@
 //! or has an invalid state worth checking again. Every limit and deadline is named here, with the default that the
 //! reference states. A default is chosen for a listener on the open internet.
 
-mod care;
+pub(crate) mod care;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use weir_cache::CachePolicy;
 use weir_cache::negotiate::CompressPolicy;
 use weir_policy::balance::Method as BalanceMethod;
 
-pub use care::{
+pub use crate::settings::care::{
     BreakerRule, Fallback, FallbackOn, HealthCheck, PriorityRule, Probe, RateKey, RateRule,
     RetryRule, RouteCare, StatusSet, UpstreamCare,
 };

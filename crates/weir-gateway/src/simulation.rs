@@ -29,17 +29,19 @@ use std::time::Duration;
 use tokio::runtime::{LocalOptions, LocalRuntime};
 use weir_cache::store::Transient;
 
-use self::plan::Plan;
-use self::world::World;
-use crate::cache::Cache;
-use crate::connection::h1;
-use crate::listener::admission::Admission;
+use crate::listener::h1;
+use crate::listener::round::Rounds;
 use crate::names::Known;
 use crate::router::Router;
 use crate::settings::Settings;
-use crate::slow::SlowClients;
-use crate::snapshot::Snapshot;
-use crate::worker::{Shared, Worker};
+use crate::simulation::plan::Plan;
+use crate::simulation::world::World;
+use crate::state::admission::Admission;
+use crate::state::shared::Shared;
+use crate::state::slow::SlowClients;
+use crate::state::snapshot::Snapshot;
+use crate::state::storage::Cache;
+use crate::state::worker::Worker;
 
 /// How far time moves when nothing can go on without it.
 const STEP: Duration = Duration::from_millis(10);
@@ -57,6 +59,7 @@ const REAL_PATIENCE: Duration = Duration::from_secs(60);
 pub(super) struct Gateway {
     pub(super) shared: Arc<Shared>,
     pub(super) workers: Vec<Rc<Worker>>,
+    rounds: Vec<Rc<Rounds>>,
 }
 
 impl Gateway {
@@ -79,6 +82,7 @@ impl Gateway {
         });
         Self {
             workers: workers.collect(),
+            rounds: (0..settings.workers).map(|_| Rc::default()).collect(),
             shared,
         }
     }
@@ -184,8 +188,9 @@ async fn run_out(world: &World, gateway: &Gateway) -> Result<(), String> {
 
 /// Serves one connection of a client.
 fn serve(gateway: &Gateway, world: &World, client: crate::connection::Client, worker: usize) {
+    let rounds = Rc::clone(&gateway.rounds[worker]);
     let worker = Rc::clone(&gateway.workers[worker]);
-    world.spawn_quietly(async move { h1::serve(Box::new(client), &worker).await });
+    world.spawn_quietly(async move { h1::serve(Box::new(client), &worker, &rounds).await });
 }
 
 fn number(variable: &str) -> Option<u64> {
@@ -196,7 +201,9 @@ fn number(variable: &str) -> Option<u64> {
 fn a_worker_has_failed_when_something_panics_without_which_it_serves_nobody() {
     in_simulated_time("a panic", async || {
         let plan = Plan::draw(&mut fastrand::Rng::with_seed(1));
-        let Gateway { shared, workers } = Gateway::start(&plan.settings);
+        let Gateway {
+            shared, workers, ..
+        } = Gateway::start(&plan.settings);
         let stuck = || shared.stuck().map(|(worker, _)| worker).collect::<Vec<_>>();
         let _ = workers[0].begin(async {}).await;
         assert!(!shared.has_failed(0), "it may end");

@@ -12,8 +12,8 @@ use hyper::body::Incoming;
 use hyper::header::{ALLOW, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 
-use super::guard;
-use super::reply::{Refusal, Reply, of_type};
+use crate::admin::guard;
+use crate::admin::reply::{Refusal, Reply, of_type};
 use crate::control::Control;
 use crate::control::apps::{AppError, Apps};
 

@@ -20,11 +20,12 @@ use weir_cache::Timestamp;
 use weir_cache::store::walk::Key;
 use weir_cache::store::{PurgeKind, PurgeScope};
 
-use super::guard;
-use super::reply::{Refusal, Reply, json};
+use crate::admin::guard;
+use crate::admin::reply::{Refusal, Reply, json};
 use crate::cache::inspect::Facts;
-use crate::cache::{Cache, scope};
-use crate::worker::Shared;
+use crate::cache::scope;
+use crate::state::shared::Shared;
+use crate::state::storage::Cache;
 
 /// Bytes of what is to be purged: a URL, and names around it.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -55,7 +56,7 @@ struct Purged {
 #[derive(Debug, Serialize)]
 struct List {
     objects: Vec<Facts>,
-    next: Option<String>,
+    pub(crate) next: Option<String>,
 }
 
 /// Answers a request whose path begins with `/cache/`.

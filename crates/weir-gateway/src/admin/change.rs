@@ -18,8 +18,8 @@ use hyper::{Method, Request, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::reply::{Refusal, Reply, json, of_type};
-use super::{guard, upstreams};
+use crate::admin::reply::{Refusal, Reply, json, of_type};
+use crate::admin::{guard, upstreams};
 use crate::changes::Changes;
 use crate::control::Control;
 use crate::control::servers::{Edit, EditError, WEIGHT_MAX};

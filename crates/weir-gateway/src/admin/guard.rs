@@ -18,7 +18,7 @@ use hyper::header::{
 use hyper::{Request, StatusCode};
 use weir_http::host;
 
-use super::reply::Refusal;
+use crate::admin::reply::Refusal;
 
 /// Whether the request has the token, where there is one.
 pub(super) fn has_token(request: &Request<Incoming>, token: Option<&str>) -> bool {

@@ -4,15 +4,15 @@
 //! gives without the delays of the network.
 
 mod cache;
-mod care;
+pub(crate) mod care;
 
 use std::fmt::{Display, Write as _};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crate::metrics::{self, CLASSES, LATENCY_BOUNDS_US};
-use crate::snapshot::{Endpoint, UpstreamState};
-use crate::worker::Shared;
+use crate::state::shared::Shared;
+use crate::state::snapshot::{Endpoint, UpstreamState};
 
 /// `{"uptime_ms", "connections", "workers", "stuck": [{"worker", "for_ms"}], "requests", "responses", "latency_bounds_us", "routes", "upstreams": [{"name",
 /// "concurrency", "ejection", "endpoints": [{"endpoint", "up", "check", "place", "breaker", "requests", "responses",
@@ -159,16 +159,16 @@ mod tests {
     use weir_policy::balance::Method;
 
     use super::*;
-    use crate::listener::admission::Admission;
     use crate::names::Known;
     use crate::router::Router;
     use crate::settings::{
         ClientTimeouts, Dns, EndpointAddress, HashOn, Limits, Server, ServerAddress, Settings,
         Upstream, UpstreamCare,
     };
-    use crate::slow::SlowClients;
-    use crate::snapshot::Snapshot;
-    use crate::upstream::health::Leave;
+    use crate::state::admission::Admission;
+    use crate::state::health::Leave;
+    use crate::state::slow::SlowClients;
+    use crate::state::snapshot::Snapshot;
 
     /// Two workers and one upstream, whose name needs an escape, with a server for each of `ports`.
     fn shared(ports: &[u16]) -> Shared {

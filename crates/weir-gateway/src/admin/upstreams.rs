@@ -1,9 +1,9 @@
 //! The upstreams as one JSON object: their servers, the endpoints that these stand for now, and what is under way to each.
 
-use super::status::{list, object, quoted};
+use crate::admin::status::{list, object, quoted};
 use crate::control::Control;
 use crate::settings::{Server, ServerAddress};
-use crate::snapshot::{Endpoint, UpstreamState};
+use crate::state::snapshot::{Endpoint, UpstreamState};
 
 /// `{"generation", "upstreams": [{"name", "servers": [{"server", "weight", "draining", "dns", "endpoints":
 /// [{"endpoint", "up", "in_flight", "idle"}]}]}]}`

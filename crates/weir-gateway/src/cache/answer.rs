@@ -17,15 +17,16 @@ use weir_cache::{StoredHead, Timestamp};
 use weir_http::forward::connection_line;
 use weir_http::{Content, Method};
 
-use super::{Cached, on_disk};
+use crate::cache::on_disk;
 use crate::care::rate;
 use crate::compress;
 use crate::compress::stored::select;
-use crate::connection::Client;
-use crate::connection::h1::After;
+use crate::connection::{After, Client};
 use crate::exchange::Exchange;
 use crate::failure::Failure;
-use crate::slow::{Holding, Slow};
+use crate::serving::Cached;
+use crate::slow::Slow;
+use crate::state::slow::Holding;
 use crate::upstream::relay::edits;
 
 /// Bodies up to this are copied behind the head: cheaper than telling the kernel of two pieces.

@@ -8,11 +8,10 @@ use std::task::{Poll, ready};
 use weir_http::Method;
 use weir_http::body::Framing;
 
-use super::Cached;
 use crate::connection::Client;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
-use crate::upstream::relay;
+use crate::serving::Cached;
 
 /// A larger body is part of no key.
 const BODY_BYTES_MAX: u64 = 64 << 10;
@@ -35,7 +34,7 @@ pub(super) async fn digest(
     if !has_digest {
         return Ok(None);
     }
-    let pace = relay::pace(x, on.rule);
+    let pace = x.pace(on.rule);
     client.timer.set(pace.client);
     poll_fn(|cx| {
         let whole = x.upload.poll_whole(client, &on.worker.buffers, pace, cx);

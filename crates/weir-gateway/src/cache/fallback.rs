@@ -5,11 +5,11 @@ use std::sync::Arc;
 use weir_cache::store::Object;
 use weir_cache::{RequestControl, reuse};
 
-use super::{Cached, answer, lookup};
-use crate::connection::Client;
-use crate::connection::h1::After;
+use crate::cache::{answer, lookup};
+use crate::connection::{After, Client};
 use crate::exchange::Exchange;
 use crate::failure::Failure;
+use crate::serving::Cached;
 
 /// What there is that may be used.
 pub(crate) async fn find(x: &mut Exchange, on: Cached<'_>) -> Option<Arc<Object>> {

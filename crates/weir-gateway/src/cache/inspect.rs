@@ -9,7 +9,7 @@ use weir_cache::store::{Object, PurgeScope};
 use weir_cache::{StoredHead, Timestamp, key};
 use weir_http::FieldName;
 
-use super::Cache;
+use crate::state::storage::Cache;
 
 /// Keys that a store is asked for at once, while it keeps writers waiting.
 const STEP_KEYS: usize = 256;

@@ -6,12 +6,13 @@ use weir_cache::invalidate::{Changed, targets};
 use weir_cache::store::PurgeKind;
 use weir_http::{FieldName, Method};
 
-use super::remember::response_of;
-use super::{Cache, lookup, on_disk, scope};
+use crate::cache::remember::response_of;
+use crate::cache::{lookup, on_disk, scope};
 use crate::connection::Client;
 use crate::exchange::Exchange;
 use crate::router::Found;
-use crate::view::View;
+use crate::state::storage::Cache;
+use crate::state::view::View;
 
 /// Whether an answered request on a route without a cache may have changed what another route has stored: its URL is cached
 /// for those who read it, or the answer names other URLs. Allocates nothing, unlike finding out what.

@@ -11,15 +11,16 @@ use weir_cache::collapse::Nothing;
 use weir_cache::reuse::{self, Reuse};
 use weir_cache::{RequestControl, StoredHead};
 
-use super::fill::{Fill, Outcome, Reader};
-use super::fills::Late;
-use super::stream::Streamed;
-use super::{Cached, Disk, answer, lookup, stream};
-use crate::connection::Client;
-use crate::connection::h1::After;
+use crate::cache::stream::{self, Streamed};
+use crate::cache::{answer, lookup};
+use crate::connection::{After, Client};
 use crate::deadline::Due;
 use crate::exchange::Exchange;
+use crate::exchange::recall::Disk;
 use crate::failure::Failure;
+use crate::serving::Cached;
+use crate::state::fill::{Fill, Outcome, Reader};
+use crate::state::fills::Late;
 use crate::time;
 
 /// How long a request waits for another one's answer, where nobody knows yet how long the route's answers take.
@@ -28,7 +29,7 @@ pub(crate) const PATIENCE_AT_FIRST: Duration = Duration::from_secs(1);
 const PATIENCE_MIN: Duration = Duration::from_millis(100);
 
 /// What came of waiting for a fill.
-pub(super) enum Joined {
+pub(crate) enum Joined {
     Answered(After),
     /// There may be something now, or this request is to ask by itself, or its client is to be told of the failure.
     Nothing(Nothing, Failure),
@@ -57,7 +58,7 @@ impl Joined {
 
 /// Waits for what `reader` reads, and answers with it; from `patience` on, if there is one, it may be the request that asks in
 /// the leader's place.
-pub(super) async fn join(
+pub(crate) async fn join(
     client: &mut Client,
     x: &mut Exchange,
     on: Cached<'_>,

@@ -7,13 +7,15 @@ use weir_cache::reuse::OriginFailure;
 use weir_cache::store::purge::{Ticket, Verdict};
 use weir_cache::store::{Object, Pin, Share};
 
-use super::bound::Slot;
-use super::fill::Outcome;
-use super::fills::Lent;
-use super::relief::Others;
-use super::{Cache, Cached, lookup, write_conditions};
+use crate::cache::relief::Others;
+use crate::cache::{lookup, write_conditions};
 use crate::exchange::Exchange;
 use crate::failure::{Failure, Fault};
+use crate::serving::Cached;
+use crate::state::bound::Slot;
+use crate::state::fill::Outcome;
+use crate::state::fills::Lent;
+use crate::state::storage::Cache;
 
 /// What the origin is asked for.
 #[derive(Debug)]

@@ -10,14 +10,16 @@ use weir_cache::{RequestControl, StoredHead, Timestamp, vary};
 use weir_http::body::Framing;
 use weir_http::{FieldName, Method};
 
-use super::{Cached, Disk, on_disk, sent};
+use crate::cache::{on_disk, sent};
 use crate::connection::Client;
 use crate::deadline::Timer;
+use crate::exchange::recall::Disk;
 use crate::exchange::{Exchange, SCHEME};
+use crate::serving::Cached;
 use crate::upstream::relay::passes_upgrade;
 
 /// What there is.
-pub(super) enum Found {
+pub(crate) enum Found {
     /// The request passes by the cache. What is stored is told to a HEAD, whose answer may confirm it.
     Pass(Forwarded, Option<Arc<Object>>),
     /// This answers it.

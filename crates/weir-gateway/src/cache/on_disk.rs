@@ -18,12 +18,13 @@ use std::time::Duration;
 use weir_cache::store::disk::{BLOCK_BYTES, DiskObject, READ_BYTES_OF_BLOCK};
 use weir_cache::store::{Grant, StoreError};
 
-use super::Cached;
 use crate::connection::Client;
 use crate::deadline::Timer;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
-use crate::slow::{Holding, Slow};
+use crate::serving::Cached;
+use crate::slow::Slow;
+use crate::state::slow::Holding;
 
 /// Blocks that are read at once.
 const BLOCKS_MAX: u64 = 2;

@@ -16,15 +16,16 @@ use weir_cache::store::tiers::large::LargeWrite;
 use weir_cache::store::{Object, StoreError};
 use weir_http::Body;
 
-use super::fill::Outcome;
-use super::lead::Lead;
-use super::{Cached, on_disk};
 use crate::buffers::Input;
+use crate::cache::lead::Lead;
+use crate::cache::on_disk;
 use crate::deadline::{Due, Timer};
 use crate::failure::Failure;
+use crate::serving::Cached;
+use crate::state::fill::Outcome;
+use crate::state::worker::Worker;
 use crate::upstream::choose::Chosen;
 use crate::upstream::relay::Upstream;
-use crate::worker::Worker;
 
 /// An answer whose head is in the fill.
 pub(super) struct Arriving {

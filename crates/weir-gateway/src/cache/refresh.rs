@@ -1,6 +1,4 @@
 //! Asking again for what is still used: in the background, one request for each key, with a client that is nobody.
-//!
-//! The one task that this module starts is [`refresh`]. It counts as a refresh, appears in no log and waits for nobody.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,25 +9,35 @@ use weir_http::Method;
 use weir_http::head::HeadScan;
 use weir_http::request::Progress;
 
-use super::Cached;
-use super::fills::{Place, REFRESHED_FOR, Remembered};
-use super::lead::{Ask, Lead};
 use crate::buffers::Input;
+use crate::cache::lead::{Ask, Lead};
 use crate::connection::Client;
 use crate::deadline::Timer;
-use crate::exchange::{self, Exchange};
+use crate::exchange::Exchange;
 use crate::io::Stream;
-use crate::view::View;
-use crate::worker::Worker;
+use crate::serving::Cached;
+use crate::state::fills::{Place, REFRESHED_FOR, Remembered};
+use crate::state::view::View;
+use crate::state::worker::Worker;
 
-/// Asks again for `object` when that is due and nobody does already.
+/// A request that is to be made for nobody.
+#[derive(Debug)]
+pub(crate) struct Refresh {
+    pub(crate) nobody: Client,
+    pub(crate) asking: Box<Exchange>,
+    pub(crate) worker: Rc<Worker>,
+    pub(crate) view: Rc<View>,
+    pub(crate) ask: Ask,
+}
+
+/// What to ask again for `object`, when that is due and nobody does already.
 pub(super) fn if_due(
     client: &Client,
     x: &Exchange,
     on: Cached<'_>,
     object: &Arc<Object>,
     reuse: Reuse,
-) {
+) -> Option<Refresh> {
     let is_due = match reuse {
         Reuse::StaleWhileRevalidate => true,
         // What was asked for once in all its time is let expire.
@@ -37,16 +45,16 @@ pub(super) fn if_due(
         _ => false,
     };
     if !is_due || x.request.method != Method::Get {
-        return;
+        return None;
     }
-    let Some(route) = x.facts.route else { return };
+    let route = x.facts.route?;
     let mut asking = Box::<Exchange>::default();
     let limits = on.view.snapshot.head_limits;
     let parsed = asking
         .request
         .parse(&x.head, &mut HeadScan::default(), limits);
     if !matches!(parsed, Ok(Progress::Complete(_))) {
-        return;
+        return None;
     }
     // What tells apart two variants whose fills are under way is part of this key.
     let mut key = x.recall.key.clone();
@@ -61,14 +69,12 @@ pub(super) fn if_due(
     // What could not be stored a moment ago is not asked for at each hit.
     let has_failed = |noted: &Remembered, key: &[u8]| noted.holds(key, now, REFRESHED_FOR);
     if has_failed(&on.cache.refreshed, &key) || has_failed(&on.cache.unshared, &x.recall.key) {
-        return;
+        return None;
     }
     // What it takes the place of stays usable for now: a later hit asks again.
-    let Some(slot) = on.cache.refreshing.take() else {
-        return;
-    };
+    let slot = on.cache.refreshing.take()?;
     let Place::Leads(lent) = on.cache.fills.place(&key) else {
-        return;
+        return None;
     };
     asking.begin(&x.head[..x.request.head_bytes]);
     asking.timeouts = x.timeouts;
@@ -83,7 +89,7 @@ pub(super) fn if_due(
     lead.refreshes = Some(slot);
     // Another refresh may have ended since this request looked, or a purge may have come.
     if !on.cache.tiers.is_current(&asking.recall.key, object) {
-        return;
+        return None;
     }
     on.metrics().refreshes.add(1);
     on.cache.refreshed.note(&key, now);
@@ -94,19 +100,11 @@ pub(super) fn if_due(
         input: Input::default(),
         timer: Timer::new(&on.worker.deadlines),
     };
-    let (worker, view) = (Rc::clone(on.worker), Rc::clone(on.view));
-    tokio::task::spawn_local(refresh(nobody, asking, worker, view, lead));
-}
-
-async fn refresh(
-    mut nobody: Client,
-    mut asking: Box<Exchange>,
-    worker: Rc<Worker>,
-    view: Rc<View>,
-    lead: Lead,
-) {
-    let ask = Ask::Lead(Box::new(lead));
-    // How it ends is told to those who wait, and shows in what is stored; there is nobody else to tell.
-    let _ = exchange::refresh(&mut nobody, &mut asking, &worker, &view, ask).await;
-    asking.reset(&worker.buffers);
+    Some(Refresh {
+        nobody,
+        asking,
+        worker: Rc::clone(on.worker),
+        view: Rc::clone(on.view),
+        ask: Ask::Lead(Box::new(lead)),
+    })
 }

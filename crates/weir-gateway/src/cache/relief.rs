@@ -10,15 +10,14 @@ use std::task::{Context, Poll};
 use weir_cache::cache_status::Forwarded;
 use weir_cache::collapse::Nothing;
 
-use super::Cached;
-use super::fill::{Fill, Outcome, Reader};
-use super::fills::{Late, Lent};
-use super::join::{Joined, join};
-use super::lead::Ask;
-use crate::connection::Client;
-use crate::connection::h1::After;
-use crate::exchange::{self, Exchange};
+use crate::cache::join::{Joined, join};
+use crate::cache::lead::Ask;
+use crate::connection::{After, Client};
+use crate::exchange::Exchange;
 use crate::failure::Failure;
+use crate::serving::Cached;
+use crate::state::fill::{Fill, Outcome, Reader};
+use crate::state::fills::{Late, Lent};
 use crate::upstream::choose::Chosen;
 use crate::upstream::relay::Upstream;
 
@@ -56,16 +55,17 @@ impl Others {
         }
     }
 
-    /// Asks, and answers with what the leader has if that comes first, or if asking fails and `ask` has nothing stale.
+    /// Asks by `forward`, and answers with what the leader has if that comes first, or if asking fails and `ask` has nothing stale.
     pub(crate) async fn ask(
         mut self,
         client: &mut Client,
         x: &mut Exchange,
         on: Cached<'_>,
         ask: &Ask,
+        forward: impl AsyncFnOnce(&mut Client, &mut Exchange) -> Result<(Chosen, Upstream), Failure>,
     ) -> Result<First, Failure> {
         let first = {
-            let mut own = pin!(exchange::forward(client, x, on.worker, on.view, on.rule));
+            let mut own = pin!(forward(client, x));
             poll_fn(|cx| match own.as_mut().poll(cx) {
                 Poll::Ready(asked) => Poll::Ready(Ok(asked)),
                 Poll::Pending => self.poll(cx).map(Err),

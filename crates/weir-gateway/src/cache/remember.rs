@@ -13,20 +13,19 @@ use weir_cache::{Meta, StoredHead};
 use weir_http::body::Framing;
 use weir_http::{Body, FieldName, Fields};
 
-use super::fill::{Outcome, Reader};
-use super::lead::{Ask, Lead, how_failed, usable_stale};
-use super::pump::{self, Arriving, Limits};
-use super::stream::Streamed;
-use super::{Cached, answer, confirm, invalidate, lookup, sent, stream};
-use crate::connection::Client;
-use crate::connection::h1::After;
+use crate::cache::lead::{Ask, Lead, how_failed, usable_stale};
+use crate::cache::pump::{self, Arriving, Limits};
+use crate::cache::stream::{self, Streamed};
+use crate::cache::{answer, confirm, invalidate, lookup, sent};
+use crate::connection::{After, Client};
 use crate::exchange::Exchange;
 use crate::failure::Failure;
+use crate::serving::Cached;
+use crate::state::fill::{Outcome, Reader};
 use crate::time;
-use crate::upstream::ahead;
-use crate::upstream::answer as passing;
 use crate::upstream::choose::Chosen;
 use crate::upstream::relay::Upstream;
+use crate::upstream::{ahead, answer as passing};
 
 /// How the exchange goes on.
 pub(crate) enum Next {

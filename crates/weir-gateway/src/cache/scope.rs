@@ -14,7 +14,7 @@ use weir_http::{Fields, Method, target};
 
 use crate::router::Found;
 use crate::settings::Action;
-use crate::snapshot::Snapshot;
+use crate::state::snapshot::Snapshot;
 
 const URL_EXAMPLE: &str = "http://www.example.com/a/b?c=d";
 

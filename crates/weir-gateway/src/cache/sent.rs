@@ -5,31 +5,11 @@
 //! the origin is sent, by what makes it when the request is forwarded; once for each request, into memory that the next one
 //! uses again.
 
-use weir_http::{Field, Fields, forward};
+use weir_http::{Fields, forward};
 
-use super::Cached;
-use crate::connection::AddressText;
 use crate::exchange::Exchange;
+use crate::serving::Cached;
 use crate::upstream::relay;
-
-/// The head that the origin is sent, where that matters.
-#[derive(Debug, Default)]
-pub(super) struct Sent {
-    /// Of whoever asks.
-    client: Option<AddressText>,
-    head: Vec<u8>,
-    table: Vec<Field>,
-}
-
-impl Sent {
-    /// The request comes from `client`.
-    pub(super) fn begin(&mut self, client: AddressText) {
-        self.client = Some(client);
-        self.head.clear();
-        self.head.shrink_to(16 << 10);
-        self.table.clear();
-    }
-}
 
 /// Whether the origin is sent one of the fields `names` otherwise than its client sent it.
 pub(super) fn differs<'n>(on: Cached<'_>, mut names: impl Iterator<Item = &'n [u8]>) -> bool {

@@ -18,16 +18,17 @@ use weir_cache::store::disk::DiskArriving;
 use weir_http::chunk::write_chunk;
 use weir_http::{FieldName, Method, Version};
 
-use super::Cached;
-use super::answer::{self, What, after, what, write_head, write_not_modified};
-use super::fill::{Fill, Piece, Reader};
-use super::on_disk::{make_room, send_piece, wait_for_room, within};
-use crate::compress::{self, encoder::Encoder};
-use crate::connection::Client;
-use crate::connection::h1::After;
+use crate::cache::answer::{self, What, after, what, write_head, write_not_modified};
+use crate::cache::on_disk::{make_room, send_piece, wait_for_room, within};
+use crate::compress;
+use crate::connection::{After, Client};
 use crate::exchange::Exchange;
 use crate::failure::Failure;
-use crate::slow::{Holding, Slow};
+use crate::serving::Cached;
+use crate::slow::Slow;
+use crate::state::encoder::Encoder;
+use crate::state::fill::{Fill, Piece, Reader};
+use crate::state::slow::Holding;
 use crate::upstream::relay::edits;
 
 /// How the end of the body is told to the client.

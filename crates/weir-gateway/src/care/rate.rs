@@ -1,17 +1,14 @@
 //! How often one key may ask, over all workers, and what clients are told of it.
 
-use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use weir_policy::limit::rate::Decision;
 
-use weir_policy::limit::rate::{Decision, RateLimiter};
-
-use super::lock;
 use crate::connection::Client;
 use crate::decimal;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
-use crate::settings::{RateKey, RateRule};
-use crate::view::View;
+use crate::settings::RateKey;
+use crate::state::rate::RateGate;
+use crate::state::view::View;
 
 /// Counts the request for every rule of its route, unless one of them refuses it: then it counts for none. The client is told
 /// of the rule that leaves it the least.
@@ -24,7 +21,7 @@ pub(crate) fn ask(client: &Client, x: &mut Exchange, view: &View) -> Result<(), 
         return Ok(());
     };
     for (index, gate) in rates.iter().enumerate() {
-        let decision = gate.ask(client, x, view, now);
+        let decision = gate.ask(key(gate, client, x, view), now);
         if x.rate
             .is_none_or(|told| decision.remaining < told.remaining)
         {
@@ -32,7 +29,7 @@ pub(crate) fn ask(client: &Client, x: &mut Exchange, view: &View) -> Result<(), 
         }
         if !decision.is_allowed {
             for passed in &rates[..index] {
-                passed.give_back(client, x, view);
+                passed.give_back(key(passed, client, x, view));
             }
             x.rate = Some(decision);
             x.retry_after = Some(decision.retry_after);
@@ -42,49 +39,12 @@ pub(crate) fn ask(client: &Client, x: &mut Exchange, view: &View) -> Result<(), 
     Ok(())
 }
 
-/// The counts of one rule of a route.
-#[derive(Debug)]
-pub(crate) struct RateGate {
-    rule: RateRule,
-    limiter: Mutex<RateLimiter>,
-}
-
-impl RateGate {
-    /// The counts for each of `rules`: those `before`, where the rule has not changed.
-    pub(crate) fn succeed(before: &[Arc<Self>], rules: &[RateRule]) -> Vec<Arc<Self>> {
-        let succeed = |rule: &RateRule| {
-            let known = before.iter().find(|gate| gate.rule == *rule);
-            known.map_or_else(|| Arc::new(Self::new(rule)), Arc::clone)
-        };
-        rules.iter().map(succeed).collect()
-    }
-
-    fn new(rule: &RateRule) -> Self {
-        let seed = fastrand::u64(..);
-        let limiter = RateLimiter::new(rule.quota, rule.keys_max, seed, Instant::now());
-        Self {
-            rule: rule.clone(),
-            limiter: Mutex::new(limiter),
-        }
-    }
-
-    /// Whether the request may pass.
-    fn ask(&self, client: &Client, x: &Exchange, view: &View, now: Instant) -> Decision {
-        lock(&self.limiter).acquire(now, self.key(client, x, view))
-    }
-
-    /// A request that might have passed was refused elsewhere.
-    fn give_back(&self, client: &Client, x: &Exchange, view: &View) {
-        lock(&self.limiter).give_back(self.key(client, x, view));
-    }
-
-    fn key<'a>(&self, client: &'a Client, x: &'a Exchange, view: &View) -> &'a [u8] {
-        match &self.rule.key {
-            RateKey::Route => &[],
-            RateKey::ClientAddress => x.client_address(client).network(),
-            RateKey::Header(name) => x.request.field(&x.head, name).unwrap_or_default(),
-            RateKey::Parameter(name) => parameter(x, view, name),
-        }
+fn key<'x>(gate: &RateGate, client: &'x Client, x: &'x Exchange, view: &View) -> &'x [u8] {
+    match gate.keyed_by() {
+        RateKey::Route => &[],
+        RateKey::ClientAddress => x.client_address(client).network(),
+        RateKey::Header(name) => x.request.field(&x.head, name).unwrap_or_default(),
+        RateKey::Parameter(name) => parameter(x, view, name),
     }
 }
 

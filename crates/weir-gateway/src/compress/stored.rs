@@ -10,17 +10,14 @@ use weir_cache::negotiate::{Coding, CompressPolicy, Levels, may_compress};
 use weir_cache::store::Object;
 use weir_cache::store::forms::{Form, Forms};
 
-use super::compressor::Job;
-use super::{asks_for_a_part, encoder, wanted};
-use crate::cache::{Cache, Cached};
+use crate::compress::{asks_for_a_part, wanted};
 use crate::exchange::Exchange;
+use crate::serving::Cached;
+use crate::state::compressor::{Job, make};
 
 /// Bodies up to this are compressed by the worker that needs them, where the level is not above the default: less than a
 /// millisecond, once.
 const INLINE_BYTES_MAX: u64 = 16 << 10;
-
-/// What a form takes besides its bytes, at most: its bookkeeping and its head.
-const FORM_OVERHEAD_BYTES: u64 = 4 << 10;
 
 /// The form of a stored response that answers the request, with its head; `None` when the response has no head.
 pub(crate) fn select<'o>(
@@ -87,21 +84,4 @@ fn ask_for(
     if !on.cache.compressor.take(job) {
         forms.give_up(coding);
     }
-}
-
-/// Makes the form, which was claimed, and counts it in the budget of RAM.
-pub(super) fn make(cache: &Cache, key: &[u8], object: &Arc<Object>, coding: Coding, level: u8) {
-    let Some(forms) = object.forms(|_| false) else {
-        return;
-    };
-    let body = encoder::whole(object.body(), coding, level);
-    // Beside a form that makes both larger than RAM takes, the response itself would be lost.
-    let room = cache.tiers.memory().object_bytes_max();
-    let room = room.saturating_sub(object.weight() + key.len() as u64 + FORM_OVERHEAD_BYTES);
-    let body = body.filter(|body| body.len() as u64 <= room);
-    let bytes_out = body.as_ref().map(|body| body.len() as u64);
-    let counts = &cache.compressor.counts;
-    counts.made(coding, object.body_bytes(), bytes_out);
-    forms.made(object, coding, body);
-    cache.tiers.reweigh(key, object);
 }

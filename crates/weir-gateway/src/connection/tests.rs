@@ -1,6 +1,6 @@
 //! What clients are counted by.
 
-use super::AddressText;
+use crate::connection::AddressText;
 
 #[test]
 fn an_ipv6_network_counts_as_one_client() {

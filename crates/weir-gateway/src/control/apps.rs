@@ -13,10 +13,10 @@ use std::sync::Mutex;
 
 use serde_json::{Map, Value, json};
 
-use super::{Control, Source, lock};
-use crate::gateway::StartError;
+use crate::control::{Control, Source, lock};
 use crate::router;
 use crate::settings::{Action, Route, Settings, Upstream};
+use crate::start_error::StartError;
 
 /// What an app means.
 #[derive(Debug, Clone)]

@@ -5,10 +5,10 @@
 
 use std::fmt;
 
-use super::{Control, lock};
 use crate::changes::Changes;
-use crate::gateway::StartError;
+use crate::control::{Control, lock};
 use crate::settings::{Server, Settings};
+use crate::start_error::StartError;
 
 /// The range of weights, as in the file.
 pub(crate) const WEIGHT_MAX: u32 = 1000;

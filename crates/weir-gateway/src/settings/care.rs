@@ -13,7 +13,7 @@ use weir_policy::limit::rate::Quota;
 use weir_policy::retry::{BudgetSettings, FullJitter};
 use weir_policy::{breaker, ejection, hedge};
 
-use super::Respond;
+use crate::settings::Respond;
 
 /// What a route does for its upstream, and for clients whose requests do not get through.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -6,14 +6,14 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use weir_cache::store::PurgeKind;
 
-use super::plan::{AskPlan, HOST};
-use super::world::{Change, FieldList, Got, Request, World, values};
-use super::{Gateway, serve};
 use crate::buffers::Input;
 use crate::cache::scope;
 use crate::connection::{AddressText, Client};
 use crate::deadline::Timer;
 use crate::io::Stream;
+use crate::simulation::plan::{AskPlan, HOST};
+use crate::simulation::world::{Change, FieldList, Got, Request, World, values};
+use crate::simulation::{Gateway, serve};
 
 /// Bytes that a client reads at once.
 const READ_BYTES: usize = 64 << 10;

@@ -2,11 +2,11 @@
 
 use weir_policy::limit::concurrency::{self, Limit};
 
-use super::plan::{AskPlan, ClientPlan, End, HOST, Plan, Resource};
-use super::world::World;
-use super::{Gateway, PATIENCE, client, in_simulated_time, origin, run};
 use crate::cache::join::PATIENCE_AT_FIRST;
 use crate::settings::Action;
+use crate::simulation::plan::{AskPlan, ClientPlan, End, HOST, Plan, Resource};
+use crate::simulation::world::World;
+use crate::simulation::{Gateway, PATIENCE, client, in_simulated_time, origin, run};
 use crate::time;
 
 /// How long the first answer takes; the others take [`USUAL_MS`].

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use super::Gateway;
-use super::plan::{HOST, Plan, SET_FIELD};
-use super::world::{Answer, Change, FieldList, Got, Request, World, body_of, values};
+use crate::simulation::Gateway;
+use crate::simulation::plan::{HOST, Plan, SET_FIELD};
+use crate::simulation::world::{Answer, Change, FieldList, Got, Request, World, body_of, values};
 use crate::time;
 
 /// Between what the gateway takes for now and what the simulation does.

@@ -3,8 +3,8 @@
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 
-use super::plan::{End, Resource};
-use super::world::{Answer, Change, World, body_of, values};
+use crate::simulation::plan::{End, Resource};
+use crate::simulation::world::{Answer, Change, World, body_of, values};
 
 /// Bytes of a body that are sent at once.
 const PIECE_BYTES: usize = 20_000;

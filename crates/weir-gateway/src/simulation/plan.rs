@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use weir_cache::CachePolicy;
 
-use super::world::FieldList;
 use crate::settings::Settings;
+use crate::simulation::world::FieldList;
 
 /// The host that everybody asks for, in one spelling or another.
 pub(super) const HOST: &str = "a.test";

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::plan::Plan;
+use crate::simulation::plan::Plan;
 
 /// Names in lower case, with values.
 pub(super) type FieldList = Vec<(String, String)>;

@@ -6,9 +6,6 @@
 //! - it is an event stream (`text/event-stream`),
 //! - it is not over a second after its head came: a long download, or a stream of another kind,
 //! - its client reads so slowly that what may be held of it is full.
-//!
-//! What is read ahead lies behind what is being sent, in the exchange's input, as it came. Whether it is all of the response
-//! is found by going through its framing a second time.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
@@ -16,52 +13,25 @@ use std::time::{Duration, Instant};
 
 use weir_http::{Body, FieldName};
 
-use crate::buffers::{BUFFER_BYTES, Buffers, GROWTH, Input, ROOM_BYTES_MIN};
-use crate::care;
 use crate::connection::Client;
 use crate::deadline::Due;
 use crate::exchange::Exchange;
+use crate::exchange::ahead::{Ahead, Read};
+use crate::exchange::pass::set_apart;
+use crate::exchange::upload::Pace;
 use crate::failure::Failure;
-use crate::held_bodies::Claim;
-use crate::io::Stream;
 use crate::settings::Forward;
+use crate::state::worker::Worker;
 use crate::upstream::relay::{Upstream, poll_receive};
-use crate::upstream::upload::Pace;
-use crate::worker::Worker;
 
 /// A response that is not over so long after its head is a stream.
-pub(super) const STREAM_AFTER: Duration = Duration::from_secs(1);
+pub(crate) const STREAM_AFTER: Duration = Duration::from_secs(1);
+
 /// What no end is expected of (HTML Living Standard, server-sent events).
 const EVENT_STREAM: &[u8] = b"text/event-stream";
 
-/// How far a response was read.
-#[derive(Debug)]
-pub(crate) struct Ahead {
-    /// The framing of all that has come, whether it was sent or not.
-    seen: Body,
-    bytes_max: usize,
-    claim: Claim,
-    /// Whether nothing is read before half of what is held was sent.
-    is_full: bool,
-    /// How the upstream's side ended before all was sent.
-    ended: Option<Result<(), Failure>>,
-    stream_at: Due,
-}
-
-/// What came of reading on.
-enum Read {
-    /// There may be more.
-    Some,
-    /// That was all.
-    Whole,
-    /// The upstream says nothing more, although that was not all.
-    Broken,
-    /// No more may be held. Said once, until there is room again.
-    Full,
-}
-
 /// Begins to read ahead, unless all of the response is here. Its head is in `x`.
-pub(super) fn begin(
+pub(crate) fn begin(
     x: &mut Exchange,
     worker: &Worker,
     rule: &Forward,
@@ -96,7 +66,7 @@ pub(crate) fn stream_at(
         return Ok(Due::never());
     }
     if is_event_stream {
-        care::set_apart(x, &mut upstream.pass)?;
+        set_apart(x, &mut upstream.pass)?;
         return Ok(Due::never());
     }
     let answered_at = x.facts.answered_at.unwrap_or_else(Instant::now);
@@ -115,7 +85,7 @@ pub(crate) fn is_event_stream(x: &Exchange) -> bool {
 }
 
 /// Reads on while the client is waited for. Each turn of the loop fills some of a bounded buffer, or is the last but one.
-pub(super) fn poll(
+pub(crate) fn poll(
     x: &mut Exchange,
     worker: &Worker,
     upstream: &mut Upstream,
@@ -134,13 +104,13 @@ pub(super) fn poll(
             Poll::Ready(Read::Some) => {}
             Poll::Ready(Read::Whole) => pass.is_over(),
             Poll::Ready(Read::Broken) => drop(pass.give_place_back()),
-            Poll::Ready(Read::Full) => care::set_apart(x, pass)?,
+            Poll::Ready(Read::Full) => set_apart(x, pass)?,
         }
     }
 }
 
 /// Reads once, when everything that was read ahead has been sent.
-pub(super) async fn receive(
+pub(crate) async fn receive(
     client: &mut Client,
     x: &mut Exchange,
     worker: &Worker,
@@ -180,51 +150,5 @@ fn poll_stream(
         return Ok(());
     }
     ahead.stream_at = Due::never();
-    care::set_apart(x, &mut upstream.pass)
-}
-
-impl Ahead {
-    fn poll_read(
-        &mut self,
-        incoming: &mut Input,
-        stream: &mut Stream,
-        buffers: &Buffers,
-        cx: &mut Context<'_>,
-    ) -> Poll<Read> {
-        let held = incoming.unread().len();
-        let waits = self.is_full && held > self.bytes_max / 2;
-        if waits || self.ended.is_some() || self.seen.is_done() {
-            return Poll::Pending;
-        }
-        // What fits into the buffer that there is takes no room.
-        let more = (held + held / GROWTH).saturating_sub(BUFFER_BYTES - ROOM_BYTES_MIN);
-        let is_full = held >= self.bytes_max || !self.claim.make_room(more);
-        let was_full = std::mem::replace(&mut self.is_full, is_full);
-        if is_full {
-            return if was_full {
-                Poll::Pending
-            } else {
-                Poll::Ready(Read::Full)
-            };
-        }
-        match ready!(incoming.poll_fill(stream, buffers, cx)) {
-            Ok(0) => self.ended = Some(Ok(())),
-            Err(_) => self.ended = Some(Err(Failure::UpstreamClosed)),
-            Ok(count) => self.see(incoming, count),
-        }
-        Poll::Ready(match self.ended {
-            Some(Ok(())) if self.seen.may_end_here() => Read::Whole,
-            Some(_) => Read::Broken,
-            None if self.seen.is_done() => Read::Whole,
-            None => Read::Some,
-        })
-    }
-
-    /// Goes through the last `count` bytes that came. Broken framing is found again when they are sent.
-    fn see(&mut self, incoming: &Input, count: usize) {
-        let unread = incoming.unread();
-        if self.seen.take(&unread[unread.len() - count..]).is_err() {
-            self.ended = Some(Ok(()));
-        }
-    }
+    set_apart(x, &mut upstream.pass)
 }

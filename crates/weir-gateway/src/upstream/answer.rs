@@ -14,18 +14,19 @@ use weir_http::{Body, Content, Version};
 
 use crate::buffers::{BUFFER_BYTES, Input};
 use crate::care::rate;
-use crate::compress::{self, encoder::Encoder};
-use crate::connection::h1::After;
-use crate::connection::{Client, upgrade};
+use crate::compress;
+use crate::connection::{After, Client, upgrade};
 use crate::exchange::Exchange;
+use crate::exchange::upload::Pace;
 use crate::failure::Failure;
 use crate::settings::Forward;
-use crate::slow::{Holding, Slow};
+use crate::slow::Slow;
+use crate::state::encoder::Encoder;
+use crate::state::slow::Holding;
+use crate::state::worker::Worker;
 use crate::upstream::choose::Chosen;
-use crate::upstream::relay::{Upstream, edits, pace, receive};
-use crate::upstream::upload::Pace;
+use crate::upstream::relay::{Upstream, edits, receive};
 use crate::upstream::{ahead, linger};
-use crate::worker::Worker;
 
 /// Body bytes up to this go into the buffer of the head: copying them is cheaper than telling the kernel of two pieces.
 const COPIED_BODY_BYTES_MAX: usize = 4 << 10;
@@ -62,7 +63,7 @@ pub(crate) async fn respond(
         upstream.pass.is_over();
         return Box::pin(tunnel(client, x, worker, &mut upstream)).await;
     }
-    let pace = pace(x, rule);
+    let pace = x.pace(rule);
     let sent_before = x.facts.bytes_sent;
     let streamed = match encoder {
         Some(encoder) => {
@@ -297,7 +298,7 @@ pub(super) async fn pass_interim(
         write_head(x, worker, rule, unchanged, true);
         x.facts.head_bytes_sent += x.outgoing.len() as u64;
         x.facts.says_interim = true;
-        let sent = send(client, x, worker, upstream, 0, pace(x, rule)).await;
+        let sent = send(client, x, worker, upstream, 0, x.pace(rule)).await;
         // Half an interim response leaves no way to say anything else.
         sent.map_err(|_| Failure::ClientGone)?;
         x.facts.says_interim = false;

@@ -3,47 +3,24 @@
 //! One thread of the process, with a task for each endpoint that is asked. It follows the configuration: a task goes on for
 //! as long as the endpoint and what it is asked stay the same, over any number of reloads. What answers make of an
 //! endpoint is decided in weir-policy; what that means for a request, in `choose.rs`, which reads one flag of
-//! [`super::health::Health`]. Nothing here touches a worker or its connections: every check opens one of its own.
+//! [`crate::state::health::Health`]. Nothing here touches a worker or its connections: every check opens one of its own.
 
 mod probe;
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 use weir_policy::health::check::Health;
 
-use self::probe::{Answer, Probed};
 use crate::settings::HealthCheck;
-use crate::snapshot::{Endpoint, EndpointState, Snapshot, UpstreamState};
+use crate::state::shared::Shared;
+use crate::state::snapshot::{Endpoint, EndpointState, Snapshot, UpstreamState};
 use crate::tell::tell;
+use crate::upstream::check::probe::{Answer, Probed};
 use crate::upstream::relay::default_host;
-use crate::worker::Shared;
-
-/// How the last check of an endpoint ended: the error says what was wrong.
-#[derive(Debug, Default)]
-pub(crate) struct Checked(Mutex<Option<Result<(), String>>>);
-
-impl Checked {
-    /// `None` when it is not checked, or was not yet.
-    pub(crate) fn last(&self) -> Option<Result<(), String>> {
-        self.lock().clone()
-    }
-
-    pub(crate) fn ended(&self, how: Result<(), String>) {
-        *self.lock() = Some(how);
-    }
-
-    fn forget(&self) {
-        *self.lock() = None;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Result<(), String>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// Starts the thread. It ends when the gateway drains.
 pub(crate) fn start(shared: Arc<Shared>) -> io::Result<()> {

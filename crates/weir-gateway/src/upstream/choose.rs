@@ -7,23 +7,24 @@ use std::time::{Duration, Instant};
 use weir_policy::balance::{Balancer, Finished, Method as BalanceMethod, Pick, hash_key};
 use weir_policy::limit::concurrency::Refusal;
 
-use crate::care::breaker::Entered;
-use crate::care::gate::At;
-use crate::care::watch::Watching;
-use crate::care::{Ended, SHED_RETRY_AFTER};
 use crate::connection::Client;
 use crate::deadline::Timer;
+use crate::ended::Ended;
 use crate::exchange::Exchange;
+use crate::exchange::pass::SHED_RETRY_AFTER;
 use crate::failure::{Failure, Fault};
 use crate::metrics::EndpointMetrics;
 use crate::settings::{Forward, HashOn};
+use crate::state::breaker::Entered;
+use crate::state::gate::At;
+use crate::state::health::{Health, Leave};
+use crate::state::pool::Pool;
+use crate::state::view::{LocalEndpoint, View};
+use crate::state::watch::Watching;
+use crate::state::worker::Worker;
 use crate::upstream::connect::Connector;
-use crate::upstream::health::{Health, Leave};
-use crate::upstream::pool::Pool;
 use crate::upstream::relay::Upstream;
 use crate::upstream::room::Room;
-use crate::view::{LocalEndpoint, View};
-use crate::worker::Worker;
 
 /// Which endpoints of its upstream one request is for.
 #[derive(Debug)]
@@ -403,7 +404,7 @@ impl Chosen {
         self.metrics().responses.add(x.response.status);
         self.metrics().latency.record(latency);
         if let Some(told) = self.told.take() {
-            told.tell(now, Ended::answered(x), latency);
+            told.tell(now, x.answered(), latency);
         }
     }
 

@@ -21,10 +21,10 @@ use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::io::Stream;
 use crate::settings::EndpointAddress;
-use crate::upstream::health::Leave;
-use crate::upstream::pool::line::{self, Given, Line};
-use crate::upstream::pool::still_stands;
-use crate::view::LocalEndpoint;
+use crate::state::health::Leave;
+use crate::state::pool::line::{self, Given, Line};
+use crate::state::pool::still_stands;
+use crate::state::view::LocalEndpoint;
 
 /// How long a Unix socket whose queue is full is left alone.
 const QUEUE_PAUSE: Duration = Duration::from_millis(10);

@@ -20,16 +20,17 @@ use std::time::Instant;
 
 use weir_http::body::Framing;
 
-use crate::care::{self, hedging::SharedHedge};
+use crate::care;
 use crate::connection::Client;
 use crate::deadline::Due;
 use crate::exchange::Exchange;
 use crate::failure::{Failure, Fault};
+use crate::state::hedging::SharedHedge;
+use crate::state::worker::Worker;
 use crate::upstream::choose::Chosen;
+use crate::upstream::hedge::second::{Second, Won};
 use crate::upstream::relay::{self, Head, Upstream};
 use crate::upstream::retry::{Attempts, is_wanting};
-use crate::worker::Worker;
-use second::{Second, Won};
 
 /// An endpoint, and the connection on which it is asked.
 #[derive(Debug)]

@@ -20,16 +20,17 @@ use std::time::{Duration, Instant};
 
 use weir_policy::Outcome;
 
-use crate::care::gate::Place;
 use crate::connection::Client;
 use crate::deadline::Due;
 use crate::exchange::Exchange;
 use crate::io::Stream;
+use crate::state::gate::Place;
+use crate::state::shared::Shared;
+use crate::state::worker::Worker;
 use crate::upstream::ahead::STREAM_AFTER;
 use crate::upstream::choose::Chosen;
 use crate::upstream::hedge::Asked;
 use crate::upstream::relay::Upstream;
-use crate::worker::{Shared, Worker};
 
 /// Interim responses of more bytes than this are taken for an answer.
 const INTERIM_BYTES_MAX: usize = 16 << 10;

@@ -13,20 +13,20 @@ use weir_http::head::HeadScan;
 use weir_http::request::Progress;
 use weir_http::{FieldName, HeadLimits, Reject, target};
 
-use crate::care::{self, pass::Pass};
 use crate::compress;
 use crate::connection::Client;
 use crate::deadline::{Due, Timer};
+use crate::exchange::pass::{self, Pass};
+use crate::exchange::upload::Pace;
 use crate::exchange::{Exchange, SCHEME};
 use crate::failure::Failure;
 use crate::io::Stream;
 use crate::settings::{EndpointAddress, Forward, HeaderEdits, Server, ServerAddress};
+use crate::state::view::View;
+use crate::state::worker::Worker;
 use crate::upstream::answer::pass_interim;
 use crate::upstream::choose::Chosen;
 use crate::upstream::connect::Unproven;
-use crate::upstream::upload::Pace;
-use crate::view::View;
-use crate::worker::Worker;
 
 /// Bounds on a response head. Upstreams are configured by the operator, so this guards memory, not manners.
 const RESPONSE_HEAD_LIMITS: HeadLimits = HeadLimits {
@@ -167,7 +167,7 @@ pub(crate) async fn send(
     rule: &Forward,
     upstream: &mut Upstream,
 ) -> Result<(), Failure> {
-    let pace = pace(x, rule);
+    let pace = x.pace(rule);
     x.upload.rewind();
     client.timer.set(pace.upstream);
     poll_fn(|cx| poll_send(upstream, &x.outgoing, &client.timer, cx)).await?;
@@ -209,7 +209,7 @@ pub(super) async fn interim(
     bytes: usize,
 ) -> Result<(), Failure> {
     pass_interim(client, x, worker, rule, upstream, bytes).await?;
-    client.timer.set(x.upload.patience(pace(x, rule)));
+    client.timer.set(x.upload.patience(x.pace(rule)));
     Ok(())
 }
 
@@ -222,7 +222,7 @@ pub(crate) async fn read_head(
     upstream: &mut Upstream,
     due: &mut Due,
 ) -> Result<Head, Failure> {
-    let pace = pace(x, rule);
+    let pace = x.pace(rule);
     let mut scan = HeadScan::default();
     loop {
         let head = x.incoming.unread();
@@ -267,7 +267,7 @@ pub(crate) async fn receive(
     poll_fn(|cx| poll_receive(client, x, worker, upstream, pace, cx)).await
 }
 
-pub(super) fn poll_receive(
+pub(crate) fn poll_receive(
     client: &mut Client,
     x: &mut Exchange,
     worker: &Worker,
@@ -312,9 +312,9 @@ fn keep_hold(client: &Client, x: &mut Exchange, pace: Pace) -> Result<(), Failur
 }
 
 fn set_apart(client: &Client, x: &mut Exchange, pace: Pace) -> Result<(), Failure> {
-    let mut pass = std::mem::take(&mut x.pass);
-    let set_apart = care::set_apart(x, &mut pass);
-    x.pass = pass;
+    let mut held = std::mem::take(&mut x.pass);
+    let set_apart = pass::set_apart(x, &mut held);
+    x.pass = held;
     client.timer.set(x.upload.patience(pace));
     set_apart
 }
@@ -346,15 +346,6 @@ fn has_closed(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
     )
-}
-
-/// The deadlines of an exchange.
-pub(crate) fn pace(x: &Exchange, rule: &Forward) -> Pace {
-    Pace {
-        client: x.timeouts.body,
-        upstream: rule.timeouts.idle,
-        response: rule.timeouts.response,
-    }
 }
 
 pub(crate) fn edits(edits: &HeaderEdits) -> Edits<'_> {

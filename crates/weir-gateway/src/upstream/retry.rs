@@ -22,18 +22,20 @@ use std::time::{Duration, Instant};
 use weir_http::Body;
 
 use crate::buffers::BUFFER_BYTES;
-use crate::care::{self, budget::SharedBudget};
+use crate::care;
 use crate::connection::Client;
 use crate::deadline::Due;
 use crate::exchange::Exchange;
 use crate::failure::{Failure, Fault};
+use crate::metrics::RetryReason;
 use crate::settings::{Forward, RetryRule};
+use crate::state::budget::SharedBudget;
+use crate::state::view::View;
+use crate::state::worker::Worker;
 use crate::upstream::choose::{Choice, Chosen};
 use crate::upstream::hedge::{Asked, How};
 use crate::upstream::relay::Upstream;
 use crate::upstream::{answer, linger};
-use crate::view::View;
-use crate::worker::Worker;
 
 /// An endpoint, and the connection on which it has answered.
 pub(crate) type Answered = (Chosen, Upstream);
@@ -59,43 +61,6 @@ pub(crate) struct Attempts<'a> {
     wait: Option<Duration>,
     /// An answer that is to be bettered. Its head, and what has come of its body, are in the exchange.
     kept: Option<Box<Answered>>,
-}
-
-/// Why a request is sent again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Again {
-    /// No connection stood.
-    Unreachable,
-    /// A kept connection had died of old age.
-    Stale,
-    /// The connection ended before the answer.
-    Closed,
-    /// The answer has a status that is asked for again.
-    Status,
-    /// The time of the attempt is over.
-    Late,
-}
-
-impl Again {
-    /// All of them, in their order.
-    pub(crate) const ALL: [Self; 5] = [
-        Self::Unreachable,
-        Self::Stale,
-        Self::Closed,
-        Self::Status,
-        Self::Late,
-    ];
-
-    /// The name in metrics.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Unreachable => "unreachable",
-            Self::Stale => "stale",
-            Self::Closed => "closed",
-            Self::Status => "status",
-            Self::Late => "late",
-        }
-    }
 }
 
 /// What follows an attempt: another one, or the end.
@@ -160,7 +125,7 @@ impl<'a> Attempts<'a> {
         }
         chosen.refused(failure);
         if self.choice.is_unreachable(chosen) {
-            again(chosen, Again::Unreachable)
+            again(chosen, RetryReason::Unreachable)
         } else {
             ControlFlow::Break(self.end(failure))
         }
@@ -177,13 +142,13 @@ impl<'a> Attempts<'a> {
         let Asked { chosen, upstream } = asked;
         match how {
             How::Answered if is_wanting(x, self.rule) && self.may_send_again(x, &chosen) => {
-                let then = again(&chosen, Again::Status);
+                let then = again(&chosen, RetryReason::Status);
                 self.kept = Some(Box::new((chosen, upstream)));
                 then
             }
             How::Answered => ControlFlow::Break(Ok((chosen, upstream))),
             How::GivenUp => {
-                let then = again(&chosen, Again::Late);
+                let then = again(&chosen, RetryReason::Late);
                 let asked = Asked { chosen, upstream };
                 let patience = self.rule.timeouts.response;
                 linger::begin(client, x, self.worker, asked, patience);
@@ -208,15 +173,15 @@ impl<'a> Attempts<'a> {
         x: &Exchange,
         upstream: &Upstream,
         chosen: &Chosen,
-    ) -> Option<Again> {
+    ) -> Option<RetryReason> {
         if upstream.has_closed_silently(failure) && x.upload.is_unsent() {
             let method = x.request.method;
             let (is_harmless, was_repeated, why) = if upstream.is_reused {
                 let is_harmless = method.is_idempotent();
-                (is_harmless, &mut self.was_stale, Again::Stale)
+                (is_harmless, &mut self.was_stale, RetryReason::Stale)
             } else {
                 let is_harmless = method.is_safe() && self.rule.care.retry.attempts == 1;
-                (is_harmless, &mut self.was_dropped, Again::Closed)
+                (is_harmless, &mut self.was_dropped, RetryReason::Closed)
             };
             let is_unheard = upstream.bytes_sent == 0;
             if (is_unheard || is_harmless) && !std::mem::replace(was_repeated, true) {
@@ -224,7 +189,7 @@ impl<'a> Attempts<'a> {
             }
         }
         let has_closed = failure == Failure::UpstreamClosed;
-        (has_closed && self.may_send_again(x, chosen)).then_some(Again::Closed)
+        (has_closed && self.may_send_again(x, chosen)).then_some(RetryReason::Closed)
     }
 
     /// Whether the request may be sent again that an endpoint has seen. It must be then: the budget is charged.
@@ -337,7 +302,7 @@ pub(super) fn is_wanting(x: &Exchange, rule: &Forward) -> bool {
     rule.care.retry.statuses.has(x.response.status)
 }
 
-fn again(chosen: &Chosen, why: Again) -> Then {
+fn again(chosen: &Chosen, why: RetryReason) -> Then {
     chosen.metrics().retries[why as usize].add(1);
     ControlFlow::Continue(())
 }

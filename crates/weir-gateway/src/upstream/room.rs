@@ -1,7 +1,7 @@
 //! How many of an upstream's places each endpoint may hold, so that one that hangs leaves the others theirs.
 
-use crate::care::gate::{Allowance, At, Gate};
-use crate::snapshot::{Endpoint, UpstreamState};
+use crate::state::gate::{Allowance, At, Gate};
+use crate::state::snapshot::{Endpoint, UpstreamState};
 
 /// What the endpoints of an upstream may hold of its places, if they are limited.
 pub(super) struct Room<'a> {

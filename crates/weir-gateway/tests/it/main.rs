@@ -2,4 +2,5 @@
 //! the real binary, by the crate `weir`.
 
 mod allocations;
+mod floors;
 mod origin;

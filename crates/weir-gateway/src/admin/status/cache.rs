@@ -1,9 +1,9 @@
 //! The cache's part of `/status`.
 
-use super::{list, object, quoted};
-use crate::cache::TierCounts;
+use crate::admin::status::{list, object, quoted};
 use crate::metrics::{CacheMetrics, Counter};
-use crate::worker::Shared;
+use crate::state::shared::Shared;
+use crate::state::storage::TierCounts;
 
 /// `null` without a cache, else `{"hits", "stale_hits", "joins", "fills", "passed", "revalidated", "refreshes",
 /// "invalidations", "misses", "purges": {"hard", "soft"}, "tiers": [{"tier", "bytes", "bytes_max", "objects",

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use weir_policy::breaker::{Counts, Status};
 use weir_policy::ejection::Place;
 
-use super::{list, object, quoted};
-use crate::care::breaker::SharedBreaker;
-use crate::care::gate::Gate;
-use crate::care::watch::Watch;
-use crate::snapshot::{EndpointState, RouteState};
+use crate::admin::status::{list, object, quoted};
+use crate::state::breaker::SharedBreaker;
+use crate::state::gate::Gate;
+use crate::state::snapshot::{EndpointState, RouteState};
+use crate::state::watch::Watch;
 
 /// `[{"route", "breaker"}]`, the routes that have a breaker.
 pub(super) fn routes(routes: &[RouteState], now: Instant) -> String {
@@ -80,7 +80,7 @@ pub(super) fn gate(gate: Option<&Gate>, now: Instant) -> String {
 
 /// `null` for an upstream whose endpoints are not watched, else `{"suspended"}`: whether so many look bad that all are
 /// used.
-pub(super) fn watch(watch: Option<&Watch>) -> String {
+pub(crate) fn watch(watch: Option<&Watch>) -> String {
     watch.map_or_else(
         || "null".to_owned(),
         |watch| object([("suspended", watch.is_suspended().to_string())]),

@@ -7,12 +7,12 @@ use weir_cache::CachePolicy;
 use weir_policy::balance::Method as BalanceMethod;
 use weir_policy::limit::concurrency::{self, Limit};
 
-use super::{Draw, FORBIDDEN, SET_FIELD};
 use crate::settings::{
     Action, CacheStorage, ClientTimeouts, Dns, EndpointAddress, Forward, HashOn, HeaderEdits,
     HostPattern, Limits, Respond, Route, RouteCare, Server, ServerAddress, Settings, Upstream,
     UpstreamCare, UpstreamTimeouts,
 };
+use crate::simulation::plan::{Draw, FORBIDDEN, SET_FIELD};
 
 /// A route with a cache, one that nobody is let through by, and sometimes one for what changes something.
 pub(super) fn settings(

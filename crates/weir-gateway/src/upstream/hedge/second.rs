@@ -5,19 +5,19 @@
 
 use std::time::Instant;
 
-use super::{Asked, How};
 use crate::buffers::Input;
-use crate::care::gate::Place;
 use crate::connection::Client;
 use crate::deadline::{Due, Timer};
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::io::Stream;
 use crate::settings::Forward;
+use crate::state::gate::Place;
+use crate::state::worker::Worker;
 use crate::upstream::choose::Chosen;
+use crate::upstream::hedge::{Asked, How};
 use crate::upstream::relay::{self, Upstream};
 use crate::upstream::retry::{Attempts, is_wanting};
-use crate::worker::Worker;
 
 /// The second copy, which is on its own.
 pub(super) struct Second {

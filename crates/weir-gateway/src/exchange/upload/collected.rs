@@ -1,0 +1,243 @@
+//! A request body that is collected before its upstream is asked, so that a client that sends slowly holds nothing of it.
+//!
+//! It is kept as it came, framing and trailers included. All of it can be sent again; of one that is larger than the room
+//! for it, what is here is sent first and the rest as it comes.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use weir_http::body::Framing;
+
+use crate::buffers::{BUFFER_BYTES, Buffers};
+use crate::connection::Client;
+use crate::deadline::Due;
+use crate::exchange::Exchange;
+use crate::exchange::upload::hold::DAWDLED_MS;
+use crate::exchange::upload::{Kept, Pace, Upload};
+use crate::failure::Failure;
+use crate::held_bodies::Claim;
+use crate::settings::Forward;
+use crate::state::worker::Worker;
+use crate::time;
+
+/// What a client is told that waits with its body (RFC 9110 §10.1.1).
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+/// How long a client that may be talking pauses before what it has said is sent on.
+const PAUSE: Duration = Duration::from_millis(200);
+/// What is collected takes memory in steps: twice as much each time up to a buffer, then a buffer more.
+const ROOM_BYTES_MIN: usize = 4 << 10;
+
+/// The part of a body that was collected.
+#[derive(Debug)]
+pub(super) struct Collected {
+    bytes: Vec<u8>,
+    /// So many of them were sent.
+    sent: usize,
+    /// Whether they are all of the body.
+    is_whole: bool,
+    /// Whether the client was waited for.
+    is_slow: bool,
+    claim: Claim,
+}
+
+/// How much is collected, and how fast it has to come.
+#[derive(Debug)]
+struct Bounds {
+    bytes_max: usize,
+    pace: Pace,
+    /// Whether the client may wait for an answer to what it has sent so far: it has not said how long its body is.
+    talks: bool,
+    /// Since such a client pauses: when what is here is sent on.
+    pause: Option<Due>,
+}
+
+/// Waits until the body of a request is here, or as much of it as the route collects. Some of it is missing.
+pub(crate) async fn collect(
+    client: &mut Client,
+    x: &mut Exchange,
+    worker: &Worker,
+    rule: &Forward,
+) -> Result<(), Failure> {
+    let bytes_max = usize::try_from(rule.request_buffer).unwrap_or(usize::MAX);
+    if bytes_max == 0 {
+        return Ok(());
+    }
+    let pace = x.pace(rule);
+    if x.request.expects_continue {
+        // Whoever asks the upstream has the body, so it is asked without the expectation.
+        x.request.expects_continue = false;
+        if x.upload.expectation_is_met() {
+            send_continue(client, x).await?;
+        }
+    }
+    x.upload.collected = Some(Box::new(Collected {
+        bytes: Vec::new(),
+        sent: 0,
+        is_whole: false,
+        is_slow: false,
+        claim: worker.claim(),
+    }));
+    let waited_ms = x.upload.waited_ms;
+    client.timer.set(x.upload.patience_with_client(pace));
+    let mut bounds = Bounds {
+        bytes_max,
+        pace,
+        talks: x.request.framing == Framing::Chunked,
+        pause: None,
+    };
+    poll_fn(|cx| {
+        let upload = &mut x.upload;
+        upload.poll_collect(client, &worker.buffers, &mut bounds, cx)
+    })
+    .await?;
+    client.input.release(&worker.buffers);
+    let is_slow = x.upload.waited_ms - waited_ms >= DAWDLED_MS;
+    if let Some(collected) = &mut x.upload.collected {
+        collected.is_slow = is_slow;
+    }
+    x.upload.waited_before_ms = x.upload.waited_ms;
+    Ok(())
+}
+
+async fn send_continue(client: &Client, x: &Exchange) -> Result<(), Failure> {
+    let patience = x.timeouts.send;
+    client.timer.set(patience);
+    let mut sent = 0;
+    poll_fn(|cx| client.poll_send(&mut sent, (CONTINUE, &[]), patience, cx)).await
+}
+
+impl Upload {
+    /// Whether nothing is to be collected: the rest of the body is in the client's input, or it was collected before, for
+    /// another upstream.
+    pub(crate) fn has_arrived(&mut self, client: &Client) -> Result<bool, Failure> {
+        if self.collected.is_some() {
+            return Ok(true);
+        }
+        self.take(client)?;
+        Ok(self.body.is_done())
+    }
+
+    /// Whether the body was collected, which may have taken any time.
+    pub(crate) fn was_collected(&self) -> bool {
+        self.collected.is_some()
+    }
+
+    /// Whether the client was waited for while the body was collected.
+    pub(super) fn comes_slowly(&self) -> bool {
+        let collected = self.collected.as_ref();
+        collected.is_some_and(|collected| collected.is_slow)
+    }
+
+    /// The client may send. Says whether it waits to be told so: one that sends already knows.
+    fn expectation_is_met(&mut self) -> bool {
+        std::mem::take(&mut self.awaits_continue) && self.received == 0
+    }
+
+    fn poll_collect(
+        &mut self,
+        client: &mut Client,
+        buffers: &Buffers,
+        bounds: &mut Bounds,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Failure>> {
+        loop {
+            self.take(client)?;
+            let collected = self.collected.as_mut().expect("it is being collected");
+            collected.append(&client.input.unread()[..self.ready]);
+            client.input.consume(self.ready);
+            self.ready = 0;
+            let held = collected.bytes.len();
+            collected.is_whole = self.body.is_done();
+            let more = held.saturating_sub(BUFFER_BYTES);
+            let is_full = held >= bounds.bytes_max || !collected.claim.make_room(more);
+            if collected.is_whole || is_full {
+                self.ready = held;
+                return Poll::Ready(Ok(()));
+            }
+            match client.input.poll_fill(&mut client.stream, buffers, cx) {
+                Poll::Pending => {
+                    self.waits_since_ms.get_or_insert(client.timer.now_ms());
+                    if held > 0 && bounds.is_pause_over(cx) {
+                        self.ready = held;
+                        return Poll::Ready(Ok(()));
+                    }
+                    return client.timer.poll(cx).map(|()| Err(Failure::BodyTimeout));
+                }
+                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Err(Failure::ClientGone)),
+                Poll::Ready(Ok(_)) => self.count_wait(client),
+            }
+            bounds.pause = None;
+            client.timer.set(self.patience_with_client(bounds.pace));
+        }
+    }
+
+    /// What was collected goes along with the head, if it is all of the body and no more than a buffer.
+    pub(super) fn put_collected_behind(&mut self, outgoing: &mut Vec<u8>) {
+        let is_small = |collected: &mut Box<Collected>| {
+            collected.is_whole && collected.bytes.len() <= BUFFER_BYTES
+        };
+        if let Some(collected) = self.collected.take_if(is_small) {
+            outgoing.extend_from_slice(&collected.bytes);
+            self.kept = Kept::BehindHead(collected.bytes.len());
+            self.ready = 0;
+        }
+    }
+
+    /// A body that is here whole is sent from its first byte, whoever was sent it before.
+    pub(crate) fn rewind(&mut self) {
+        if let Some(collected) = &mut self.collected
+            && collected.is_whole
+        {
+            collected.sent = 0;
+            self.ready = collected.bytes.len();
+        }
+    }
+
+    /// So many bytes that were collected have been sent on.
+    pub(super) fn sent_collected(&mut self, count: usize) {
+        self.ready -= count;
+        let Some(collected) = &mut self.collected else {
+            return;
+        };
+        collected.sent += count;
+        if !collected.is_whole {
+            self.sent += count as u64;
+            if self.ready == 0 {
+                self.collected = None;
+            }
+        }
+    }
+
+    /// Nobody is sent it any more.
+    pub(super) fn drop_collected(&mut self) {
+        if self.collected.take().is_some() {
+            self.ready = 0;
+            self.kept = Kept::Nowhere;
+        }
+    }
+}
+
+impl Bounds {
+    /// Nothing more is here for now, behind what came last, be that with the head.
+    fn is_pause_over(&mut self, cx: &mut Context<'_>) -> bool {
+        let begin = || Due::at(time::now() + PAUSE);
+        self.talks && self.pause.get_or_insert_with(begin).poll(cx).is_ready()
+    }
+}
+
+impl Collected {
+    pub(super) fn unsent(&self) -> &[u8] {
+        &self.bytes[self.sent..]
+    }
+
+    fn append(&mut self, more: &[u8]) {
+        let wanted = self.bytes.len() + more.len();
+        if wanted > self.bytes.capacity() {
+            let step = self.bytes.capacity().clamp(ROOM_BYTES_MIN, BUFFER_BYTES);
+            let capacity = wanted.max(self.bytes.capacity() + step);
+            self.bytes.reserve_exact(capacity - self.bytes.len());
+        }
+        self.bytes.extend_from_slice(more);
+    }
+}

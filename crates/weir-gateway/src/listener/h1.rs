@@ -1,0 +1,151 @@
+//! The life of an HTTP/1.1 connection: wait, read a head, let the story happen, again.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use weir_http::Reject;
+use weir_http::head::HeadScan;
+use weir_http::request::{self, Progress};
+
+use crate::buffers::Buffers;
+use crate::connection::{After, Client};
+use crate::exchange::Exchange;
+use crate::failure::Failure;
+use crate::listener::round::Rounds;
+use crate::state::worker::Worker;
+use crate::story;
+
+/// Empty lines skipped before a request line. One is what RFC 9112 §2.2 asks for; some old clients send two.
+const LEADING_EMPTY_LINES_MAX: usize = 2;
+/// How long a closing connection is read from, and how much.
+const LINGER: Duration = Duration::from_secs(2);
+const LINGER_BYTES_MAX: usize = 1 << 20;
+/// How long a draining worker waits for a request that may be on its way on an idle connection.
+const DRAIN_IDLE: Duration = Duration::from_secs(1);
+
+/// Serves a client until its connection ends.
+pub(crate) async fn serve(mut client: Box<Client>, worker: &Rc<Worker>, rounds: &Rounds) {
+    let mut after = After::KeepAlive;
+    while after == After::KeepAlive && wait_for_request(&mut client, worker).await {
+        // A client that sends many requests at once takes turns with the others.
+        tokio::task::coop::consume_budget().await;
+        let mut round = rounds.take();
+        (client, after) = round.serve(client, worker).await;
+        rounds.put(round);
+    }
+    match after {
+        After::Close => Box::pin(linger(&mut client, &worker.buffers)).await,
+        After::Abort => client.stream.reset_on_close(),
+        After::KeepAlive | After::Leave => {}
+    }
+}
+
+/// Reads a request and has it answered.
+pub(crate) async fn serve_request(
+    client: &mut Client,
+    exchange: &mut Exchange,
+    worker: &Rc<Worker>,
+) -> After {
+    match read_head(client, exchange, worker).await {
+        Ok(true) => story::run(client, exchange, worker).await,
+        Ok(false) => After::Leave,
+        Err(failure) => story::refuse(client, exchange, worker, failure).await,
+    }
+}
+
+/// Whether a request begins to arrive before the connection has been idle for too long.
+async fn wait_for_request(client: &mut Client, worker: &Worker) -> bool {
+    if !client.input.is_empty() {
+        return true;
+    }
+    client.timer.set(worker.view().snapshot.timeouts.idle);
+    let mut seen_draining = false;
+    let has_begun = poll_fn(|cx| {
+        if (worker.is_draining() || client.is_last()) && !seen_draining {
+            seen_draining = true;
+            client.timer.set(DRAIN_IDLE);
+        }
+        // Only a read tells: the runtime takes a connection that was just accepted for readable.
+        let read = client
+            .input
+            .poll_fill(&mut client.stream, &worker.buffers, cx);
+        match read {
+            Poll::Ready(count) => Poll::Ready(count.is_ok_and(|count| count > 0)),
+            Poll::Pending => client.timer.poll(cx).map(|()| false),
+        }
+    })
+    .await;
+    client.input.release(&worker.buffers);
+    has_begun
+}
+
+/// Reads a request head into the exchange; `false` when the client closed before it sent one.
+async fn read_head(
+    client: &mut Client,
+    exchange: &mut Exchange,
+    worker: &Worker,
+) -> Result<bool, Failure> {
+    let (limits, timeout) = {
+        let view = worker.view();
+        (view.snapshot.head_limits, view.snapshot.timeouts.head)
+    };
+    let mut scan = HeadScan::default();
+    let mut empty_lines = 0;
+    client.timer.set(timeout);
+    loop {
+        if skip_empty_line(client, empty_lines)? {
+            empty_lines += 1;
+            continue;
+        }
+        let unread = client.input.unread();
+        match exchange
+            .request
+            .parse(unread, &mut scan, limits)
+            .map_err(Failure::Request)?
+        {
+            Progress::Complete(bytes) => {
+                exchange.begin(&unread[..bytes]);
+                client.input.consume(bytes);
+                return Ok(true);
+            }
+            Progress::Incomplete => {
+                match client.fill(&worker.buffers, Failure::HeadTimeout).await {
+                    Ok(0) | Err(Failure::ClientGone) if client.input.is_empty() => {
+                        return Ok(false);
+                    }
+                    Ok(0) => return Err(Failure::ClientGone),
+                    Ok(_) => {}
+                    Err(failure) => return Err(failure),
+                }
+            }
+        }
+    }
+}
+
+fn skip_empty_line(client: &mut Client, skipped: usize) -> Result<bool, Failure> {
+    if request::leading_empty_line(client.input.unread()).map_err(Failure::Request)? != Some(true) {
+        return Ok(false);
+    }
+    if skipped == LEADING_EMPTY_LINES_MAX {
+        return Err(Failure::Request(Reject::RequestLine));
+    }
+    client.input.consume(2);
+    Ok(true)
+}
+
+/// Closes so that the client can read the response: data that arrives on a closed socket would reset the connection
+/// and take the response with it.
+async fn linger(client: &mut Client, buffers: &Buffers) {
+    client.stream.finish_sending();
+    client.timer.set(LINGER);
+    let mut read = client.input.unread().len();
+    while read < LINGER_BYTES_MAX {
+        client.input.consume(client.input.unread().len());
+        match client.fill(buffers, Failure::ClientGone).await {
+            Ok(0) | Err(_) => return,
+            Ok(count) => read += count,
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The state of a request while it is served, in memory that the next request uses again.
+//!
+//! A request on its way needs many times what a connection needs that waits for one: nested futures of more than a
+//! kilobyte, an [`Exchange`], buffers. So none of that is part of the connection's task. It lives in a coroutine that
+//! serves one request after the other, for whichever connection has one, and that the connection's task polls as if it
+//! were its own. Idle connections hold no round, and a round in steady state allocates nothing.
+
+use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+use crate::connection::{After, Client};
+use crate::exchange::Exchange;
+use crate::listener::h1;
+use crate::state::worker::Worker;
+
+/// Rounds kept for reuse; as many requests may be on their way at once without allocating.
+const KEPT_MAX: usize = 1024;
+
+/// The rounds of a worker that serve nobody now.
+#[derive(Debug, Default)]
+pub(crate) struct Rounds(RefCell<Vec<Round>>);
+
+impl Rounds {
+    pub(crate) fn take(&self) -> Round {
+        self.0.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Keeps the memory of a request that is over for the next one.
+    pub(crate) fn put(&self, round: Round) {
+        let mut kept = self.0.borrow_mut();
+        if kept.len() < KEPT_MAX {
+            kept.push(round);
+        }
+    }
+}
+
+/// A place to serve one request at a time. Dropping it drops what it serves.
+pub(crate) struct Round {
+    handover: Rc<Handover>,
+    coroutine: Pin<Box<dyn Future<Output = Infallible>>>,
+}
+
+/// What passes between a connection's task and the coroutine.
+#[derive(Default)]
+struct Handover {
+    request: Cell<Option<(Box<Client>, Rc<Worker>)>>,
+    result: Cell<Option<(Box<Client>, After)>>,
+}
+
+impl Default for Round {
+    fn default() -> Self {
+        let handover = Rc::<Handover>::default();
+        Self {
+            coroutine: Box::pin(serve_requests(Rc::clone(&handover))),
+            handover,
+        }
+    }
+}
+
+impl Round {
+    /// Serves the request that begins to arrive, as part of the task that calls.
+    pub(crate) async fn serve(
+        &mut self,
+        client: Box<Client>,
+        worker: &Rc<Worker>,
+    ) -> (Box<Client>, After) {
+        self.handover.request.set(Some((client, Rc::clone(worker))));
+        poll_fn(|cx| {
+            let Poll::Pending = self.coroutine.as_mut().poll(cx);
+            self.handover
+                .result
+                .take()
+                .map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+}
+
+async fn serve_requests(handover: Rc<Handover>) -> Infallible {
+    let mut exchange = Exchange::default();
+    loop {
+        let request = poll_fn(|_| handover.request.take().map_or(Poll::Pending, Poll::Ready));
+        let (mut client, worker) = request.await;
+        let after = h1::serve_request(&mut client, &mut exchange, &worker).await;
+        exchange.reset(&worker.buffers);
+        client.input.release(&worker.buffers);
+        handover.result.set(Some((client, after)));
+    }
+}
+
+impl std::fmt::Debug for Round {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Round")
+    }
+}

@@ -1,0 +1,108 @@
+//! What a request is served by.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use weir_cache::cache_status::Forwarded;
+use weir_cache::collapse::Collapse;
+use weir_cache::reuse::{self, OriginFailure};
+use weir_cache::store::{Object, Share};
+use weir_cache::{CachePolicy, RequestControl};
+
+use crate::exchange::Exchange;
+use crate::settings::Forward;
+use crate::state::fills::{Late, Place, UNSHARED_FOR};
+use crate::state::snapshot::RouteState;
+use crate::state::storage::Cache;
+use crate::state::view::View;
+use crate::state::worker::Worker;
+use crate::time;
+
+/// What a request of a route with a cache is served by.
+#[derive(Clone, Copy)]
+pub(crate) struct Cached<'a> {
+    pub(crate) worker: &'a Rc<Worker>,
+    pub(crate) view: &'a Rc<View>,
+    pub(crate) rule: &'a Forward,
+    pub(crate) policy: &'a CachePolicy,
+    pub(crate) cache: &'a Arc<Cache>,
+}
+
+impl<'a> Cached<'a> {
+    pub(crate) fn metrics(&self) -> &'a crate::metrics::CacheMetrics {
+        &self.view.metrics.cache
+    }
+
+    /// What the route may take of RAM.
+    pub(crate) fn share(&self, x: &Exchange) -> Option<&'a Arc<Share>> {
+        self.view.snapshot.routes[x.facts.route?].share.as_ref()
+    }
+
+    pub(crate) fn route(&self, x: &Exchange) -> Option<&'a RouteState> {
+        Some(&self.view.snapshot.routes[x.facts.route?])
+    }
+
+    /// The time at which the request began.
+    pub(crate) fn now(&self, x: &Exchange) -> weir_cache::Timestamp {
+        let started = x.facts.started.unwrap_or_else(time::now);
+        self.worker.clock.timestamp(started)
+    }
+
+    /// The time after something was waited for.
+    pub(crate) fn time(&self) -> weir_cache::Timestamp {
+        self.worker.clock.timestamp(time::now())
+    }
+
+    pub(crate) fn may_be_stale(
+        &self,
+        x: &Exchange,
+        stale: &Object,
+        failure: OriginFailure,
+    ) -> bool {
+        let control = RequestControl::of(x.request.view(&x.head));
+        stale.stored_head().is_some_and(|head| {
+            reuse::may_serve_on_failure(&head.meta, &control, self.policy, failure, self.time())
+        })
+    }
+
+    /// Whether the request waits for another one or others for it, and of neither, when it must not be shared.
+    /// One that is `late` is asked for in the place of another one.
+    pub(crate) fn place(
+        &self,
+        x: &Exchange,
+        control: &RequestControl,
+        forwarded: Forwarded,
+        collapse: Collapse,
+        late: Option<Late>,
+    ) -> Place {
+        use weir_cache::control::Directive;
+        if let Some(late) = late {
+            return Place::Leads(self.cache.fills.instead_of(late, &x.recall.key));
+        }
+        let wants_own = self.policy.obeys_clients
+            && (control.says.has(Directive::NoStore) || control.says.has(Directive::NoCache));
+        let is_alone = wants_own
+            || !collapse.may_join()
+            || forwarded == Forwarded::Request
+            || self.is_unshared(x)
+            || x.request
+                .view(&x.head)
+                .has(weir_http::FieldName::Authorization);
+        if is_alone {
+            Place::Leads(self.cache.fills.alone(&x.recall.key))
+        } else {
+            self.cache.fills.place(&x.recall.fill_key)
+        }
+    }
+
+    /// Whether all of a response is asked for, so that it can be stored, and not what the client alone wants of it.
+    pub(crate) fn asks_for_all(&self, x: &Exchange) -> bool {
+        !self.is_unshared(x)
+    }
+
+    /// Whether the last answer to the key was not for others.
+    pub(crate) fn is_unshared(&self, x: &Exchange) -> bool {
+        let unshared = &self.cache.unshared;
+        unshared.holds(&x.recall.key, self.time(), UNSHARED_FOR)
+    }
+}

@@ -1,0 +1,34 @@
+//! What outlives a request.
+//!
+//! - [`snapshot`]: one configuration, and what goes on under the next ([`carried`]); [`view`]: the same, with what a worker keeps
+//!   for it; [`worker`]: what a worker has besides; [`shared`]: what all workers see; [`clock`]
+//! - of an upstream and its endpoints: [`gate`], [`breaker`], [`budget`], [`rate`], [`hedging`], [`watch`], [`health`], [`checked`],
+//!   [`pool`]
+//! - of the cache: [`storage`], [`fill`], [`fills`], [`bound`], [`compressor`], [`encoder`]
+//! - of clients: [`listening`], [`admission`], [`slow`]; [`log`]
+
+pub(crate) mod admission;
+pub(crate) mod bound;
+pub(crate) mod breaker;
+pub(crate) mod budget;
+pub(crate) mod carried;
+pub(crate) mod checked;
+pub(crate) mod clock;
+pub(crate) mod compressor;
+pub(crate) mod encoder;
+pub(crate) mod fill;
+pub(crate) mod fills;
+pub(crate) mod gate;
+pub(crate) mod health;
+pub(crate) mod hedging;
+pub(crate) mod listening;
+pub(crate) mod log;
+pub(crate) mod pool;
+pub(crate) mod rate;
+pub(crate) mod shared;
+pub(crate) mod slow;
+pub(crate) mod snapshot;
+pub(crate) mod storage;
+pub(crate) mod view;
+pub(crate) mod watch;
+pub(crate) mod worker;

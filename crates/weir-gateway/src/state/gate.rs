@@ -1,0 +1,410 @@
+//! How many requests an upstream holds at once, over all workers, and who waits for a place.
+//!
+//! A request that finds no place leaves one end of a channel in the limiter's queue and waits at the other. Whoever
+//! changes something (a place that comes back, a wait that is up) decides about the waiters, and so do waiters when
+//! their own time has come: there is no task that does it for them.
+//!
+//! A [`Permit`] always lies in one of four hands: in a [`Place`], in a channel, in [`Gate::change`], or back in the limiter.
+//! Each of them gives it on or gives it back when it is dropped. Requests that wait when a configuration brings another
+//! gate keep to the one they came to, whose places come back to it.
+
+mod at;
+
+use std::future::{Future as _, poll_fn};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::oneshot;
+use weir_policy::Outcome;
+use weir_policy::limit::concurrency::{
+    Acquired, Decision, Limit, Limiter, Permit, Refusal, Settings, Status,
+};
+use weir_policy::limit::priority::Priority;
+use weir_policy::limit::queue::Ticket;
+
+use crate::deadline::{Due, TICK, Timer};
+use crate::failure::Failure;
+use crate::lock::lock;
+use crate::settings::UpstreamCare;
+
+pub(crate) use crate::state::gate::at::{At, Places};
+
+/// Gateways in front of one service measure it at the same times: when the seconds since 1970 are a multiple of this.
+const EPOCH: Duration = Duration::from_secs(1_024);
+
+/// However small its share, an endpoint is passed over for others only with so many places.
+const FAIR_MIN: u64 = 4;
+
+type Waiter = oneshot::Sender<Result<Permit, Refusal>>;
+
+/// The places of one upstream.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    /// As they were at first: a fixed limit may have become another one.
+    settings: Settings,
+    /// How many of the places each endpoint has, if that is said.
+    per_endpoint: Option<u32>,
+    limiter: Mutex<Limiter<Waiter>>,
+    /// The limit when it was asked last.
+    limit: AtomicU32,
+}
+
+/// How many places of its upstream an endpoint may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Allowance {
+    /// So many, and not one more.
+    AtMost(u32),
+    /// So many while others have room: one that hangs holds its own, and leaves the rest to them.
+    Fair(u32),
+}
+
+impl Gate {
+    /// The gate for `care` of an upstream with so many endpoints: the one `before`, which takes up another fixed limit, unless
+    /// something else about it has changed.
+    pub(crate) fn succeed(
+        before: Option<&Arc<Self>>,
+        care: &UpstreamCare,
+        endpoints: usize,
+    ) -> Option<Arc<Self>> {
+        let mut settings = care.concurrency?;
+        let per_endpoint = match &mut settings.limit {
+            Limit::Fixed(limit) if care.is_limited_per_endpoint => {
+                let each = *limit;
+                *limit = each.saturating_mul(endpoints.max(1) as u32);
+                Some(each)
+            }
+            Limit::Fixed(_) | Limit::Adaptive(_) => None,
+        };
+        let before = before.filter(|gate| gate.may_become(&settings, per_endpoint));
+        let Some(before) = before else {
+            return Some(Arc::new(Self::new(&settings, per_endpoint)));
+        };
+        if let Limit::Fixed(limit) = settings.limit {
+            before.change(Instant::now(), |limiter| limiter.set_fixed(limit));
+        }
+        Some(Arc::clone(before))
+    }
+
+    /// So many endpoints are asked. Where each has places of its own, nobody is let in for those of the others.
+    pub(crate) fn follow(&self, endpoints: usize) {
+        let Some(each) = self.per_endpoint else {
+            return;
+        };
+        let limit = each.saturating_mul(endpoints as u32).max(1);
+        if limit != self.limit.load(Ordering::Relaxed) {
+            self.change(Instant::now(), |limiter| limiter.set_fixed(limit));
+        }
+    }
+
+    fn may_become(&self, settings: &Settings, per_endpoint: Option<u32>) -> bool {
+        let limit = match (self.settings.limit, settings.limit) {
+            (Limit::Fixed(_), Limit::Fixed(limit)) => Limit::Fixed(limit),
+            (limit, _) => limit,
+        };
+        let become_it = Settings {
+            limit,
+            ..self.settings
+        };
+        become_it == *settings && self.per_endpoint == per_endpoint
+    }
+
+    /// What an endpoint may hold that has `weight` of the `total` of all endpoints.
+    pub(crate) fn allowance(&self, weight: u32, total: u64) -> Allowance {
+        if let Some(each) = self.per_endpoint {
+            return Allowance::AtMost(each);
+        }
+        // Half as much again as its share, and a few, leave room for chance; half of what is the share of others is theirs.
+        let limit = u64::from(self.limit.load(Ordering::Relaxed));
+        let weight = u64::from(weight);
+        let half_of = |weight: u64| (limit * weight).div_ceil(2 * total.max(1));
+        let fair = (3 * half_of(weight)).max(FAIR_MIN);
+        let left = limit.saturating_sub(half_of(total.saturating_sub(weight)));
+        Allowance::Fair(fair.min(left).clamp(1, u64::from(u32::MAX)) as u32)
+    }
+
+    /// Whether each endpoint has places of its own.
+    pub(crate) fn is_per_endpoint(&self) -> bool {
+        self.per_endpoint.is_some()
+    }
+
+    fn new(settings: &Settings, per_endpoint: Option<u32>) -> Self {
+        let now = Instant::now();
+        let unix = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let since = Duration::from_nanos((unix.as_nanos() % EPOCH.as_nanos()) as u64);
+        let epoch = now.checked_sub(since).unwrap_or(now);
+        let limiter = Limiter::new(settings, now, epoch);
+        Self {
+            settings: *settings,
+            per_endpoint,
+            limit: AtomicU32::new(limiter.limit()),
+            limiter: Mutex::new(limiter),
+        }
+    }
+
+    /// A place for a request: at once, after a short wait, or never.
+    pub(crate) async fn enter(
+        self: &Arc<Self>,
+        client: &impl Waits,
+        priority: Priority,
+        now: Instant,
+    ) -> Result<Place, Failure> {
+        let mut receiver = None;
+        let acquired = self.change(now, |limiter| {
+            limiter.acquire(now, priority, || {
+                let (sender, end) = oneshot::channel();
+                receiver = Some(end);
+                sender
+            })
+        });
+        match acquired {
+            Acquired::Admitted(permit) => Ok(self.place(permit, now)),
+            Acquired::Refused(refusal) => Err(Failure::Shed(refusal)),
+            Acquired::Queued(queued) => {
+                if let Some(displaced) = queued.displaced {
+                    // Who has left meanwhile need not be told.
+                    let _ = displaced.send(Err(Refusal::Displaced));
+                }
+                let waiting = Waiting {
+                    gate: self,
+                    deadline: queued.deadline,
+                    ticket: Some(queued.ticket),
+                    receiver: receiver.expect("whoever waits has made a channel"),
+                };
+                Box::pin(waiting.wait(client, now)).await
+            }
+        }
+    }
+
+    /// What the admin listener shows.
+    pub(crate) fn status(&self, now: Instant) -> Status {
+        lock(&self.limiter).status(now)
+    }
+
+    /// A place for a copy of a request that has one: at once, or never. It takes none from those who wait.
+    pub(crate) fn enter_at_once(self: &Arc<Self>, now: Instant) -> Option<Place> {
+        let permit = self.change(now, |limiter| limiter.try_acquire(now))?;
+        Some(self.place(permit, now))
+    }
+
+    fn place(self: &Arc<Self>, permit: Permit, since: Instant) -> Place {
+        Place {
+            gate: Arc::clone(self),
+            since,
+            permit: Some(permit),
+            outcome: Outcome::Ignored,
+            at: None,
+            was_at: None,
+            is_apart: false,
+        }
+    }
+
+    /// Changes something, and tells every waiter whose wait is over with it.
+    fn change<R>(&self, now: Instant, change: impl FnOnce(&mut Limiter<Waiter>) -> R) -> R {
+        let (result, mut decision) = {
+            let mut limiter = lock(&self.limiter);
+            let changed = (change(&mut limiter), limiter.decide(now));
+            self.limit
+                .store(limiter.limit_without_hold(), Ordering::Relaxed);
+            changed
+        };
+        // To wake another worker is a system call, which nobody has to wait for.
+        while let Some(decided) = decision {
+            let (waiter, verdict) = match decided {
+                Decision::Admitted(waiter, permit) => (waiter, Ok(permit)),
+                Decision::Refused(waiter, refusal) => (waiter, Err(refusal)),
+            };
+            let unheard = waiter.send(verdict);
+            let mut limiter = lock(&self.limiter);
+            if let Err(Ok(permit)) = unheard {
+                limiter.release(now, permit, Outcome::Ignored);
+            }
+            decision = limiter.decide(now);
+        }
+        result
+    }
+}
+
+/// Whoever waits for a place.
+pub(crate) trait Waits {
+    fn timer(&self) -> &Timer;
+
+    /// Whether nobody is there any more who would take an answer.
+    fn has_left(&self, cx: &mut Context<'_>) -> bool;
+}
+
+/// A request in the queue. Dropping it leaves the queue.
+struct Waiting<'a> {
+    gate: &'a Arc<Gate>,
+    /// When it is decided about at the latest, unless it is held for a moment.
+    deadline: Instant,
+    /// `None` once the verdict has been read.
+    ticket: Option<Ticket>,
+    receiver: oneshot::Receiver<Result<Permit, Refusal>>,
+}
+
+impl Waiting<'_> {
+    /// How long it takes until it may be decided about: a millisecond at least.
+    fn patience(&self, now: Instant) -> Duration {
+        let hold_ends = lock(&self.gate.limiter).hold_ends(now);
+        let due = hold_ends.unwrap_or(self.deadline);
+        let patience = due.saturating_duration_since(now);
+        patience.max(Duration::from_millis(1))
+    }
+
+    async fn wait(mut self, client: &impl Waits, now: Instant) -> Result<Place, Failure> {
+        // Whatever happens at the gate ends all waits that are up, so a timer is for when nothing does. To be as late as a
+        // tick matters to those who wait for less than that.
+        let set = |patience: Duration| {
+            client.timer().set(patience);
+            if patience < TICK {
+                Due::at(Instant::now() + patience)
+            } else {
+                Due::never()
+            }
+        };
+        let mut late = set(self.patience(now));
+        poll_fn(|cx| {
+            loop {
+                // Neither fires early, so whoever is not decided about by then is now, but who was held for a moment.
+                let is_due = late.poll(cx).is_ready() || client.timer().poll(cx).is_ready();
+                if is_due {
+                    self.gate.change(Instant::now(), |_| ());
+                }
+                if let Poll::Ready(verdict) = Pin::new(&mut self.receiver).poll(cx) {
+                    self.ticket = None;
+                    let verdict = verdict.expect("the limiter tells every waiter");
+                    let verdict = verdict.map_err(Failure::Shed);
+                    return Poll::Ready(
+                        verdict.map(|permit| self.gate.place(permit, Instant::now())),
+                    );
+                }
+                if client.has_left(cx) {
+                    return Poll::Ready(Err(Failure::ClientGone));
+                }
+                if !is_due {
+                    return Poll::Pending;
+                }
+                late = set(self.patience(Instant::now()));
+            }
+        })
+        .await
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let Some(ticket) = self.ticket else { return };
+        // From here on nothing is sent any more; what was sent may not have been read.
+        self.receiver.close();
+        let verdict = self.receiver.try_recv();
+        let now = Instant::now();
+        self.gate.change(now, |limiter| match verdict {
+            Ok(Ok(permit)) => limiter.release(now, permit, Outcome::Ignored),
+            Ok(Err(_)) => {}
+            Err(_) => drop(limiter.cancel(ticket)),
+        });
+    }
+}
+
+/// One request's place in the upstream. Dropping it gives it to the next.
+#[derive(Debug)]
+pub(crate) struct Place {
+    gate: Arc<Gate>,
+    since: Instant,
+    permit: Option<Permit>,
+    outcome: Outcome,
+    /// At which endpoint it is, and at which it was before it was set apart.
+    at: Option<At>,
+    was_at: Option<Arc<Places>>,
+    is_apart: bool,
+}
+
+impl Place {
+    /// The request goes to an endpoint.
+    pub(crate) fn is_at(&mut self, at: At) {
+        self.at = Some(at);
+    }
+
+    /// It does not any more.
+    pub(crate) fn leaves_endpoint(&mut self) {
+        self.at = None;
+        self.was_at = None;
+    }
+
+    /// Whether it is for others, because its endpoint has been taken out.
+    pub(crate) fn was_given_up(&self) -> bool {
+        self.at.as_ref().is_some_and(At::was_given_up)
+    }
+
+    /// What counts it at its endpoint, for another place that goes on there.
+    pub(crate) fn take_endpoint(&mut self) -> Option<At> {
+        self.at.take()
+    }
+
+    /// Whether it is counted apart.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.is_apart
+    }
+
+    /// Since when it is taken.
+    pub(crate) fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// The request is no work for the upstream any more, and its place is for the next. See [`Limiter::set_apart`].
+    pub(crate) fn set_apart(&mut self) -> Result<(), Failure> {
+        let Some(permit) = &mut self.permit else {
+            return Ok(());
+        };
+        if self.gate.settings.streams_max == 0 {
+            return Ok(());
+        }
+        // What was given up is work again before it ceases to be.
+        if let Some(at) = self.at.take() {
+            self.was_at = Some(at.places());
+        }
+        let set_apart = |limiter: &mut Limiter<_>| limiter.set_apart(permit);
+        let set_apart = self.gate.change(Instant::now(), set_apart);
+        set_apart.map_err(Failure::Shed)?;
+        self.is_apart = true;
+        Ok(())
+    }
+
+    /// It is work again, where it was before.
+    pub(crate) fn bring_back(&mut self) {
+        self.is_apart = false;
+        if let Some(places) = self.was_at.take() {
+            self.at = places.take(u32::MAX);
+        }
+        if let Some(permit) = &mut self.permit {
+            let now = Instant::now();
+            self.gate
+                .change(now, |limiter| limiter.bring_back(now, permit));
+        }
+    }
+
+    /// What it will say when it is given back.
+    pub(crate) fn will_say(&mut self, outcome: Outcome) {
+        self.outcome = outcome;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(permit) = self.permit.take() {
+            let now = Instant::now();
+            let outcome = self.outcome;
+            self.at = None;
+            self.gate
+                .change(now, |limiter| limiter.release(now, permit, outcome));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

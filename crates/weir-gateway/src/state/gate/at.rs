@@ -1,0 +1,112 @@
+//! At which endpoint places are.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Instant;
+
+use weir_policy::limit::concurrency::Limiter;
+
+use crate::state::gate::Gate;
+
+/// How many of the places of a gate are taken by requests to one endpoint.
+#[derive(Debug)]
+pub(crate) struct Places {
+    gate: Arc<Gate>,
+    held: AtomicU32,
+    /// In the lower half, how many of them nobody has given up; in the upper one, how often they were given up.
+    kept: AtomicU64,
+    /// For which ejection of the endpoint they were given up last, counted from 1.
+    given_up_for: AtomicU64,
+}
+
+/// A place at an endpoint, counted among those that it holds. Dropping it ends that.
+#[derive(Debug)]
+pub(crate) struct At {
+    places: Arc<Places>,
+    /// How often places had been given up before.
+    given_up: u64,
+}
+
+const KEPT_BITS: u32 = 32;
+
+impl Places {
+    pub(crate) fn new(gate: &Arc<Gate>) -> Arc<Self> {
+        Arc::new(Self {
+            gate: Arc::clone(gate),
+            held: AtomicU32::new(0),
+            kept: AtomicU64::new(0),
+            given_up_for: AtomicU64::new(0),
+        })
+    }
+
+    /// Whether they are places of this gate.
+    pub(crate) fn are_of(&self, gate: &Arc<Gate>) -> bool {
+        Arc::ptr_eq(&self.gate, gate)
+    }
+
+    /// How many are taken.
+    pub(crate) fn held(&self) -> u32 {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// How many of them were not given up.
+    pub(crate) fn kept(&self) -> u32 {
+        self.kept.load(Ordering::Relaxed) as u32
+    }
+
+    /// One more, unless the endpoint has so many.
+    pub(crate) fn take(self: &Arc<Self>, most: u32) -> Option<At> {
+        let one_more = |held: u32| (held < most).then_some(held + 1);
+        let is_taken = self
+            .held
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        is_taken.ok()?;
+        let kept = self.kept.fetch_add(1, Ordering::Relaxed);
+        Some(At {
+            places: Arc::clone(self),
+            given_up: kept >> KEPT_BITS,
+        })
+    }
+
+    /// The endpoint has been taken out, for the so-manieth time: its places are for others, though its requests go on, once for each
+    /// time. Where each endpoint has places of its own, they stay taken.
+    pub(crate) fn give_up(&self, ejection: u64) {
+        let before = self.given_up_for.swap(ejection, Ordering::Relaxed);
+        if before == ejection || self.gate.is_per_endpoint() {
+            return;
+        }
+        let none_kept = |kept: u64| Some(((kept >> KEPT_BITS) + 1) << KEPT_BITS);
+        // With the limiter in hand: whoever sees that its place was given up comes after this.
+        self.gate.change(Instant::now(), |limiter| {
+            let before = self
+                .kept
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, none_kept);
+            limiter.lose(before.unwrap_or_else(|kept| kept) as u32);
+        });
+    }
+}
+
+impl At {
+    /// Those that it is one of.
+    pub(super) fn places(&self) -> Arc<Places> {
+        Arc::clone(&self.places)
+    }
+
+    pub(crate) fn was_given_up(&self) -> bool {
+        self.places.kept.load(Ordering::Relaxed) >> KEPT_BITS != self.given_up
+    }
+}
+
+impl Drop for At {
+    fn drop(&mut self) {
+        let places = &self.places;
+        places.held.fetch_sub(1, Ordering::Relaxed);
+        let one_less = |kept: u64| (kept >> KEPT_BITS == self.given_up).then(|| kept - 1);
+        let was_kept = places
+            .kept
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
+        if was_kept.is_err() {
+            places.gate.change(Instant::now(), Limiter::recover);
+        }
+    }
+}

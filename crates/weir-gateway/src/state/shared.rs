@@ -1,0 +1,109 @@
+//! What all workers share.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use crate::held_bodies::HeldBodies;
+use crate::metrics::WorkerMetrics;
+use crate::state::admission::Admission;
+use crate::state::slow::SlowClients;
+use crate::state::snapshot::Snapshot;
+use crate::state::storage::Cache;
+use crate::time;
+
+/// A worker that has not turned for so long serves nobody: its tick comes twenty times in that time.
+const STUCK_AFTER: Duration = Duration::from_secs(2);
+
+/// What all workers see.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// The configuration. Whoever replaces it is `control.rs`.
+    pub(crate) current: watch::Sender<Arc<Snapshot>>,
+    /// The generation of the configuration that each worker has taken up.
+    pub(crate) taken_up: Vec<AtomicU64>,
+    pub(crate) admission: Admission,
+    /// Client connections open on each worker, for spreading new ones.
+    pub(crate) open: Vec<AtomicUsize>,
+    pub(crate) metrics: Vec<Arc<WorkerMetrics>>,
+    /// What all workers remember; empty until a route does.
+    pub(crate) cache: OnceLock<Arc<Cache>>,
+    /// What is held for clients, and for which of them.
+    pub(crate) slow: SlowClients,
+    /// Bodies held for slow clients.
+    pub(crate) held_bodies: Arc<HeldBodies>,
+    pub(crate) is_draining: AtomicBool,
+    /// Draining has taken too long: whatever still runs ends now.
+    pub(crate) is_cut_off: AtomicBool,
+    /// When each worker last turned, in milliseconds since the start.
+    pub(crate) turned: Vec<AtomicU64>,
+    /// Whether something has panicked without which a worker serves nobody.
+    pub(crate) has_failed: Vec<AtomicBool>,
+    /// Reloads that were put to work, and those that were refused.
+    pub(crate) reloads: [AtomicU64; 2],
+    started: Instant,
+}
+
+impl Shared {
+    /// What workers of `snapshot` share when they begin.
+    pub(crate) fn new(
+        snapshot: Arc<Snapshot>,
+        workers: usize,
+        admission: Admission,
+        slow: SlowClients,
+    ) -> Self {
+        Self {
+            current: watch::Sender::new(snapshot),
+            taken_up: (0..workers).map(|_| AtomicU64::new(0)).collect(),
+            admission,
+            open: (0..workers).map(|_| AtomicUsize::new(0)).collect(),
+            metrics: (0..workers).map(|_| WorkerMetrics::new()).collect(),
+            cache: OnceLock::new(),
+            slow,
+            held_bodies: Arc::default(),
+            is_draining: AtomicBool::new(false),
+            is_cut_off: AtomicBool::new(false),
+            turned: (0..workers).map(|_| AtomicU64::new(0)).collect(),
+            has_failed: (0..workers).map(|_| AtomicBool::new(false)).collect(),
+            reloads: Default::default(),
+            started: time::now(),
+        }
+    }
+
+    /// The configuration that requests begin with now.
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.current.borrow())
+    }
+
+    /// The time that deadlines and the health of endpoints are kept in.
+    pub(crate) fn since_start(&self) -> Duration {
+        time::now().saturating_duration_since(self.started)
+    }
+
+    /// For how many milliseconds each worker has not turned. One that has ended is not asked to.
+    pub(crate) fn standstills(&self) -> impl Iterator<Item = u64> {
+        let now_ms = self.since_start().as_millis() as u64;
+        let turned = self
+            .turned
+            .iter()
+            .map(|turned| turned.load(Ordering::Relaxed));
+        turned.map(move |turned| now_ms.saturating_sub(turned))
+    }
+
+    /// The workers that serve nobody any more, and for how many milliseconds they have not turned.
+    pub(crate) fn stuck(&self) -> impl Iterator<Item = (usize, u64)> {
+        let standstills = self.standstills().enumerate();
+        standstills.filter(|&(_, for_ms)| for_ms >= STUCK_AFTER.as_millis() as u64)
+    }
+
+    /// Whether this worker has panicked.
+    pub(crate) fn has_failed(&self, worker: usize) -> bool {
+        self.has_failed[worker].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn cache(&self) -> Option<&Arc<Cache>> {
+        self.cache.get()
+    }
+}

@@ -1,0 +1,369 @@
+//! One configuration as the workers see it: immutable, shared, held by a request for its whole life.
+//!
+//! What is known about routes and endpoints outlives a configuration: it hangs on them in `Arc`s, and
+//! [`Snapshot::succeed`] takes those over whose identity stays. That is the one place where this is decided; workers
+//! find again what they keep themselves (pools, loads) by the same `Arc`s.
+
+mod named;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ipnet::IpNet;
+use weir_cache::store::Share;
+use weir_http::{HeadLimits, NamedFields};
+
+use crate::metrics::{EndpointMetrics, PerWorker, RouteMetrics};
+use crate::names::Known;
+use crate::router::Router;
+use crate::settings::{
+    Action, ClientTimeouts, EndpointAddress, Forward, Route, Server, ServerAddress, Settings,
+    Upstream,
+};
+use crate::state::breaker::SharedBreaker;
+use crate::state::budget::SharedBudget;
+use crate::state::carried::carried;
+use crate::state::checked::Checked;
+use crate::state::gate::{Gate, Places};
+use crate::state::health::Health;
+use crate::state::hedging::SharedHedge;
+use crate::state::listening::Listening;
+use crate::state::rate::RateGate;
+use crate::state::storage::share;
+use crate::state::watch::Watch;
+
+/// What requests are decided by.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    /// Counts the configurations of this process, from 1.
+    pub(crate) generation: u64,
+    pub(crate) router: Router,
+    pub(crate) routes: Vec<RouteState>,
+    pub(crate) upstreams: Vec<UpstreamState>,
+    /// Where connections are accepted.
+    pub(crate) listeners: Vec<Arc<Listening>>,
+    pub(crate) head_limits: HeadLimits,
+    /// The fields of requests that any of it names.
+    pub(crate) named_fields: NamedFields,
+    pub(crate) timeouts: ClientTimeouts,
+    pub(crate) trusted_proxies: Vec<IpNet>,
+    pub(crate) body_rate: u64,
+    /// Bytes of bodies held for slow clients, of all workers.
+    pub(crate) held_body_bytes: u64,
+    /// Idle upstream connections, of all workers.
+    pub(crate) idle_connections: usize,
+}
+
+/// A route and what is known about it.
+#[derive(Debug)]
+pub(crate) struct RouteState {
+    pub(crate) settings: Route,
+    /// What it may take of the cache's RAM.
+    pub(crate) share: Option<Arc<Share>>,
+    pub(crate) rates: Vec<Arc<RateGate>>,
+    pub(crate) breaker: Option<Arc<SharedBreaker>>,
+    /// How a request is forwarded to the upstream of its fallback, if there is one.
+    pub(crate) elsewhere: Option<Box<Forward>>,
+    pub(crate) hedge: Option<Arc<SharedHedge>>,
+    /// How long its upstream takes to answer, where requests wait for each other's answers.
+    pub(crate) answers: Option<Arc<SharedHedge>>,
+    /// Shared by the routes of one name.
+    pub(crate) metrics: Arc<PerWorker<RouteMetrics>>,
+}
+
+/// An upstream and its endpoints.
+#[derive(Debug)]
+pub(crate) struct UpstreamState {
+    pub(crate) settings: Upstream,
+    pub(crate) endpoints: Vec<Endpoint>,
+    /// Of all endpoints together.
+    pub(crate) weights: u64,
+    pub(crate) gate: Option<Arc<Gate>>,
+    pub(crate) watch: Option<Arc<Watch>>,
+    pub(crate) retry_budget: Arc<SharedBudget>,
+}
+
+/// One place that requests of an upstream go to: a server, or one of the addresses of a server's name.
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    /// The label in metrics, and what consistent hashing goes by.
+    pub(crate) label: String,
+    pub(crate) address: EndpointAddress,
+    pub(crate) weight: u32,
+    /// Index into the upstream's servers.
+    pub(crate) server: usize,
+    pub(crate) breaker: Option<Arc<SharedBreaker>>,
+    /// How many of its upstream's places are taken by requests to it, if there is a limit.
+    pub(crate) places: Option<Arc<Places>>,
+    pub(crate) state: Arc<EndpointState>,
+}
+
+/// What is known about an endpoint, for as long as its upstream has its address.
+#[derive(Debug)]
+pub(crate) struct EndpointState {
+    pub(crate) health: Health,
+    pub(crate) checked: Checked,
+    pub(crate) metrics: PerWorker<EndpointMetrics>,
+    /// It is being drained, or is in no configuration any more: requests go elsewhere. Not part of the snapshot, so that
+    /// it also holds for requests that began with an older one.
+    is_leaving: AtomicBool,
+}
+
+impl Snapshot {
+    /// The configuration that follows `before`, if there is one: what was known about routes and endpoints that stay is
+    /// taken over.
+    pub(crate) fn succeed(
+        before: Option<&Self>,
+        settings: &Settings,
+        router: Router,
+        names: &Known,
+        listeners: Vec<Arc<Listening>>,
+    ) -> Arc<Self> {
+        let workers = settings.workers;
+        let upstream_before = |name: &str| {
+            let mut all = before?.upstreams.iter();
+            all.find(|upstream| upstream.settings.name == name)
+        };
+        let upstreams = settings.upstreams.iter().map(|upstream| {
+            UpstreamState::succeed(upstream_before(&upstream.name), upstream, names, workers)
+        });
+        Arc::new(Self {
+            generation: before.map_or(1, |before| before.generation + 1),
+            router,
+            routes: succeeding_routes(before, &settings.routes, workers),
+            upstreams: upstreams.collect(),
+            listeners,
+            head_limits: HeadLimits {
+                bytes: settings.limits.header_bytes,
+                fields: settings.limits.header_count.min(HeadLimits::FIELDS_CEILING),
+            },
+            named_fields: named::named_fields(settings),
+            timeouts: settings.timeouts,
+            trusted_proxies: settings.trusted_proxies.clone(),
+            body_rate: settings.limits.body_rate,
+            held_body_bytes: settings.limits.held_body_bytes,
+            idle_connections: settings.limits.idle_connections,
+        })
+    }
+
+    pub(crate) fn endpoints(&self) -> impl Iterator<Item = &Endpoint> {
+        let upstreams = self.upstreams.iter();
+        upstreams.flat_map(|upstream| &upstream.endpoints)
+    }
+
+    /// Says of every endpoint of this configuration, and of the one before it, whether requests may still go there.
+    pub(crate) fn mark_leaving(&self, before: &Self) {
+        let staying: HashSet<_> = self.endpoints().map(|e| Arc::as_ptr(&e.state)).collect();
+        for endpoint in before.endpoints() {
+            if !staying.contains(&Arc::as_ptr(&endpoint.state)) {
+                endpoint.state.is_leaving.store(true, Ordering::Release);
+            }
+        }
+        for upstream in &self.upstreams {
+            for endpoint in &upstream.endpoints {
+                let is_draining = upstream.settings.servers[endpoint.server].is_draining;
+                let is_leaving = &endpoint.state.is_leaving;
+                is_leaving.store(is_draining, Ordering::Release);
+            }
+        }
+    }
+}
+
+/// The identity of a route is which requests it serves, which no two routes have in common; that of what it counts is its
+/// name, which is the label in metrics.
+fn succeeding_routes(
+    before: Option<&Snapshot>,
+    routes: &[Route],
+    workers: usize,
+) -> Vec<RouteState> {
+    let before = before.map_or(&[][..], |before| &before.routes);
+    let identity = |route: &Route| {
+        (
+            route.host.clone(),
+            route.path.clone(),
+            route.methods.clone(),
+        )
+    };
+    let known: HashMap<_, &RouteState> = before
+        .iter()
+        .map(|state| (identity(&state.settings), state))
+        .collect();
+    let mut counted: HashMap<String, Arc<PerWorker<RouteMetrics>>> = before
+        .iter()
+        .map(|state| (state.settings.name.clone(), Arc::clone(&state.metrics)))
+        .collect();
+    let succeed = |route: &Route| {
+        let before = known.get(&identity(route));
+        let metrics = carried(counted.get(&route.name), || PerWorker::new(workers));
+        counted.insert(route.name.clone(), Arc::clone(&metrics));
+        let care = match &route.action {
+            Action::Forward(rule) => Some(&rule.care),
+            Action::Redirect(_) | Action::Respond(_) => None,
+        };
+        RouteState {
+            settings: route.clone(),
+            share: share(route, before.and_then(|before| before.share.as_ref())),
+            rates: RateGate::succeed(
+                before.map_or(&[], |before| &before.rates),
+                care.map_or(&[], |care| &care.rates),
+            ),
+            breaker: SharedBreaker::succeed(
+                before.and_then(|before| before.breaker.as_ref()),
+                care.and_then(|care| care.breaker.as_ref()),
+            ),
+            elsewhere: elsewhere(route),
+            hedge: SharedHedge::succeed(
+                before.and_then(|before| before.hedge.as_ref()),
+                care.and_then(|care| care.retry.hedge.as_ref()),
+            ),
+            answers: SharedHedge::succeed(
+                before.and_then(|before| before.answers.as_ref()),
+                is_caching(route).then_some(&USUAL_ANSWERS),
+            ),
+            metrics,
+        }
+    };
+    routes.iter().map(succeed).collect()
+}
+
+/// How long half of the answers take.
+const USUAL_ANSWERS: weir_policy::hedge::Settings = weir_policy::hedge::Settings {
+    quantile: 0.5,
+    min: Duration::ZERO,
+    samples_min: 0,
+    half_life: Duration::from_secs(60),
+};
+
+fn is_caching(route: &Route) -> bool {
+    matches!(&route.action, Action::Forward(rule) if rule.cache.is_some())
+}
+
+/// The rule of a route with the upstream of its fallback.
+fn elsewhere(route: &Route) -> Option<Box<Forward>> {
+    let Action::Forward(rule) = &route.action else {
+        return None;
+    };
+    let upstream = rule.care.fallback.as_ref()?.upstream?;
+    let rule = rule.clone();
+    Some(Box::new(Forward { upstream, ..rule }))
+}
+
+impl UpstreamState {
+    /// The identity of an endpoint is its address, within the upstream of its name.
+    fn succeed(before: Option<&Self>, settings: &Upstream, names: &Known, workers: usize) -> Self {
+        let mut endpoints: Vec<Endpoint> = Vec::new();
+        for (index, server) in settings.servers.iter().enumerate() {
+            for (label, address) in addresses(server, names) {
+                // Two names may have an address in common.
+                if endpoints.iter().any(|other| other.address == address) {
+                    continue;
+                }
+                let mut earlier = before.into_iter().flat_map(|before| &before.endpoints);
+                let known = earlier.find(|endpoint| endpoint.address == address);
+                endpoints.push(Endpoint {
+                    label,
+                    weight: server.weight,
+                    server: index,
+                    breaker: SharedBreaker::succeed(
+                        known.and_then(|known| known.breaker.as_ref()),
+                        settings.care.breaker.as_ref(),
+                    ),
+                    state: carried(known.map(|known| &known.state), || {
+                        EndpointState::new(workers)
+                    }),
+                    places: known.and_then(|known| known.places.clone()),
+                    address,
+                });
+            }
+        }
+        let gate = Gate::succeed(
+            before.and_then(|before| before.gate.as_ref()),
+            &settings.care,
+            endpoints.len(),
+        );
+        for endpoint in &mut endpoints {
+            endpoint.places = gate.as_ref().map(|gate| {
+                let known = endpoint.places.take().filter(|places| places.are_of(gate));
+                known.unwrap_or_else(|| Places::new(gate))
+            });
+        }
+        let place_of = |endpoint: &Endpoint| {
+            let mut earlier = before?.endpoints.iter();
+            earlier.position(|known| known.address == endpoint.address)
+        };
+        let places: Vec<_> = endpoints.iter().map(place_of).collect();
+        Self {
+            gate,
+            watch: Watch::succeed(
+                before.and_then(|before| before.watch.as_ref()),
+                settings.care.ejection.as_ref(),
+                &places,
+            ),
+            retry_budget: SharedBudget::succeed(
+                before.map(|before| &before.retry_budget),
+                settings.care.retry_budget,
+            ),
+            settings: settings.clone(),
+            weights: endpoints
+                .iter()
+                .map(|endpoint| u64::from(endpoint.weight))
+                .sum(),
+            endpoints,
+        }
+    }
+}
+
+impl UpstreamState {
+    /// Does what time alone does: who does not answer is found even when nobody is asked any more.
+    pub(crate) fn sweep(&self) {
+        let is_up = |endpoint: &Endpoint| {
+            let state = &endpoint.state;
+            !state.is_leaving() && state.health.is_trusted() && state.health.is_checked_up()
+        };
+        let mut asked = self.endpoints.iter().filter(|it| is_up(it)).count();
+        if let Some(watch) = &self.watch {
+            watch.sweep(self.endpoints.len(), |endpoint, ejection| {
+                let endpoint = &self.endpoints[endpoint];
+                asked -= usize::from(is_up(endpoint));
+                if let Some(places) = &endpoint.places {
+                    places.give_up(ejection);
+                }
+            });
+        }
+        if let Some(gate) = &self.gate {
+            // If none is well, all are asked.
+            let all = self.endpoints.len();
+            gate.follow(if asked == 0 { all } else { asked });
+        }
+    }
+}
+
+/// The endpoints that a server stands for, by label.
+fn addresses(server: &Server, names: &Known) -> Vec<(String, EndpointAddress)> {
+    match &server.address {
+        ServerAddress::Known(address) => vec![(server.label.clone(), address.clone())],
+        ServerAddress::Name(host, port) => {
+            let addresses = names.addresses(host).iter();
+            let addresses = addresses.map(|&ip| std::net::SocketAddr::new(ip, *port));
+            let labelled = addresses.map(|at| (at.to_string(), EndpointAddress::Tcp(at)));
+            labelled.collect()
+        }
+    }
+}
+
+impl EndpointState {
+    fn new(workers: usize) -> Self {
+        Self {
+            health: Health::default(),
+            checked: Checked::default(),
+            metrics: PerWorker::new(workers),
+            is_leaving: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.is_leaving.load(Ordering::Acquire)
+    }
+}

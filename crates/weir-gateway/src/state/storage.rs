@@ -1,0 +1,159 @@
+//! What all workers remember: both tiers, the fills under way, and what goes with them. It is opened, purged and counted
+//! here; what is looked up or stored for a request is not.
+
+use std::sync::Arc;
+
+use weir_cache::store::tiers::Purged;
+use weir_cache::store::{
+    Answer, DiskConfig, DiskStore, MemoryConfig, MemoryStore, PurgeKind, PurgeScope, Purges, Share,
+    StoreError, Tiers, Transient,
+};
+
+use crate::metrics::PurgeCounts;
+use crate::settings::{Action, CacheStorage, Route};
+use crate::start_error::StartError;
+use crate::state::bound::Bound;
+use crate::state::carried::carried;
+use crate::state::compressor::Compressor;
+use crate::state::fills::{Fills, Remembered};
+
+/// Fills under way that nobody reads.
+const UNREAD_MAX: usize = 64;
+/// Refreshes under way.
+const REFRESHES_MAX: usize = 256;
+
+/// What all workers remember.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    pub(crate) tiers: Tiers,
+    pub(crate) compressor: Compressor,
+    pub(crate) fills: Fills,
+    /// What is held for clients and not stored, fills on their way to RAM among it.
+    pub(crate) transient: Arc<Transient>,
+    /// Fills that go on though nobody reads them, and refreshes.
+    pub(crate) unread: Bound,
+    pub(crate) refreshing: Bound,
+    /// Keys whose last answer was not to be shared: their requests do not wait for each other.
+    pub(crate) unshared: Remembered,
+    /// Keys that were asked for in the background, with nothing to store come of it so far.
+    pub(crate) refreshed: Remembered,
+    /// How often keys were asked for that are not stored yet.
+    pub(crate) uses: Remembered,
+    /// What operators have purged.
+    pub(crate) purge_counts: PurgeCounts,
+}
+
+/// What a tier holds now, and what had to make room in it since the start.
+#[derive(Debug)]
+pub(crate) struct TierCounts {
+    pub(crate) name: &'static str,
+    pub(crate) bytes: u64,
+    pub(crate) bytes_max: u64,
+    /// Keys in memory, variants on disk.
+    pub(crate) objects: u64,
+    pub(crate) evictions: u64,
+}
+
+impl Cache {
+    /// Opens what `storage` says, beside what `transient` counts, which is resized.
+    pub(crate) fn open(
+        storage: &CacheStorage,
+        transient: &Arc<Transient>,
+    ) -> Result<Self, StartError> {
+        let purges = Arc::<Purges>::default();
+        let disk = storage.disk.as_ref().map(|disk| {
+            let config = DiskConfig::with_budget(disk.path.clone(), disk.bytes);
+            DiskStore::open(config, Arc::clone(&purges)).map_err(|error| {
+                StartError::Cache(disk.path.display().to_string(), error.to_string())
+            })
+        });
+        let memory = MemoryConfig::with_budget(storage.memory_bytes);
+        let transient = Arc::clone(transient);
+        let memory = MemoryStore::beside(Arc::clone(&transient), memory, Arc::clone(&purges));
+        let disk = disk.transpose()?;
+        transient.resize(storage.transient_bytes);
+        Ok(Self {
+            tiers: Tiers::new(memory, disk, purges),
+            compressor: Compressor::default(),
+            fills: Fills::default(),
+            transient,
+            unread: Bound::new(UNREAD_MAX),
+            refreshing: Bound::new(REFRESHES_MAX),
+            unshared: Remembered::default(),
+            refreshed: Remembered::default(),
+            uses: Remembered::default(),
+            purge_counts: PurgeCounts::default(),
+        })
+    }
+
+    /// Ends what is stored or on its way: when this returns, no request that begins finds it as it was, whichever worker
+    /// serves it.
+    pub(crate) async fn purge(
+        &self,
+        scope: PurgeScope,
+        kind: PurgeKind,
+    ) -> Result<Purged, StoreError> {
+        let covered = scope.clone();
+        let announced = || self.fills.cut_off(&covered);
+        self.tiers.purge(scope, kind, announced).await
+    }
+
+    /// Ends what a request has changed, as [`Cache::purge`], but without a need to wait for the disk: when this returns, no
+    /// request that begins finds it as it was. The answer comes when no restart brings it back either.
+    pub(crate) fn end(&self, scope: PurgeScope, kind: PurgeKind) -> Answer<()> {
+        let covered = scope.clone();
+        let announced = || self.fills.cut_off(&covered);
+        self.tiers.end(scope, kind, announced)
+    }
+
+    /// How many fills are under way, and what is counted for them.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> (usize, u64) {
+        (self.fills.len(), self.transient.bytes())
+    }
+
+    /// What each tier holds.
+    pub(crate) fn tier_counts(&self) -> Vec<TierCounts> {
+        let memory = self.tiers.memory().stats();
+        let in_memory = TierCounts {
+            name: "memory",
+            bytes: memory.bytes,
+            bytes_max: memory.bytes_max,
+            objects: memory.entries,
+            evictions: memory.evicted,
+        };
+        let on_disk = self.tiers.disk().map(|disk| {
+            let disk = disk.stats();
+            TierCounts {
+                name: "disk",
+                bytes: disk.bytes,
+                bytes_max: disk.bytes_max,
+                objects: disk.objects,
+                evictions: disk.evicted,
+            }
+        });
+        [in_memory].into_iter().chain(on_disk).collect()
+    }
+
+    /// Whether anything may be stored or on its way that has this URL.
+    pub(crate) fn may_hold(&self, url: &PurgeScope) -> bool {
+        // What leaves the fills is stored before.
+        self.fills.holds(url) || self.tiers.may_hold(url)
+    }
+}
+
+/// What a route may take of RAM, if it caches: that which it had `before`, unless it is to be another one.
+pub(crate) fn share(route: &Route, before: Option<&Arc<Share>>) -> Option<Arc<Share>> {
+    let Action::Forward(rule) = &route.action else {
+        return None;
+    };
+    let policy = rule.cache.as_deref()?;
+    let bytes_max = policy.memory_bytes_max.unwrap_or(u64::MAX);
+    let is_same = |share: &&Arc<Share>| {
+        (share.bytes_max, share.variants_max) == (bytes_max, policy.variants_max)
+    };
+    let share = carried(before.filter(is_same), || {
+        Share::new(bytes_max, policy.variants_max)
+    });
+    Some(share)
+}

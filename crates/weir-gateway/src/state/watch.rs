@@ -1,0 +1,147 @@
+//! Which endpoints of an upstream stand out among their siblings, as all workers see it.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use weir_policy::Outcome;
+use weir_policy::ejection::{Ejection, Place, Settings, Status, Token};
+
+use crate::ended::{Ended, is_server_error};
+use crate::lock::lock;
+
+/// Watches the endpoints of one upstream, by their position in one configuration.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    settings: Settings,
+    ejection: Mutex<Watched>,
+}
+
+/// The state machine, and what it draws its numbers from.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    pub(crate) ejection: Ejection,
+    random: fastrand::Rng,
+    /// When it was looked at last.
+    pub(crate) looked: Instant,
+}
+
+impl Watch {
+    /// The watch for `settings`. The one `before` stays if neither they nor the endpoints have changed; else what it knows
+    /// of endpoints that stay is taken over: `places` has for each endpoint where it was.
+    pub(crate) fn succeed(
+        before: Option<&Arc<Self>>,
+        settings: Option<&Settings>,
+        places: &[Option<usize>],
+    ) -> Option<Arc<Self>> {
+        let settings = settings?;
+        let now = Instant::now();
+        let ejection = match before {
+            None => Ejection::new(*settings, places.len(), now),
+            Some(before) if before.settings != *settings => {
+                let watched = lock(&before.ejection);
+                watched.ejection.anew(*settings, places, now)
+            }
+            Some(before) => {
+                let watched = lock(&before.ejection);
+                if watched.ejection.has_places(places) {
+                    return Some(Arc::clone(before));
+                }
+                watched.ejection.succeed(places, now)
+            }
+        };
+        Some(Arc::new(Self {
+            settings: *settings,
+            ejection: Mutex::new(Watched {
+                random: fastrand::Rng::new(),
+                ejection,
+                looked: now,
+            }),
+        }))
+    }
+
+    /// For one choice, which is made at the time [`Watched::looked`]: a request may have waited before it comes here, and
+    /// workers may come in another order than that in which they looked at the clock.
+    pub(crate) fn look(&self) -> MutexGuard<'_, Watched> {
+        let mut watched = lock(&self.ejection);
+        let now = Instant::now();
+        let Watched {
+            ejection,
+            random,
+            looked,
+            ..
+        } = &mut *watched;
+        ejection.sweep(now, random);
+        *looked = now;
+        watched
+    }
+
+    /// Looks at all endpoints, if it is time, and tells who of so many is out, and for the how-manieth time.
+    pub(crate) fn sweep(&self, endpoints: usize, mut is_out: impl FnMut(usize, u64)) {
+        let watched = self.look();
+        for endpoint in 0..endpoints {
+            let status = watched.ejection.status(endpoint, watched.looked);
+            if matches!(status.place, Place::Out(_)) {
+                is_out(endpoint, status.ejections_total);
+            }
+        }
+    }
+
+    /// What the admin listener shows of an endpoint.
+    pub(crate) fn status(&self, endpoint: usize, now: Instant) -> Status {
+        lock(&self.ejection).ejection.status(endpoint, now)
+    }
+
+    /// Whether so many endpoints look bad that none is left out.
+    pub(crate) fn is_suspended(&self) -> bool {
+        lock(&self.ejection).ejection.is_suspended()
+    }
+}
+
+impl Watched {
+    /// A request of this kind is sent to an endpoint.
+    pub(crate) fn start(
+        &mut self,
+        watch: &Arc<Watch>,
+        endpoint: usize,
+        kind: u64,
+        now: Instant,
+    ) -> Watching {
+        let token = self.ejection.start(endpoint, kind, now, &mut self.random);
+        Watching {
+            watch: Arc::clone(watch),
+            token: Some(token),
+        }
+    }
+}
+
+/// One request to one endpoint. Dropped without a report, it says nothing.
+#[derive(Debug)]
+pub(crate) struct Watching {
+    watch: Arc<Watch>,
+    token: Option<Token>,
+}
+
+impl Watching {
+    /// How it ended, after `latency`.
+    pub(crate) fn report(mut self, now: Instant, ended: Ended, latency: Duration) {
+        let outcome = ended.outcome(is_server_error, latency);
+        self.give_back(now, outcome);
+    }
+
+    fn give_back(&mut self, now: Instant, outcome: Outcome) {
+        if let Some(token) = self.token.take() {
+            let Watched {
+                ejection, random, ..
+            } = &mut *lock(&self.watch.ejection);
+            ejection.finish(now, token, outcome, random);
+        }
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        if self.token.is_some() {
+            self.give_back(Instant::now(), Outcome::Ignored);
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! A worker: one thread that owns everything its connections use.
+//!
+//! Nothing here is shared with other workers but what [`Shared`] names, and that is read on the hot path and written
+//! off it. A connection lives and dies on the worker that serves it.
+//!
+//! A new configuration is taken up as soon as the worker hears of it: requests that begin from then on see it, and those
+//! that began before keep the one they have. No request looks whether there is one.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+
+use tokio::task::JoinHandle;
+
+use crate::buffers::Buffers;
+use crate::deadline::{Deadlines, TICK};
+use crate::failure::Failure;
+use crate::held_bodies::Claim;
+use crate::state::clock::Clock;
+use crate::state::encoder::Encoders;
+use crate::state::log::LogBuffer;
+use crate::state::shared::Shared;
+use crate::state::snapshot::{Snapshot, UpstreamState};
+use crate::state::view::View;
+
+/// Ticks between two looks at the idle upstream connections.
+const SWEEP_TICKS: u64 = 10;
+/// Ticks between two times that a worker that is cut off lets all deadlines pass.
+const CUT_OFF_TICKS: u64 = 5;
+
+/// One worker's own things.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) index: usize,
+    pub(crate) shared: Arc<Shared>,
+    view: RefCell<Rc<View>>,
+    pub(crate) buffers: Buffers,
+    pub(crate) encoders: Encoders,
+    pub(crate) deadlines: Rc<Deadlines>,
+    pub(crate) random: RefCell<fastrand::Rng>,
+    pub(crate) log: Option<LogBuffer>,
+    pub(crate) clock: Clock,
+    is_over: Cell<bool>,
+}
+
+impl Worker {
+    pub(crate) fn new(index: usize, shared: Arc<Shared>, log: Option<LogBuffer>) -> Rc<Self> {
+        let place = (index, shared.metrics.len());
+        let view = View::succeed(None, &shared.snapshot(), &shared.metrics[index], place);
+        let transient = Arc::clone(&shared.slow.transient);
+        let encoders = Encoders::new(Arc::clone(&shared.metrics[index]), transient);
+        Rc::new(Self {
+            index,
+            shared,
+            view: RefCell::new(Rc::new(view)),
+            buffers: Buffers::default(),
+            encoders,
+            deadlines: Rc::default(),
+            random: RefCell::new(fastrand::Rng::new()),
+            log,
+            clock: Clock::default(),
+            is_over: Cell::default(),
+        })
+    }
+
+    /// Room for a body that is held for a slow client.
+    pub(crate) fn claim(&self) -> Claim {
+        let bytes_max = self.view.borrow().snapshot.held_body_bytes;
+        Claim::new(&self.shared.held_bodies, bytes_max)
+    }
+
+    /// The configuration that a request beginning now is served by.
+    pub(crate) fn view(&self) -> Rc<View> {
+        Rc::clone(&self.view.borrow())
+    }
+
+    /// Whether requests that begin now see what `view` says.
+    pub(crate) fn is_current(&self, view: &Rc<View>) -> bool {
+        Rc::ptr_eq(view, &self.view.borrow())
+    }
+
+    /// Requests that begin from now on are served by `snapshot`.
+    pub(crate) fn take_up(&self, snapshot: &Arc<Snapshot>) {
+        let (before, generation) = (self.view(), snapshot.generation);
+        if generation != before.snapshot.generation {
+            let place = (self.index, self.shared.metrics.len());
+            let view = View::succeed(Some(&before), snapshot, &before.metrics, place);
+            *self.view.borrow_mut() = Rc::new(view);
+            let mut listeners = before.snapshot.listeners.iter();
+            if listeners.any(|listening| listening.is_closing()) {
+                // Idle connections look whether they are to end.
+                self.deadlines.wake_all();
+            }
+        }
+        self.shared.taken_up[self.index].store(generation, Ordering::Release);
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.shared.is_draining.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.shared.is_cut_off.load(Ordering::Relaxed)
+    }
+
+    /// What a failure is when draining is over: that a deadline passed then is nobody's fault but ours.
+    pub(crate) fn meaning_of(&self, failure: Failure) -> Failure {
+        match failure {
+            Failure::HeadTimeout
+            | Failure::BodyTimeout
+            | Failure::ConnectTimeout
+            | Failure::ResponseTimeout
+            | Failure::ResponseCut
+                if self.is_cut_off() =>
+            {
+                Failure::ShutDown
+            }
+            other => other,
+        }
+    }
+
+    /// Begins a task without which the worker serves nobody. Other tasks that panic take a connection along and no more.
+    pub(crate) fn begin(
+        self: &Rc<Self>,
+        task: impl Future<Output = ()> + 'static,
+    ) -> JoinHandle<()> {
+        let worker = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            let mut task = pin!(task);
+            let is_whole = poll_fn(|cx| {
+                let poll = AssertUnwindSafe(|| task.as_mut().poll(cx));
+                let polled = catch_unwind(poll).map(|ready| ready.map(|()| true));
+                // What has panicked is not polled again.
+                polled.unwrap_or(Poll::Ready(false))
+            });
+            if !is_whole.await {
+                worker.shared.has_failed[worker.index].store(true, Ordering::Relaxed);
+            }
+        })
+    }
+
+    /// Does everything that goes by time until the worker ends.
+    pub(crate) async fn keep_time(self: Rc<Self>) {
+        let mut interval = tokio::time::interval(TICK);
+        interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        let mut ticks = 0;
+        let mut was_draining = false;
+        let mut cut_off_ticks = 0;
+        while !self.is_over.get() {
+            interval.tick().await;
+            self.clock.update();
+            let since_start = self.shared.since_start();
+            self.turned(since_start.as_millis() as u64);
+            self.deadlines.tick(since_start);
+            self.shared.slow.relieve(self.deadlines.now_ms());
+            if !was_draining && self.is_draining() {
+                was_draining = true;
+                self.deadlines.wake_all();
+            }
+            if self.is_cut_off() {
+                // Now and then, so that what is written last can be read before the connection closes.
+                if cut_off_ticks % CUT_OFF_TICKS == 0 {
+                    self.deadlines.expire_all();
+                }
+                cut_off_ticks += 1;
+            }
+            let view = self.view();
+            view.snapshot
+                .upstreams
+                .iter()
+                .for_each(UpstreamState::sweep);
+            if ticks % SWEEP_TICKS == 0 {
+                self.sweep(since_start.as_millis() as u64);
+            }
+            if let Some(log) = &self.log {
+                log.tick(self.is_draining());
+            }
+            ticks += 1;
+        }
+        // It has ended, and is asked for nothing more.
+        self.turned(u64::MAX);
+    }
+
+    fn turned(&self, at_ms: u64) {
+        if !self.shared.has_failed(self.index) {
+            self.shared.turned[self.index].store(at_ms, Ordering::Relaxed);
+        }
+    }
+
+    /// Ends the tasks that go by time, which would keep the worker's things alive.
+    pub(crate) fn end(&self) {
+        self.is_over.set(true);
+    }
+
+    fn sweep(&self, now_ms: u64) {
+        for endpoint in self.view().endpoints() {
+            if endpoint.state.is_leaving() {
+                endpoint.pool.clear();
+            }
+            endpoint.pool.sweep(now_ms);
+            endpoint.metrics().idle.set(endpoint.pool.len() as u64);
+        }
+    }
+}
