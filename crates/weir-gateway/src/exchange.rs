@@ -92,6 +92,31 @@ pub(crate) struct Facts {
     pub(crate) fallback: Option<FallbackKind>,
 }
 
+/// How many bytes the client has been sent, of which so many are heads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Said {
+    bytes: u64,
+    head_bytes: u64,
+}
+
+impl Facts {
+    pub(crate) fn said(&self) -> Said {
+        Said {
+            bytes: self.bytes_sent,
+            head_bytes: self.head_bytes_sent,
+        }
+    }
+
+    /// Whether nothing was sent since. Then the head that was to be sent does not count.
+    pub(crate) fn took_back(&mut self, before: Said) -> bool {
+        let is_unsaid = self.bytes_sent == before.bytes;
+        if is_unsaid {
+            self.head_bytes_sent = before.head_bytes;
+        }
+        is_unsaid
+    }
+}
+
 impl Exchange {
     /// The head of a request was read, its bytes are `head`.
     pub(crate) fn begin(&mut self, head: &[u8]) {

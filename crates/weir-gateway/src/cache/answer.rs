@@ -22,7 +22,7 @@ use crate::care::rate;
 use crate::compress;
 use crate::compress::stored::select;
 use crate::connection::{After, Client};
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Said};
 use crate::failure::Failure;
 use crate::serving::Cached;
 use crate::slow::Slow;
@@ -106,7 +106,7 @@ pub(super) async fn object(
     let selected = select(x, on, &x.recall.key, stored);
     let (object, head) = selected.ok_or(Failure::ResponseCut)?;
     let keep_alive = x.client_keeps_alive(on.worker) && x.upload.is_over(client);
-    x.facts.bytes_sent = 0;
+    let before = x.facts.said();
     let sent = match what(x, head, Some(object.body_bytes()), now) {
         What::NotModified => {
             write_not_modified(x, on, keep_alive, head, now);
@@ -142,7 +142,7 @@ pub(super) async fn object(
             send(client, x, on, (stored, object), 0..0).await
         }
     };
-    after(x, sent, keep_alive)
+    after(x, sent, keep_alive, before)
 }
 
 /// What becomes of the connection. Once a byte is out, a status is of no use.
@@ -150,13 +150,11 @@ pub(super) fn after(
     x: &mut Exchange,
     sent: Result<(), Failure>,
     keep_alive: bool,
+    before: Said,
 ) -> Result<After, Failure> {
     match sent {
         Ok(()) => Ok(After::keep_alive(keep_alive)),
-        Err(failure) if x.facts.bytes_sent == 0 => {
-            x.facts.head_bytes_sent = 0;
-            Err(failure)
-        }
+        Err(failure) if x.facts.took_back(before) => Err(failure),
         Err(failure) => {
             x.facts.failure = Some(failure);
             Ok(After::Abort)

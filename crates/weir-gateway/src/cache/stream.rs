@@ -56,7 +56,7 @@ pub(super) async fn respond(
     (head, length): (&Arc<StoredHead>, Option<u64>),
     leads: bool,
 ) -> Result<Streamed, Failure> {
-    let now = on.time();
+    let (now, before) = (on.time(), x.facts.said());
     let compress::Arriving {
         head,
         length,
@@ -75,7 +75,7 @@ pub(super) async fn respond(
             write_not_modified(x, on, keep_alive, &head, now);
             let sent = send_piece(client, x, b"", b"").await;
             reader.is_served();
-            return after(x, sent, keep_alive).map(Streamed::Answered);
+            return after(x, sent, keep_alive, before).map(Streamed::Answered);
         }
         What::Range(wanted) => wanted,
     };
@@ -120,9 +120,8 @@ pub(super) async fn respond(
         });
         0..length.unwrap_or(u64::MAX)
     };
-    x.facts.bytes_sent = 0;
     let sent = stream_body(client, x, on, &mut reader, (encoder, end), part).await;
-    after(x, sent, keep_alive).map(Streamed::Answered)
+    after(x, sent, keep_alive, before).map(Streamed::Answered)
 }
 
 async fn stream_body(

@@ -54,6 +54,7 @@ pub(crate) async fn respond(
     let keep_alive = x.client_keeps_alive(worker) && !ends_by_closing && x.upload.is_complete();
     x.upload.answered();
     let mut body = Body::new(x.response.framing);
+    let before = x.facts.said();
     write_head(x, worker, rule, (framing, content), keep_alive);
     x.facts.status = x.response.status;
     x.facts.head_bytes_sent += x.outgoing.len() as u64;
@@ -64,7 +65,6 @@ pub(crate) async fn respond(
         return Box::pin(tunnel(client, x, worker, &mut upstream)).await;
     }
     let pace = x.pace(rule);
-    let sent_before = x.facts.bytes_sent;
     let streamed = match encoder {
         Some(encoder) => {
             let to = (encoder, framing);
@@ -74,8 +74,7 @@ pub(crate) async fn respond(
         None => stream_body(client, x, worker, &mut upstream, &mut body, framing, pace).await,
     };
     if let Err(failure) = streamed {
-        if x.facts.bytes_sent == sent_before {
-            x.facts.head_bytes_sent = sent_before;
+        if x.facts.took_back(before) {
             return Err(failure);
         }
         chosen.broke_off(failure);

@@ -12,7 +12,12 @@ use crate::harness::{Gateway, forward_everything, wait_until};
 
 /// A gateway that writes an access log in `format` at once, in front of `servers`.
 fn logging(format: &str, servers: &[SocketAddr]) -> Gateway {
-    let forward = forward_everything(servers, "");
+    logging_of(format, servers, "")
+}
+
+/// The same with more keys of the route.
+fn logging_of(format: &str, servers: &[SocketAddr], keys: &str) -> Gateway {
+    let forward = forward_everything(servers, "") + keys;
     Gateway::start_in(|directory| {
         let path = directory.file("access.log");
         let path = path.display();
@@ -147,6 +152,39 @@ fn the_json_log_has_every_field() {
     assert!(number("upstream_us") <= number("duration_us"));
     let time = line["time"].as_str().expect("a time");
     assert!(time.len() >= 20 && time.as_bytes()[10] == b'T', "{time}");
+}
+
+/// What is stored is confirmed after an interim response that the client was sent, and answers it.
+#[test]
+fn an_interim_response_before_a_stored_answer_is_counted() {
+    const HINTS: &str = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
+    let origin = Origin::start(|mut peer, _| {
+        while let Some(head) = peer.head() {
+            peer.send(if head.contains("If-None-Match") {
+                format!("{HINTS}HTTP/1.1 304 Not Modified\r\nETag: \"1\"\r\n\r\n")
+            } else {
+                "HTTP/1.1 200 OK\r\nCache-Control: max-age=0\r\nETag: \"1\"\r\nContent-Length: 5\r\n\r\nhello"
+                    .to_owned()
+            });
+        }
+    });
+    let ask = |format: &str| {
+        let gateway = logging_of(format, &[origin.address], "cache = true\n");
+        let mut connection = Connection::open(gateway.address);
+        connection.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
+        assert_eq!(connection.response().text(), "hello");
+        connection.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
+        connection.until(b"\r\n\r\n");
+        let response = connection.response();
+        assert_eq!(response.text(), "hello");
+        let line = lines(&gateway.directory.file("access.log"), 2).remove(1);
+        (line, HINTS.len() + response.head.len() + "hello".len())
+    };
+    let (line, sent) = ask("json");
+    let line: Value = serde_json::from_str(&line).expect("a line is an object");
+    assert_eq!(line["bytes_sent"], sent);
+    let (line, _) = ask("combined");
+    assert!(line.contains(" 200 5 "), "the body alone: {line}");
 }
 
 /// Requests that fail say why; what is not known of them is left out.
