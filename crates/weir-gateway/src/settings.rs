@@ -17,7 +17,7 @@ use weir_policy::balance::Method as BalanceMethod;
 
 pub use crate::settings::care::{
     BreakerRule, Fallback, FallbackOn, HealthCheck, PriorityRule, Probe, RateKey, RateRule,
-    RetryRule, RouteCare, StatusSet, UpstreamCare,
+    RetryRule, RouteCare, RouteLimits, StatusSet, UpstreamCare,
 };
 
 /// Whether connections to one of the addresses could be meant for the other: they have the same port, and the same IP address
@@ -308,6 +308,8 @@ pub struct Route {
     pub path: String,
     /// Which methods, in upper case; `None` is any. GET brings HEAD along.
     pub methods: Option<Vec<String>>,
+    /// What every request has to keep to, whatever happens to it.
+    pub limits: RouteLimits,
     /// What happens.
     pub action: Action,
     /// The app of guard's interface that it belongs to; `None` for all that a file says.
@@ -359,8 +361,6 @@ pub struct Forward {
     pub response_headers: HeaderEdits,
     /// Deadlines on the upstream's side.
     pub timeouts: UpstreamTimeouts,
-    /// Bytes of a request body; more is 413.
-    pub body_bytes: u64,
     /// Bytes of a request body that are collected before an upstream with a limit or a breaker is asked.
     pub request_buffer: u64,
     /// Bytes of a response of an upstream with a limit that are read ahead of a slow client.

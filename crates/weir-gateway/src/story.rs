@@ -19,7 +19,7 @@ use crate::connection::{After, Client};
 use crate::failure::{Failure, FallbackKind};
 use crate::router::Found;
 use crate::serving::Cached;
-use crate::settings::{Action, Fallback, Forward};
+use crate::settings::{Action, Fallback, Forward, RouteLimits};
 use crate::state::snapshot::RouteState;
 use crate::state::view::View;
 use crate::state::worker::Worker;
@@ -51,12 +51,12 @@ async fn serve(
     worker: &Rc<Worker>,
     view: &Rc<View>,
 ) -> Result<After, Failure> {
-    let route = route(x, view)?;
-    match &view.snapshot.routes[route].settings.action {
+    let route = &view.snapshot.routes[route(x, view)?].settings;
+    admit(client, x, view, &route.limits)?;
+    match &route.action {
         Action::Respond(fixed) => respond::fixed(client, x, worker, fixed).await,
         Action::Redirect(redirect) => respond::redirect(client, x, worker, view, redirect).await,
         Action::Forward(rule) => {
-            admit(client, x, view, rule)?;
             if let Some(on) = cached(worker, view, rule) {
                 return match recall(client, x, on, refresh).await? {
                     Recalled::Answered(after) => Ok(after),
@@ -103,10 +103,15 @@ fn route(x: &mut Exchange, view: &View) -> Result<usize, Failure> {
 }
 
 /// Refuses what the route does not take, and who asks too often.
-fn admit(client: &Client, x: &mut Exchange, view: &View, rule: &Forward) -> Result<(), Failure> {
+fn admit(
+    client: &Client,
+    x: &mut Exchange,
+    view: &View,
+    limits: &RouteLimits,
+) -> Result<(), Failure> {
     let rate_min = view.snapshot.body_rate;
     x.upload
-        .admit(x.request.framing, rule.body_bytes, rate_min)?;
+        .admit(x.request.framing, limits.body_bytes, rate_min)?;
     care::rate::ask(client, x, view)
 }
 

@@ -48,7 +48,7 @@ use std::path::Path;
 use weir_gateway::StartError;
 use weir_gateway::settings::{
     AccessLog, Action, ClientTimeouts, Dns, Forward, HeaderEdits, HostPattern, Limits, LogTarget,
-    Route, Server, Settings, UpstreamTimeouts,
+    Route, RouteLimits, Server, Settings, UpstreamTimeouts,
 };
 
 pub(crate) use self::error::ConfigError;
@@ -121,13 +121,16 @@ pub(crate) fn from_flags(
         upstream.care = care::upstream::protected();
     }
     let limits = Limits::default();
+    let every_route = RouteLimits {
+        rates: Vec::new(),
+        body_bytes: limits.body_bytes,
+    };
     let forward = Forward {
         upstream: 0,
         strip_prefix: None,
         request_headers: HeaderEdits::default(),
         response_headers: HeaderEdits::default(),
         timeouts: UpstreamTimeouts::default(),
-        body_bytes: limits.body_bytes,
         request_buffer: Forward::REQUEST_BUFFER,
         response_buffer: Forward::RESPONSE_BUFFER,
         cache: None,
@@ -151,6 +154,7 @@ pub(crate) fn from_flags(
             host: HostPattern::Any,
             path: "/{*rest}".to_owned(),
             methods: None,
+            limits: every_route,
             action: Action::Forward(forward),
             app: None,
         }],

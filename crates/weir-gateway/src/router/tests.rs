@@ -1,5 +1,5 @@
 use super::*;
-use crate::settings::{Action, Respond};
+use crate::settings::{Action, Respond, RouteLimits};
 
 fn route(host: &str, path: &str, methods: &[&str]) -> Route {
     let host = match host.strip_prefix("*.") {
@@ -18,6 +18,7 @@ fn route(host: &str, path: &str, methods: &[&str]) -> Route {
         host,
         path: path.to_owned(),
         methods,
+        limits: RouteLimits::default(),
         action,
         app: None,
     }

@@ -15,11 +15,18 @@ use weir_policy::{breaker, ejection, hedge};
 
 use crate::settings::Respond;
 
+/// What a route asks of every request, be it forwarded, redirected or answered here.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RouteLimits {
+    /// How often one key may ask; a request must pass all of them, or is 429.
+    pub rates: Vec<RateRule>,
+    /// Bytes of a request body; more is 413.
+    pub body_bytes: u64,
+}
+
 /// What a route does for its upstream, and for clients whose requests do not get through.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RouteCare {
-    /// How often one key may ask; a request must pass all of them.
-    pub rates: Vec<RateRule>,
     /// Whether to ask at all.
     pub breaker: Option<BreakerRule>,
     /// Who goes first when requests have to wait.

@@ -207,7 +207,7 @@ fn succeeding_routes(
             share: share(route, before.and_then(|before| before.share.as_ref())),
             rates: RateGate::succeed(
                 before.map_or(&[], |before| &before.rates),
-                care.map_or(&[], |care| &care.rates),
+                &route.limits.rates,
             ),
             breaker: SharedBreaker::succeed(
                 before.and_then(|before| before.breaker.as_ref()),

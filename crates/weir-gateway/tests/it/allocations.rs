@@ -12,8 +12,8 @@ use weir_cache::negotiate::CompressPolicy;
 use weir_cache::policy::StatusMatch;
 use weir_gateway::settings::{
     AccessLog, Action, CacheStorage, ClientTimeouts, Dns, EndpointAddress, Forward, HashOn,
-    HeaderEdits, HostPattern, Limits, LogFormat, LogTarget, Route, Server, ServerAddress, Settings,
-    Upstream, UpstreamCare, UpstreamTimeouts,
+    HeaderEdits, HostPattern, Limits, LogFormat, LogTarget, Route, RouteLimits, Server,
+    ServerAddress, Settings, Upstream, UpstreamCare, UpstreamTimeouts,
 };
 use weir_gateway::{App, Gateway, Source, StartError};
 use weir_policy::balance::Method;
@@ -231,7 +231,6 @@ fn settings(address: SocketAddr, origin: SocketAddr, log: &Path, format: LogForm
         request_headers: HeaderEdits::default(),
         response_headers: HeaderEdits::default(),
         timeouts: UpstreamTimeouts::default(),
-        body_bytes: 1 << 20,
         request_buffer: Forward::REQUEST_BUFFER,
         response_buffer: Forward::RESPONSE_BUFFER,
         cache: None,
@@ -245,6 +244,7 @@ fn settings(address: SocketAddr, origin: SocketAddr, log: &Path, format: LogForm
         host,
         path: path.to_owned(),
         methods: None,
+        limits: LIMITS,
         action: forward.clone(),
         app: None,
     };
@@ -290,6 +290,11 @@ fn settings(address: SocketAddr, origin: SocketAddr, log: &Path, format: LogForm
     }
 }
 
+const LIMITS: RouteLimits = RouteLimits {
+    rates: Vec::new(),
+    body_bytes: 1 << 20,
+};
+
 /// A route that stores and compresses, and otherwise does what `forward` does.
 fn cached(forward: &Action) -> Route {
     let Action::Forward(mut caching) = forward.clone() else {
@@ -304,6 +309,7 @@ fn cached(forward: &Action) -> Route {
         host: HostPattern::Exact("cached.example.com".to_owned()),
         path: "/items/{item}".to_owned(),
         methods: None,
+        limits: LIMITS,
         action: Action::Forward(caching),
         app: None,
     }

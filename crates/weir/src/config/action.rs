@@ -4,12 +4,10 @@
 
 use std::ops::RangeInclusive;
 
-use weir_gateway::settings::{
-    Action, Forward, HeaderEdits, Limits, Redirect, Respond, UpstreamTimeouts,
-};
+use weir_gateway::settings::{Action, Forward, HeaderEdits, Redirect, Respond, UpstreamTimeouts};
 
 use super::care::Around;
-use super::file::{BODY_BYTES, deadline};
+use super::file::deadline;
 use super::headers::{self, Message, is_token};
 use super::pattern::{self, LOCATION_EXPECTED, PathPattern};
 use super::read::Table;
@@ -19,18 +17,16 @@ use super::value::Value;
 use super::{cache, care, compress};
 
 const ACTIONS: [&str; 3] = ["upstream", "redirect", "respond"];
-const ONLY_WITH_UPSTREAM: [&str; 17] = [
+const ONLY_WITH_UPSTREAM: [&str; 15] = [
     "strip_prefix",
     "request_headers",
     "response_headers",
     "timeout",
-    "body_limit",
     "request_buffer",
     "response_buffer",
     "cache",
     "compress",
     "upgrade",
-    "rate",
     "breaker",
     "priority",
     "retry",
@@ -51,7 +47,6 @@ pub(super) fn read(
     table: &mut Table,
     path: Option<&PathPattern>,
     upstreams: &mut Upstreams,
-    limits: &Limits,
 ) -> Option<Action> {
     let mut chosen: Vec<(&str, Value)> = ACTIONS
         .into_iter()
@@ -74,7 +69,7 @@ pub(super) fn read(
         return None;
     }
     if *key == "upstream" {
-        return forward(table, value, path, upstreams, limits).map(Action::Forward);
+        return forward(table, value, path, upstreams).map(Action::Forward);
     }
     for forward_value in take_forward_keys(table) {
         forward_value.wrong(format!(
@@ -103,7 +98,6 @@ fn forward(
     upstream: &Value,
     path: Option<&PathPattern>,
     upstreams: &mut Upstreams,
-    limits: &Limits,
 ) -> Option<Forward> {
     let name = upstream.text("the name of an upstream");
     let index = name.and_then(|name| match upstreams.index(name) {
@@ -129,8 +123,6 @@ fn forward(
     let response_headers = edits("response_headers", Message::Response);
     let timeouts = table.section("timeout", "{ response = \"30s\" }");
     let timeouts = timeouts.map_or_else(UpstreamTimeouts::default, upstream_timeouts);
-    let body_limit = table.optional("body_limit");
-    let body_bytes = body_limit.and_then(|value| value.size_bytes(&BODY_BYTES));
     let mut buffer = |key| {
         let value = table.optional(key);
         value.and_then(|value| value.size_bytes(&BUFFER))
@@ -148,7 +140,6 @@ fn forward(
     let upgrade = table.optional("upgrade");
     let upgrade = upgrade.map_or_else(default_upgrades, |value| upgrades(&value));
     let around = Around {
-        path,
         upstreams,
         upstream: index,
         has_cache,
@@ -161,7 +152,6 @@ fn forward(
         request_headers,
         response_headers,
         timeouts,
-        body_bytes: body_bytes.unwrap_or(limits.body_bytes),
         request_buffer: request_buffer.unwrap_or(Forward::REQUEST_BUFFER),
         response_buffer: response_buffer.unwrap_or(Forward::RESPONSE_BUFFER),
         cache: cache.map(Box::new),

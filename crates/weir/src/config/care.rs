@@ -15,9 +15,10 @@ pub(super) mod upstream;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use weir_gateway::settings::{PriorityRule, RouteCare};
+use weir_gateway::settings::{Limits, PriorityRule, RouteCare, RouteLimits};
 use weir_policy::limit::priority::Priority;
 
+use super::file::BODY_BYTES;
 use super::headers::is_token;
 use super::pattern::PathPattern;
 use super::read::Table;
@@ -39,20 +40,27 @@ const PRIORITY_EXPECTED: &str =
 
 /// What else the route says that its care depends on.
 pub(super) struct Around<'a> {
-    /// `None` when it had a mistake.
-    pub(super) path: Option<&'a PathPattern>,
     pub(super) upstreams: &'a Upstreams,
     /// The route's own; `None` when it had a mistake.
     pub(super) upstream: Option<usize>,
     pub(super) has_cache: bool,
 }
 
+/// What a route asks of every request; `path` is `None` when it had a mistake.
+pub(super) fn limits(table: &mut Table, path: Option<&PathPattern>, all: &Limits) -> RouteLimits {
+    let rates = table.optional("rate");
+    let body_limit = table.optional("body_limit");
+    let body_bytes = body_limit.and_then(|value| value.size_bytes(&BODY_BYTES));
+    RouteLimits {
+        rates: rates.map_or_else(Vec::new, |value| rate::rules(&value, path)),
+        body_bytes: body_bytes.unwrap_or(all.body_bytes),
+    }
+}
+
 /// The care of a route that forwards.
 pub(super) fn route(table: &mut Table, around: &Around) -> RouteCare {
-    let rates = table.optional("rate");
     let breaker = table.optional("breaker");
     let mut care = RouteCare {
-        rates: rates.map_or_else(Vec::new, |value| rate::rules(&value, around.path)),
         breaker: breaker.and_then(|value| breaker::rule(&value)),
         ..RouteCare::default()
     };

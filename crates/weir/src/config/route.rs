@@ -4,15 +4,15 @@
 
 use std::collections::HashMap;
 
-use weir_gateway::settings::{Action, HostPattern, Limits, Route};
+use weir_gateway::settings::{Action, HostPattern, Limits, Route, RouteLimits};
 
-use super::action;
 use super::headers::is_token;
 use super::pattern::{self, HOST_EXPECTED, PATH_EXPECTED, PathPattern};
 use super::read::Table;
 use super::suggest::{did_you_mean, quoted};
 use super::upstream::Upstreams;
 use super::value::Value;
+use super::{action, care};
 
 /// A route that is sound as far as the choice of requests goes.
 struct Draft<'a> {
@@ -24,6 +24,7 @@ struct Draft<'a> {
     host: HostPattern,
     path: PathPattern,
     methods: Option<Vec<String>>,
+    limits: RouteLimits,
     /// `None` when it had a mistake.
     action: Option<Action>,
 }
@@ -58,7 +59,8 @@ fn draft<'a>(
     });
     let methods = table.optional("methods");
     let methods = methods.map_or(Some(None), |value| methods_of(&value).map(Some));
-    let action = action::read(&mut table, path.as_ref(), upstreams, limits);
+    let limits = care::limits(&mut table, path.as_ref(), limits);
+    let action = action::read(&mut table, path.as_ref(), upstreams);
     table.finish();
     Some(Draft {
         number,
@@ -67,6 +69,7 @@ fn draft<'a>(
         host: host?,
         path: path?,
         methods: methods?,
+        limits,
         action,
     })
 }
@@ -83,6 +86,7 @@ impl Draft<'_> {
             host: self.host,
             path: self.path.text,
             methods: self.methods,
+            limits: self.limits,
             action: self.action?,
             app: None,
         })

@@ -9,8 +9,8 @@ use weir_policy::limit::concurrency::{self, Limit};
 
 use crate::settings::{
     Action, CacheStorage, ClientTimeouts, Dns, EndpointAddress, Forward, HashOn, HeaderEdits,
-    HostPattern, Limits, Respond, Route, RouteCare, Server, ServerAddress, Settings, Upstream,
-    UpstreamCare, UpstreamTimeouts,
+    HostPattern, Limits, Respond, Route, RouteCare, RouteLimits, Server, ServerAddress, Settings,
+    Upstream, UpstreamCare, UpstreamTimeouts,
 };
 use crate::simulation::plan::{Draw, FORBIDDEN, SET_FIELD};
 
@@ -38,7 +38,6 @@ pub(super) fn settings(
                 response: Duration::from_secs(10),
                 idle: Duration::from_secs(10),
             },
-            body_bytes: 1 << 20,
             request_buffer: Forward::REQUEST_BUFFER,
             response_buffer: 50_000,
             cache,
@@ -52,6 +51,10 @@ pub(super) fn settings(
         host: HostPattern::Any,
         path: path.to_owned(),
         methods: methods.map(|all| all.iter().map(|&one| one.to_owned()).collect()),
+        limits: RouteLimits {
+            rates: Vec::new(),
+            body_bytes: 1 << 20,
+        },
         action,
         app: None,
     };

@@ -9,6 +9,16 @@ use crate::settings::{Action, Forward, HashOn, RateKey, Settings};
 pub(super) fn named_fields(settings: &Settings) -> NamedFields {
     let mut names: Vec<String> = Vec::new();
     for route in &settings.routes {
+        names.extend(
+            route
+                .limits
+                .rates
+                .iter()
+                .filter_map(|rate| match &rate.key {
+                    RateKey::Header(name) => Some(name.clone()),
+                    RateKey::Route | RateKey::ClientAddress | RateKey::Parameter(_) => None,
+                }),
+        );
         if let Action::Forward(rule) = &route.action {
             add_rule(rule, &mut names);
         }
@@ -26,10 +36,6 @@ fn add_rule(rule: &Forward, names: &mut Vec<String>) {
     names.extend(edits.set.iter().map(|(name, _)| name.clone()));
     names.extend(edits.remove.iter().cloned());
     names.extend(rule.care.priority.header.clone());
-    names.extend(rule.care.rates.iter().filter_map(|rate| match &rate.key {
-        RateKey::Header(name) => Some(name.clone()),
-        RateKey::Route | RateKey::ClientAddress | RateKey::Parameter(_) => None,
-    }));
     let Some(policy) = &rule.cache else { return };
     names.extend(policy.key.headers.iter().cloned());
     names.extend(policy.bypass.iter().filter_map(|bypass| match bypass {

@@ -65,8 +65,6 @@ response_headers = {}
 #! route[1].response_headers: has no meaning with "respond", expected it only with "upstream"
 timeout = {}
 #! route[1].timeout: has no meaning with "respond", expected it only with "upstream"
-body_limit = 1
-#! route[1].body_limit: has no meaning with "respond", expected it only with "upstream"
 request_buffer = 1
 #! route[1].request_buffer: has no meaning with "respond", expected it only with "upstream"
 response_buffer = 1

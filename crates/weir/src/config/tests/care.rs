@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use weir_gateway::settings::{
     BreakerRule, Fallback, FallbackOn, HealthCheck, PriorityRule, Probe, RateKey, RateRule,
-    Respond, RetryRule, RouteCare, Settings, StatusSet, UpstreamCare,
+    Respond, RetryRule, RouteCare, RouteLimits, Settings, StatusSet, UpstreamCare,
 };
 use weir_policy::breaker::Slow;
 use weir_policy::health::{Backoff, check};
@@ -35,6 +35,10 @@ fn of_route(route: &str) -> RouteCare {
     *forward(&settings.routes[0]).care.clone()
 }
 
+fn limits_of(route: &str) -> RouteLimits {
+    settings("", route).routes[0].limits.clone()
+}
+
 fn of_upstream(upstream: &str) -> UpstreamCare {
     settings(upstream, "").upstreams[1].care.clone()
 }
@@ -56,7 +60,8 @@ fn everything_is_off_unless_it_is_said() {
     let off = "breaker = false\nconcurrency = false\nejection = false\nprotect = false";
     assert_eq!(of_upstream(off), UpstreamCare::default());
     let defaults = RouteCare::default();
-    assert!(defaults.rates.is_empty() && defaults.breaker.is_none() && defaults.fallback.is_none());
+    assert!(limits_of("").rates.is_empty());
+    assert!(defaults.breaker.is_none() && defaults.fallback.is_none());
     assert_eq!((defaults.retry.attempts, defaults.retry.hedge), (1, None));
     let defaults = UpstreamCare::default();
     assert!(defaults.concurrency.is_none() && defaults.ejection.is_none());
@@ -178,14 +183,14 @@ fn every_key_of_a_rate() {
         keys_max,
     };
     assert_eq!(
-        of_route("rate = { requests = 100 }").rates,
+        limits_of("rate = { requests = 100 }").rates,
         [rule(
             quota(100, secs(1), 100),
             RateKey::ClientAddress,
             100_000
         )]
     );
-    let rates = of_route(
+    let rates = limits_of(
         "rate = [{ requests = 5, per = \"1m\", burst = 50, key = \"header:X-Api-Key\", keys = 1000 }, \
          { requests = 6, key = \"path:id\" }, { requests = 7, key = \"route\" }, { requests = 8, key = \"client-address\" }]",
     );

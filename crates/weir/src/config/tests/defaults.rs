@@ -35,7 +35,7 @@ fn what_is_absent_has_its_default() {
     let route = &settings.routes[0];
     assert_eq!((route.name.as_str(), &route.host), ("/", &HostPattern::Any));
     assert_eq!(route.methods, None);
-    assert_eq!(forward(route).body_bytes, limits.body_bytes);
+    assert_eq!(route.limits.body_bytes, limits.body_bytes);
     let buffers = (
         forward(route).request_buffer,
         forward(route).response_buffer,
@@ -59,7 +59,7 @@ fn what_is_absent_has_its_default() {
         ]
         .concat(),
     );
-    assert_eq!(forward(&limited.routes[0]).body_bytes, 7);
+    assert_eq!(limited.routes[0].limits.body_bytes, 7);
 
     let answers =
         "route = [{ path = \"/\", redirect.to = \"/x\" }, { path = \"/x\", respond.body = \"x\" }]";

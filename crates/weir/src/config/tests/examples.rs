@@ -247,7 +247,7 @@ fn every_key_of_upstreams_and_forwarding() {
     assert_eq!(forward.timeouts.connect, Duration::from_millis(100));
     assert_eq!(forward.timeouts.response, Duration::from_millis(1500));
     assert_eq!(forward.timeouts.idle, Duration::from_secs(60));
-    assert_eq!(forward.body_bytes, 0);
+    assert_eq!(route.limits.body_bytes, 0);
     assert_eq!(
         (forward.request_buffer, forward.response_buffer),
         (64 << 10, 0)

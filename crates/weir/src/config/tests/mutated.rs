@@ -138,16 +138,14 @@ fn assert_promises(settings: &Settings, text: &str) {
             Action::Redirect(redirect) => matches!(redirect.status, 300..400),
             Action::Respond(respond) => matches!(respond.status, 200..600),
         };
-        assert!(keeps_promise, "{text}");
+        let rates = route.limits.rates.iter().map(|rule| &rule.quota);
+        let mut rates = rates.map(|it| it.requests >= 1 && it.burst >= 1 && !it.per.is_zero());
+        assert!(keeps_promise && rates.all(|is_sound| is_sound), "{text}");
     }
 }
 
 fn keeps_promises(forward: &Forward, upstreams: usize) -> bool {
     let care = &forward.care;
-    let rates = care
-        .rates
-        .iter()
-        .all(|rule| rule.quota.requests >= 1 && rule.quota.burst >= 1 && !rule.quota.per.is_zero());
     let breaker = care.breaker.as_ref().is_none_or(|rule| {
         let open_for = rule.breaker.open_for;
         open_for.first <= open_for.max && rule.breaker.probes >= 1
@@ -159,7 +157,7 @@ fn keeps_promises(forward: &Forward, upstreams: usize) -> bool {
         let is_sound = answer.is_none_or(|answer| matches!(answer.status, 200..600));
         is_known && is_sound && (!fallback.stale || forward.cache.is_some())
     });
-    forward.upstream < upstreams && care.retry.attempts >= 1 && rates && breaker && fallback
+    forward.upstream < upstreams && care.retry.attempts >= 1 && breaker && fallback
 }
 
 /// A report names lines that exist, in their order, each problem on one line.

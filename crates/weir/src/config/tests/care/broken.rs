@@ -99,8 +99,6 @@ fn a_file_that_is_too_long_or_no_file_is_refused() {
 
 const WITHOUT_UPSTREAM: &str = r#"
 respond = {}
-rate = {}
-#! route[1].rate: has no meaning with "respond", expected it only with "upstream"
 breaker = true
 #! route[1].breaker: has no meaning with "respond", expected it only with "upstream"
 priority = "low"
