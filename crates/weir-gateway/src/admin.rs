@@ -3,7 +3,7 @@
 //! never the other way round.
 //!
 //! - [`crowd`]: who may be connected, [`patience`]: for how long an answer waits to be read
-//! - [`guard`]: who may ask
+//! - [`authentication`]: who may ask
 //! - [`app`]: the interface of guard, the circuit breaker
 //! - [`change`]: reloading, and changing servers; [`upstreams`]: how these are now
 //! - [`cache`]: the cache's part
@@ -35,10 +35,10 @@ use crate::start_error::StartError;
 use crate::state::shared::Shared;
 
 mod app;
+mod authentication;
 mod cache;
 mod change;
 mod crowd;
-mod guard;
 mod patience;
 pub(crate) mod prometheus;
 mod reply;
@@ -142,7 +142,7 @@ impl State {
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Reply {
-        if !guard::has_token(&request, self.token.as_deref()) {
+        if !authentication::has_token(&request, self.token.as_deref()) {
             let mut refusal = text(
                 StatusCode::UNAUTHORIZED,
                 "send the configured token: Authorization: Bearer …\n",
@@ -171,7 +171,7 @@ impl State {
         if path == "/healthz" {
             return healthz(shared);
         }
-        if let Err(refusal) = guard::refuse_names(&request, has_token) {
+        if let Err(refusal) = authentication::refuse_names(&request, has_token) {
             return refusal.into();
         }
         match path {

@@ -153,13 +153,13 @@ async fn attempt(
     client.input.release(&worker.buffers);
     let mut attempts = Attempts::new(client, x, worker, view, rule);
     loop {
-        x.pass.leaves_endpoint();
+        x.pass.leave_endpoint();
         let chosen = match attempts.choose(x, now) {
             Ok(chosen) => chosen,
             Err(failure) => return attempts.end(failure),
         };
         if x.upload.is_apart() {
-            chosen.is_no_probe();
+            chosen.withdraw_probe();
         }
         let then = match relay::connect(client, x, rule, &chosen, attempts.wants_fresh()).await {
             Ok(upstream) => {

@@ -55,7 +55,7 @@ impl OverrunWatch {
     }
 
     /// A connection is free and nothing is due: whatever held the thread up is over.
-    pub(crate) fn is_on_schedule(&mut self) {
+    pub(crate) fn catch_up(&mut self) {
         (self.pause_from_ns, self.pause_to_ns) = (0, 0);
         (self.overrun.pause_ns, self.overrun.due_in_pause) = (0, 0);
     }

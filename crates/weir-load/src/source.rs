@@ -114,7 +114,7 @@ impl Source {
         let next = self.look(now_ns);
         match (next, &mut self.loop_) {
             (Next::Send(start), _) => self.advance(start, now_ns),
-            (Next::WaitUntil(_), Loop::Open(open)) => open.watch.is_on_schedule(),
+            (Next::WaitUntil(_), Loop::Open(open)) => open.watch.catch_up(),
             _ => {}
         }
         next

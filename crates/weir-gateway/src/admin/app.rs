@@ -2,7 +2,7 @@
 //! that is not one of weir's own.
 //!
 //! It answers with guard's statuses and, where guard has them, its words. Who may ask is decided as for all that changes
-//! something (`guard.rs`, which has nothing to do with guard).
+//! something.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use hyper::header::{ALLOW, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 
-use crate::admin::guard;
+use crate::admin::authentication;
 use crate::admin::reply::{Refusal, Reply, of_type};
 use crate::control::Control;
 use crate::control::apps::{AppError, Apps};
@@ -29,7 +29,7 @@ pub(super) async fn answer(
     has_token: bool,
 ) -> Reply {
     if request.uri().path() != "/app" {
-        let refused = guard::refuse_foreign(&request, has_token);
+        let refused = authentication::refuse_foreign(&request, has_token);
         return refused.map_or_else(Reply::from, |()| of_type("application/json", apps.text()));
     }
     if request.method() != Method::POST {
@@ -48,8 +48,8 @@ async fn post(
     request: Request<Incoming>,
     has_token: bool,
 ) -> Result<Reply, Refusal> {
-    guard::refuse_foreign(&request, has_token)?;
-    guard::refuse_forms(&request)?;
+    authentication::refuse_foreign(&request, has_token)?;
+    authentication::refuse_forms(&request)?;
     let body = Limited::new(request.into_body(), BODY_BYTES_MAX).collect();
     let Ok(Ok(body)) = tokio::time::timeout(BODY_TIMEOUT, body).await else {
         return Ok(bad("expected a whole body of at most 1 MiB"));

@@ -20,7 +20,7 @@ use weir_cache::Timestamp;
 use weir_cache::store::walk::Key;
 use weir_cache::store::{PurgeKind, PurgeScope};
 
-use crate::admin::guard;
+use crate::admin::authentication;
 use crate::admin::reply::{Refusal, Reply, json};
 use crate::cache::inspect::Facts;
 use crate::cache::scope;
@@ -66,12 +66,12 @@ pub(super) async fn answer(
     has_token: bool,
 ) -> Reply {
     let result = async {
-        guard::refuse_foreign(&request, has_token)?;
+        authentication::refuse_foreign(&request, has_token)?;
         let cache = shared.cache().ok_or_else(no_cache)?;
         match request.uri().path() {
             "/cache/purge" => {
                 require_method(&request, "POST")?;
-                guard::require_json(&request)?;
+                authentication::require_json(&request)?;
                 purge(shared, cache, request).await
             }
             "/cache/objects" => {

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::admin::reply::{Refusal, Reply, json, of_type};
-use crate::admin::{guard, upstreams};
+use crate::admin::{authentication, upstreams};
 use crate::changes::Changes;
 use crate::control::Control;
 use crate::control::servers::{Edit, EditError, WEIGHT_MAX};
@@ -59,7 +59,7 @@ pub(super) async fn answer(
     has_token: bool,
 ) -> Reply {
     let result = async {
-        guard::refuse_foreign(&request, has_token)?;
+        authentication::refuse_foreign(&request, has_token)?;
         if request.uri().path() == "/upstreams" {
             return match *request.method() {
                 Method::GET | Method::HEAD => {
@@ -81,7 +81,7 @@ async fn asked(request: Request<Incoming>) -> Result<Asked, Refusal> {
     let segments: Vec<&str> = path.split('/').skip(1).collect();
     match segments.as_slice() {
         ["reload"] if request.method() == Method::POST => {
-            guard::require_json(&request)?;
+            authentication::require_json(&request)?;
             Ok(Asked::Reload)
         }
         ["reload"] => Err(Refusal::method("POST")),
@@ -161,7 +161,7 @@ async fn edit(request: Request<Incoming>) -> Result<Edit, Refusal> {
 async fn wanted(request: Request<Incoming>) -> Result<Wanted, Refusal> {
     let is_empty = request.headers().get(hyper::header::CONTENT_TYPE).is_none();
     if !is_empty {
-        guard::require_json(&request)?;
+        authentication::require_json(&request)?;
     }
     let body = Limited::new(request.into_body(), BODY_BYTES_MAX).collect();
     let body = tokio::time::timeout(BODY_TIMEOUT, body).await;

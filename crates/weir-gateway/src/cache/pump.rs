@@ -244,7 +244,7 @@ impl Arriving {
 
     /// All of it is here.
     async fn finish(mut self, worker: &Worker, timer: &Timer) {
-        self.upstream.pass.is_over();
+        self.upstream.pass.finish();
         let is_reusable = self.keeps_upstream && self.incoming.is_empty() && self.body.is_done();
         if is_reusable {
             let now_ms = worker.deadlines.now_ms();

@@ -267,7 +267,7 @@ async fn arrives(
     pump::spawn(on.worker, arriving);
     if client.stream.is_nobody() {
         // Nobody need read along, unless there is nothing to store after all.
-        fill.is_for_later();
+        fill.keep_for_later();
         return Ok(Next::Answered(After::Abort));
     }
     match stream::respond(client, x, on, reader, (&head, length), true).await? {

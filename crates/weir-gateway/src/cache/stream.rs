@@ -74,7 +74,7 @@ pub(super) async fn respond(
             let keep_alive = x.client_keeps_alive(on.worker) && x.upload.is_over(client);
             write_not_modified(x, on, keep_alive, &head, now);
             let sent = send_piece(client, x, b"", b"").await;
-            reader.is_served();
+            reader.finish();
             return after(x, sent, keep_alive, before).map(Streamed::Answered);
         }
         What::Range(wanted) => wanted,
@@ -95,7 +95,7 @@ pub(super) async fn respond(
         _ => !needs_all,
     };
     if !is_near {
-        reader.is_served();
+        reader.finish();
         return Ok(Streamed::Elsewhere);
     }
     let end = match (length, x.request.version) {
@@ -184,7 +184,7 @@ async fn stream_body(
         x.outgoing.extend_from_slice(b"0\r\n\r\n");
     }
     waiting.send(client, x, b"", b"").await?;
-    reader.is_served();
+    reader.finish();
     Ok(())
 }
 

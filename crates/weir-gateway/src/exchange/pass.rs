@@ -117,20 +117,20 @@ impl Pass {
     }
 
     /// The endpoint that it was at is not asked any more.
-    pub(crate) fn leaves_endpoint(&mut self) {
+    pub(crate) fn leave_endpoint(&mut self) {
         if let Some(held) = &mut self.0
             && let Some(place) = &mut held.place
         {
-            place.leaves_endpoint();
+            place.leave_endpoint();
         }
     }
 
     /// The request goes to an endpoint, which is counted as long as it has its place.
-    pub(crate) fn is_at(&mut self, at: At) {
+    pub(crate) fn stand_at(&mut self, at: At) {
         if let Some(held) = &mut self.0
             && let Some(place) = &mut held.place
         {
-            place.is_at(at);
+            place.stand_at(at);
         }
     }
 
@@ -179,14 +179,14 @@ impl Pass {
 
     /// The response has to wait for its client. How long its place is taken says nothing any more about how fast the
     /// upstream is: clients that read slowly must not make an adaptive limit take it for slow.
-    pub(crate) fn is_held_up(&mut self) {
+    pub(crate) fn hold_up(&mut self) {
         if let Some(held) = &mut self.0 {
             held.outcome = Outcome::Ignored;
         }
     }
 
     /// All of the response is here: the upstream has done its part, whatever the client still has to read.
-    pub(crate) fn is_over(&mut self) {
+    pub(crate) fn finish(&mut self) {
         if let Some(held) = &mut self.0
             && let Some(mut place) = held.place.take()
         {

@@ -258,21 +258,21 @@ impl Upload {
     /// The upstream has said something before its response: the client may send.
     pub(crate) fn continued(&mut self) {
         self.awaits_continue = false;
-        self.is_overwritten();
+        self.forget_kept();
     }
 
     /// The response has begun, and takes the place of the request in `Exchange::outgoing`.
     pub(crate) fn answered(&mut self) {
         self.is_answered = true;
         self.hold = Hold::Nothing;
-        self.is_overwritten();
+        self.forget_kept();
         if self.ready == 0 {
             self.drop_collected();
         }
     }
 
     /// Something else is in `Exchange::outgoing` than the request.
-    fn is_overwritten(&mut self) {
+    fn forget_kept(&mut self) {
         if matches!(self.kept, Kept::BehindHead(_)) {
             self.kept = Kept::Nowhere;
         }

@@ -250,7 +250,7 @@ impl Fill {
     }
 
     /// It goes on when nobody reads it.
-    pub(crate) fn is_for_later(&self) {
+    pub(crate) fn keep_for_later(&self) {
         lock(&self.0).is_for_later = true;
     }
 

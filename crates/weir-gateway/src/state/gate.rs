@@ -326,12 +326,12 @@ pub(crate) struct Place {
 
 impl Place {
     /// The request goes to an endpoint.
-    pub(crate) fn is_at(&mut self, at: At) {
+    pub(crate) fn stand_at(&mut self, at: At) {
         self.at = Some(at);
     }
 
     /// It does not any more.
-    pub(crate) fn leaves_endpoint(&mut self) {
+    pub(crate) fn leave_endpoint(&mut self) {
         self.at = None;
         self.was_at = None;
     }

@@ -95,14 +95,14 @@ pub(crate) fn poll(
     loop {
         let Upstream { stream, pass, .. } = &mut *upstream;
         let Some(ahead) = pass.ahead() else {
-            pass.is_held_up();
+            pass.hold_up();
             return Ok(());
         };
         let read = ahead.poll_read(&mut x.incoming, stream, &worker.buffers, cx);
         match read {
             Poll::Pending => return Ok(()),
             Poll::Ready(Read::Some) => {}
-            Poll::Ready(Read::Whole) => pass.is_over(),
+            Poll::Ready(Read::Whole) => pass.finish(),
             Poll::Ready(Read::Broken) => drop(pass.give_place_back()),
             Poll::Ready(Read::Full) => set_apart(x, pass)?,
         }
@@ -129,7 +129,7 @@ pub(crate) async fn receive(
         if let Some(ahead) = upstream.pass.ahead() {
             ahead.see(&x.incoming, count);
             if ahead.seen.is_done() {
-                upstream.pass.is_over();
+                upstream.pass.finish();
             }
         }
         Poll::Ready(Ok(count))

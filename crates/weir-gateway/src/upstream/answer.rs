@@ -60,8 +60,8 @@ pub(crate) async fn respond(
     x.facts.head_bytes_sent += x.outgoing.len() as u64;
     if x.response.status == 101 {
         // A tunnel may last for days, and says nothing of how fast the upstream is.
-        upstream.pass.is_held_up();
-        upstream.pass.is_over();
+        upstream.pass.hold_up();
+        upstream.pass.finish();
         return Box::pin(tunnel(client, x, worker, &mut upstream)).await;
     }
     let pace = x.pace(rule);
@@ -98,7 +98,7 @@ pub(crate) fn put_back(
     is_done: bool,
 ) {
     if is_done {
-        upstream.pass.is_over();
+        upstream.pass.finish();
     }
     let is_whole = upstream.is_sent && x.upload.is_complete() && is_done;
     if is_whole && x.response.keep_alive && x.incoming.is_empty() {
@@ -120,7 +120,7 @@ async fn stream_body(
     loop {
         let taken = take_body(x, body, framing)?;
         if body.is_done() {
-            upstream.pass.is_over();
+            upstream.pass.finish();
         }
         send(client, x, worker, upstream, taken, pace).await?;
         x.incoming.consume(taken);
@@ -161,7 +161,7 @@ async fn stream_encoded(
         let taken = body.decode(next_of(&x.incoming), |content| encoder.write(content));
         x.incoming.consume(taken.map_err(Failure::Response)?);
         if body.is_done() {
-            upstream.pass.is_over();
+            upstream.pass.finish();
             break;
         }
         let is_all_for_now = x.incoming.is_empty() && upstream.stream.is_quiet();

@@ -100,7 +100,7 @@ impl Choice {
             }
         })?;
         if let Some(at) = at {
-            x.pass.is_at(at);
+            x.pass.stand_at(at);
         }
         Ok(chosen)
     }
@@ -118,14 +118,14 @@ impl Choice {
     }
 
     /// No connection stood to this endpoint. Says whether there are others.
-    pub(super) fn is_unreachable(&mut self, chosen: &Chosen) -> bool {
+    pub(super) fn note_unreachable(&mut self, chosen: &Chosen) -> bool {
         self.unreachable.push(chosen.endpoint);
         let upstream = &chosen.view.snapshot.upstreams[self.upstream];
         self.unreachable.len() < upstream.endpoints.len()
     }
 
     /// This endpoint has seen the request.
-    pub(super) fn has_asked(&mut self, chosen: &Chosen) {
+    pub(super) fn note_asked(&mut self, chosen: &Chosen) {
         self.asked.push(chosen.endpoint);
     }
 
@@ -382,12 +382,12 @@ impl Chosen {
     }
 
     /// Nobody waits for the answer, and nobody is told of it.
-    pub(super) fn tells_nobody(&self) {
+    pub(super) fn tell_nobody(&self) {
         self.told.take();
     }
 
     /// The request is no probe of the endpoint's breaker: its client may take any time to send it.
-    pub(crate) fn is_no_probe(&self) {
+    pub(crate) fn withdraw_probe(&self) {
         if let Some(told) = &mut *self.told.borrow_mut() {
             told.entered = None;
         }

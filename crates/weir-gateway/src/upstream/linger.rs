@@ -51,7 +51,7 @@ pub(crate) fn begin(
     let Some((place, stay)) = keep(client, x, worker, &upstream) else {
         return;
     };
-    chosen.tells_nobody();
+    chosen.tell_nobody();
     let left = Left {
         stream: upstream.stream,
         chosen: Some(chosen),

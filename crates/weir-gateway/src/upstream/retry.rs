@@ -124,7 +124,7 @@ impl<'a> Attempts<'a> {
             return ControlFlow::Break(Err(failure));
         }
         chosen.refused(failure);
-        if self.choice.is_unreachable(chosen) {
+        if self.choice.note_unreachable(chosen) {
             again(chosen, RetryReason::Unreachable)
         } else {
             ControlFlow::Break(self.end(failure))
@@ -207,7 +207,7 @@ impl<'a> Attempts<'a> {
         let random = &mut *self.worker.random.borrow_mut();
         self.wait = Some(backoff.before(self.sent, random));
         self.sent += 1;
-        self.choice.has_asked(chosen);
+        self.choice.note_asked(chosen);
         true
     }
 

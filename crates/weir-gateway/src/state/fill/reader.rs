@@ -64,8 +64,8 @@ impl Reader {
     }
 
     /// Whoever reads has what it wanted, and has not left.
-    pub(crate) fn is_served(&self) {
-        self.fill.is_for_later();
+    pub(crate) fn finish(&self) {
+        self.fill.keep_for_later();
     }
 
     /// Whether the body is on its way to RAM, so far.

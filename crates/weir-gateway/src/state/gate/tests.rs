@@ -196,7 +196,7 @@ fn where_nothing_is_counted_apart_a_place_stays_at_its_endpoint() {
             .enter(&nobody(), Priority::Normal, now())
             .await
             .unwrap();
-        place.is_at(places.take(1).unwrap());
+        place.stand_at(places.take(1).unwrap());
         place.set_apart().unwrap();
         assert!(!place.is_apart());
         assert_eq!(places.held(), 1, "the service is at work on it as before");
@@ -213,7 +213,7 @@ fn what_is_work_again_is_at_its_endpoint_again() {
             .enter(&nobody(), Priority::Normal, now())
             .await
             .unwrap();
-        place.is_at(places.take(2).unwrap());
+        place.stand_at(places.take(2).unwrap());
         place.set_apart().unwrap();
         assert_eq!((places.held(), places.kept()), (0, 0));
         place.bring_back();
@@ -236,7 +236,7 @@ fn places_are_given_up_once_for_each_ejection_whoever_counts_them() {
         for ejection in [1, 2, 1] {
             let client = nobody();
             let mut place = gate.enter(&client, Priority::Normal, now()).await.unwrap();
-            place.is_at(places.take(4).unwrap());
+            place.stand_at(places.take(4).unwrap());
             places.give_up(ejection);
             places.give_up(ejection);
             assert!(place.was_given_up());

@@ -49,7 +49,7 @@ impl Second {
         }
         let (worker, view, rule) = (attempts.worker, attempts.view, attempts.rule);
         let now = Instant::now();
-        attempts.choice.has_asked(first);
+        attempts.choice.note_asked(first);
         let (chosen, at) = attempts.choice.besides(worker, view, rule, now)?;
         let gate = view.snapshot.upstreams[rule.upstream].gate.as_ref();
         let mut place = match gate {
@@ -57,13 +57,13 @@ impl Second {
             None => None,
         };
         if let (Some(place), Some(at)) = (&mut place, at) {
-            place.is_at(at);
+            place.stand_at(at);
         }
         if !attempts.may_spend(first) {
             return None;
         }
         attempts.has_hedged = true;
-        attempts.choice.has_asked(&chosen);
+        attempts.choice.note_asked(&chosen);
         chosen.metrics().hedges.add(1);
         let mut own = Box::<Exchange>::default();
         own.request.method = x.request.method;
@@ -135,7 +135,7 @@ impl Won {
         // The first one's place goes on with this one: it leaves its endpoint before the other place is for the next.
         let mut place = place;
         if let Some(at) = place.as_mut().and_then(Place::take_endpoint) {
-            x.pass.is_at(at);
+            x.pass.stand_at(at);
         }
         drop(place);
         std::mem::swap(&mut x.incoming, &mut own.incoming);

@@ -221,7 +221,7 @@ impl Adaptive {
     /// There is no room for those who are held: they go on.
     pub(super) fn let_go(&mut self) {
         if self.hold.limit().is_some() {
-            self.hold.was_in_vain();
+            self.hold.give_up();
         }
     }
 
@@ -310,9 +310,9 @@ impl Adaptive {
                     None => return,
                     Some(LimitedEnd::Overload { goes_on: true }) => {
                         self.surge = None;
-                        return self.evidence.was_right();
+                        return self.evidence.trust_more();
                     }
-                    Some(LimitedEnd::Overload { goes_on: false }) => self.evidence.was_wrong(),
+                    Some(LimitedEnd::Overload { goes_on: false }) => self.evidence.trust_less(),
                     Some(LimitedEnd::Calm) => {}
                 }
                 self.set_free(now);
@@ -336,7 +336,7 @@ impl Adaptive {
                 self.window.begin(now);
             }
             Found::Queue(rate) => {
-                self.evidence.is_used();
+                self.evidence.use_up();
                 let base = self.base.latency().unwrap_or_default();
                 let limited = Limited::new(self.settings, self.beats, rate, base, now);
                 self.window.begin(now);
@@ -386,7 +386,7 @@ impl Adaptive {
         let holds = rate * (PROOF * base + BRIEF_S);
         let least = PROOF_SHARE_MIN * in_flight;
         let tried = holds.max(least).min(PROOF_SHARE_MAX * in_flight);
-        self.evidence.is_used();
+        self.evidence.use_up();
         self.hold.let_go();
         self.state = State::Proof(Trial::new(tried, rate, self.window.in_flight(), now));
     }
@@ -402,7 +402,7 @@ impl Adaptive {
             let limited = Limited::new(self.settings, self.beats, seen.rate_full, base, now);
             self.state = State::Limited(limited);
         } else if seen.full < REACHED {
-            self.evidence.was_wrong();
+            self.evidence.trust_less();
             self.set_free(now);
         } else {
             self.refuted(seen.sojourn, now);

@@ -193,17 +193,17 @@ impl Evidence {
     }
 
     /// It is put to the proof.
-    pub(super) fn is_used(&mut self) {
+    pub(super) fn use_up(&mut self) {
         self.standing = None;
     }
 
     /// It was no overload.
-    pub(super) fn was_wrong(&mut self) {
+    pub(super) fn trust_less(&mut self) {
         self.tolerance = (self.tolerance * TOLERANCE).min(TOLERANCE_MAX);
     }
 
     /// It goes on.
-    pub(super) fn was_right(&mut self) {
+    pub(super) fn trust_more(&mut self) {
         self.tolerance = (self.tolerance * TOLERANCE_LOST).max(1.0);
     }
 

@@ -179,7 +179,7 @@ impl Hold {
     }
 
     /// It has come to nothing.
-    pub(super) fn was_in_vain(&mut self) {
+    pub(super) fn give_up(&mut self) {
         self.let_go();
         self.in_vain_s = VAIN_S;
     }
@@ -307,7 +307,7 @@ impl Hold {
             }
         }
         if is_over {
-            self.was_in_vain();
+            self.give_up();
         }
         Found::Nothing
     }
@@ -333,7 +333,7 @@ impl Hold {
                 self.rooms += 1;
                 self.let_go();
                 if self.rooms >= ROOMS {
-                    self.was_in_vain();
+                    self.give_up();
                 }
             }
         }
