@@ -16,7 +16,7 @@ use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::io;
 use std::net::TcpListener as StdListener;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use hyper::body::Incoming;
@@ -30,6 +30,7 @@ use crate::admin::crowd::Crowd;
 use crate::admin::patience::Patient;
 use crate::admin::reply::{Reply, of_type, text};
 use crate::control::Control;
+use crate::lock::lock;
 use crate::settings::Admin;
 use crate::start_error::StartError;
 use crate::state::shared::Shared;
@@ -138,7 +139,7 @@ async fn serve(stream: TcpStream, state: Arc<State>, id: u64) {
 
 impl State {
     fn crowd(&self) -> MutexGuard<'_, Crowd<AbortHandle>> {
-        self.crowd.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.crowd)
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Reply {

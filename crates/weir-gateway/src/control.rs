@@ -6,11 +6,12 @@
 //! later sees the old one. Something that fails changes nothing.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use crate::changes::Changes;
 use crate::control::apps::{App, Apps};
+use crate::lock::lock;
 use crate::names::Names;
 use crate::router::Router;
 use crate::settings::{CacheStorage, Server, Settings, Upstream, overlap};
@@ -199,10 +200,6 @@ impl Control {
     pub(crate) fn drain_timeout(&self) -> Duration {
         lock(&self.state).current.timeouts.drain
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The first key whose change cannot be taken up by a gateway that runs.

@@ -9,13 +9,14 @@ mod lookup;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
+use crate::lock::lock;
 use crate::names::lookup::{Answer, Resolver};
 use crate::settings::{Dns, ServerAddress, Settings};
 use crate::tell::tell;
@@ -109,7 +110,7 @@ struct Order {
 impl Names {
     /// Calls `on_change` from now on whenever a name has other addresses than before.
     pub(crate) fn on_change(&self, on_change: impl Fn() + Send + Sync + 'static) {
-        table(&self.table).on_change = OnChange(Some(Arc::new(on_change)));
+        lock(&self.table).on_change = OnChange(Some(Arc::new(on_change)));
     }
 
     /// Looks up what `settings` names and is not known yet. Waits for it, so it must not be called with a lock held.
@@ -146,7 +147,7 @@ impl Names {
 
     /// Whether all that `settings` names has an address.
     pub(crate) fn knows(&self, settings: &Settings) -> bool {
-        let table = table(&self.table);
+        let table = lock(&self.table);
         let hosts = names_of(settings);
         hosts.iter().all(|host| table.names.contains_key(host))
     }
@@ -154,21 +155,21 @@ impl Names {
     /// Keeps up what `settings` names, and nothing else.
     pub(crate) fn keep(&self, settings: &Settings) {
         let hosts = names_of(settings);
-        let mut table = table(&self.table);
+        let mut table = lock(&self.table);
         table.names.retain(|host, _| hosts.contains(host));
         table.dns = settings.dns.clone();
     }
 
     /// All that is known now.
     pub(crate) fn known(&self) -> Known {
-        let table = table(&self.table);
+        let table = lock(&self.table);
         let names = table.names.iter();
         let known = names.map(|(host, name)| (host.clone(), name.addresses.clone()));
         Known(known.collect())
     }
 
     pub(crate) fn status(&self, host: &str) -> Option<NameStatus> {
-        let table = table(&self.table);
+        let table = lock(&self.table);
         let name = table.names.get(host)?;
         let now = Instant::now();
         Some(NameStatus {
@@ -186,10 +187,6 @@ fn names_of(settings: &Settings) -> BTreeSet<String> {
         ServerAddress::Known(_) => None,
     });
     names.collect()
-}
-
-fn table(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
-    table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Starts the thread that asks name servers. It ends with the sender that this returns.
@@ -216,7 +213,7 @@ fn start(table: Arc<Mutex<Table>>) -> mpsc::Sender<Order> {
 /// Looks up what is ordered, and what is due, until nobody can order any more.
 async fn keep_up(mut orders: mpsc::Receiver<Order>, shared: &Mutex<Table>) {
     loop {
-        let due = table(shared).names.values().map(|name| name.due).min();
+        let due = lock(shared).names.values().map(|name| name.due).min();
         let order = match due {
             Some(due) => timeout_at(due, orders.recv()).await,
             None => Ok(orders.recv().await),
@@ -225,14 +222,14 @@ async fn keep_up(mut orders: mpsc::Receiver<Order>, shared: &Mutex<Table>) {
             Ok(None) => return,
             Ok(Some(Order { hosts, dns, done })) => {
                 let answers = look_up(hosts, &dns).await;
-                let unresolved = table(shared).learn(answers);
+                let unresolved = lock(shared).learn(answers);
                 // Whoever ordered may have ended.
                 let _ = done.send(unresolved);
             }
             Err(_) => {
-                let (hosts, dns) = table(shared).due(Instant::now());
+                let (hosts, dns) = lock(shared).due(Instant::now());
                 let answers = look_up(hosts, &dns).await;
-                let on_change = table(shared).refresh(answers);
+                let on_change = lock(shared).refresh(answers);
                 if let Some(on_change) = on_change {
                     on_change();
                 }

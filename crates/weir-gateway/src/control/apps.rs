@@ -13,7 +13,8 @@ use std::sync::Mutex;
 
 use serde_json::{Map, Value, json};
 
-use crate::control::{Control, Source, lock};
+use crate::control::{Control, Source};
+use crate::lock::lock;
 use crate::router;
 use crate::settings::{Action, Route, Settings, Upstream};
 use crate::start_error::StartError;

@@ -6,7 +6,8 @@
 use std::fmt;
 
 use crate::changes::Changes;
-use crate::control::{Control, lock};
+use crate::control::Control;
+use crate::lock::lock;
 use crate::settings::{Server, Settings};
 use crate::start_error::StartError;
 

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use ipnet::IpNet;
 
+use crate::lock::lock;
 use crate::settings::{Limits, PerAddress};
 
 /// The client connections of the process, and how many there may be.
@@ -84,8 +85,7 @@ impl Admission {
     }
 
     fn addresses(&self) -> MutexGuard<'_, Addresses> {
-        let addresses = self.addresses.lock();
-        addresses.unwrap_or_else(PoisonError::into_inner)
+        lock(&self.addresses)
     }
 }
 

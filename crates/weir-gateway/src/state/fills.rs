@@ -6,13 +6,14 @@ use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};
 use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use weir_cache::Timestamp;
 use weir_cache::store::PurgeScope;
 
 use crate::failure::Failure;
+use crate::lock::lock;
 use crate::state::fill::{Fill, Outcome, Reader};
 
 /// How long requests of a key go on their own after an answer that said it was not to be shared. The first answer that may be
@@ -240,11 +241,6 @@ impl Remembered {
         *count += 1;
         *count
     }
-}
-
-/// Every critical section here leaves its values whole, so a thread that panicked in one has broken nothing.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -6,10 +6,11 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
+use crate::lock::lock;
 use crate::start_error::StartError;
 
 /// Connections the kernel may hold for us while a worker is busy.
@@ -60,8 +61,7 @@ impl Listening {
 
     /// The socket of a worker that did not take it before.
     pub(crate) fn take(&self, worker: usize) -> Option<StdListener> {
-        let socket = self.sockets[worker].lock();
-        socket.unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.sockets[worker]).take()
     }
 
     pub(crate) fn close(&self) {

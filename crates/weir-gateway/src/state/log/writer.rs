@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+use crate::lock::lock;
 use crate::paths;
 use crate::settings::{AccessLog, LogTarget};
 
@@ -89,11 +90,7 @@ impl Sink {
     /// An empty buffer, unless all are on their way to the disk.
     pub(super) fn empty_buffer(&self) -> Option<Vec<u8>> {
         // Workers meet here once for each buffer they fill, not for each line.
-        let empty = self
-            .empty
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        empty.try_recv().ok()
+        lock(&self.empty).try_recv().ok()
     }
 
     /// Swaps `lines` for an empty buffer and has them written; leaves them if there is none.
