@@ -142,12 +142,13 @@ pub(super) async fn object(
             send(client, x, on, (stored, object), 0..0).await
         }
     };
-    after(x, sent, keep_alive, before)
+    after(x, on, sent, keep_alive, before)
 }
 
 /// What becomes of the connection. Once a byte is out, a status is of no use.
 pub(super) fn after(
     x: &mut Exchange,
+    on: Cached<'_>,
     sent: Result<(), Failure>,
     keep_alive: bool,
     before: Said,
@@ -156,7 +157,7 @@ pub(super) fn after(
         Ok(()) => Ok(After::keep_alive(keep_alive)),
         Err(failure) if x.facts.took_back(before) => Err(failure),
         Err(failure) => {
-            x.facts.failure = Some(failure);
+            x.facts.failure = Some(on.worker.meaning_of(failure));
             Ok(After::Abort)
         }
     }

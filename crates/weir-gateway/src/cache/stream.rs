@@ -75,7 +75,7 @@ pub(super) async fn respond(
             write_not_modified(x, on, keep_alive, &head, now);
             let sent = send_piece(client, x, b"", b"").await;
             reader.finish();
-            return after(x, sent, keep_alive, before).map(Streamed::Answered);
+            return after(x, on, sent, keep_alive, before).map(Streamed::Answered);
         }
         What::Range(wanted) => wanted,
     };
@@ -121,7 +121,7 @@ pub(super) async fn respond(
         0..length.unwrap_or(u64::MAX)
     };
     let sent = stream_body(client, x, on, &mut reader, (encoder, end), part).await;
-    after(x, sent, keep_alive, before).map(Streamed::Answered)
+    after(x, on, sent, keep_alive, before).map(Streamed::Answered)
 }
 
 async fn stream_body(

@@ -187,6 +187,36 @@ fn the_drain_timeout_cuts_off() {
     assert!(has("/held HTTP/1.1\" 503"), "{lines:?}");
 }
 
+/// Where a response breaks off because the gateway ends, that is nobody else's fault, whether it was on its way into the cache or not.
+#[test]
+fn a_response_that_is_cut_off_says_whose_fault_it_was() {
+    for cache in ["", "cache = true\n"] {
+        let origin = Origin::start(|mut peer, _| {
+            while peer.head().is_some() {
+                peer.send("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 10\r\n\r\nhello");
+            }
+        });
+        let forward = forward_everything(&[origin.address], "") + cache;
+        let mut gateway = Gateway::start_in(|directory| {
+            let log = directory.file(LOG);
+            format!(
+                "[timeouts]\ndrain = \"300ms\"\n[access_log]\npath = \"{}\"\nformat = \"json\"\n{forward}",
+                log.display()
+            )
+        });
+        let mut connection = Connection::open(gateway.address);
+        connection.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
+        connection.until(b"hello");
+        gateway.process.signal("TERM");
+        assert_eq!(gateway.process.wait().code(), Some(2));
+        let lines = log_lines(&gateway);
+        assert!(
+            lines[0].contains("\"failure\":\"shut_down\""),
+            "{cache} {lines:?}"
+        );
+    }
+}
+
 /// A client that is still sending when it is cut off gets to read why: its bytes do not reset the connection.
 #[test]
 fn an_upload_that_is_cut_off_reads_its_503() {
