@@ -16,6 +16,7 @@ use crate::cache::remember::{Next, remember};
 use crate::cache::{self, Recalled, recall, recall_again};
 use crate::care::{self, fallback};
 use crate::connection::{After, Client};
+use crate::exchange::Exchange;
 use crate::failure::{Failure, FallbackKind};
 use crate::router::Found;
 use crate::serving::Cached;
@@ -28,8 +29,6 @@ use crate::upstream::hedge::{self, Asked, How};
 use crate::upstream::retry::Attempts;
 use crate::upstream::{answer, linger, relay};
 use crate::{respond, time};
-
-pub(crate) use crate::exchange::Exchange;
 
 /// Serves the request whose head was read into `x`.
 pub(crate) async fn run(client: &mut Client, x: &mut Exchange, worker: &Rc<Worker>) -> After {
@@ -116,7 +115,7 @@ fn admit(
 }
 
 /// Gets a response head for the request, if the upstream may be asked now.
-pub(crate) async fn forward(
+async fn forward(
     client: &mut Client,
     x: &mut Exchange,
     worker: &Worker,
@@ -189,7 +188,7 @@ async fn attempt(
 
 /// Forwards a request by `rule`, which may be another one than its route's, and passes on what comes of it, past what is
 /// stored.
-pub(crate) async fn pass(
+async fn pass(
     client: &mut Client,
     x: &mut Exchange,
     worker: &Rc<Worker>,
@@ -215,7 +214,7 @@ async fn invalidate(client: &Client, x: &Exchange, worker: &Worker, view: &View)
 }
 
 /// The cache of a route that has one.
-pub(crate) fn cached_of<'a>(
+fn cached_of<'a>(
     worker: &'a Rc<Worker>,
     view: &'a Rc<View>,
     route: &'a RouteState,
