@@ -71,7 +71,7 @@ pub(crate) async fn recall(
     client: &mut Client,
     x: &mut Exchange,
     on: Cached<'_>,
-    refresh: fn(Refresh),
+    refresh: fn(Box<Refresh>),
 ) -> Result<Recalled, Failure> {
     let mut collapse = Collapse::default();
     let (mut late, mut missed) = (None, Forwarded::Miss);
@@ -151,7 +151,7 @@ pub(crate) async fn recall_again(
     client: &mut Client,
     x: &mut Exchange,
     on: Cached<'_>,
-    refresh: fn(Refresh),
+    refresh: fn(Box<Refresh>),
 ) -> Result<Recalled, Failure> {
     x.recall.asks_as_client();
     Box::pin(recall(client, x, on, refresh)).await

@@ -341,16 +341,15 @@ async fn instead(
 
 /// Asks again for what is still used, with a client that is nobody: in a task of its own, which appears in no log and waits for
 /// nobody. How it ends is told to those who wait, and shows in what is stored.
-fn refresh(
-    Refresh {
-        mut nobody,
-        mut asking,
-        worker,
-        view,
-        ask,
-    }: Refresh,
-) {
+fn refresh(refresh: Box<Refresh>) {
     tokio::task::spawn_local(async move {
+        let Refresh {
+            mut nobody,
+            mut asking,
+            worker,
+            view,
+            ask,
+        } = *refresh;
         let _ = refresh_by(&mut nobody, &mut asking, &worker, &view, ask).await;
         asking.reset(&worker.buffers);
     });

@@ -24,7 +24,7 @@ use crate::state::worker::Worker;
 #[derive(Debug)]
 pub(crate) struct Refresh {
     pub(crate) nobody: Client,
-    pub(crate) asking: Box<Exchange>,
+    pub(crate) asking: Exchange,
     pub(crate) worker: Rc<Worker>,
     pub(crate) view: Rc<View>,
     pub(crate) ask: Ask,
@@ -37,7 +37,7 @@ pub(super) fn if_due(
     on: Cached<'_>,
     object: &Arc<Object>,
     reuse: Reuse,
-) -> Option<Refresh> {
+) -> Option<Box<Refresh>> {
     let is_due = match reuse {
         Reuse::StaleWhileRevalidate => true,
         // What was asked for once in all its time is let expire.
@@ -48,7 +48,7 @@ pub(super) fn if_due(
         return None;
     }
     let route = x.facts.route?;
-    let mut asking = Box::<Exchange>::default();
+    let mut asking = Exchange::default();
     let limits = on.view.snapshot.head_limits;
     let parsed = asking
         .request
@@ -100,11 +100,11 @@ pub(super) fn if_due(
         input: Input::default(),
         timer: Timer::new(&on.worker.deadlines),
     };
-    Some(Refresh {
+    Some(Box::new(Refresh {
         nobody,
         asking,
         worker: Rc::clone(on.worker),
         view: Rc::clone(on.view),
         ask: Ask::Lead(Box::new(lead)),
-    })
+    }))
 }
