@@ -282,7 +282,8 @@ impl Hold {
         let says_nothing = base.map_or(seen.answers == 0, |base| takes_long(Some(base)));
         let ends_s = if says_nothing { TELLS_S } else { self.most_s };
         let is_over = seconds(since, now) >= ends_s;
-        self.unanswered = if seconds(since, now) >= self.late_s {
+        // As long as nothing is known, nothing is late.
+        self.unanswered = if self.late_s > 0.0 && seconds(since, now) >= self.late_s {
             in_flight.saturating_sub(seen.answers)
         } else {
             0
