@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::connection::Client;
 use crate::exchange::Exchange;
 use crate::settings::LogFormat;
 use crate::state::view::View;
@@ -12,7 +11,7 @@ use crate::time;
 mod line;
 
 /// Turns the outcome into numbers and a log line.
-pub(crate) fn account(client: &Client, x: &mut Exchange, worker: &Worker, view: &View) {
+pub(crate) fn account(x: &mut Exchange, worker: &Worker, view: &View) {
     let latency = x.facts.started.map_or(Duration::ZERO, |started| {
         time::now().saturating_duration_since(started)
     });
@@ -35,8 +34,8 @@ pub(crate) fn account(client: &Client, x: &mut Exchange, worker: &Worker, view: 
     metrics.bytes_to_clients.add(x.facts.bytes_sent);
     if let Some(log) = &worker.log {
         let line = |format, lines: &mut Vec<u8>| match format {
-            LogFormat::Combined => line::combined(client, x, worker, lines),
-            LogFormat::Json => line::json(client, x, worker, view, latency, lines),
+            LogFormat::Combined => line::combined(x, worker, lines),
+            LogFormat::Json => line::json(x, worker, view, latency, lines),
         };
         if !log.write(line) {
             metrics.log_lines_dropped.add(1);

@@ -32,7 +32,7 @@ use crate::cache::join::{Joined, join};
 use crate::cache::lead::{Ask, Lead};
 use crate::cache::lookup::Found;
 use crate::cache::refresh::Refresh;
-use crate::connection::{After, Client};
+use crate::connection::After;
 use crate::exchange::Exchange;
 use crate::exchange::recall::Disk;
 use crate::failure::Failure;
@@ -68,15 +68,14 @@ pub(crate) enum Recalled {
 
 /// Answers from what is stored or arriving, or says what is to be asked.
 pub(crate) async fn recall(
-    client: &mut Client,
     x: &mut Exchange,
     on: Cached<'_>,
     refresh: fn(Box<Refresh>),
 ) -> Result<Recalled, Failure> {
     let mut collapse = Collapse::default();
     let (mut late, mut missed) = (None, Forwarded::Miss);
-    let digest = body_key::digest(client, x, on).await?;
-    lookup::begin(client, x, on, digest);
+    let digest = body_key::digest(x, on).await?;
+    lookup::begin(x, on, digest);
     while collapse.may_look() {
         let now = on.now(x);
         // From before anything is found, so that a purge which comes later also meets what is made of it.
@@ -89,9 +88,9 @@ pub(crate) async fn recall(
             }
             Found::OnlyIfCached => return Err(Failure::OnlyIfCached),
             Found::Hit(object, reuse) => {
-                let due = refresh::if_due(client, x, on, &object, reuse);
+                let due = refresh::if_due(x, on, &object, reuse);
                 due.into_iter().for_each(refresh);
-                match answer::hit(client, x, on, &object, reuse, now).await {
+                match answer::hit(x, on, &object, reuse, now).await {
                     // Nothing of it was sent.
                     Err(Failure::StoreFailed) => {
                         x.recall.disk = Disk::HasFailed;
@@ -126,7 +125,7 @@ pub(crate) async fn recall(
         on.metrics().waits.add(1);
         collapse.joins();
         let patience = Some(on.patience(x));
-        match Box::pin(join(client, x, on, reader, (forwarded, patience))).await? {
+        match Box::pin(join(x, on, reader, (forwarded, patience))).await? {
             Joined::Answered(after) => return Ok(Recalled::Answered(after)),
             Joined::Elsewhere => break,
             Joined::Late(fill) => {
@@ -135,7 +134,7 @@ pub(crate) async fn recall(
             }
             Joined::Nothing(why, failure) => {
                 if collapse.next(why) == Next::Fail {
-                    return Box::pin(fail(client, x, on, stale.as_ref(), failure)).await;
+                    return Box::pin(fail(x, on, stale.as_ref(), failure)).await;
                 }
             }
         }
@@ -148,13 +147,12 @@ pub(crate) async fn recall(
 
 /// The same for a request that has asked, or begun to, and got nothing.
 pub(crate) async fn recall_again(
-    client: &mut Client,
     x: &mut Exchange,
     on: Cached<'_>,
     refresh: fn(Box<Refresh>),
 ) -> Result<Recalled, Failure> {
     x.recall.asks_as_client();
-    Box::pin(recall(client, x, on, refresh)).await
+    Box::pin(recall(x, on, refresh)).await
 }
 
 /// What the holder of a lead asks for; `None` where there is an answer meanwhile.
@@ -175,14 +173,13 @@ async fn ask_by(
 
 /// What is left when the origin cannot be asked: something stale where that is allowed, or the failure.
 async fn fail(
-    client: &mut Client,
     x: &mut Exchange,
     on: Cached<'_>,
     stale: Option<&Arc<Object>>,
     failure: Failure,
 ) -> Result<Recalled, Failure> {
     match stale.filter(|stale| on.may_be_stale(x, stale, OriginFailure::Unreachable)) {
-        Some(stale) => answer::stale(client, x, on, stale, Some(failure))
+        Some(stale) => answer::stale(x, on, stale, Some(failure))
             .await
             .map(Recalled::Answered),
         None => Err(failure),

@@ -16,7 +16,6 @@ use std::time::Instant;
 
 use weir_policy::limit::priority::Priority;
 
-use crate::connection::Client;
 use crate::exchange::Exchange;
 use crate::exchange::pass::{Pass, SHED_RETRY_AFTER, set_apart};
 use crate::exchange::upload::collect;
@@ -34,7 +33,6 @@ pub(crate) mod rate;
 ///
 /// Nobody is asked before the body of the request is here, so that a client that sends slowly keeps nobody from anything.
 pub(crate) async fn enter(
-    client: &mut Client,
     x: &mut Exchange,
     worker: &Worker,
     view: &View,
@@ -50,8 +48,8 @@ pub(crate) async fn enter(
     if !is_limited && upstream.settings.care.breaker.is_none() {
         return Ok(Pass::default());
     }
-    if !x.upload.is_complete() && !x.upload.has_arrived(client)? {
-        Box::pin(collect(client, x, worker, rule)).await?;
+    if !x.upload.is_complete() && !x.upload.has_arrived(&x.client)? {
+        Box::pin(collect(x, worker, rule)).await?;
     }
     let is_slow = x.upload.was_let_through();
     if !is_limited {
@@ -66,7 +64,7 @@ pub(crate) async fn enter(
     })?;
     let place = match gate {
         None => None,
-        Some(gate) => Some(place(client, x, rule, gate, now).await?),
+        Some(gate) => Some(place(x, rule, gate, now).await?),
     };
     let since = place.as_ref().map_or(now, Place::since);
     let mut pass = Pass::new(since, entered, place);
@@ -78,27 +76,25 @@ pub(crate) async fn enter(
 
 /// Another place for a request that gave the one it had back.
 pub(crate) async fn enter_again(
-    client: &Client,
     x: &mut Exchange,
     view: &View,
     rule: &Forward,
 ) -> Result<(), Failure> {
     if let Some(gate) = &view.snapshot.upstreams[rule.upstream].gate {
-        let place = place(client, x, rule, gate, Instant::now()).await?;
+        let place = place(x, rule, gate, Instant::now()).await?;
         x.pass.take(place);
     }
     Ok(())
 }
 
 async fn place(
-    client: &Client,
     x: &mut Exchange,
     rule: &Forward,
     gate: &Arc<Gate>,
     now: Instant,
 ) -> Result<Place, Failure> {
-    let priority = priority(client, x, rule);
-    let place = gate.enter(client, priority, now).await;
+    let priority = priority(x, rule);
+    let place = gate.enter(&*x.client, priority, now).await;
     if let Err(Failure::Shed(_)) = place {
         x.retry_after = Some(SHED_RETRY_AFTER);
     }
@@ -113,8 +109,8 @@ pub(crate) fn is_elsewhere(route: Option<&RouteState>, rule: &Forward) -> bool {
 }
 
 /// What the gateway asks for on its own account can wait.
-fn priority(client: &Client, x: &Exchange, rule: &Forward) -> Priority {
-    if client.stream.is_nobody() {
+fn priority(x: &Exchange, rule: &Forward) -> Priority {
+    if x.client.stream.is_nobody() {
         return Priority::Low;
     }
     let PriorityRule { header, otherwise } = &rule.care.priority;

@@ -3,12 +3,13 @@
 use std::future::poll_fn;
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::buffers::{Buffers, Input};
-use crate::deadline::Timer;
+use crate::deadline::{Deadlines, Timer};
 use crate::failure::Failure;
 use crate::io::Stream;
 use crate::state::gate::Waits;
@@ -28,6 +29,17 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    /// Nobody, for what the gateway asks on its own account: in the name of the client that is known by `address`.
+    pub(crate) fn nobody(address: AddressText, deadlines: &Rc<Deadlines>) -> Box<Self> {
+        Box::new(Self {
+            stream: Stream::Nobody,
+            address,
+            listening: None,
+            input: Input::default(),
+            timer: Timer::new(deadlines),
+        })
+    }
+
     /// Waits for bytes from the client; 0 is the end. The caller has set the deadline; past it, the failure is `late`.
     pub(crate) async fn fill(
         &mut self,

@@ -30,8 +30,10 @@ pub(crate) const SCHEME: &[u8] = b"http";
 const KEPT_BYTES_MAX: usize = 2 * BUFFER_BYTES;
 
 /// Everything one exchange needs, in memory that the next one uses again.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Exchange {
+    /// Who asks.
+    pub(crate) client: Box<Client>,
     /// Whether the head was read; without it, nothing of the request is known.
     pub(crate) has_head: bool,
     pub(crate) request: RequestHead,
@@ -118,11 +120,48 @@ impl Facts {
 }
 
 impl Exchange {
-    /// The head of a request was read, its bytes are `head`.
-    pub(crate) fn begin(&mut self, head: &[u8]) {
-        self.has_head = true;
+    pub(crate) fn new(client: Box<Client>) -> Self {
+        Self {
+            client,
+            has_head: false,
+            request: RequestHead::default(),
+            head: Vec::new(),
+            path_is_normal: false,
+            normal_path: Vec::new(),
+            is_last: false,
+            behind: None,
+            timeouts: ClientTimeouts::default(),
+            upload: Upload::default(),
+            pass: Pass::default(),
+            recall: Recall::default(),
+            rate: None,
+            retry_after: None,
+            response: ResponseHead::default(),
+            incoming: Input::default(),
+            outgoing: Vec::new(),
+            facts: Facts::default(),
+        }
+    }
+
+    /// The head of a request was read, its bytes are the first of the client's input.
+    pub(crate) fn take_head(&mut self, bytes: usize) {
         self.head.clear();
+        let head = &self.client.input.unread()[..bytes];
         self.head.extend_from_slice(head);
+        self.client.input.consume(bytes);
+        self.begin();
+    }
+
+    /// The request has the same head as that of `other`.
+    pub(crate) fn copy_head(&mut self, other: &Self) {
+        self.head.clear();
+        let head = &other.head[..other.request.head_bytes];
+        self.head.extend_from_slice(head);
+        self.begin();
+    }
+
+    fn begin(&mut self) {
+        self.has_head = true;
         self.request.settle_authority(SCHEME, &mut self.head);
         self.upload = Upload::new(self.request.framing, self.request.expects_continue);
         self.facts.started = Some(time::now());
@@ -161,20 +200,20 @@ impl Exchange {
     }
 
     /// Finds out who the client is, where the request came from a proxy of `trusted`.
-    pub(super) fn find_client(&mut self, client: &Client, trusted: &[IpNet]) {
+    pub(super) fn find_client(&mut self, trusted: &[IpNet]) {
         if trusted.is_empty() {
             return;
         }
         let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(&address));
-        let peer = client.address.address();
+        let peer = self.client.address.address();
         let request = self.request.view(&self.head);
         let found = forwarded::client_behind(request, peer, is_trusted);
         self.behind = (found != peer).then(|| AddressText::new(found));
     }
 
     /// The address that the client is known by.
-    pub(crate) fn client_address<'a>(&'a self, client: &'a Client) -> &'a AddressText {
-        self.behind.as_ref().unwrap_or(&client.address)
+    pub(crate) fn client_address(&self) -> &AddressText {
+        self.behind.as_ref().unwrap_or(&self.client.address)
     }
 
     /// The head of the response is here.

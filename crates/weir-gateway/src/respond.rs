@@ -8,7 +8,7 @@ use weir_http::Method;
 use weir_http::forward::{connection_line, write_field};
 
 use crate::care::rate;
-use crate::connection::{After, Client};
+use crate::connection::After;
 use crate::exchange::Exchange;
 use crate::failure::{Failure, Fault};
 use crate::router::Found;
@@ -18,12 +18,11 @@ use crate::state::worker::Worker;
 
 /// Sends a response that the configuration holds: what a route answers, or what it answers when it cannot.
 pub(crate) async fn fixed(
-    client: &mut Client,
     x: &mut Exchange,
     worker: &Worker,
     fixed: &Respond,
 ) -> Result<After, Failure> {
-    let after = begin(client, x, worker, fixed.status);
+    let after = begin(x, worker, fixed.status);
     for (name, value) in &fixed.headers {
         write_field(&mut x.outgoing, name.as_bytes(), value.as_bytes());
     }
@@ -31,19 +30,18 @@ pub(crate) async fn fixed(
     if !says_when {
         write_retry_after(x);
     }
-    finish(client, x, &fixed.body).await?;
+    finish(x, &fixed.body).await?;
     Ok(after)
 }
 
 /// Sends the client elsewhere. The query goes along unless the location has one of its own.
 pub(crate) async fn redirect(
-    client: &mut Client,
     x: &mut Exchange,
     worker: &Worker,
     view: &View,
     redirect: &Redirect,
 ) -> Result<After, Failure> {
-    let after = begin(client, x, worker, redirect.status);
+    let after = begin(x, worker, redirect.status);
     let mut outgoing = std::mem::take(&mut x.outgoing);
     outgoing.extend_from_slice(b"Location: ");
     let start = outgoing.len();
@@ -56,13 +54,12 @@ pub(crate) async fn redirect(
     }
     outgoing.extend_from_slice(b"\r\n");
     x.outgoing = outgoing;
-    finish(client, x, b"").await?;
+    finish(x, b"").await?;
     Ok(after)
 }
 
 /// Tells the client of a failure, if there still is a client and it has not been told anything else.
 pub(crate) async fn failure(
-    client: &mut Client,
     x: &mut Exchange,
     worker: &Worker,
     view: &View,
@@ -85,7 +82,7 @@ pub(crate) async fn failure(
     } else {
         None
     };
-    let after = begin(client, x, worker, failure.status());
+    let after = begin(x, worker, failure.status());
     if let Some(allow) = allow {
         write_field(&mut x.outgoing, b"Allow", allow.as_bytes());
     }
@@ -97,7 +94,7 @@ pub(crate) async fn failure(
         Fault::Client => format!("{status} {}: {}\n", reason_phrase(status), failure.name()),
         Fault::Gateway | Fault::Upstream => format!("{status} {}\n", reason_phrase(status)),
     };
-    match finish(client, x, body.as_bytes()).await {
+    match finish(x, body.as_bytes()).await {
         Ok(()) => after,
         Err(_) => After::Leave,
     }
@@ -105,8 +102,8 @@ pub(crate) async fn failure(
 
 /// Starts a response in `x.outgoing`, and settles what becomes of the connection: it goes on if the whole request has
 /// arrived, so that the next one can be told from it.
-fn begin(client: &mut Client, x: &mut Exchange, worker: &Worker, status: u16) -> After {
-    let is_whole = x.has_head && x.upload.is_over(client);
+fn begin(x: &mut Exchange, worker: &Worker, status: u16) -> After {
+    let is_whole = x.has_head && x.upload.is_over(&mut x.client);
     let keep_alive = is_whole && x.client_keeps_alive(worker);
     x.facts.status = status;
     let out = &mut x.outgoing;
@@ -138,7 +135,7 @@ fn whole_seconds(wait: Duration) -> u64 {
 }
 
 /// Ends the head, and sends it with its body.
-async fn finish(client: &mut Client, x: &mut Exchange, body: &[u8]) -> Result<(), Failure> {
+async fn finish(x: &mut Exchange, body: &[u8]) -> Result<(), Failure> {
     if !matches!(x.facts.status, 204 | 304) {
         let _ = write!(x.outgoing, "Content-Length: {}\r\n", body.len());
     }
@@ -151,9 +148,9 @@ async fn finish(client: &mut Client, x: &mut Exchange, body: &[u8]) -> Result<()
     };
     let mut sent = 0;
     let patience = x.timeouts.send;
-    client.timer.set(patience);
+    x.client.timer.set(patience);
     let pieces = (&x.outgoing[..], body);
-    let result = poll_fn(|cx| client.poll_send(&mut sent, pieces, patience, cx)).await;
+    let result = poll_fn(|cx| x.client.poll_send(&mut sent, pieces, patience, cx)).await;
     x.facts.bytes_sent += sent as u64;
     result
 }

@@ -15,7 +15,7 @@ use crate::cache::relief::First;
 use crate::cache::remember::{Next, remember};
 use crate::cache::{self, Recalled, recall, recall_again};
 use crate::care::{self, fallback};
-use crate::connection::{After, Client};
+use crate::connection::After;
 use crate::exchange::Exchange;
 use crate::failure::{Failure, FallbackKind};
 use crate::router::Found;
@@ -31,40 +31,35 @@ use crate::upstream::{answer, linger, relay};
 use crate::{respond, time};
 
 /// Serves the request whose head was read into `x`.
-pub(crate) async fn run(client: &mut Client, x: &mut Exchange, worker: &Rc<Worker>) -> After {
+pub(crate) async fn run(x: &mut Exchange, worker: &Rc<Worker>) -> After {
     let view = worker.view();
     x.timeouts = view.snapshot.timeouts;
-    x.is_last = client.is_last();
-    x.find_client(client, &view.snapshot.trusted_proxies);
-    let after = match serve(client, x, worker, &view).await {
+    x.is_last = x.client.is_last();
+    x.find_client(&view.snapshot.trusted_proxies);
+    let after = match serve(x, worker, &view).await {
         Ok(after) => after,
-        Err(failure) => answer_instead(client, x, worker, &view, failure).await,
+        Err(failure) => answer_instead(x, worker, &view, failure).await,
     };
-    account(client, x, worker, &view);
+    account(x, worker, &view);
     after
 }
 
-async fn serve(
-    client: &mut Client,
-    x: &mut Exchange,
-    worker: &Rc<Worker>,
-    view: &Rc<View>,
-) -> Result<After, Failure> {
+async fn serve(x: &mut Exchange, worker: &Rc<Worker>, view: &Rc<View>) -> Result<After, Failure> {
     let route = &view.snapshot.routes[route(x, view)?].settings;
-    admit(client, x, view, &route.limits)?;
+    admit(x, view, &route.limits)?;
     match &route.action {
-        Action::Respond(fixed) => respond::fixed(client, x, worker, fixed).await,
-        Action::Redirect(redirect) => respond::redirect(client, x, worker, view, redirect).await,
+        Action::Respond(fixed) => respond::fixed(x, worker, fixed).await,
+        Action::Redirect(redirect) => respond::redirect(x, worker, view, redirect).await,
         Action::Forward(rule) => {
             if let Some(on) = cached(worker, view, rule) {
-                return match recall(client, x, on, refresh).await? {
+                return match recall(x, on, refresh).await? {
                     Recalled::Answered(after) => Ok(after),
-                    Recalled::Ask(ask) => Box::pin(ask_and_remember(client, x, on, ask)).await,
+                    Recalled::Ask(ask) => Box::pin(ask_and_remember(x, on, ask)).await,
                 };
             }
-            let (chosen, upstream) = forward(client, x, worker, view, rule).await?;
-            invalidate(client, x, worker, view).await;
-            answer::respond(client, x, worker, rule, &chosen, upstream).await
+            let (chosen, upstream) = forward(x, worker, view, rule).await?;
+            invalidate(x, worker, view).await;
+            answer::respond(x, worker, rule, &chosen, upstream).await
         }
     }
 }
@@ -102,27 +97,21 @@ fn route(x: &mut Exchange, view: &View) -> Result<usize, Failure> {
 }
 
 /// Refuses what the route does not take, and who asks too often.
-fn admit(
-    client: &Client,
-    x: &mut Exchange,
-    view: &View,
-    limits: &RouteLimits,
-) -> Result<(), Failure> {
+fn admit(x: &mut Exchange, view: &View, limits: &RouteLimits) -> Result<(), Failure> {
     let rate_min = view.snapshot.body_rate;
     x.upload
         .admit(x.request.framing, limits.body_bytes, rate_min)?;
-    care::rate::ask(client, x, view)
+    care::rate::ask(x, view)
 }
 
 /// Gets a response head for the request, if the upstream may be asked now.
 async fn forward(
-    client: &mut Client,
     x: &mut Exchange,
     worker: &Worker,
     view: &Rc<View>,
     rule: &Forward,
 ) -> Result<(Chosen, relay::Upstream), Failure> {
-    x.pass = care::enter(client, x, worker, view, rule).await?;
+    x.pass = care::enter(x, worker, view, rule).await?;
     // It may have waited: for its body, for a place, for another one's answer, for an upstream that has failed.
     let is_first = rule.cache.is_none() && x.facts.failure.is_none();
     let now = match (x.pass.since(), x.facts.started) {
@@ -130,7 +119,7 @@ async fn forward(
         (None, Some(started)) if is_first && !x.upload.was_collected() => started,
         _ => time::now(),
     };
-    let asked = attempt(client, x, worker, view, rule, now).await;
+    let asked = attempt(x, worker, view, rule, now).await;
     let mut pass = std::mem::take(&mut x.pass);
     pass.ended(x, &asked);
     let (chosen, mut upstream) = asked?;
@@ -140,17 +129,16 @@ async fn forward(
 
 /// Chooses an endpoint, asks it, and asks elsewhere while that is safe.
 async fn attempt(
-    client: &mut Client,
     x: &mut Exchange,
     worker: &Worker,
     view: &Rc<View>,
     rule: &Forward,
     mut now: Instant,
 ) -> Result<(Chosen, relay::Upstream), Failure> {
-    relay::prepare(client, x, view, rule)?;
+    relay::prepare(x, view, rule)?;
     // A request that waits for its upstream holds no buffer of its client's.
-    client.input.release(&worker.buffers);
-    let mut attempts = Attempts::new(client, x, worker, view, rule);
+    x.client.input.release(&worker.buffers);
+    let mut attempts = Attempts::new(x, worker, view, rule);
     loop {
         x.pass.leave_endpoint();
         let chosen = match attempts.choose(x, now) {
@@ -160,23 +148,23 @@ async fn attempt(
         if x.upload.is_apart() {
             chosen.withdraw_probe();
         }
-        let then = match relay::connect(client, x, rule, &chosen, attempts.wants_fresh()).await {
+        let then = match relay::connect(x, rule, &chosen, attempts.wants_fresh()).await {
             Ok(upstream) => {
                 attempts.let_go(x);
                 let mut asked = Asked { chosen, upstream };
-                match hedge::ask(client, x, &mut attempts, &mut asked).await {
+                match hedge::ask(x, &mut attempts, &mut asked).await {
                     How::Failed(Failure::ClientGone) => {
-                        linger::begin(client, x, worker, asked, rule.timeouts.response);
+                        linger::begin(x, worker, asked, rule.timeouts.response);
                         return Err(Failure::ClientGone);
                     }
-                    how => attempts.after_asking(client, x, asked, how),
+                    how => attempts.after_asking(x, asked, how),
                 }
             }
             Err(failure) => attempts.after_connecting(failure, &chosen),
         };
         match then {
             ControlFlow::Break(end) => return end,
-            ControlFlow::Continue(()) => match attempts.ready(client, x).await {
+            ControlFlow::Continue(()) => match attempts.ready(x).await {
                 Ok(()) => {}
                 Err(failure @ Failure::Shed(_)) => return attempts.end(failure),
                 Err(failure) => return Err(failure),
@@ -189,27 +177,26 @@ async fn attempt(
 /// Forwards a request by `rule`, which may be another one than its route's, and passes on what comes of it, past what is
 /// stored.
 async fn pass(
-    client: &mut Client,
     x: &mut Exchange,
     worker: &Rc<Worker>,
     view: &Rc<View>,
     rule: &Forward,
 ) -> Result<After, Failure> {
     if let Some(on) = cached(worker, view, rule) {
-        return ask_and_remember(client, x, on, Ask::Pass(None)).await;
+        return ask_and_remember(x, on, Ask::Pass(None)).await;
     }
-    let (chosen, upstream) = forward(client, x, worker, view, rule).await?;
-    invalidate(client, x, worker, view).await;
-    answer::respond(client, x, worker, rule, &chosen, upstream).await
+    let (chosen, upstream) = forward(x, worker, view, rule).await?;
+    invalidate(x, worker, view).await;
+    answer::respond(x, worker, rule, &chosen, upstream).await
 }
 
 /// A route without a cache may change what another one has stored.
-async fn invalidate(client: &Client, x: &Exchange, worker: &Worker, view: &View) {
+async fn invalidate(x: &Exchange, worker: &Worker, view: &View) {
     if !x.request.method.is_safe()
         && let Some(cache) = worker.shared.cache()
         && cache::invalidate::may_concern(x, view)
     {
-        Box::pin(cache::invalidate::after(client, x, view, cache)).await;
+        Box::pin(cache::invalidate::after(x, view, cache)).await;
     }
 }
 
@@ -238,27 +225,24 @@ fn cached<'a>(worker: &'a Rc<Worker>, view: &'a Rc<View>, rule: &'a Forward) -> 
 
 /// Forwards a request that could not be answered from the cache, and has the cache take what comes of it.
 async fn ask_and_remember(
-    client: &mut Client,
     x: &mut Exchange,
     on: Cached<'_>,
     mut ask: Ask,
 ) -> Result<After, Failure> {
     // Nobody is to be answered with what others have.
-    let mut may_look_again = !client.stream.is_nobody();
+    let mut may_look_again = !x.client.stream.is_nobody();
     loop {
         let others = ask.others(x).filter(|_| may_look_again);
-        let ask_own = async |client: &mut Client, x: &mut Exchange| {
-            forward(client, x, on.worker, on.view, on.rule).await
-        };
+        let ask_own = async |x: &mut Exchange| forward(x, on.worker, on.view, on.rule).await;
         let asked = match others {
-            None => forward(client, x, on.worker, on.view, on.rule).await,
-            Some(others) => match others.ask(client, x, on, &ask, ask_own).await? {
+            None => forward(x, on.worker, on.view, on.rule).await,
+            Some(others) => match others.ask(x, on, &ask, ask_own).await? {
                 First::Own(asked) => *asked,
                 First::Answered(after) => return Ok(after),
                 First::LookAgain => {
                     may_look_again = false;
                     drop(ask);
-                    match recall_again(client, x, on, refresh).await? {
+                    match recall_again(x, on, refresh).await? {
                         Recalled::Answered(after) => return Ok(after),
                         Recalled::Ask(other) => ask = other,
                     }
@@ -266,12 +250,12 @@ async fn ask_and_remember(
                 }
             },
         };
-        match remember(client, x, on, ask, asked).await? {
+        match remember(x, on, ask, asked).await? {
             Next::Answered(after) => return Ok(after),
             // Nobody is to have it, and its body may have no end: the connection is dropped.
-            Next::Respond(..) if client.stream.is_nobody() => return Ok(After::Abort),
+            Next::Respond(..) if x.client.stream.is_nobody() => return Ok(After::Abort),
             Next::Respond(chosen, upstream) => {
-                return answer::respond(client, x, on.worker, on.rule, &chosen, upstream).await;
+                return answer::respond(x, on.worker, on.rule, &chosen, upstream).await;
             }
             Next::AskAgain(other) => ask = other,
         }
@@ -281,7 +265,6 @@ async fn ask_and_remember(
 
 /// Answers a request that ended in `failure`. The failure stays in the log, beside the status that is sent.
 async fn answer_instead(
-    client: &mut Client,
     x: &mut Exchange,
     worker: &Rc<Worker>,
     view: &Rc<View>,
@@ -292,21 +275,20 @@ async fn answer_instead(
     let found = route.and_then(|route| Some((route, fallback::of(route)?)));
     let Some((route, fallback)) = found.filter(|(_, fallback)| fallback::is_for(fallback, failure))
     else {
-        return respond::failure(client, x, worker, view, failure).await;
+        return respond::failure(x, worker, view, failure).await;
     };
     x.facts.failure = Some(failure);
     // A request that goes well does not carry the state of a second one.
-    let instead = Box::pin(instead(client, x, worker, view, (route, fallback), failure)).await;
+    let instead = Box::pin(instead(x, worker, view, (route, fallback), failure)).await;
     match instead {
         Ok(after) => after,
-        Err(failure) => respond::failure(client, x, worker, view, failure).await,
+        Err(failure) => respond::failure(x, worker, view, failure).await,
     }
 }
 
 /// The first answer that there is. The error is what the client is to be told when there is none: what went wrong first,
 /// unless the client itself has left or failed since.
 async fn instead(
-    client: &mut Client,
     x: &mut Exchange,
     worker: &Rc<Worker>,
     view: &Rc<View>,
@@ -318,7 +300,7 @@ async fn instead(
         && let Some(on) = cached_of(worker, view, route)
         && let Some(stored) = cache::fallback::find(x, on).await
     {
-        let tried = cache::fallback::respond(client, x, on, &stored, failure).await;
+        let tried = cache::fallback::respond(x, on, &stored, failure).await;
         if is_over(&tried) {
             return fallback::count(x, view, FallbackKind::Stale, tried);
         }
@@ -327,7 +309,7 @@ async fn instead(
         && fallback::may_go_elsewhere(x, failure)
     {
         fallback::begin_again(x, worker);
-        let tried = pass(client, x, worker, view, rule).await;
+        let tried = pass(x, worker, view, rule).await;
         if is_over(&tried) {
             return fallback::count(x, view, FallbackKind::Upstream, tried);
         }
@@ -335,7 +317,7 @@ async fn instead(
     let Some(fixed) = &fallback.answer else {
         return Err(failure);
     };
-    let tried = respond::fixed(client, x, worker, fixed).await;
+    let tried = respond::fixed(x, worker, fixed).await;
     fallback::count(x, view, FallbackKind::Fixed, tried)
 }
 
@@ -344,19 +326,17 @@ async fn instead(
 fn refresh(refresh: Box<Refresh>) {
     tokio::task::spawn_local(async move {
         let Refresh {
-            mut nobody,
             mut asking,
             worker,
             view,
             ask,
         } = *refresh;
-        let _ = refresh_by(&mut nobody, &mut asking, &worker, &view, ask).await;
+        let _ = refresh_by(&mut asking, &worker, &view, ask).await;
         asking.reset(&worker.buffers);
     });
 }
 
 async fn refresh_by(
-    nobody: &mut Client,
     x: &mut Exchange,
     worker: &Rc<Worker>,
     view: &Rc<View>,
@@ -364,20 +344,15 @@ async fn refresh_by(
 ) -> Result<After, Failure> {
     let route = x.facts.route.ok_or(Failure::NoRoute)?;
     let on = cached_of(worker, view, &view.snapshot.routes[route]).ok_or(Failure::NoRoute)?;
-    ask_and_remember(nobody, x, on, ask).await
+    ask_and_remember(x, on, ask).await
 }
 
 /// Answers a request whose head could not be read, and accounts for it.
-pub(crate) async fn refuse(
-    client: &mut Client,
-    x: &mut Exchange,
-    worker: &Rc<Worker>,
-    failure: Failure,
-) -> After {
+pub(crate) async fn refuse(x: &mut Exchange, worker: &Rc<Worker>, failure: Failure) -> After {
     let view = worker.view();
     x.has_head = false;
     x.timeouts = view.snapshot.timeouts;
-    let after = respond::failure(client, x, worker, &view, failure).await;
-    account(client, x, worker, &view);
+    let after = respond::failure(x, worker, &view, failure).await;
+    account(x, worker, &view);
     after
 }

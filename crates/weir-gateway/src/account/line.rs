@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use weir_http::FieldName;
 
-use crate::connection::Client;
 use crate::decimal;
 use crate::exchange::Exchange;
 use crate::settings::LogFormat;
@@ -13,8 +12,8 @@ use crate::state::view::View;
 use crate::state::worker::Worker;
 
 /// `address - - [time] "request line" status body-bytes "referer" "user agent"`, as Apache httpd and nginx write it.
-pub(super) fn combined(client: &Client, x: &Exchange, worker: &Worker, out: &mut Vec<u8>) {
-    out.extend_from_slice(x.client_address(client).as_bytes());
+pub(super) fn combined(x: &Exchange, worker: &Worker, out: &mut Vec<u8>) {
+    out.extend_from_slice(x.client_address().as_bytes());
     out.extend_from_slice(b" - - [");
     out.extend_from_slice(&worker.clock.texts().clf);
     out.extend_from_slice(b"] \"");
@@ -36,7 +35,6 @@ pub(super) fn combined(client: &Client, x: &Exchange, worker: &Worker, out: &mut
 
 /// One object with the members below; those that do not apply are left out. Durations are in microseconds.
 pub(super) fn json(
-    client: &Client,
     x: &Exchange,
     worker: &Worker,
     view: &View,
@@ -46,7 +44,7 @@ pub(super) fn json(
     out.extend_from_slice(b"{\"time\":\"");
     out.extend_from_slice(&worker.clock.texts().iso8601);
     out.push(b'"');
-    text("client", x.client_address(client).as_bytes(), out);
+    text("client", x.client_address().as_bytes(), out);
     if x.has_head {
         text("method", x.request.method_name.of(&x.head), out);
         text("target", x.request.target_text.of(&x.head), out);

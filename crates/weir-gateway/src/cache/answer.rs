@@ -21,7 +21,7 @@ use crate::cache::on_disk;
 use crate::care::rate;
 use crate::compress;
 use crate::compress::stored::select;
-use crate::connection::{After, Client};
+use crate::connection::After;
 use crate::exchange::{Exchange, Said};
 use crate::failure::Failure;
 use crate::serving::Cached;
@@ -36,7 +36,6 @@ const PIECES_MAX: usize = 64;
 
 /// Answers with what was found to do as it is.
 pub(super) async fn hit(
-    client: &mut Client,
     x: &mut Exchange,
     on: Cached<'_>,
     object: &Arc<Object>,
@@ -52,12 +51,11 @@ pub(super) async fn hit(
         on.metrics().stale_hits.add(1);
     }
     x.recall.status = Some(status_of(object, now));
-    self::object(client, x, on, object, now).await
+    self::object(x, on, object, now).await
 }
 
 /// Answers with something stale because the origin failed; `why` it gave no answer, when it gave none.
 pub(super) async fn stale(
-    client: &mut Client,
     x: &mut Exchange,
     on: Cached<'_>,
     object: &Arc<Object>,
@@ -70,7 +68,7 @@ pub(super) async fn stale(
         ..status_of(object, now)
     });
     on.metrics().stale_hits.add(1);
-    self::object(client, x, on, object, now).await
+    self::object(x, on, object, now).await
 }
 
 fn status_of(object: &Object, now: Timestamp) -> CacheStatus {
@@ -97,7 +95,6 @@ fn status_of(object: &Object, now: Timestamp) -> CacheStatus {
 
 /// Answers with the object, or with the part of it that the request asks for.
 pub(super) async fn object(
-    client: &mut Client,
     x: &mut Exchange,
     on: Cached<'_>,
     stored: &Arc<Object>,
@@ -105,25 +102,25 @@ pub(super) async fn object(
 ) -> Result<After, Failure> {
     let selected = select(x, on, &x.recall.key, stored);
     let (object, head) = selected.ok_or(Failure::ResponseCut)?;
-    let keep_alive = x.client_keeps_alive(on.worker) && x.upload.is_over(client);
+    let keep_alive = x.client_keeps_alive(on.worker) && x.upload.is_over(&mut x.client);
     let before = x.facts.said();
     let sent = match what(x, head, Some(object.body_bytes()), now) {
         What::NotModified => {
             write_not_modified(x, on, keep_alive, head, now);
-            send(client, x, on, (stored, object), 0..0).await
+            send(x, on, (stored, object), 0..0).await
         }
         What::Range(Wanted::Whole) => {
             write_head(x, on, keep_alive, head.meta.status, |out| {
                 head.write(now, edits(&on.rule.response_headers), out);
             });
-            send(client, x, on, (stored, object), 0..object.body_bytes()).await
+            send(x, on, (stored, object), 0..object.body_bytes()).await
         }
         What::Range(Wanted::One(part)) => {
             write_head(x, on, keep_alive, 206, |out| {
                 let edits = edits(&on.rule.response_headers);
                 range::write_single(head, part, object.body_bytes(), now, edits, out);
             });
-            send(client, x, on, (stored, object), part.first..part.last + 1).await
+            send(x, on, (stored, object), part.first..part.last + 1).await
         }
         What::Range(Wanted::Many(parts)) => {
             let parts = Box::new(parts);
@@ -132,14 +129,14 @@ pub(super) async fn object(
             write_head(x, on, keep_alive, 206, |out| {
                 answer.write_head(now, edits(&on.rule.response_headers), out);
             });
-            Box::pin(send_parts(client, x, on, (stored, object), &parts, &answer)).await
+            Box::pin(send_parts(x, on, (stored, object), &parts, &answer)).await
         }
         What::Range(Wanted::Unsatisfiable) => {
             write_head(x, on, keep_alive, 416, |out| {
                 let edits = edits(&on.rule.response_headers);
                 range::write_unsatisfiable(object.body_bytes(), now, edits, out);
             });
-            send(client, x, on, (stored, object), 0..0).await
+            send(x, on, (stored, object), 0..0).await
         }
     };
     after(x, on, sent, keep_alive, before)
@@ -234,7 +231,6 @@ pub(super) fn write_head(
 
 /// Sends each of the parts behind a head of its own.
 async fn send_parts(
-    client: &mut Client,
     x: &mut Exchange,
     on: Cached<'_>,
     object: (&Arc<Object>, &Object),
@@ -243,16 +239,15 @@ async fn send_parts(
 ) -> Result<(), Failure> {
     for part in parts.each() {
         answer.write_part_head(*part, &mut x.outgoing);
-        send(client, x, on, object, part.first..part.last + 1).await?;
+        send(x, on, object, part.first..part.last + 1).await?;
     }
     answer.write_end(&mut x.outgoing);
-    send(client, x, on, object, 0..0).await
+    send(x, on, object, 0..0).await
 }
 
 /// Writes `x.outgoing` and behind it a range of the body, all of both, and clears the former. The object may be a form of the
 /// one that is `stored`.
 async fn send(
-    client: &mut Client,
     x: &mut Exchange,
     on: Cached<'_>,
     (stored, object): (&Arc<Object>, &Object),
@@ -262,7 +257,7 @@ async fn send(
         range.end = range.start;
     }
     if let Some(disk) = object.disk() {
-        return Box::pin(on_disk::send(client, x, on, disk, range)).await;
+        return Box::pin(on_disk::send(x, on, disk, range)).await;
     }
     if range.end - range.start <= COPIED_BODY_BYTES_MAX {
         copy(object, &range, &mut x.outgoing);
@@ -272,21 +267,21 @@ async fn send(
     let total = x.outgoing.len() as u64 + (range.end - range.start);
     let mut sent = 0;
     let mut slow = Slow::new(on.worker);
-    client.timer.set(patience);
+    x.client.timer.set(patience);
     let result = poll_fn(|cx| {
         while sent < total {
             let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
             let count = object.slices(&x.outgoing, range.clone(), sent, &mut pieces);
-            match client.stream.poll_write_pieces(cx, &pieces[..count]) {
+            match x.client.stream.poll_write_pieces(cx, &pieces[..count]) {
                 Poll::Ready(Ok(count)) => {
                     sent += count as u64;
                     slow.took(count as u64);
-                    client.timer.set(patience);
+                    x.client.timer.set(patience);
                 }
                 Poll::Ready(Err(_)) => return Poll::Ready(Err(Failure::ClientGone)),
                 Poll::Pending => {
                     let is_cut = slow.poll_cut(|| pinned(stored, on), cx).is_ready();
-                    if is_cut || client.timer.poll(cx).is_ready() {
+                    if is_cut || x.client.timer.poll(cx).is_ready() {
                         return Poll::Ready(Err(Failure::ClientGone));
                     }
                     return Poll::Pending;

@@ -8,7 +8,6 @@ use std::task::{Poll, ready};
 use weir_http::Method;
 use weir_http::body::Framing;
 
-use crate::connection::Client;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::serving::Cached;
@@ -18,11 +17,7 @@ const BODY_BYTES_MAX: u64 = 64 << 10;
 
 /// The digest of a POST that is looked up by its body. A body that is large, or of which nobody knows how large it is, has
 /// none, and its request passes by the cache.
-pub(super) async fn digest(
-    client: &mut Client,
-    x: &mut Exchange,
-    on: Cached<'_>,
-) -> Result<Option<u128>, Failure> {
+pub(super) async fn digest(x: &mut Exchange, on: Cached<'_>) -> Result<Option<u128>, Failure> {
     let has_digest = on.policy.caches_post
         && x.request.method == Method::Post
         && !x.request.expects_continue
@@ -35,9 +30,11 @@ pub(super) async fn digest(
         return Ok(None);
     }
     let pace = x.pace(on.rule);
-    client.timer.set(pace.client);
+    x.client.timer.set(pace.client);
     poll_fn(|cx| {
-        let whole = x.upload.poll_whole(client, &on.worker.buffers, pace, cx);
+        let whole = x
+            .upload
+            .poll_whole(&mut x.client, &on.worker.buffers, pace, cx);
         Poll::Ready(ready!(whole).map(|body| Some(digest_of(body))))
     })
     .await

@@ -16,7 +16,6 @@ use weir_http::Method;
 use crate::cache::lead::{Ask, Lead};
 use crate::cache::remember::{Next, arrived, ask_for_itself, response_of};
 use crate::cache::{answer, on_disk};
-use crate::connection::Client;
 use crate::deadline::Timer;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
@@ -89,7 +88,6 @@ impl Renewed {
 
 /// A 304 to conditions of our own: the stored response is right still.
 pub(super) async fn by_304(
-    client: &mut Client,
     x: &mut Exchange,
     on: Cached<'_>,
     mut lead: Box<Lead>,
@@ -114,8 +112,9 @@ pub(super) async fn by_304(
         return Ok(Next::AskAgain(Ask::Lead(lead)));
     };
     on.metrics().revalidated.add(1);
-    let timer = &client.timer;
-    let settled = renewed.settle(timer, on, &lead.key, lead.ticket).await;
+    let settled = renewed
+        .settle(&x.client.timer, on, &lead.key, lead.ticket)
+        .await;
     let refused = settled.as_ref().err().map(|why| why.name());
     let mut object = if let Ok(object) = settled {
         lead.succeeds();
@@ -135,7 +134,7 @@ pub(super) async fn by_304(
         said.stored = refused.is_none();
         said.detail = refused;
     }
-    match answer::object(client, x, on, &object, on.time()).await {
+    match answer::object(x, on, &object, on.time()).await {
         // What was confirmed turned out to be damaged, and nothing of it was sent.
         Err(Failure::StoreFailed) => Ok(ask_for_itself(x)),
         sent => sent.map(Next::Answered),
@@ -144,7 +143,6 @@ pub(super) async fn by_304(
 
 /// The answer to HEAD, which is passed on, may say something of what is stored. The ticket is from before that was found.
 pub(super) async fn by_head(
-    client: &Client,
     x: &mut Exchange,
     on: Cached<'_>,
     (stored, ticket): (Arc<Object>, Ticket),
@@ -155,7 +153,6 @@ pub(super) async fn by_head(
     if x.request.method != Method::Head || x.response.status != 200 {
         return;
     }
-    let timer = &client.timer;
     match validate::compare_head(head, response_of(x)) {
         HeadMeans::Unchanged => {
             let exchanged = Exchanged {
@@ -163,12 +160,14 @@ pub(super) async fn by_head(
                 response_time: on.time(),
             };
             if let Some(renewed) = Renewed::new(x, on, &stored, exchanged) {
-                _ = renewed.settle(timer, on, &x.recall.key, ticket).await;
+                _ = renewed
+                    .settle(&x.client.timer, on, &x.recall.key, ticket)
+                    .await;
             }
         }
         HeadMeans::Changed => {
             let scope = PurgeScope::Key(x.recall.key.as_slice().into());
-            on_disk::changed(timer, on.cache.end(scope, PurgeKind::Soft)).await;
+            on_disk::changed(&x.client.timer, on.cache.end(scope, PurgeKind::Soft)).await;
         }
         HeadMeans::Nothing => {}
     }

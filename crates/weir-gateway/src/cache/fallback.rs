@@ -6,7 +6,7 @@ use weir_cache::store::Object;
 use weir_cache::{RequestControl, reuse};
 
 use crate::cache::{answer, lookup};
-use crate::connection::{After, Client};
+use crate::connection::After;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::serving::Cached;
@@ -22,7 +22,6 @@ pub(crate) async fn find(x: &mut Exchange, on: Cached<'_>) -> Option<Arc<Object>
 
 /// Answers with it, and says in `Cache-Status` why.
 pub(crate) async fn respond(
-    client: &mut Client,
     x: &mut Exchange,
     on: Cached<'_>,
     stored: &Arc<Object>,
@@ -31,7 +30,7 @@ pub(crate) async fn respond(
     // What is sent takes the place of the request.
     x.upload.answered();
     let said = (x.recall.status, x.recall.outcome);
-    let sent = answer::stale(client, x, on, stored, Some(why)).await;
+    let sent = answer::stale(x, on, stored, Some(why)).await;
     if sent.is_err() {
         // Nothing of it was sent, so that something else may be.
         (x.recall.status, x.recall.outcome) = said;

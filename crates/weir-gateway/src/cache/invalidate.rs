@@ -8,7 +8,6 @@ use weir_http::{FieldName, Method};
 
 use crate::cache::remember::response_of;
 use crate::cache::{lookup, on_disk, scope};
-use crate::connection::Client;
 use crate::exchange::Exchange;
 use crate::router::Found;
 use crate::state::storage::Cache;
@@ -34,7 +33,7 @@ pub(crate) fn may_concern(x: &Exchange, view: &View) -> bool {
 ///
 /// When this returns, no request finds it as it was (RFC 9111 §4.4). Nor does one of the next process, if this one is killed
 /// right behind the answer: for that the client waits until the files are gone, but no longer than a disk takes that answers.
-pub(crate) async fn after(client: &Client, x: &Exchange, view: &View, cache: &Arc<Cache>) {
+pub(crate) async fn after(x: &Exchange, view: &View, cache: &Arc<Cache>) {
     let target = lookup::target(x);
     let authority = x
         .request
@@ -55,7 +54,7 @@ pub(crate) async fn after(client: &Client, x: &Exchange, view: &View, cache: &Ar
         for scope in scopes.into_iter().flatten().flatten() {
             if cache.may_hold(&scope) {
                 view.metrics.cache.invalidations.add(1);
-                on_disk::changed(&client.timer, cache.end(scope, PurgeKind::Hard)).await;
+                on_disk::changed(&x.client.timer, cache.end(scope, PurgeKind::Hard)).await;
             }
         }
     }

@@ -59,14 +59,13 @@ impl Joined {
 /// Waits for what `reader` reads, and answers with it; from `patience` on, if there is one, it may be the request that asks in
 /// the leader's place.
 pub(crate) async fn join(
-    client: &mut Client,
     x: &mut Exchange,
     on: Cached<'_>,
     mut reader: Reader,
     (forwarded, patience): (Forwarded, Option<Duration>),
 ) -> Result<Joined, Failure> {
     let since = time::now();
-    let outcome = match wait(client, on, &mut reader, patience).await? {
+    let outcome = match wait(&mut x.client, on, &mut reader, patience).await? {
         Waited::Told(outcome) => outcome,
         Waited::Relieves => {
             return Ok(Joined::Late(Late {
@@ -92,7 +91,7 @@ pub(crate) async fn join(
     });
     let after = match outcome {
         Outcome::Whole(object) | Outcome::Stale(object, ..) => {
-            match answer::object(client, x, on, &object, on.time()).await {
+            match answer::object(x, on, &object, on.time()).await {
                 Err(Failure::StoreFailed) => {
                     x.recall.disk = Disk::HasFailed;
                     return Ok(Joined::nothing(Nothing::StoreFailed));
@@ -101,7 +100,7 @@ pub(crate) async fn join(
             }
         }
         Outcome::Arriving(_, length) => {
-            match stream::respond(client, x, on, reader, (&head, length), false).await? {
+            match stream::respond(x, on, reader, (&head, length), false).await? {
                 Streamed::Answered(after) => after,
                 Streamed::Elsewhere => return Ok(Joined::Elsewhere),
             }

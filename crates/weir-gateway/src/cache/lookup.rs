@@ -11,7 +11,6 @@ use weir_http::body::Framing;
 use weir_http::{FieldName, Method};
 
 use crate::cache::{on_disk, sent};
-use crate::connection::Client;
 use crate::deadline::Timer;
 use crate::exchange::recall::Disk;
 use crate::exchange::{Exchange, SCHEME};
@@ -33,8 +32,8 @@ pub(crate) enum Found {
 }
 
 /// Writes the key of a request; with the digest of its body, if it is looked up by that.
-pub(super) fn begin(client: &Client, x: &mut Exchange, on: Cached<'_>, body_digest: Option<u128>) {
-    x.recall.sent.begin(client.address);
+pub(super) fn begin(x: &mut Exchange, on: Cached<'_>, body_digest: Option<u128>) {
+    x.recall.sent.begin(x.client.address);
     let names = on.policy.key.headers.iter().map(String::as_bytes);
     let differs = sent::differs(on, names);
     sent::prepare(x, on, differs);

@@ -75,7 +75,6 @@ pub(super) fn make_room(buffer: &mut Vec<u8>, range: &Range<u64>) {
 
 /// Writes `x.outgoing` and behind it a range of the body, all of both, and clears the former.
 pub(super) async fn send(
-    client: &mut Client,
     x: &mut Exchange,
     on: Cached<'_>,
     object: &DiskObject,
@@ -89,11 +88,11 @@ pub(super) async fn send(
         let mut count = 0;
         if at < range.end {
             if buffer.capacity() == 0 {
-                wait_for_room(client, &grant).await;
+                wait_for_room(&x.client, &grant).await;
             }
             make_room(&mut buffer, &(at..range.end));
             grant.set(buffer.capacity() as u64);
-            let read = within(&client.timer, object.read(at, buffer)).await;
+            let read = within(&x.client.timer, object.read(at, buffer)).await;
             buffer = read.map_err(|_| Failure::StoreFailed)?;
             count = buffer.len().min((range.end - at) as usize);
             if count == 0 {
@@ -102,7 +101,7 @@ pub(super) async fn send(
         }
         let head_bytes = x.outgoing.len();
         let sent_before = x.facts.bytes_sent;
-        let sending = send_piece(client, x, &buffer[..count], b"");
+        let sending = send_piece(x, &buffer[..count], b"");
         let holding = || Holding {
             may_let_go: true,
             ..Holding::of(&grant)
@@ -118,7 +117,7 @@ pub(super) async fn send(
             slow.lets_go();
             buffer = Vec::new();
             grant.set(0);
-            wait_until_it_takes_more(client, x).await?;
+            wait_until_it_takes_more(x).await?;
         }
         if at >= range.end && x.outgoing.is_empty() {
             return Ok(());
@@ -141,40 +140,35 @@ pub(super) async fn wait_for_room(client: &Client, grant: &Grant) {
 }
 
 /// Waits until the client's socket takes bytes again, with nothing in hand.
-async fn wait_until_it_takes_more(client: &Client, x: &Exchange) -> Result<(), Failure> {
-    client.timer.set(x.timeouts.send);
-    poll_fn(|cx| match client.stream.poll_writable(cx) {
+async fn wait_until_it_takes_more(x: &Exchange) -> Result<(), Failure> {
+    x.client.timer.set(x.timeouts.send);
+    poll_fn(|cx| match x.client.stream.poll_writable(cx) {
         Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
         Poll::Ready(Err(_)) => Poll::Ready(Err(Failure::ClientGone)),
-        Poll::Pending => client.timer.poll(cx).map(|()| Err(Failure::ClientGone)),
+        Poll::Pending => x.client.timer.poll(cx).map(|()| Err(Failure::ClientGone)),
     })
     .await
 }
 
 /// Writes `x.outgoing`, the piece and the tail, all of them, and clears the first; in one system call where the socket takes
 /// them.
-pub(super) async fn send_piece(
-    client: &mut Client,
-    x: &mut Exchange,
-    piece: &[u8],
-    tail: &[u8],
-) -> Result<(), Failure> {
+pub(super) async fn send_piece(x: &mut Exchange, piece: &[u8], tail: &[u8]) -> Result<(), Failure> {
     let patience = x.timeouts.send;
     let mut slices = [&x.outgoing[..], piece, tail].map(IoSlice::new);
     let mut left = &mut slices[..];
-    client.timer.set(patience);
+    x.client.timer.set(patience);
     let result = poll_fn(|cx| {
         // Without empty slices at the front, which would make a write of nothing look like a closed socket.
         IoSlice::advance_slices(&mut left, 0);
         while !left.is_empty() {
-            match client.stream.poll_write_pieces(cx, left) {
+            match x.client.stream.poll_write_pieces(cx, left) {
                 Poll::Ready(Ok(count)) => {
                     x.facts.bytes_sent += count as u64;
                     IoSlice::advance_slices(&mut left, count);
-                    client.timer.set(patience);
+                    x.client.timer.set(patience);
                 }
                 Poll::Ready(Err(_)) => return Poll::Ready(Err(Failure::ClientGone)),
-                Poll::Pending => return client.timer.poll(cx).map(|()| Err(Failure::ClientGone)),
+                Poll::Pending => return x.client.timer.poll(cx).map(|()| Err(Failure::ClientGone)),
             }
         }
         Poll::Ready(Ok(()))

@@ -9,12 +9,9 @@ use weir_http::Method;
 use weir_http::head::HeadScan;
 use weir_http::request::Progress;
 
-use crate::buffers::Input;
 use crate::cache::lead::{Ask, Lead};
 use crate::connection::Client;
-use crate::deadline::Timer;
 use crate::exchange::Exchange;
-use crate::io::Stream;
 use crate::serving::Cached;
 use crate::state::fills::{Place, REFRESHED_FOR, Remembered};
 use crate::state::view::View;
@@ -23,7 +20,6 @@ use crate::state::worker::Worker;
 /// A request that is to be made for nobody.
 #[derive(Debug)]
 pub(crate) struct Refresh {
-    pub(crate) nobody: Client,
     pub(crate) asking: Exchange,
     pub(crate) worker: Rc<Worker>,
     pub(crate) view: Rc<View>,
@@ -32,7 +28,6 @@ pub(crate) struct Refresh {
 
 /// What to ask again for `object`, when that is due and nobody does already.
 pub(super) fn if_due(
-    client: &Client,
     x: &Exchange,
     on: Cached<'_>,
     object: &Arc<Object>,
@@ -48,7 +43,8 @@ pub(super) fn if_due(
         return None;
     }
     let route = x.facts.route?;
-    let mut asking = Exchange::default();
+    let nobody = Client::nobody(x.client.address, &on.worker.deadlines);
+    let mut asking = Exchange::new(nobody);
     let limits = on.view.snapshot.head_limits;
     let parsed = asking
         .request
@@ -76,12 +72,12 @@ pub(super) fn if_due(
     let Place::Leads(lent) = on.cache.fills.place(&key) else {
         return None;
     };
-    asking.begin(&x.head[..x.request.head_bytes]);
+    asking.copy_head(x);
     asking.timeouts = x.timeouts;
     asking.facts.route = Some(route);
     asking.path_is_as_in(x);
     asking.client_is_as_in(x);
-    super::lookup::begin(client, &mut asking, on, None);
+    super::lookup::begin(&mut asking, on, None);
     asking.recall.is_conditional = false;
     let ticket = on.cache.tiers.ticket();
     let stored = (Some(Arc::clone(object)), Vec::new());
@@ -93,15 +89,7 @@ pub(super) fn if_due(
     }
     on.metrics().refreshes.add(1);
     on.cache.refreshed.note(&key, now);
-    let nobody = Client {
-        stream: Stream::Nobody,
-        address: client.address,
-        listening: None,
-        input: Input::default(),
-        timer: Timer::new(&on.worker.deadlines),
-    };
     Some(Box::new(Refresh {
-        nobody,
         asking,
         worker: Rc::clone(on.worker),
         view: Rc::clone(on.view),

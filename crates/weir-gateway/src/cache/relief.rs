@@ -12,7 +12,7 @@ use weir_cache::collapse::Nothing;
 
 use crate::cache::join::{Joined, join};
 use crate::cache::lead::Ask;
-use crate::connection::{After, Client};
+use crate::connection::After;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::serving::Cached;
@@ -58,14 +58,13 @@ impl Others {
     /// Asks by `forward`, and answers with what the leader has if that comes first, or if asking fails and `ask` has nothing stale.
     pub(crate) async fn ask(
         mut self,
-        client: &mut Client,
         x: &mut Exchange,
         on: Cached<'_>,
         ask: &Ask,
-        forward: impl AsyncFnOnce(&mut Client, &mut Exchange) -> Result<(Chosen, Upstream), Failure>,
+        forward: impl AsyncFnOnce(&mut Exchange) -> Result<(Chosen, Upstream), Failure>,
     ) -> Result<First, Failure> {
         let first = {
-            let mut own = pin!(forward(client, x));
+            let mut own = pin!(forward(x));
             poll_fn(|cx| match own.as_mut().poll(cx) {
                 Poll::Ready(asked) => Poll::Ready(Ok(asked)),
                 Poll::Pending => self.poll(cx).map(Err),
@@ -84,7 +83,7 @@ impl Others {
         let forwarded = said.and_then(|said| said.forwarded);
         let forwarded = forwarded.unwrap_or(Forwarded::Miss);
         // It has asked once.
-        let joined = Box::pin(join(client, x, on, reader, (forwarded, None))).await?;
+        let joined = Box::pin(join(x, on, reader, (forwarded, None))).await?;
         match (joined, failed) {
             (Joined::Answered(after), _) => Ok(First::Answered(after)),
             (

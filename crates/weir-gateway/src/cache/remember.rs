@@ -17,7 +17,7 @@ use crate::cache::lead::{Ask, Lead, how_failed, usable_stale};
 use crate::cache::pump::{self, Arriving, Limits};
 use crate::cache::stream::{self, Streamed};
 use crate::cache::{answer, confirm, invalidate, lookup, sent};
-use crate::connection::{After, Client};
+use crate::connection::After;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::serving::Cached;
@@ -39,7 +39,6 @@ pub(crate) enum Next {
 
 /// Takes what the origin said, or why it said nothing.
 pub(crate) async fn remember(
-    client: &mut Client,
     x: &mut Exchange,
     on: Cached<'_>,
     ask: Ask,
@@ -50,16 +49,16 @@ pub(crate) async fn remember(
             let (chosen, upstream) = asked?;
             note_answer(x, on);
             if let Some(stored) = stored {
-                confirm::by_head(client, x, on, stored).await;
+                confirm::by_head(x, on, stored).await;
             }
-            invalidate::after(client, x, on.view, on.cache).await;
+            invalidate::after(x, on.view, on.cache).await;
             return Ok(Next::Respond(chosen, upstream));
         }
         Ask::Lead(lead) => lead,
     };
     let (chosen, upstream) = match asked {
         Ok(answered) => answered,
-        Err(failure) => return without_answer(client, x, on, lead, failure).await,
+        Err(failure) => return without_answer(x, on, lead, failure).await,
     };
     note_answer(x, on);
     let status = x.response.status;
@@ -67,7 +66,7 @@ pub(crate) async fn remember(
     if let Some(stale) = usable_stale(x, on, &lead, status >= 500, failed) {
         lead.end(Outcome::Stale(Arc::clone(&stale), failed, None));
         x.incoming.consume(x.incoming.unread().len());
-        let sent = answer::stale(client, x, on, &stale, None).await;
+        let sent = answer::stale(x, on, &stale, None).await;
         return sent.map(Next::Answered);
     }
     let exchanged = Exchanged {
@@ -75,10 +74,10 @@ pub(crate) async fn remember(
         response_time: on.time(),
     };
     if status == 304 && !x.recall.conditions.is_empty() {
-        return confirm::by_304(client, x, on, lead, (chosen, upstream), exchanged).await;
+        return confirm::by_304(x, on, lead, (chosen, upstream), exchanged).await;
     }
     match decide(x, on, &lead, exchanged) {
-        Ok(meta) => arrives(client, x, on, lead, (chosen, upstream), meta).await,
+        Ok(meta) => arrives(x, on, lead, (chosen, upstream), meta).await,
         Err(why) => {
             on.metrics().not_stored(why);
             if let Some(said) = &mut x.recall.status {
@@ -109,7 +108,6 @@ pub(crate) async fn remember(
 
 /// The origin gave no answer: there may be something stale that is allowed now.
 async fn without_answer(
-    client: &mut Client,
     x: &mut Exchange,
     on: Cached<'_>,
     mut lead: Box<Lead>,
@@ -122,7 +120,7 @@ async fn without_answer(
         return Err(failure);
     };
     lead.end(Outcome::Stale(Arc::clone(&stale), how, Some(failure)));
-    let sent = answer::stale(client, x, on, &stale, Some(failure)).await;
+    let sent = answer::stale(x, on, &stale, Some(failure)).await;
     sent.map(Next::Answered)
 }
 
@@ -201,7 +199,6 @@ fn decide(
 
 /// The answer is to be stored. What has come of its body is taken; a pump takes the rest, whoever still reads along.
 async fn arrives(
-    client: &mut Client,
     x: &mut Exchange,
     on: Cached<'_>,
     mut lead: Box<Lead>,
@@ -240,7 +237,7 @@ async fn arrives(
             lead.store(&object);
         }
         passing::put_back(x, on.worker, &chosen, upstream, true);
-        let sent = answer::object(client, x, on, &object, on.time()).await?;
+        let sent = answer::object(x, on, &object, on.time()).await?;
         return Ok(Next::Answered(sent));
     }
     if let Some(length) = length {
@@ -265,12 +262,12 @@ async fn arrives(
     };
     arriving.begin(length, piece);
     pump::spawn(on.worker, arriving);
-    if client.stream.is_nobody() {
+    if x.client.stream.is_nobody() {
         // Nobody need read along, unless there is nothing to store after all.
         fill.keep_for_later();
         return Ok(Next::Answered(After::Abort));
     }
-    match stream::respond(client, x, on, reader, (&head, length), true).await? {
+    match stream::respond(x, on, reader, (&head, length), true).await? {
         Streamed::Answered(after) => Ok(Next::Answered(after)),
         Streamed::Elsewhere => Ok(ask_for_itself(x)),
     }

@@ -49,7 +49,6 @@ pub(super) enum Streamed {
 
 /// Sends what the reader reads.
 pub(super) async fn respond(
-    client: &mut Client,
     x: &mut Exchange,
     on: Cached<'_>,
     mut reader: Reader,
@@ -71,9 +70,9 @@ pub(super) async fn respond(
     );
     let wanted = match what(x, &head, length, now) {
         What::NotModified => {
-            let keep_alive = x.client_keeps_alive(on.worker) && x.upload.is_over(client);
+            let keep_alive = x.client_keeps_alive(on.worker) && x.upload.is_over(&mut x.client);
             write_not_modified(x, on, keep_alive, &head, now);
-            let sent = send_piece(client, x, b"", b"").await;
+            let sent = send_piece(x, b"", b"").await;
             reader.finish();
             return after(x, on, sent, keep_alive, before).map(Streamed::Answered);
         }
@@ -84,9 +83,9 @@ pub(super) async fn respond(
     let needs_all = matches!(wanted, Wanted::Many(_) | Wanted::Unsatisfiable)
         || (has_range && length.is_none());
     if needs_all && reader.is_for_memory() {
-        let whole = wait_for_all(client, on, &mut reader).await?;
+        let whole = wait_for_all(&mut x.client, on, &mut reader).await?;
         if let Some(object) = whole {
-            let sent = answer::object(client, x, on, &object, on.time()).await;
+            let sent = answer::object(x, on, &object, on.time()).await;
             return sent.map(Streamed::Answered);
         }
     }
@@ -104,7 +103,7 @@ pub(super) async fn respond(
         (None, Version::Http10) => End::Close,
     };
     let keep_alive =
-        x.client_keeps_alive(on.worker) && end != End::Close && x.upload.is_over(client);
+        x.client_keeps_alive(on.worker) && end != End::Close && x.upload.is_over(&mut x.client);
     let part = if let (Wanted::One(part), Some(length)) = (wanted, length) {
         write_head(x, on, keep_alive, 206, |out| {
             let edits = edits(&on.rule.response_headers);
@@ -120,12 +119,11 @@ pub(super) async fn respond(
         });
         0..length.unwrap_or(u64::MAX)
     };
-    let sent = stream_body(client, x, on, &mut reader, (encoder, end), part).await;
+    let sent = stream_body(x, on, &mut reader, (encoder, end), part).await;
     after(x, on, sent, keep_alive, before).map(Streamed::Answered)
 }
 
 async fn stream_body(
-    client: &mut Client,
     x: &mut Exchange,
     on: Cached<'_>,
     reader: &mut Reader,
@@ -139,20 +137,20 @@ async fn stream_body(
         let piece;
         if !x.outgoing.is_empty() && reader.is_early() {
             // The head, for which its client need not wait until there is a body.
-            waiting.send(client, x, b"", b"").await?;
+            waiting.send(x, b"", b"").await?;
         }
-        let shown = match next(client, on, reader).await? {
+        let shown = match next(&mut x.client, on, reader).await? {
             Piece::Bytes(bytes) => {
                 piece = bytes;
                 &piece[..]
             }
             Piece::Behind(file, from) => {
                 if buffer.capacity() == 0 {
-                    wait_for_room(client, &waiting.block).await;
+                    wait_for_room(&x.client, &waiting.block).await;
                 }
                 make_room(&mut buffer, &(from..part.end));
                 waiting.block.set(buffer.capacity() as u64);
-                buffer = read_behind(client, &file, from, buffer).await?;
+                buffer = read_behind(&x.client, &file, from, buffer).await?;
                 reader.move_to(from + buffer.len() as u64);
                 &buffer
             }
@@ -167,7 +165,7 @@ async fn stream_body(
         if let Some(encoder) = &mut encoder {
             encoder.write(shown);
             encoder.flush(|made| append(made, end, &mut x.outgoing));
-            waiting.send(client, x, b"", b"").await?;
+            waiting.send(x, b"", b"").await?;
             continue;
         }
         if end == End::Chunks {
@@ -175,7 +173,7 @@ async fn stream_body(
             let _ = write!(x.outgoing, "{:x}\r\n", shown.len());
         }
         let tail: &[u8] = if end == End::Chunks { b"\r\n" } else { b"" };
-        waiting.send(client, x, shown, tail).await?;
+        waiting.send(x, shown, tail).await?;
     }
     if let Some(mut encoder) = encoder {
         encoder.finish(|made| append(made, end, &mut x.outgoing));
@@ -183,7 +181,7 @@ async fn stream_body(
     if end == End::Chunks {
         x.outgoing.extend_from_slice(b"0\r\n\r\n");
     }
-    waiting.send(client, x, b"", b"").await?;
+    waiting.send(x, b"", b"").await?;
     reader.finish();
     Ok(())
 }
@@ -208,13 +206,7 @@ impl<'a> Waiting<'a> {
     }
 
     /// Writes `x.outgoing`, the piece and the tail, unless the client is cut off meanwhile.
-    async fn send(
-        &mut self,
-        client: &mut Client,
-        x: &mut Exchange,
-        piece: &[u8],
-        tail: &[u8],
-    ) -> Result<(), Failure> {
+    async fn send(&mut self, x: &mut Exchange, piece: &[u8], tail: &[u8]) -> Result<(), Failure> {
         let bytes = x.outgoing.len() + piece.len() + tail.len();
         let holding = || {
             let fill = Arc::clone(&self.fill);
@@ -225,7 +217,7 @@ impl<'a> Waiting<'a> {
                 may_let_go: false,
             }
         };
-        let sending = send_piece(client, x, piece, tail);
+        let sending = send_piece(x, piece, tail);
         let sent = self.slow.unless_cut(bytes, holding, sending).await;
         sent.unwrap_or(Err(Failure::ClientGone))
     }

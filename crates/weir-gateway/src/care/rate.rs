@@ -2,7 +2,6 @@
 
 use weir_policy::limit::rate::Decision;
 
-use crate::connection::Client;
 use crate::decimal;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
@@ -12,7 +11,7 @@ use crate::state::view::View;
 
 /// Counts the request for every rule of its route, unless one of them refuses it: then it counts for none. The client is told
 /// of the rule that leaves it the least.
-pub(crate) fn ask(client: &Client, x: &mut Exchange, view: &View) -> Result<(), Failure> {
+pub(crate) fn ask(x: &mut Exchange, view: &View) -> Result<(), Failure> {
     let rates = x
         .facts
         .route
@@ -21,7 +20,7 @@ pub(crate) fn ask(client: &Client, x: &mut Exchange, view: &View) -> Result<(), 
         return Ok(());
     };
     for (index, gate) in rates.iter().enumerate() {
-        let decision = gate.ask(key(gate, client, x, view), now);
+        let decision = gate.ask(key(gate, x, view), now);
         if x.rate
             .is_none_or(|told| decision.remaining < told.remaining)
         {
@@ -29,7 +28,7 @@ pub(crate) fn ask(client: &Client, x: &mut Exchange, view: &View) -> Result<(), 
         }
         if !decision.is_allowed {
             for passed in &rates[..index] {
-                passed.give_back(key(passed, client, x, view));
+                passed.give_back(key(passed, x, view));
             }
             x.rate = Some(decision);
             x.retry_after = Some(decision.retry_after);
@@ -39,10 +38,10 @@ pub(crate) fn ask(client: &Client, x: &mut Exchange, view: &View) -> Result<(), 
     Ok(())
 }
 
-fn key<'x>(gate: &RateGate, client: &'x Client, x: &'x Exchange, view: &View) -> &'x [u8] {
+fn key<'x>(gate: &RateGate, x: &'x Exchange, view: &View) -> &'x [u8] {
     match gate.keyed_by() {
         RateKey::Route => &[],
-        RateKey::ClientAddress => x.client_address(client).network(),
+        RateKey::ClientAddress => x.client_address().network(),
         RateKey::Header(name) => x.request.field(&x.head, name).unwrap_or_default(),
         RateKey::Parameter(name) => parameter(x, view, name),
     }

@@ -43,15 +43,11 @@ pub(crate) async fn serve(mut client: Box<Client>, worker: &Rc<Worker>, rounds: 
 }
 
 /// Reads a request and has it answered.
-pub(crate) async fn serve_request(
-    client: &mut Client,
-    exchange: &mut Exchange,
-    worker: &Rc<Worker>,
-) -> After {
-    match read_head(client, exchange, worker).await {
-        Ok(true) => story::run(client, exchange, worker).await,
+pub(crate) async fn serve_request(x: &mut Exchange, worker: &Rc<Worker>) -> After {
+    match read_head(x, worker).await {
+        Ok(true) => story::run(x, worker).await,
         Ok(false) => After::Leave,
-        Err(failure) => story::refuse(client, exchange, worker, failure).await,
+        Err(failure) => story::refuse(x, worker, failure).await,
     }
 }
 
@@ -81,38 +77,33 @@ async fn wait_for_request(client: &mut Client, worker: &Worker) -> bool {
     has_begun
 }
 
-/// Reads a request head into the exchange; `false` when the client closed before it sent one.
-async fn read_head(
-    client: &mut Client,
-    exchange: &mut Exchange,
-    worker: &Worker,
-) -> Result<bool, Failure> {
+/// Reads a request head into the x; `false` when the client closed before it sent one.
+async fn read_head(x: &mut Exchange, worker: &Worker) -> Result<bool, Failure> {
     let (limits, timeout) = {
         let view = worker.view();
         (view.snapshot.head_limits, view.snapshot.timeouts.head)
     };
     let mut scan = HeadScan::default();
     let mut empty_lines = 0;
-    client.timer.set(timeout);
+    x.client.timer.set(timeout);
     loop {
-        if skip_empty_line(client, empty_lines)? {
+        if skip_empty_line(&mut x.client, empty_lines)? {
             empty_lines += 1;
             continue;
         }
-        let unread = client.input.unread();
-        match exchange
+        let unread = x.client.input.unread();
+        match x
             .request
             .parse(unread, &mut scan, limits)
             .map_err(Failure::Request)?
         {
             Progress::Complete(bytes) => {
-                exchange.begin(&unread[..bytes]);
-                client.input.consume(bytes);
+                x.take_head(bytes);
                 return Ok(true);
             }
             Progress::Incomplete => {
-                match client.fill(&worker.buffers, Failure::HeadTimeout).await {
-                    Ok(0) | Err(Failure::ClientGone) if client.input.is_empty() => {
+                match x.client.fill(&worker.buffers, Failure::HeadTimeout).await {
+                    Ok(0) | Err(Failure::ClientGone) if x.client.input.is_empty() => {
                         return Ok(false);
                     }
                     Ok(0) => return Err(Failure::ClientGone),

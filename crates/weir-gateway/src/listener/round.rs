@@ -81,14 +81,17 @@ impl Round {
 }
 
 async fn serve_requests(handover: Rc<Handover>) -> Infallible {
-    let mut exchange = Exchange::default();
+    let next = || poll_fn(|_| handover.request.take().map_or(Poll::Pending, Poll::Ready));
+    let (mut client, mut worker) = next().await;
+    let mut x = Exchange::new(Client::nobody(client.address, &worker.deadlines));
     loop {
-        let request = poll_fn(|_| handover.request.take().map_or(Poll::Pending, Poll::Ready));
-        let (mut client, worker) = request.await;
-        let after = h1::serve_request(&mut client, &mut exchange, &worker).await;
-        exchange.reset(&worker.buffers);
-        client.input.release(&worker.buffers);
+        std::mem::swap(&mut x.client, &mut client);
+        let after = h1::serve_request(&mut x, &worker).await;
+        x.reset(&worker.buffers);
+        x.client.input.release(&worker.buffers);
+        std::mem::swap(&mut x.client, &mut client);
         handover.result.set(Some((client, after)));
+        (client, worker) = next().await;
     }
 }
 

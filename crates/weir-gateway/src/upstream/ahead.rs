@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 use weir_http::{Body, FieldName};
 
-use crate::connection::Client;
 use crate::deadline::Due;
 use crate::exchange::Exchange;
 use crate::exchange::ahead::{Ahead, Read};
@@ -111,7 +110,6 @@ pub(crate) fn poll(
 
 /// Reads once, when everything that was read ahead has been sent.
 pub(crate) async fn receive(
-    client: &mut Client,
     x: &mut Exchange,
     worker: &Worker,
     upstream: &mut Upstream,
@@ -125,7 +123,7 @@ pub(crate) async fn receive(
         if let Some(ended) = upstream.pass.ahead().and_then(|ahead| ahead.ended) {
             return Poll::Ready(ended.map(|()| 0));
         }
-        let count = ready!(poll_receive(client, x, worker, upstream, pace, cx))?;
+        let count = ready!(poll_receive(x, worker, upstream, pace, cx))?;
         if let Some(ahead) = upstream.pass.ahead() {
             ahead.see(&x.incoming, count);
             if ahead.seen.is_done() {

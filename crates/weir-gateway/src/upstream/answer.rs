@@ -15,7 +15,7 @@ use weir_http::{Body, Content, Version};
 use crate::buffers::{BUFFER_BYTES, Input};
 use crate::care::rate;
 use crate::compress;
-use crate::connection::{After, Client, upgrade};
+use crate::connection::{After, upgrade};
 use crate::exchange::Exchange;
 use crate::exchange::upload::Pace;
 use crate::failure::Failure;
@@ -33,7 +33,6 @@ const COPIED_BODY_BYTES_MAX: usize = 4 << 10;
 
 /// Sends the response, whose head was read, to the client, and keeps the upstream connection if it can serve again.
 pub(crate) async fn respond(
-    client: &mut Client,
     x: &mut Exchange,
     worker: &Worker,
     rule: &Forward,
@@ -62,16 +61,16 @@ pub(crate) async fn respond(
         // A tunnel may last for days, and says nothing of how fast the upstream is.
         upstream.pass.hold_up();
         upstream.pass.finish();
-        return Box::pin(tunnel(client, x, worker, &mut upstream)).await;
+        return Box::pin(tunnel(x, worker, &mut upstream)).await;
     }
     let pace = x.pace(rule);
     let streamed = match encoder {
         Some(encoder) => {
             let to = (encoder, framing);
-            let stream = stream_encoded(client, x, worker, &mut upstream, &mut body, to, pace);
+            let stream = stream_encoded(x, worker, &mut upstream, &mut body, to, pace);
             Box::pin(stream).await
         }
-        None => stream_body(client, x, worker, &mut upstream, &mut body, framing, pace).await,
+        None => stream_body(x, worker, &mut upstream, &mut body, framing, pace).await,
     };
     if let Err(failure) = streamed {
         if x.facts.took_back(before) {
@@ -79,7 +78,7 @@ pub(crate) async fn respond(
         }
         chosen.broke_off(failure);
         if failure == Failure::ClientGone {
-            linger::after_head(client, x, worker, upstream);
+            linger::after_head(x, worker, upstream);
         }
         // The head is out, so a status is of no use; only the connection can say that this is not the end.
         x.facts.failure = Some(worker.meaning_of(failure));
@@ -109,7 +108,6 @@ pub(crate) fn put_back(
 
 /// Moves the body behind the head in `x.outgoing`, until its end.
 async fn stream_body(
-    client: &mut Client,
     x: &mut Exchange,
     worker: &Worker,
     upstream: &mut Upstream,
@@ -122,7 +120,7 @@ async fn stream_body(
         if body.is_done() {
             upstream.pass.finish();
         }
-        send(client, x, worker, upstream, taken, pace).await?;
+        send(x, worker, upstream, taken, pace).await?;
         x.incoming.consume(taken);
         if body.is_done() {
             break;
@@ -131,7 +129,7 @@ async fn stream_body(
             // It was read ahead.
             continue;
         }
-        if more(client, x, worker, upstream, pace).await? == 0 {
+        if more(x, worker, upstream, pace).await? == 0 {
             if !body.may_end_here() {
                 return Err(Failure::ResponseCut);
             }
@@ -140,14 +138,13 @@ async fn stream_body(
     }
     if framing == ClientFraming::AddChunks {
         x.outgoing.extend_from_slice(b"0\r\n\r\n");
-        send(client, x, worker, upstream, 0, pace).await?;
+        send(x, worker, upstream, 0, pace).await?;
     }
     Ok(())
 }
 
 /// The same for a body that goes through an encoder. Whatever has come is on its way before more is waited for.
 async fn stream_encoded(
-    client: &mut Client,
     x: &mut Exchange,
     worker: &Worker,
     upstream: &mut Upstream,
@@ -171,7 +168,7 @@ async fn stream_encoded(
             encoder.take(|made| append(made, framing, &mut x.outgoing));
         }
         let bytes = x.outgoing.len();
-        let sending = send(client, x, worker, upstream, 0, pace);
+        let sending = send(x, worker, upstream, 0, pace);
         let sent = slow
             .unless_cut(bytes, || Holding::of(&grant), sending)
             .await;
@@ -179,7 +176,7 @@ async fn stream_encoded(
         if !x.incoming.is_empty() {
             continue;
         }
-        if more(client, x, worker, upstream, pace).await? == 0 {
+        if more(x, worker, upstream, pace).await? == 0 {
             if !body.may_end_here() {
                 return Err(Failure::ResponseCut);
             }
@@ -190,23 +187,22 @@ async fn stream_encoded(
     if framing == ClientFraming::AddChunks {
         x.outgoing.extend_from_slice(b"0\r\n\r\n");
     }
-    send(client, x, worker, upstream, 0, pace).await
+    send(x, worker, upstream, 0, pace).await
 }
 
 /// Reads more of the body, all of which that came before has been sent.
 async fn more(
-    client: &mut Client,
     x: &mut Exchange,
     worker: &Worker,
     upstream: &mut Upstream,
     pace: Pace,
 ) -> Result<usize, Failure> {
     x.incoming.release(&worker.buffers);
-    client.timer.set(pace.upstream);
+    x.client.timer.set(pace.upstream);
     let received = if upstream.pass.ahead().is_some() {
-        Box::pin(ahead::receive(client, x, worker, upstream, pace)).await
+        Box::pin(ahead::receive(x, worker, upstream, pace)).await
     } else {
-        receive(client, x, worker, upstream, pace).await
+        receive(x, worker, upstream, pace).await
     };
     received.map_err(cut_off)
 }
@@ -255,7 +251,6 @@ fn take_body(x: &mut Exchange, body: &mut Body, framing: ClientFraming) -> Resul
 
 /// Writes `x.outgoing` and behind it the first `body_bytes` of what was read, all of both, and clears the former.
 async fn send(
-    client: &mut Client,
     x: &mut Exchange,
     worker: &Worker,
     upstream: &mut Upstream,
@@ -264,14 +259,14 @@ async fn send(
 ) -> Result<(), Failure> {
     let mut sent = 0;
     let patience = x.timeouts.send;
-    client.timer.set(patience);
+    x.client.timer.set(patience);
     let result = poll_fn(|cx| {
         let pieces = (&x.outgoing[..], &x.incoming.unread()[..body_bytes]);
-        let progress = client.poll_send(&mut sent, pieces, patience, cx);
+        let progress = x.client.poll_send(&mut sent, pieces, patience, cx);
         if progress.is_pending() {
             ahead::poll(x, worker, upstream, cx)?;
             x.upload
-                .poll(client, &upstream.stream, &worker.buffers, pace, cx)?;
+                .poll(&mut x.client, &upstream.stream, &worker.buffers, pace, cx)?;
         }
         progress
     })
@@ -283,7 +278,6 @@ async fn send(
 
 /// Sends an interim response of `bytes` on, if the client can read one.
 pub(super) async fn pass_interim(
-    client: &mut Client,
     x: &mut Exchange,
     worker: &Worker,
     rule: &Forward,
@@ -297,7 +291,7 @@ pub(super) async fn pass_interim(
         write_head(x, worker, rule, unchanged, true);
         x.facts.head_bytes_sent += x.outgoing.len() as u64;
         x.facts.says_interim = true;
-        let sent = send(client, x, worker, upstream, 0, x.pace(rule)).await;
+        let sent = send(x, worker, upstream, 0, x.pace(rule)).await;
         // Half an interim response leaves no way to say anything else.
         sent.map_err(|_| Failure::ClientGone)?;
         x.facts.says_interim = false;
@@ -347,7 +341,6 @@ fn write_head(
 }
 
 async fn tunnel(
-    client: &mut Client,
     x: &mut Exchange,
     worker: &Worker,
     upstream: &mut Upstream,
@@ -358,9 +351,9 @@ async fn tunnel(
         upstream: timeouts.send,
         response: timeouts.send,
     };
-    send(client, x, worker, upstream, 0, pace).await?;
+    send(x, worker, upstream, 0, pace).await?;
     let moved = upgrade::tunnel(
-        client,
+        &mut x.client,
         &mut upstream.stream,
         &mut x.incoming,
         &worker.buffers,

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use weir_policy::balance::{Balancer, Finished, Method as BalanceMethod, Pick, hash_key};
 use weir_policy::limit::concurrency::Refusal;
 
-use crate::connection::Client;
 use crate::deadline::Timer;
 use crate::ended::Ended;
 use crate::exchange::Exchange;
@@ -48,12 +47,12 @@ enum Among {
 }
 
 impl Choice {
-    pub(super) fn new(client: &Client, x: &Exchange, view: &View, rule: &Forward) -> Self {
+    pub(super) fn new(x: &Exchange, view: &View, rule: &Forward) -> Self {
         let state = &view.snapshot.upstreams[rule.upstream];
         let settings = &state.settings;
         let is_hashed = settings.balance == BalanceMethod::Hash;
         let hash = if is_hashed {
-            hash_key(hashed_part(client, x, &settings.hash_on))
+            hash_key(hashed_part(x, &settings.hash_on))
         } else {
             0
         };
@@ -452,10 +451,10 @@ impl Drop for Chosen {
 }
 
 /// The part of the request that the hash balancer keeps together; empty when the request has none.
-fn hashed_part<'a>(client: &'a Client, x: &'a Exchange, hash_on: &HashOn) -> &'a [u8] {
+fn hashed_part<'a>(x: &'a Exchange, hash_on: &HashOn) -> &'a [u8] {
     let target = &x.request.target;
     match hash_on {
-        HashOn::ClientAddress => x.client_address(client).as_bytes(),
+        HashOn::ClientAddress => x.client_address().as_bytes(),
         HashOn::Host => x.request.authority.map_or(&[], |span| span.of(&x.head)),
         HashOn::Path => target.path.of(&x.head),
         HashOn::Target => x.request.target_text.of(&x.head),

@@ -15,7 +15,6 @@ use rustix::io::Errno;
 use tokio::net::{TcpStream, UnixStream};
 use weir_policy::connects::Seat;
 
-use crate::connection::Client;
 use crate::deadline::{Deadlines, Timer};
 use crate::exchange::Exchange;
 use crate::failure::Failure;
@@ -43,21 +42,17 @@ pub(super) struct Unproven(Connector);
 
 impl Connector {
     /// A connection for the request in `x`: the first that comes free or stands.
-    pub(super) async fn wait(
-        self,
-        client: &Client,
-        x: &Exchange,
-    ) -> Result<(Stream, Option<Unproven>), Failure> {
+    pub(super) async fn wait(self, x: &Exchange) -> Result<(Stream, Option<Unproven>), Failure> {
         let mut waiter = Waiter {
             seat: self.line().join(),
             can_repeat: x.request.method.is_idempotent(),
             connector: self,
         };
-        client.timer.set(waiter.connector.timeout);
+        x.client.timer.set(waiter.connector.timeout);
         waiter.connector.begin();
-        poll_fn(|cx| match waiter.poll(&client.timer, cx) {
+        poll_fn(|cx| match waiter.poll(&x.client.timer, cx) {
             // There is no use in a connection that nobody waits for.
-            Poll::Pending if !x.upload.is_running() && client.has_left(cx) => {
+            Poll::Pending if !x.upload.is_running() && x.client.has_left(cx) => {
                 Poll::Ready(Err(Failure::ClientGone))
             }
             other => other,

@@ -21,7 +21,6 @@ use std::time::Instant;
 use weir_http::body::Framing;
 
 use crate::care;
-use crate::connection::Client;
 use crate::deadline::Due;
 use crate::exchange::Exchange;
 use crate::failure::{Failure, Fault};
@@ -51,21 +50,16 @@ pub(crate) enum How {
 
 /// Sends the request to an endpoint, and gets the head of its response. It may be another endpoint's: `first` is then who
 /// has answered.
-pub(crate) async fn ask(
-    client: &mut Client,
-    x: &mut Exchange,
-    attempts: &mut Attempts<'_>,
-    first: &mut Asked,
-) -> How {
+pub(crate) async fn ask(x: &mut Exchange, attempts: &mut Attempts<'_>, first: &mut Asked) -> How {
     let since = first.chosen.since();
-    let hedge = hedge(client, x, attempts);
+    let hedge = hedge(x, attempts);
     let delay = hedge.and_then(|hedge| hedge.delay(since));
-    if let Err(failure) = relay::send(client, x, attempts.rule, &mut first.upstream).await {
+    if let Err(failure) = relay::send(x, attempts.rule, &mut first.upstream).await {
         return first.failed(failure);
     }
     let due = attempts.due();
     let hedge_at = delay.map(|delay| Due::at(since + delay));
-    let how = first.wait(client, x, attempts, hedge_at, due).await;
+    let how = first.wait(x, attempts, hedge_at, due).await;
     if let Some(hedge) = hedge
         && how == How::Answered
         && !is_wanting(x, attempts.rule)
@@ -77,14 +71,14 @@ pub(crate) async fn ask(
 }
 
 /// What is known of the route's latencies, if a second copy of the request may be sent.
-fn hedge<'a>(client: &Client, x: &Exchange, attempts: &Attempts<'a>) -> Option<&'a SharedHedge> {
+fn hedge<'a>(x: &Exchange, attempts: &Attempts<'a>) -> Option<&'a SharedHedge> {
     let route = &attempts.view.snapshot.routes[x.facts.route?];
     let hedge = route.hedge.as_deref()?;
     let may_be_copied = x.request.method.is_safe()
         && x.request.framing == Framing::Empty
         && !relay::passes_upgrade(x, attempts.rule)
         // What the gateway asks for on its own account can wait.
-        && !client.stream.is_nobody();
+        && !x.client.stream.is_nobody();
     // How fast another upstream answers says nothing about the route's own.
     let is_own = !care::is_elsewhere(Some(route), attempts.rule);
     (may_be_copied && is_own && !attempts.has_hedged).then_some(hedge)
@@ -94,7 +88,6 @@ impl Asked {
     /// Waits for the head until it is `due` to be given up. The time for a second copy comes once, if at all.
     async fn wait(
         &mut self,
-        client: &mut Client,
         x: &mut Exchange,
         attempts: &mut Attempts<'_>,
         mut hedge_at: Option<Due>,
@@ -104,20 +97,20 @@ impl Asked {
         loop {
             let until = hedge_at.as_mut().unwrap_or(&mut due);
             let upstream = &mut self.upstream;
-            match relay::read_head(client, x, worker, rule, upstream, until).await {
+            match relay::read_head(x, worker, rule, upstream, until).await {
                 Err(failure) => return self.failed(failure),
                 Ok(Head::Interim(bytes)) => {
-                    let passed = relay::interim(client, x, worker, rule, upstream, bytes);
+                    let passed = relay::interim(x, worker, rule, upstream, bytes);
                     if let Err(failure) = Box::pin(passed).await {
                         return self.failed(failure);
                     }
                 }
                 Ok(Head::Late) if hedge_at.take().is_some() => {
-                    let Some(second) = Second::begin(client, x, attempts, &self.chosen) else {
+                    let Some(second) = Second::begin(x, attempts, &self.chosen) else {
                         continue;
                     };
                     let second = Box::pin(second.run(worker, rule));
-                    return Box::pin(race(client, x, attempts, self, second, due)).await;
+                    return Box::pin(race(x, attempts, self, second, due)).await;
                 }
                 Ok(Head::Late) if attempts.may_send_again(x, &self.chosen) => {
                     return self.given_up();
@@ -155,7 +148,6 @@ enum Event {
 
 /// Waits for whichever copy is answered first. The other one is dropped, which ends it.
 async fn race(
-    client: &mut Client,
     x: &mut Exchange,
     attempts: &mut Attempts<'_>,
     first: &mut Asked,
@@ -166,9 +158,7 @@ async fn race(
     loop {
         let event = {
             let upstream = &mut first.upstream;
-            let mut head = pin!(relay::read_head(
-                client, x, worker, rule, upstream, &mut due
-            ));
+            let mut head = pin!(relay::read_head(x, worker, rule, upstream, &mut due));
             poll_fn(|cx| match head.as_mut().poll(cx) {
                 Poll::Ready(head) => Poll::Ready(Event::First(head)),
                 Poll::Pending => second.as_mut().poll(cx).map(Event::Second),
@@ -180,7 +170,7 @@ async fn race(
             // It is at work on it, which the client is to hear: what has come is still in the exchange.
             Event::Second(None) | Event::First(Ok(Head::Interim(_))) => {
                 drop(second);
-                return Box::pin(first.wait(client, x, attempts, None, due)).await;
+                return Box::pin(first.wait(x, attempts, None, due)).await;
             }
             Event::First(Ok(Head::Late)) if attempts.may_send_again(x, &first.chosen) => {
                 return first.given_up();
@@ -189,14 +179,14 @@ async fn race(
             Event::First(Ok(Head::Complete)) => {
                 let how = first.answered(x);
                 if is_wanting(x, rule) {
-                    return second_or(how, client, x, worker, first, second).await;
+                    return second_or(how, x, worker, first, second).await;
                 }
                 return how;
             }
             Event::First(Err(failure)) => {
                 let how = first.failed(failure);
                 if failure.fault() == Fault::Upstream {
-                    return second_or(how, client, x, worker, first, second).await;
+                    return second_or(how, x, worker, first, second).await;
                 }
                 return how;
             }
@@ -207,14 +197,13 @@ async fn race(
 /// The first copy has ended badly, which counts if the second does so too.
 async fn second_or(
     how: How,
-    client: &Client,
     x: &mut Exchange,
     worker: &Worker,
     first: &mut Asked,
     mut second: Pin<Box<impl Future<Output = Option<Box<Won>>>>>,
 ) -> How {
     let won = poll_fn(|cx| {
-        if client.has_left(cx) {
+        if x.client.has_left(cx) {
             return Poll::Ready(Err(Failure::ClientGone));
         }
         second.as_mut().poll(cx).map(Ok)

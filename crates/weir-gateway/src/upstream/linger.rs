@@ -20,7 +20,6 @@ use std::time::{Duration, Instant};
 
 use weir_policy::Outcome;
 
-use crate::connection::Client;
 use crate::deadline::Due;
 use crate::exchange::Exchange;
 use crate::io::Stream;
@@ -38,17 +37,11 @@ const READ_BYTES: usize = 512;
 
 /// Keeps the place of the request in `x`, which nobody waits for, while `asked` is at work on all of it, for `patience` after it was
 /// asked.
-pub(crate) fn begin(
-    client: &Client,
-    x: &mut Exchange,
-    worker: &Worker,
-    asked: Asked,
-    patience: Duration,
-) {
+pub(crate) fn begin(x: &mut Exchange, worker: &Worker, asked: Asked, patience: Duration) {
     let Asked { chosen, upstream } = asked;
     let until = chosen.since() + patience;
     let awaited = Awaited::Head(x.incoming.unread().to_vec());
-    let Some((place, stay)) = keep(client, x, worker, &upstream) else {
+    let Some((place, stay)) = keep(x, worker, &upstream) else {
         return;
     };
     chosen.tell_nobody();
@@ -63,17 +56,12 @@ pub(crate) fn begin(
 }
 
 /// The same once the head of the response is here: until there is more of it, or it would be a stream and no work any more.
-pub(crate) fn after_head(
-    client: &Client,
-    x: &mut Exchange,
-    worker: &Worker,
-    mut upstream: Upstream,
-) {
+pub(crate) fn after_head(x: &mut Exchange, worker: &Worker, mut upstream: Upstream) {
     std::mem::swap(&mut x.pass, &mut upstream.pass);
     let says_time = !x.facts.was_repeated && !x.pass.was_held_up();
     let answered_at = x.facts.answered_at.unwrap_or_else(Instant::now);
     if !x.pass.is_apart()
-        && let Some((place, stay)) = keep(client, x, worker, &upstream)
+        && let Some((place, stay)) = keep(x, worker, &upstream)
     {
         let left = Left {
             stream: upstream.stream,
@@ -87,16 +75,11 @@ pub(crate) fn after_head(
 }
 
 /// The place of the request in `x`, if it has one that can be kept.
-fn keep(
-    client: &Client,
-    x: &mut Exchange,
-    worker: &Worker,
-    upstream: &Upstream,
-) -> Option<(Place, Stay)> {
+fn keep(x: &mut Exchange, worker: &Worker, upstream: &Upstream) -> Option<(Place, Stay)> {
     if !upstream.is_sent || !x.upload.is_complete() || !x.pass.has_place() {
         return None;
     }
-    let address = x.client_address(client).address();
+    let address = x.client_address().address();
     let stay = Stay::of(address, &worker.shared)?;
     Some((x.pass.leave_place()?, stay))
 }

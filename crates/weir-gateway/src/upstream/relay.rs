@@ -14,7 +14,6 @@ use weir_http::request::Progress;
 use weir_http::{FieldName, HeadLimits, Reject, target};
 
 use crate::compress;
-use crate::connection::Client;
 use crate::deadline::{Due, Timer};
 use crate::exchange::pass::{self, Pass};
 use crate::exchange::upload::Pace;
@@ -65,23 +64,18 @@ impl Upstream {
 }
 
 /// Writes the head to send, and the body behind it when all of it is here.
-pub(crate) fn prepare(
-    client: &mut Client,
-    x: &mut Exchange,
-    view: &View,
-    rule: &Forward,
-) -> Result<(), Failure> {
+pub(crate) fn prepare(x: &mut Exchange, view: &View, rule: &Forward) -> Result<(), Failure> {
     let mut outgoing = std::mem::take(&mut x.outgoing);
     let body = x.upload.take_back(&mut outgoing);
     outgoing.clear();
-    let address = client.address.as_bytes();
+    let address = x.client.address.as_bytes();
     let rewrite = rewrite(x, view, rule, address, x.recall.conditions());
     forward::write_request(&x.request, &x.head, &rewrite, &mut outgoing);
     if let Some(body) = body {
         outgoing.extend_from_slice(&body);
     }
     x.outgoing = outgoing;
-    x.upload.begin(client, &mut x.outgoing)
+    x.upload.begin(&mut x.client, &mut x.outgoing)
 }
 
 /// What the forwarded head depends on besides the request, with `conditions` in the place of the client's own.
@@ -108,7 +102,6 @@ pub(crate) fn rewrite<'x>(
 
 /// A connection to the chosen endpoint: an idle one, unless a `fresh` one is wanted, or else the first that comes.
 pub(crate) async fn connect(
-    client: &Client,
     x: &Exchange,
     rule: &Forward,
     chosen: &Chosen,
@@ -124,12 +117,12 @@ pub(crate) async fn connect(
     let (stream, is_reused, unproven) = if let Some(stream) = pooled {
         (stream, true, None)
     } else {
-        let connector = chosen.connector(rule.timeouts.connect, &client.timer);
+        let connector = chosen.connector(rule.timeouts.connect, &x.client.timer);
         if may_reuse {
-            let (stream, unproven) = Box::pin(connector.wait(client, x)).await?;
+            let (stream, unproven) = Box::pin(connector.wait(x)).await?;
             (stream, unproven.is_none(), unproven)
         } else {
-            let connecting = connector.connect(chosen.leave(), &client.timer);
+            let connecting = connector.connect(chosen.leave(), &x.client.timer);
             let stream = Box::pin(connecting).await?;
             chosen.pool().line.stood();
             (stream, false, None)
@@ -162,15 +155,14 @@ pub(crate) enum Head {
 
 /// Sends the request, with as much of its body as lies behind the head.
 pub(crate) async fn send(
-    client: &Client,
     x: &mut Exchange,
     rule: &Forward,
     upstream: &mut Upstream,
 ) -> Result<(), Failure> {
     let pace = x.pace(rule);
     x.upload.rewind();
-    client.timer.set(pace.upstream);
-    poll_fn(|cx| poll_send(upstream, &x.outgoing, &client.timer, cx)).await?;
+    x.client.timer.set(pace.upstream);
+    poll_fn(|cx| poll_send(upstream, &x.outgoing, &x.client.timer, cx)).await?;
     if !upstream.is_sent {
         // What can be read from a kept connection that took nothing is no answer to this request.
         if upstream.is_reused && upstream.bytes_sent == 0 {
@@ -178,13 +170,12 @@ pub(crate) async fn send(
         }
         x.upload.refused();
     }
-    client.timer.set(x.upload.patience(pace));
+    x.client.timer.set(x.upload.patience(pace));
     Ok(())
 }
 
 /// Reads up to the end of the response head or until `due`, passing interim responses on.
 pub(crate) async fn head(
-    client: &mut Client,
     x: &mut Exchange,
     worker: &Worker,
     rule: &Forward,
@@ -192,8 +183,8 @@ pub(crate) async fn head(
     due: &mut Due,
 ) -> Result<Head, Failure> {
     loop {
-        match read_head(client, x, worker, rule, upstream, due).await? {
-            Head::Interim(bytes) => interim(client, x, worker, rule, upstream, bytes).await?,
+        match read_head(x, worker, rule, upstream, due).await? {
+            Head::Interim(bytes) => interim(x, worker, rule, upstream, bytes).await?,
             head => return Ok(head),
         }
     }
@@ -201,21 +192,19 @@ pub(crate) async fn head(
 
 /// Passes an interim response of `bytes` on. The wait for the next head begins anew.
 pub(super) async fn interim(
-    client: &mut Client,
     x: &mut Exchange,
     worker: &Worker,
     rule: &Forward,
     upstream: &mut Upstream,
     bytes: usize,
 ) -> Result<(), Failure> {
-    pass_interim(client, x, worker, rule, upstream, bytes).await?;
-    client.timer.set(x.upload.patience(x.pace(rule)));
+    pass_interim(x, worker, rule, upstream, bytes).await?;
+    x.client.timer.set(x.upload.patience(x.pace(rule)));
     Ok(())
 }
 
 /// Reads up to the end of the next head or until `due`, and sends the client nothing.
 pub(crate) async fn read_head(
-    client: &mut Client,
     x: &mut Exchange,
     worker: &Worker,
     rule: &Forward,
@@ -239,12 +228,10 @@ pub(crate) async fn read_head(
             Progress::Complete(_) => return Ok(Head::Complete),
             Progress::Incomplete => {}
         }
-        let received = poll_fn(
-            |cx| match poll_receive(client, x, worker, upstream, pace, cx) {
-                Poll::Pending => due.poll(cx).map(|()| Ok(None)),
-                Poll::Ready(received) => Poll::Ready(received.map(Some)),
-            },
-        );
+        let received = poll_fn(|cx| match poll_receive(x, worker, upstream, pace, cx) {
+            Poll::Pending => due.poll(cx).map(|()| Ok(None)),
+            Poll::Ready(received) => Poll::Ready(received.map(Some)),
+        });
         match received.await? {
             None => return Ok(Head::Late),
             Some(0) => return Err(Failure::UpstreamClosed),
@@ -258,17 +245,15 @@ pub(crate) async fn read_head(
 
 /// Reads from the upstream, while the request body goes the other way.
 pub(crate) async fn receive(
-    client: &mut Client,
     x: &mut Exchange,
     worker: &Worker,
     upstream: &mut Upstream,
     pace: Pace,
 ) -> Result<usize, Failure> {
-    poll_fn(|cx| poll_receive(client, x, worker, upstream, pace, cx)).await
+    poll_fn(|cx| poll_receive(x, worker, upstream, pace, cx)).await
 }
 
 pub(crate) fn poll_receive(
-    client: &mut Client,
     x: &mut Exchange,
     worker: &Worker,
     upstream: &mut Upstream,
@@ -276,9 +261,9 @@ pub(crate) fn poll_receive(
     cx: &mut Context<'_>,
 ) -> Poll<Result<usize, Failure>> {
     x.upload
-        .poll(client, &upstream.stream, &worker.buffers, pace, cx)?;
+        .poll(&mut x.client, &upstream.stream, &worker.buffers, pace, cx)?;
     if x.upload.holds() {
-        keep_hold(client, x, pace)?;
+        keep_hold(x, pace)?;
     }
     match x
         .incoming
@@ -287,14 +272,14 @@ pub(crate) fn poll_receive(
         Poll::Ready(Ok(count)) => Poll::Ready(Ok(count)),
         Poll::Ready(Err(_)) => Poll::Ready(Err(Failure::UpstreamClosed)),
         // There is no use in a response that nobody waits for, and the endpoint has others to serve.
-        Poll::Pending if !x.upload.is_running() && client.has_left(cx) => {
+        Poll::Pending if !x.upload.is_running() && x.client.has_left(cx) => {
             Poll::Ready(Err(Failure::ClientGone))
         }
         Poll::Pending => {
-            ready!(client.timer.poll(cx));
+            ready!(x.client.timer.poll(cx));
             if x.upload.give_way() {
-                set_apart(client, x, pace)?;
-                ready!(client.timer.poll(cx));
+                set_apart(x, pace)?;
+                ready!(x.client.timer.poll(cx));
             }
             Poll::Ready(Err(x.upload.late()))
         }
@@ -302,20 +287,20 @@ pub(crate) fn poll_receive(
 }
 
 /// Gives the place up of a request whose client is waited for, and takes it again once all of the body was sent.
-fn keep_hold(client: &Client, x: &mut Exchange, pace: Pace) -> Result<(), Failure> {
+fn keep_hold(x: &mut Exchange, pace: Pace) -> Result<(), Failure> {
     if x.upload.becomes_work() {
         x.pass.bring_back();
     } else if x.upload.has_dawdled() && x.upload.give_way() {
-        set_apart(client, x, pace)?;
+        set_apart(x, pace)?;
     }
     Ok(())
 }
 
-fn set_apart(client: &Client, x: &mut Exchange, pace: Pace) -> Result<(), Failure> {
+fn set_apart(x: &mut Exchange, pace: Pace) -> Result<(), Failure> {
     let mut held = std::mem::take(&mut x.pass);
     let set_apart = pass::set_apart(x, &mut held);
     x.pass = held;
-    client.timer.set(x.upload.patience(pace));
+    x.client.timer.set(x.upload.patience(pace));
     set_apart
 }
 

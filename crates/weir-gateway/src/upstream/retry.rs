@@ -23,7 +23,6 @@ use weir_http::Body;
 
 use crate::buffers::BUFFER_BYTES;
 use crate::care;
-use crate::connection::Client;
 use crate::deadline::Due;
 use crate::exchange::Exchange;
 use crate::failure::{Failure, Fault};
@@ -68,7 +67,6 @@ type Then = ControlFlow<Result<Answered, Failure>>;
 
 impl<'a> Attempts<'a> {
     pub(crate) fn new(
-        client: &Client,
         x: &Exchange,
         worker: &'a Worker,
         view: &'a Rc<View>,
@@ -87,7 +85,7 @@ impl<'a> Attempts<'a> {
             worker,
             view,
             rule,
-            choice: Choice::new(client, x, view, rule),
+            choice: Choice::new(x, view, rule),
             budget,
             was_stale: false,
             was_dropped: false,
@@ -132,13 +130,7 @@ impl<'a> Attempts<'a> {
     }
 
     /// After an endpoint was asked: its answer, or another attempt.
-    pub(crate) fn after_asking(
-        &mut self,
-        client: &Client,
-        x: &mut Exchange,
-        asked: Asked,
-        how: How,
-    ) -> Then {
+    pub(crate) fn after_asking(&mut self, x: &mut Exchange, asked: Asked, how: How) -> Then {
         let Asked { chosen, upstream } = asked;
         match how {
             How::Answered if is_wanting(x, self.rule) && self.may_send_again(x, &chosen) => {
@@ -151,7 +143,7 @@ impl<'a> Attempts<'a> {
                 let then = again(&chosen, RetryReason::Late);
                 let asked = Asked { chosen, upstream };
                 let patience = self.rule.timeouts.response;
-                linger::begin(client, x, self.worker, asked, patience);
+                linger::begin(x, self.worker, asked, patience);
                 then
             }
             How::Failed(failure) => match self.after_failing(failure, x, &upstream, &chosen) {
@@ -233,7 +225,7 @@ impl<'a> Attempts<'a> {
 
     /// Waits until the request may be sent again, and makes it ready. The client may leave meanwhile, and there may be no
     /// place in the upstream any more: the one that it had is not kept for a wait, and was given away if its endpoint was taken out.
-    pub(crate) async fn ready(&mut self, client: &Client, x: &mut Exchange) -> Result<(), Failure> {
+    pub(crate) async fn ready(&mut self, x: &mut Exchange) -> Result<(), Failure> {
         if self.kept.is_none() {
             x.incoming.consume(x.incoming.unread().len());
             x.incoming.release(&self.worker.buffers);
@@ -246,13 +238,13 @@ impl<'a> Attempts<'a> {
             let had_place = is_given_back || x.pass.has_left_place();
             let mut due = Due::at(Instant::now() + wait);
             // It passes later than `due`, unless the worker is cut off.
-            client.timer.set(wait);
+            x.client.timer.set(wait);
             poll_fn(|cx| {
                 self.take_rest(x, cx);
-                if client.has_left(cx) {
+                if x.client.has_left(cx) {
                     return Poll::Ready(Err(Failure::ClientGone));
                 }
-                let is_over = due.poll(cx).is_ready() || client.timer.poll(cx).is_ready();
+                let is_over = due.poll(cx).is_ready() || x.client.timer.poll(cx).is_ready();
                 if is_over {
                     Poll::Ready(Ok(()))
                 } else {
@@ -261,7 +253,7 @@ impl<'a> Attempts<'a> {
             })
             .await?;
             if had_place {
-                care::enter_again(client, x, self.view, self.rule).await?;
+                care::enter_again(x, self.view, self.rule).await?;
             }
         }
         x.upload.restart();

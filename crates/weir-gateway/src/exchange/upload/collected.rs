@@ -54,7 +54,6 @@ struct Bounds {
 
 /// Waits until the body of a request is here, or as much of it as the route collects. Some of it is missing.
 pub(crate) async fn collect(
-    client: &mut Client,
     x: &mut Exchange,
     worker: &Worker,
     rule: &Forward,
@@ -68,7 +67,7 @@ pub(crate) async fn collect(
         // Whoever asks the upstream has the body, so it is asked without the expectation.
         x.request.expects_continue = false;
         if x.upload.expectation_is_met() {
-            send_continue(client, x).await?;
+            send_continue(x).await?;
         }
     }
     x.upload.collected = Some(Box::new(Collected {
@@ -79,7 +78,7 @@ pub(crate) async fn collect(
         claim: worker.claim(),
     }));
     let waited_ms = x.upload.waited_ms;
-    client.timer.set(x.upload.patience_with_client(pace));
+    x.client.timer.set(x.upload.patience_with_client(pace));
     let mut bounds = Bounds {
         bytes_max,
         pace,
@@ -88,10 +87,10 @@ pub(crate) async fn collect(
     };
     poll_fn(|cx| {
         let upload = &mut x.upload;
-        upload.poll_collect(client, &worker.buffers, &mut bounds, cx)
+        upload.poll_collect(&mut x.client, &worker.buffers, &mut bounds, cx)
     })
     .await?;
-    client.input.release(&worker.buffers);
+    x.client.input.release(&worker.buffers);
     let is_slow = x.upload.waited_ms - waited_ms >= DAWDLED_MS;
     if let Some(collected) = &mut x.upload.collected {
         collected.is_slow = is_slow;
@@ -100,11 +99,11 @@ pub(crate) async fn collect(
     Ok(())
 }
 
-async fn send_continue(client: &Client, x: &Exchange) -> Result<(), Failure> {
+async fn send_continue(x: &Exchange) -> Result<(), Failure> {
     let patience = x.timeouts.send;
-    client.timer.set(patience);
+    x.client.timer.set(patience);
     let mut sent = 0;
-    poll_fn(|cx| client.poll_send(&mut sent, (CONTINUE, &[]), patience, cx)).await
+    poll_fn(|cx| x.client.poll_send(&mut sent, (CONTINUE, &[]), patience, cx)).await
 }
 
 impl Upload {

@@ -5,12 +5,10 @@
 
 use std::time::Instant;
 
-use crate::buffers::Input;
 use crate::connection::Client;
-use crate::deadline::{Due, Timer};
+use crate::deadline::Due;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
-use crate::io::Stream;
 use crate::settings::Forward;
 use crate::state::gate::Place;
 use crate::state::worker::Worker;
@@ -22,7 +20,6 @@ use crate::upstream::retry::{Attempts, is_wanting};
 /// The second copy, which is on its own.
 pub(super) struct Second {
     chosen: Chosen,
-    client: Client,
     x: Box<Exchange>,
     /// In the upstream, beside that of the request.
     place: Option<Place>,
@@ -38,12 +35,7 @@ pub(super) struct Won {
 
 impl Second {
     /// Makes a copy of the request, unless something speaks against it.
-    pub(super) fn begin(
-        client: &Client,
-        x: &Exchange,
-        attempts: &mut Attempts<'_>,
-        first: &Chosen,
-    ) -> Option<Self> {
+    pub(super) fn begin(x: &Exchange, attempts: &mut Attempts<'_>, first: &Chosen) -> Option<Self> {
         if x.facts.head_bytes_sent > 0 {
             return None;
         }
@@ -65,20 +57,14 @@ impl Second {
         attempts.has_hedged = true;
         attempts.choice.note_asked(&chosen);
         chosen.metrics().hedges.add(1);
-        let mut own = Box::<Exchange>::default();
+        let nobody = Client::nobody(x.client.address, &worker.deadlines);
+        let mut own = Box::new(Exchange::new(nobody));
         own.request.method = x.request.method;
         own.request.version = x.request.version;
         own.timeouts = x.timeouts;
         own.outgoing.clone_from(&x.outgoing);
         Some(Self {
             chosen,
-            client: Client {
-                stream: Stream::Nobody,
-                address: client.address,
-                listening: None,
-                input: Input::default(),
-                timer: Timer::new(&worker.deadlines),
-            },
             x: own,
             place,
         })
@@ -88,11 +74,10 @@ impl Second {
     pub(super) async fn run(self, worker: &Worker, rule: &Forward) -> Option<Box<Won>> {
         let Self {
             chosen,
-            mut client,
             mut x,
             place,
         } = self;
-        let mut upstream = match relay::connect(&client, &x, rule, &chosen, false).await {
+        let mut upstream = match relay::connect(&x, rule, &chosen, false).await {
             Ok(upstream) => upstream,
             Err(failure) => {
                 if failure != Failure::NoSocket {
@@ -102,9 +87,9 @@ impl Second {
             }
         };
         let head = async {
-            relay::send(&client, &mut x, rule, &mut upstream).await?;
+            relay::send(&mut x, rule, &mut upstream).await?;
             let mut never = Due::never();
-            relay::head(&mut client, &mut x, worker, rule, &mut upstream, &mut never).await
+            relay::head(&mut x, worker, rule, &mut upstream, &mut never).await
         };
         if let Err(failure) = head.await {
             chosen.asked_in_vain(failure, &upstream);
