@@ -124,7 +124,7 @@ pub(crate) async fn recall(
         };
         on.metrics().waits.add(1);
         collapse.joins();
-        let patience = Some(on.patience(x));
+        let patience = Some(on.patience());
         match Box::pin(join(x, on, reader, (forwarded, patience))).await? {
             Joined::Answered(after) => return Ok(Recalled::Answered(after)),
             Joined::Elsewhere => break,

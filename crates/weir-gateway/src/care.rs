@@ -20,11 +20,9 @@ use crate::exchange::Exchange;
 use crate::exchange::pass::{Pass, SHED_RETRY_AFTER, set_apart};
 use crate::exchange::upload::collect;
 use crate::failure::Failure;
+use crate::serving::Forwarding;
 use crate::settings::{Forward, PriorityRule};
 use crate::state::gate::{Gate, Place};
-use crate::state::snapshot::RouteState;
-use crate::state::view::View;
-use crate::state::worker::Worker;
 
 pub(crate) mod fallback;
 pub(crate) mod rate;
@@ -32,24 +30,16 @@ pub(crate) mod rate;
 /// Leave to ask the upstream of a route, from the breaker of the route and then from the upstream's gate.
 ///
 /// Nobody is asked before the body of the request is here, so that a client that sends slowly keeps nobody from anything.
-pub(crate) async fn enter(
-    x: &mut Exchange,
-    worker: &Worker,
-    view: &View,
-    rule: &Forward,
-) -> Result<Pass, Failure> {
-    let route = x.facts.route.map(|route| &view.snapshot.routes[route]);
-    let breaker = route.and_then(|route| route.breaker.as_ref());
-    // What another upstream answers says nothing about the route's own.
-    let breaker = breaker.filter(|_| !is_elsewhere(route, rule));
-    let upstream = &view.snapshot.upstreams[rule.upstream];
+pub(crate) async fn enter(x: &mut Exchange, by: Forwarding<'_>) -> Result<Pass, Failure> {
+    let breaker = by.route.breaker.as_ref().filter(|_| !by.is_fallback);
+    let upstream = by.upstream();
     let gate = upstream.gate.as_ref();
     let is_limited = breaker.is_some() || gate.is_some();
     if !is_limited && upstream.settings.care.breaker.is_none() {
         return Ok(Pass::default());
     }
     if !x.upload.is_complete() && !x.upload.has_arrived(&x.client)? {
-        Box::pin(collect(x, worker, rule)).await?;
+        Box::pin(collect(x, by.worker, by.rule)).await?;
     }
     let is_slow = x.upload.was_let_through();
     if !is_limited {
@@ -64,7 +54,7 @@ pub(crate) async fn enter(
     })?;
     let place = match gate {
         None => None,
-        Some(gate) => Some(place(x, rule, gate, now).await?),
+        Some(gate) => Some(place(x, by, gate, now).await?),
     };
     let since = place.as_ref().map_or(now, Place::since);
     let mut pass = Pass::new(since, entered, place);
@@ -75,13 +65,9 @@ pub(crate) async fn enter(
 }
 
 /// Another place for a request that gave the one it had back.
-pub(crate) async fn enter_again(
-    x: &mut Exchange,
-    view: &View,
-    rule: &Forward,
-) -> Result<(), Failure> {
-    if let Some(gate) = &view.snapshot.upstreams[rule.upstream].gate {
-        let place = place(x, rule, gate, Instant::now()).await?;
+pub(crate) async fn enter_again(x: &mut Exchange, by: Forwarding<'_>) -> Result<(), Failure> {
+    if let Some(gate) = &by.upstream().gate {
+        let place = place(x, by, gate, Instant::now()).await?;
         x.pass.take(place);
     }
     Ok(())
@@ -89,23 +75,16 @@ pub(crate) async fn enter_again(
 
 async fn place(
     x: &mut Exchange,
-    rule: &Forward,
+    by: Forwarding<'_>,
     gate: &Arc<Gate>,
     now: Instant,
 ) -> Result<Place, Failure> {
-    let priority = priority(x, rule);
+    let priority = priority(x, by.rule);
     let place = gate.enter(&*x.client, priority, now).await;
     if let Err(Failure::Shed(_)) = place {
         x.retry_after = Some(SHED_RETRY_AFTER);
     }
     place
-}
-
-/// Whether `rule` is that of a fallback.
-pub(crate) fn is_elsewhere(route: Option<&RouteState>, rule: &Forward) -> bool {
-    route
-        .and_then(|route| route.elsewhere.as_deref())
-        .is_some_and(|elsewhere| std::ptr::eq(elsewhere, rule))
 }
 
 /// What the gateway asks for on its own account can wait.

@@ -19,9 +19,9 @@ use weir_http::body::Framing;
 use weir_http::{Body, Content, FieldName, Method};
 
 use crate::exchange::Exchange;
+use crate::serving::Forwarding;
 use crate::settings::Forward;
 use crate::state::encoder::Encoder;
-use crate::state::worker::Worker;
 
 pub(crate) mod stored;
 
@@ -43,8 +43,8 @@ impl Passing {
 }
 
 /// What is to be done with the response whose head was read into `x`.
-pub(crate) fn passing(x: &Exchange, worker: &Worker, rule: &Forward) -> Passing {
-    let Some(policy) = rule.compress.as_deref() else {
+pub(crate) fn passing(x: &Exchange, by: Forwarding<'_>) -> Passing {
+    let Some(policy) = by.rule.compress.as_deref() else {
         return Passing::unchanged(Content::AsIs);
     };
     let response = x
@@ -66,7 +66,7 @@ pub(crate) fn passing(x: &Exchange, worker: &Worker, rule: &Forward) -> Passing 
     if x.request.method == Method::Head {
         return Passing::unchanged(content);
     }
-    match worker.encoders.begin(coding, policy.streaming) {
+    match by.worker.encoders.begin(coding, policy.streaming) {
         Some(encoder) => Passing {
             content,
             encoder: Some(Box::new(encoder)),
@@ -88,8 +88,7 @@ pub(crate) struct Arriving {
 /// same bytes at the same time, just before the stored form is made.
 pub(crate) fn arriving(
     x: &Exchange,
-    worker: &Worker,
-    rule: &Forward,
+    by: Forwarding<'_>,
     head: &Arc<StoredHead>,
     length: Option<u64>,
     leads: bool,
@@ -99,7 +98,7 @@ pub(crate) fn arriving(
         length,
         encoder: None,
     };
-    let Some(policy) = rule.compress.as_deref() else {
+    let Some(policy) = by.rule.compress.as_deref() else {
         return unchanged(Arc::clone(head));
     };
     if may_compress(head.meta.status, head.fields(), length, policy).is_err() {
@@ -107,7 +106,7 @@ pub(crate) fn arriving(
     }
     let wanted = wanted(x, policy).filter(|_| leads && !asks_for_a_part(x));
     let encoder = wanted.and_then(|(coding, content)| {
-        let encoder = worker.encoders.begin(coding, policy.streaming)?;
+        let encoder = by.worker.encoders.begin(coding, policy.streaming)?;
         Some((encoder, content))
     });
     match encoder {

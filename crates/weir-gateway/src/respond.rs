@@ -12,6 +12,7 @@ use crate::connection::After;
 use crate::exchange::Exchange;
 use crate::failure::{Failure, Fault};
 use crate::router::Found;
+use crate::serving::Serving;
 use crate::settings::{Piece, Redirect, Respond};
 use crate::state::view::View;
 use crate::state::worker::Worker;
@@ -19,10 +20,10 @@ use crate::state::worker::Worker;
 /// Sends a response that the configuration holds: what a route answers, or what it answers when it cannot.
 pub(crate) async fn fixed(
     x: &mut Exchange,
-    worker: &Worker,
+    at: Serving<'_>,
     fixed: &Respond,
 ) -> Result<After, Failure> {
-    let after = begin(x, worker, fixed.status);
+    let after = begin(x, at.worker, fixed.status);
     for (name, value) in &fixed.headers {
         write_field(&mut x.outgoing, name.as_bytes(), value.as_bytes());
     }
@@ -37,15 +38,14 @@ pub(crate) async fn fixed(
 /// Sends the client elsewhere. The query goes along unless the location has one of its own.
 pub(crate) async fn redirect(
     x: &mut Exchange,
-    worker: &Worker,
-    view: &View,
+    at: Serving<'_>,
     redirect: &Redirect,
 ) -> Result<After, Failure> {
-    let after = begin(x, worker, redirect.status);
+    let after = begin(x, at.worker, redirect.status);
     let mut outgoing = std::mem::take(&mut x.outgoing);
     outgoing.extend_from_slice(b"Location: ");
     let start = outgoing.len();
-    write_location(x, view, redirect, &mut outgoing);
+    write_location(x, at, redirect, &mut outgoing);
     if let Some(query) = x.request.target.query
         && !outgoing[start..].contains(&b'?')
     {
@@ -156,14 +156,15 @@ async fn finish(x: &mut Exchange, body: &[u8]) -> Result<(), Failure> {
 }
 
 /// Fills the location's parameters with what the path says for them.
-fn write_location(x: &Exchange, view: &View, redirect: &Redirect, out: &mut Vec<u8>) {
+fn write_location(x: &Exchange, at: Serving<'_>, redirect: &Redirect, out: &mut Vec<u8>) {
     let authority = x.request.authority.map(|span| span.of(&x.head));
     for piece in &redirect.location {
         match piece {
             Piece::Text(text) => out.extend_from_slice(text.as_bytes()),
             Piece::Parameter(name) => {
                 let route = x.facts.route.unwrap_or_default();
-                let value = view
+                let value = at
+                    .view
                     .snapshot
                     .router
                     .parameter(authority, x.path(), route, name);

@@ -1,5 +1,6 @@
 //! What a request is served by.
 
+use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -10,22 +11,107 @@ use weir_cache::store::{Object, Share};
 use weir_cache::{CachePolicy, RequestControl};
 
 use crate::exchange::Exchange;
-use crate::settings::Forward;
+use crate::settings::{Action, Forward};
 use crate::state::fills::{Late, Place, UNSHARED_FOR};
-use crate::state::snapshot::RouteState;
+use crate::state::snapshot::{RouteState, UpstreamState};
 use crate::state::storage::Cache;
 use crate::state::view::View;
 use crate::state::worker::Worker;
 use crate::time;
 
-/// What a request of a route with a cache is served by.
-#[derive(Clone, Copy)]
-pub(crate) struct Cached<'a> {
+/// What a request is served by from its beginning to its end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Serving<'a> {
     pub(crate) worker: &'a Rc<Worker>,
+    /// The configuration that it began under.
     pub(crate) view: &'a Rc<View>,
+    pub(crate) route: &'a RouteState,
+}
+
+impl<'a> Serving<'a> {
+    pub(crate) fn new(worker: &'a Rc<Worker>, view: &'a Rc<View>, route: usize) -> Self {
+        let route = &view.snapshot.routes[route];
+        Self {
+            worker,
+            view,
+            route,
+        }
+    }
+
+    /// Forwarding by the rule of the route.
+    pub(crate) fn by(self, rule: &'a Forward) -> Forwarding<'a> {
+        Forwarding {
+            at: self,
+            rule,
+            is_fallback: false,
+        }
+    }
+
+    /// Forwarding to the upstream of the route's fallback, if that names one.
+    pub(crate) fn elsewhere(self) -> Option<Forwarding<'a>> {
+        let rule = self.route.elsewhere.as_deref()?;
+        Some(Forwarding {
+            at: self,
+            rule,
+            is_fallback: true,
+        })
+    }
+
+    /// What the route's cache is asked by, if it has one.
+    pub(crate) fn cached(self) -> Option<Cached<'a>> {
+        match &self.route.settings.action {
+            Action::Forward(rule) => self.by(rule).cached(),
+            Action::Redirect(_) | Action::Respond(_) => None,
+        }
+    }
+}
+
+/// What a request is forwarded by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Forwarding<'a> {
+    at: Serving<'a>,
     pub(crate) rule: &'a Forward,
+    /// Whether the rule is that of a fallback. What another upstream answers says nothing about the route's own.
+    pub(crate) is_fallback: bool,
+}
+
+impl<'a> Forwarding<'a> {
+    pub(crate) fn upstream(&self) -> &'a UpstreamState {
+        &self.view.snapshot.upstreams[self.rule.upstream]
+    }
+
+    /// What the cache is asked by, if the rule has one.
+    pub(crate) fn cached(self) -> Option<Cached<'a>> {
+        Some(Cached {
+            policy: self.rule.cache.as_deref()?,
+            cache: self.worker.shared.cache()?,
+            by: self,
+        })
+    }
+}
+
+impl<'a> Deref for Forwarding<'a> {
+    type Target = Serving<'a>;
+
+    fn deref(&self) -> &Serving<'a> {
+        &self.at
+    }
+}
+
+/// What a request is forwarded by whose answers may be stored.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cached<'a> {
+    pub(crate) by: Forwarding<'a>,
     pub(crate) policy: &'a CachePolicy,
     pub(crate) cache: &'a Arc<Cache>,
+}
+
+impl<'a> Deref for Cached<'a> {
+    type Target = Forwarding<'a>;
+
+    fn deref(&self) -> &Forwarding<'a> {
+        &self.by
+    }
 }
 
 impl<'a> Cached<'a> {
@@ -34,12 +120,8 @@ impl<'a> Cached<'a> {
     }
 
     /// What the route may take of RAM.
-    pub(crate) fn share(&self, x: &Exchange) -> Option<&'a Arc<Share>> {
-        self.view.snapshot.routes[x.facts.route?].share.as_ref()
-    }
-
-    pub(crate) fn route(&self, x: &Exchange) -> Option<&'a RouteState> {
-        Some(&self.view.snapshot.routes[x.facts.route?])
+    pub(crate) fn share(&self) -> Option<&'a Arc<Share>> {
+        self.route.share.as_ref()
     }
 
     /// The time at which the request began.

@@ -19,14 +19,12 @@ use crate::connection::After;
 use crate::exchange::Exchange;
 use crate::failure::{Failure, FallbackKind};
 use crate::router::Found;
-use crate::serving::Cached;
-use crate::settings::{Action, Fallback, Forward, RouteLimits};
-use crate::state::snapshot::RouteState;
+use crate::serving::{Cached, Forwarding, Serving};
+use crate::settings::{Action, Fallback};
 use crate::state::view::View;
 use crate::state::worker::Worker;
-use crate::upstream::choose::Chosen;
 use crate::upstream::hedge::{self, Asked, How};
-use crate::upstream::retry::Attempts;
+use crate::upstream::retry::{Answered, Attempts};
 use crate::upstream::{answer, linger, relay};
 use crate::{respond, time};
 
@@ -36,32 +34,45 @@ pub(crate) async fn run(x: &mut Exchange, worker: &Rc<Worker>) -> After {
     x.timeouts = view.snapshot.timeouts;
     x.is_last = x.client.is_last();
     x.find_client(&view.snapshot.trusted_proxies);
-    let after = match serve(x, worker, &view).await {
-        Ok(after) => after,
-        Err(failure) => answer_instead(x, worker, &view, failure).await,
+    let after = match route(x, &view) {
+        Ok(route) => {
+            let at = Serving::new(worker, &view, route);
+            match serve(x, at).await {
+                Ok(after) => after,
+                Err(failure) => answer_instead(x, at, failure).await,
+            }
+        }
+        Err(failure) => respond::failure(x, worker, &view, failure).await,
     };
     account(x, worker, &view);
     after
 }
 
-async fn serve(x: &mut Exchange, worker: &Rc<Worker>, view: &Rc<View>) -> Result<After, Failure> {
-    let route = &view.snapshot.routes[route(x, view)?].settings;
-    admit(x, view, &route.limits)?;
-    match &route.action {
-        Action::Respond(fixed) => respond::fixed(x, worker, fixed).await,
-        Action::Redirect(redirect) => respond::redirect(x, worker, view, redirect).await,
-        Action::Forward(rule) => {
-            if let Some(on) = cached(worker, view, rule) {
-                return match recall(x, on, refresh).await? {
-                    Recalled::Answered(after) => Ok(after),
-                    Recalled::Ask(ask) => Box::pin(ask_and_remember(x, on, ask)).await,
-                };
-            }
-            let (chosen, upstream) = forward(x, worker, view, rule).await?;
-            invalidate(x, worker, view).await;
-            answer::respond(x, worker, rule, &chosen, upstream).await
-        }
+async fn serve(x: &mut Exchange, at: Serving<'_>) -> Result<After, Failure> {
+    admit(x, at)?;
+    match &at.route.settings.action {
+        Action::Respond(fixed) => respond::fixed(x, at, fixed).await,
+        Action::Redirect(to) => respond::redirect(x, at, to).await,
+        Action::Forward(rule) => forward(x, at.by(rule)).await,
     }
+}
+
+/// Answers from the cache, or asks the upstream and lets the cache take what comes of it; a route without one only asks.
+async fn forward(x: &mut Exchange, by: Forwarding<'_>) -> Result<After, Failure> {
+    let Some(on) = by.cached() else {
+        return pass_on(x, by).await;
+    };
+    match recall(x, on, refresh).await? {
+        Recalled::Answered(after) => Ok(after),
+        Recalled::Ask(ask) => Box::pin(ask_and_remember(x, on, ask)).await,
+    }
+}
+
+/// Asks the upstream, and sends the client what it says.
+async fn pass_on(x: &mut Exchange, by: Forwarding<'_>) -> Result<After, Failure> {
+    let (chosen, upstream) = fetch(x, by).await?;
+    invalidate(x, by).await;
+    answer::respond(x, by, &chosen, upstream).await
 }
 
 /// Finds the route. A path that is not in normal form is matched as what it stands for, and refused if another server could
@@ -97,29 +108,25 @@ fn route(x: &mut Exchange, view: &View) -> Result<usize, Failure> {
 }
 
 /// Refuses what the route does not take, and who asks too often.
-fn admit(x: &mut Exchange, view: &View, limits: &RouteLimits) -> Result<(), Failure> {
-    let rate_min = view.snapshot.body_rate;
+fn admit(x: &mut Exchange, at: Serving<'_>) -> Result<(), Failure> {
+    let limits = &at.route.settings.limits;
+    let rate_min = at.view.snapshot.body_rate;
     x.upload
         .admit(x.request.framing, limits.body_bytes, rate_min)?;
-    care::rate::ask(x, view)
+    care::rate::ask(x, at)
 }
 
 /// Gets a response head for the request, if the upstream may be asked now.
-async fn forward(
-    x: &mut Exchange,
-    worker: &Worker,
-    view: &Rc<View>,
-    rule: &Forward,
-) -> Result<(Chosen, relay::Upstream), Failure> {
-    x.pass = care::enter(x, worker, view, rule).await?;
+async fn fetch(x: &mut Exchange, by: Forwarding<'_>) -> Result<Answered, Failure> {
+    x.pass = care::enter(x, by).await?;
     // It may have waited: for its body, for a place, for another one's answer, for an upstream that has failed.
-    let is_first = rule.cache.is_none() && x.facts.failure.is_none();
+    let is_first = by.rule.cache.is_none() && x.facts.failure.is_none();
     let now = match (x.pass.since(), x.facts.started) {
         (Some(since), _) if is_first => since,
         (None, Some(started)) if is_first && !x.upload.was_collected() => started,
         _ => time::now(),
     };
-    let asked = attempt(x, worker, view, rule, now).await;
+    let asked = attempt(x, by, now).await;
     let mut pass = std::mem::take(&mut x.pass);
     pass.ended(x, &asked);
     let (chosen, mut upstream) = asked?;
@@ -130,15 +137,13 @@ async fn forward(
 /// Chooses an endpoint, asks it, and asks elsewhere while that is safe.
 async fn attempt(
     x: &mut Exchange,
-    worker: &Worker,
-    view: &Rc<View>,
-    rule: &Forward,
+    by: Forwarding<'_>,
     mut now: Instant,
-) -> Result<(Chosen, relay::Upstream), Failure> {
-    relay::prepare(x, view, rule)?;
+) -> Result<Answered, Failure> {
+    relay::prepare(x, by)?;
     // A request that waits for its upstream holds no buffer of its client's.
-    x.client.input.release(&worker.buffers);
-    let mut attempts = Attempts::new(x, worker, view, rule);
+    x.client.input.release(&by.worker.buffers);
+    let mut attempts = Attempts::new(x, by);
     loop {
         x.pass.leave_endpoint();
         let chosen = match attempts.choose(x, now) {
@@ -148,13 +153,13 @@ async fn attempt(
         if x.upload.is_apart() {
             chosen.withdraw_probe();
         }
-        let then = match relay::connect(x, rule, &chosen, attempts.wants_fresh()).await {
+        let then = match relay::connect(x, by, &chosen, attempts.wants_fresh()).await {
             Ok(upstream) => {
                 attempts.let_go(x);
                 let mut asked = Asked { chosen, upstream };
                 match hedge::ask(x, &mut attempts, &mut asked).await {
                     How::Failed(Failure::ClientGone) => {
-                        linger::begin(x, worker, asked, rule.timeouts.response);
+                        linger::begin(x, by.worker, asked, by.rule.timeouts.response);
                         return Err(Failure::ClientGone);
                     }
                     how => attempts.after_asking(x, asked, how),
@@ -174,53 +179,14 @@ async fn attempt(
     }
 }
 
-/// Forwards a request by `rule`, which may be another one than its route's, and passes on what comes of it, past what is
-/// stored.
-async fn pass(
-    x: &mut Exchange,
-    worker: &Rc<Worker>,
-    view: &Rc<View>,
-    rule: &Forward,
-) -> Result<After, Failure> {
-    if let Some(on) = cached(worker, view, rule) {
-        return ask_and_remember(x, on, Ask::Pass(None)).await;
-    }
-    let (chosen, upstream) = forward(x, worker, view, rule).await?;
-    invalidate(x, worker, view).await;
-    answer::respond(x, worker, rule, &chosen, upstream).await
-}
-
 /// A route without a cache may change what another one has stored.
-async fn invalidate(x: &Exchange, worker: &Worker, view: &View) {
+async fn invalidate(x: &Exchange, by: Forwarding<'_>) {
     if !x.request.method.is_safe()
-        && let Some(cache) = worker.shared.cache()
-        && cache::invalidate::may_concern(x, view)
+        && let Some(cache) = by.worker.shared.cache()
+        && cache::invalidate::may_concern(x, by.view)
     {
-        Box::pin(cache::invalidate::after(x, view, cache)).await;
+        Box::pin(cache::invalidate::after(x, by.view, cache)).await;
     }
-}
-
-/// The cache of a route that has one.
-fn cached_of<'a>(
-    worker: &'a Rc<Worker>,
-    view: &'a Rc<View>,
-    route: &'a RouteState,
-) -> Option<Cached<'a>> {
-    match &route.settings.action {
-        Action::Forward(rule) => cached(worker, view, rule),
-        Action::Redirect(_) | Action::Respond(_) => None,
-    }
-}
-
-/// The route's cache, if it has one.
-fn cached<'a>(worker: &'a Rc<Worker>, view: &'a Rc<View>, rule: &'a Forward) -> Option<Cached<'a>> {
-    Some(Cached {
-        worker,
-        view,
-        rule,
-        policy: rule.cache.as_deref()?,
-        cache: worker.shared.cache()?,
-    })
 }
 
 /// Forwards a request that could not be answered from the cache, and has the cache take what comes of it.
@@ -233,9 +199,9 @@ async fn ask_and_remember(
     let mut may_look_again = !x.client.stream.is_nobody();
     loop {
         let others = ask.others(x).filter(|_| may_look_again);
-        let ask_own = async |x: &mut Exchange| forward(x, on.worker, on.view, on.rule).await;
+        let ask_own = async |x: &mut Exchange| fetch(x, on.by).await;
         let asked = match others {
-            None => forward(x, on.worker, on.view, on.rule).await,
+            None => fetch(x, on.by).await,
             Some(others) => match others.ask(x, on, &ask, ask_own).await? {
                 First::Own(asked) => *asked,
                 First::Answered(after) => return Ok(after),
@@ -255,7 +221,7 @@ async fn ask_and_remember(
             // Nobody is to have it, and its body may have no end: the connection is dropped.
             Next::Respond(..) if x.client.stream.is_nobody() => return Ok(After::Abort),
             Next::Respond(chosen, upstream) => {
-                return answer::respond(x, on.worker, on.rule, &chosen, upstream).await;
+                return answer::respond(x, on.by, &chosen, upstream).await;
             }
             Next::AskAgain(other) => ask = other,
         }
@@ -264,25 +230,18 @@ async fn ask_and_remember(
 }
 
 /// Answers a request that ended in `failure`. The failure stays in the log, beside the status that is sent.
-async fn answer_instead(
-    x: &mut Exchange,
-    worker: &Rc<Worker>,
-    view: &Rc<View>,
-    failure: Failure,
-) -> After {
-    let failure = worker.meaning_of(failure);
-    let route = x.facts.route.map(|route| &view.snapshot.routes[route]);
-    let found = route.and_then(|route| Some((route, fallback::of(route)?)));
-    let Some((route, fallback)) = found.filter(|(_, fallback)| fallback::is_for(fallback, failure))
+async fn answer_instead(x: &mut Exchange, at: Serving<'_>, failure: Failure) -> After {
+    let failure = at.worker.meaning_of(failure);
+    let Some(fallback) =
+        fallback::of(at.route).filter(|fallback| fallback::is_for(fallback, failure))
     else {
-        return respond::failure(x, worker, view, failure).await;
+        return respond::failure(x, at.worker, at.view, failure).await;
     };
     x.facts.failure = Some(failure);
     // A request that goes well does not carry the state of a second one.
-    let instead = Box::pin(instead(x, worker, view, (route, fallback), failure)).await;
-    match instead {
+    match Box::pin(instead(x, at, fallback, failure)).await {
         Ok(after) => after,
-        Err(failure) => respond::failure(x, worker, view, failure).await,
+        Err(failure) => respond::failure(x, at.worker, at.view, failure).await,
     }
 }
 
@@ -290,35 +249,38 @@ async fn answer_instead(
 /// unless the client itself has left or failed since.
 async fn instead(
     x: &mut Exchange,
-    worker: &Rc<Worker>,
-    view: &Rc<View>,
-    (route, fallback): (&RouteState, &Fallback),
+    at: Serving<'_>,
+    fallback: &Fallback,
     failure: Failure,
 ) -> Result<After, Failure> {
-    let is_over = |tried: &Result<After, Failure>| !matches!(tried, Err(failure) if worker.meaning_of(*failure).is_of_service());
+    let is_over = |tried: &Result<After, Failure>| !matches!(tried, Err(failure) if at.worker.meaning_of(*failure).is_of_service());
     if fallback.stale
-        && let Some(on) = cached_of(worker, view, route)
+        && let Some(on) = at.cached()
         && let Some(stored) = cache::fallback::find(x, on).await
     {
         let tried = cache::fallback::respond(x, on, &stored, failure).await;
         if is_over(&tried) {
-            return fallback::count(x, view, FallbackKind::Stale, tried);
+            return fallback::count(x, at, FallbackKind::Stale, tried);
         }
     }
-    if let Some(rule) = route.elsewhere.as_deref()
+    if let Some(by) = at.elsewhere()
         && fallback::may_go_elsewhere(x, failure)
     {
-        fallback::begin_again(x, worker);
-        let tried = pass(x, worker, view, rule).await;
+        fallback::begin_again(x, at.worker);
+        let tried = match by.cached() {
+            // It is not answered with what is stored.
+            Some(on) => ask_and_remember(x, on, Ask::Pass(None)).await,
+            None => pass_on(x, by).await,
+        };
         if is_over(&tried) {
-            return fallback::count(x, view, FallbackKind::Upstream, tried);
+            return fallback::count(x, at, FallbackKind::Upstream, tried);
         }
     }
     let Some(fixed) = &fallback.answer else {
         return Err(failure);
     };
-    let tried = respond::fixed(x, worker, fixed).await;
-    fallback::count(x, view, FallbackKind::Fixed, tried)
+    let tried = respond::fixed(x, at, fixed).await;
+    fallback::count(x, at, FallbackKind::Fixed, tried)
 }
 
 /// Asks again for what is still used, with a client that is nobody: in a task of its own, which appears in no log and waits for
@@ -331,20 +293,13 @@ fn refresh(refresh: Box<Refresh>) {
             view,
             ask,
         } = *refresh;
-        let _ = refresh_by(&mut asking, &worker, &view, ask).await;
+        if let Some(route) = asking.facts.route
+            && let Some(on) = Serving::new(&worker, &view, route).cached()
+        {
+            let _ = ask_and_remember(&mut asking, on, ask).await;
+        }
         asking.reset(&worker.buffers);
     });
-}
-
-async fn refresh_by(
-    x: &mut Exchange,
-    worker: &Rc<Worker>,
-    view: &Rc<View>,
-    ask: Ask,
-) -> Result<After, Failure> {
-    let route = x.facts.route.ok_or(Failure::NoRoute)?;
-    let on = cached_of(worker, view, &view.snapshot.routes[route]).ok_or(Failure::NoRoute)?;
-    ask_and_remember(x, on, ask).await
 }
 
 /// Answers a request whose head could not be read, and accounts for it.

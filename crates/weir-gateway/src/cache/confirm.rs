@@ -41,7 +41,7 @@ impl Renewed {
         old: &Arc<Object>,
         exchanged: Exchanged,
     ) -> Option<Self> {
-        let share = on.share(x);
+        let share = on.share();
         let head = old.stored_head()?;
         let arrived = arrived(x, on, Some(head));
         let head = head.freshened(&arrived, exchanged, on.policy);

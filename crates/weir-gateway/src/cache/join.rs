@@ -188,11 +188,11 @@ async fn wait(
 
 impl Cached<'_> {
     /// How long a request waits for another one's answer before one of those who wait asks itself.
-    pub(super) fn patience(&self, x: &Exchange) -> Duration {
+    pub(super) fn patience(&self) -> Duration {
         if let Some(patience) = self.policy.collapse_wait {
             return patience;
         }
-        let usual = self.route(x).and_then(|route| route.answers.as_deref());
+        let usual = self.route.answers.as_deref();
         let usual = usual.and_then(|usual| usual.delay(time::now()));
         usual.map_or(PATIENCE_AT_FIRST, |usual| (2 * usual).max(PATIENCE_MIN))
     }
@@ -221,9 +221,7 @@ impl Cached<'_> {
 
     /// Whether the upstream has a place for one more request at once.
     fn has_place(&self, now: Instant) -> bool {
-        let gate = self.view.snapshot.upstreams[self.rule.upstream]
-            .gate
-            .as_ref();
+        let gate = self.upstream().gate.as_ref();
         gate.is_none_or(|gate| {
             let status = gate.status(now);
             status.in_flight < status.limit && status.waiting == 0

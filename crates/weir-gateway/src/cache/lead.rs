@@ -105,7 +105,7 @@ impl Lead {
             key: x.recall.key.as_slice().into(),
             lent,
             ticket,
-            share: on.share(x).cloned(),
+            share: on.share().cloned(),
             stale,
             validated,
             _pins: pins,

@@ -204,7 +204,7 @@ async fn from_disk(x: &mut Exchange, on: Cached<'_>) -> Option<Arc<Object>> {
     let mut each = found.iter();
     let stored = each.find(|stored| vary::matches(&stored.variant, fields, order, &mut scratch));
     x.recall.scratch = scratch;
-    let share = on.share(x);
+    let share = on.share();
     let tiers = &on.cache.tiers;
     let fetched = tiers.fetch(&x.recall.key, stored?, share);
     let timer = Timer::new(&on.worker.deadlines);

@@ -126,7 +126,7 @@ async fn without_answer(
 
 /// The route has learnt how long an answer takes, which is how long requests wait for each other.
 fn note_answer(x: &Exchange, on: Cached<'_>) {
-    let answers = on.route(x).and_then(|route| route.answers.as_ref());
+    let answers = on.route.answers.as_ref();
     if let Some((answers, latency)) = answers.zip(x.facts.upstream_latency) {
         answers.on_answer(time::now(), latency);
     }

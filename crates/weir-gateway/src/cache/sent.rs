@@ -27,7 +27,7 @@ pub(super) fn prepare(x: &mut Exchange, on: Cached<'_>, differs: bool) {
     };
     let mut sent = std::mem::take(&mut x.recall.sent);
     // The client's own conditions are no part of what a variant is chosen by.
-    let rewrite = relay::rewrite(x, on.view, on.rule, client.as_bytes(), Some(b""));
+    let rewrite = relay::rewrite(x, on.by, client.as_bytes(), Some(b""));
     forward::write_request(&x.request, &x.head, &rewrite, &mut sent.head);
     Fields::scan(&sent.head, &mut sent.table);
     x.recall.sent = sent;

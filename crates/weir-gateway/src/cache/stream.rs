@@ -60,14 +60,7 @@ pub(super) async fn respond(
         head,
         length,
         encoder,
-    } = compress::arriving(
-        x,
-        on.worker,
-        on.rule,
-        head,
-        length,
-        leads && reader.is_for_memory(),
-    );
+    } = compress::arriving(x, on.by, head, length, leads && reader.is_for_memory());
     let wanted = match what(x, &head, length, now) {
         What::NotModified => {
             let keep_alive = x.client_keeps_alive(on.worker) && x.upload.is_over(&mut x.client);

@@ -8,9 +8,9 @@
 use crate::connection::After;
 use crate::exchange::Exchange;
 use crate::failure::{Failure, FallbackKind};
+use crate::serving::Serving;
 use crate::settings::{Action, Fallback, FallbackOn};
 use crate::state::snapshot::RouteState;
-use crate::state::view::View;
 use crate::state::worker::Worker;
 
 pub(crate) fn of(route: &RouteState) -> Option<&Fallback> {
@@ -31,13 +31,13 @@ pub(crate) fn is_for(fallback: &Fallback, failure: Failure) -> bool {
 
 pub(crate) fn count(
     x: &mut Exchange,
-    view: &View,
+    at: Serving<'_>,
     kind: FallbackKind,
     tried: Result<After, Failure>,
 ) -> Result<After, Failure> {
     if let (Ok(_), Some(route)) = (&tried, x.facts.route) {
         x.facts.fallback = Some(kind);
-        view.route_metrics(route).fallbacks[kind as usize].add(1);
+        at.view.route_metrics(route).fallbacks[kind as usize].add(1);
     }
     tried
 }

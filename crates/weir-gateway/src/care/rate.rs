@@ -5,22 +5,19 @@ use weir_policy::limit::rate::Decision;
 use crate::decimal;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
+use crate::serving::Serving;
 use crate::settings::RateKey;
 use crate::state::rate::RateGate;
-use crate::state::view::View;
 
 /// Counts the request for every rule of its route, unless one of them refuses it: then it counts for none. The client is told
 /// of the rule that leaves it the least.
-pub(crate) fn ask(x: &mut Exchange, view: &View) -> Result<(), Failure> {
-    let rates = x
-        .facts
-        .route
-        .map_or(&[][..], |route| &view.snapshot.routes[route].rates);
+pub(crate) fn ask(x: &mut Exchange, at: Serving<'_>) -> Result<(), Failure> {
+    let rates = &at.route.rates;
     let Some(now) = x.facts.started.filter(|_| !rates.is_empty()) else {
         return Ok(());
     };
     for (index, gate) in rates.iter().enumerate() {
-        let decision = gate.ask(key(gate, x, view), now);
+        let decision = gate.ask(key(gate, x, at), now);
         if x.rate
             .is_none_or(|told| decision.remaining < told.remaining)
         {
@@ -28,7 +25,7 @@ pub(crate) fn ask(x: &mut Exchange, view: &View) -> Result<(), Failure> {
         }
         if !decision.is_allowed {
             for passed in &rates[..index] {
-                passed.give_back(key(passed, x, view));
+                passed.give_back(key(passed, x, at));
             }
             x.rate = Some(decision);
             x.retry_after = Some(decision.retry_after);
@@ -38,19 +35,19 @@ pub(crate) fn ask(x: &mut Exchange, view: &View) -> Result<(), Failure> {
     Ok(())
 }
 
-fn key<'x>(gate: &RateGate, x: &'x Exchange, view: &View) -> &'x [u8] {
+fn key<'x>(gate: &RateGate, x: &'x Exchange, at: Serving<'_>) -> &'x [u8] {
     match gate.keyed_by() {
         RateKey::Route => &[],
         RateKey::ClientAddress => x.client_address().network(),
         RateKey::Header(name) => x.request.field(&x.head, name).unwrap_or_default(),
-        RateKey::Parameter(name) => parameter(x, view, name),
+        RateKey::Parameter(name) => parameter(x, at, name),
     }
 }
 
-fn parameter<'x>(x: &'x Exchange, view: &View, name: &str) -> &'x [u8] {
+fn parameter<'x>(x: &'x Exchange, at: Serving<'_>, name: &str) -> &'x [u8] {
     let authority = x.request.authority.map(|span| span.of(&x.head));
     let route = x.facts.route.unwrap_or_default();
-    let router = &view.snapshot.router;
+    let router = &at.view.snapshot.router;
     let value = router.parameter(authority, x.path(), route, name);
     value.unwrap_or_default().as_bytes()
 }

@@ -17,10 +17,8 @@ use crate::deadline::Due;
 use crate::exchange::Exchange;
 use crate::exchange::ahead::{Ahead, Read};
 use crate::exchange::pass::set_apart;
-use crate::exchange::upload::Pace;
 use crate::failure::Failure;
-use crate::settings::Forward;
-use crate::state::worker::Worker;
+use crate::serving::Forwarding;
 use crate::upstream::relay::{Upstream, poll_receive};
 
 /// A response that is not over so long after its head is a stream.
@@ -32,8 +30,7 @@ const EVENT_STREAM: &[u8] = b"text/event-stream";
 /// Begins to read ahead, unless all of the response is here. Its head is in `x`.
 pub(crate) fn begin(
     x: &mut Exchange,
-    worker: &Worker,
-    rule: &Forward,
+    by: Forwarding<'_>,
     upstream: &mut Upstream,
 ) -> Result<(), Failure> {
     let mut seen = Body::new(x.response.framing);
@@ -46,8 +43,8 @@ pub(crate) fn begin(
     let stream_at = stream_at(x, upstream, is_event_stream)?;
     upstream.pass.read_ahead(Ahead {
         seen,
-        bytes_max: usize::try_from(rule.response_buffer).unwrap_or(usize::MAX),
-        claim: worker.claim(),
+        bytes_max: usize::try_from(by.rule.response_buffer).unwrap_or(usize::MAX),
+        claim: by.worker.claim(),
         is_full: false,
         ended: None,
         stream_at,
@@ -86,7 +83,7 @@ pub(crate) fn is_event_stream(x: &Exchange) -> bool {
 /// Reads on while the client is waited for. Each turn of the loop fills some of a bounded buffer, or is the last but one.
 pub(crate) fn poll(
     x: &mut Exchange,
-    worker: &Worker,
+    by: Forwarding<'_>,
     upstream: &mut Upstream,
     cx: &mut Context<'_>,
 ) -> Result<(), Failure> {
@@ -97,7 +94,7 @@ pub(crate) fn poll(
             pass.hold_up();
             return Ok(());
         };
-        let read = ahead.poll_read(&mut x.incoming, stream, &worker.buffers, cx);
+        let read = ahead.poll_read(&mut x.incoming, stream, &by.worker.buffers, cx);
         match read {
             Poll::Pending => return Ok(()),
             Poll::Ready(Read::Some) => {}
@@ -111,9 +108,8 @@ pub(crate) fn poll(
 /// Reads once, when everything that was read ahead has been sent.
 pub(crate) async fn receive(
     x: &mut Exchange,
-    worker: &Worker,
+    by: Forwarding<'_>,
     upstream: &mut Upstream,
-    pace: Pace,
 ) -> Result<usize, Failure> {
     if let Some(ahead) = upstream.pass.ahead() {
         ahead.claim.clear();
@@ -123,7 +119,7 @@ pub(crate) async fn receive(
         if let Some(ended) = upstream.pass.ahead().and_then(|ahead| ahead.ended) {
             return Poll::Ready(ended.map(|()| 0));
         }
-        let count = ready!(poll_receive(x, worker, upstream, pace, cx))?;
+        let count = ready!(poll_receive(x, by, upstream, cx))?;
         if let Some(ahead) = upstream.pass.ahead() {
             ahead.see(&x.incoming, count);
             if ahead.seen.is_done() {

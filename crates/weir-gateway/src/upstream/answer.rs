@@ -17,9 +17,8 @@ use crate::care::rate;
 use crate::compress;
 use crate::connection::{After, upgrade};
 use crate::exchange::Exchange;
-use crate::exchange::upload::Pace;
 use crate::failure::Failure;
-use crate::settings::Forward;
+use crate::serving::Forwarding;
 use crate::slow::Slow;
 use crate::state::encoder::Encoder;
 use crate::state::slow::Holding;
@@ -34,15 +33,14 @@ const COPIED_BODY_BYTES_MAX: usize = 4 << 10;
 /// Sends the response, whose head was read, to the client, and keeps the upstream connection if it can serve again.
 pub(crate) async fn respond(
     x: &mut Exchange,
-    worker: &Worker,
-    rule: &Forward,
+    by: Forwarding<'_>,
     chosen: &Chosen,
     mut upstream: Upstream,
 ) -> Result<After, Failure> {
     if upstream.pass.has_place() {
-        ahead::begin(x, worker, rule, &mut upstream)?;
+        ahead::begin(x, by, &mut upstream)?;
     }
-    let compress::Passing { content, encoder } = compress::passing(x, worker, rule);
+    let compress::Passing { content, encoder } = compress::passing(x, by);
     let framing = match &encoder {
         Some(_) => ClientFraming::of_unknown_length(x.request.version),
         None => ClientFraming::of(&x.response, x.request.version),
@@ -50,27 +48,26 @@ pub(crate) async fn respond(
     let ends_by_closing = framing == ClientFraming::RemoveChunks
         || (framing == ClientFraming::AsIs && x.response.framing == Framing::UntilClose);
     // Of a request that is not whole yet the rest may never come: a client that waits for a 100 need not send it.
-    let keep_alive = x.client_keeps_alive(worker) && !ends_by_closing && x.upload.is_complete();
+    let keep_alive = x.client_keeps_alive(by.worker) && !ends_by_closing && x.upload.is_complete();
     x.upload.answered();
     let mut body = Body::new(x.response.framing);
     let before = x.facts.said();
-    write_head(x, worker, rule, (framing, content), keep_alive);
+    write_head(x, by, (framing, content), keep_alive);
     x.facts.status = x.response.status;
     x.facts.head_bytes_sent += x.outgoing.len() as u64;
     if x.response.status == 101 {
         // A tunnel may last for days, and says nothing of how fast the upstream is.
         upstream.pass.hold_up();
         upstream.pass.finish();
-        return Box::pin(tunnel(x, worker, &mut upstream)).await;
+        return Box::pin(tunnel(x, by, &mut upstream)).await;
     }
-    let pace = x.pace(rule);
     let streamed = match encoder {
         Some(encoder) => {
             let to = (encoder, framing);
-            let stream = stream_encoded(x, worker, &mut upstream, &mut body, to, pace);
+            let stream = stream_encoded(x, by, &mut upstream, &mut body, to);
             Box::pin(stream).await
         }
-        None => stream_body(x, worker, &mut upstream, &mut body, framing, pace).await,
+        None => stream_body(x, by, &mut upstream, &mut body, framing).await,
     };
     if let Err(failure) = streamed {
         if x.facts.took_back(before) {
@@ -78,13 +75,13 @@ pub(crate) async fn respond(
         }
         chosen.broke_off(failure);
         if failure == Failure::ClientGone {
-            linger::after_head(x, worker, upstream);
+            linger::after_head(x, by.worker, upstream);
         }
         // The head is out, so a status is of no use; only the connection can say that this is not the end.
-        x.facts.failure = Some(worker.meaning_of(failure));
+        x.facts.failure = Some(by.worker.meaning_of(failure));
         return Ok(After::Abort);
     }
-    put_back(x, worker, chosen, upstream, body.is_done());
+    put_back(x, by.worker, chosen, upstream, body.is_done());
     Ok(After::keep_alive(keep_alive))
 }
 
@@ -109,18 +106,17 @@ pub(crate) fn put_back(
 /// Moves the body behind the head in `x.outgoing`, until its end.
 async fn stream_body(
     x: &mut Exchange,
-    worker: &Worker,
+    by: Forwarding<'_>,
     upstream: &mut Upstream,
     body: &mut Body,
     framing: ClientFraming,
-    pace: Pace,
 ) -> Result<(), Failure> {
     loop {
         let taken = take_body(x, body, framing)?;
         if body.is_done() {
             upstream.pass.finish();
         }
-        send(x, worker, upstream, taken, pace).await?;
+        send(x, by, upstream, taken).await?;
         x.incoming.consume(taken);
         if body.is_done() {
             break;
@@ -129,7 +125,7 @@ async fn stream_body(
             // It was read ahead.
             continue;
         }
-        if more(x, worker, upstream, pace).await? == 0 {
+        if more(x, by, upstream).await? == 0 {
             if !body.may_end_here() {
                 return Err(Failure::ResponseCut);
             }
@@ -138,7 +134,7 @@ async fn stream_body(
     }
     if framing == ClientFraming::AddChunks {
         x.outgoing.extend_from_slice(b"0\r\n\r\n");
-        send(x, worker, upstream, 0, pace).await?;
+        send(x, by, upstream, 0).await?;
     }
     Ok(())
 }
@@ -146,13 +142,12 @@ async fn stream_body(
 /// The same for a body that goes through an encoder. Whatever has come is on its way before more is waited for.
 async fn stream_encoded(
     x: &mut Exchange,
-    worker: &Worker,
+    by: Forwarding<'_>,
     upstream: &mut Upstream,
     body: &mut Body,
     (mut encoder, framing): (Box<Encoder>, ClientFraming),
-    pace: Pace,
 ) -> Result<(), Failure> {
-    let mut slow = Slow::new(worker);
+    let mut slow = Slow::new(by.worker);
     let grant = Arc::clone(encoder.grant());
     loop {
         let taken = body.decode(next_of(&x.incoming), |content| encoder.write(content));
@@ -168,7 +163,7 @@ async fn stream_encoded(
             encoder.take(|made| append(made, framing, &mut x.outgoing));
         }
         let bytes = x.outgoing.len();
-        let sending = send(x, worker, upstream, 0, pace);
+        let sending = send(x, by, upstream, 0);
         let sent = slow
             .unless_cut(bytes, || Holding::of(&grant), sending)
             .await;
@@ -176,7 +171,7 @@ async fn stream_encoded(
         if !x.incoming.is_empty() {
             continue;
         }
-        if more(x, worker, upstream, pace).await? == 0 {
+        if more(x, by, upstream).await? == 0 {
             if !body.may_end_here() {
                 return Err(Failure::ResponseCut);
             }
@@ -187,22 +182,21 @@ async fn stream_encoded(
     if framing == ClientFraming::AddChunks {
         x.outgoing.extend_from_slice(b"0\r\n\r\n");
     }
-    send(x, worker, upstream, 0, pace).await
+    send(x, by, upstream, 0).await
 }
 
 /// Reads more of the body, all of which that came before has been sent.
 async fn more(
     x: &mut Exchange,
-    worker: &Worker,
+    by: Forwarding<'_>,
     upstream: &mut Upstream,
-    pace: Pace,
 ) -> Result<usize, Failure> {
-    x.incoming.release(&worker.buffers);
-    x.client.timer.set(pace.upstream);
+    x.incoming.release(&by.worker.buffers);
+    x.client.timer.set(by.rule.timeouts.idle);
     let received = if upstream.pass.ahead().is_some() {
-        Box::pin(ahead::receive(x, worker, upstream, pace)).await
+        Box::pin(ahead::receive(x, by, upstream)).await
     } else {
-        receive(x, worker, upstream, pace).await
+        receive(x, by, upstream).await
     };
     received.map_err(cut_off)
 }
@@ -252,21 +246,25 @@ fn take_body(x: &mut Exchange, body: &mut Body, framing: ClientFraming) -> Resul
 /// Writes `x.outgoing` and behind it the first `body_bytes` of what was read, all of both, and clears the former.
 async fn send(
     x: &mut Exchange,
-    worker: &Worker,
+    by: Forwarding<'_>,
     upstream: &mut Upstream,
     body_bytes: usize,
-    pace: Pace,
 ) -> Result<(), Failure> {
     let mut sent = 0;
-    let patience = x.timeouts.send;
+    let (patience, pace) = (x.timeouts.send, x.pace(by.rule));
     x.client.timer.set(patience);
     let result = poll_fn(|cx| {
         let pieces = (&x.outgoing[..], &x.incoming.unread()[..body_bytes]);
         let progress = x.client.poll_send(&mut sent, pieces, patience, cx);
         if progress.is_pending() {
-            ahead::poll(x, worker, upstream, cx)?;
-            x.upload
-                .poll(&mut x.client, &upstream.stream, &worker.buffers, pace, cx)?;
+            ahead::poll(x, by, upstream, cx)?;
+            x.upload.poll(
+                &mut x.client,
+                &upstream.stream,
+                &by.worker.buffers,
+                pace,
+                cx,
+            )?;
         }
         progress
     })
@@ -279,8 +277,7 @@ async fn send(
 /// Sends an interim response of `bytes` on, if the client can read one.
 pub(super) async fn pass_interim(
     x: &mut Exchange,
-    worker: &Worker,
-    rule: &Forward,
+    by: Forwarding<'_>,
     upstream: &mut Upstream,
     bytes: usize,
 ) -> Result<(), Failure> {
@@ -288,10 +285,10 @@ pub(super) async fn pass_interim(
     if x.request.version == Version::Http11 {
         // The request is kept for as long as it may be sent again; after a byte of response it may not.
         let unchanged = (ClientFraming::AsIs, Content::AsIs);
-        write_head(x, worker, rule, unchanged, true);
+        write_head(x, by, unchanged, true);
         x.facts.head_bytes_sent += x.outgoing.len() as u64;
         x.facts.says_interim = true;
-        let sent = send(x, worker, upstream, 0, x.pace(rule)).await;
+        let sent = send(x, by, upstream, 0).await;
         // Half an interim response leaves no way to say anything else.
         sent.map_err(|_| Failure::ClientGone)?;
         x.facts.says_interim = false;
@@ -304,19 +301,18 @@ pub(super) async fn pass_interim(
 /// Writes the response head for the client to `x.outgoing` and takes the upstream's off the input.
 fn write_head(
     x: &mut Exchange,
-    worker: &Worker,
-    rule: &Forward,
+    by: Forwarding<'_>,
     (framing, content): (ClientFraming, Content<'_>),
     keep_alive: bool,
 ) {
-    let texts = worker.clock.texts();
+    let texts = by.worker.clock.texts();
     let rewrite = ResponseRewrite {
         client_version: x.request.version,
         framing,
         content,
         keep_alive,
         date: &texts.imf_fixdate,
-        edits: edits(&rule.response_headers),
+        edits: edits(&by.rule.response_headers),
     };
     x.outgoing.clear();
     let head_bytes = x.response.head_bytes;
@@ -342,21 +338,16 @@ fn write_head(
 
 async fn tunnel(
     x: &mut Exchange,
-    worker: &Worker,
+    by: Forwarding<'_>,
     upstream: &mut Upstream,
 ) -> Result<After, Failure> {
     let timeouts = x.timeouts;
-    let pace = Pace {
-        client: timeouts.send,
-        upstream: timeouts.send,
-        response: timeouts.send,
-    };
-    send(x, worker, upstream, 0, pace).await?;
+    send(x, by, upstream, 0).await?;
     let moved = upgrade::tunnel(
         &mut x.client,
         &mut upstream.stream,
         &mut x.incoming,
-        &worker.buffers,
+        &by.worker.buffers,
         timeouts.tunnel,
     )
     .await;

@@ -13,14 +13,14 @@ use crate::exchange::Exchange;
 use crate::exchange::pass::SHED_RETRY_AFTER;
 use crate::failure::{Failure, Fault};
 use crate::metrics::EndpointMetrics;
-use crate::settings::{Forward, HashOn};
+use crate::serving::Forwarding;
+use crate::settings::HashOn;
 use crate::state::breaker::Entered;
 use crate::state::gate::At;
 use crate::state::health::{Health, Leave};
 use crate::state::pool::Pool;
 use crate::state::view::{LocalEndpoint, View};
 use crate::state::watch::Watching;
-use crate::state::worker::Worker;
 use crate::upstream::connect::Connector;
 use crate::upstream::relay::Upstream;
 use crate::upstream::room::Room;
@@ -47,8 +47,8 @@ enum Among {
 }
 
 impl Choice {
-    pub(super) fn new(x: &Exchange, view: &View, rule: &Forward) -> Self {
-        let state = &view.snapshot.upstreams[rule.upstream];
+    pub(super) fn new(x: &Exchange, by: Forwarding<'_>) -> Self {
+        let state = by.upstream();
         let settings = &state.settings;
         let is_hashed = settings.balance == BalanceMethod::Hash;
         let hash = if is_hashed {
@@ -61,7 +61,7 @@ impl Choice {
         // Reading and writing the same are not alike.
         let method = hash_key(&[x.request.method as u8]);
         Self {
-            upstream: rule.upstream,
+            upstream: by.rule.upstream,
             hash,
             kind: if is_watched {
                 path().wrapping_add(method).wrapping_add(hash)
@@ -79,12 +79,10 @@ impl Choice {
     pub(super) fn next(
         &self,
         x: &mut Exchange,
-        worker: &Worker,
-        view: &Rc<View>,
-        rule: &Forward,
+        by: Forwarding<'_>,
         now: Instant,
     ) -> Result<Chosen, Failure> {
-        let found = self.find(worker, view, rule, now, (Among::All, x.pass.is_apart()));
+        let found = self.find(by, now, (Among::All, x.pass.is_apart()));
         let (chosen, at) = found.map_err(|shut| {
             if shut.is_full {
                 x.retry_after = Some(SHED_RETRY_AFTER);
@@ -105,15 +103,8 @@ impl Choice {
     }
 
     /// An endpoint to ask besides, if there is another one that is well.
-    pub(super) fn besides(
-        &self,
-        worker: &Worker,
-        view: &Rc<View>,
-        rule: &Forward,
-        now: Instant,
-    ) -> Option<(Chosen, Option<At>)> {
-        self.find(worker, view, rule, now, (Among::TrustedOthers, false))
-            .ok()
+    pub(super) fn besides(&self, by: Forwarding<'_>, now: Instant) -> Option<(Chosen, Option<At>)> {
+        self.find(by, now, (Among::TrustedOthers, false)).ok()
     }
 
     /// No connection stood to this endpoint. Says whether there are others.
@@ -180,20 +171,18 @@ impl Choice {
 
     fn find(
         &self,
-        worker: &Worker,
-        view: &Rc<View>,
-        rule: &Forward,
+        by: Forwarding<'_>,
         now: Instant,
         (among, is_apart): (Among, bool),
     ) -> Result<(Chosen, Option<At>), Shut> {
-        let endpoints = &view.upstreams[self.upstream].endpoints;
-        let upstream = &view.snapshot.upstreams[self.upstream];
+        let endpoints = &by.view.upstreams[self.upstream].endpoints;
+        let upstream = &by.view.snapshot.upstreams[self.upstream];
         let watch = upstream.watch.as_ref();
         let mut watched = watch.map(|watch| watch.look());
         let now = watched.as_ref().map_or(now, |watched| watched.looked);
-        let now_ms = worker.deadlines.now_ms();
-        let mut balancer = view.upstreams[self.upstream].balancer.borrow_mut();
-        let random = &mut *worker.random.borrow_mut();
+        let now_ms = by.worker.deadlines.now_ms();
+        let mut balancer = by.view.upstreams[self.upstream].balancer.borrow_mut();
+        let random = &mut *by.worker.random.borrow_mut();
         let draw = random.f64();
         let mut pick = Pick {
             now,
@@ -226,7 +215,7 @@ impl Choice {
             if index.is_none() && among == Among::All {
                 let health = |index: usize| &endpoints[index].state.health;
                 index = self.pick_anyone(&mut balancer, &mut pick, may_ask, health, now_ms);
-                if index.is_none() && !worker.is_current(view) {
+                if index.is_none() && !by.worker.is_current(by.view) {
                     // Under way since before a change of the configuration, and knows nobody that stays.
                     index = balancer.pick(&mut pick, is_untried);
                 }
@@ -239,7 +228,7 @@ impl Choice {
             let health = &endpoints[index].state.health;
             let leave = match well {
                 // Without leave, another request has just begun to try this one, which makes it unavailable.
-                Some(_) => match health.leave(now_ms, rule.timeouts.connect) {
+                Some(_) => match health.leave(now_ms, by.rule.timeouts.connect) {
                     Some(leave) => leave,
                     None => continue,
                 },
@@ -255,7 +244,7 @@ impl Choice {
             drop((watched, balancer));
             let told = Told::of(entered, watching);
             let which = (self.upstream, index, self.kind);
-            return Ok((Chosen::new(view, which, leave, now, told), at));
+            return Ok((Chosen::new(by.view, which, leave, now, told), at));
         }
         Err(shut)
     }

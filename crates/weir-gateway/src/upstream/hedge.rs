@@ -20,7 +20,6 @@ use std::time::Instant;
 
 use weir_http::body::Framing;
 
-use crate::care;
 use crate::deadline::Due;
 use crate::exchange::Exchange;
 use crate::failure::{Failure, Fault};
@@ -54,7 +53,7 @@ pub(crate) async fn ask(x: &mut Exchange, attempts: &mut Attempts<'_>, first: &m
     let since = first.chosen.since();
     let hedge = hedge(x, attempts);
     let delay = hedge.and_then(|hedge| hedge.delay(since));
-    if let Err(failure) = relay::send(x, attempts.rule, &mut first.upstream).await {
+    if let Err(failure) = relay::send(x, attempts.by, &mut first.upstream).await {
         return first.failed(failure);
     }
     let due = attempts.due();
@@ -62,7 +61,7 @@ pub(crate) async fn ask(x: &mut Exchange, attempts: &mut Attempts<'_>, first: &m
     let how = first.wait(x, attempts, hedge_at, due).await;
     if let Some(hedge) = hedge
         && how == How::Answered
-        && !is_wanting(x, attempts.rule)
+        && !is_wanting(x, attempts.by.rule)
     {
         let now = Instant::now();
         hedge.on_answer(now, now.saturating_duration_since(since));
@@ -72,16 +71,15 @@ pub(crate) async fn ask(x: &mut Exchange, attempts: &mut Attempts<'_>, first: &m
 
 /// What is known of the route's latencies, if a second copy of the request may be sent.
 fn hedge<'a>(x: &Exchange, attempts: &Attempts<'a>) -> Option<&'a SharedHedge> {
-    let route = &attempts.view.snapshot.routes[x.facts.route?];
-    let hedge = route.hedge.as_deref()?;
+    let by = attempts.by;
+    let hedge = by.route.hedge.as_deref()?;
     let may_be_copied = x.request.method.is_safe()
         && x.request.framing == Framing::Empty
-        && !relay::passes_upgrade(x, attempts.rule)
+        && !relay::passes_upgrade(x, by.rule)
         // What the gateway asks for on its own account can wait.
         && !x.client.stream.is_nobody();
     // How fast another upstream answers says nothing about the route's own.
-    let is_own = !care::is_elsewhere(Some(route), attempts.rule);
-    (may_be_copied && is_own && !attempts.has_hedged).then_some(hedge)
+    (may_be_copied && !by.is_fallback && !attempts.has_hedged).then_some(hedge)
 }
 
 impl Asked {
@@ -93,14 +91,14 @@ impl Asked {
         mut hedge_at: Option<Due>,
         mut due: Due,
     ) -> How {
-        let (worker, rule) = (attempts.worker, attempts.rule);
+        let by = attempts.by;
         loop {
             let until = hedge_at.as_mut().unwrap_or(&mut due);
             let upstream = &mut self.upstream;
-            match relay::read_head(x, worker, rule, upstream, until).await {
+            match relay::read_head(x, by, upstream, until).await {
                 Err(failure) => return self.failed(failure),
                 Ok(Head::Interim(bytes)) => {
-                    let passed = relay::interim(x, worker, rule, upstream, bytes);
+                    let passed = relay::interim(x, by, upstream, bytes);
                     if let Err(failure) = Box::pin(passed).await {
                         return self.failed(failure);
                     }
@@ -109,7 +107,7 @@ impl Asked {
                     let Some(second) = Second::begin(x, attempts, &self.chosen) else {
                         continue;
                     };
-                    let second = Box::pin(second.run(worker, rule));
+                    let second = Box::pin(second.run(by));
                     return Box::pin(race(x, attempts, self, second, due)).await;
                 }
                 Ok(Head::Late) if attempts.may_send_again(x, &self.chosen) => {
@@ -154,11 +152,11 @@ async fn race(
     mut second: Pin<Box<impl Future<Output = Option<Box<Won>>>>>,
     mut due: Due,
 ) -> How {
-    let (worker, rule) = (attempts.worker, attempts.rule);
+    let by = attempts.by;
     loop {
         let event = {
             let upstream = &mut first.upstream;
-            let mut head = pin!(relay::read_head(x, worker, rule, upstream, &mut due));
+            let mut head = pin!(relay::read_head(x, by, upstream, &mut due));
             poll_fn(|cx| match head.as_mut().poll(cx) {
                 Poll::Ready(head) => Poll::Ready(Event::First(head)),
                 Poll::Pending => second.as_mut().poll(cx).map(Event::Second),
@@ -166,7 +164,7 @@ async fn race(
             .await
         };
         match event {
-            Event::Second(Some(won)) => return won.instead(first, x, worker),
+            Event::Second(Some(won)) => return won.instead(first, x, by.worker),
             // It is at work on it, which the client is to hear: what has come is still in the exchange.
             Event::Second(None) | Event::First(Ok(Head::Interim(_))) => {
                 drop(second);
@@ -178,15 +176,15 @@ async fn race(
             Event::First(Ok(Head::Late)) => due = Due::never(),
             Event::First(Ok(Head::Complete)) => {
                 let how = first.answered(x);
-                if is_wanting(x, rule) {
-                    return second_or(how, x, worker, first, second).await;
+                if is_wanting(x, by.rule) {
+                    return second_or(how, x, by.worker, first, second).await;
                 }
                 return how;
             }
             Event::First(Err(failure)) => {
                 let how = first.failed(failure);
                 if failure.fault() == Fault::Upstream {
-                    return second_or(how, x, worker, first, second).await;
+                    return second_or(how, x, by.worker, first, second).await;
                 }
                 return how;
             }

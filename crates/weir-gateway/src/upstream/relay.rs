@@ -20,9 +20,8 @@ use crate::exchange::upload::Pace;
 use crate::exchange::{Exchange, SCHEME};
 use crate::failure::Failure;
 use crate::io::Stream;
+use crate::serving::Forwarding;
 use crate::settings::{EndpointAddress, Forward, HeaderEdits, Server, ServerAddress};
-use crate::state::view::View;
-use crate::state::worker::Worker;
 use crate::upstream::answer::pass_interim;
 use crate::upstream::choose::Chosen;
 use crate::upstream::connect::Unproven;
@@ -64,12 +63,12 @@ impl Upstream {
 }
 
 /// Writes the head to send, and the body behind it when all of it is here.
-pub(crate) fn prepare(x: &mut Exchange, view: &View, rule: &Forward) -> Result<(), Failure> {
+pub(crate) fn prepare(x: &mut Exchange, by: Forwarding<'_>) -> Result<(), Failure> {
     let mut outgoing = std::mem::take(&mut x.outgoing);
     let body = x.upload.take_back(&mut outgoing);
     outgoing.clear();
     let address = x.client.address.as_bytes();
-    let rewrite = rewrite(x, view, rule, address, x.recall.conditions());
+    let rewrite = rewrite(x, by, address, x.recall.conditions());
     forward::write_request(&x.request, &x.head, &rewrite, &mut outgoing);
     if let Some(body) = body {
         outgoing.extend_from_slice(&body);
@@ -81,29 +80,28 @@ pub(crate) fn prepare(x: &mut Exchange, view: &View, rule: &Forward) -> Result<(
 /// What the forwarded head depends on besides the request, with `conditions` in the place of the client's own.
 pub(crate) fn rewrite<'x>(
     x: &'x Exchange,
-    view: &'x View,
-    rule: &'x Forward,
+    by: Forwarding<'x>,
     client_address: &'x [u8],
     conditions: Option<&'x [u8]>,
 ) -> RequestRewrite<'x> {
-    let upstream = &view.snapshot.upstreams[rule.upstream];
+    let upstream = by.upstream();
     RequestRewrite {
-        path: stripped_path(x, rule),
+        path: stripped_path(x, by.rule),
         client_address,
         scheme: SCHEME,
         default_host: default_host(&upstream.settings.servers[0]),
-        upgrade: passes_upgrade(x, rule),
+        upgrade: passes_upgrade(x, by.rule),
         conditions,
-        wants_whole: compress::part_may_be_of_another_form(x, rule),
-        edits: edits(&rule.request_headers),
-        named: &view.snapshot.named_fields,
+        wants_whole: compress::part_may_be_of_another_form(x, by.rule),
+        edits: edits(&by.rule.request_headers),
+        named: &by.view.snapshot.named_fields,
     }
 }
 
 /// A connection to the chosen endpoint: an idle one, unless a `fresh` one is wanted, or else the first that comes.
 pub(crate) async fn connect(
     x: &Exchange,
-    rule: &Forward,
+    by: Forwarding<'_>,
     chosen: &Chosen,
     fresh: bool,
 ) -> Result<Upstream, Failure> {
@@ -117,7 +115,7 @@ pub(crate) async fn connect(
     let (stream, is_reused, unproven) = if let Some(stream) = pooled {
         (stream, true, None)
     } else {
-        let connector = chosen.connector(rule.timeouts.connect, &x.client.timer);
+        let connector = chosen.connector(by.rule.timeouts.connect, &x.client.timer);
         if may_reuse {
             let (stream, unproven) = Box::pin(connector.wait(x)).await?;
             (stream, unproven.is_none(), unproven)
@@ -156,10 +154,10 @@ pub(crate) enum Head {
 /// Sends the request, with as much of its body as lies behind the head.
 pub(crate) async fn send(
     x: &mut Exchange,
-    rule: &Forward,
+    by: Forwarding<'_>,
     upstream: &mut Upstream,
 ) -> Result<(), Failure> {
-    let pace = x.pace(rule);
+    let pace = x.pace(by.rule);
     x.upload.rewind();
     x.client.timer.set(pace.upstream);
     poll_fn(|cx| poll_send(upstream, &x.outgoing, &x.client.timer, cx)).await?;
@@ -177,14 +175,13 @@ pub(crate) async fn send(
 /// Reads up to the end of the response head or until `due`, passing interim responses on.
 pub(crate) async fn head(
     x: &mut Exchange,
-    worker: &Worker,
-    rule: &Forward,
+    by: Forwarding<'_>,
     upstream: &mut Upstream,
     due: &mut Due,
 ) -> Result<Head, Failure> {
     loop {
-        match read_head(x, worker, rule, upstream, due).await? {
-            Head::Interim(bytes) => interim(x, worker, rule, upstream, bytes).await?,
+        match read_head(x, by, upstream, due).await? {
+            Head::Interim(bytes) => interim(x, by, upstream, bytes).await?,
             head => return Ok(head),
         }
     }
@@ -193,25 +190,22 @@ pub(crate) async fn head(
 /// Passes an interim response of `bytes` on. The wait for the next head begins anew.
 pub(super) async fn interim(
     x: &mut Exchange,
-    worker: &Worker,
-    rule: &Forward,
+    by: Forwarding<'_>,
     upstream: &mut Upstream,
     bytes: usize,
 ) -> Result<(), Failure> {
-    pass_interim(x, worker, rule, upstream, bytes).await?;
-    x.client.timer.set(x.upload.patience(x.pace(rule)));
+    pass_interim(x, by, upstream, bytes).await?;
+    x.client.timer.set(x.upload.patience(x.pace(by.rule)));
     Ok(())
 }
 
 /// Reads up to the end of the next head or until `due`, and sends the client nothing.
 pub(crate) async fn read_head(
     x: &mut Exchange,
-    worker: &Worker,
-    rule: &Forward,
+    by: Forwarding<'_>,
     upstream: &mut Upstream,
     due: &mut Due,
 ) -> Result<Head, Failure> {
-    let pace = x.pace(rule);
     let mut scan = HeadScan::default();
     loop {
         let head = x.incoming.unread();
@@ -222,13 +216,13 @@ pub(crate) async fn read_head(
             Progress::Complete(bytes) if x.response.is_interim() => {
                 return Ok(Head::Interim(bytes));
             }
-            Progress::Complete(_) if x.response.status == 101 && !is_asked_upgrade(x, rule) => {
+            Progress::Complete(_) if x.response.status == 101 && !is_asked_upgrade(x, by.rule) => {
                 return Err(Failure::Response(Reject::UnaskedUpgrade));
             }
             Progress::Complete(_) => return Ok(Head::Complete),
             Progress::Incomplete => {}
         }
-        let received = poll_fn(|cx| match poll_receive(x, worker, upstream, pace, cx) {
+        let received = poll_fn(|cx| match poll_receive(x, by, upstream, cx) {
             Poll::Pending => due.poll(cx).map(|()| Ok(None)),
             Poll::Ready(received) => Poll::Ready(received.map(Some)),
         });
@@ -246,28 +240,32 @@ pub(crate) async fn read_head(
 /// Reads from the upstream, while the request body goes the other way.
 pub(crate) async fn receive(
     x: &mut Exchange,
-    worker: &Worker,
+    by: Forwarding<'_>,
     upstream: &mut Upstream,
-    pace: Pace,
 ) -> Result<usize, Failure> {
-    poll_fn(|cx| poll_receive(x, worker, upstream, pace, cx)).await
+    poll_fn(|cx| poll_receive(x, by, upstream, cx)).await
 }
 
 pub(crate) fn poll_receive(
     x: &mut Exchange,
-    worker: &Worker,
+    by: Forwarding<'_>,
     upstream: &mut Upstream,
-    pace: Pace,
     cx: &mut Context<'_>,
 ) -> Poll<Result<usize, Failure>> {
-    x.upload
-        .poll(&mut x.client, &upstream.stream, &worker.buffers, pace, cx)?;
+    let pace = x.pace(by.rule);
+    x.upload.poll(
+        &mut x.client,
+        &upstream.stream,
+        &by.worker.buffers,
+        pace,
+        cx,
+    )?;
     if x.upload.holds() {
         keep_hold(x, pace)?;
     }
     match x
         .incoming
-        .poll_fill(&mut upstream.stream, &worker.buffers, cx)
+        .poll_fill(&mut upstream.stream, &by.worker.buffers, cx)
     {
         Poll::Ready(Ok(count)) => Poll::Ready(Ok(count)),
         Poll::Ready(Err(_)) => Poll::Ready(Err(Failure::UpstreamClosed)),

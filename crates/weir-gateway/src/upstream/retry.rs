@@ -15,7 +15,6 @@
 
 use std::future::poll_fn;
 use std::ops::ControlFlow;
-use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -27,10 +26,9 @@ use crate::deadline::Due;
 use crate::exchange::Exchange;
 use crate::failure::{Failure, Fault};
 use crate::metrics::RetryReason;
+use crate::serving::Forwarding;
 use crate::settings::{Forward, RetryRule};
 use crate::state::budget::SharedBudget;
-use crate::state::view::View;
-use crate::state::worker::Worker;
 use crate::upstream::choose::{Choice, Chosen};
 use crate::upstream::hedge::{Asked, How};
 use crate::upstream::relay::Upstream;
@@ -42,9 +40,7 @@ pub(crate) type Answered = (Chosen, Upstream);
 /// The attempts to get one request answered.
 #[derive(Debug)]
 pub(crate) struct Attempts<'a> {
-    pub(super) worker: &'a Worker,
-    pub(super) view: &'a Rc<View>,
-    pub(super) rule: &'a Forward,
+    pub(super) by: Forwarding<'a>,
     pub(super) choice: Choice,
     /// Of the upstream, on routes that send again or hedge.
     budget: Option<&'a SharedBudget>,
@@ -66,26 +62,19 @@ pub(crate) struct Attempts<'a> {
 type Then = ControlFlow<Result<Answered, Failure>>;
 
 impl<'a> Attempts<'a> {
-    pub(crate) fn new(
-        x: &Exchange,
-        worker: &'a Worker,
-        view: &'a Rc<View>,
-        rule: &'a Forward,
-    ) -> Self {
+    pub(crate) fn new(x: &Exchange, by: Forwarding<'a>) -> Self {
         let RetryRule {
             attempts, hedge, ..
-        } = &rule.care.retry;
+        } = &by.rule.care.retry;
         let may_multiply = *attempts > 1 || hedge.is_some();
-        let upstream = &view.snapshot.upstreams[rule.upstream];
+        let upstream = by.upstream();
         let budget = may_multiply.then_some(&*upstream.retry_budget);
         if let Some(budget) = budget {
             budget.on_request(Instant::now());
         }
         Self {
-            worker,
-            view,
-            rule,
-            choice: Choice::new(x, view, rule),
+            by,
+            choice: Choice::new(x, by),
             budget,
             was_stale: false,
             was_dropped: false,
@@ -98,7 +87,7 @@ impl<'a> Attempts<'a> {
 
     /// The endpoint to ask next.
     pub(crate) fn choose(&self, x: &mut Exchange, now: Instant) -> Result<Chosen, Failure> {
-        self.choice.next(x, self.worker, self.view, self.rule, now)
+        self.choice.next(x, self.by, now)
     }
 
     /// Whether the next connection must not be one from the pool.
@@ -115,7 +104,7 @@ impl<'a> Attempts<'a> {
     pub(crate) fn after_connecting(&mut self, failure: Failure, chosen: &Chosen) -> Then {
         if failure == Failure::NoSocket {
             // What is kept for later is no use when there is nothing for now.
-            self.view.close_idle();
+            self.by.view.close_idle();
             return ControlFlow::Break(self.end(failure));
         }
         if failure.fault() == Fault::Client {
@@ -133,7 +122,7 @@ impl<'a> Attempts<'a> {
     pub(crate) fn after_asking(&mut self, x: &mut Exchange, asked: Asked, how: How) -> Then {
         let Asked { chosen, upstream } = asked;
         match how {
-            How::Answered if is_wanting(x, self.rule) && self.may_send_again(x, &chosen) => {
+            How::Answered if is_wanting(x, self.by.rule) && self.may_send_again(x, &chosen) => {
                 let then = again(&chosen, RetryReason::Status);
                 self.kept = Some(Box::new((chosen, upstream)));
                 then
@@ -142,8 +131,8 @@ impl<'a> Attempts<'a> {
             How::GivenUp => {
                 let then = again(&chosen, RetryReason::Late);
                 let asked = Asked { chosen, upstream };
-                let patience = self.rule.timeouts.response;
-                linger::begin(x, self.worker, asked, patience);
+                let patience = self.by.rule.timeouts.response;
+                linger::begin(x, self.by.worker, asked, patience);
                 then
             }
             How::Failed(failure) => match self.after_failing(failure, x, &upstream, &chosen) {
@@ -172,7 +161,7 @@ impl<'a> Attempts<'a> {
                 let is_harmless = method.is_idempotent();
                 (is_harmless, &mut self.was_stale, RetryReason::Stale)
             } else {
-                let is_harmless = method.is_safe() && self.rule.care.retry.attempts == 1;
+                let is_harmless = method.is_safe() && self.by.rule.care.retry.attempts == 1;
                 (is_harmless, &mut self.was_dropped, RetryReason::Closed)
             };
             let is_unheard = upstream.bytes_sent == 0;
@@ -188,7 +177,7 @@ impl<'a> Attempts<'a> {
     pub(super) fn may_send_again(&mut self, x: &Exchange, chosen: &Chosen) -> bool {
         let RetryRule {
             attempts, backoff, ..
-        } = &self.rule.care.retry;
+        } = &self.by.rule.care.retry;
         let is_repeatable = self.sent < *attempts
             && x.request.method.is_idempotent()
             && x.upload.is_unsent()
@@ -196,7 +185,7 @@ impl<'a> Attempts<'a> {
         if !is_repeatable || !self.may_spend(chosen) {
             return false;
         }
-        let random = &mut *self.worker.random.borrow_mut();
+        let random = &mut *self.by.worker.random.borrow_mut();
         self.wait = Some(backoff.before(self.sent, random));
         self.sent += 1;
         self.choice.note_asked(chosen);
@@ -218,7 +207,7 @@ impl<'a> Attempts<'a> {
     pub(super) fn due(&self) -> Due {
         let RetryRule {
             attempts, per_try, ..
-        } = &self.rule.care.retry;
+        } = &self.by.rule.care.retry;
         let per_try = per_try.filter(|_| self.sent < *attempts);
         per_try.map_or_else(Due::never, |per_try| Due::at(Instant::now() + per_try))
     }
@@ -228,7 +217,7 @@ impl<'a> Attempts<'a> {
     pub(crate) async fn ready(&mut self, x: &mut Exchange) -> Result<(), Failure> {
         if self.kept.is_none() {
             x.incoming.consume(x.incoming.unread().len());
-            x.incoming.release(&self.worker.buffers);
+            x.incoming.release(&self.by.worker.buffers);
         }
         if let Some(wait) = self.wait.take() {
             x.facts.was_repeated = true;
@@ -253,7 +242,7 @@ impl<'a> Attempts<'a> {
             })
             .await?;
             if had_place {
-                care::enter_again(x, self.view, self.rule).await?;
+                care::enter_again(x, self.by).await?;
             }
         }
         x.upload.restart();
@@ -265,7 +254,7 @@ impl<'a> Attempts<'a> {
         let Some(kept) = &mut self.kept else { return };
         let mut goes_on = true;
         while goes_on && x.incoming.unread().len() < BUFFER_BYTES {
-            let buffers = &self.worker.buffers;
+            let buffers = &self.by.worker.buffers;
             let filled = x.incoming.poll_fill(&mut kept.1.stream, buffers, cx);
             goes_on = matches!(filled, Poll::Ready(Ok(1..)));
         }
@@ -280,9 +269,9 @@ impl<'a> Attempts<'a> {
         if let Ok(taken) = body.take(x.incoming.unread()) {
             x.incoming.consume(taken);
         }
-        answer::put_back(x, self.worker, &chosen, upstream, body.is_done());
+        answer::put_back(x, self.by.worker, &chosen, upstream, body.is_done());
         x.incoming.consume(x.incoming.unread().len());
-        x.incoming.release(&self.worker.buffers);
+        x.incoming.release(&self.by.worker.buffers);
         x.facts.endpoint = None;
         x.facts.upstream_latency = None;
         x.facts.answered_at = None;

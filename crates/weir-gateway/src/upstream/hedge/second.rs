@@ -9,7 +9,7 @@ use crate::connection::Client;
 use crate::deadline::Due;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
-use crate::settings::Forward;
+use crate::serving::Forwarding;
 use crate::state::gate::Place;
 use crate::state::worker::Worker;
 use crate::upstream::choose::Chosen;
@@ -39,11 +39,11 @@ impl Second {
         if x.facts.head_bytes_sent > 0 {
             return None;
         }
-        let (worker, view, rule) = (attempts.worker, attempts.view, attempts.rule);
+        let by = attempts.by;
         let now = Instant::now();
         attempts.choice.note_asked(first);
-        let (chosen, at) = attempts.choice.besides(worker, view, rule, now)?;
-        let gate = view.snapshot.upstreams[rule.upstream].gate.as_ref();
+        let (chosen, at) = attempts.choice.besides(by, now)?;
+        let gate = by.upstream().gate.as_ref();
         let mut place = match gate {
             Some(gate) => Some(gate.enter_at_once(now)?),
             None => None,
@@ -57,7 +57,7 @@ impl Second {
         attempts.has_hedged = true;
         attempts.choice.note_asked(&chosen);
         chosen.metrics().hedges.add(1);
-        let nobody = Client::nobody(x.client.address, &worker.deadlines);
+        let nobody = Client::nobody(x.client.address, &by.worker.deadlines);
         let mut own = Box::new(Exchange::new(nobody));
         own.request.method = x.request.method;
         own.request.version = x.request.version;
@@ -71,13 +71,13 @@ impl Second {
     }
 
     /// `None` when no good answer comes of it.
-    pub(super) async fn run(self, worker: &Worker, rule: &Forward) -> Option<Box<Won>> {
+    pub(super) async fn run(self, by: Forwarding<'_>) -> Option<Box<Won>> {
         let Self {
             chosen,
             mut x,
             place,
         } = self;
-        let mut upstream = match relay::connect(&x, rule, &chosen, false).await {
+        let mut upstream = match relay::connect(&x, by, &chosen, false).await {
             Ok(upstream) => upstream,
             Err(failure) => {
                 if failure != Failure::NoSocket {
@@ -87,15 +87,15 @@ impl Second {
             }
         };
         let head = async {
-            relay::send(&mut x, rule, &mut upstream).await?;
+            relay::send(&mut x, by, &mut upstream).await?;
             let mut never = Due::never();
-            relay::head(&mut x, worker, rule, &mut upstream, &mut never).await
+            relay::head(&mut x, by, &mut upstream, &mut never).await
         };
         if let Err(failure) = head.await {
             chosen.asked_in_vain(failure, &upstream);
             return None;
         }
-        if is_wanting(&x, rule) {
+        if is_wanting(&x, by.rule) {
             chosen.answered(&mut x);
             return None;
         }
