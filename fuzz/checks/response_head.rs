@@ -1,8 +1,9 @@
 //! What must hold of every response head, whatever the bytes.
 
 use weir_http::body::Framing;
-use weir_http::forward::{self, ClientFraming, Edits, ResponseRewrite};
+use weir_http::forward::{self, Edits, ResponseRewrite};
 use weir_http::head::HeadScan;
+use weir_http::opening::{self, End, Opening};
 use weir_http::request::Progress;
 use weir_http::{Content, HeadLimits, Method, Reject, ResponseHead, Version};
 
@@ -87,19 +88,27 @@ fn check_rewritten(
     version: Version,
     keep_alive: bool,
 ) {
-    let framing = ClientFraming::of(response, version);
-    let ends_by_closing = framing == ClientFraming::RemoveChunks
-        || (framing == ClientFraming::AsIs && response.framing == Framing::UntilClose);
+    let end = End::of(response.framing, version);
+    let opening = Opening {
+        end,
+        version,
+        keep_alive: keep_alive && end != End::Close,
+        is_upgrade: response.status == 101,
+    };
     let rewrite = ResponseRewrite {
-        client_version: version,
-        framing,
-        keep_alive: keep_alive && !ends_by_closing,
+        end,
         date: NOW,
         content: Content::AsIs,
         edits: Edits::default(),
     };
     let mut out = Vec::new();
+    opening::begin(response.status_text.of(head), &mut out);
     forward::write_response(response, head, &rewrite, &mut out);
+    if response.is_interim() {
+        out.extend_from_slice(b"\r\n");
+    } else {
+        opening.finish(&mut out);
+    }
     let text = out.escape_ascii();
     let mut sent = ResponseHead::default();
     let progress = sent.parse(&out, &mut HeadScan::default(), LIMITS, method);
@@ -110,38 +119,36 @@ fn check_rewritten(
         (sent.status, sent.version),
         (response.status, Version::Http11)
     );
-    let expected = match framing {
-        ClientFraming::AsIs => response.framing,
-        ClientFraming::AddChunks => Framing::Chunked,
-        ClientFraming::RemoveChunks => Framing::UntilClose,
+    let expected = match end {
+        End::InHead => response.framing,
+        End::Chunks => Framing::Chunked,
+        End::Close => Framing::UntilClose,
     };
     assert_eq!(sent.framing, expected, "{text}");
     if response.status >= 200 {
-        assert_eq!(sent.keep_alive, rewrite.keep_alive, "{text}");
+        assert_eq!(sent.keep_alive, opening.keep_alive, "{text}");
     }
-    check_sent_fields(response, head, &rewrite, &sent, &out);
+    check_sent_fields(response, head, opening, &sent, &out);
 }
 
 /// Every end-to-end field is sent as it came and in its place, no other one is, and the gateway's own come after them.
 fn check_sent_fields(
     response: &ResponseHead,
     head: &[u8],
-    rewrite: &ResponseRewrite<'_>,
+    opening: Opening,
     sent: &ResponseHead,
     out: &[u8],
 ) {
     let options = connection_options(response, head);
     let no_length = response.status < 200 || response.status == 204;
-    let keeps_chunks =
-        rewrite.framing == ClientFraming::AsIs && rewrite.client_version == Version::Http11;
+    let has_trailers = response.framing == Framing::Chunked && opening.end == End::Chunks;
     let expected: Vec<_> = pairs(response, head)
         .filter(|(name, _)| match name.as_str() {
-            "connection" | "keep-alive" | "proxy-connection" | "te" => false,
+            "connection" | "keep-alive" | "proxy-connection" | "te" | "transfer-encoding" => false,
             "host" => true,
             "content-length" => !no_length,
-            "transfer-encoding" => !no_length && keeps_chunks,
             "upgrade" => response.status == 101,
-            "trailer" if !keeps_chunks => false,
+            "trailer" if !has_trailers => false,
             name => !options.iter().any(|option| option == name),
         })
         .collect();
@@ -157,9 +164,9 @@ fn check_sent_fields(
         return;
     }
     let has_date = expected.iter().any(|(name, _)| name == "date");
-    let is_closed = response.status != 101 && !rewrite.keep_alive;
-    let says_so = response.status == 101 || is_closed || rewrite.client_version == Version::Http10;
-    let adds_chunks = rewrite.framing == ClientFraming::AddChunks;
+    let is_closed = response.status != 101 && !opening.keep_alive;
+    let says_so = response.status == 101 || is_closed || opening.version == Version::Http10;
+    let adds_chunks = opening.end == End::Chunks;
     let expected_own = [
         ("date", !has_date),
         ("via", true),

@@ -200,7 +200,7 @@ fn if_range_holds(request: Fields<'_>, stored: &StoredHead, now: Timestamp) -> b
     is_strong && date_of(condition, now) == Some(modified)
 }
 
-/// Appends the head of a 206 with one range, as far as [`StoredHead::write`] does.
+/// Appends the lines of a 206 with one range, as [`StoredHead::write`] does.
 pub fn write_single(
     stored: &StoredHead,
     range: ByteRange,
@@ -209,7 +209,6 @@ pub fn write_single(
     edits: Edits<'_>,
     out: &mut Vec<u8>,
 ) {
-    out.extend_from_slice(b"HTTP/1.1 206 Partial Content\r\n");
     let is_kept = |id, _: &[u8]| !matches!(id, FieldName::ContentLength | FieldName::ContentRange);
     stored.write_fields(edits, is_kept, out);
     write_content_range(range, body_bytes, out);
@@ -217,11 +216,10 @@ pub fn write_single(
     stored.write_age(now, out);
 }
 
-/// Appends the head of a 416 (RFC 9110 §15.5.17), as far as [`StoredHead::write`] does. It has no body.
+/// Appends the lines of a 416 (RFC 9110 §15.5.17), as [`StoredHead::write`] does. It has no body.
 ///
 /// It is the gateway's own answer, made `now`, and has none of the fields that are stored.
 pub fn write_unsatisfiable(body_bytes: u64, now: Timestamp, edits: Edits<'_>, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"HTTP/1.1 416 Range Not Satisfiable\r\n");
     if !edits.drops(b"date") {
         write_date(now, out);
     }

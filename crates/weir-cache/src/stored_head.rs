@@ -1,9 +1,9 @@
 //! What is kept of a response's head: the lines that a hit sends, written once, and what the rules know of them.
 //!
-//! A hit copies [`StoredHead::lines`] as one block and appends what changes from hit to hit: `Age`, `Cache-Status`,
-//! `Connection`. So the block has the status line and every end-to-end field of the response, `Content-Length` included,
-//! and neither the fields that belong to one connection (RFC 9111 §3.1) nor `Age`, nor the fields that the response
-//! itself withholds from shared caches, nor the empty line at its end.
+//! A hit copies the fields of [`StoredHead::lines`] as one block and appends what changes from hit to hit: `Age`,
+//! `Cache-Status`, `Connection`. So the block has the status line and every end-to-end field of the response,
+//! `Content-Length` included, and neither the fields that belong to one connection (RFC 9111 §3.1) nor `Age`, nor the
+//! fields that the response itself withholds from shared caches, nor the empty line at its end.
 //!
 //! What a route changes in responses is applied when they are sent, not when they are stored: it must not pass for
 //! the origin's word when a 304 comes, and it may change while the response is stored.
@@ -14,7 +14,7 @@ mod bytes;
 
 use weir_http::forward::{Edits, via, write_field};
 use weir_http::head::is_token_byte;
-use weir_http::{Content, Field, FieldName, Fields, Span, Version};
+use weir_http::{Content, Field, FieldName, Fields, Span, Version, opening};
 
 use crate::cache_status::write_number;
 use crate::control::ResponseControl;
@@ -26,6 +26,9 @@ use crate::time::Timestamp;
 use crate::vary;
 
 pub use bytes::Corrupt;
+
+/// What a status line begins with.
+const VERSION: &[u8] = b"HTTP/1.1 ";
 
 /// The head of a stored response.
 #[derive(Debug, Clone)]
@@ -60,9 +63,7 @@ impl StoredHead {
     pub fn new(arrived: &Arrived<'_>, meta: Meta, policy: &CachePolicy) -> Self {
         let response = arrived.response;
         let mut lines = Vec::with_capacity(512);
-        lines.extend_from_slice(b"HTTP/1.1 ");
-        lines.extend_from_slice(arrived.status_text);
-        lines.extend_from_slice(b"\r\n");
+        opening::begin(arrived.status_text, &mut lines);
         let control = ResponseControl::of(response);
         for (id, name, value) in response.iter() {
             let is_kept = is_kept(id)
@@ -159,13 +160,12 @@ impl StoredHead {
             + self.secondary.capacity()
     }
 
-    /// Appends the head of an answer with the stored status, up to where the caller adds `Cache-Status` and
-    /// `Connection` and the empty line. Where the route changes no fields, this is one copy.
+    /// Appends the lines of an answer with the stored status, to which the caller adds the status line, `Cache-Status`
+    /// and what belongs to the connection. Where the route changes no fields, this is one copy.
     pub fn write(&self, now: Timestamp, edits: Edits<'_>, out: &mut Vec<u8>) {
         if edits.set.is_empty() && edits.remove.is_empty() {
-            out.extend_from_slice(&self.lines);
+            out.extend_from_slice(&self.lines[self.fields_start()..]);
         } else {
-            out.extend_from_slice(self.status_line());
             self.write_fields(edits, |_, _| true, out);
         }
         self.write_age(now, out);
@@ -186,10 +186,9 @@ impl StoredHead {
         edits.write(out);
     }
 
-    /// Appends the head of a 304, as far as [`StoredHead::write`] does: everything but what describes the content that
+    /// Appends the lines of a 304, as [`StoredHead::write`] does: everything but what describes the content that
     /// is not sent (RFC 9110 §15.4.5).
     pub fn write_not_modified(&self, now: Timestamp, edits: Edits<'_>, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"HTTP/1.1 304 Not Modified\r\n");
         let has_etag = self.etag().is_some();
         let is_wanted = |id: FieldName, name: &[u8]| match id {
             FieldName::AcceptRanges
@@ -326,10 +325,19 @@ impl StoredHead {
         head
     }
 
+    /// The status as sent and what follows it on the line.
+    pub fn status_text(&self) -> &[u8] {
+        &self.lines[VERSION.len()..self.fields_start() - 2]
+    }
+
     /// The first line, with its end.
-    pub(crate) fn status_line(&self) -> &[u8] {
-        let end = self.lines.iter().position(|&b| b == b'\n');
-        &self.lines[..=end.expect("there is a status line")]
+    fn status_line(&self) -> &[u8] {
+        &self.lines[..self.fields_start()]
+    }
+
+    fn fields_start(&self) -> usize {
+        let first = self.table.first();
+        first.map_or(self.lines.len(), |first| first.name.start as usize)
     }
 }
 
@@ -369,7 +377,7 @@ fn scan(lines: &[u8]) -> Option<Vec<Field>> {
         let end = line.windows(2).position(|pair| pair == b"\r\n")?;
         let line = &line[..end];
         if at == 0 {
-            let digits = line.strip_prefix(b"HTTP/1.1 ")?.get(..3)?;
+            let digits = line.strip_prefix(VERSION)?.get(..3)?;
             if !digits.iter().all(u8::is_ascii_digit) || !is_text(line) {
                 return None;
             }

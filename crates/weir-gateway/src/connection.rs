@@ -6,7 +6,6 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use crate::buffers::{Buffers, Input};
 use crate::deadline::{Deadlines, Timer};
@@ -67,30 +66,6 @@ impl Client {
     /// its request is not known to have.
     pub(crate) fn has_left(&self, cx: &mut Context<'_>) -> bool {
         self.input.is_empty() && self.stream.poll_closed(cx)
-    }
-
-    /// Writes `head` and `body` from byte `sent` of both on, until all is written. Every write that makes progress gives
-    /// the client `patience` for the next.
-    pub(crate) fn poll_send(
-        &self,
-        sent: &mut usize,
-        (head, body): (&[u8], &[u8]),
-        patience: Duration,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<(), Failure>> {
-        while *sent < head.len() + body.len() {
-            let rest_of_head = head.get(*sent..).unwrap_or_default();
-            let rest_of_body = &body[sent.saturating_sub(head.len())..];
-            match self.stream.poll_write(cx, rest_of_head, rest_of_body) {
-                Poll::Ready(Ok(count)) => {
-                    *sent += count;
-                    self.timer.set(patience);
-                }
-                Poll::Ready(Err(_)) => return Poll::Ready(Err(Failure::ClientGone)),
-                Poll::Pending => return self.timer.poll(cx).map(|()| Err(Failure::ClientGone)),
-            }
-        }
-        Poll::Ready(Ok(()))
     }
 }
 

@@ -10,6 +10,7 @@ use weir_policy::limit::rate::Decision as RateDecision;
 use crate::buffers::{BUFFER_BYTES, Buffers, Input};
 use crate::connection::{AddressText, Client};
 use crate::ended::Ended;
+use crate::exchange::outgoing::Outgoing;
 use crate::exchange::pass::Pass;
 use crate::exchange::recall::Recall;
 use crate::exchange::upload::{Pace, Upload};
@@ -19,6 +20,7 @@ use crate::state::worker::Worker;
 use crate::time;
 
 pub(crate) mod ahead;
+pub(crate) mod outgoing;
 pub(crate) mod pass;
 pub(crate) mod recall;
 pub(crate) mod upload;
@@ -62,8 +64,10 @@ pub(crate) struct Exchange {
     pub(crate) response: ResponseHead,
     /// Read from the upstream and not yet sent on.
     pub(crate) incoming: Input,
-    /// The head being sent: to the upstream, kept until it answers; then to the client.
-    pub(crate) outgoing: Vec<u8>,
+    /// What the upstream is sent: the head, and behind it a body that is here whole.
+    pub(crate) forwarded: Vec<u8>,
+    /// What the client is sent.
+    pub(crate) outgoing: Outgoing,
     pub(crate) facts: Facts,
 }
 
@@ -87,36 +91,9 @@ pub(crate) struct Facts {
     pub(crate) head_bytes_sent: u64,
     /// Received through a tunnel, after the head.
     pub(crate) tunnel_bytes_received: u64,
-    /// Whether an interim response is being sent.
-    pub(crate) says_interim: bool,
     pub(crate) failure: Option<Failure>,
     /// What the client got in the place of an answer.
     pub(crate) fallback: Option<FallbackKind>,
-}
-
-/// How many bytes the client has been sent, of which so many are heads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Said {
-    bytes: u64,
-    head_bytes: u64,
-}
-
-impl Facts {
-    pub(crate) fn said(&self) -> Said {
-        Said {
-            bytes: self.bytes_sent,
-            head_bytes: self.head_bytes_sent,
-        }
-    }
-
-    /// Whether nothing was sent since. Then the head that was to be sent does not count.
-    pub(crate) fn took_back(&mut self, before: Said) -> bool {
-        let is_unsaid = self.bytes_sent == before.bytes;
-        if is_unsaid {
-            self.head_bytes_sent = before.head_bytes;
-        }
-        is_unsaid
-    }
 }
 
 impl Exchange {
@@ -138,7 +115,8 @@ impl Exchange {
             retry_after: None,
             response: ResponseHead::default(),
             incoming: Input::default(),
-            outgoing: Vec::new(),
+            forwarded: Vec::new(),
+            outgoing: Outgoing::default(),
             facts: Facts::default(),
         }
     }
@@ -169,8 +147,7 @@ impl Exchange {
 
     /// Asking was broken off, and another answer is to be found.
     pub(crate) fn asks_no_more(&mut self, buffers: &Buffers) -> Result<(), Failure> {
-        if self.facts.says_interim {
-            // Half an interim response leaves no way to say anything else.
+        if !self.outgoing.may_begin_anew() {
             return Err(Failure::ClientGone);
         }
         self.pass = Pass::default();
@@ -265,11 +242,12 @@ impl Exchange {
     /// Forgets the request and keeps the memory.
     pub(crate) fn reset(&mut self, buffers: &Buffers) {
         self.has_head = false;
-        for kept in [&mut self.head, &mut self.outgoing, &mut self.normal_path] {
+        for kept in [&mut self.head, &mut self.forwarded, &mut self.normal_path] {
             kept.clear();
             // What one large head needed is not held for all the small ones to come.
             kept.shrink_to(KEPT_BYTES_MAX);
         }
+        self.outgoing.reset(KEPT_BYTES_MAX);
         self.incoming.consume(self.incoming.unread().len());
         self.incoming.release(buffers);
         self.upload = Upload::default();

@@ -1,21 +1,24 @@
 //! Responses that the gateway makes itself: fixed ones, redirects, and what a failure looks like to the client.
 
-use std::future::poll_fn;
 use std::io::Write as _;
 use std::time::Duration;
 
 use weir_http::Method;
-use weir_http::forward::{connection_line, write_field};
+use weir_http::forward::write_field;
+use weir_http::opening::End;
 
-use crate::care::rate;
 use crate::connection::After;
 use crate::exchange::Exchange;
+use crate::exchange::outgoing::{Behind, send};
 use crate::failure::{Failure, Fault};
 use crate::router::Found;
 use crate::serving::Serving;
 use crate::settings::{Piece, Redirect, Respond};
 use crate::state::view::View;
 use crate::state::worker::Worker;
+
+/// `431 Request Header Fields Too Large` is the longest.
+const STATUS_TEXT_BYTES_MAX: usize = 40;
 
 /// Sends a response that the configuration holds: what a route answers, or what it answers when it cannot.
 pub(crate) async fn fixed(
@@ -25,13 +28,13 @@ pub(crate) async fn fixed(
 ) -> Result<After, Failure> {
     let after = begin(x, at.worker, fixed.status);
     for (name, value) in &fixed.headers {
-        write_field(&mut x.outgoing, name.as_bytes(), value.as_bytes());
+        write_field(&mut x.outgoing.bytes, name.as_bytes(), value.as_bytes());
     }
     let says_when = fixed.headers.iter().any(|(name, _)| name == "retry-after");
     if !says_when {
         write_retry_after(x);
     }
-    finish(x, &fixed.body).await?;
+    finish(x, (fixed.status, after), &fixed.body).await?;
     Ok(after)
 }
 
@@ -42,7 +45,7 @@ pub(crate) async fn redirect(
     redirect: &Redirect,
 ) -> Result<After, Failure> {
     let after = begin(x, at.worker, redirect.status);
-    let mut outgoing = std::mem::take(&mut x.outgoing);
+    let mut outgoing = std::mem::take(&mut x.outgoing.bytes);
     outgoing.extend_from_slice(b"Location: ");
     let start = outgoing.len();
     write_location(x, at, redirect, &mut outgoing);
@@ -53,8 +56,8 @@ pub(crate) async fn redirect(
         outgoing.extend_from_slice(query.of(&x.head));
     }
     outgoing.extend_from_slice(b"\r\n");
-    x.outgoing = outgoing;
-    finish(x, b"").await?;
+    x.outgoing.bytes = outgoing;
+    finish(x, (redirect.status, after), b"").await?;
     Ok(after)
 }
 
@@ -84,47 +87,39 @@ pub(crate) async fn failure(
     };
     let after = begin(x, worker, failure.status());
     if let Some(allow) = allow {
-        write_field(&mut x.outgoing, b"Allow", allow.as_bytes());
+        write_field(&mut x.outgoing.bytes, b"Allow", allow.as_bytes());
     }
     write_retry_after(x);
-    write_field(&mut x.outgoing, b"Content-Type", b"text/plain");
+    write_field(&mut x.outgoing.bytes, b"Content-Type", b"text/plain");
     // What the client did wrong helps it; what is wrong behind the gateway is for the log alone.
     let status = failure.status();
     let body = match failure.fault() {
         Fault::Client => format!("{status} {}: {}\n", reason_phrase(status), failure.name()),
         Fault::Gateway | Fault::Upstream => format!("{status} {}\n", reason_phrase(status)),
     };
-    match finish(x, body.as_bytes()).await {
+    match finish(x, (status, after), body.as_bytes()).await {
         Ok(()) => after,
         Err(_) => After::Leave,
     }
 }
 
-/// Starts a response in `x.outgoing`, and settles what becomes of the connection: it goes on if the whole request has
-/// arrived, so that the next one can be told from it.
+/// Begins a response, and settles what becomes of the connection: it goes on if the whole request has arrived, so that the next
+/// one can be told from it.
 fn begin(x: &mut Exchange, worker: &Worker, status: u16) -> After {
     let is_whole = x.has_head && x.upload.is_over(&mut x.client);
     let keep_alive = is_whole && x.client_keeps_alive(worker);
-    x.facts.status = status;
-    let out = &mut x.outgoing;
-    out.clear();
-    // Writing to a vector cannot fail.
-    let _ = write!(out, "HTTP/1.1 {status} {}\r\n", reason_phrase(status));
-    write_field(out, b"Date", &worker.clock.texts().imf_fixdate);
-    if let Some(said) = &x.recall.status {
-        said.write(out);
-    }
-    if let Some(decision) = &x.rate {
-        rate::write_fields(decision, out);
-    }
-    out.extend_from_slice(connection_line(false, keep_alive, x.request.version));
+    let mut text = [0; STATUS_TEXT_BYTES_MAX];
+    x.outgoing.begin(status_text(status, &mut text));
+    let date = &worker.clock.texts().imf_fixdate;
+    write_field(&mut x.outgoing.bytes, b"Date", date);
     After::keep_alive(keep_alive)
 }
 
 /// Tells a client that was refused when to come back.
 fn write_retry_after(x: &mut Exchange) {
     if let Some(wait) = x.retry_after {
-        let _ = write!(x.outgoing, "Retry-After: {}\r\n", whole_seconds(wait));
+        // Writing to a vector cannot fail.
+        let _ = write!(x.outgoing.bytes, "Retry-After: {}\r\n", whole_seconds(wait));
     }
 }
 
@@ -135,24 +130,18 @@ fn whole_seconds(wait: Duration) -> u64 {
 }
 
 /// Ends the head, and sends it with its body.
-async fn finish(x: &mut Exchange, body: &[u8]) -> Result<(), Failure> {
-    if !matches!(x.facts.status, 204 | 304) {
-        let _ = write!(x.outgoing, "Content-Length: {}\r\n", body.len());
+async fn finish(
+    x: &mut Exchange,
+    (status, after): (u16, After),
+    body: &[u8],
+) -> Result<(), Failure> {
+    if !matches!(status, 204 | 304) {
+        let _ = write!(x.outgoing.bytes, "Content-Length: {}\r\n", body.len());
     }
-    x.outgoing.extend_from_slice(b"\r\n");
-    x.facts.head_bytes_sent += x.outgoing.len() as u64;
-    let body = if x.has_head && x.request.method == Method::Head {
-        b""
-    } else {
-        body
-    };
-    let mut sent = 0;
-    let patience = x.timeouts.send;
-    x.client.timer.set(patience);
-    let pieces = (&x.outgoing[..], body);
-    let result = poll_fn(|cx| x.client.poll_send(&mut sent, pieces, patience, cx)).await;
-    x.facts.bytes_sent += sent as u64;
-    result
+    x.finish_head(status, End::InHead, after == After::KeepAlive);
+    let is_head = x.has_head && x.request.method == Method::Head;
+    let body = if is_head { b"" } else { body };
+    send(x, Behind::Pieces(body, b"")).await
 }
 
 /// Fills the location's parameters with what the path says for them.
@@ -187,6 +176,14 @@ fn allowed_methods(x: &Exchange, view: &View) -> Option<String> {
         Found::MethodNotAllowed(allow) => Some(allow.to_owned()),
         _ => None,
     }
+}
+
+/// A status and its phrase, as the status line has them.
+fn status_text(status: u16, text: &mut [u8; STATUS_TEXT_BYTES_MAX]) -> &[u8] {
+    let mut rest = &mut text[..];
+    write!(rest, "{status} {}", reason_phrase(status)).expect("every phrase fits");
+    let left = rest.len();
+    &text[..STATUS_TEXT_BYTES_MAX - left]
 }
 
 /// The phrase that goes with a status (RFC 9110 §15); none for those without a registered one.

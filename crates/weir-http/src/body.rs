@@ -20,6 +20,15 @@ pub enum Framing {
     UntilClose,
 }
 
+/// What a body is made of, without its framing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Piece<'a> {
+    /// Bytes of content.
+    Content(&'a [u8]),
+    /// Bytes of the lines of trailer fields (RFC 9110 §6.5), which come behind all content.
+    Trailers(&'a [u8]),
+}
+
 /// The reading of one body.
 #[derive(Debug, Default, Clone)]
 pub enum Body {
@@ -51,7 +60,7 @@ impl Body {
     /// # Errors
     /// Broken chunked framing.
     pub fn take(&mut self, input: &[u8]) -> Result<usize, Reject> {
-        self.decode(input, |_| {})
+        self.read(input, |_| {})
     }
 
     /// Like [`Body::take`], and hands the content, without any framing, to `content`.
@@ -63,10 +72,26 @@ impl Body {
         input: &[u8],
         mut content: impl FnMut(&[u8]),
     ) -> Result<usize, Reject> {
+        self.read(input, |piece| {
+            if let Piece::Content(bytes) = piece {
+                content(bytes);
+            }
+        })
+    }
+
+    /// Like [`Body::take`], and hands what the body is made of to `piece`.
+    ///
+    /// # Errors
+    /// Broken chunked framing.
+    pub fn read(
+        &mut self,
+        input: &[u8],
+        mut piece: impl FnMut(Piece<'_>),
+    ) -> Result<usize, Reject> {
         match self {
             Self::Done => Ok(0),
             Self::UntilClose => {
-                content(input);
+                piece(Piece::Content(input));
                 Ok(input.len())
             }
             Self::Length(left) => {
@@ -77,11 +102,11 @@ impl Body {
                 if *left == 0 {
                     *self = Self::Done;
                 }
-                content(&input[..taken]);
+                piece(Piece::Content(&input[..taken]));
                 Ok(taken)
             }
             Self::Chunked(decoder) => {
-                let taken = decoder.decode(input, &mut content)?;
+                let taken = decoder.decode(input, &mut piece)?;
                 if decoder.is_done() {
                     *self = Self::Done;
                 }

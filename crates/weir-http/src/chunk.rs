@@ -11,6 +11,7 @@
 use std::io::Write as _;
 
 use crate::Reject;
+use crate::body::Piece;
 use crate::head::is_token_byte;
 
 /// Bytes of chunk extensions that one message may have. They have no known use but to exhaust the recipient.
@@ -82,16 +83,27 @@ impl Default for State {
     }
 }
 
+impl State {
+    /// Whether the byte that led here from `before` is part of a trailer line.
+    fn is_behind_trailer_byte(self, before: Self) -> bool {
+        match self {
+            Self::TrailerName { .. } | Self::TrailerValue | Self::TrailerLf => true,
+            Self::TrailerStart => matches!(before, Self::TrailerLf),
+            _ => false,
+        }
+    }
+}
+
 impl ChunkDecoder {
-    /// Takes the bytes of `input` that belong to the body, hands the data of chunks to `content`, and says how many
-    /// bytes were taken: all of them unless the body ended.
+    /// Takes the bytes of `input` that belong to the body, hands what they hold to `piece`, and says how many bytes were
+    /// taken: all of them unless the body ended.
     ///
     /// # Errors
     /// Framing that RFC 9112 forbids or that a lenient recipient could read differently.
     pub fn decode(
         &mut self,
         input: &[u8],
-        content: &mut impl FnMut(&[u8]),
+        piece: &mut impl FnMut(Piece<'_>),
     ) -> Result<usize, Reject> {
         let mut at = 0;
         while at < input.len() {
@@ -101,7 +113,7 @@ impl ChunkDecoder {
                     let taken = usize::try_from(left)
                         .unwrap_or(usize::MAX)
                         .min(input.len() - at);
-                    content(&input[at..at + taken]);
+                    piece(Piece::Content(&input[at..at + taken]));
                     at += taken;
                     let left = left - taken as u64;
                     self.state = if left == 0 {
@@ -112,6 +124,9 @@ impl ChunkDecoder {
                 }
                 state => {
                     self.state = self.step(state, input[at])?;
+                    if self.state.is_behind_trailer_byte(state) {
+                        piece(Piece::Trailers(&input[at..=at]));
+                    }
                     at += 1;
                 }
             }
@@ -254,9 +269,41 @@ mod tests {
     fn decode(input: &[u8], step: usize) -> Result<(Vec<u8>, usize, bool), Reject> {
         let (mut decoder, mut content, mut taken) = (ChunkDecoder::default(), Vec::new(), 0);
         for piece in input.chunks(step) {
-            taken += decoder.decode(piece, &mut |data: &[u8]| content.extend_from_slice(data))?;
+            taken += decoder.decode(piece, &mut |piece: Piece<'_>| {
+                if let Piece::Content(data) = piece {
+                    content.extend_from_slice(data);
+                }
+            })?;
         }
         Ok((content, taken, decoder.is_done()))
+    }
+
+    #[test]
+    fn trailers_are_the_lines_behind_the_last_chunk() {
+        let cases: [(&[u8], &[u8]); 4] = [
+            (b"0\r\n\r\n", b""),
+            (b"1;x: y\r\na\r\n0;z\r\n\r\nGET", b""),
+            (
+                b"1\r\na\r\n0\r\nX-Sum: 1\r\nY:\r\n\r\nZ: 3\r\n",
+                b"X-Sum: 1\r\nY:\r\n",
+            ),
+            (b"0\r\nA: b\tc \r\n\r\n", b"A: b\tc \r\n"),
+        ];
+        for (input, expected) in cases {
+            for step in [1, 2, 3, input.len()] {
+                let (mut decoder, mut trailers) = (ChunkDecoder::default(), Vec::new());
+                for piece in input.chunks(step) {
+                    let mut note = |piece: Piece<'_>| {
+                        if let Piece::Trailers(lines) = piece {
+                            trailers.extend_from_slice(lines);
+                        }
+                    };
+                    decoder.decode(piece, &mut note).unwrap();
+                }
+                let text = input.escape_ascii();
+                assert_eq!(trailers, expected, "{text} by {step}");
+            }
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use crate::body::Framing;
 use crate::head::{Field, FieldName, Span, Version, for_each_element};
+use crate::opening::End;
 use crate::request::Spelling;
 use crate::variable::{NamedFields, is_same_variable};
 use crate::{Content, Method, RequestHead, ResponseHead};
@@ -159,68 +160,33 @@ pub fn write_request(
     out.extend_from_slice(b"\r\n");
 }
 
-/// How the body reaches the client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClientFraming {
-    /// The upstream's bytes, framing included.
-    AsIs,
-    /// The client gets chunks of ours and keeps its connection: the upstream ends its body by closing, or the length is not
-    /// known because the content is encoded.
-    AddChunks,
-    /// The client speaks HTTP/1.0 and gets the content alone; closing ends it.
-    RemoveChunks,
-}
-
-impl ClientFraming {
-    /// How the body of `response` reaches a client of `version`.
-    pub fn of(response: &ResponseHead, version: Version) -> Self {
-        match (response.framing, version) {
-            (Framing::UntilClose, Version::Http11) => Self::AddChunks,
-            (Framing::Chunked, Version::Http10) => Self::RemoveChunks,
-            _ => Self::AsIs,
-        }
-    }
-
-    /// How content reaches a client of `version` when its length is not known.
-    pub fn of_unknown_length(version: Version) -> Self {
-        match version {
-            Version::Http11 => Self::AddChunks,
-            Version::Http10 => Self::RemoveChunks,
-        }
-    }
-}
-
-/// What a forwarded response head depends on besides the response.
+/// What the lines of a forwarded response depend on besides the response.
 #[derive(Debug, Clone, Copy)]
 pub struct ResponseRewrite<'a> {
-    /// The version of the request.
-    pub client_version: Version,
-    /// How the body is sent.
-    pub framing: ClientFraming,
+    /// How the client is told of the end of the body.
+    pub end: End,
     /// What is done with its content.
     pub content: Content<'a>,
-    /// Whether the client's connection goes on after this response.
-    pub keep_alive: bool,
     /// Now, as an IMF-fixdate, for a response without `Date` (RFC 9110 §6.6.1).
     pub date: &'a [u8],
     /// What the route changes.
     pub edits: Edits<'a>,
 }
 
-/// Appends the head to send for `response`, whose own bytes are `head`.
+/// Appends the end-to-end lines to send for `response`, whose own bytes are `head`; [`opening`](crate::opening) writes what
+/// stands around them.
 pub fn write_response(
     response: &ResponseHead,
     head: &[u8],
     rewrite: &ResponseRewrite<'_>,
     out: &mut Vec<u8>,
 ) {
-    out.extend_from_slice(b"HTTP/1.1 ");
-    out.extend_from_slice(response.status_text.of(head));
-    out.extend_from_slice(b"\r\n");
     let is_upgrade = response.status == 101;
     let no_length = response.status < 200 || response.status == 204;
-    let keeps_chunks =
-        rewrite.framing == ClientFraming::AsIs && rewrite.client_version == Version::Http11;
+    // Of those that are announced, some may speak of the content as it was.
+    let has_trailers = response.framing == Framing::Chunked
+        && rewrite.end == End::Chunks
+        && !matches!(rewrite.content, Content::Encoded(_));
     let mut has_date = false;
     copy_fields(head, &response.fields, out, |field| {
         let is_hop_by_hop = match field.id {
@@ -228,11 +194,11 @@ pub fn write_response(
             | FieldName::KeepAlive
             | FieldName::ProxyConnection
             | FieldName::Http2Settings
+            | FieldName::TransferEncoding
             | FieldName::Te => true,
             FieldName::Upgrade => !is_upgrade,
             FieldName::ContentLength => no_length,
-            FieldName::TransferEncoding => no_length || !keeps_chunks,
-            FieldName::Trailer => !keeps_chunks,
+            FieldName::Trailer => !has_trailers,
             _ => false,
         };
         let is_dropped = is_hop_by_hop
@@ -244,7 +210,6 @@ pub fn write_response(
         is_dropped
     });
     if response.is_interim() {
-        out.extend_from_slice(b"\r\n");
         return;
     }
     if !has_date && !rewrite.edits.drops(b"date") {
@@ -255,25 +220,19 @@ pub fn write_response(
     }
     let fields = response.view(head);
     rewrite.content.write(fields, rewrite.edits, out);
-    if rewrite.framing == ClientFraming::AddChunks {
-        out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
-    }
-    out.extend_from_slice(connection_line(
-        is_upgrade,
-        rewrite.keep_alive,
-        rewrite.client_version,
-    ));
     rewrite.edits.write(out);
-    out.extend_from_slice(b"\r\n");
 }
 
-/// The `Connection` line of a response; HTTP/1.1 persists without one.
-pub fn connection_line(upgrade: bool, keep_alive: bool, client_version: Version) -> &'static [u8] {
-    match (upgrade, keep_alive, client_version) {
-        (true, ..) => b"Connection: upgrade\r\n",
-        (_, false, _) => b"Connection: close\r\n",
-        (_, true, Version::Http10) => b"Connection: keep-alive\r\n",
-        (_, true, Version::Http11) => b"",
+/// Appends those `trailers`, lines of a body that came in chunks, that hold for the response with `content`, and that the
+/// route leaves in it.
+pub fn write_trailers(trailers: &[u8], content: Content<'_>, edits: Edits<'_>, out: &mut Vec<u8>) {
+    for line in trailers.split_inclusive(|&byte| byte == b'\n') {
+        let end = line.iter().position(|&byte| byte == b':');
+        let name = &line[..end.unwrap_or(line.len())];
+        let id = FieldName::of(name);
+        if !id.is_hop_by_hop() && !content.replaces(id, name) && !edits.drops(name) {
+            out.extend_from_slice(line);
+        }
     }
 }
 

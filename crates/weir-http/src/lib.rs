@@ -25,6 +25,7 @@ pub mod forwarded;
 mod framing;
 pub mod head;
 pub mod host;
+pub mod opening;
 pub mod readings;
 pub mod reject;
 pub mod request;

@@ -35,9 +35,8 @@ impl<'s> Multipart<'s> {
         }
     }
 
-    /// Appends the head of the 206, as far as [`StoredHead::write`] does.
+    /// Appends the lines of the 206, as [`StoredHead::write`] does.
     pub fn write_head(&self, now: Timestamp, edits: Edits<'_>, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"HTTP/1.1 206 Partial Content\r\n");
         let is_kept = |id, _: &[u8]| {
             !matches!(
                 id,

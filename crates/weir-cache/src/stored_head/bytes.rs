@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use weir_http::FieldName;
 
-use super::{StoredHead, scan};
+use super::{StoredHead, VERSION, scan};
 use crate::meta::{Demands, LifetimeSource, Meta};
 use crate::time::{Timestamp, ms_of};
 use crate::vary;
@@ -144,7 +144,7 @@ impl StoredHead {
 
     /// What the parts of a head say of each other.
     fn check(&self) -> Result<(), Corrupt> {
-        let status = &self.lines["HTTP/1.1 ".len()..][..3];
+        let status = &self.lines[VERSION.len()..][..3];
         let written = status
             .iter()
             .fold(0, |number, digit| number * 10 + u16::from(digit - b'0'));

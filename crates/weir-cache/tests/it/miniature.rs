@@ -16,7 +16,7 @@ use weir_cache::vary;
 use weir_cache::{CachePolicy, RequestControl, StoredHead, Timestamp};
 use weir_http::forward::Edits;
 use weir_http::head::HeadScan;
-use weir_http::{FieldName, HeadLimits, Method, RequestHead, ResponseHead};
+use weir_http::{FieldName, HeadLimits, Method, RequestHead, ResponseHead, opening};
 
 const LIMITS: HeadLimits = HeadLimits {
     bytes: 1 << 16,
@@ -240,27 +240,33 @@ impl Miniature {
         origin: Origin<'_>,
     ) -> Text {
         let (fields, method, now) = (asking.asked().fields, asking.head.method, asking.now);
-        let mut out = Vec::new();
+        let (mut out, mut lines) = (Vec::new(), Vec::new());
+        let mut status_text = head.status_text();
         let mut sent = body;
         let body_bytes = body.len() as u64;
         match validate::evaluate(method, fields, head, now) {
             Precondition::ForOrigin => return self.forward(asking, &[], status, origin),
             Precondition::NotModified => {
-                head.write_not_modified(now, NO_EDITS, &mut out);
+                status_text = b"304 Not Modified";
+                head.write_not_modified(now, NO_EDITS, &mut lines);
                 sent = "";
             }
             Precondition::Holds => match range::resolve(method, fields, head, body_bytes, now) {
-                Wanted::Whole | Wanted::Many(_) => head.write(now, NO_EDITS, &mut out),
+                Wanted::Whole | Wanted::Many(_) => head.write(now, NO_EDITS, &mut lines),
                 Wanted::One(one) => {
-                    range::write_single(head, one, body_bytes, now, NO_EDITS, &mut out);
+                    status_text = b"206 Partial Content";
+                    range::write_single(head, one, body_bytes, now, NO_EDITS, &mut lines);
                     sent = &body[one.first as usize..=one.last as usize];
                 }
                 Wanted::Unsatisfiable => {
-                    range::write_unsatisfiable(body_bytes, now, NO_EDITS, &mut out);
+                    status_text = b"416 Range Not Satisfiable";
+                    range::write_unsatisfiable(body_bytes, now, NO_EDITS, &mut lines);
                     sent = "";
                 }
             },
         }
+        opening::begin(status_text, &mut out);
+        out.append(&mut lines);
         status.write(&mut out);
         out.extend_from_slice(b"\r\n");
         if method == Method::Head {

@@ -2,8 +2,6 @@
 //!
 //! Conditions and ranges of the request are applied here. Nothing is parsed, and no body is copied but a small one.
 
-use std::future::poll_fn;
-use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::Arc;
 use std::task::Poll;
@@ -14,25 +12,25 @@ use weir_cache::reuse::Reuse;
 use weir_cache::store::{Object, Pin};
 use weir_cache::validate::{self, Precondition};
 use weir_cache::{StoredHead, Timestamp};
-use weir_http::forward::connection_line;
+use weir_http::opening::End;
 use weir_http::{Content, Method};
 
 use crate::cache::on_disk;
-use crate::care::rate;
 use crate::compress;
 use crate::compress::stored::select;
 use crate::connection::After;
-use crate::exchange::{Exchange, Said};
+use crate::exchange::Exchange;
+use crate::exchange::outgoing::{self, Behind, COPIED_BODY_BYTES_MAX};
 use crate::failure::Failure;
 use crate::serving::Cached;
 use crate::slow::Slow;
-use crate::state::slow::Holding;
+use crate::state::slow::{Cut, Holding};
 use crate::upstream::relay::edits;
 
-/// Bodies up to this are copied behind the head: cheaper than telling the kernel of two pieces.
-const COPIED_BODY_BYTES_MAX: u64 = 4 << 10;
-/// Pieces of a body that one system call sends.
-const PIECES_MAX: usize = 64;
+/// Statuses of answers that are made of a stored one, as they stand on the status line.
+pub(super) const PARTIAL_CONTENT: (u16, &[u8]) = (206, b"206 Partial Content");
+const NOT_MODIFIED: (u16, &[u8]) = (304, b"304 Not Modified");
+const RANGE_NOT_SATISFIABLE: (u16, &[u8]) = (416, b"416 Range Not Satisfiable");
 
 /// Answers with what was found to do as it is.
 pub(super) async fn hit(
@@ -103,61 +101,41 @@ pub(super) async fn object(
     let selected = select(x, on, &x.recall.key, stored);
     let (object, head) = selected.ok_or(Failure::ResponseCut)?;
     let keep_alive = x.client_keeps_alive(on.worker) && x.upload.is_over(&mut x.client);
-    let before = x.facts.said();
-    let sent = match what(x, head, Some(object.body_bytes()), now) {
+    let (whole, edits) = (object.body_bytes(), edits(&on.rule.response_headers));
+    let opening = (End::InHead, keep_alive);
+    let sent = match what(x, head, Some(whole), now) {
         What::NotModified => {
             write_not_modified(x, on, keep_alive, head, now);
             send(x, on, (stored, object), 0..0).await
         }
         What::Range(Wanted::Whole) => {
-            write_head(x, on, keep_alive, head.meta.status, |out| {
-                head.write(now, edits(&on.rule.response_headers), out);
-            });
-            send(x, on, (stored, object), 0..object.body_bytes()).await
+            let status = (head.meta.status, head.status_text());
+            write_head(x, status, opening, |out| head.write(now, edits, out));
+            send(x, on, (stored, object), 0..whole).await
         }
         What::Range(Wanted::One(part)) => {
-            write_head(x, on, keep_alive, 206, |out| {
-                let edits = edits(&on.rule.response_headers);
-                range::write_single(head, part, object.body_bytes(), now, edits, out);
+            write_head(x, PARTIAL_CONTENT, opening, |out| {
+                range::write_single(head, part, whole, now, edits, out);
             });
             send(x, on, (stored, object), part.first..part.last + 1).await
         }
         What::Range(Wanted::Many(parts)) => {
             let parts = Box::new(parts);
             let random = on.worker.random.borrow_mut().u128(..);
-            let answer = Multipart::new(head, &parts, object.body_bytes(), random);
-            write_head(x, on, keep_alive, 206, |out| {
-                answer.write_head(now, edits(&on.rule.response_headers), out);
+            let answer = Multipart::new(head, &parts, whole, random);
+            write_head(x, PARTIAL_CONTENT, opening, |out| {
+                answer.write_head(now, edits, out);
             });
             Box::pin(send_parts(x, on, (stored, object), &parts, &answer)).await
         }
         What::Range(Wanted::Unsatisfiable) => {
-            write_head(x, on, keep_alive, 416, |out| {
-                let edits = edits(&on.rule.response_headers);
-                range::write_unsatisfiable(object.body_bytes(), now, edits, out);
+            write_head(x, RANGE_NOT_SATISFIABLE, opening, |out| {
+                range::write_unsatisfiable(whole, now, edits, out);
             });
             send(x, on, (stored, object), 0..0).await
         }
     };
-    after(x, on, sent, keep_alive, before)
-}
-
-/// What becomes of the connection. Once a byte is out, a status is of no use.
-pub(super) fn after(
-    x: &mut Exchange,
-    on: Cached<'_>,
-    sent: Result<(), Failure>,
-    keep_alive: bool,
-    before: Said,
-) -> Result<After, Failure> {
-    match sent {
-        Ok(()) => Ok(After::keep_alive(keep_alive)),
-        Err(failure) if x.facts.took_back(before) => Err(failure),
-        Err(failure) => {
-            x.facts.failure = Some(on.worker.meaning_of(failure));
-            Ok(After::Abort)
-        }
-    }
+    x.after(on.worker, sent, keep_alive)
 }
 
 /// What a request wants of a response.
@@ -200,33 +178,21 @@ pub(super) fn write_not_modified(
         .is_some_and(has_form)
         .then(|| head.with_content(Content::Confirmed, None));
     let head = confirmed.as_ref().unwrap_or(head);
-    write_head(x, on, keep_alive, 304, |out| {
+    write_head(x, NOT_MODIFIED, (End::InHead, keep_alive), |out| {
         head.write_not_modified(now, edits(&on.rule.response_headers), out);
     });
 }
 
-/// Writes a head to `x.outgoing`: what `write` appends, and then what is said to every client.
+/// Writes a head whose lines are what `write` appends.
 pub(super) fn write_head(
     x: &mut Exchange,
-    on: Cached<'_>,
-    keep_alive: bool,
-    status: u16,
+    (status, text): (u16, &[u8]),
+    (end, keep_alive): (End, bool),
     write: impl FnOnce(&mut Vec<u8>),
 ) {
-    let _ = on;
-    x.outgoing.clear();
-    write(&mut x.outgoing);
-    if let Some(said) = &x.recall.status {
-        said.write(&mut x.outgoing);
-    }
-    if let Some(decision) = &x.rate {
-        rate::write_fields(decision, &mut x.outgoing);
-    }
-    let line = connection_line(false, keep_alive, x.request.version);
-    x.outgoing.extend_from_slice(line);
-    x.outgoing.extend_from_slice(b"\r\n");
-    x.facts.status = status;
-    x.facts.head_bytes_sent += x.outgoing.len() as u64;
+    x.outgoing.begin(text);
+    write(&mut x.outgoing.bytes);
+    x.finish_head(status, end, keep_alive);
 }
 
 /// Sends each of the parts behind a head of its own.
@@ -238,15 +204,15 @@ async fn send_parts(
     answer: &Multipart<'_>,
 ) -> Result<(), Failure> {
     for part in parts.each() {
-        answer.write_part_head(*part, &mut x.outgoing);
+        answer.write_part_head(*part, &mut x.outgoing.bytes);
         send(x, on, object, part.first..part.last + 1).await?;
     }
-    answer.write_end(&mut x.outgoing);
+    answer.write_end(&mut x.outgoing.bytes);
     send(x, on, object, 0..0).await
 }
 
-/// Writes `x.outgoing` and behind it a range of the body, all of both, and clears the former. The object may be a form of the
-/// one that is `stored`.
+/// Sends what is written for the client, and behind it a range of the body. The object may be a form of the one that is
+/// `stored`.
 async fn send(
     x: &mut Exchange,
     on: Cached<'_>,
@@ -259,41 +225,21 @@ async fn send(
     if let Some(disk) = object.disk() {
         return Box::pin(on_disk::send(x, on, disk, range)).await;
     }
-    if range.end - range.start <= COPIED_BODY_BYTES_MAX {
-        copy(object, &range, &mut x.outgoing);
+    if range.end - range.start <= COPIED_BODY_BYTES_MAX as u64 {
+        copy(object, &range, &mut x.outgoing.bytes);
         range.end = range.start;
     }
-    let patience = x.timeouts.send;
-    let total = x.outgoing.len() as u64 + (range.end - range.start);
-    let mut sent = 0;
     let mut slow = Slow::new(on.worker);
-    x.client.timer.set(patience);
-    let result = poll_fn(|cx| {
-        while sent < total {
-            let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
-            let count = object.slices(&x.outgoing, range.clone(), sent, &mut pieces);
-            match x.client.stream.poll_write_pieces(cx, &pieces[..count]) {
-                Poll::Ready(Ok(count)) => {
-                    sent += count as u64;
-                    slow.took(count as u64);
-                    x.client.timer.set(patience);
-                }
-                Poll::Ready(Err(_)) => return Poll::Ready(Err(Failure::ClientGone)),
-                Poll::Pending => {
-                    let is_cut = slow.poll_cut(|| pinned(stored, on), cx).is_ready();
-                    if is_cut || x.client.timer.poll(cx).is_ready() {
-                        return Poll::Ready(Err(Failure::ClientGone));
-                    }
-                    return Poll::Pending;
-                }
-            }
+    let mut seen = x.facts.bytes_sent;
+    outgoing::send_while(x, Behind::Stored(object, range), |x, cx| {
+        slow.took(x.facts.bytes_sent - seen);
+        seen = x.facts.bytes_sent;
+        match slow.poll_cut(|| pinned(stored, on), cx) {
+            Poll::Ready(Cut) => Err(Failure::ClientGone),
+            Poll::Pending => Ok(()),
         }
-        Poll::Ready(Ok(()))
     })
-    .await;
-    x.facts.bytes_sent += sent;
-    x.outgoing.clear();
-    result
+    .await
 }
 
 /// What a client holds that has yet to take the rest of an object.

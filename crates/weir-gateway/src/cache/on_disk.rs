@@ -8,7 +8,6 @@
 //! sent, and the request is a miss; later, the connection is reset.
 
 use std::future::poll_fn;
-use std::io::IoSlice;
 use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,6 +20,7 @@ use weir_cache::store::{Grant, StoreError};
 use crate::connection::Client;
 use crate::deadline::Timer;
 use crate::exchange::Exchange;
+use crate::exchange::outgoing::{self, Behind};
 use crate::failure::Failure;
 use crate::serving::Cached;
 use crate::slow::Slow;
@@ -73,7 +73,7 @@ pub(super) fn make_room(buffer: &mut Vec<u8>, range: &Range<u64>) {
     buffer.reserve_exact(blocks.clamp(1, BLOCKS_MAX) as usize * READ_BYTES_OF_BLOCK);
 }
 
-/// Writes `x.outgoing` and behind it a range of the body, all of both, and clears the former.
+/// Sends what is written for the client, and behind it a range of the body.
 pub(super) async fn send(
     x: &mut Exchange,
     on: Cached<'_>,
@@ -99,9 +99,10 @@ pub(super) async fn send(
                 return Err(Failure::StoreFailed);
             }
         }
-        let head_bytes = x.outgoing.len();
+        let head_bytes = x.outgoing.bytes.len();
         let sent_before = x.facts.bytes_sent;
-        let sending = send_piece(x, &buffer[..count], b"");
+        let piece = Behind::Pieces(&buffer[..count], b"");
+        let sending = outgoing::send(x, piece);
         let holding = || Holding {
             may_let_go: true,
             ..Holding::of(&grant)
@@ -112,14 +113,14 @@ pub(super) async fn send(
         } else {
             // What went out of the head and of the piece is not sent again.
             let sent = (x.facts.bytes_sent - sent_before) as usize;
-            x.outgoing.drain(..sent.min(head_bytes));
+            x.outgoing.bytes.drain(..sent.min(head_bytes));
             at += sent.saturating_sub(head_bytes) as u64;
             slow.lets_go();
             buffer = Vec::new();
             grant.set(0);
             wait_until_it_takes_more(x).await?;
         }
-        if at >= range.end && x.outgoing.is_empty() {
+        if at >= range.end && x.outgoing.bytes.is_empty() {
             return Ok(());
         }
     }
@@ -148,32 +149,4 @@ async fn wait_until_it_takes_more(x: &Exchange) -> Result<(), Failure> {
         Poll::Pending => x.client.timer.poll(cx).map(|()| Err(Failure::ClientGone)),
     })
     .await
-}
-
-/// Writes `x.outgoing`, the piece and the tail, all of them, and clears the first; in one system call where the socket takes
-/// them.
-pub(super) async fn send_piece(x: &mut Exchange, piece: &[u8], tail: &[u8]) -> Result<(), Failure> {
-    let patience = x.timeouts.send;
-    let mut slices = [&x.outgoing[..], piece, tail].map(IoSlice::new);
-    let mut left = &mut slices[..];
-    x.client.timer.set(patience);
-    let result = poll_fn(|cx| {
-        // Without empty slices at the front, which would make a write of nothing look like a closed socket.
-        IoSlice::advance_slices(&mut left, 0);
-        while !left.is_empty() {
-            match x.client.stream.poll_write_pieces(cx, left) {
-                Poll::Ready(Ok(count)) => {
-                    x.facts.bytes_sent += count as u64;
-                    IoSlice::advance_slices(&mut left, count);
-                    x.client.timer.set(patience);
-                }
-                Poll::Ready(Err(_)) => return Poll::Ready(Err(Failure::ClientGone)),
-                Poll::Pending => return x.client.timer.poll(cx).map(|()| Err(Failure::ClientGone)),
-            }
-        }
-        Poll::Ready(Ok(()))
-    })
-    .await;
-    x.outgoing.clear();
-    result
 }

@@ -15,14 +15,15 @@ use weir_cache::StoredHead;
 use weir_cache::range::{self, Wanted};
 use weir_cache::store::Grant;
 use weir_cache::store::disk::DiskArriving;
-use weir_http::chunk::write_chunk;
-use weir_http::{FieldName, Method, Version};
+use weir_http::opening::End;
+use weir_http::{FieldName, Method};
 
-use crate::cache::answer::{self, What, after, what, write_head, write_not_modified};
-use crate::cache::on_disk::{make_room, send_piece, wait_for_room, within};
+use crate::cache::answer::{self, PARTIAL_CONTENT, What, what, write_head, write_not_modified};
+use crate::cache::on_disk::{make_room, wait_for_room, within};
 use crate::compress;
 use crate::connection::{After, Client};
 use crate::exchange::Exchange;
+use crate::exchange::outgoing::{self, Behind};
 use crate::failure::Failure;
 use crate::serving::Cached;
 use crate::slow::Slow;
@@ -30,15 +31,6 @@ use crate::state::encoder::Encoder;
 use crate::state::fill::{Fill, Piece, Reader};
 use crate::state::slow::Holding;
 use crate::upstream::relay::edits;
-
-/// How the end of the body is told to the client.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
-    /// By the length in the head.
-    Length,
-    Chunks,
-    Close,
-}
 
 /// What came of reading along.
 pub(super) enum Streamed {
@@ -55,7 +47,7 @@ pub(super) async fn respond(
     (head, length): (&Arc<StoredHead>, Option<u64>),
     leads: bool,
 ) -> Result<Streamed, Failure> {
-    let (now, before) = (on.time(), x.facts.said());
+    let now = on.time();
     let compress::Arriving {
         head,
         length,
@@ -65,9 +57,9 @@ pub(super) async fn respond(
         What::NotModified => {
             let keep_alive = x.client_keeps_alive(on.worker) && x.upload.is_over(&mut x.client);
             write_not_modified(x, on, keep_alive, &head, now);
-            let sent = send_piece(x, b"", b"").await;
+            let sent = outgoing::send(x, Behind::Nothing).await;
             reader.finish();
-            return after(x, on, sent, keep_alive, before).map(Streamed::Answered);
+            return x.after(on.worker, sent, keep_alive).map(Streamed::Answered);
         }
         What::Range(wanted) => wanted,
     };
@@ -90,30 +82,27 @@ pub(super) async fn respond(
         reader.finish();
         return Ok(Streamed::Elsewhere);
     }
-    let end = match (length, x.request.version) {
-        (Some(_), _) => End::Length,
-        (None, Version::Http11) => End::Chunks,
-        (None, Version::Http10) => End::Close,
+    let end = match length {
+        Some(_) => End::InHead,
+        None => End::of_unknown_length(x.request.version),
     };
     let keep_alive =
         x.client_keeps_alive(on.worker) && end != End::Close && x.upload.is_over(&mut x.client);
+    let edits = edits(&on.rule.response_headers);
     let part = if let (Wanted::One(part), Some(length)) = (wanted, length) {
-        write_head(x, on, keep_alive, 206, |out| {
-            let edits = edits(&on.rule.response_headers);
+        write_head(x, PARTIAL_CONTENT, (end, keep_alive), |out| {
             range::write_single(&head, part, length, now, edits, out);
         });
         part.first..part.last + 1
     } else {
-        write_head(x, on, keep_alive, head.meta.status, |out| {
-            head.write(now, edits(&on.rule.response_headers), out);
-            if end == End::Chunks {
-                out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
-            }
+        let status = (head.meta.status, head.status_text());
+        write_head(x, status, (end, keep_alive), |out| {
+            head.write(now, edits, out);
         });
         0..length.unwrap_or(u64::MAX)
     };
     let sent = stream_body(x, on, &mut reader, (encoder, end), part).await;
-    after(x, on, sent, keep_alive, before).map(Streamed::Answered)
+    x.after(on.worker, sent, keep_alive).map(Streamed::Answered)
 }
 
 async fn stream_body(
@@ -128,7 +117,7 @@ async fn stream_body(
     reader.move_to(at);
     while at < part.end {
         let piece;
-        if !x.outgoing.is_empty() && reader.is_early() {
+        if !x.outgoing.bytes.is_empty() && reader.is_early() {
             // The head, for which its client need not wait until there is a body.
             waiting.send(x, b"", b"").await?;
         }
@@ -148,7 +137,7 @@ async fn stream_body(
                 &buffer
             }
             Piece::Broken(failure) => return Err(failure),
-            Piece::End if end == End::Length => return Err(Failure::ResponseCut),
+            Piece::End if end == End::InHead => return Err(Failure::ResponseCut),
             Piece::End => break,
         };
         let shown = &shown[..shown
@@ -157,23 +146,21 @@ async fn stream_body(
         at += shown.len() as u64;
         if let Some(encoder) = &mut encoder {
             encoder.write(shown);
-            encoder.flush(|made| append(made, end, &mut x.outgoing));
+            encoder.flush(|made| end.frame(made, &mut x.outgoing.bytes));
             waiting.send(x, b"", b"").await?;
             continue;
         }
         if end == End::Chunks {
             // Writing to a vector cannot fail.
-            let _ = write!(x.outgoing, "{:x}\r\n", shown.len());
+            let _ = write!(x.outgoing.bytes, "{:x}\r\n", shown.len());
         }
         let tail: &[u8] = if end == End::Chunks { b"\r\n" } else { b"" };
         waiting.send(x, shown, tail).await?;
     }
     if let Some(mut encoder) = encoder {
-        encoder.finish(|made| append(made, end, &mut x.outgoing));
+        encoder.finish(|made| end.frame(made, &mut x.outgoing.bytes));
     }
-    if end == End::Chunks {
-        x.outgoing.extend_from_slice(b"0\r\n\r\n");
-    }
+    end.finish(b"", &mut x.outgoing.bytes);
     waiting.send(x, b"", b"").await?;
     reader.finish();
     Ok(())
@@ -198,9 +185,9 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// Writes `x.outgoing`, the piece and the tail, unless the client is cut off meanwhile.
+    /// Sends what is written for the client, the piece and the tail, unless the client is cut off meanwhile.
     async fn send(&mut self, x: &mut Exchange, piece: &[u8], tail: &[u8]) -> Result<(), Failure> {
-        let bytes = x.outgoing.len() + piece.len() + tail.len();
+        let bytes = x.outgoing.bytes.len() + piece.len() + tail.len();
         let holding = || {
             let fill = Arc::clone(&self.fill);
             let grants = [self.encoder.clone(), Some(Arc::clone(&self.block))];
@@ -210,7 +197,7 @@ impl<'a> Waiting<'a> {
                 may_let_go: false,
             }
         };
-        let sending = send_piece(x, piece, tail);
+        let sending = outgoing::send(x, Behind::Pieces(piece, tail));
         let sent = self.slow.unless_cut(bytes, holding, sending).await;
         sent.unwrap_or(Err(Failure::ClientGone))
     }
@@ -229,15 +216,6 @@ async fn read_behind(
         return Err(Failure::StoreFailed);
     }
     Ok(read)
-}
-
-/// Appends what an encoder made; the length of all that is never known.
-fn append(made: &[u8], end: End, out: &mut Vec<u8>) {
-    if end == End::Chunks {
-        write_chunk(made, out);
-    } else {
-        out.extend_from_slice(made);
-    }
 }
 
 /// Waits for a piece, for as long as the route lets its origin pause.

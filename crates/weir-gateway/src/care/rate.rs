@@ -1,8 +1,5 @@
-//! How often one key may ask, over all workers, and what clients are told of it.
+//! How often one key may ask, over all workers.
 
-use weir_policy::limit::rate::Decision;
-
-use crate::decimal;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::serving::Serving;
@@ -50,26 +47,4 @@ fn parameter<'x>(x: &'x Exchange, at: Serving<'_>, name: &str) -> &'x [u8] {
     let router = &at.view.snapshot.router;
     let value = router.parameter(authority, x.path(), route, name);
     value.unwrap_or_default().as_bytes()
-}
-
-/// Writes what a client is told of its limit: the fields `RateLimit` and `RateLimit-Policy`
-/// (draft-ietf-httpapi-ratelimit-headers-10, sections 3 and 4).
-pub(crate) fn write_fields(decision: &Decision, out: &mut Vec<u8>) {
-    let Decision {
-        limit,
-        window_s,
-        remaining,
-        ..
-    } = decision;
-    let parts: [(&[u8], u64); 4] = [
-        (b"RateLimit-Policy: \"default\";q=", u64::from(*limit)),
-        (b";w=", *window_s),
-        (b"\r\nRateLimit: \"default\";r=", u64::from(*remaining)),
-        (b";t=", decision.reset_s()),
-    ];
-    for (name, value) in parts {
-        out.extend_from_slice(name);
-        decimal::write(value, out);
-    }
-    out.extend_from_slice(b"\r\n");
 }

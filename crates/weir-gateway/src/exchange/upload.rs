@@ -56,7 +56,7 @@ enum Kept {
     /// In the client's input.
     #[default]
     InInput,
-    /// So many bytes behind the head in `Exchange::outgoing`, which is all of it.
+    /// So many bytes behind the head in `Exchange::forwarded`, which is all of it.
     BehindHead(usize),
     /// No longer here.
     Nowhere,
@@ -99,22 +99,22 @@ impl Upload {
     }
 
     /// Takes what has already arrived of the body. A body that is here whole goes along with the head, into
-    /// `outgoing`, and can be sent again with it.
+    /// `forwarded`, and can be sent again with it.
     pub(crate) fn begin(
         &mut self,
         client: &mut Client,
-        outgoing: &mut Vec<u8>,
+        forwarded: &mut Vec<u8>,
     ) -> Result<(), Failure> {
         if self.is_complete() {
             return Ok(());
         }
         if self.collected.is_some() {
-            self.put_collected_behind(outgoing);
+            self.put_collected_behind(forwarded);
             return Ok(());
         }
         self.take(client)?;
         if self.body.is_done() {
-            outgoing.extend_from_slice(&client.input.unread()[..self.ready]);
+            forwarded.extend_from_slice(&client.input.unread()[..self.ready]);
             client.input.consume(self.ready);
             self.kept = Kept::BehindHead(self.ready);
             self.ready = 0;
@@ -122,13 +122,13 @@ impl Upload {
         Ok(())
     }
 
-    /// Takes the part that lies behind an earlier head out of `outgoing`, to be put behind another one.
-    pub(crate) fn take_back(&self, outgoing: &mut Vec<u8>) -> Option<Vec<u8>> {
+    /// Takes the part that lies behind an earlier head out of `forwarded`, to be put behind another one.
+    pub(crate) fn take_back(&self, forwarded: &mut Vec<u8>) -> Option<Vec<u8>> {
         let Kept::BehindHead(bytes) = self.kept else {
             return None;
         };
-        let head_bytes = outgoing.len().checked_sub(bytes)?;
-        Some(outgoing.split_off(head_bytes))
+        let head_bytes = forwarded.len().checked_sub(bytes)?;
+        Some(forwarded.split_off(head_bytes))
     }
 
     /// Ready with the whole body as it came once it is here, where it stays; whoever calls knows that it is small. It may
@@ -261,7 +261,7 @@ impl Upload {
         self.forget_kept();
     }
 
-    /// The response has begun, and takes the place of the request in `Exchange::outgoing`.
+    /// The response has begun, and its own deadlines count from then on.
     pub(crate) fn answered(&mut self) {
         self.is_answered = true;
         self.hold = Hold::Nothing;
@@ -271,7 +271,7 @@ impl Upload {
         }
     }
 
-    /// Something else is in `Exchange::outgoing` than the request.
+    /// The upstream has said something, so the request goes to no other one.
     fn forget_kept(&mut self) {
         if matches!(self.kept, Kept::BehindHead(_)) {
             self.kept = Kept::Nowhere;

@@ -4,19 +4,18 @@
 //! upstream while something waits for the client, but where that would keep a place in it (`ahead.rs`). Meanwhile what is
 //! left of the request body goes the other way.
 
-use std::future::poll_fn;
 use std::sync::Arc;
 
-use weir_http::body::Framing;
-use weir_http::chunk::write_chunk;
-use weir_http::forward::{self, ClientFraming, ResponseRewrite};
+use weir_http::body::Piece;
+use weir_http::forward::{self, ResponseRewrite};
+use weir_http::opening::End;
 use weir_http::{Body, Content, Version};
 
 use crate::buffers::{BUFFER_BYTES, Input};
-use crate::care::rate;
 use crate::compress;
 use crate::connection::{After, upgrade};
 use crate::exchange::Exchange;
+use crate::exchange::outgoing::{self, Behind, COPIED_BODY_BYTES_MAX, Told};
 use crate::failure::Failure;
 use crate::serving::Forwarding;
 use crate::slow::Slow;
@@ -26,9 +25,6 @@ use crate::state::worker::Worker;
 use crate::upstream::choose::Chosen;
 use crate::upstream::relay::{Upstream, edits, receive};
 use crate::upstream::{ahead, linger};
-
-/// Body bytes up to this go into the buffer of the head: copying them is cheaper than telling the kernel of two pieces.
-const COPIED_BODY_BYTES_MAX: usize = 4 << 10;
 
 /// Sends the response, whose head was read, to the client, and keeps the upstream connection if it can serve again.
 pub(crate) async fn respond(
@@ -41,48 +37,42 @@ pub(crate) async fn respond(
         ahead::begin(x, by, &mut upstream)?;
     }
     let compress::Passing { content, encoder } = compress::passing(x, by);
-    let framing = match &encoder {
-        Some(_) => ClientFraming::of_unknown_length(x.request.version),
-        None => ClientFraming::of(&x.response, x.request.version),
+    let end = match &encoder {
+        Some(_) => End::of_unknown_length(x.request.version),
+        None => End::of(x.response.framing, x.request.version),
     };
-    let ends_by_closing = framing == ClientFraming::RemoveChunks
-        || (framing == ClientFraming::AsIs && x.response.framing == Framing::UntilClose);
     // Of a request that is not whole yet the rest may never come: a client that waits for a 100 need not send it.
-    let keep_alive = x.client_keeps_alive(by.worker) && !ends_by_closing && x.upload.is_complete();
+    let may_go_on = end != End::Close && x.upload.is_complete();
+    let keep_alive = x.client_keeps_alive(by.worker) && may_go_on;
     x.upload.answered();
     let mut body = Body::new(x.response.framing);
-    let before = x.facts.said();
-    write_head(x, by, (framing, content), keep_alive);
-    x.facts.status = x.response.status;
-    x.facts.head_bytes_sent += x.outgoing.len() as u64;
+    write_lines(x, by, (end, content));
+    x.finish_head(x.response.status, end, keep_alive);
     if x.response.status == 101 {
         // A tunnel may last for days, and says nothing of how fast the upstream is.
         upstream.pass.hold_up();
         upstream.pass.finish();
         return Box::pin(tunnel(x, by, &mut upstream)).await;
     }
-    let streamed = match encoder {
+    let sent = match encoder {
         Some(encoder) => {
-            let to = (encoder, framing);
-            let stream = stream_encoded(x, by, &mut upstream, &mut body, to);
+            let stream = stream_encoded(x, by, &mut upstream, &mut body, (encoder, end, content));
             Box::pin(stream).await
         }
-        None => stream_body(x, by, &mut upstream, &mut body, framing).await,
+        None => stream_body(x, by, &mut upstream, &mut body, end).await,
     };
-    if let Err(failure) = streamed {
-        if x.facts.took_back(before) {
-            return Err(failure);
+    let failed = sent.err();
+    let after = x.after(by.worker, sent, keep_alive)?;
+    match failed {
+        None => put_back(x, by.worker, chosen, upstream, body.is_done()),
+        Some(failure) => {
+            chosen.broke_off(failure);
+            if failure == Failure::ClientGone {
+                linger::after_head(x, by.worker, upstream);
+            }
         }
-        chosen.broke_off(failure);
-        if failure == Failure::ClientGone {
-            linger::after_head(x, by.worker, upstream);
-        }
-        // The head is out, so a status is of no use; only the connection can say that this is not the end.
-        x.facts.failure = Some(by.worker.meaning_of(failure));
-        return Ok(After::Abort);
     }
-    put_back(x, by.worker, chosen, upstream, body.is_done());
-    Ok(After::keep_alive(keep_alive))
+    Ok(after)
 }
 
 /// Keeps the connection of a response that has been read, if it can serve again.
@@ -103,16 +93,16 @@ pub(crate) fn put_back(
     }
 }
 
-/// Moves the body behind the head in `x.outgoing`, until its end.
+/// Moves the body behind the head until its end.
 async fn stream_body(
     x: &mut Exchange,
     by: Forwarding<'_>,
     upstream: &mut Upstream,
     body: &mut Body,
-    framing: ClientFraming,
+    end: End,
 ) -> Result<(), Failure> {
     loop {
-        let taken = take_body(x, body, framing)?;
+        let taken = take_body(x, body, end)?;
         if body.is_done() {
             upstream.pass.finish();
         }
@@ -132,8 +122,8 @@ async fn stream_body(
             break;
         }
     }
-    if framing == ClientFraming::AddChunks {
-        x.outgoing.extend_from_slice(b"0\r\n\r\n");
+    if !end.passes(x.response.framing) {
+        end.finish(b"", &mut x.outgoing.bytes);
         send(x, by, upstream, 0).await?;
     }
     Ok(())
@@ -145,24 +135,29 @@ async fn stream_encoded(
     by: Forwarding<'_>,
     upstream: &mut Upstream,
     body: &mut Body,
-    (mut encoder, framing): (Box<Encoder>, ClientFraming),
+    (mut encoder, end, content): (Box<Encoder>, End, Content<'_>),
 ) -> Result<(), Failure> {
     let mut slow = Slow::new(by.worker);
     let grant = Arc::clone(encoder.grant());
+    let mut trailers = Vec::new();
     loop {
-        let taken = body.decode(next_of(&x.incoming), |content| encoder.write(content));
+        let taken = body.read(next_of(&x.incoming), |piece| match piece {
+            Piece::Content(content) => encoder.write(content),
+            Piece::Trailers(lines) => trailers.extend_from_slice(lines),
+        });
         x.incoming.consume(taken.map_err(Failure::Response)?);
         if body.is_done() {
             upstream.pass.finish();
             break;
         }
         let is_all_for_now = x.incoming.is_empty() && upstream.stream.is_quiet();
+        let out = &mut x.outgoing.bytes;
         if is_all_for_now {
-            encoder.flush(|made| append(made, framing, &mut x.outgoing));
+            encoder.flush(|made| end.frame(made, out));
         } else {
-            encoder.take(|made| append(made, framing, &mut x.outgoing));
+            encoder.take(|made| end.frame(made, out));
         }
-        let bytes = x.outgoing.len();
+        let bytes = out.len();
         let sending = send(x, by, upstream, 0);
         let sent = slow
             .unless_cut(bytes, || Holding::of(&grant), sending)
@@ -178,10 +173,12 @@ async fn stream_encoded(
             break;
         }
     }
-    encoder.finish(|made| append(made, framing, &mut x.outgoing));
-    if framing == ClientFraming::AddChunks {
-        x.outgoing.extend_from_slice(b"0\r\n\r\n");
-    }
+    let out = &mut x.outgoing.bytes;
+    encoder.finish(|made| end.frame(made, out));
+    let mut kept = Vec::new();
+    let edits = edits(&by.rule.response_headers);
+    forward::write_trailers(&trailers, content, edits, &mut kept);
+    end.finish(&kept, out);
     send(x, by, upstream, 0).await
 }
 
@@ -207,71 +204,40 @@ fn next_of(incoming: &Input) -> &[u8] {
     &unread[..unread.len().min(BUFFER_BYTES)]
 }
 
-/// Appends content in the framing that its client gets.
-fn append(content: &[u8], framing: ClientFraming, out: &mut Vec<u8>) {
-    if framing == ClientFraming::AddChunks {
-        write_chunk(content, out);
-    } else {
-        out.extend_from_slice(content);
-    }
-}
-
 /// Claims what is here of the body and readies it for sending: the bytes that stay in `x.incoming` are counted, the
-/// others are in `x.outgoing`.
-fn take_body(x: &mut Exchange, body: &mut Body, framing: ClientFraming) -> Result<usize, Failure> {
+/// others are behind the head.
+fn take_body(x: &mut Exchange, body: &mut Body, end: End) -> Result<usize, Failure> {
     let unread = next_of(&x.incoming);
-    let outgoing = &mut x.outgoing;
-    let copied = match framing {
-        ClientFraming::AsIs => {
-            let taken = body.take(unread).map_err(Failure::Response)?;
-            if outgoing.is_empty() || taken > COPIED_BODY_BYTES_MAX {
-                return Ok(taken);
-            }
-            outgoing.extend_from_slice(&unread[..taken]);
-            taken
+    let out = &mut x.outgoing.bytes;
+    let taken = if end.passes(x.response.framing) {
+        let taken = body.take(unread).map_err(Failure::Response)?;
+        if out.is_empty() || taken > COPIED_BODY_BYTES_MAX {
+            return Ok(taken);
         }
-        ClientFraming::AddChunks => {
-            let taken = body.take(unread).map_err(Failure::Response)?;
-            append(&unread[..taken], framing, outgoing);
-            taken
-        }
-        ClientFraming::RemoveChunks => body
-            .decode(unread, |content| outgoing.extend_from_slice(content))
-            .map_err(Failure::Response)?,
+        out.extend_from_slice(&unread[..taken]);
+        taken
+    } else {
+        body.decode(unread, |content| end.frame(content, out))
+            .map_err(Failure::Response)?
     };
-    x.incoming.consume(copied);
+    x.incoming.consume(taken);
     Ok(0)
 }
 
-/// Writes `x.outgoing` and behind it the first `body_bytes` of what was read, all of both, and clears the former.
+/// Sends what is written for the client, and behind it the first `body_bytes` of what was read.
 async fn send(
     x: &mut Exchange,
     by: Forwarding<'_>,
     upstream: &mut Upstream,
     body_bytes: usize,
 ) -> Result<(), Failure> {
-    let mut sent = 0;
-    let (patience, pace) = (x.timeouts.send, x.pace(by.rule));
-    x.client.timer.set(patience);
-    let result = poll_fn(|cx| {
-        let pieces = (&x.outgoing[..], &x.incoming.unread()[..body_bytes]);
-        let progress = x.client.poll_send(&mut sent, pieces, patience, cx);
-        if progress.is_pending() {
-            ahead::poll(x, by, upstream, cx)?;
-            x.upload.poll(
-                &mut x.client,
-                &upstream.stream,
-                &by.worker.buffers,
-                pace,
-                cx,
-            )?;
-        }
-        progress
+    outgoing::send_while(x, Behind::Incoming(body_bytes), |x, cx| {
+        ahead::poll(x, by, upstream, cx)?;
+        let (pace, buffers) = (x.pace(by.rule), &by.worker.buffers);
+        x.upload
+            .poll(&mut x.client, &upstream.stream, buffers, pace, cx)
     })
-    .await;
-    x.facts.bytes_sent += sent as u64;
-    x.outgoing.clear();
-    result
+    .await
 }
 
 /// Sends an interim response of `bytes` on, if the client can read one.
@@ -283,56 +249,30 @@ pub(super) async fn pass_interim(
 ) -> Result<(), Failure> {
     x.upload.continued();
     if x.request.version == Version::Http11 {
-        // The request is kept for as long as it may be sent again; after a byte of response it may not.
-        let unchanged = (ClientFraming::AsIs, Content::AsIs);
-        write_head(x, by, unchanged, true);
-        x.facts.head_bytes_sent += x.outgoing.len() as u64;
-        x.facts.says_interim = true;
+        write_lines(x, by, (End::InHead, Content::AsIs));
+        x.outgoing.finish_interim(Told::Interim);
         let sent = send(x, by, upstream, 0).await;
-        // Half an interim response leaves no way to say anything else.
+        // Part of an interim response leaves no way to say anything else.
         sent.map_err(|_| Failure::ClientGone)?;
-        x.facts.says_interim = false;
     } else {
         x.incoming.consume(bytes);
     }
     Ok(())
 }
 
-/// Writes the response head for the client to `x.outgoing` and takes the upstream's off the input.
-fn write_head(
-    x: &mut Exchange,
-    by: Forwarding<'_>,
-    (framing, content): (ClientFraming, Content<'_>),
-    keep_alive: bool,
-) {
+/// Writes the status line and the lines of the response for the client, and takes the upstream's head off the input.
+fn write_lines(x: &mut Exchange, by: Forwarding<'_>, (end, content): (End, Content<'_>)) {
     let texts = by.worker.clock.texts();
     let rewrite = ResponseRewrite {
-        client_version: x.request.version,
-        framing,
+        end,
         content,
-        keep_alive,
         date: &texts.imf_fixdate,
         edits: edits(&by.rule.response_headers),
     };
-    x.outgoing.clear();
     let head_bytes = x.response.head_bytes;
-    forward::write_response(
-        &x.response,
-        &x.incoming.unread()[..head_bytes],
-        &rewrite,
-        &mut x.outgoing,
-    );
-    if !x.response.is_interim() && (x.recall.status.is_some() || x.rate.is_some()) {
-        // Before the empty line.
-        x.outgoing.truncate(x.outgoing.len() - 2);
-        if let Some(said) = &x.recall.status {
-            said.write(&mut x.outgoing);
-        }
-        if let Some(decision) = &x.rate {
-            rate::write_fields(decision, &mut x.outgoing);
-        }
-        x.outgoing.extend_from_slice(b"\r\n");
-    }
+    let head = &x.incoming.unread()[..head_bytes];
+    x.outgoing.begin(x.response.status_text.of(head));
+    forward::write_response(&x.response, head, &rewrite, &mut x.outgoing.bytes);
     x.incoming.consume(head_bytes);
 }
 

@@ -40,7 +40,7 @@ pub(crate) struct Upstream {
     pub(crate) is_reused: bool,
     /// Of the request.
     pub(crate) bytes_sent: usize,
-    /// Whether that was all of `Exchange::outgoing`.
+    /// Whether that was all of `Exchange::forwarded`.
     pub(crate) is_sent: bool,
     /// Whether a byte of response has come.
     pub(crate) has_answered: bool,
@@ -64,17 +64,17 @@ impl Upstream {
 
 /// Writes the head to send, and the body behind it when all of it is here.
 pub(crate) fn prepare(x: &mut Exchange, by: Forwarding<'_>) -> Result<(), Failure> {
-    let mut outgoing = std::mem::take(&mut x.outgoing);
-    let body = x.upload.take_back(&mut outgoing);
-    outgoing.clear();
+    let mut forwarded = std::mem::take(&mut x.forwarded);
+    let body = x.upload.take_back(&mut forwarded);
+    forwarded.clear();
     let address = x.client.address.as_bytes();
     let rewrite = rewrite(x, by, address, x.recall.conditions());
-    forward::write_request(&x.request, &x.head, &rewrite, &mut outgoing);
+    forward::write_request(&x.request, &x.head, &rewrite, &mut forwarded);
     if let Some(body) = body {
-        outgoing.extend_from_slice(&body);
+        forwarded.extend_from_slice(&body);
     }
-    x.outgoing = outgoing;
-    x.upload.begin(&mut x.client, &mut x.outgoing)
+    x.forwarded = forwarded;
+    x.upload.begin(&mut x.client, &mut x.forwarded)
 }
 
 /// What the forwarded head depends on besides the request, with `conditions` in the place of the client's own.
@@ -160,7 +160,7 @@ pub(crate) async fn send(
     let pace = x.pace(by.rule);
     x.upload.rewind();
     x.client.timer.set(pace.upstream);
-    poll_fn(|cx| poll_send(upstream, &x.outgoing, &x.client.timer, cx)).await?;
+    poll_fn(|cx| poll_send(upstream, &x.forwarded, &x.client.timer, cx)).await?;
     if !upstream.is_sent {
         // What can be read from a kept connection that took nothing is no answer to this request.
         if upstream.is_reused && upstream.bytes_sent == 0 {

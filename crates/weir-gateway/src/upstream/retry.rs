@@ -24,6 +24,7 @@ use crate::buffers::BUFFER_BYTES;
 use crate::care;
 use crate::deadline::Due;
 use crate::exchange::Exchange;
+use crate::exchange::outgoing::Told;
 use crate::failure::{Failure, Fault};
 use crate::metrics::RetryReason;
 use crate::serving::Forwarding;
@@ -181,7 +182,7 @@ impl<'a> Attempts<'a> {
         let is_repeatable = self.sent < *attempts
             && x.request.method.is_idempotent()
             && x.upload.is_unsent()
-            && x.facts.head_bytes_sent == 0;
+            && x.outgoing.told() == Told::Nothing;
         if !is_repeatable || !self.may_spend(chosen) {
             return false;
         }

@@ -13,6 +13,7 @@ use crate::buffers::{BUFFER_BYTES, Buffers};
 use crate::connection::Client;
 use crate::deadline::Due;
 use crate::exchange::Exchange;
+use crate::exchange::outgoing::{Behind, Told, send};
 use crate::exchange::upload::hold::DAWDLED_MS;
 use crate::exchange::upload::{Kept, Pace, Upload};
 use crate::failure::Failure;
@@ -21,8 +22,6 @@ use crate::settings::Forward;
 use crate::state::worker::Worker;
 use crate::time;
 
-/// What a client is told that waits with its body (RFC 9110 §10.1.1).
-const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// How long a client that may be talking pauses before what it has said is sent on.
 const PAUSE: Duration = Duration::from_millis(200);
 /// What is collected takes memory in steps: twice as much each time up to a buffer, then a buffer more.
@@ -99,11 +98,11 @@ pub(crate) async fn collect(
     Ok(())
 }
 
-async fn send_continue(x: &Exchange) -> Result<(), Failure> {
-    let patience = x.timeouts.send;
-    x.client.timer.set(patience);
-    let mut sent = 0;
-    poll_fn(|cx| x.client.poll_send(&mut sent, (CONTINUE, &[]), patience, cx)).await
+/// Tells a client that waits with its body that it may send it (RFC 9110 §10.1.1). That says nothing of the answer.
+async fn send_continue(x: &mut Exchange) -> Result<(), Failure> {
+    x.outgoing.begin(b"100 Continue");
+    x.outgoing.finish_interim(Told::Nothing);
+    send(x, Behind::Nothing).await
 }
 
 impl Upload {
@@ -172,12 +171,12 @@ impl Upload {
     }
 
     /// What was collected goes along with the head, if it is all of the body and no more than a buffer.
-    pub(super) fn put_collected_behind(&mut self, outgoing: &mut Vec<u8>) {
+    pub(super) fn put_collected_behind(&mut self, forwarded: &mut Vec<u8>) {
         let is_small = |collected: &mut Box<Collected>| {
             collected.is_whole && collected.bytes.len() <= BUFFER_BYTES
         };
         if let Some(collected) = self.collected.take_if(is_small) {
-            outgoing.extend_from_slice(&collected.bytes);
+            forwarded.extend_from_slice(&collected.bytes);
             self.kept = Kept::BehindHead(collected.bytes.len());
             self.ready = 0;
         }

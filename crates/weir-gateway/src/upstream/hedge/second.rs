@@ -8,6 +8,7 @@ use std::time::Instant;
 use crate::connection::Client;
 use crate::deadline::Due;
 use crate::exchange::Exchange;
+use crate::exchange::outgoing::Told;
 use crate::failure::Failure;
 use crate::serving::Forwarding;
 use crate::state::gate::Place;
@@ -36,7 +37,7 @@ pub(super) struct Won {
 impl Second {
     /// Makes a copy of the request, unless something speaks against it.
     pub(super) fn begin(x: &Exchange, attempts: &mut Attempts<'_>, first: &Chosen) -> Option<Self> {
-        if x.facts.head_bytes_sent > 0 {
+        if x.outgoing.told() != Told::Nothing {
             return None;
         }
         let by = attempts.by;
@@ -62,7 +63,7 @@ impl Second {
         own.request.method = x.request.method;
         own.request.version = x.request.version;
         own.timeouts = x.timeouts;
-        own.outgoing.clone_from(&x.outgoing);
+        own.forwarded.clone_from(&x.forwarded);
         Some(Self {
             chosen,
             x: own,

@@ -85,6 +85,42 @@ fn every_framing_in_every_coding_to_every_client() {
     );
 }
 
+/// RFC 9110 §6.5: the trailers that hold for the encoded content too are passed on behind it.
+#[test]
+fn trailers_come_behind_a_compressed_body() {
+    let body = text(20_000);
+    let origin = Origin::start(move |mut peer, _| {
+        while peer.head().is_some() {
+            peer.send(format!(
+                "HTTP/1.1 200 OK\r\n{TEXT}Transfer-Encoding: chunked\r\n\r\n"
+            ));
+            send_chunk(&mut peer, body.as_bytes());
+            peer.send("0\r\nX-Sum: 1\r\nContent-Digest: sha-256=:x:\r\nX-More: 2\r\n\r\n");
+        }
+    });
+    let gateway = gateway(origin.address, "compress = true");
+    for (version, end) in [
+        ("1.1", &b"\r\n0\r\nX-Sum: 1\r\nX-More: 2\r\n\r\n"[..]),
+        ("1.0", b""),
+    ] {
+        let mut connection = Connection::open(gateway.address);
+        connection.send(format!(
+            "GET / HTTP/{version}\r\nHost: test\r\nConnection: close\r\nAccept-Encoding: gzip\r\n\r\n"
+        ));
+        let mut response = Vec::new();
+        let read = connection.stream.read_to_end(&mut response);
+        read.expect("the gateway closes");
+        let text = response.escape_ascii();
+        assert!(
+            text.to_string().contains("Content-Encoding: gzip"),
+            "{text}"
+        );
+        assert!(response.ends_with(end), "{text}");
+        let has_trailers = response.windows(5).any(|bytes| bytes == b"X-Sum");
+        assert_eq!(has_trailers, version == "1.1", "{text}");
+    }
+}
+
 #[test]
 fn a_connection_goes_on_after_a_compressed_response() {
     let body = text(40_000);
