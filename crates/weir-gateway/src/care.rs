@@ -38,7 +38,7 @@ pub(crate) async fn enter(x: &mut Exchange, by: Forwarding<'_>) -> Result<Pass, 
     if !is_limited && upstream.settings.care.breaker.is_none() {
         return Ok(Pass::default());
     }
-    if !x.upload.is_complete() && !x.upload.has_arrived(&x.client)? {
+    if !x.upload.is_complete() && !x.upload.has_arrived(&mut x.client)? {
         Box::pin(collect(x, by.worker, by.rule)).await?;
     }
     let is_slow = x.upload.was_let_through();
@@ -89,7 +89,7 @@ async fn place(
 
 /// What the gateway asks for on its own account can wait.
 fn priority(x: &Exchange, rule: &Forward) -> Priority {
-    if x.client.stream.is_nobody() {
+    if x.client.is_nobody() {
         return Priority::Low;
     }
     let PriorityRule { header, otherwise } = &rule.care.priority;

@@ -7,23 +7,26 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::buffers::{Buffers, Input};
+use bytes::Bytes;
+
+use crate::buffers::Buffers;
+use crate::connection::link::Link;
 use crate::deadline::{Deadlines, Timer};
 use crate::failure::Failure;
-use crate::io::Stream;
 use crate::state::gate::Waits;
 use crate::state::listening::Listening;
 
+pub(crate) mod h1;
+pub(crate) mod link;
 pub(crate) mod upgrade;
 
 /// A client's connection. Lives and dies on one worker.
 #[derive(Debug)]
 pub(crate) struct Client {
-    pub(crate) stream: Stream,
+    pub(crate) link: Link,
     pub(crate) address: AddressText,
     /// Where it came in; `None` for a client that is nobody.
     pub(crate) listening: Option<Arc<Listening>>,
-    pub(crate) input: Input,
     pub(crate) timer: Timer,
 }
 
@@ -31,12 +34,27 @@ impl Client {
     /// Nobody, for what the gateway asks on its own account: in the name of the client that is known by `address`.
     pub(crate) fn nobody(address: AddressText, deadlines: &Rc<Deadlines>) -> Box<Self> {
         Box::new(Self {
-            stream: Stream::Nobody,
+            link: Link::Nobody(Bytes::new()),
             address,
             listening: None,
-            input: Input::default(),
             timer: Timer::new(deadlines),
         })
+    }
+
+    /// Whether it is nobody, see [`Link::Nobody`].
+    pub(crate) fn is_nobody(&self) -> bool {
+        self.link.is_nobody()
+    }
+
+    /// The socket of a client that came by one of HTTP/1.1.
+    ///
+    /// # Panics
+    /// It did not.
+    pub(crate) fn h1(&mut self) -> &mut h1::Link {
+        match &mut self.link {
+            Link::H1(link) => link,
+            Link::Nobody(_) => panic!("nobody has no socket"),
+        }
     }
 
     /// Waits for bytes from the client; 0 is the end. The caller has set the deadline; past it, the failure is `late`.
@@ -45,13 +63,11 @@ impl Client {
         buffers: &Buffers,
         late: Failure,
     ) -> Result<usize, Failure> {
-        poll_fn(
-            |cx| match self.input.poll_fill(&mut self.stream, buffers, cx) {
-                Poll::Ready(Ok(count)) => Poll::Ready(Ok(count)),
-                Poll::Ready(Err(_)) => Poll::Ready(Err(Failure::ClientGone)),
-                Poll::Pending => self.timer.poll(cx).map(|()| Err(late)),
-            },
-        )
+        poll_fn(|cx| match self.link.poll_read(buffers, cx) {
+            Poll::Ready(Ok(count)) => Poll::Ready(Ok(count)),
+            Poll::Ready(Err(_)) => Poll::Ready(Err(Failure::ClientGone)),
+            Poll::Pending => self.timer.poll(cx).map(|()| Err(late)),
+        })
         .await
     }
 
@@ -62,10 +78,9 @@ impl Client {
             .is_some_and(|listening| listening.is_closing())
     }
 
-    /// Whether the client has closed its connection; the task is woken when it does. One that has sent something behind
-    /// its request is not known to have.
+    /// Whether the client takes no answer any more; the task is woken when it does not.
     pub(crate) fn has_left(&self, cx: &mut Context<'_>) -> bool {
-        self.input.is_empty() && self.stream.poll_closed(cx)
+        self.link.has_left(cx)
     }
 }
 

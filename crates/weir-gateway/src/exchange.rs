@@ -121,12 +121,10 @@ impl Exchange {
         }
     }
 
-    /// The head of a request was read, its bytes are the first of the client's input.
+    /// The head of a request was read, its bytes are the first of those that have come.
     pub(crate) fn take_head(&mut self, bytes: usize) {
         self.head.clear();
-        let head = &self.client.input.unread()[..bytes];
-        self.head.extend_from_slice(head);
-        self.client.input.consume(bytes);
+        self.client.h1().take_head(bytes, &mut self.head);
         self.begin();
     }
 
@@ -141,6 +139,7 @@ impl Exchange {
     fn begin(&mut self) {
         self.has_head = true;
         self.request.settle_authority(SCHEME, &mut self.head);
+        self.client.link.begin_body(self.request.framing);
         self.upload = Upload::new(self.request.framing, self.request.expects_continue);
         self.facts.started = Some(time::now());
     }

@@ -18,21 +18,13 @@ use tokio::net::{TcpStream, UnixStream};
 pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
-    /// Nobody: sends nothing and takes everything, for requests that the gateway makes on its own account.
-    Nobody,
 }
 
 impl Stream {
-    /// Whether what is sent here is for nobody.
-    pub(crate) fn is_nobody(&self) -> bool {
-        matches!(self, Self::Nobody)
-    }
-
     pub(crate) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Tcp(stream) => stream.poll_read_ready(cx),
             Self::Unix(stream) => stream.poll_read_ready(cx),
-            Self::Nobody => Poll::Pending,
         }
     }
 
@@ -64,9 +56,6 @@ impl Stream {
         cx: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        if matches!(self, Self::Nobody) {
-            return Poll::Ready(Ok(pieces.iter().map(|piece| piece.len()).sum()));
-        }
         loop {
             match self.try_io(Interest::WRITABLE, |socket| send_all(socket, pieces)) {
                 Err(error) if is_transient(&error) => ready!(self.poll_writable(cx))?,
@@ -83,9 +72,6 @@ impl Stream {
         first: &[u8],
         second: &[u8],
     ) -> Poll<io::Result<usize>> {
-        if matches!(self, Self::Nobody) {
-            return Poll::Ready(Ok(first.len() + second.len()));
-        }
         loop {
             let written = self.try_io(Interest::WRITABLE, |socket| match (first, second) {
                 (bytes, []) | ([], bytes) => send(socket, bytes),
@@ -115,7 +101,6 @@ impl Stream {
         let socket = match self {
             Self::Tcp(stream) => stream.as_fd(),
             Self::Unix(stream) => stream.as_fd(),
-            Self::Nobody => return Peek::Nothing,
         };
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         match rustix::net::recv(socket, &mut [0; 1], flags) {
@@ -146,7 +131,6 @@ impl Stream {
         let _ = match self {
             Self::Tcp(stream) => SockRef::from(stream).shutdown(std::net::Shutdown::Write),
             Self::Unix(stream) => SockRef::from(stream).shutdown(std::net::Shutdown::Write),
-            Self::Nobody => Ok(()),
         };
     }
 
@@ -161,7 +145,6 @@ impl Stream {
         match self {
             Self::Tcp(stream) => stream.poll_write_ready(cx),
             Self::Unix(stream) => stream.poll_write_ready(cx),
-            Self::Nobody => Poll::Ready(Ok(())),
         }
     }
 
@@ -183,7 +166,6 @@ impl Stream {
         match self {
             Self::Tcp(stream) => stream.try_io(interest, || attempt(stream.as_fd())),
             Self::Unix(stream) => stream.try_io(interest, || attempt(stream.as_fd())),
-            Self::Nobody => Err(io::ErrorKind::NotConnected.into()),
         }
     }
 }

@@ -52,6 +52,7 @@ mod supervision;
 mod tell;
 mod time;
 mod upstream;
+mod wire;
 
 pub use crate::changes::Changes;
 pub use crate::control::apps::App;

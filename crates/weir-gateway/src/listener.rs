@@ -19,8 +19,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::buffers::Input;
-use crate::connection::{AddressText, Client};
+use crate::connection::link::Link;
+use crate::connection::{self, AddressText, Client};
 use crate::deadline::{TICK, Timer};
 use crate::io::Stream;
 use crate::listener::round::Rounds;
@@ -228,10 +228,9 @@ fn serve(
     metrics.accepted.add(1);
     metrics.open.add(1);
     let client = Box::new(Client {
-        stream: Stream::Tcp(stream),
+        link: Link::H1(connection::h1::Link::new(Stream::Tcp(stream))),
         address: AddressText::new(address),
         listening: Some(listening),
-        input: Input::default(),
         timer: Timer::new(&worker.deadlines),
     });
     let presence = Presence {

@@ -142,7 +142,7 @@ async fn attempt(
 ) -> Result<Answered, Failure> {
     relay::prepare(x, by)?;
     // A request that waits for its upstream holds no buffer of its client's.
-    x.client.input.release(&by.worker.buffers);
+    x.client.link.release(&by.worker.buffers);
     let mut attempts = Attempts::new(x, by);
     loop {
         x.pass.leave_endpoint();
@@ -196,7 +196,7 @@ async fn ask_and_remember(
     mut ask: Ask,
 ) -> Result<After, Failure> {
     // Nobody is to be answered with what others have.
-    let mut may_look_again = !x.client.stream.is_nobody();
+    let mut may_look_again = !x.client.is_nobody();
     loop {
         let others = ask.others(x).filter(|_| may_look_again);
         let ask_own = async |x: &mut Exchange| fetch(x, on.by).await;
@@ -219,7 +219,7 @@ async fn ask_and_remember(
         match remember(x, on, ask, asked).await? {
             Next::Answered(after) => return Ok(after),
             // Nobody is to have it, and its body may have no end: the connection is dropped.
-            Next::Respond(..) if x.client.stream.is_nobody() => return Ok(After::Abort),
+            Next::Respond(..) if x.client.is_nobody() => return Ok(After::Abort),
             Next::Respond(chosen, upstream) => {
                 return answer::respond(x, on.by, &chosen, upstream).await;
             }

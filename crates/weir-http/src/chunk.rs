@@ -36,7 +36,8 @@ const FORBIDDEN_TRAILERS: [&[u8]; 14] = [
     b"x-forwarded-host",
     b"x-forwarded-proto",
 ];
-const FORBIDDEN_LEN_MAX: usize = 17;
+/// All of them are possible, a bit for each.
+const ANY_FORBIDDEN: u16 = (1 << FORBIDDEN_TRAILERS.len()) - 1;
 
 /// A place in chunked framing.
 #[derive(Debug, Default, Clone)]
@@ -64,9 +65,10 @@ enum State {
     DataCr,
     DataLf,
     TrailerStart,
+    /// Behind so many bytes of a name, which may become one of these forbidden ones.
     TrailerName {
-        name: [u8; FORBIDDEN_LEN_MAX],
-        len: usize,
+        bytes: u8,
+        possible: u16,
     },
     TrailerValue,
     TrailerLf,
@@ -207,18 +209,17 @@ impl ChunkDecoder {
         }
         match (state, byte) {
             (State::TrailerStart, b'\r') => Ok(State::EndLf),
-            (State::TrailerStart, _) => Self::trailer_name([0; FORBIDDEN_LEN_MAX], 0, byte),
-            (State::TrailerName { name, len }, b':') => {
-                let is_forbidden = FORBIDDEN_TRAILERS
-                    .iter()
-                    .any(|f| f.len() == len && name[..len] == **f);
-                if is_forbidden {
+            (State::TrailerStart, _) => Self::trailer_name(0, ANY_FORBIDDEN, byte),
+            (State::TrailerName { bytes, possible }, b':') => {
+                if possible_names(possible).any(|name| name.len() == usize::from(bytes)) {
                     Err(Reject::Trailer)
                 } else {
                     Ok(State::TrailerValue)
                 }
             }
-            (State::TrailerName { name, len }, _) => Self::trailer_name(name, len, byte),
+            (State::TrailerName { bytes, possible }, _) => {
+                Self::trailer_name(bytes, possible, byte)
+            }
             (State::TrailerValue, b'\r') => Ok(State::TrailerLf),
             (State::TrailerValue, b'\n') => Err(Reject::BareLf),
             (State::TrailerValue, b'\t' | b' '..=b'~' | 0x80..) => Ok(State::TrailerValue),
@@ -228,27 +229,30 @@ impl ChunkDecoder {
         }
     }
 
-    /// Keeps as much of the name as the longest forbidden one has; a longer name is none of them.
-    fn trailer_name(
-        mut name: [u8; FORBIDDEN_LEN_MAX],
-        len: usize,
-        byte: u8,
-    ) -> Result<State, Reject> {
-        if !is_token_byte(byte) {
-            return Err(if byte == b'\n' {
-                Reject::BareLf
-            } else {
-                Reject::Trailer
-            });
+    fn trailer_name(bytes: u8, possible: u16, byte: u8) -> Result<State, Reject> {
+        if byte == b'\n' {
+            return Err(Reject::BareLf);
         }
-        if let Some(slot) = name.get_mut(len) {
-            *slot = byte.to_ascii_lowercase();
+        if !is_token_byte(byte) {
+            return Err(Reject::Trailer);
+        }
+        let mut still = 0;
+        for (at, name) in FORBIDDEN_TRAILERS.iter().enumerate() {
+            let goes_on = name.get(usize::from(bytes)) == Some(&byte.to_ascii_lowercase());
+            still |= u16::from(goes_on) << at;
         }
         Ok(State::TrailerName {
-            name,
-            len: (len + 1).min(FORBIDDEN_LEN_MAX + 1),
+            // A name that long is none of them.
+            bytes: bytes.saturating_add(1),
+            possible: possible & still,
         })
     }
+}
+
+/// The forbidden names that these bits stand for.
+fn possible_names(possible: u16) -> impl Iterator<Item = &'static [u8]> {
+    let names = FORBIDDEN_TRAILERS.iter().enumerate();
+    names.filter_map(move |(at, name)| (possible >> at & 1 == 1).then_some(*name))
 }
 
 /// Appends `content` as a chunk; none where there is no content, since an empty chunk is the last one.

@@ -100,8 +100,8 @@ impl HeadLimits {
 /// Feeding a head byte by byte costs no more than feeding it at once, so a slow sender cannot buy work with time.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HeadScan {
-    scanned: usize,
-    lines: usize,
+    scanned: u32,
+    lines: u32,
 }
 
 impl HeadScan {
@@ -118,8 +118,9 @@ impl HeadScan {
     pub fn end(&mut self, bytes: &[u8], limits: HeadLimits) -> Result<Option<usize>, Reject> {
         // Nothing beyond the limit is looked at, so that the verdict does not depend on how much arrived at once.
         let within = &bytes[..bytes.len().min(limits.bytes)];
-        for at in memchr::memchr_iter(b'\n', &within[self.scanned..]) {
-            let lf = self.scanned + at;
+        let scanned = self.scanned as usize;
+        for at in memchr::memchr_iter(b'\n', &within[scanned..]) {
+            let lf = scanned + at;
             if lf == 0 || bytes[lf - 1] != b'\r' {
                 return Err(Reject::BareLf);
             }
@@ -128,11 +129,11 @@ impl HeadScan {
                 return Ok(Some(lf + 1));
             }
             self.lines += 1;
-            if self.lines > limits.fields + 1 {
+            if self.lines as usize > limits.fields + 1 {
                 return Err(Reject::TooManyFields);
             }
         }
-        self.scanned = within.len();
+        self.scanned = within.len() as u32;
         if bytes.len() < limits.bytes {
             Ok(None)
         } else if self.lines == 0 {

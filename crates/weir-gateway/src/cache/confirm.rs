@@ -102,7 +102,7 @@ pub(super) async fn by_304(
     let selected = validate::select(&heads, response_of(x));
     let renewed = selected.and_then(|at| Renewed::new(x, on, &lead.validated[at], exchanged));
     x.incoming.consume(x.response.head_bytes);
-    passing::put_back(x, on.worker, &chosen, upstream, true);
+    passing::put_back(x, on.worker, &chosen, upstream);
     let Some(renewed) = renewed else {
         // It speaks of nothing that is here, so it must be asked without conditions.
         lead.validated.clear();

@@ -143,7 +143,7 @@ pub(super) async fn wait_for_room(client: &Client, grant: &Grant) {
 /// Waits until the client's socket takes bytes again, with nothing in hand.
 async fn wait_until_it_takes_more(x: &Exchange) -> Result<(), Failure> {
     x.client.timer.set(x.timeouts.send);
-    poll_fn(|cx| match x.client.stream.poll_writable(cx) {
+    poll_fn(|cx| match x.client.link.poll_writable(cx) {
         Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
         Poll::Ready(Err(_)) => Poll::Ready(Err(Failure::ClientGone)),
         Poll::Pending => x.client.timer.poll(cx).map(|()| Err(Failure::ClientGone)),

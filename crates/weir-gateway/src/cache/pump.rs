@@ -14,7 +14,7 @@ use bytes::Bytes;
 use weir_cache::StoredHead;
 use weir_cache::store::tiers::large::LargeWrite;
 use weir_cache::store::{Object, StoreError};
-use weir_http::Body;
+use weir_http::body::Piece;
 
 use crate::buffers::Input;
 use crate::cache::lead::Lead;
@@ -26,12 +26,12 @@ use crate::state::fill::Outcome;
 use crate::state::worker::Worker;
 use crate::upstream::choose::Chosen;
 use crate::upstream::relay::Upstream;
+use crate::wire::Wire;
 
 /// An answer whose head is in the fill.
 pub(super) struct Arriving {
     pub(super) lead: Box<Lead>,
     pub(super) head: Arc<StoredHead>,
-    pub(super) body: Body,
     pub(super) incoming: Input,
     pub(super) chosen: Chosen,
     pub(super) upstream: Upstream,
@@ -107,13 +107,13 @@ impl Arriving {
 
     /// Takes the body to its end; `false` when nobody wants it any more.
     async fn receive(&mut self, worker: &Worker, timer: &Timer) -> Result<bool, Failure> {
-        while !self.body.is_done() {
+        while !self.upstream.wire.is_over() {
             if !self.room(timer).await? {
                 return Ok(false);
             }
             timer.set(self.idle);
             let fill = &self.lead.lent.fill;
-            let Upstream { stream, pass, .. } = &mut self.upstream;
+            let Upstream { wire, pass, .. } = &mut self.upstream;
             let (incoming, stream_at) = (&mut self.incoming, &mut self.stream_at);
             // A refresh is never read, and has a bound of its own.
             let unread = (self.lead.refreshes.is_none()).then_some(&self.lead.cache.unread);
@@ -133,7 +133,7 @@ impl Arriving {
                     *stream_at = Due::never();
                     pass.set_apart()?;
                 }
-                match incoming.poll_fill(stream, &worker.buffers, cx) {
+                match wire.poll_read(incoming, &worker.buffers, cx) {
                     Poll::Ready(read) => {
                         Poll::Ready(read.map(Some).map_err(|_| Failure::ResponseCut))
                     }
@@ -144,13 +144,13 @@ impl Arriving {
                 return Ok(false);
             };
             if count == 0 {
-                return if self.body.may_end_here() {
+                return if self.upstream.wire.may_end_here() {
                     Ok(true)
                 } else {
                     Err(Failure::ResponseCut)
                 };
             }
-            let piece = take(&mut self.incoming, &mut self.body)?;
+            let piece = take(&mut self.incoming, &mut self.upstream.wire)?;
             self.incoming.release(&worker.buffers);
             if !piece.is_empty() {
                 self.keep(piece, timer).await;
@@ -245,10 +245,12 @@ impl Arriving {
     /// All of it is here.
     async fn finish(mut self, worker: &Worker, timer: &Timer) {
         self.upstream.pass.finish();
-        let is_reusable = self.keeps_upstream && self.incoming.is_empty() && self.body.is_done();
+        let is_reusable =
+            self.keeps_upstream && self.incoming.is_empty() && self.upstream.wire.is_over();
         if is_reusable {
             let now_ms = worker.deadlines.now_ms();
-            self.chosen.pool().put(self.upstream.stream, now_ms);
+            let stream = self.upstream.wire.into_stream();
+            self.chosen.pool().put(stream, now_ms);
         }
         let fill = Arc::clone(&self.lead.lent.fill);
         let mut head = (*self.head).clone();
@@ -271,14 +273,16 @@ impl Arriving {
     }
 }
 
-/// Copies what has come of the body out of its framing.
-pub(super) fn take(incoming: &mut Input, body: &mut Body) -> Result<Bytes, Failure> {
+/// Copies what has come of the body out of its framing, without its trailers, which are not stored (RFC 9111 §3.1).
+pub(super) fn take(incoming: &mut Input, wire: &mut Wire) -> Result<Bytes, Failure> {
     let unread = incoming.unread();
     let mut content = Vec::with_capacity(unread.len());
-    let taken = body
-        .decode(unread, |bytes| content.extend_from_slice(bytes))
-        .map_err(Failure::Response)?;
-    incoming.consume(taken);
+    let taken = wire.read_body(unread, |piece| {
+        if let Piece::Content(bytes) = piece {
+            content.extend_from_slice(bytes);
+        }
+    });
+    incoming.consume(taken.map_err(Failure::Response)?);
     // A piece should not own much more than it shows.
     content.shrink_to_fit();
     Ok(content.into())

@@ -11,7 +11,7 @@ use weir_cache::store_rule::{self, Answered, NotStored};
 use weir_cache::stored_head::Arrived;
 use weir_cache::{Meta, StoredHead};
 use weir_http::body::Framing;
-use weir_http::{Body, FieldName, Fields};
+use weir_http::{FieldName, Fields};
 
 use crate::cache::lead::{Ask, Lead, how_failed, usable_stale};
 use crate::cache::pump::{self, Arriving, Limits};
@@ -28,6 +28,10 @@ use crate::upstream::relay::Upstream;
 use crate::upstream::{ahead, answer as passing};
 
 /// How the exchange goes on.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is taken apart at once, and what is passed on must not allocate"
+)]
 pub(crate) enum Next {
     /// The client has its answer.
     Answered(After),
@@ -210,8 +214,8 @@ async fn arrives(
     let is_event_stream = ahead::is_event_stream(x);
     x.incoming.consume(x.response.head_bytes);
     x.upload.answered();
-    let mut body = Body::new(x.response.framing);
-    let piece = match pump::take(&mut x.incoming, &mut body) {
+    upstream.wire.begin_body(x.response.framing);
+    let piece = match pump::take(&mut x.incoming, &mut upstream.wire) {
         Ok(piece) => piece,
         Err(failure) => {
             lead.end(Outcome::Failed(failure));
@@ -227,7 +231,7 @@ async fn arrives(
     if let Some(said) = &mut x.recall.status {
         said.stored = !is_too_large;
     }
-    if body.is_done() {
+    if upstream.wire.is_over() {
         head.complete(piece.len() as u64);
         let object = Arc::new(Object::of_head(Arc::new(head), lead.ticket, vec![piece]));
         if is_too_large {
@@ -236,7 +240,7 @@ async fn arrives(
         } else {
             lead.store(&object);
         }
-        passing::put_back(x, on.worker, &chosen, upstream, true);
+        passing::put_back(x, on.worker, &chosen, upstream);
         let sent = answer::object(x, on, &object, on.time()).await?;
         return Ok(Next::Answered(sent));
     }
@@ -250,9 +254,8 @@ async fn arrives(
     let mut arriving = Arriving {
         lead,
         head: Arc::clone(&head),
-        body,
         incoming: std::mem::take(&mut x.incoming),
-        keeps_upstream: x.response.keep_alive && upstream.is_sent && x.upload.is_complete(),
+        keeps_upstream: x.response.keep_alive && upstream.wire.is_sent() && x.upload.is_complete(),
         chosen,
         upstream,
         idle: on.rule.timeouts.idle,
@@ -262,7 +265,7 @@ async fn arrives(
     };
     arriving.begin(length, piece);
     pump::spawn(on.worker, arriving);
-    if x.client.stream.is_nobody() {
+    if x.client.is_nobody() {
         // Nobody need read along, unless there is nothing to store after all.
         fill.keep_for_later();
         return Ok(Next::Answered(After::Abort));

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use crate::buffers::{Buffers, Input};
 use crate::connection::Client;
+use crate::connection::link::Link;
 use crate::io::Stream;
+use crate::wire::{Wire, h1};
 
 /// Bytes moved through a tunnel.
 #[derive(Debug, Clone, Copy, Default)]
@@ -16,30 +18,41 @@ pub(crate) struct Moved {
 }
 
 /// Moves bytes between the client and the upstream until both have finished sending, one of them breaks, or nothing
-/// moved for `idle`. What was already read from either goes first.
+/// moved for `idle`. What was already read from either goes first. Only HTTP/1.1 is upgraded (RFC 9113 §8.6).
 pub(crate) async fn tunnel(
     client: &mut Client,
-    upstream: &mut Stream,
+    wire: &mut Wire,
     from_upstream: &mut Input,
     buffers: &Buffers,
     idle: Duration,
 ) -> Moved {
     let (mut up, mut down) = (Pipe::default(), Pipe::default());
-    client.timer.set(idle);
+    let Client {
+        link: Link::H1(link),
+        timer,
+        ..
+    } = client
+    else {
+        return Moved::default();
+    };
+    let Wire::H1(h1::Wire {
+        stream: upstream, ..
+    }) = wire;
+    timer.set(idle);
     poll_fn(|cx| {
         let before = (up.moved, down.moved);
         let sides = (
-            up.poll(&mut client.stream, &mut client.input, upstream, buffers, cx),
-            down.poll(upstream, from_upstream, &client.stream, buffers, cx),
+            up.poll(&mut link.stream, &mut link.input, upstream, buffers, cx),
+            down.poll(upstream, from_upstream, &link.stream, buffers, cx),
         );
         if before != (up.moved, down.moved) {
-            client.timer.set(idle);
+            timer.set(idle);
         }
         match sides {
             (Side::Broken, _) | (_, Side::Broken) | (Side::Finished, Side::Finished) => {
                 Poll::Ready(())
             }
-            _ => client.timer.poll(cx),
+            _ => timer.poll(cx),
         }
     })
     .await;

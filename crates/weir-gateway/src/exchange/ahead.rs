@@ -11,7 +11,7 @@ use crate::buffers::{BUFFER_BYTES, Buffers, GROWTH, Input, ROOM_BYTES_MIN};
 use crate::deadline::Due;
 use crate::failure::Failure;
 use crate::held_bodies::Claim;
-use crate::io::Stream;
+use crate::wire::Wire;
 
 /// How far a response was read.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Ahead {
     pub(crate) fn poll_read(
         &mut self,
         incoming: &mut Input,
-        stream: &mut Stream,
+        wire: &mut Wire,
         buffers: &Buffers,
         cx: &mut Context<'_>,
     ) -> Poll<Read> {
@@ -63,7 +63,7 @@ impl Ahead {
                 Poll::Ready(Read::Full)
             };
         }
-        match ready!(incoming.poll_fill(stream, buffers, cx)) {
+        match ready!(wire.poll_read(incoming, buffers, cx)) {
             Ok(0) => self.ended = Some(Ok(())),
             Err(_) => self.ended = Some(Err(Failure::UpstreamClosed)),
             Ok(count) => self.see(incoming, count),

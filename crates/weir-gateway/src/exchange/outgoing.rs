@@ -116,26 +116,26 @@ impl Behind<'_> {
 
     /// Writes as much as the client takes of all that is to be sent, from byte `sent` on.
     fn poll_write(&self, x: &Exchange, sent: u64, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let (stream, written) = (&x.client.stream, &x.outgoing.bytes);
+        let (link, written) = (&x.client.link, &x.outgoing.bytes);
         let head = written.get(sent as usize..).unwrap_or_default();
         let sent_behind = sent.saturating_sub(written.len() as u64) as usize;
         match self {
-            Self::Nothing => stream.poll_write(cx, head, &[]),
+            Self::Nothing => link.poll_write(cx, head, &[]),
             Self::Incoming(bytes) => {
                 let body = &x.incoming.unread()[..*bytes];
-                stream.poll_write(cx, head, &body[sent_behind..])
+                link.poll_write(cx, head, &body[sent_behind..])
             }
             Self::Pieces(first, second) => {
                 let mut pieces = [head, first, second].map(IoSlice::new);
                 let mut left = &mut pieces[..];
                 // Empty pieces at the front would make a write of nothing look like a closed socket.
                 IoSlice::advance_slices(&mut left, sent_behind);
-                stream.poll_write_pieces(cx, left)
+                link.poll_write_pieces(cx, left)
             }
             Self::Stored(object, range) => {
                 let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
                 let count = object.slices(written, range.clone(), sent, &mut pieces);
-                stream.poll_write_pieces(cx, &pieces[..count])
+                link.poll_write_pieces(cx, &pieces[..count])
             }
         }
     }

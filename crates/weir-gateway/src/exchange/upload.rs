@@ -10,7 +10,6 @@ mod hold;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use weir_http::Body;
 use weir_http::body::Framing;
 
 use crate::buffers::Buffers;
@@ -18,15 +17,16 @@ use crate::connection::Client;
 use crate::exchange::upload::collected::Collected;
 use crate::exchange::upload::hold::Hold;
 use crate::failure::Failure;
-use crate::io::Stream;
+use crate::wire::Wire;
 
 pub(crate) use crate::exchange::upload::collected::collect;
 
 /// A request body in transit. The default is a body that there is not.
 #[derive(Debug, Default)]
 pub(crate) struct Upload {
-    body: Body,
-    /// Bytes of the body that are here and were not sent yet: of what was collected, or at the front of the client's input.
+    /// What of it has not come yet.
+    rest: Rest,
+    /// Bytes of the body that are here and were not sent yet: of what was collected, or at the front of the client's link.
     ready: usize,
     kept: Kept,
     /// What was collected before anybody was asked.
@@ -44,16 +44,24 @@ pub(crate) struct Upload {
     rate_min: u64,
     /// The upstream takes no more of it.
     is_refused: bool,
-    /// The client sends nothing before the upstream has said that it may (`Expect: 100-continue`).
-    awaits_continue: bool,
     /// The response has begun, and its own deadlines count from then on.
     is_answered: bool,
+}
+
+/// What of a body has yet to come from its client.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    #[default]
+    Nothing,
+    Comes,
+    /// Something, which the client sends once the upstream has said that it may (`Expect: 100-continue`).
+    AwaitsContinue,
 }
 
 /// Where the part of a body is that has arrived, as long as nothing of it was sent.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Kept {
-    /// In the client's input.
+    /// In the client's link.
     #[default]
     InInput,
     /// So many bytes behind the head in `Exchange::forwarded`, which is all of it.
@@ -76,9 +84,12 @@ pub(crate) struct Pace {
 impl Upload {
     pub(crate) fn new(framing: Framing, awaits_continue: bool) -> Self {
         Self {
-            body: Body::new(framing),
+            rest: match (framing, awaits_continue) {
+                (Framing::Empty, _) => Rest::Nothing,
+                (_, true) => Rest::AwaitsContinue,
+                (_, false) => Rest::Comes,
+            },
             bytes_max: u64::MAX,
-            awaits_continue,
             ..Self::default()
         }
     }
@@ -113,9 +124,9 @@ impl Upload {
             return Ok(());
         }
         self.take(client)?;
-        if self.body.is_done() {
-            forwarded.extend_from_slice(&client.input.unread()[..self.ready]);
-            client.input.consume(self.ready);
+        if self.rest == Rest::Nothing {
+            forwarded.extend_from_slice(client.link.body(self.ready).bytes());
+            client.link.consume(self.ready);
             self.kept = Kept::BehindHead(self.ready);
             self.ready = 0;
         }
@@ -142,10 +153,10 @@ impl Upload {
     ) -> Poll<Result<&'c [u8], Failure>> {
         loop {
             self.take(client)?;
-            if self.body.is_done() {
-                return Poll::Ready(Ok(&client.input.unread()[..self.ready]));
+            if self.rest == Rest::Nothing {
+                return Poll::Ready(Ok(client.link.body(self.ready).bytes()));
             }
-            match client.input.poll_fill(&mut client.stream, buffers, cx) {
+            match client.link.poll_read(buffers, cx) {
                 Poll::Pending => {
                     self.waits_since_ms.get_or_insert(client.timer.now_ms());
                     return client.timer.poll(cx).map(|()| Err(Failure::BodyTimeout));
@@ -161,16 +172,16 @@ impl Upload {
     pub(crate) fn poll(
         &mut self,
         client: &mut Client,
-        to: &Stream,
+        to: &Wire,
         buffers: &Buffers,
         pace: Pace,
         cx: &mut Context<'_>,
     ) -> Result<(), Failure> {
         while self.is_running() {
             if self.ready == 0 {
-                match client.input.poll_fill(&mut client.stream, buffers, cx) {
+                match client.link.poll_read(buffers, cx) {
                     Poll::Pending => {
-                        if !self.awaits_continue {
+                        if self.rest != Rest::AwaitsContinue {
                             self.waits_since_ms.get_or_insert(client.timer.now_ms());
                         }
                         break;
@@ -179,15 +190,15 @@ impl Upload {
                     Poll::Ready(Ok(_)) => self.take(client)?,
                 }
                 self.count_wait(client);
-                self.awaits_continue = false;
+                self.expect_no_more();
                 self.arm(client, pace);
                 continue;
             }
-            let bytes = match &self.collected {
+            let piece = match &self.collected {
                 Some(collected) => collected.unsent(),
-                None => &client.input.unread()[..self.ready],
+                None => client.link.body(self.ready),
             };
-            match to.poll_write(cx, bytes, &[]) {
+            match to.poll_send(piece, cx) {
                 Poll::Pending => break,
                 // It may have answered before it closed, so what it sent is still read.
                 Poll::Ready(Err(_)) => self.is_refused = true,
@@ -195,7 +206,7 @@ impl Upload {
                     if self.collected.is_some() {
                         self.sent_collected(count);
                     } else {
-                        client.input.consume(count);
+                        client.link.consume(count);
                         self.ready -= count;
                         self.sent += count as u64;
                     }
@@ -221,7 +232,7 @@ impl Upload {
     /// The deadline for whatever the exchange waits for now.
     pub(crate) fn patience(&self, pace: Pace) -> Duration {
         match (self.is_running(), self.ready) {
-            (true, 0) if !self.awaits_continue => self.patience_with_client(pace),
+            (true, 0) if self.rest != Rest::AwaitsContinue => self.patience_with_client(pace),
             (true, 1..) => pace.upstream,
             (true, 0) | (false, _) => pace.response,
         }
@@ -243,6 +254,13 @@ impl Upload {
             .min(pace.client)
     }
 
+    /// The client waits for no 100 any more.
+    fn expect_no_more(&mut self) {
+        if self.rest == Rest::AwaitsContinue {
+            self.rest = Rest::Comes;
+        }
+    }
+
     /// The body is to be sent once more, from its first byte, which is still here.
     pub(crate) fn restart(&mut self) {
         self.is_refused = false;
@@ -257,7 +275,7 @@ impl Upload {
 
     /// The upstream has said something before its response: the client may send.
     pub(crate) fn continued(&mut self) {
-        self.awaits_continue = false;
+        self.expect_no_more();
         self.forget_kept();
     }
 
@@ -285,7 +303,7 @@ impl Upload {
 
     /// Whether the whole body was sent, or is in the hands of whoever called [`Upload::begin`].
     pub(crate) fn is_complete(&self) -> bool {
-        self.ready == 0 && self.body.is_done()
+        self.ready == 0 && self.rest == Rest::Nothing
     }
 
     /// Whether every byte of the body is still here.
@@ -311,7 +329,7 @@ impl Upload {
     /// What a deadline that passes now means.
     pub(crate) fn late(&self) -> Failure {
         let waits_for_client = self.is_running() && self.ready == 0;
-        if waits_for_client && !self.awaits_continue && !self.is_answered {
+        if waits_for_client && self.rest != Rest::AwaitsContinue && !self.is_answered {
             Failure::BodyTimeout
         } else {
             Failure::ResponseTimeout
@@ -337,18 +355,21 @@ impl Upload {
         if self.ready > 0 {
             self.kept = Kept::Nowhere;
         }
-        client.input.consume(self.ready);
+        client.link.consume(self.ready);
         self.ready = 0;
     }
 
-    /// Claims what belongs to the body of what is unread.
-    fn take(&mut self, client: &Client) -> Result<(), Failure> {
-        let taken = self
-            .body
-            .take(&client.input.unread()[self.ready..])
-            .map_err(Failure::Request)?;
-        self.ready += taken;
-        self.received += taken as u64;
+    /// Claims what has come of the body.
+    fn take(&mut self, client: &mut Client) -> Result<(), Failure> {
+        if self.rest == Rest::Nothing {
+            return Ok(());
+        }
+        let claimed = client.link.claim(self.ready).map_err(Failure::Request)?;
+        self.ready += claimed.bytes;
+        if claimed.is_all {
+            self.rest = Rest::Nothing;
+        }
+        self.received += claimed.bytes as u64;
         if self.received > self.bytes_max {
             Err(Failure::BodyTooLarge)
         } else {

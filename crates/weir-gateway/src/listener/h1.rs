@@ -37,7 +37,7 @@ pub(crate) async fn serve(mut client: Box<Client>, worker: &Rc<Worker>, rounds: 
     }
     match after {
         After::Close => Box::pin(linger(&mut client, &worker.buffers)).await,
-        After::Abort => client.stream.reset_on_close(),
+        After::Abort => client.h1().stream.reset_on_close(),
         After::KeepAlive | After::Leave => {}
     }
 }
@@ -53,7 +53,7 @@ pub(crate) async fn serve_request(x: &mut Exchange, worker: &Rc<Worker>) -> Afte
 
 /// Whether a request begins to arrive before the connection has been idle for too long.
 async fn wait_for_request(client: &mut Client, worker: &Worker) -> bool {
-    if !client.input.is_empty() {
+    if !client.h1().input.is_empty() {
         return true;
     }
     client.timer.set(worker.view().snapshot.timeouts.idle);
@@ -64,16 +64,13 @@ async fn wait_for_request(client: &mut Client, worker: &Worker) -> bool {
             client.timer.set(DRAIN_IDLE);
         }
         // Only a read tells: the runtime takes a connection that was just accepted for readable.
-        let read = client
-            .input
-            .poll_fill(&mut client.stream, &worker.buffers, cx);
-        match read {
+        match client.link.poll_read(&worker.buffers, cx) {
             Poll::Ready(count) => Poll::Ready(count.is_ok_and(|count| count > 0)),
             Poll::Pending => client.timer.poll(cx).map(|()| false),
         }
     })
     .await;
-    client.input.release(&worker.buffers);
+    client.link.release(&worker.buffers);
     has_begun
 }
 
@@ -91,7 +88,7 @@ async fn read_head(x: &mut Exchange, worker: &Worker) -> Result<bool, Failure> {
             empty_lines += 1;
             continue;
         }
-        let unread = x.client.input.unread();
+        let unread = x.client.h1().input.unread();
         match x
             .request
             .parse(unread, &mut scan, limits)
@@ -103,7 +100,7 @@ async fn read_head(x: &mut Exchange, worker: &Worker) -> Result<bool, Failure> {
             }
             Progress::Incomplete => {
                 match x.client.fill(&worker.buffers, Failure::HeadTimeout).await {
-                    Ok(0) | Err(Failure::ClientGone) if x.client.input.is_empty() => {
+                    Ok(0) | Err(Failure::ClientGone) if x.client.h1().input.is_empty() => {
                         return Ok(false);
                     }
                     Ok(0) => return Err(Failure::ClientGone),
@@ -116,24 +113,26 @@ async fn read_head(x: &mut Exchange, worker: &Worker) -> Result<bool, Failure> {
 }
 
 fn skip_empty_line(client: &mut Client, skipped: usize) -> Result<bool, Failure> {
-    if request::leading_empty_line(client.input.unread()).map_err(Failure::Request)? != Some(true) {
+    let input = &mut client.h1().input;
+    if request::leading_empty_line(input.unread()).map_err(Failure::Request)? != Some(true) {
         return Ok(false);
     }
     if skipped == LEADING_EMPTY_LINES_MAX {
         return Err(Failure::Request(Reject::RequestLine));
     }
-    client.input.consume(2);
+    input.consume(2);
     Ok(true)
 }
 
 /// Closes so that the client can read the response: data that arrives on a closed socket would reset the connection
 /// and take the response with it.
 async fn linger(client: &mut Client, buffers: &Buffers) {
-    client.stream.finish_sending();
+    client.h1().stream.finish_sending();
     client.timer.set(LINGER);
-    let mut read = client.input.unread().len();
+    let mut read = client.h1().input.unread().len();
     while read < LINGER_BYTES_MAX {
-        client.input.consume(client.input.unread().len());
+        let input = &mut client.h1().input;
+        input.consume(input.unread().len());
         match client.fill(buffers, Failure::ClientGone).await {
             Ok(0) | Err(_) => return,
             Ok(count) => read += count,

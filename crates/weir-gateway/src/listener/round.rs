@@ -88,7 +88,7 @@ async fn serve_requests(handover: Rc<Handover>) -> Infallible {
         std::mem::swap(&mut x.client, &mut client);
         let after = h1::serve_request(&mut x, &worker).await;
         x.reset(&worker.buffers);
-        x.client.input.release(&worker.buffers);
+        x.client.link.release(&worker.buffers);
         std::mem::swap(&mut x.client, &mut client);
         handover.result.set(Some((client, after)));
         (client, worker) = next().await;

@@ -6,9 +6,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use weir_cache::store::PurgeKind;
 
-use crate::buffers::Input;
 use crate::cache::scope;
-use crate::connection::{AddressText, Client};
+use crate::connection::link::Link;
+use crate::connection::{AddressText, Client, h1};
 use crate::deadline::Timer;
 use crate::io::Stream;
 use crate::simulation::plan::{AskPlan, HOST};
@@ -62,10 +62,9 @@ fn connect(world: &World, gateway: &Gateway, number: usize) -> UnixStream {
     let plan = &world.plan.clients[number];
     let address: IpAddr = plan.address.parse().expect("it is an address");
     let client = Client {
-        stream: Stream::Unix(theirs),
+        link: Link::H1(h1::Link::new(Stream::Unix(theirs))),
         address: AddressText::new(address),
         listening: None,
-        input: Input::default(),
         timer: Timer::new(&gateway.workers[plan.worker].deadlines),
     };
     serve(gateway, world, client, plan.worker);

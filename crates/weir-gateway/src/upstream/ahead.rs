@@ -89,12 +89,12 @@ pub(crate) fn poll(
 ) -> Result<(), Failure> {
     poll_stream(x, upstream, cx)?;
     loop {
-        let Upstream { stream, pass, .. } = &mut *upstream;
+        let Upstream { wire, pass, .. } = &mut *upstream;
         let Some(ahead) = pass.ahead() else {
             pass.hold_up();
             return Ok(());
         };
-        let read = ahead.poll_read(&mut x.incoming, stream, &by.worker.buffers, cx);
+        let read = ahead.poll_read(&mut x.incoming, wire, &by.worker.buffers, cx);
         match read {
             Poll::Pending => return Ok(()),
             Poll::Ready(Read::Some) => {}

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use weir_http::body::Piece;
 use weir_http::forward::{self, ResponseRewrite};
 use weir_http::opening::End;
-use weir_http::{Body, Content, Version};
+use weir_http::{Content, Version};
 
 use crate::buffers::{BUFFER_BYTES, Input};
 use crate::compress;
@@ -25,6 +25,7 @@ use crate::state::worker::Worker;
 use crate::upstream::choose::Chosen;
 use crate::upstream::relay::{Upstream, edits, receive};
 use crate::upstream::{ahead, linger};
+use crate::wire::Wire;
 
 /// Sends the response, whose head was read, to the client, and keeps the upstream connection if it can serve again.
 pub(crate) async fn respond(
@@ -45,7 +46,7 @@ pub(crate) async fn respond(
     let may_go_on = end != End::Close && x.upload.is_complete();
     let keep_alive = x.client_keeps_alive(by.worker) && may_go_on;
     x.upload.answered();
-    let mut body = Body::new(x.response.framing);
+    upstream.wire.begin_body(x.response.framing);
     write_lines(x, by, (end, content));
     x.finish_head(x.response.status, end, keep_alive);
     if x.response.status == 101 {
@@ -56,15 +57,15 @@ pub(crate) async fn respond(
     }
     let sent = match encoder {
         Some(encoder) => {
-            let stream = stream_encoded(x, by, &mut upstream, &mut body, (encoder, end, content));
+            let stream = stream_encoded(x, by, &mut upstream, (encoder, end, content));
             Box::pin(stream).await
         }
-        None => stream_body(x, by, &mut upstream, &mut body, end).await,
+        None => stream_body(x, by, &mut upstream, end).await,
     };
     let failed = sent.err();
     let after = x.after(by.worker, sent, keep_alive)?;
     match failed {
-        None => put_back(x, by.worker, chosen, upstream, body.is_done()),
+        None => put_back(x, by.worker, chosen, upstream),
         Some(failure) => {
             chosen.broke_off(failure);
             if failure == Failure::ClientGone {
@@ -76,20 +77,15 @@ pub(crate) async fn respond(
 }
 
 /// Keeps the connection of a response that has been read, if it can serve again.
-pub(crate) fn put_back(
-    x: &Exchange,
-    worker: &Worker,
-    chosen: &Chosen,
-    mut upstream: Upstream,
-    is_done: bool,
-) {
-    if is_done {
+pub(crate) fn put_back(x: &Exchange, worker: &Worker, chosen: &Chosen, mut upstream: Upstream) {
+    let is_over = upstream.wire.is_over();
+    if is_over {
         upstream.pass.finish();
     }
-    let is_whole = upstream.is_sent && x.upload.is_complete() && is_done;
+    let is_whole = upstream.wire.is_sent() && x.upload.is_complete() && is_over;
     if is_whole && x.response.keep_alive && x.incoming.is_empty() {
         let pool = chosen.pool();
-        pool.put(upstream.stream, worker.deadlines.now_ms());
+        pool.put(upstream.wire.into_stream(), worker.deadlines.now_ms());
     }
 }
 
@@ -98,17 +94,16 @@ async fn stream_body(
     x: &mut Exchange,
     by: Forwarding<'_>,
     upstream: &mut Upstream,
-    body: &mut Body,
     end: End,
 ) -> Result<(), Failure> {
     loop {
-        let taken = take_body(x, body, end)?;
-        if body.is_done() {
+        let taken = take_body(x, &mut upstream.wire, end)?;
+        if upstream.wire.is_over() {
             upstream.pass.finish();
         }
         send(x, by, upstream, taken).await?;
         x.incoming.consume(taken);
-        if body.is_done() {
+        if upstream.wire.is_over() {
             break;
         }
         if !x.incoming.is_empty() {
@@ -116,7 +111,7 @@ async fn stream_body(
             continue;
         }
         if more(x, by, upstream).await? == 0 {
-            if !body.may_end_here() {
+            if !upstream.wire.may_end_here() {
                 return Err(Failure::ResponseCut);
             }
             break;
@@ -134,23 +129,23 @@ async fn stream_encoded(
     x: &mut Exchange,
     by: Forwarding<'_>,
     upstream: &mut Upstream,
-    body: &mut Body,
     (mut encoder, end, content): (Box<Encoder>, End, Content<'_>),
 ) -> Result<(), Failure> {
     let mut slow = Slow::new(by.worker);
     let grant = Arc::clone(encoder.grant());
     let mut trailers = Vec::new();
     loop {
-        let taken = body.read(next_of(&x.incoming), |piece| match piece {
+        let unread = next_of(&x.incoming);
+        let taken = upstream.wire.read_body(unread, |piece| match piece {
             Piece::Content(content) => encoder.write(content),
             Piece::Trailers(lines) => trailers.extend_from_slice(lines),
         });
         x.incoming.consume(taken.map_err(Failure::Response)?);
-        if body.is_done() {
+        if upstream.wire.is_over() {
             upstream.pass.finish();
             break;
         }
-        let is_all_for_now = x.incoming.is_empty() && upstream.stream.is_quiet();
+        let is_all_for_now = x.incoming.is_empty() && upstream.wire.is_quiet();
         let out = &mut x.outgoing.bytes;
         if is_all_for_now {
             encoder.flush(|made| end.frame(made, out));
@@ -167,7 +162,7 @@ async fn stream_encoded(
             continue;
         }
         if more(x, by, upstream).await? == 0 {
-            if !body.may_end_here() {
+            if !upstream.wire.may_end_here() {
                 return Err(Failure::ResponseCut);
             }
             break;
@@ -206,19 +201,23 @@ fn next_of(incoming: &Input) -> &[u8] {
 
 /// Claims what is here of the body and readies it for sending: the bytes that stay in `x.incoming` are counted, the
 /// others are behind the head.
-fn take_body(x: &mut Exchange, body: &mut Body, end: End) -> Result<usize, Failure> {
+fn take_body(x: &mut Exchange, wire: &mut Wire, end: End) -> Result<usize, Failure> {
     let unread = next_of(&x.incoming);
     let out = &mut x.outgoing.bytes;
     let taken = if end.passes(x.response.framing) {
-        let taken = body.take(unread).map_err(Failure::Response)?;
+        let taken = wire.take_body(unread).map_err(Failure::Response)?;
         if out.is_empty() || taken > COPIED_BODY_BYTES_MAX {
             return Ok(taken);
         }
         out.extend_from_slice(&unread[..taken]);
         taken
     } else {
-        body.decode(unread, |content| end.frame(content, out))
-            .map_err(Failure::Response)?
+        let framed = wire.read_body(unread, |piece| {
+            if let Piece::Content(content) = piece {
+                end.frame(content, out);
+            }
+        });
+        framed.map_err(Failure::Response)?
     };
     x.incoming.consume(taken);
     Ok(0)
@@ -235,7 +234,7 @@ async fn send(
         ahead::poll(x, by, upstream, cx)?;
         let (pace, buffers) = (x.pace(by.rule), &by.worker.buffers);
         x.upload
-            .poll(&mut x.client, &upstream.stream, buffers, pace, cx)
+            .poll(&mut x.client, &upstream.wire, buffers, pace, cx)
     })
     .await
 }
@@ -285,7 +284,7 @@ async fn tunnel(
     send(x, by, upstream, 0).await?;
     let moved = upgrade::tunnel(
         &mut x.client,
-        &mut upstream.stream,
+        &mut upstream.wire,
         &mut x.incoming,
         &by.worker.buffers,
         timeouts.tunnel,

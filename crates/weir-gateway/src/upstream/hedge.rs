@@ -77,7 +77,7 @@ fn hedge<'a>(x: &Exchange, attempts: &Attempts<'a>) -> Option<&'a SharedHedge> {
         && x.request.framing == Framing::Empty
         && !relay::passes_upgrade(x, by.rule)
         // What the gateway asks for on its own account can wait.
-        && !x.client.stream.is_nobody();
+        && !x.client.is_nobody();
     // How fast another upstream answers says nothing about the route's own.
     (may_be_copied && !by.is_fallback && !attempts.has_hedged).then_some(hedge)
 }

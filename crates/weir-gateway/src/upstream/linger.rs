@@ -46,7 +46,7 @@ pub(crate) fn begin(x: &mut Exchange, worker: &Worker, asked: Asked, patience: D
     };
     chosen.tell_nobody();
     let left = Left {
-        stream: upstream.stream,
+        stream: upstream.wire.into_stream(),
         chosen: Some(chosen),
         place,
         stay,
@@ -64,7 +64,7 @@ pub(crate) fn after_head(x: &mut Exchange, worker: &Worker, mut upstream: Upstre
         && let Some((place, stay)) = keep(x, worker, &upstream)
     {
         let left = Left {
-            stream: upstream.stream,
+            stream: upstream.wire.into_stream(),
             chosen: None,
             place,
             stay,
@@ -76,7 +76,7 @@ pub(crate) fn after_head(x: &mut Exchange, worker: &Worker, mut upstream: Upstre
 
 /// The place of the request in `x`, if it has one that can be kept.
 fn keep(x: &mut Exchange, worker: &Worker, upstream: &Upstream) -> Option<(Place, Stay)> {
-    if !upstream.is_sent || !x.upload.is_complete() || !x.pass.has_place() {
+    if !upstream.wire.is_sent() || !x.upload.is_complete() || !x.pass.has_place() {
         return None;
     }
     let address = x.client_address().address();

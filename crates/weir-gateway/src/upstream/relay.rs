@@ -1,47 +1,32 @@
 //! One request on one upstream connection, up to the head of its response.
-//!
-//! One write and one read where the messages are small: the head is rewritten while it is copied, a body that is here
-//! whole goes along with it, and what the endpoint says is read in one piece.
 
 use std::future::poll_fn;
-use std::io;
 use std::task::{Context, Poll, ready};
 
 use weir_http::body::Framing;
 use weir_http::forward::{self, Edits, RequestRewrite};
-use weir_http::head::HeadScan;
 use weir_http::request::Progress;
-use weir_http::{FieldName, HeadLimits, Reject, target};
+use weir_http::{FieldName, Reject, target};
 
 use crate::compress;
-use crate::deadline::{Due, Timer};
+use crate::deadline::Due;
 use crate::exchange::pass::{self, Pass};
 use crate::exchange::upload::Pace;
 use crate::exchange::{Exchange, SCHEME};
 use crate::failure::Failure;
-use crate::io::Stream;
 use crate::serving::Forwarding;
 use crate::settings::{EndpointAddress, Forward, HeaderEdits, Server, ServerAddress};
 use crate::upstream::answer::pass_interim;
 use crate::upstream::choose::Chosen;
 use crate::upstream::connect::Unproven;
-
-/// Bounds on a response head. Upstreams are configured by the operator, so this guards memory, not manners.
-const RESPONSE_HEAD_LIMITS: HeadLimits = HeadLimits {
-    bytes: 128 << 10,
-    fields: HeadLimits::FIELDS_CEILING,
-};
+use crate::wire::Wire;
 
 /// A connection to an endpoint, with one request on it.
 #[derive(Debug)]
 pub(crate) struct Upstream {
-    pub(crate) stream: Stream,
+    pub(crate) wire: Wire,
     /// Whether it came from the pool.
     pub(crate) is_reused: bool,
-    /// Of the request.
-    pub(crate) bytes_sent: usize,
-    /// Whether that was all of `Exchange::forwarded`.
-    pub(crate) is_sent: bool,
     /// Whether a byte of response has come.
     pub(crate) has_answered: bool,
     /// A new connection, until a byte of response has come.
@@ -130,10 +115,8 @@ pub(crate) async fn connect(
         chosen.metrics().pool_hits.add(1);
     }
     Ok(Upstream {
-        stream,
+        wire: Wire::h1(stream),
         is_reused,
-        bytes_sent: 0,
-        is_sent: false,
         has_answered: false,
         unproven,
         pass: Pass::default(),
@@ -160,10 +143,18 @@ pub(crate) async fn send(
     let pace = x.pace(by.rule);
     x.upload.rewind();
     x.client.timer.set(pace.upstream);
-    poll_fn(|cx| poll_send(upstream, &x.forwarded, &x.client.timer, cx)).await?;
-    if !upstream.is_sent {
+    poll_fn(|cx| match upstream.wire.poll_request(&x.forwarded, cx) {
+        Poll::Ready(sent) => Poll::Ready(sent.map_err(|_| Failure::UpstreamClosed)),
+        Poll::Pending => x
+            .client
+            .timer
+            .poll(cx)
+            .map(|()| Err(Failure::ResponseTimeout)),
+    })
+    .await?;
+    if !upstream.wire.is_sent() {
         // What can be read from a kept connection that took nothing is no answer to this request.
-        if upstream.is_reused && upstream.bytes_sent == 0 {
+        if upstream.is_reused && upstream.wire.bytes_sent() == 0 {
             return Err(Failure::UpstreamClosed);
         }
         x.upload.refused();
@@ -206,12 +197,9 @@ pub(crate) async fn read_head(
     upstream: &mut Upstream,
     due: &mut Due,
 ) -> Result<Head, Failure> {
-    let mut scan = HeadScan::default();
     loop {
-        let head = x.incoming.unread();
-        let progress = x
-            .response
-            .parse(head, &mut scan, RESPONSE_HEAD_LIMITS, x.request.method);
+        let method = x.request.method;
+        let progress = upstream.wire.head(&x.incoming, &mut x.response, method);
         match progress.map_err(Failure::Response)? {
             Progress::Complete(bytes) if x.response.is_interim() => {
                 return Ok(Head::Interim(bytes));
@@ -253,19 +241,14 @@ pub(crate) fn poll_receive(
     cx: &mut Context<'_>,
 ) -> Poll<Result<usize, Failure>> {
     let pace = x.pace(by.rule);
-    x.upload.poll(
-        &mut x.client,
-        &upstream.stream,
-        &by.worker.buffers,
-        pace,
-        cx,
-    )?;
+    x.upload
+        .poll(&mut x.client, &upstream.wire, &by.worker.buffers, pace, cx)?;
     if x.upload.holds() {
         keep_hold(x, pace)?;
     }
-    match x
-        .incoming
-        .poll_fill(&mut upstream.stream, &by.worker.buffers, cx)
+    match upstream
+        .wire
+        .poll_read(&mut x.incoming, &by.worker.buffers, cx)
     {
         Poll::Ready(Ok(count)) => Poll::Ready(Ok(count)),
         Poll::Ready(Err(_)) => Poll::Ready(Err(Failure::UpstreamClosed)),
@@ -300,35 +283,6 @@ fn set_apart(x: &mut Exchange, pace: Pace) -> Result<(), Failure> {
     x.pass = held;
     x.client.timer.set(x.upload.patience(pace));
     set_apart
-}
-
-fn poll_send(
-    upstream: &mut Upstream,
-    bytes: &[u8],
-    timer: &Timer,
-    cx: &mut Context<'_>,
-) -> Poll<Result<(), Failure>> {
-    while upstream.bytes_sent < bytes.len() {
-        match upstream
-            .stream
-            .poll_write(cx, &bytes[upstream.bytes_sent..], &[])
-        {
-            Poll::Ready(Ok(count)) => upstream.bytes_sent += count,
-            // It may have answered before it closed, so what it sent is still read.
-            Poll::Ready(Err(error)) if has_closed(&error) => return Poll::Ready(Ok(())),
-            Poll::Ready(Err(_)) => return Poll::Ready(Err(Failure::UpstreamClosed)),
-            Poll::Pending => return timer.poll(cx).map(|()| Err(Failure::ResponseTimeout)),
-        }
-    }
-    upstream.is_sent = true;
-    Poll::Ready(Ok(()))
-}
-
-fn has_closed(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
-    )
 }
 
 pub(crate) fn edits(edits: &HeaderEdits) -> Edits<'_> {

@@ -18,8 +18,6 @@ use std::ops::ControlFlow;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use weir_http::Body;
-
 use crate::buffers::BUFFER_BYTES;
 use crate::care;
 use crate::deadline::Due;
@@ -165,7 +163,7 @@ impl<'a> Attempts<'a> {
                 let is_harmless = method.is_safe() && self.by.rule.care.retry.attempts == 1;
                 (is_harmless, &mut self.was_dropped, RetryReason::Closed)
             };
-            let is_unheard = upstream.bytes_sent == 0;
+            let is_unheard = upstream.wire.bytes_sent() == 0;
             if (is_unheard || is_harmless) && !std::mem::replace(was_repeated, true) {
                 return Some(why);
             }
@@ -256,7 +254,7 @@ impl<'a> Attempts<'a> {
         let mut goes_on = true;
         while goes_on && x.incoming.unread().len() < BUFFER_BYTES {
             let buffers = &self.by.worker.buffers;
-            let filled = x.incoming.poll_fill(&mut kept.1.stream, buffers, cx);
+            let filled = kept.1.wire.poll_read(&mut x.incoming, buffers, cx);
             goes_on = matches!(filled, Poll::Ready(Ok(1..)));
         }
     }
@@ -264,13 +262,13 @@ impl<'a> Attempts<'a> {
     /// Another connection stands: what was kept is given up, and its connection serves again if all of it was read.
     pub(crate) fn let_go(&mut self, x: &mut Exchange) {
         let Some(kept) = self.kept.take() else { return };
-        let (chosen, upstream) = *kept;
+        let (chosen, mut upstream) = *kept;
         x.incoming.consume(x.response.head_bytes);
-        let mut body = Body::new(x.response.framing);
-        if let Ok(taken) = body.take(x.incoming.unread()) {
+        upstream.wire.begin_body(x.response.framing);
+        if let Ok(taken) = upstream.wire.take_body(x.incoming.unread()) {
             x.incoming.consume(taken);
         }
-        answer::put_back(x, self.by.worker, &chosen, upstream, body.is_done());
+        answer::put_back(x, self.by.worker, &chosen, upstream);
         x.incoming.consume(x.incoming.unread().len());
         x.incoming.release(&self.by.worker.buffers);
         x.facts.endpoint = None;

@@ -18,7 +18,7 @@ const FLOORS: [(&str, &[&str]); 7] = [
         ],
     ),
     ("what a request carries along", &["exchange", "serving"]),
-    ("the client's connection", &["connection", "slow"]),
+    ("its two sides", &["connection", "slow", "wire"]),
     ("what outlives a request", &["state"]),
     (
         "the ground",

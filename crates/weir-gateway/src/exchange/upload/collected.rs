@@ -11,11 +11,12 @@ use weir_http::body::Framing;
 
 use crate::buffers::{BUFFER_BYTES, Buffers};
 use crate::connection::Client;
+use crate::connection::link::Piece;
 use crate::deadline::Due;
 use crate::exchange::Exchange;
 use crate::exchange::outgoing::{Behind, Told, send};
 use crate::exchange::upload::hold::DAWDLED_MS;
-use crate::exchange::upload::{Kept, Pace, Upload};
+use crate::exchange::upload::{Kept, Pace, Rest, Upload};
 use crate::failure::Failure;
 use crate::held_bodies::Claim;
 use crate::settings::Forward;
@@ -31,6 +32,8 @@ const ROOM_BYTES_MIN: usize = 4 << 10;
 #[derive(Debug)]
 pub(super) struct Collected {
     bytes: Vec<u8>,
+    /// Whether they have the framing that they came in.
+    is_framed: bool,
     /// So many of them were sent.
     sent: usize,
     /// Whether they are all of the body.
@@ -71,6 +74,7 @@ pub(crate) async fn collect(
     }
     x.upload.collected = Some(Box::new(Collected {
         bytes: Vec::new(),
+        is_framed: false,
         sent: 0,
         is_whole: false,
         is_slow: false,
@@ -89,7 +93,7 @@ pub(crate) async fn collect(
         upload.poll_collect(&mut x.client, &worker.buffers, &mut bounds, cx)
     })
     .await?;
-    x.client.input.release(&worker.buffers);
+    x.client.link.release(&worker.buffers);
     let is_slow = x.upload.waited_ms - waited_ms >= DAWDLED_MS;
     if let Some(collected) = &mut x.upload.collected {
         collected.is_slow = is_slow;
@@ -106,14 +110,14 @@ async fn send_continue(x: &mut Exchange) -> Result<(), Failure> {
 }
 
 impl Upload {
-    /// Whether nothing is to be collected: the rest of the body is in the client's input, or it was collected before, for
+    /// Whether nothing is to be collected: the rest of the body is in the client's link, or it was collected before, for
     /// another upstream.
-    pub(crate) fn has_arrived(&mut self, client: &Client) -> Result<bool, Failure> {
+    pub(crate) fn has_arrived(&mut self, client: &mut Client) -> Result<bool, Failure> {
         if self.collected.is_some() {
             return Ok(true);
         }
         self.take(client)?;
-        Ok(self.body.is_done())
+        Ok(self.rest == Rest::Nothing)
     }
 
     /// Whether the body was collected, which may have taken any time.
@@ -129,7 +133,9 @@ impl Upload {
 
     /// The client may send. Says whether it waits to be told so: one that sends already knows.
     fn expectation_is_met(&mut self) -> bool {
-        std::mem::take(&mut self.awaits_continue) && self.received == 0
+        let awaited = self.rest == Rest::AwaitsContinue;
+        self.expect_no_more();
+        awaited && self.received == 0
     }
 
     fn poll_collect(
@@ -142,18 +148,18 @@ impl Upload {
         loop {
             self.take(client)?;
             let collected = self.collected.as_mut().expect("it is being collected");
-            collected.append(&client.input.unread()[..self.ready]);
-            client.input.consume(self.ready);
+            collected.append(client.link.body(self.ready));
+            client.link.consume(self.ready);
             self.ready = 0;
             let held = collected.bytes.len();
-            collected.is_whole = self.body.is_done();
+            collected.is_whole = self.rest == Rest::Nothing;
             let more = held.saturating_sub(BUFFER_BYTES);
             let is_full = held >= bounds.bytes_max || !collected.claim.make_room(more);
             if collected.is_whole || is_full {
                 self.ready = held;
                 return Poll::Ready(Ok(()));
             }
-            match client.input.poll_fill(&mut client.stream, buffers, cx) {
+            match client.link.poll_read(buffers, cx) {
                 Poll::Pending => {
                     self.waits_since_ms.get_or_insert(client.timer.now_ms());
                     if held > 0 && bounds.is_pause_over(cx) {
@@ -225,11 +231,18 @@ impl Bounds {
 }
 
 impl Collected {
-    pub(super) fn unsent(&self) -> &[u8] {
-        &self.bytes[self.sent..]
+    pub(super) fn unsent(&self) -> Piece<'_> {
+        let bytes = &self.bytes[self.sent..];
+        if self.is_framed {
+            Piece::Framed(bytes)
+        } else {
+            Piece::Content(bytes)
+        }
     }
 
-    fn append(&mut self, more: &[u8]) {
+    fn append(&mut self, piece: Piece<'_>) {
+        self.is_framed = matches!(piece, Piece::Framed(_));
+        let more = piece.bytes();
         let wanted = self.bytes.len() + more.len();
         if wanted > self.bytes.capacity() {
             let step = self.bytes.capacity().clamp(ROOM_BYTES_MIN, BUFFER_BYTES);

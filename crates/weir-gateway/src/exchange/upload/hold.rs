@@ -1,7 +1,7 @@
 //! What a request holds of a limit while its body is still on its way: a place is for work of the upstream, not for waiting.
 
 use crate::deadline::TICK;
-use crate::exchange::upload::Upload;
+use crate::exchange::upload::{Rest, Upload};
 
 /// Waits that cross two ticks have taken one of them at least, which a client is given before it counts as slow.
 pub(super) const DAWDLED_MS: u64 = 2 * TICK.as_millis() as u64;
@@ -22,7 +22,7 @@ impl Upload {
     /// The limits are asked now. Says whether the request will be no work for its upstream at first: more of its body is to
     /// come, and comes slowly.
     pub(crate) fn was_let_through(&mut self) -> bool {
-        if self.body.is_done() {
+        if self.rest == Rest::Nothing {
             return false;
         }
         let is_slow = self.comes_slowly();
@@ -47,7 +47,7 @@ impl Upload {
 
     /// Gives up the place that it holds, because its client is waited for; `false` when there is none to give up.
     pub(crate) fn give_way(&mut self) -> bool {
-        let waits = self.is_running() && self.ready == 0 && !self.awaits_continue;
+        let waits = self.is_running() && self.ready == 0 && self.rest != Rest::AwaitsContinue;
         let gives_way = self.hold == Hold::Place && waits;
         if gives_way {
             self.hold = Hold::Apart;

@@ -70,7 +70,6 @@ impl Probed {
         let response = match stream {
             Stream::Tcp(stream) => get(stream, path, host, statuses, body.as_deref()).await,
             Stream::Unix(stream) => get(stream, path, host, statuses, body.as_deref()).await,
-            Stream::Nobody => Ok(()),
         };
         match response {
             Ok(()) => Answer::Good,
