@@ -95,7 +95,8 @@ pub fn write_request(
     rewrite: &RequestRewrite<'_>,
     out: &mut Vec<u8>,
 ) {
-    write_request_line(request, head, rewrite.path, out);
+    write_target(request, head, rewrite.path, out);
+    out.extend_from_slice(b" HTTP/1.1\r\n");
     // An absolute target is sent on in origin form, so `Host` alone carries its authority.
     let host = request
         .authority
@@ -244,7 +245,8 @@ pub fn write_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-fn write_request_line(request: &RequestHead, head: &[u8], path: &[u8], out: &mut Vec<u8>) {
+/// Appends the method, and the target in origin form, without the end of the line.
+pub(crate) fn write_target(request: &RequestHead, head: &[u8], path: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(request.method_name.of(head));
     out.push(b' ');
     out.extend_from_slice(match path {
@@ -257,11 +259,10 @@ fn write_request_line(request: &RequestHead, head: &[u8], path: &[u8], out: &mut
         out.push(b'?');
         out.extend_from_slice(query.of(head));
     }
-    out.extend_from_slice(b" HTTP/1.1\r\n");
 }
 
 /// Copies the lines of the fields that are not dropped, neighbours together.
-fn copy_fields(
+pub(crate) fn copy_fields(
     head: &[u8],
     fields: &[Field],
     out: &mut Vec<u8>,
@@ -287,7 +288,7 @@ fn copy_fields(
 /// Whether `Connection` lists `field`, which makes it hop-by-hop. `Host` and the framing fields cannot be stripped
 /// that way: their removal would change what the message is. `Upgrade` is always listed when it counts, and has a rule
 /// of its own.
-fn is_named_by_connection(head: &[u8], fields: &[Field], field: &Field) -> bool {
+pub(crate) fn is_named_by_connection(head: &[u8], fields: &[Field], field: &Field) -> bool {
     if matches!(
         field.id,
         FieldName::Host

@@ -10,6 +10,7 @@
 //! - [`readings`]: how other servers read a path
 //! - [`body`], [`chunk`]: which of the following bytes belong to the message
 //! - [`forward`], [`content`]: the head that a gateway sends on, also of content that it encodes
+//! - [`kept`]: the head of a request that is made again later
 //! - [`variable`]: names of fields that fall together where scripts read them
 //! - [`reject`]: every reason to refuse a message, and its status
 //! - [`date`], [`form`]: dates of fields and logs, and submitted forms
@@ -25,6 +26,7 @@ pub mod forwarded;
 mod framing;
 pub mod head;
 pub mod host;
+pub mod kept;
 pub mod opening;
 pub mod readings;
 pub mod reject;
