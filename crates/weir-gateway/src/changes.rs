@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::settings::{Action, Route, Server, Settings, Upstream};
+use crate::settings::{Route, Server, Settings, Upstream};
 
 /// What a new configuration changed, a line for each thing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -147,7 +147,7 @@ fn by_requests(settings: &Settings) -> impl Iterator<Item = (String, Route)> {
 /// Whether two routes do the same; upstreams are the same when they have the same name.
 fn is_alike((old, was): (&Settings, &Route), (new, is): (&Settings, &Route)) -> bool {
     let mut was = was.clone();
-    if let (Action::Forward(was), Action::Forward(is)) = (&mut was.action, &is.action) {
+    if let (Some(was), Some(is)) = (was.action.rule_mut(), is.action.rule()) {
         if old.upstreams[was.upstream].name != new.upstreams[is.upstream].name {
             return false;
         }

@@ -7,8 +7,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
-
 use crate::buffers::Buffers;
 use crate::connection::link::Link;
 use crate::deadline::{Deadlines, Timer};
@@ -34,7 +32,7 @@ impl Client {
     /// Nobody, for what the gateway asks on its own account: in the name of the client that is known by `address`.
     pub(crate) fn nobody(address: AddressText, deadlines: &Rc<Deadlines>) -> Box<Self> {
         Box::new(Self {
-            link: Link::Nobody(Bytes::new()),
+            link: Link::Nobody,
             address,
             listening: None,
             timer: Timer::new(deadlines),
@@ -53,7 +51,7 @@ impl Client {
     pub(crate) fn h1(&mut self) -> &mut h1::Link {
         match &mut self.link {
             Link::H1(link) => link,
-            Link::Nobody(_) => panic!("nobody has no socket"),
+            Link::Nobody => panic!("nobody has no socket"),
         }
     }
 
@@ -66,6 +64,21 @@ impl Client {
         poll_fn(|cx| match self.link.poll_read(buffers, cx) {
             Poll::Ready(Ok(count)) => Poll::Ready(Ok(count)),
             Poll::Ready(Err(_)) => Poll::Ready(Err(Failure::ClientGone)),
+            Poll::Pending => self.timer.poll(cx).map(|()| Err(late)),
+        })
+        .await
+    }
+
+    /// Waits for what `ready` polls for, as long as the client does. The caller has set the deadline; past it, the failure is
+    /// `late`.
+    pub(crate) async fn wait_for<T>(
+        &self,
+        late: Failure,
+        mut ready: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Result<T, Failure> {
+        poll_fn(|cx| match ready(cx) {
+            Poll::Ready(it) => Poll::Ready(Ok(it)),
+            Poll::Pending if self.has_left(cx) => Poll::Ready(Err(Failure::ClientGone)),
             Poll::Pending => self.timer.poll(cx).map(|()| Err(late)),
         })
         .await

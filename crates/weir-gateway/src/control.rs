@@ -14,11 +14,13 @@ use crate::control::apps::{App, Apps};
 use crate::lock::lock;
 use crate::names::Names;
 use crate::router::Router;
+use crate::service::{Courier, Services};
 use crate::settings::{CacheStorage, Server, Settings, Upstream, overlap};
 use crate::start_error::StartError;
 use crate::state::listening::Listening;
+use crate::state::opened::{Opened, Retired};
 use crate::state::shared::Shared;
-use crate::state::snapshot::Snapshot;
+use crate::state::snapshot::{Made, Snapshot};
 use crate::state::storage::Cache;
 
 pub(crate) mod apps;
@@ -50,6 +52,8 @@ pub struct Control {
     pub(crate) shared: Arc<Shared>,
     pub(crate) names: Arc<Names>,
     source: Box<dyn Source>,
+    services: Box<dyn Services>,
+    pub(crate) courier: Courier,
     apps: Option<Apps>,
     /// Held while a file is read and put to work, so that an older one cannot overtake it.
     reloading: Mutex<()>,
@@ -64,25 +68,41 @@ struct State {
     current: Settings,
     /// What the cache was opened with; it stays open when no route uses it any more.
     cache: Option<CacheStorage>,
+    opened: Opened,
+    retired: Retired,
+}
+
+/// What a gateway is given besides its settings.
+#[derive(Debug)]
+pub(crate) struct Given {
+    pub(crate) source: Box<dyn Source>,
+    pub(crate) apps: Option<Apps>,
+    pub(crate) services: Box<dyn Services>,
+    pub(crate) courier: Courier,
+    pub(crate) opened: Opened,
 }
 
 impl Control {
     pub(crate) fn new(
         shared: Arc<Shared>,
         names: Arc<Names>,
-        (source, apps): (Box<dyn Source>, Option<Apps>),
+        given: Given,
         settings: &Settings,
     ) -> Arc<Self> {
         let control = Arc::new(Self {
             shared,
             names,
-            source,
-            apps,
+            source: given.source,
+            services: given.services,
+            courier: given.courier,
+            apps: given.apps,
             reloading: Mutex::new(()),
             state: Mutex::new(State {
                 file: settings.clone(),
                 current: settings.clone(),
                 cache: settings.cache.clone(),
+                opened: given.opened,
+                retired: Retired::default(),
             }),
         });
         control.names.keep(settings);
@@ -115,7 +135,8 @@ impl Control {
         let (mut next, mut notes) = state.with_edits(&file);
         apps::keep(&mut next, &state.current);
         let changes = Changes::between(&state.current, &next);
-        self.put_to_work(&mut state, next)?;
+        let opened = Opened::of(&next, &state.opened, &*self.services, &self.courier)?;
+        self.put_to_work_with(&mut state, next, opened)?;
         state.file = file;
         notes.0.splice(0..0, changes.0);
         Ok(notes)
@@ -142,16 +163,27 @@ impl Control {
         let _ = self.put_to_work(&mut state, same);
     }
 
-    /// Has every worker take up `next`, or leaves everything as it is.
+    /// Has every worker take up `next`, which names the same services as before, or leaves everything as it is.
     fn put_to_work(&self, state: &mut State, next: Settings) -> Result<(), StartError> {
-        let done = self.replace(state, next);
+        let opened = state.opened.clone();
+        self.put_to_work_with(state, next, opened)
+    }
+
+    /// The same for settings whose services are `opened`.
+    fn put_to_work_with(
+        &self,
+        state: &mut State,
+        next: Settings,
+        opened: Opened,
+    ) -> Result<(), StartError> {
+        let done = self.replace(state, next, opened);
         // Names that are used no longer, or that only a refused configuration has.
         self.names.keep(&state.current);
         done
     }
 
     /// Everything that can fail comes first.
-    fn replace(&self, state: &mut State, next: Settings) -> Result<(), StartError> {
+    fn replace(&self, state: &mut State, next: Settings, opened: Opened) -> Result<(), StartError> {
         if self.shared.is_draining.load(Ordering::Relaxed) {
             return Err(StartError::Draining);
         }
@@ -168,7 +200,13 @@ impl Control {
             state.cache.clone_from(&next.cache);
         }
         let names = self.names.known();
-        let snapshot = Snapshot::succeed(Some(&before), &next, router, &names, listeners);
+        let made = Made {
+            router,
+            names: &names,
+            listeners,
+            services: &opened,
+        };
+        let snapshot = Snapshot::succeed(Some(&before), &next, made);
         for listening in &closing {
             listening.close();
         }
@@ -179,6 +217,9 @@ impl Control {
         self.wait_for_workers(snapshot.generation, &closing);
         // Not before: a worker that knows only the old endpoints must still find one.
         snapshot.mark_leaving(&before);
+        drop(before);
+        state.retired.take_over(&state.opened, &opened);
+        state.opened = opened;
         state.current = next;
         Ok(())
     }
@@ -194,6 +235,18 @@ impl Control {
         while !is_taken_up() && started.elapsed() < PATIENCE {
             std::thread::sleep(POLL);
         }
+    }
+
+    /// No errand is taken any more, and services end what they do of their own accord.
+    pub(crate) fn drain_services(&self) {
+        self.courier.close();
+        let state = &mut *lock(&self.state);
+        state.retired.take_over(&state.opened, &Opened::default());
+    }
+
+    /// Whether services have, after [`Control::drain_services`].
+    pub(crate) fn are_services_drained(&self) -> bool {
+        lock(&self.state).retired.are_drained()
     }
 
     /// The deadline for draining that holds now.

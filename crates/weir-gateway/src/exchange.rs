@@ -4,7 +4,10 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
-use weir_http::{RequestHead, ResponseHead, forwarded, target};
+use weir_http::body::Framing;
+use weir_http::head::HeadScan;
+use weir_http::request::Progress;
+use weir_http::{HeadLimits, RequestHead, ResponseHead, forwarded, target};
 use weir_policy::limit::rate::Decision as RateDecision;
 
 use crate::buffers::{BUFFER_BYTES, Buffers, Input};
@@ -15,6 +18,7 @@ use crate::exchange::pass::Pass;
 use crate::exchange::recall::Recall;
 use crate::exchange::upload::{Pace, Upload};
 use crate::failure::{Failure, FallbackKind};
+use crate::held_bodies::Claim;
 use crate::settings::{ClientTimeouts, Forward};
 use crate::state::worker::Worker;
 use crate::time;
@@ -30,6 +34,12 @@ pub(crate) const SCHEME: &[u8] = b"http";
 
 /// Bytes that each part of an [`Exchange`] keeps memory for between requests: a head, and a full buffer of body behind it.
 const KEPT_BYTES_MAX: usize = 2 * BUFFER_BYTES;
+
+/// Bounds on a head that was kept: it was read within those of its time.
+pub(crate) const KEPT_HEAD_LIMITS: HeadLimits = HeadLimits {
+    bytes: usize::MAX,
+    fields: HeadLimits::FIELDS_CEILING,
+};
 
 /// Everything one exchange needs, in memory that the next one uses again.
 #[derive(Debug)]
@@ -82,6 +92,8 @@ pub(crate) struct Facts {
     pub(crate) upstream_latency: Option<Duration>,
     /// When the response head was here.
     pub(crate) answered_at: Option<Instant>,
+    /// Whether an endpoint has been sent it, be it in vain.
+    pub(crate) was_sent: bool,
     /// Whether it was sent more than once, with waits between.
     pub(crate) was_repeated: bool,
     pub(crate) status: u16,
@@ -136,6 +148,27 @@ impl Exchange {
         self.begin();
     }
 
+    /// The request is one that was kept, with all of its body, and nobody waits for it. `false` when it is none that could
+    /// have been kept.
+    pub(crate) fn take_kept(&mut self, head: &[u8], content: Vec<u8>, claim: Claim) -> bool {
+        let mut scan = HeadScan::default();
+        let parsed = self.request.parse(head, &mut scan, KEPT_HEAD_LIMITS);
+        let length = match self.request.framing {
+            Framing::Empty => 0,
+            Framing::Length(length) => length,
+            Framing::Chunked | Framing::UntilClose => u64::MAX,
+        };
+        let is_whole = parsed == Ok(Progress::Complete(head.len()));
+        if !is_whole || length != content.len() as u64 {
+            return false;
+        }
+        self.head.clear();
+        self.head.extend_from_slice(head);
+        self.begin();
+        self.upload = Upload::of_nobody(content, claim);
+        true
+    }
+
     fn begin(&mut self) {
         self.has_head = true;
         self.request.settle_authority(SCHEME, &mut self.head);
@@ -162,6 +195,24 @@ impl Exchange {
         } = &mut self.facts;
         (*endpoint, *upstream_latency, *answered_at) = (None, None, None);
         Ok(())
+    }
+
+    /// Finds the normal form of the path.
+    ///
+    /// # Errors
+    /// It has none.
+    pub(crate) fn normalize_path(&mut self) -> Result<(), Failure> {
+        let path = self.request.target.path.of(&self.head);
+        self.path_is_normal = target::is_normal(path);
+        if self.path_is_normal {
+            return Ok(());
+        }
+        let path = if path == b"*" || path.is_empty() {
+            b"/"
+        } else {
+            path
+        };
+        target::normalize(path, &mut self.normal_path).map_err(Failure::Request)
     }
 
     /// The path is read the way it was in `other`, which has the same request.

@@ -54,13 +54,19 @@ pub(crate) enum Failure {
     ResponseCut,
     /// What was stored is damaged, or its disk does not answer.
     StoreFailed,
+    /// There is no room for the body of a request that has to be here whole.
+    NoRoom,
+    /// The service of the route has no answer, or one that is none of HTTP.
+    ServiceFailed,
+    /// The service of the route did not answer in time.
+    ServiceTimeout,
     /// The gateway ended, and the time for draining was over.
     ShutDown,
 }
 
 impl Failure {
     /// Those that carry no further reason.
-    const PLAIN: [Self; 23] = [
+    const PLAIN: [Self; 26] = [
         Self::HeadTimeout,
         Self::BodyTimeout,
         Self::BodyTooLarge,
@@ -83,6 +89,9 @@ impl Failure {
         Self::ResponseTimeout,
         Self::ResponseCut,
         Self::StoreFailed,
+        Self::NoRoom,
+        Self::ServiceFailed,
+        Self::ServiceTimeout,
         Self::ShutDown,
     ];
 
@@ -124,6 +133,9 @@ impl Failure {
             | Self::Shed(_)
             | Self::NoSocket
             | Self::StoreFailed
+            | Self::NoRoom
+            | Self::ServiceFailed
+            | Self::ServiceTimeout
             | Self::ShutDown => Fault::Gateway,
             Self::NoEndpoint
             | Self::ConnectFailed
@@ -180,14 +192,18 @@ impl Failure {
             Self::ConnectFailed | Self::UpstreamClosed | Self::Response(_) | Self::ResponseCut => {
                 502
             }
-            Self::StoreFailed => 500,
+            Self::StoreFailed | Self::ServiceFailed => 500,
             Self::RateLimited => 429,
             Self::BreakerOpen
             | Self::Shed(_)
             | Self::NoEndpoint
             | Self::NoSocket
+            | Self::NoRoom
             | Self::ShutDown => 503,
-            Self::OnlyIfCached | Self::ConnectTimeout | Self::ResponseTimeout => 504,
+            Self::OnlyIfCached
+            | Self::ConnectTimeout
+            | Self::ResponseTimeout
+            | Self::ServiceTimeout => 504,
         }
     }
 
@@ -217,6 +233,9 @@ impl Failure {
             Self::ResponseTimeout => "response_timeout",
             Self::ResponseCut => "response_cut",
             Self::StoreFailed => "store_failed",
+            Self::NoRoom => "no_room",
+            Self::ServiceFailed => "service_failed",
+            Self::ServiceTimeout => "service_timeout",
             Self::ShutDown => "shut_down",
         }
     }

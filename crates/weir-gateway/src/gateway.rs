@@ -13,23 +13,25 @@ use tokio::sync::mpsc;
 use weir_cache::store::Transient;
 
 use crate::control::apps::Apps;
-use crate::control::{Control, Source};
+use crate::control::{Control, Given, Source};
 use crate::listener::{self, Arrival, Reception};
 use crate::names::Names;
 use crate::router::Router;
+use crate::service::{self, Courier, Parcels, Services};
 use crate::settings::{CacheStorage, LogTarget, Settings};
 use crate::start_error::StartError;
 use crate::state::admission::Admission;
 use crate::state::listening::Listening;
 use crate::state::log::{LogBuffer, LogWriter};
+use crate::state::opened::Opened;
 use crate::state::shared::Shared;
 use crate::state::slow::SlowClients;
-use crate::state::snapshot::Snapshot;
+use crate::state::snapshot::{Made, Snapshot};
 use crate::state::storage::Cache;
 use crate::state::worker::Worker;
 use crate::supervision::{Supervision, WorkerFailed};
 use crate::upstream::check;
-use crate::{admin, paths};
+use crate::{admin, errands, paths};
 
 /// Tasks that a worker runs before it looks for news from its sockets: a whole round of a busy worker, so that sockets
 /// are asked about together.
@@ -117,8 +119,12 @@ fn have_files_of_their_own(settings: &Settings) -> Result<(), StartError> {
 
 impl Gateway {
     /// Looks up names, binds every address, opens the log, and starts the workers. `source` is where another
-    /// configuration comes from.
-    pub fn start(settings: &Settings, source: Box<dyn Source>) -> Result<Self, StartError> {
+    /// configuration comes from, and `services` are what its routes may name.
+    pub fn start(
+        settings: &Settings,
+        source: Box<dyn Source>,
+        services: Box<dyn Services>,
+    ) -> Result<Self, StartError> {
         let guard_file = settings
             .admin
             .as_ref()
@@ -140,7 +146,16 @@ impl Gateway {
         let transient = Transient::new(CacheStorage::TRANSIENT_BYTES_MIN);
         let open = |storage| Cache::open(storage, &transient);
         let cache = settings.cache.as_ref().map(open).transpose()?;
-        let snapshot = Snapshot::succeed(None, settings, router, &names.known(), listeners);
+        let (courier, parcels) = service::parcels(settings.workers);
+        // Last of all that can fail for reasons that others know: it may read much.
+        let opened = Opened::of(settings, &Opened::default(), &*services, &courier)?;
+        let made = Made {
+            router,
+            names: &names.known(),
+            listeners,
+            services: &opened,
+        };
+        let snapshot = Snapshot::succeed(None, settings, made);
         let admission = Admission::new(&settings.limits, &settings.trusted_proxies);
         let slow = SlowClients::new(transient);
         let shared = Arc::new(Shared::new(snapshot, settings.workers, admission, slow));
@@ -148,9 +163,16 @@ impl Gateway {
             // Nobody else has it yet.
             let _ = shared.cache.set(Arc::new(cache));
         }
-        let threads = start_workers(settings, &shared, log.as_ref())?;
+        let threads = start_workers(settings, &shared, log.as_ref(), (&courier, parcels))?;
         check::start(Arc::clone(&shared)).map_err(StartError::Thread)?;
-        let control = Control::new(shared, names, (source, apps), settings);
+        let given = Given {
+            source,
+            apps,
+            services,
+            courier,
+            opened,
+        };
+        let control = Control::new(shared, names, given, settings);
         if let Some(admin) = admin {
             admin
                 .serve(Arc::clone(&control))
@@ -211,8 +233,13 @@ impl Gateway {
         shared.is_draining.store(true, Ordering::Relaxed);
         // Whoever waits for another configuration looks.
         shared.current.send_modify(|_| {});
+        self.control.drain_services();
         let started = Instant::now();
-        while !self.workers.iter().all(JoinHandle::is_finished) {
+        let has_ended = || {
+            let mut workers = self.workers.iter();
+            workers.all(JoinHandle::is_finished) && self.control.are_services_drained()
+        };
+        while !has_ended() {
             if started.elapsed() >= drain_timeout {
                 shared.is_cut_off.store(true, Ordering::Relaxed);
             }
@@ -242,13 +269,14 @@ fn start_workers(
     settings: &Settings,
     shared: &Arc<Shared>,
     log: Option<&LogWriter>,
+    (courier, parcels): (&Courier, Vec<Parcels>),
 ) -> Result<Vec<JoinHandle<()>>, StartError> {
     let workers = 0..settings.workers;
     let (senders, receivers): (Vec<_>, Vec<_>) = workers
         .map(|_| mpsc::channel(listener::HANDOVER_QUEUE))
         .unzip();
     let mut threads = Vec::with_capacity(settings.workers);
-    for (index, arrivals) in receivers.into_iter().enumerate() {
+    for (index, (arrivals, parcels)) in receivers.into_iter().zip(parcels).enumerate() {
         let log = log.zip(settings.access_log.as_ref());
         let start = WorkerStart {
             index,
@@ -256,6 +284,8 @@ fn start_workers(
             log: log.map(|(writer, settings)| LogBuffer::new(settings, writer.sink.clone())),
             senders: senders.clone(),
             arrivals,
+            courier: courier.clone(),
+            parcels,
         };
         threads.push(start.spawn().map_err(StartError::Thread)?);
     }
@@ -282,6 +312,8 @@ struct WorkerStart {
     log: Option<LogBuffer>,
     senders: Vec<mpsc::Sender<Arrival>>,
     arrivals: mpsc::Receiver<Arrival>,
+    courier: Courier,
+    parcels: Parcels,
 }
 
 impl WorkerStart {
@@ -320,11 +352,14 @@ impl WorkerStart {
             rounds: Rc::default(),
         };
         let receive = worker.begin(listener::receive(self.arrivals, reception.clone()));
+        let errands = worker.begin(errands::receive(self.parcels, Rc::clone(&worker)));
         reception.follow().await;
         let _ = receive.await;
-        while worker.shared.open[worker.index].load(Ordering::Relaxed) > 0 {
+        let is_serving = || worker.shared.open[worker.index].load(Ordering::Relaxed) > 0;
+        while is_serving() || self.courier.under_way(worker.index) > 0 {
             tokio::time::sleep(DRAIN_POLL).await;
         }
+        errands.abort();
         worker.end();
         let _ = keep_time.await;
     }

@@ -9,7 +9,7 @@
 //!   and changes it, `supervision` watches its threads
 //! - `story`: the order of the steps
 //! - steps: `cache` (what was answered before, and who asks when it was not), `care` (who may ask), `upstream` (choosing, asking,
-//!   asking again), `compress`, `respond` (answers of our own), `account`
+//!   asking again), `compress`, `local` (services inside the process), `respond` (answers of our own), `account`
 //! - what a request carries along: `exchange`, `serving`
 //! - the client's side: `connection`, `slow`
 //! - `state`: what outlives a request, of a worker and of all
@@ -28,18 +28,21 @@ mod control;
 mod deadline;
 mod decimal;
 mod ended;
+mod errands;
 mod exchange;
 mod failure;
 mod gateway;
 mod held_bodies;
 mod io;
 mod listener;
+mod local;
 mod lock;
 mod metrics;
 mod names;
 mod paths;
 mod respond;
 mod router;
+pub mod service;
 mod serving;
 pub mod settings;
 #[cfg(test)]

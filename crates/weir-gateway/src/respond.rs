@@ -105,7 +105,7 @@ pub(crate) async fn failure(
 
 /// Begins a response, and settles what becomes of the connection: it goes on if the whole request has arrived, so that the next
 /// one can be told from it.
-fn begin(x: &mut Exchange, worker: &Worker, status: u16) -> After {
+pub(crate) fn begin(x: &mut Exchange, worker: &Worker, status: u16) -> After {
     let is_whole = x.has_head && x.upload.is_over(&mut x.client);
     let keep_alive = is_whole && x.client_keeps_alive(worker);
     let mut text = [0; STATUS_TEXT_BYTES_MAX];
@@ -129,14 +129,25 @@ fn whole_seconds(wait: Duration) -> u64 {
     seconds.max(1)
 }
 
+/// Adds a line to the head that was begun.
+pub(crate) fn write_line(x: &mut Exchange, name: &str, value: &[u8]) {
+    write_field(&mut x.outgoing.bytes, name.as_bytes(), value);
+}
+
+/// Says how long the body will be.
+pub(crate) fn write_length(x: &mut Exchange, length: u64) {
+    // Writing to a vector cannot fail.
+    let _ = write!(x.outgoing.bytes, "Content-Length: {length}\r\n");
+}
+
 /// Ends the head, and sends it with its body.
-async fn finish(
+pub(crate) async fn finish(
     x: &mut Exchange,
     (status, after): (u16, After),
     body: &[u8],
 ) -> Result<(), Failure> {
     if !matches!(status, 204 | 304) {
-        let _ = write!(x.outgoing.bytes, "Content-Length: {}\r\n", body.len());
+        write_length(x, body.len() as u64);
     }
     x.finish_head(status, End::InHead, after == After::KeepAlive);
     let is_head = x.has_head && x.request.method == Method::Head;

@@ -108,6 +108,24 @@ impl Router {
         })
     }
 
+    /// All parameters that the path of `route` has, with their values.
+    pub(crate) fn parameters(
+        &self,
+        authority: Option<&[u8]>,
+        path: &str,
+        route: usize,
+    ) -> Vec<(Box<str>, Box<str>)> {
+        let found = self.search(authority, |paths| {
+            let matched = paths.at(path)?;
+            let mut entries = matched.value.routes.iter();
+            let entry = entries.find(|entry| entry.route == route)?;
+            let values = matched.params.iter().map(|(_, value)| Box::from(value));
+            let names = entry.parameters.iter().map(|name| Box::from(name.as_str()));
+            Some(names.zip(values).collect())
+        });
+        found.unwrap_or_default()
+    }
+
     /// The first answer of the tables that serve a host, the most specific one first.
     fn search<'r, T>(
         &'r self,

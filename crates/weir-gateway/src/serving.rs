@@ -61,7 +61,7 @@ impl<'a> Serving<'a> {
     pub(crate) fn cached(self) -> Option<Cached<'a>> {
         match &self.route.settings.action {
             Action::Forward(rule) => self.by(rule).cached(),
-            Action::Redirect(_) | Action::Respond(_) => None,
+            Action::Redirect(_) | Action::Respond(_) | Action::Serve(_) => None,
         }
     }
 }

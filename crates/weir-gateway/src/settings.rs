@@ -346,6 +346,39 @@ pub enum Action {
     Redirect(Redirect),
     /// Answers with a fixed response.
     Respond(Respond),
+    /// Has a service inside the process answer.
+    Serve(Serve),
+}
+
+impl Action {
+    /// How requests get from here to an upstream, now or later.
+    pub fn rule(&self) -> Option<&Forward> {
+        match self {
+            Self::Forward(rule) => Some(rule),
+            Self::Serve(serve) => serve.delivery.as_deref(),
+            Self::Redirect(_) | Self::Respond(_) => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn rule_mut(&mut self) -> Option<&mut Forward> {
+        match self {
+            Self::Forward(rule) => Some(rule),
+            Self::Serve(serve) => serve.delivery.as_deref_mut(),
+            Self::Redirect(_) | Self::Respond(_) => None,
+        }
+    }
+}
+
+/// How a route has a service answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Serve {
+    /// Its name, by which it is opened.
+    pub service: String,
+    /// Until it has answered; late is 504. Also between two pieces of content.
+    pub timeout: Duration,
+    /// How its errands get to their upstream, where it has any.
+    pub delivery: Option<Box<Forward>>,
 }
 
 /// How a route forwards.

@@ -37,9 +37,10 @@ use crate::settings::Settings;
 use crate::simulation::plan::Plan;
 use crate::simulation::world::World;
 use crate::state::admission::Admission;
+use crate::state::opened::Opened;
 use crate::state::shared::Shared;
 use crate::state::slow::SlowClients;
-use crate::state::snapshot::Snapshot;
+use crate::state::snapshot::{Made, Snapshot};
 use crate::state::storage::Cache;
 use crate::state::worker::Worker;
 
@@ -65,7 +66,13 @@ pub(super) struct Gateway {
 impl Gateway {
     fn start(settings: &Settings) -> Self {
         let router = Router::new(&settings.routes).expect("routes can be told apart");
-        let snapshot = Snapshot::succeed(None, settings, router, &Known::default(), Vec::new());
+        let made = Made {
+            router,
+            names: &Known::default(),
+            listeners: Vec::new(),
+            services: &Opened::default(),
+        };
+        let snapshot = Snapshot::succeed(None, settings, made);
         let admission = Admission::new(&settings.limits, &settings.trusted_proxies);
         let transient = Transient::new(u64::MAX);
         let slow = SlowClients::new(Arc::clone(&transient));

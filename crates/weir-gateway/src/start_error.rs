@@ -21,6 +21,8 @@ pub enum StartError {
     Cache(String, String),
     /// Apps of guard's interface that were saved and cannot be read.
     Apps(String),
+    /// A service that cannot be opened, and why.
+    Service(String, String),
     /// A thread or runtime that cannot be made.
     Thread(io::Error),
     /// A key that a gateway which runs cannot take up.
@@ -62,6 +64,7 @@ impl std::fmt::Display for StartError {
             Self::AccessLog(name, error) => write!(f, "cannot open the access log {name}: {error}"),
             Self::Cache(path, error) => write!(f, "cannot cache in {path}: {error}"),
             Self::Apps(error) => f.write_str(error),
+            Self::Service(name, error) => write!(f, "cannot open {name}: {error}"),
             Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
         }
     }

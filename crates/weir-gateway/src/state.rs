@@ -6,6 +6,7 @@
 //!   [`pool`]
 //! - of the cache: [`storage`], [`fill`], [`fills`], [`bound`], [`compressor`], [`encoder`]
 //! - of clients: [`listening`], [`admission`], [`slow`]; [`log`]
+//! - [`opened`]: services inside the process
 
 pub(crate) mod admission;
 pub(crate) mod bound;
@@ -23,6 +24,7 @@ pub(crate) mod health;
 pub(crate) mod hedging;
 pub(crate) mod listening;
 pub(crate) mod log;
+pub(crate) mod opened;
 pub(crate) mod pool;
 pub(crate) mod rate;
 pub(crate) mod shared;

@@ -6,7 +6,8 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::time::Instant;
 
-use weir_http::{readings, target};
+use tokio::time::timeout_at;
+use weir_http::readings;
 
 use crate::account::account;
 use crate::cache::lead::Ask;
@@ -23,10 +24,11 @@ use crate::serving::{Cached, Forwarding, Serving};
 use crate::settings::{Action, Fallback};
 use crate::state::view::View;
 use crate::state::worker::Worker;
+use crate::upstream::bring::{self, Brought};
 use crate::upstream::hedge::{self, Asked, How};
 use crate::upstream::retry::{Answered, Attempts};
 use crate::upstream::{answer, linger, relay};
-use crate::{respond, time};
+use crate::{local, respond, time};
 
 /// Serves the request whose head was read into `x`.
 pub(crate) async fn run(x: &mut Exchange, worker: &Rc<Worker>) -> After {
@@ -53,6 +55,7 @@ async fn serve(x: &mut Exchange, at: Serving<'_>) -> Result<After, Failure> {
     match &at.route.settings.action {
         Action::Respond(fixed) => respond::fixed(x, at, fixed).await,
         Action::Redirect(to) => respond::redirect(x, at, to).await,
+        Action::Serve(serve) => Box::pin(local::serve(x, at, serve)).await,
         Action::Forward(rule) => forward(x, at.by(rule)).await,
     }
 }
@@ -78,24 +81,16 @@ async fn pass_on(x: &mut Exchange, by: Forwarding<'_>) -> Result<After, Failure>
 /// Finds the route. A path that is not in normal form is matched as what it stands for, and refused if another server could
 /// take it for one of another route.
 fn route(x: &mut Exchange, view: &View) -> Result<usize, Failure> {
-    let path = x.request.target.path.of(&x.head);
-    x.path_is_normal = target::is_normal(path);
-    if !x.path_is_normal {
-        let path = if path == b"*" || path.is_empty() {
-            b"/"
-        } else {
-            path
-        };
-        target::normalize(path, &mut x.normal_path).map_err(Failure::Request)?;
-    }
+    x.normalize_path()?;
     let authority = x.request.authority.map(|span| span.of(&x.head));
     let method_name = x.request.method_name.of(&x.head);
     let router = &view.snapshot.router;
     let find = |path: &str| router.find(authority, path, x.request.method, method_name);
     let found = find(x.path());
     if !x.path_is_normal {
+        let sent = x.request.target.path.of(&x.head);
         let is_same = |read: &[u8]| std::str::from_utf8(read).is_ok_and(|read| find(read) == found);
-        readings::agree(path, is_same).map_err(Failure::Request)?;
+        readings::agree(sent, is_same).map_err(Failure::Request)?;
     }
     match found {
         Found::Route(route) => {
@@ -157,6 +152,7 @@ async fn attempt(
             Ok(upstream) => {
                 attempts.let_go(x);
                 let mut asked = Asked { chosen, upstream };
+                x.facts.was_sent = true;
                 match hedge::ask(x, &mut attempts, &mut asked).await {
                     How::Failed(Failure::ClientGone) => {
                         linger::begin(x, by.worker, asked, by.rule.timeouts.response);
@@ -300,6 +296,22 @@ fn refresh(refresh: Box<Refresh>) {
         }
         asking.reset(&worker.buffers);
     });
+}
+
+/// Makes a request for a service: asks its upstream as for a client, who is nobody, and keeps what it says. There is no cache
+/// to ask, and no fallback: what others say is no answer to it.
+pub(crate) async fn run_errand(
+    x: &mut Exchange,
+    by: Forwarding<'_>,
+    bounds: bring::Bounds,
+) -> Result<Brought, Failure> {
+    let fetch = fetch(x, by);
+    let (chosen, upstream) = match timeout_at(bounds.until.into(), fetch).await {
+        Ok(asked) => asked?,
+        Err(_) => return Err(Failure::ResponseTimeout),
+    };
+    invalidate(x, by).await;
+    Ok(bring::answer(x, by, (&chosen, upstream), bounds).await)
 }
 
 /// Answers a request whose head could not be read, and accounts for it.

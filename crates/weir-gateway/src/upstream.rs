@@ -2,6 +2,7 @@
 
 pub(crate) mod ahead;
 pub(crate) mod answer;
+pub(crate) mod bring;
 pub(crate) mod check;
 pub(crate) mod choose;
 pub(crate) mod connect;

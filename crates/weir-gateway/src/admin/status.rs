@@ -167,8 +167,9 @@ mod tests {
     };
     use crate::state::admission::Admission;
     use crate::state::health::Leave;
+    use crate::state::opened::Opened;
     use crate::state::slow::SlowClients;
-    use crate::state::snapshot::Snapshot;
+    use crate::state::snapshot::{Made, Snapshot};
 
     /// Two workers and one upstream, whose name needs an escape, with a server for each of `ports`.
     fn shared(ports: &[u16]) -> Shared {
@@ -206,7 +207,13 @@ mod tests {
             routes: Vec::new(),
         };
         let (router, names) = (Router::default(), Known::default());
-        let snapshot = Snapshot::succeed(None, &settings, router, &names, Vec::new());
+        let made = Made {
+            router,
+            names: &names,
+            listeners: Vec::new(),
+            services: &Opened::default(),
+        };
+        let snapshot = Snapshot::succeed(None, &settings, made);
         let slow = SlowClients::new(Transient::new(7));
         Shared::new(snapshot, 2, admission, slow)
     }

@@ -16,7 +16,7 @@ use crate::state::worker::Worker;
 pub(crate) fn of(route: &RouteState) -> Option<&Fallback> {
     match &route.settings.action {
         Action::Forward(rule) => rule.care.fallback.as_deref(),
-        Action::Redirect(_) | Action::Respond(_) => None,
+        Action::Redirect(_) | Action::Respond(_) | Action::Serve(_) => None,
     }
 }
 

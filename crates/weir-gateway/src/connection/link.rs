@@ -6,7 +6,6 @@
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll};
 
-use bytes::{Buf as _, Bytes};
 use weir_http::Reject;
 use weir_http::body::Framing;
 
@@ -18,8 +17,9 @@ use crate::connection::h1;
 pub(crate) enum Link {
     /// HTTP/1.1 or HTTP/1.0, on a socket of its own.
     H1(h1::Link),
-    /// Nobody, who has this body to send, takes everything and never leaves: for requests that the gateway makes by itself.
-    Nobody(Bytes),
+    /// Nobody, who takes everything and never leaves: for requests that the gateway makes by itself. A body that such a request
+    /// has is in its upload from the beginning.
+    Nobody,
 }
 
 /// Bytes of a request's body on their way to an upstream.
@@ -50,14 +50,14 @@ pub(crate) struct Claimed {
 
 impl Link {
     pub(crate) fn is_nobody(&self) -> bool {
-        matches!(self, Self::Nobody(_))
+        matches!(self, Self::Nobody)
     }
 
     /// A request has begun, whose body has this framing.
     pub(crate) fn begin_body(&mut self, framing: Framing) {
         match self {
             Self::H1(link) => link.begin_body(framing),
-            Self::Nobody(_) => {}
+            Self::Nobody => {}
         }
     }
 
@@ -68,8 +68,8 @@ impl Link {
     pub(crate) fn claim(&mut self, ready: usize) -> Result<Claimed, Reject> {
         match self {
             Self::H1(link) => link.claim(ready),
-            Self::Nobody(body) => Ok(Claimed {
-                bytes: body.len() - ready,
+            Self::Nobody => Ok(Claimed {
+                bytes: 0,
                 is_all: true,
             }),
         }
@@ -79,7 +79,7 @@ impl Link {
     pub(crate) fn body(&self, ready: usize) -> Piece<'_> {
         match self {
             Self::H1(link) => Piece::Framed(&link.input.unread()[..ready]),
-            Self::Nobody(body) => Piece::Content(&body[..ready]),
+            Self::Nobody => Piece::Content(&[]),
         }
     }
 
@@ -87,7 +87,7 @@ impl Link {
     pub(crate) fn consume(&mut self, bytes: usize) {
         match self {
             Self::H1(link) => link.input.consume(bytes),
-            Self::Nobody(body) => body.advance(bytes),
+            Self::Nobody => {}
         }
     }
 
@@ -99,7 +99,7 @@ impl Link {
     ) -> Poll<io::Result<usize>> {
         match self {
             Self::H1(link) => link.poll_read(buffers, cx),
-            Self::Nobody(_) => Poll::Pending,
+            Self::Nobody => Poll::Pending,
         }
     }
 
@@ -107,7 +107,7 @@ impl Link {
     pub(crate) fn release(&mut self, buffers: &Buffers) {
         match self {
             Self::H1(link) => link.input.release(buffers),
-            Self::Nobody(_) => {}
+            Self::Nobody => {}
         }
     }
 
@@ -120,7 +120,7 @@ impl Link {
     ) -> Poll<io::Result<usize>> {
         match self {
             Self::H1(link) => link.stream.poll_write(cx, first, second),
-            Self::Nobody(_) => Poll::Ready(Ok(first.len() + second.len())),
+            Self::Nobody => Poll::Ready(Ok(first.len() + second.len())),
         }
     }
 
@@ -132,14 +132,14 @@ impl Link {
     ) -> Poll<io::Result<usize>> {
         match self {
             Self::H1(link) => link.stream.poll_write_pieces(cx, pieces),
-            Self::Nobody(_) => Poll::Ready(Ok(pieces.iter().map(|piece| piece.len()).sum())),
+            Self::Nobody => Poll::Ready(Ok(pieces.iter().map(|piece| piece.len()).sum())),
         }
     }
 
     pub(crate) fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::H1(link) => link.stream.poll_writable(cx),
-            Self::Nobody(_) => Poll::Ready(Ok(())),
+            Self::Nobody => Poll::Ready(Ok(())),
         }
     }
 
@@ -147,7 +147,7 @@ impl Link {
     pub(crate) fn has_left(&self, cx: &mut Context<'_>) -> bool {
         match self {
             Self::H1(link) => link.has_left(cx),
-            Self::Nobody(_) => false,
+            Self::Nobody => false,
         }
     }
 }

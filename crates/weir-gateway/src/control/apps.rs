@@ -193,7 +193,7 @@ pub(super) fn keep(next: &mut Settings, current: &Settings) {
 fn adopt(settings: &mut Settings, upstreams: &[Upstream], routes: &[Route]) {
     for route in routes {
         let mut route = route.clone();
-        if let Action::Forward(rule) = &mut route.action {
+        if let Some(rule) = route.action.rule_mut() {
             let upstream = &upstreams[rule.upstream];
             let known = settings.upstreams.iter();
             let known = known
@@ -211,9 +211,9 @@ fn adopt(settings: &mut Settings, upstreams: &[Upstream], routes: &[Route]) {
 /// `settings` without the routes of an app, and without what only these forward to.
 fn without(settings: &Settings, app: &str) -> Settings {
     let is_of_app = |route: &Route| route.app.as_deref() == Some(app);
-    let forwards_to = |route: &Route, index: usize| match &route.action {
-        Action::Forward(rule) => rule.upstream == index,
-        Action::Redirect(_) | Action::Respond(_) => false,
+    let forwards_to = |route: &Route, index: usize| {
+        let rule = route.action.rule();
+        rule.is_some_and(|rule| rule.upstream == index)
     };
     let (gone, stays): (Vec<_>, Vec<_>) = settings.routes.iter().cloned().partition(is_of_app);
     let mut next = Settings {
@@ -229,7 +229,7 @@ fn without(settings: &Settings, app: &str) -> Settings {
         }
     }
     for route in &mut next.routes {
-        if let Action::Forward(rule) = &mut route.action {
+        if let Some(rule) = route.action.rule_mut() {
             rule.upstream = places[rule.upstream];
             if let Some(fallback) = &mut rule.care.fallback {
                 fallback.upstream = fallback.upstream.map(|index| places[index]);

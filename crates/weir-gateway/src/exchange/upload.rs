@@ -19,7 +19,7 @@ use crate::exchange::upload::hold::Hold;
 use crate::failure::Failure;
 use crate::wire::Wire;
 
-pub(crate) use crate::exchange::upload::collected::collect;
+pub(crate) use crate::exchange::upload::collected::{collect, take_whole};
 
 /// A request body in transit. The default is a body that there is not.
 #[derive(Debug, Default)]
@@ -81,6 +81,17 @@ pub(crate) struct Pace {
     pub(crate) response: Duration,
 }
 
+impl Pace {
+    /// For a body that goes to no upstream.
+    fn of_client(patience: Duration) -> Self {
+        Self {
+            client: patience,
+            upstream: Duration::MAX,
+            response: Duration::MAX,
+        }
+    }
+}
+
 impl Upload {
     pub(crate) fn new(framing: Framing, awaits_continue: bool) -> Self {
         Self {
@@ -107,6 +118,15 @@ impl Upload {
             Framing::Length(length) if length > bytes_max => Err(Failure::BodyTooLarge),
             _ => Ok(()),
         }
+    }
+
+    /// The same with another limit besides.
+    pub(crate) fn admit_no_more_than(
+        &mut self,
+        framing: Framing,
+        bytes_max: u64,
+    ) -> Result<(), Failure> {
+        self.admit(framing, bytes_max.min(self.bytes_max), self.rate_min)
     }
 
     /// Takes what has already arrived of the body. A body that is here whole goes along with the head, into

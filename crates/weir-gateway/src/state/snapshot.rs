@@ -18,6 +18,7 @@ use weir_http::{HeadLimits, NamedFields};
 use crate::metrics::{EndpointMetrics, PerWorker, RouteMetrics};
 use crate::names::Known;
 use crate::router::Router;
+use crate::service::Service;
 use crate::settings::{
     Action, ClientTimeouts, EndpointAddress, Forward, Route, Server, ServerAddress, Settings,
     Upstream,
@@ -30,6 +31,7 @@ use crate::state::gate::{Gate, Places};
 use crate::state::health::Health;
 use crate::state::hedging::SharedHedge;
 use crate::state::listening::Listening;
+use crate::state::opened::Opened;
 use crate::state::rate::RateGate;
 use crate::state::storage::share;
 use crate::state::watch::Watch;
@@ -56,6 +58,15 @@ pub(crate) struct Snapshot {
     pub(crate) idle_connections: usize,
 }
 
+/// What was made for a configuration before it, because it can fail.
+#[derive(Debug)]
+pub(crate) struct Made<'a> {
+    pub(crate) router: Router,
+    pub(crate) names: &'a Known,
+    pub(crate) listeners: Vec<Arc<Listening>>,
+    pub(crate) services: &'a Opened,
+}
+
 /// A route and what is known about it.
 #[derive(Debug)]
 pub(crate) struct RouteState {
@@ -69,6 +80,8 @@ pub(crate) struct RouteState {
     pub(crate) hedge: Option<Arc<SharedHedge>>,
     /// How long its upstream takes to answer, where requests wait for each other's answers.
     pub(crate) answers: Option<Arc<SharedHedge>>,
+    /// What answers its requests, if a service does.
+    pub(crate) service: Option<Arc<dyn Service>>,
     /// Shared by the routes of one name.
     pub(crate) metrics: Arc<PerWorker<RouteMetrics>>,
 }
@@ -114,27 +127,26 @@ pub(crate) struct EndpointState {
 impl Snapshot {
     /// The configuration that follows `before`, if there is one: what was known about routes and endpoints that stay is
     /// taken over.
-    pub(crate) fn succeed(
-        before: Option<&Self>,
-        settings: &Settings,
-        router: Router,
-        names: &Known,
-        listeners: Vec<Arc<Listening>>,
-    ) -> Arc<Self> {
+    pub(crate) fn succeed(before: Option<&Self>, settings: &Settings, made: Made<'_>) -> Arc<Self> {
         let workers = settings.workers;
         let upstream_before = |name: &str| {
             let mut all = before?.upstreams.iter();
             all.find(|upstream| upstream.settings.name == name)
         };
         let upstreams = settings.upstreams.iter().map(|upstream| {
-            UpstreamState::succeed(upstream_before(&upstream.name), upstream, names, workers)
+            UpstreamState::succeed(
+                upstream_before(&upstream.name),
+                upstream,
+                made.names,
+                workers,
+            )
         });
         Arc::new(Self {
             generation: before.map_or(1, |before| before.generation + 1),
-            router,
-            routes: succeeding_routes(before, &settings.routes, workers),
+            router: made.router,
+            routes: succeeding_routes(before, &settings.routes, made.services, workers),
             upstreams: upstreams.collect(),
-            listeners,
+            listeners: made.listeners,
             head_limits: HeadLimits {
                 bytes: settings.limits.header_bytes,
                 fields: settings.limits.header_count.min(HeadLimits::FIELDS_CEILING),
@@ -176,6 +188,7 @@ impl Snapshot {
 fn succeeding_routes(
     before: Option<&Snapshot>,
     routes: &[Route],
+    services: &Opened,
     workers: usize,
 ) -> Vec<RouteState> {
     let before = before.map_or(&[][..], |before| &before.routes);
@@ -198,10 +211,7 @@ fn succeeding_routes(
         let before = known.get(&identity(route));
         let metrics = carried(counted.get(&route.name), || PerWorker::new(workers));
         counted.insert(route.name.clone(), Arc::clone(&metrics));
-        let care = match &route.action {
-            Action::Forward(rule) => Some(&rule.care),
-            Action::Redirect(_) | Action::Respond(_) => None,
-        };
+        let care = route.action.rule().map(|rule| &rule.care);
         RouteState {
             settings: route.clone(),
             share: share(route, before.and_then(|before| before.share.as_ref())),
@@ -222,6 +232,7 @@ fn succeeding_routes(
                 before.and_then(|before| before.answers.as_ref()),
                 is_caching(route).then_some(&USUAL_ANSWERS),
             ),
+            service: services.of_route(route).cloned(),
             metrics,
         }
     };

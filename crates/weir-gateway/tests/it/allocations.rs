@@ -134,7 +134,8 @@ impl Running {
         let address = free_address();
         let log = directory.0.join(format!("access-{}.log", address.port()));
         let settings = settings(address, origin, &log, format);
-        let gateway = Gateway::start(&settings, Box::new(Fixed)).expect("the gateway starts");
+        let gateway =
+            Gateway::start(&settings, Box::new(Fixed), Box::new(())).expect("the gateway starts");
         Self {
             gateway,
             address,

@@ -8,13 +8,20 @@ use std::path::Path;
 const FLOORS: [(&str, &[&str]); 7] = [
     (
         "the house: threads, sockets, configurations, operators",
-        &["gateway", "control", "admin", "supervision", "listener"],
+        &[
+            "gateway",
+            "control",
+            "admin",
+            "supervision",
+            "listener",
+            "errands",
+        ],
     ),
     ("the order of the steps", &["story"]),
     (
         "steps",
         &[
-            "cache", "care", "upstream", "compress", "respond", "account",
+            "cache", "care", "upstream", "compress", "local", "respond", "account",
         ],
     ),
     ("what a request carries along", &["exchange", "serving"]),
@@ -36,6 +43,7 @@ const FLOORS: [(&str, &[&str]); 7] = [
             "names",
             "paths",
             "router",
+            "service",
             "settings",
             "start_error",
             "tell",

@@ -115,7 +115,7 @@ fn start_gateway(args: &DemoArgs, places: &[Place]) -> anyhow::Result<Gateway> {
     let mut settings = config::parse(&text, "config of the demo")?;
     settings.timeouts.drain = DRAIN;
     fit_to_descriptors(&mut settings)?;
-    Gateway::start(&settings, Box::new(NoFile)).map_err(|error| match error {
+    Gateway::start(&settings, Box::new(NoFile), Box::new(())).map_err(|error| match error {
         StartError::Listen(address, _) => {
             let flag = if address == args.admin {
                 "--admin"

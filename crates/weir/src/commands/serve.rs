@@ -68,7 +68,7 @@ fn serve(
         Some(file) => Box::new(reloading::File(file.to_owned())),
         None => Box::new(reloading::NoFile),
     };
-    let gateway = Gateway::start(&settings, source).map_err(|error| match file {
+    let gateway = Gateway::start(&settings, source, Box::new(())).map_err(|error| match file {
         Some(file) => config::start_error(error, file),
         None => error.into(),
     })?;

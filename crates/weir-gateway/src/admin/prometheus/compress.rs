@@ -13,7 +13,7 @@ use crate::settings::Action;
 pub(super) fn write(page: &mut Page<'_>) {
     let compresses = |action: &Action| match action {
         Action::Forward(rule) => rule.compress.is_some(),
-        Action::Redirect(_) | Action::Respond(_) => false,
+        Action::Redirect(_) | Action::Respond(_) | Action::Serve(_) => false,
     };
     let mut routes = page.snapshot.routes.iter();
     if !routes.any(|route| compresses(&route.settings.action)) {

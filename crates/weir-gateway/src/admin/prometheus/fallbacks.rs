@@ -12,7 +12,7 @@ use crate::settings::Action;
 pub(super) fn write(page: &mut Page<'_>, routes: &BTreeMap<&str, &PerWorker<RouteMetrics>>) {
     let falls_back = |action: &Action| match action {
         Action::Forward(rule) => rule.care.fallback.is_some(),
-        Action::Redirect(_) | Action::Respond(_) => false,
+        Action::Redirect(_) | Action::Respond(_) | Action::Serve(_) => false,
     };
     let mut all = page.snapshot.routes.iter();
     if !all.any(|route| falls_back(&route.settings.action)) {

@@ -1,12 +1,14 @@
-//! A request body that is collected before its upstream is asked, so that a client that sends slowly holds nothing of it.
+//! A request body that is collected before anybody is asked.
 //!
-//! It is kept as it came, framing and trailers included. All of it can be sent again; of one that is larger than the room
-//! for it, what is here is sent first and the rest as it comes.
+//! For an upstream, so that a client that sends slowly holds nothing of it: it is kept as it came, framing and trailers
+//! included. All of it can be sent again; of one that is larger than the room for it, what is here is sent first and the
+//! rest as it comes. For a service inside the process, which is given the whole content and nothing else.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use weir_http::Body;
 use weir_http::body::Framing;
 
 use crate::buffers::{BUFFER_BYTES, Buffers};
@@ -64,9 +66,52 @@ pub(crate) async fn collect(
     if bytes_max == 0 {
         return Ok(());
     }
-    let pace = x.pace(rule);
+    let waited_ms = x.upload.waited_ms;
+    let bounds = Bounds {
+        bytes_max,
+        pace: x.pace(rule),
+        talks: x.request.framing == Framing::Chunked,
+        pause: None,
+    };
+    fill(x, worker, bounds).await?;
+    let is_slow = x.upload.waited_ms - waited_ms >= DAWDLED_MS;
+    if let Some(collected) = &mut x.upload.collected {
+        collected.is_slow = is_slow;
+    }
+    x.upload.waited_before_ms = x.upload.waited_ms;
+    Ok(())
+}
+
+/// Waits until all of the body is here, and takes its content out of the framing. Trailers are left out.
+pub(crate) async fn take_whole(x: &mut Exchange, worker: &Worker) -> Result<Vec<u8>, Failure> {
+    let bounds = Bounds {
+        // The limit of the route has been set before, and holds.
+        bytes_max: usize::MAX,
+        pace: Pace::of_client(x.timeouts.body),
+        talks: false,
+        pause: None,
+    };
+    fill(x, worker, bounds).await?;
+    // None of it is to be sent to anybody.
+    x.upload.ready = 0;
+    x.upload.kept = Kept::Nowhere;
+    let collected = x.upload.collected.take();
+    let collected = collected.filter(|collected| collected.is_whole);
+    let collected = collected.ok_or(Failure::NoRoom)?;
+    if !collected.is_framed || x.request.framing != Framing::Chunked {
+        return Ok(collected.bytes);
+    }
+    let mut content = Vec::with_capacity(collected.bytes.len());
+    let mut body = Body::new(x.request.framing);
+    body.decode(&collected.bytes, |piece| content.extend_from_slice(piece))
+        .map_err(Failure::Request)?;
+    Ok(content)
+}
+
+/// Collects within `bounds`.
+async fn fill(x: &mut Exchange, worker: &Worker, mut bounds: Bounds) -> Result<(), Failure> {
     if x.request.expects_continue {
-        // Whoever asks the upstream has the body, so it is asked without the expectation.
+        // Whoever is asked has the body, so it is asked without the expectation.
         x.request.expects_continue = false;
         if x.upload.expectation_is_met() {
             send_continue(x).await?;
@@ -80,25 +125,15 @@ pub(crate) async fn collect(
         is_slow: false,
         claim: worker.claim(),
     }));
-    let waited_ms = x.upload.waited_ms;
-    x.client.timer.set(x.upload.patience_with_client(pace));
-    let mut bounds = Bounds {
-        bytes_max,
-        pace,
-        talks: x.request.framing == Framing::Chunked,
-        pause: None,
-    };
+    x.client
+        .timer
+        .set(x.upload.patience_with_client(bounds.pace));
     poll_fn(|cx| {
         let upload = &mut x.upload;
         upload.poll_collect(&mut x.client, &worker.buffers, &mut bounds, cx)
     })
     .await?;
     x.client.link.release(&worker.buffers);
-    let is_slow = x.upload.waited_ms - waited_ms >= DAWDLED_MS;
-    if let Some(collected) = &mut x.upload.collected {
-        collected.is_slow = is_slow;
-    }
-    x.upload.waited_before_ms = x.upload.waited_ms;
     Ok(())
 }
 
@@ -110,6 +145,25 @@ async fn send_continue(x: &mut Exchange) -> Result<(), Failure> {
 }
 
 impl Upload {
+    /// A body of nobody, who has all of it.
+    pub(crate) fn of_nobody(content: Vec<u8>, claim: Claim) -> Self {
+        let ready = content.len();
+        let collected = Collected {
+            bytes: content,
+            is_framed: false,
+            sent: 0,
+            is_whole: true,
+            is_slow: false,
+            claim,
+        };
+        Self {
+            ready,
+            collected: (ready > 0).then(|| Box::new(collected)),
+            bytes_max: u64::MAX,
+            ..Self::default()
+        }
+    }
+
     /// Whether nothing is to be collected: the rest of the body is in the client's link, or it was collected before, for
     /// another upstream.
     pub(crate) fn has_arrived(&mut self, client: &mut Client) -> Result<bool, Failure> {

@@ -3,7 +3,7 @@
 use weir_cache::policy::Bypass;
 use weir_http::NamedFields;
 
-use crate::settings::{Action, Forward, HashOn, RateKey, Settings};
+use crate::settings::{Forward, HashOn, RateKey, Settings};
 
 /// The fields of all routes: a request may take another route than the one that names the field, and lead to the same script.
 pub(super) fn named_fields(settings: &Settings) -> NamedFields {
@@ -19,7 +19,7 @@ pub(super) fn named_fields(settings: &Settings) -> NamedFields {
                     RateKey::Route | RateKey::ClientAddress | RateKey::Parameter(_) => None,
                 }),
         );
-        if let Action::Forward(rule) = &route.action {
+        if let Some(rule) = route.action.rule() {
             add_rule(rule, &mut names);
         }
     }

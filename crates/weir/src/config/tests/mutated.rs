@@ -137,6 +137,7 @@ fn assert_promises(settings: &Settings, text: &str) {
             Action::Forward(forward) => keeps_promises(forward, settings.upstreams.len()),
             Action::Redirect(redirect) => matches!(redirect.status, 300..400),
             Action::Respond(respond) => matches!(respond.status, 200..600),
+            Action::Serve(_) => false,
         };
         let rates = route.limits.rates.iter().map(|rule| &rule.quota);
         let mut rates = rates.map(|it| it.requests >= 1 && it.burst >= 1 && !it.per.is_zero());

@@ -1,0 +1,113 @@
+//! Errands of services: each is a request of its own, whose client is nobody.
+//!
+//! This is where the tasks of errands begin. An errand goes the way of a request from where the upstream is asked, and appears in no
+//! access log. It is done by a route that the configuration of now has: durable records name routes and upstreams, and outlive
+//! many configurations.
+
+use std::rc::Rc;
+
+use crate::connection::{AddressText, Client};
+use crate::exchange::Exchange;
+use crate::failure::Failure;
+use crate::router::Found;
+use crate::service::{Answered, Errand, Outcome, Parcel, Parcels, Unanswered};
+use crate::serving::Serving;
+use crate::settings::{Action, Forward};
+use crate::state::view::View;
+use crate::state::worker::Worker;
+use crate::upstream::bring::Bounds;
+use crate::{story, time};
+
+/// Begins with every errand that comes.
+pub(crate) async fn receive(mut parcels: Parcels, worker: Rc<Worker>) {
+    while let Some(parcel) = parcels.recv().await {
+        let worker = Rc::clone(&worker);
+        tokio::task::spawn_local(async move { run(parcel, &worker).await });
+    }
+}
+
+async fn run(mut parcel: Parcel, worker: &Rc<Worker>) {
+    if !parcel.begin() {
+        return;
+    }
+    let body = std::mem::take(&mut parcel.errand.body);
+    let address = AddressText::new(parcel.errand.client);
+    let mut x = Exchange::new(Client::nobody(address, &worker.deadlines));
+    let is_sound = x.take_kept(&parcel.errand.head, body, worker.claim())
+        && parcel.errand.has_sound_fields()
+        && x.normalize_path().is_ok();
+    let outcome = if is_sound {
+        deliver(&mut x, worker, &parcel.errand).await
+    } else {
+        unanswered("malformed_errand", true, &x)
+    };
+    x.reset(&worker.buffers);
+    parcel.end(outcome);
+}
+
+/// Makes the request, by the route that has it delivered.
+async fn deliver(x: &mut Exchange, worker: &Rc<Worker>, errand: &Errand) -> Outcome {
+    let view = worker.view();
+    x.timeouts = view.snapshot.timeouts;
+    let Some((route, rule)) = route_of(x, &view, errand) else {
+        return unanswered(Failure::NoRoute.name(), true, x);
+    };
+    x.facts.route = Some(route);
+    // The fields of the errand are set last, and what the request has of their names is dropped.
+    let mut rule = rule.clone();
+    rule.request_headers.set.extend_from_slice(&errand.fields);
+    let at = Serving::new(worker, &view, route);
+    let bounds = Bounds {
+        bytes_max: errand.answer_bytes_max,
+        until: time::now() + errand.within,
+    };
+    match story::run_errand(x, at.by(&rule), bounds).await {
+        Ok(brought) => Outcome::Answered(Answered {
+            status: brought.status,
+            lines: brought.lines,
+            body: brought.body,
+            is_whole: brought.is_whole,
+        }),
+        Err(failure) => {
+            let failure = worker.meaning_of(failure);
+            unanswered(failure.name(), !x.facts.was_sent, x)
+        }
+    }
+}
+
+fn unanswered(why: &'static str, is_unheard: bool, x: &Exchange) -> Outcome {
+    Outcome::Unanswered(Unanswered {
+        why,
+        is_unheard,
+        retry_after: x.retry_after,
+    })
+}
+
+/// The route that has requests delivered to the upstream of the errand: the one that would take the request now, or one of the
+/// name that it came by, or any.
+fn route_of<'v>(x: &Exchange, view: &'v View, errand: &Errand) -> Option<(usize, &'v Forward)> {
+    let snapshot = &view.snapshot;
+    let delivery = |route: usize| {
+        let Action::Serve(serve) = &snapshot.routes[route].settings.action else {
+            return None;
+        };
+        let rule = serve.delivery.as_deref()?;
+        let upstream = &snapshot.upstreams[rule.upstream].settings.name;
+        (**upstream == *errand.upstream).then_some((route, rule))
+    };
+    let is_named =
+        |&(route, _): &(usize, _)| *snapshot.routes[route].settings.name == *errand.route;
+    let authority = x.request.authority.map(|span| span.of(&x.head));
+    let method_name = x.request.method_name.of(&x.head);
+    let found = snapshot
+        .router
+        .find(authority, x.path(), x.request.method, method_name);
+    let by_request = match found {
+        Found::Route(route) => delivery(route).filter(is_named),
+        Found::MethodNotAllowed(_) | Found::Nothing => None,
+    };
+    let all = || (0..snapshot.routes.len()).filter_map(delivery);
+    by_request
+        .or_else(|| all().find(is_named))
+        .or_else(|| all().next())
+}

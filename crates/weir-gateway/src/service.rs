@@ -1,0 +1,68 @@
+//! Services inside the process: they answer requests in the place of an upstream, and have requests delivered later.
+//!
+//! This is the seam to the crates that have them. The gateway knows nothing of what a service does: it hands over a request
+//! whose body is here ([`Ask`]), waits for a [`Reply`] that any thread may complete, and sends its [`Answer`]. What a service
+//! wants delivered goes through a [`Courier`].
+
+mod ask;
+mod courier;
+mod reply;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+pub use crate::service::ask::Ask;
+pub use crate::service::courier::{
+    Answered, Courier, Delivery, Errand, Outcome, Refused, Unanswered,
+};
+pub use crate::service::reply::{Answer, Content, Feeder, HasLeft, Pieces, Replier, Reply};
+
+pub(crate) use crate::service::courier::{Parcel, Parcels, parcels};
+pub(crate) use crate::service::reply::Piece;
+
+/// What answers the requests of a route inside the process.
+pub trait Service: Debug + Send + Sync {
+    /// Bytes of a request's body that it takes. The limit of the route holds too; more is 413.
+    fn body_bytes_max(&self) -> u64;
+
+    /// Begins to answer. It is called on a worker, so it returns at once; the reply is completed by whatever thread has the
+    /// answer.
+    fn call(&self, ask: Ask) -> Reply;
+
+    /// The gateway ends, or its configuration has the service no longer: it begins nothing more of its own accord. Requests may
+    /// still come, from before.
+    fn drain(&self);
+
+    /// Whether nothing is under way any more that the process has to wait for. Asked after [`Service::drain`].
+    fn is_drained(&self) -> bool;
+}
+
+/// Where services come from: the seam to the crate that knows what a configuration says of them.
+pub trait Services: Debug + Send + Sync {
+    /// The service of this name, as the configuration that was read last describes it. `open` is the one that the
+    /// configuration before has under this name: it is given back where it stays.
+    ///
+    /// # Errors
+    /// What keeps it from being opened, for the operator. The configuration is not put to work then.
+    fn open(
+        &self,
+        name: &str,
+        open: Option<&Arc<dyn Service>>,
+        courier: &Courier,
+    ) -> Result<Arc<dyn Service>, String>;
+}
+
+/// No services at all.
+impl Services for () {
+    fn open(
+        &self,
+        name: &str,
+        _: Option<&Arc<dyn Service>>,
+        _: &Courier,
+    ) -> Result<Arc<dyn Service>, String> {
+        Err(format!("there is no service {name}"))
+    }
+}
+
+#[cfg(test)]
+mod tests;
