@@ -21,6 +21,7 @@ format:          ## formatting
 
 lint:            ## clippy, no warning allowed
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo clippy -p weir --no-default-features --all-targets --locked -- -D warnings
 
 test:            ## all tests, with real peers
 	cargo test --workspace --locked

@@ -1,13 +1,17 @@
-//! The commands of the binary, a file each.
+//! The commands of the binary, a file each; those behind a feature may be missing from a build.
 
 mod admin;
+#[cfg(feature = "app")]
 pub(crate) mod app;
 pub(crate) mod cache;
 pub(crate) mod check;
 mod client;
+#[cfg(feature = "demo")]
 pub(crate) mod demo;
 pub(crate) mod import;
+#[cfg(feature = "lab")]
 pub(crate) mod lab;
+#[cfg(feature = "load")]
 pub(crate) mod load;
 pub(crate) mod reload;
 pub(crate) mod serve;

@@ -26,12 +26,14 @@ mod error;
 mod file;
 pub(crate) mod guard;
 mod headers;
+#[cfg(feature = "load")]
 pub(crate) mod mix;
 mod pattern;
 mod place;
 mod read;
 pub(crate) mod regular;
 mod route;
+#[cfg(feature = "lab")]
 pub(crate) mod scenario;
 mod suggest;
 mod syntax;

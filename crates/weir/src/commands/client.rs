@@ -5,7 +5,9 @@
 //! or to measure one is not its business.
 
 use std::io::{self, BufRead, BufReader, Read as _, Write as _};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+#[cfg(feature = "demo")]
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use weir_http::body::Framing;
@@ -56,6 +58,7 @@ impl Client {
     }
 
     /// The body of the answer, whatever its status; an error when none came. The next call then connects again.
+    #[cfg(feature = "demo")]
     pub(super) fn get(&mut self, path: &str) -> io::Result<Vec<u8>> {
         let answer = self.ask("GET", path, "", b"")?;
         Ok(answer.body)
@@ -98,6 +101,7 @@ impl Client {
 }
 
 /// Where this machine reaches what listens on `address`.
+#[cfg(feature = "demo")]
 pub(super) fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
@@ -170,6 +174,7 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "demo")]
     #[test]
     fn an_address_for_all_interfaces_is_reached_on_loopback() {
         for (listen, reached) in [
