@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a compressed hit costs: CPU microseconds of weir and of nginx with its cache and `gzip on`, in one interleaved run.
 
-    bench/compress.py --weir target/release/weir
+    bench/compress.py --weir target/dist/weir
 
 The origin is `weir app`; the response is that of /what-date-is-it, about 400 KB of JSON that may be cached until midnight.
 Both proxies have one worker, alone on CPU 0 with whatever threads they have, a buffered access log and their cache in

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What one generated request costs: requests per CPU second of `weir load` and of wrk, in one interleaved run.
 
-    bench/load.py --weir target/release/weir
+    bench/load.py --weir target/dist/weir
 
 The generator is alone on CPU 0 with one thread, the server (nginx, 612-byte responses) on CPU 1; both generators keep
 their connections alive and ask as fast as they are answered. CPU time is that of the whole generator process, start and

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What misses do to hits: latency of cache hits at a fixed rate, while one request in ten goes to an origin that takes 200 ms.
 
-    bench/mixed.py --weir target/release/weir
+    bench/mixed.py --weir target/dist/weir
 
 weir has one worker, alone on CPU 0; generators and origin are on CPU 1. Two generators run at once: one asks for what is
 stored (1,000 objects, Zipf 0.9), the other each time for something new. In the rounds without misses the second one sends the

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What one proxied request costs: CPU microseconds of weir, nginx and HAProxy, in one interleaved run.
 
-    bench/proxy.py --weir target/release/weir                    print the table
-    bench/proxy.py --weir target/release/weir --readme README.md write it into the README, raw data beside it
+    bench/proxy.py --weir target/dist/weir                    print the table
+    bench/proxy.py --weir target/dist/weir --readme README.md write it into the README, raw data beside it
 
 Every proxy has one worker, alone on CPU 0; the origin (nginx, 612-byte responses) and wrk share CPU 1. All do the same
 work: kept-alive connections on both sides, X-Forwarded-For, a buffered access log (HAProxy logs only to syslog, and

@@ -2,7 +2,7 @@
 """What it costs to be ready to refuse: CPU microseconds of weir for a request, with and without breaker, ejection, adaptive
 limit and rate limit, in one interleaved run.
 
-    bench/refuse.py --weir target/release/weir [--rounds 8] [--only all]
+    bench/refuse.py --weir target/dist/weir [--rounds 8] [--only all]
 
 weir has one worker, alone on CPU 0; three origins (nginx, 612-byte responses) and wrk share CPU 1. Nothing is refused: the
 origins are well, and the rate is far away. A round starts every process anew and measures every variant once, plain before

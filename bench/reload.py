@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What reloads do to requests: a thousand of them under load, to and fro between two configurations.
 
-    bench/reload.py --weir target/release/weir [--reloads 1000]
+    bench/reload.py --weir target/dist/weir [--reloads 1000]
 
 Three sample services and a WebSocket server are behind a gateway. `weir load` keeps 32 connections busy for the whole
 time, 50 WebSockets are open and are asked for an echo between reloads. The configurations differ in the servers of the

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How often `weir lab compare` calls a service different from itself: it should be at most one time in ten.
 
-    bench/same.py --weir target/release/weir
+    bench/same.py --weir target/dist/weir
 
 Each comparison is one of the sample service with itself, both started afresh for every block, as B and A are when they do
 differ. A comparison counts as "different" by the rate when its line says so, and likewise by CPU time and latencies. Its
