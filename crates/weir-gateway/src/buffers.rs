@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::io;
 use std::task::{Context, Poll, ready};
 
-use crate::io::Stream;
+use weir_socket::Stream;
 
 /// Capacity of a lent buffer: a head of the default limit fits, and a long body moves in few system calls.
 pub(crate) const BUFFER_BYTES: usize = 32 << 10;

@@ -13,8 +13,8 @@
 //! - what a request carries along: `exchange`, `serving`
 //! - the client's side: `connection`, `slow`
 //! - `state`: what outlives a request, of a worker and of all
-//! - the ground: [`settings`] (already valid), `router`, `names`, `failure` (what can go wrong), `metrics`, and the seams to the
-//!   runtime, memory and time: `io`, `buffers`, `deadline`
+//! - the ground: [`settings`] (already valid), `router`, `names`, `failure` (what can go wrong), `metrics`, and the seams to
+//!   memory and time: `buffers`, `deadline`. Sockets and the table of deadlines are weir-socket's
 
 mod account;
 mod admin;
@@ -33,7 +33,6 @@ mod exchange;
 mod failure;
 mod gateway;
 mod held_bodies;
-mod io;
 mod listener;
 mod local;
 mod lock;

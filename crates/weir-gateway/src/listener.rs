@@ -22,7 +22,6 @@ use tokio::task::JoinHandle;
 use crate::connection::link::Link;
 use crate::connection::{self, AddressText, Client};
 use crate::deadline::{TICK, Timer};
-use crate::io::Stream;
 use crate::listener::round::Rounds;
 use crate::metrics::WorkerMetrics;
 use crate::state::listening::{BACKLOG, Listening};
@@ -228,7 +227,7 @@ fn serve(
     metrics.accepted.add(1);
     metrics.open.add(1);
     let client = Box::new(Client {
-        link: Link::H1(connection::h1::Link::new(Stream::Tcp(stream))),
+        link: Link::H1(connection::h1::Link::new(stream.into())),
         address: AddressText::new(address),
         listening: Some(listening),
         timer: Timer::new(&worker.deadlines),

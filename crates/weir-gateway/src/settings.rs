@@ -19,6 +19,7 @@ pub use crate::settings::care::{
     BreakerRule, Fallback, FallbackOn, HealthCheck, PriorityRule, Probe, RateKey, RateRule,
     RetryRule, RouteCare, RouteLimits, StatusSet, UpstreamCare,
 };
+pub use weir_socket::Address as EndpointAddress;
 
 /// Whether connections to one of the addresses could be meant for the other: they have the same port, and the same IP address
 /// or one of them stands for all. `[::]` stands for those of IPv4 too.
@@ -267,15 +268,6 @@ pub enum ServerAddress {
     Known(EndpointAddress),
     /// Every address that the name has now is an endpoint.
     Name(String, u16),
-}
-
-/// Where connections go.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum EndpointAddress {
-    /// An address and port.
-    Tcp(SocketAddr),
-    /// The path of a Unix socket.
-    Unix(PathBuf),
 }
 
 /// The part of a request that the hash balancer keeps together.

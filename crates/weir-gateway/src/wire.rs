@@ -9,10 +9,10 @@ use std::task::{Context, Poll};
 use weir_http::body::{self, Framing};
 use weir_http::request::Progress;
 use weir_http::{Method, Reject, ResponseHead};
+use weir_socket::Stream;
 
 use crate::buffers::{Buffers, Input};
 use crate::connection::link::Piece;
-use crate::io::Stream;
 
 pub(crate) mod h1;
 

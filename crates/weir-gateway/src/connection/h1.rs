@@ -5,10 +5,10 @@ use std::task::{Context, Poll};
 
 use weir_http::body::Framing;
 use weir_http::{Body, Reject};
+use weir_socket::Stream;
 
 use crate::buffers::{Buffers, Input};
 use crate::connection::link::Claimed;
-use crate::io::Stream;
 
 /// The client's side of exchanges that follow each other on one socket.
 #[derive(Debug)]

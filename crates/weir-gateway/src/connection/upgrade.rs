@@ -4,10 +4,11 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use weir_socket::Stream;
+
 use crate::buffers::{Buffers, Input};
 use crate::connection::Client;
 use crate::connection::link::Link;
-use crate::io::Stream;
 use crate::wire::{Wire, h1};
 
 /// Bytes moved through a tunnel.

@@ -10,7 +10,6 @@ use crate::cache::scope;
 use crate::connection::link::Link;
 use crate::connection::{AddressText, Client, h1};
 use crate::deadline::Timer;
-use crate::io::Stream;
 use crate::simulation::plan::{AskPlan, HOST};
 use crate::simulation::world::{Change, FieldList, Got, Request, World, values};
 use crate::simulation::{Gateway, serve};
@@ -62,7 +61,7 @@ fn connect(world: &World, gateway: &Gateway, number: usize) -> UnixStream {
     let plan = &world.plan.clients[number];
     let address: IpAddr = plan.address.parse().expect("it is an address");
     let client = Client {
-        link: Link::H1(h1::Link::new(Stream::Unix(theirs))),
+        link: Link::H1(h1::Link::new(theirs.into())),
         address: AddressText::new(address),
         listening: None,
         timer: Timer::new(&gateway.workers[plan.worker].deadlines),

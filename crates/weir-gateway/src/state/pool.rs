@@ -12,7 +12,8 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::io::{Peek, Stream};
+use weir_socket::{Peek, Stream};
+
 use crate::state::pool::line::Line;
 
 /// The idle connections of one endpoint.

@@ -18,7 +18,7 @@ use std::task::Poll;
 use tokio::task::JoinHandle;
 
 use crate::buffers::Buffers;
-use crate::deadline::{Deadlines, TICK};
+use crate::deadline::{self, Deadlines, TICK};
 use crate::failure::Failure;
 use crate::held_bodies::Claim;
 use crate::state::clock::Clock;
@@ -60,7 +60,7 @@ impl Worker {
             view: RefCell::new(Rc::new(view)),
             buffers: Buffers::default(),
             encoders,
-            deadlines: Rc::default(),
+            deadlines: deadline::table(),
             random: RefCell::new(fastrand::Rng::new()),
             log,
             clock: Clock::default(),
@@ -156,7 +156,7 @@ impl Worker {
             self.clock.update();
             let since_start = self.shared.since_start();
             self.turned(since_start.as_millis() as u64);
-            self.deadlines.tick(since_start);
+            self.deadlines.tick(since_start.as_nanos() as u64);
             self.shared.slow.relieve(self.deadlines.now_ms());
             if !was_draining && self.is_draining() {
                 was_draining = true;

@@ -12,13 +12,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use tokio::net::{TcpStream, UnixStream};
 use weir_policy::connects::Seat;
+use weir_socket::{Socket, Stream};
 
 use crate::deadline::{Deadlines, Timer};
 use crate::exchange::Exchange;
 use crate::failure::Failure;
-use crate::io::Stream;
 use crate::settings::EndpointAddress;
 use crate::state::health::Leave;
 use crate::state::pool::line::{self, Given, Line};
@@ -206,27 +205,21 @@ pub(super) fn whose_failure(error: &io::Error) -> Failure {
 
 /// Connects. Whoever asks sets the deadline.
 pub(super) async fn open(address: &EndpointAddress) -> io::Result<Stream> {
-    match address {
-        EndpointAddress::Tcp(address) => {
-            let stream = TcpStream::connect(address).await?;
-            stream.set_nodelay(true)?;
-            Ok(Stream::Tcp(stream))
-        }
-        EndpointAddress::Unix(path) => loop {
-            match UnixStream::connect(path).await {
-                // Its queue is full, for which there is no report; over TCP the kernel would try again by itself.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    tokio::time::sleep(QUEUE_PAUSE).await;
-                }
-                connected => return connected.map(Stream::Unix),
+    let is_unix = matches!(address, EndpointAddress::Unix(_));
+    loop {
+        match Socket::connect(address).await {
+            // Its queue is full, for which there is no report; over TCP the kernel would try again by itself.
+            Err(error) if is_unix && error.kind() == io::ErrorKind::WouldBlock => {
+                tokio::time::sleep(QUEUE_PAUSE).await;
             }
-        },
+            connected => return connected.map(Stream::from),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use socket2::{Domain, Socket, Type};
+    use socket2::{Domain, Type};
 
     use super::*;
 
@@ -251,7 +244,8 @@ mod tests {
         let name = format!("weir-queue-{}.sock", std::process::id());
         let path = std::env::temp_dir().join(name);
         let address = socket2::SockAddr::unix(&path).expect("the path is short");
-        let socket = || Socket::new(Domain::UNIX, Type::STREAM, None).expect("there are sockets");
+        let socket =
+            || socket2::Socket::new(Domain::UNIX, Type::STREAM, None).expect("there are sockets");
         let listener = socket();
         listener.bind(&address).expect("the path is free");
         listener.listen(0).expect("it is bound");

@@ -19,10 +19,10 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use weir_policy::Outcome;
+use weir_socket::Stream;
 
 use crate::deadline::Due;
 use crate::exchange::Exchange;
-use crate::io::Stream;
 use crate::state::gate::Place;
 use crate::state::shared::Shared;
 use crate::state::worker::Worker;

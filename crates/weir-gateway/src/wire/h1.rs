@@ -8,10 +8,10 @@ use weir_http::body::Framing;
 use weir_http::head::HeadScan;
 use weir_http::request::Progress;
 use weir_http::{Body, HeadLimits, Method, Reject, ResponseHead};
+use weir_socket::Stream;
 
 use crate::buffers::Input;
 use crate::connection::link::Piece;
-use crate::io::Stream;
 
 /// Bounds on a response head. Upstreams are configured by the operator, so this guards memory, not manners.
 const RESPONSE_HEAD_LIMITS: HeadLimits = HeadLimits {

@@ -37,7 +37,6 @@ const FLOORS: [(&str, &[&str]); 7] = [
             "ended",
             "failure",
             "held_bodies",
-            "io",
             "lock",
             "metrics",
             "names",

@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Waker};
 
@@ -10,7 +9,7 @@ use weir_policy::limit::concurrency::Limit;
 use weir_policy::limit::queue;
 
 use super::*;
-use crate::deadline::{Deadlines, Timer};
+use crate::deadline::{self, Timer};
 
 /// A client that never leaves by itself.
 struct Nobody(Timer);
@@ -26,7 +25,7 @@ impl Waits for Nobody {
 }
 
 fn nobody() -> Nobody {
-    Nobody(Timer::new(&Rc::new(Deadlines::default())))
+    Nobody(Timer::new(&deadline::table()))
 }
 
 fn gate(limit: u32, wait: Duration) -> Arc<Gate> {

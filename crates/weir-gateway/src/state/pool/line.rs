@@ -7,9 +7,9 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use weir_policy::connects::{Connects, Seat};
+use weir_socket::Stream;
 
 use crate::failure::Failure;
-use crate::io::Stream;
 use crate::time;
 
 /// How long a request waits for what comes free before it is owed a connect, if so many are being opened that it has none:

@@ -9,12 +9,11 @@ use hyper::client::conn::http1;
 use hyper::header::{CONNECTION, HOST, HeaderValue, USER_AGENT};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use weir_socket::Stream;
 
 use crate::failure::Failure;
-use crate::io::Stream;
 use crate::settings::{EndpointAddress, HealthCheck, Probe, StatusSet};
 use crate::upstream::connect::{open, whose_failure};
 
@@ -67,11 +66,7 @@ impl Probed {
             return Answer::Good;
         };
         let host = host.as_ref().unwrap_or(&self.host);
-        let response = match stream {
-            Stream::Tcp(stream) => get(stream, path, host, statuses, body.as_deref()).await,
-            Stream::Unix(stream) => get(stream, path, host, statuses, body.as_deref()).await,
-        };
-        match response {
+        match get(stream, path, host, statuses, body.as_deref()).await {
             Ok(()) => Answer::Good,
             Err(reason) => Answer::Bad(reason),
         }
@@ -80,7 +75,7 @@ impl Probed {
 
 /// Sends a GET and looks at the answer; the error says what is wrong with it.
 async fn get(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    stream: Stream,
     path: &str,
     host: &str,
     statuses: &StatusSet,

@@ -1,10 +1,13 @@
-//! The seam to the runtime: a connected socket, read and written without waiting or by polling.
+//! A connected socket: read and written by polling, with one system call each and none in vain.
 //!
-//! Exchanges and tunnels see sockets through these few calls alone; the listener and `upstream/connect.rs` make them.
+//! The system calls are made directly: the C library's wrappers are cancellation points. They cost two atomic operations a
+//! call, which is a few percent of a proxied request.
 
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
@@ -13,14 +16,45 @@ use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 
-/// A connected stream socket.
+use crate::Address;
+
+/// A connected stream socket. [`Stream`](crate::Stream) says what its calls do.
 #[derive(Debug)]
-pub(crate) enum Stream {
+pub enum Socket {
+    /// TCP.
     Tcp(TcpStream),
+    /// A Unix socket.
     Unix(UnixStream),
 }
 
-impl Stream {
+/// What a look at a silent connection finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peek {
+    /// The peer is silent.
+    Nothing,
+    /// The peer has sent something.
+    Bytes,
+    /// The peer has closed or reset the connection.
+    Closed,
+}
+
+impl Socket {
+    /// Connects. What is written to TCP later is sent at once (`TCP_NODELAY`). Whoever calls sets a deadline.
+    ///
+    /// # Errors
+    /// Those of `connect(2)`. A Unix socket whose queue is full is [`io::ErrorKind::WouldBlock`]: the kernel does not wait for
+    /// room there, and nothing tells when there is some.
+    pub async fn connect(address: &Address) -> io::Result<Self> {
+        match address {
+            Address::Tcp(address) => {
+                let stream = TcpStream::connect(address).await?;
+                stream.set_nodelay(true)?;
+                Ok(Self::Tcp(stream))
+            }
+            Address::Unix(path) => UnixStream::connect(path).await.map(Self::Unix),
+        }
+    }
+
     pub(crate) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Tcp(stream) => stream.poll_read_ready(cx),
@@ -28,7 +62,13 @@ impl Stream {
         }
     }
 
-    /// Appends what has arrived to `buffer`, within its spare capacity, which must not be empty. 0 is the end.
+    pub(crate) fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Tcp(stream) => stream.poll_write_ready(cx),
+            Self::Unix(stream) => stream.poll_write_ready(cx),
+        }
+    }
+
     pub(crate) fn poll_read(
         &self,
         buffer: &mut Vec<u8>,
@@ -50,7 +90,6 @@ impl Stream {
         }
     }
 
-    /// Writes the pieces, one after the other, as far as the socket takes them.
     pub(crate) fn poll_write_pieces(
         &self,
         cx: &mut Context<'_>,
@@ -65,7 +104,6 @@ impl Stream {
         }
     }
 
-    /// Writes the two pieces, one after the other, as far as the socket takes them.
     pub(crate) fn poll_write(
         &self,
         cx: &mut Context<'_>,
@@ -85,7 +123,6 @@ impl Stream {
         }
     }
 
-    /// Whether the peer has neither sent anything nor closed, as far as the runtime has heard: no system call.
     pub(crate) fn is_quiet(&self) -> bool {
         let mut has_news = false;
         // The closure runs only if the socket was reported readable, and leaves that report standing.
@@ -96,14 +133,9 @@ impl Stream {
         !has_news
     }
 
-    /// What there is to read, asked of the kernel, which may know more than the runtime.
     pub(crate) fn peek(&self) -> Peek {
-        let socket = match self {
-            Self::Tcp(stream) => stream.as_fd(),
-            Self::Unix(stream) => stream.as_fd(),
-        };
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        match rustix::net::recv(socket, &mut [0; 1], flags) {
+        match rustix::net::recv(self.as_fd(), &mut [0; 1], flags) {
             Ok((_, 0)) => Peek::Closed,
             Ok(_) => Peek::Bytes,
             Err(Errno::AGAIN | Errno::INTR) => Peek::Nothing,
@@ -111,7 +143,6 @@ impl Stream {
         }
     }
 
-    /// Whether the peer has closed or reset the connection; the task is woken when it does. What it sent before hides it.
     pub(crate) fn poll_closed(&self, cx: &mut Context<'_>) -> bool {
         loop {
             match self.poll_readable(cx) {
@@ -126,31 +157,23 @@ impl Stream {
         }
     }
 
-    /// Tells the peer that nothing more will be sent. An error means that the peer knows already.
     pub(crate) fn finish_sending(&self) {
+        // An error means that the peer knows already.
         let _ = match self {
-            Self::Tcp(stream) => SockRef::from(stream).shutdown(std::net::Shutdown::Write),
-            Self::Unix(stream) => SockRef::from(stream).shutdown(std::net::Shutdown::Write),
+            Self::Tcp(stream) => SockRef::from(stream).shutdown(Shutdown::Write),
+            Self::Unix(stream) => SockRef::from(stream).shutdown(Shutdown::Write),
         };
     }
 
-    /// Makes closing a reset, so that the peer cannot take a response that was broken off for a complete one.
     pub(crate) fn reset_on_close(&self) {
         if let Self::Tcp(stream) = self {
-            let _ = SockRef::from(stream).set_linger(Some(std::time::Duration::ZERO));
+            let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
         }
     }
 
-    pub(crate) fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self {
-            Self::Tcp(stream) => stream.poll_write_ready(cx),
-            Self::Unix(stream) => stream.poll_write_ready(cx),
-        }
-    }
-
-    /// A read that left room has emptied the socket: withdraws the report that there is something to read, so that the
-    /// next wait does not begin with a system call in vain. Whatever arrives from now on is reported again.
-    fn note_drained(&self) {
+    /// Withdraws the report that there is something to read. A read that left room has emptied the socket, and the next wait
+    /// must not begin with a system call in vain. Whatever arrives from now on is reported again.
+    pub(crate) fn note_drained(&self) {
         let _ = self.try_io::<()>(
             Interest::READABLE,
             |_| Err(io::ErrorKind::WouldBlock.into()),
@@ -170,19 +193,14 @@ impl Stream {
     }
 }
 
-/// What [`Stream::peek`] finds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Peek {
-    /// The peer is silent.
-    Nothing,
-    /// The peer has sent something.
-    Bytes,
-    /// The peer has closed or reset the connection.
-    Closed,
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+        }
+    }
 }
-
-// The system calls are made directly: the C library's wrappers are cancellation points, which costs two atomic
-// operations a call, a few percent of a proxied request.
 
 fn receive(socket: BorrowedFd<'_>, buffer: &mut Vec<u8>) -> io::Result<usize> {
     let (_, count) = rustix::net::recv(socket, spare_capacity(buffer), RecvFlags::empty())?;
@@ -222,15 +240,15 @@ mod tests {
 
     use super::*;
 
-    /// Runs `test` with a stream and its peer; the runtime hears of nothing while it runs.
-    fn with_pair(test: impl AsyncFnOnce(Stream, Peer)) {
+    /// Runs `test` with a socket and its peer. The runtime hears of nothing while it runs.
+    fn with_pair(test: impl AsyncFnOnce(Socket, Peer)) {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         let runtime = builder.enable_io().build().expect("there is a runtime");
         runtime.block_on(async {
             let (own, peer) = Peer::pair().expect("there are sockets");
             own.set_nonblocking(true).expect("it is a socket");
             test(
-                Stream::Unix(UnixStream::from_std(own).expect("it is a socket")),
+                Socket::Unix(UnixStream::from_std(own).expect("it is a socket")),
                 peer,
             )
             .await;
@@ -239,29 +257,29 @@ mod tests {
 
     #[test]
     fn the_kernel_knows_what_the_runtime_has_not_heard_yet() {
-        with_pair(async |stream, mut peer| {
-            stream.note_drained();
-            assert_eq!(stream.peek(), Peek::Nothing);
+        with_pair(async |socket, mut peer| {
+            socket.note_drained();
+            assert_eq!(socket.peek(), Peek::Nothing);
             peer.write_all(b"x").expect("it is open");
-            assert_eq!((stream.is_quiet(), stream.peek()), (true, Peek::Bytes));
+            assert_eq!((socket.is_quiet(), socket.peek()), (true, Peek::Bytes));
         });
-        with_pair(async |stream, peer| {
-            stream.note_drained();
+        with_pair(async |socket, peer| {
+            socket.note_drained();
             drop(peer);
-            assert_eq!((stream.is_quiet(), stream.peek()), (true, Peek::Closed));
+            assert_eq!((socket.is_quiet(), socket.peek()), (true, Peek::Closed));
         });
     }
 
     #[test]
     fn a_close_is_noticed_behind_an_old_report() {
-        with_pair(async |stream, mut peer| {
+        with_pair(async |socket, mut peer| {
             peer.write_all(b"x").expect("it is open");
             let mut one = Vec::with_capacity(1);
-            let read = poll_fn(|cx| stream.poll_read(&mut one, cx)).await;
+            let read = poll_fn(|cx| socket.poll_read(&mut one, cx)).await;
             assert_eq!(read.expect("it is open"), 1, "and the buffer is full");
             let mut peer = Some(peer);
             poll_fn(|cx| {
-                let is_closed = stream.poll_closed(cx);
+                let is_closed = socket.poll_closed(cx);
                 assert_eq!(is_closed, peer.is_none());
                 drop(peer.take());
                 if is_closed {
