@@ -15,6 +15,9 @@ use crate::socket::{Peek, Socket};
 pub enum Stream {
     /// A socket, with nothing in between.
     Plain(Socket),
+    /// TLS over a socket. It is behind a pointer, so that a plain stream is no larger for it.
+    #[cfg(feature = "tls")]
+    Tls(Box<crate::tls::Session>),
 }
 
 impl Stream {
@@ -22,6 +25,8 @@ impl Stream {
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Plain(socket) => socket.poll_readable(cx),
+            #[cfg(feature = "tls")]
+            Self::Tls(session) => session.poll_readable(cx),
         }
     }
 
@@ -29,6 +34,8 @@ impl Stream {
     pub fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Plain(socket) => socket.poll_writable(cx),
+            #[cfg(feature = "tls")]
+            Self::Tls(session) => session.poll_writable(cx),
         }
     }
 
@@ -36,6 +43,8 @@ impl Stream {
     pub fn poll_read(&self, buffer: &mut Vec<u8>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         match self {
             Self::Plain(socket) => socket.poll_read(buffer, cx),
+            #[cfg(feature = "tls")]
+            Self::Tls(session) => session.poll_read(buffer, cx),
         }
     }
 
@@ -48,6 +57,8 @@ impl Stream {
     ) -> Poll<io::Result<usize>> {
         match self {
             Self::Plain(socket) => socket.poll_write(cx, first, second),
+            #[cfg(feature = "tls")]
+            Self::Tls(session) => session.poll_write(cx, first, second),
         }
     }
 
@@ -59,6 +70,8 @@ impl Stream {
     ) -> Poll<io::Result<usize>> {
         match self {
             Self::Plain(socket) => socket.poll_write_pieces(cx, pieces),
+            #[cfg(feature = "tls")]
+            Self::Tls(session) => session.poll_write_pieces(cx, pieces),
         }
     }
 
@@ -66,6 +79,8 @@ impl Stream {
     pub fn is_quiet(&self) -> bool {
         match self {
             Self::Plain(socket) => socket.is_quiet(),
+            #[cfg(feature = "tls")]
+            Self::Tls(session) => session.is_quiet(),
         }
     }
 
@@ -73,6 +88,8 @@ impl Stream {
     pub fn peek(&self) -> Peek {
         match self {
             Self::Plain(socket) => socket.peek(),
+            #[cfg(feature = "tls")]
+            Self::Tls(session) => session.peek(),
         }
     }
 
@@ -80,6 +97,8 @@ impl Stream {
     pub fn poll_closed(&self, cx: &mut Context<'_>) -> bool {
         match self {
             Self::Plain(socket) => socket.poll_closed(cx),
+            #[cfg(feature = "tls")]
+            Self::Tls(session) => session.poll_closed(cx),
         }
     }
 
@@ -87,6 +106,8 @@ impl Stream {
     pub fn finish_sending(&self) {
         match self {
             Self::Plain(socket) => socket.finish_sending(),
+            #[cfg(feature = "tls")]
+            Self::Tls(session) => session.finish_sending(),
         }
     }
 
@@ -94,6 +115,8 @@ impl Stream {
     pub fn reset_on_close(&self) {
         match self {
             Self::Plain(socket) => socket.reset_on_close(),
+            #[cfg(feature = "tls")]
+            Self::Tls(session) => session.reset_on_close(),
         }
     }
 }
@@ -113,5 +136,16 @@ impl From<TcpStream> for Stream {
 impl From<UnixStream> for Stream {
     fn from(stream: UnixStream) -> Self {
         Self::Plain(Socket::Unix(stream))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every idle connection has one.
+    #[test]
+    fn a_stream_is_as_small_as_its_socket() {
+        assert_eq!(size_of::<Stream>(), size_of::<Socket>());
     }
 }

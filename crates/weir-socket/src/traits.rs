@@ -54,6 +54,8 @@ impl AsyncRead for Stream {
     ) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(socket) => Pin::new(socket).poll_read(cx, buffer),
+            #[cfg(feature = "tls")]
+            Self::Tls(session) => session.as_pin().poll_read(cx, buffer),
         }
     }
 }
@@ -66,6 +68,8 @@ impl AsyncWrite for Stream {
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Plain(socket) => Pin::new(socket).poll_write(cx, bytes),
+            #[cfg(feature = "tls")]
+            Self::Tls(session) => session.as_pin().poll_write(cx, bytes),
         }
     }
 
@@ -76,24 +80,32 @@ impl AsyncWrite for Stream {
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Plain(socket) => Pin::new(socket).poll_write_vectored(cx, pieces),
+            #[cfg(feature = "tls")]
+            Self::Tls(session) => session.as_pin().poll_write_vectored(cx, pieces),
         }
     }
 
     fn is_write_vectored(&self) -> bool {
         match self {
             Self::Plain(socket) => socket.is_write_vectored(),
+            #[cfg(feature = "tls")]
+            Self::Tls(_) => true,
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(socket) => Pin::new(socket).poll_flush(cx),
+            #[cfg(feature = "tls")]
+            Self::Tls(session) => session.as_pin().poll_flush(cx),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(socket) => Pin::new(socket).poll_shutdown(cx),
+            #[cfg(feature = "tls")]
+            Self::Tls(session) => session.as_pin().poll_shutdown(cx),
         }
     }
 }
