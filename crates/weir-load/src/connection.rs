@@ -11,27 +11,27 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::task::{JoinHandle, spawn_local};
+use weir_socket::deadline::Timer;
+use weir_socket::{Socket, Stream, tls};
 
-use crate::deadline::Timer;
 use crate::lane::Lane;
 use crate::outcome::Outcome;
-use crate::plan::{Address, Protocol};
-use crate::stream::{OpenError, Stream};
+use crate::plan::{Plan, Protocol};
 
-/// Opens the connections of a thread before the load starts, so that their number is there from the first request on.
-/// One that fails is tried again when it has a request to send; that all fail is an error.
+/// Opens the connections of a thread before the load starts, so that all of them are there for the first request.
+/// One that fails is tried again when it has a request to send. It is an error when all fail.
 pub(crate) async fn open_all(
     lane: &Rc<Lane>,
     connections: usize,
 ) -> Result<Vec<Option<Stream>>, String> {
-    // With a connection for each request one attempt shows whether anybody is there.
+    // Where each request has a connection of its own, one attempt shows whether anybody is there.
     let opened = if lane.plan.keep_alive { connections } else { 1 };
     let attempts: Vec<_> = (0..opened)
         .map(|_| {
             let lane = Rc::clone(lane);
             spawn_local(async move {
                 let timer = Timer::new(&lane.deadlines);
-                timer.set(lane.now_ns() + lane.timeout_ns);
+                timer.set_at(lane.now_ns() + lane.timeout_ns);
                 open_in_time(&lane, &timer).await
             })
         })
@@ -44,7 +44,7 @@ pub(crate) async fn open_all(
         }
     }
     if let (true, Some(failure)) = (streams.is_empty(), failure) {
-        return Err(failure.told(&lane.plan.target.address));
+        return Err(failure.told(&lane.plan));
     }
     if !lane.plan.keep_alive {
         streams.clear();
@@ -66,10 +66,15 @@ pub(crate) fn spawn_all(lane: &Rc<Lane>, streams: Vec<Option<Stream>>) -> Vec<Jo
     }
 }
 
-/// Connects; whoever asks for it has a deadline.
+/// Connects, as far as the first byte of HTTP. Whoever calls sets a deadline.
 async fn open(lane: &Lane) -> Result<Stream, OpenFailure> {
-    let opened = Stream::open(&lane.plan.target).await;
-    opened.map_err(OpenFailure::Failed)
+    let target = &lane.plan.target;
+    let socket = Socket::connect(&target.address).await;
+    let socket = socket.map_err(OpenFailure::Connect)?;
+    match &target.tls {
+        Some(client) => client.connect(socket).await.map_err(OpenFailure::Tls),
+        None => Ok(socket.into()),
+    }
 }
 
 /// Connects within the deadline that `timer` was set to.
@@ -86,11 +91,11 @@ async fn open_in_time(lane: &Lane, timer: &Timer) -> Result<Stream, OpenFailure>
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// Keeps a closed loop from asking as fast as it can whoever refuses at once. An open loop has its schedule.
+/// Keeps a closed loop from asking a server that refuses at once as fast as it can. An open loop has its schedule.
 async fn pause(lane: &Lane, timer: &Timer, refusals: u32) {
     if lane.plan.arrivals.is_closed() {
         let pause = PAUSE_MIN * 2_u32.saturating_pow(refusals.min(10));
-        timer.set(lane.now_ns() + pause.min(PAUSE_MAX).as_nanos() as u64);
+        timer.set_at(lane.now_ns() + pause.min(PAUSE_MAX).as_nanos() as u64);
         poll_fn(|cx| timer.poll(cx)).await;
     }
 }
@@ -98,15 +103,18 @@ async fn pause(lane: &Lane, timer: &Timer, refusals: u32) {
 /// Why a connection could not be used.
 #[derive(Debug)]
 enum OpenFailure {
-    Failed(OpenError),
+    /// The server, or this machine, made none.
+    Connect(io::Error),
+    /// It was made, and no TLS could be spoken on it.
+    Tls(tls::Error),
     Timeout,
 }
 
 impl OpenFailure {
     fn outcome(&self) -> Outcome {
         match self {
-            Self::Failed(OpenError::Connect(_)) => Outcome::Refused,
-            Self::Failed(OpenError::Tls(_)) => Outcome::Reset,
+            Self::Connect(_) => Outcome::Refused,
+            Self::Tls(_) => Outcome::Reset,
             Self::Timeout => Outcome::Timeout,
         }
     }
@@ -121,18 +129,19 @@ impl OpenFailure {
     /// Whether this machine had no port or descriptor left, which says nothing about the server.
     fn is_local(&self) -> bool {
         const EMFILE: i32 = 24;
-        matches!(self, Self::Failed(OpenError::Connect(error))
+        matches!(self, Self::Connect(error)
             if error.kind() == io::ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(EMFILE))
     }
 
-    fn told(&self, address: &Address) -> String {
+    fn told(&self, plan: &Plan) -> String {
+        let address = &plan.target.address;
         match self {
-            Self::Failed(OpenError::Connect(error)) => {
-                format!("cannot connect to {address}: {error}")
+            Self::Connect(error) => format!("cannot connect to {address}: {error}"),
+            Self::Tls(tls::Error::NoCommonProtocol) => {
+                let protocol = plan.protocol.name();
+                format!("cannot speak TLS with {address}: the server does not speak {protocol}")
             }
-            Self::Failed(OpenError::Tls(error)) => {
-                format!("cannot speak TLS with {address}: {error}")
-            }
+            Self::Tls(error) => format!("cannot speak TLS with {address}: {error}"),
             Self::Timeout => format!("cannot connect to {address}: no answer in time"),
         }
     }

@@ -1,4 +1,5 @@
-//! What the connections of a thread share: what is to be sent, where it is noted, who is woken when, and the time.
+//! The connections of a thread share a lane. It says what is to be sent, who is woken when, and what time it is, and takes down
+//! what happened.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -6,8 +7,9 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
+use weir_socket::deadline::{Deadlines, Stall};
+
 use crate::audit::Usage;
-use crate::deadline::{Deadlines, TICK};
 use crate::outcome::Outcome;
 use crate::pacer::Pacer;
 use crate::plan::Plan;
@@ -17,8 +19,10 @@ use crate::source::{Next, Source, Start};
 use crate::thread::{Halt, ThreadEnd, ThreadStart};
 use crate::wire::Wire;
 
-/// Bytes read at once. Shared by all connections of a thread, so it stays in the processor's cache.
+/// Bytes read at once. All connections of a thread share them, so that they stay in the processor's cache.
 const READ_BYTES: usize = 64 << 10;
+/// How often a thread looks at its deadlines.
+const TICK: Duration = Duration::from_millis(20);
 /// Ticks between two handings over.
 const HANDOVER_TICKS: u64 = 5;
 
@@ -31,7 +35,7 @@ pub(crate) struct Lane {
     pub(crate) wire: RefCell<Wire>,
     pub(crate) recorder: RefCell<Recorder>,
     pub(crate) deadlines: Rc<Deadlines>,
-    pub(crate) read_buffer: RefCell<Box<[u8]>>,
+    pub(crate) read_buffer: RefCell<Vec<u8>>,
     pub(crate) seen_head: RefCell<SeenHead>,
     pub(crate) timeout_ns: u64,
     epoch: Instant,
@@ -42,7 +46,7 @@ pub(crate) struct Lane {
     halt: Arc<Halt>,
     usage: Cell<Usages>,
     abandoned: Cell<u64>,
-    /// When a closed loop that runs for a while is over; never for others.
+    /// When a closed loop that runs for a while is over. Others never are.
     time_is_over_ns: Cell<u64>,
     is_over: Cell<bool>,
 }
@@ -60,8 +64,9 @@ impl Lane {
             plan: Arc::clone(&start.plan),
             wire: RefCell::new(Wire::new(&start.plan)),
             recorder: RefCell::default(),
-            deadlines: Rc::default(),
-            read_buffer: RefCell::new(vec![0; READ_BYTES].into_boxed_slice()),
+            // A server that is late is late, also when this thread stood still. The audit tells of that.
+            deadlines: Rc::new(Deadlines::new(TICK, Stall::Counted)),
+            read_buffer: RefCell::new(Vec::with_capacity(READ_BYTES)),
             seen_head: RefCell::default(),
             timeout_ns: start.plan.timeout.as_nanos() as u64,
             epoch: start.epoch,
@@ -132,7 +137,7 @@ impl Lane {
             recorder.sent += 1;
             recorder.last_sent_ns = now_ns;
             if !self.plan.arrivals.is_closed() {
-                // A connection was free, so nobody but this thread made it late.
+                // A connection was free, so that this thread alone made it late.
                 if has_waited || self.pacer.has_idle() {
                     recorder.lag(now_ns - start.intended_ns);
                 } else {
@@ -175,7 +180,7 @@ impl Lane {
         self.pacer.leave(id);
     }
 
-    /// Has somebody send what is due, and the clock ring for what is next.
+    /// Wakes a connection that sends what is due, or has the clock ring for what is next.
     fn pace(&self, now_ns: u64) {
         if !self.pacer.has_idle() {
             return;
@@ -185,14 +190,14 @@ impl Lane {
             None => return,
         };
         match next {
-            // It will come back here, so a burst wakes one after the other.
+            // The connection comes back here, so that a burst wakes one after the other.
             Next::Send(_) => self.pacer.wake_one(),
             Next::WaitUntil(due_ns) => self.pacer.ring_at(due_ns, now_ns),
             Next::Over => self.pacer.wake_all(),
         }
     }
 
-    /// Looks at what goes by time and not by requests.
+    /// Looks after what goes by time and not by requests.
     fn tick(&self, now_ns: u64) {
         self.deadlines.tick(now_ns);
         if self.is_halted() {
@@ -227,7 +232,7 @@ impl Lane {
         ThreadEnd {
             recorder: self.recorder.take(),
             overrun: source.as_ref().map(Source::overrun).unwrap_or_default(),
-            // What became due while the last answers were waited for was not to be sent.
+            // Requests that became due while the last answers were waited for were not to be sent.
             not_sent: source
                 .as_ref()
                 .map_or(0, |source| source.not_sent(now_ns.min(self.halt.at_ns()))),

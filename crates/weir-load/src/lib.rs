@@ -13,7 +13,6 @@
 pub mod arrivals;
 pub mod audit;
 mod connection;
-mod deadline;
 mod lane;
 pub mod lapse;
 pub mod mix;
@@ -28,7 +27,6 @@ mod response;
 mod run;
 pub mod search;
 mod source;
-mod stream;
 pub mod template;
 mod thread;
 pub mod tls;

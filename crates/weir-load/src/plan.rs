@@ -1,14 +1,13 @@
-//! What a run sends, to whom, when, and for how long. A plan is valid when it is made; nothing here reads flags.
+//! What a run sends, to whom, when, and for how long. A plan is valid when it is made. Nothing here reads flags.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+pub use weir_socket::Address;
 
 use crate::arrivals::Arrivals;
 use crate::mix::Mix;
+use crate::tls;
 
 /// A run, said completely: the same plan and seed send the same requests.
 #[derive(Debug, Clone)]
@@ -31,8 +30,8 @@ pub struct Plan {
     pub threads: usize,
     /// Whether a connection serves more than one request.
     pub keep_alive: bool,
-    /// From the sending of a request, and of the connection it needs, to the end of its response. It counts from the
-    /// moment a request was sent, so that a server that catches up is seen to.
+    /// How long a request may take to the end of its response, with the connection that it needs. It counts from the moment
+    /// that the request was sent, so that a server can catch up.
     pub timeout: Duration,
     /// Of everything that is drawn at random.
     pub seed: u64,
@@ -43,52 +42,35 @@ pub struct Plan {
 pub struct Target {
     /// Where to connect to.
     pub address: Address,
-    /// The `Host` of requests that name none: what stands in the URL.
+    /// The `Host` of requests that name none. It is what stands in the URL.
     pub authority: String,
-    /// TLS to the server, with the name its certificate must have.
-    pub tls: Option<Tls>,
-}
-
-/// A resolved address.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Address {
-    /// TCP.
-    Tcp(SocketAddr),
-    /// A Unix socket.
-    Unix(PathBuf),
-}
-
-impl std::fmt::Display for Address {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Tcp(address) => address.fmt(f),
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
-        }
-    }
-}
-
-/// How TLS is spoken.
-#[derive(Debug, Clone)]
-pub struct Tls {
-    /// Roots, versions, ALPN: for [`Protocol`] already.
-    pub config: Arc<rustls::ClientConfig>,
-    /// Sent as SNI, and checked.
-    pub server_name: rustls::pki_types::ServerName<'static>,
+    /// TLS to the server: it offers what the plan's [`Protocol`] is spoken by.
+    pub tls: Option<tls::Client>,
 }
 
 /// The protocol of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
-    /// HTTP/1.1 with up to `pipeline` requests on their way on a connection; 1 waits for each response.
+    /// HTTP/1.1 with up to `pipeline` requests on their way on a connection. With 1, each response is waited for.
     Http1 {
         /// At least 1.
         pipeline: usize,
     },
-    /// HTTP/2 with up to `streams` requests on their way on a connection; by prior knowledge without TLS.
+    /// HTTP/2 with up to `streams` requests on their way on a connection. Without TLS, it goes by prior knowledge.
     Http2 {
         /// At least 1.
         streams: usize,
     },
+}
+
+impl Protocol {
+    /// As people call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Http1 { .. } => "HTTP/1.1",
+            Self::Http2 { .. } => "HTTP/2",
+        }
+    }
 }
 
 /// When a run is over.
@@ -173,10 +155,6 @@ impl Plan {
         let requests = self.mix.requests().iter().map(|request| {
             json!({"weight": request.weight, "method": request.method, "path": request.path.to_string()})
         });
-        let (protocol, at_once) = match self.protocol {
-            Protocol::Http1 { pipeline } => ("HTTP/1.1", pipeline),
-            Protocol::Http2 { streams } => ("HTTP/2", streams),
-        };
         let (lasts_s, amount) = match self.end {
             End::After(lasts) => (Some(lasts.as_secs_f64()), None),
             End::Requests(requests) => (None, Some(requests)),
@@ -185,8 +163,8 @@ impl Plan {
             "address": self.target.address.to_string(),
             "authority": self.target.authority,
             "tls": self.target.tls.is_some(),
-            "protocol": protocol,
-            "at_once": at_once,
+            "protocol": self.protocol.name(),
+            "at_once": self.depth(),
             "requests": requests.collect::<Vec<_>>(),
             "arrivals": self.arrivals.to_string(),
             "duration_s": lasts_s,

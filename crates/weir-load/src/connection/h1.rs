@@ -1,5 +1,5 @@
-//! An HTTP/1.1 connection: as many requests on their way as the plan's pipeline is deep, the next one written as soon as
-//! a response is complete. One send and one receive for each request, no timer object, no allocation.
+//! An HTTP/1.1 connection. As many requests are on their way as the plan's pipeline is deep, and the next one is written as
+//! soon as a response is complete. A request takes one send and one receive, no timer object and no allocation.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -9,16 +9,16 @@ use std::task::{Context, Poll};
 
 use tokio::task::yield_now;
 use weir_http::Method;
+use weir_socket::Stream;
+use weir_socket::deadline::Timer;
 
 use super::{open_in_time, pause};
-use crate::deadline::Timer;
 use crate::lane::Lane;
 use crate::outcome::Outcome;
 use crate::response::ResponseReader;
 use crate::source::{Next, Start};
-use crate::stream::Stream;
 
-/// Half a megabyte at most: less than a millisecond, and more than answers mostly are.
+/// These read half a megabyte at most, which takes less than a millisecond. Most answers are smaller.
 const READS_PER_TURN: usize = 8;
 
 /// Sends until there is nothing more to send.
@@ -53,7 +53,7 @@ struct Connection {
 struct Sent {
     start: Start,
     method: Method,
-    /// The deadline counts from here and not from the intended sending: a server that catches up is let to.
+    /// The deadline counts from here and not from the intended sending, so that a server can catch up.
     at_ns: u64,
 }
 
@@ -106,14 +106,19 @@ impl Connection {
         }
     }
 
-    /// A server may close a connection that nothing is sent on; that is no failure of the next request.
+    /// A server may close a connection that nothing is sent on. The next request has not failed by that.
     fn drop_if_closed(&mut self, cx: &mut Context<'_>) {
         if self.lane.plan.arrivals.is_closed() {
             return;
         }
-        if let Some(stream) = &mut self.stream
-            && stream.poll_receive(cx, &mut [0]).is_ready()
-        {
+        let Some(stream) = &self.stream else {
+            return;
+        };
+        let mut unasked = self.lane.read_buffer.borrow_mut();
+        unasked.clear();
+        let is_over = stream.poll_read(&mut unasked, cx).is_ready();
+        drop(unasked);
+        if is_over {
             self.close();
         }
     }
@@ -126,7 +131,7 @@ impl Connection {
             .borrow_mut()
             .write(start.number, &mut self.out);
         if self.on_the_way.is_empty() {
-            self.timer.set(now_ns + self.lane.timeout_ns);
+            self.timer.set_at(now_ns + self.lane.timeout_ns);
         }
         self.on_the_way.push_back(Sent {
             start,
@@ -169,8 +174,8 @@ impl Connection {
             if let ControlFlow::Break(after) = poll_fn(|cx| self.poll_turn(cx)).await {
                 return after;
             }
-            // What arrives as fast as it is read must not keep the thread from anything else: not from this deadline, and
-            // not from the clock and the other connections, all of which come first now.
+            // What arrives as fast as it is read must not keep the thread from this deadline, from the clock or from the
+            // other connections. All of them come first now.
             if self.timer.has_passed(self.lane.now_ns()) {
                 return After::TimedOut;
             }
@@ -178,7 +183,7 @@ impl Connection {
         }
     }
 
-    /// Writes and reads as much as one connection may before it is the others' turn.
+    /// Writes and reads as much as one connection may before the others have their turn.
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<ControlFlow<After>> {
         for _ in 0..READS_PER_TURN {
             if self.written < self.out.len() && self.poll_write(cx).is_break() {
@@ -199,11 +204,11 @@ impl Connection {
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>) -> ControlFlow<()> {
-        let Some(stream) = &mut self.stream else {
+        let Some(stream) = &self.stream else {
             return ControlFlow::Break(());
         };
-        match stream.poll_send(cx, &self.out[self.written..]) {
-            Poll::Ready(Ok(count)) if count > 0 => {
+        match stream.poll_write(cx, &self.out[self.written..], &[]) {
+            Poll::Ready(Ok(count)) => {
                 self.written += count;
                 if self.written == self.out.len() {
                     self.out.clear();
@@ -211,18 +216,19 @@ impl Connection {
                 }
                 ControlFlow::Continue(())
             }
-            Poll::Ready(_) => ControlFlow::Break(()),
+            Poll::Ready(Err(_)) => ControlFlow::Break(()),
             Poll::Pending => ControlFlow::Continue(()),
         }
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<ControlFlow<After>> {
-        let Some(stream) = &mut self.stream else {
+        let Some(stream) = &self.stream else {
             return Poll::Ready(ControlFlow::Break(After::Lost));
         };
         let lane = Rc::clone(&self.lane);
         let mut buffer = lane.read_buffer.borrow_mut();
-        let count = match stream.poll_receive(cx, &mut buffer) {
+        buffer.clear();
+        let count = match stream.poll_read(&mut buffer, cx) {
             Poll::Pending => return Poll::Pending,
             Poll::Ready(Err(_)) => return Poll::Ready(ControlFlow::Break(After::Lost)),
             Poll::Ready(Ok(count)) => count,
@@ -232,7 +238,7 @@ impl Connection {
             ControlFlow::Break(self.take_end(now_ns))
         } else {
             lane.recorder.borrow_mut().bytes_received += count as u64;
-            self.take_in(&buffer[..count], now_ns)
+            self.take_in(&buffer, now_ns)
         })
     }
 
@@ -281,11 +287,11 @@ impl Connection {
             self.lane.record(sent.start, outcome, now_ns);
         }
         if let Some(next) = self.on_the_way.front() {
-            self.timer.set(next.at_ns + self.lane.timeout_ns);
+            self.timer.set_at(next.at_ns + self.lane.timeout_ns);
         }
     }
 
-    /// A pipeline with room takes what is due while it waits; whether it did.
+    /// A pipeline with room takes what is due while it waits. Returns whether it did.
     fn begins_what_is_due(&mut self, cx: &mut Context<'_>) -> bool {
         if self.on_the_way.len() == self.depth || self.lane.plan.arrivals.is_closed() {
             return false;
@@ -301,7 +307,7 @@ impl Connection {
     /// Draws the consequences of an exchange that is over.
     fn settle(&mut self, after: After) {
         if self.depth > 1 {
-            // Whoever is on the list must be able to send when it is woken.
+            // A connection on the list must be able to send when it is woken.
             self.lane.leave(self.id);
         }
         match after {
@@ -327,7 +333,7 @@ impl Connection {
         }
     }
 
-    /// What was behind the last response of a connection that closes was not acted on (RFC 9112 §9.3.2).
+    /// The server has not acted on requests behind its last response on a connection that closes (RFC 9112 §9.3.2).
     fn send_again(&mut self) {
         let lane = Rc::clone(&self.lane);
         for sent in &self.on_the_way {

@@ -1,7 +1,7 @@
-//! An HTTP/2 connection: a task for each request that may be on its way, all over one session of the `h2` crate.
+//! An HTTP/2 connection. Each request that may be on its way has a task, and all of them share one session of the `h2` crate.
 //!
-//! Reading, flow control and HPACK are that crate's; here is when a request is sent, what became of it, and what happens
-//! when the connection ends.
+//! That crate does the reading, flow control and HPACK. This file says when a request is sent, what became of it, and what
+//! happens when the connection ends.
 
 mod request;
 
@@ -14,15 +14,14 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use h2::Reason;
 use h2::client::{Builder, SendRequest};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::{JoinHandle, spawn_local};
+use weir_socket::Stream;
+use weir_socket::deadline::Timer;
 
 use super::{open, pause};
-use crate::deadline::Timer;
 use crate::lane::Lane;
 use crate::outcome::Outcome;
 use crate::source::{Next, Start};
-use crate::stream::Stream;
 use request::Requests;
 
 /// Large enough that a server never waits for us to allow more.
@@ -84,7 +83,7 @@ struct Slot {
 enum Failure {
     /// It ended like this.
     Ended(Outcome),
-    /// The server did not look at it; it may be sent again.
+    /// The server did not look at it, so it may be sent again.
     Unsent,
 }
 
@@ -114,13 +113,13 @@ impl Slot {
             Next::Over => Poll::Ready(None),
             Next::WaitUntil(_) => Poll::Pending,
             Next::Send(start) => {
-                self.timer.set(now_ns + lane.timeout_ns);
+                self.timer.set_at(now_ns + lane.timeout_ns);
                 Poll::Ready(Some(start))
             }
         }
     }
 
-    /// Sends a request and reads its answer, again when it was sent in vain, within its deadline.
+    /// Sends a request and reads its answer within its deadline. A request that was sent in vain is sent again.
     async fn ask(&mut self, start: Start) -> Outcome {
         let Self {
             timer,
@@ -138,7 +137,7 @@ impl Slot {
             }
             Outcome::Reset
         });
-        // Dropping the attempt cancels its stream; the connection goes on.
+        // Dropping the attempt cancels its stream, and the connection goes on.
         poll_fn(|cx| match attempts.as_mut().poll(cx) {
             Poll::Ready(outcome) => Poll::Ready(outcome),
             Poll::Pending => timer.poll(cx).map(|()| Outcome::Timeout),
@@ -155,7 +154,7 @@ impl Session {
             if error.is_go_away() || error.is_io() || !error.is_reset() {
                 self.forget(generation);
             }
-            // Both say that it was not acted on (RFC 9113 §6.8, §8.7).
+            // Both say that the server did not act on it (RFC 9113 §6.8, §8.7).
             let is_unsent = matches!(
                 error.reason(),
                 Some(Reason::REFUSED_STREAM | Reason::NO_ERROR)
@@ -231,10 +230,7 @@ impl Session {
                 }
             },
         };
-        let sender = match stream {
-            Stream::Plain(socket) => shake_hands(socket).await,
-            Stream::Tls(stream) => shake_hands(*stream).await,
-        };
+        let sender = shake_hands(stream).await;
         sender.map_err(|_| Failure::Ended(Outcome::Reset))
     }
 
@@ -246,7 +242,7 @@ impl Session {
     }
 }
 
-/// While it lives, a task opens the connection; one that is cut off by its deadline leaves that to the next.
+/// While it lives, a task opens the connection. A task that its deadline cuts off leaves that to the next.
 struct Opening<'s>(&'s Session);
 
 impl<'s> Opening<'s> {
@@ -265,17 +261,14 @@ impl Drop for Opening<'_> {
     }
 }
 
-async fn shake_hands<S>(stream: S) -> Result<SendRequest<Bytes>, h2::Error>
-where
-    S: AsyncRead + AsyncWrite + Unpin + 'static,
-{
+async fn shake_hands(stream: Stream) -> Result<SendRequest<Bytes>, h2::Error> {
     let (sender, connection) = Builder::new()
         .initial_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .enable_push(false)
         .handshake(stream)
         .await?;
-    // It ends with the connection; what broke it, the requests on it are told as well.
+    // It ends with the connection. The requests on it are told as well what broke it.
     spawn_local(async {
         let _ = connection.await;
     });

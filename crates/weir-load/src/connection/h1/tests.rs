@@ -11,7 +11,6 @@ use super::*;
 use crate::arrivals::Share;
 use crate::recorder::Handover;
 use crate::report::tests::report;
-use crate::stream::Socket;
 use crate::thread::{Halt, ThreadStart};
 
 /// Small, so that a socket holds more than a turn reads.
@@ -30,14 +29,14 @@ fn with_much_to_read(test: impl FnOnce(Connection, &mut Context<'_>)) {
         assert_eq!(written, answer.len(), "there is room");
         stream.readable().await.expect("it is open");
         test(
-            connection(Socket::Unix(stream)),
+            connection(stream.into()),
             &mut Context::from_waker(Waker::noop()),
         );
         drop(server);
     });
 }
 
-fn connection(socket: Socket) -> Connection {
+fn connection(stream: Stream) -> Connection {
     let start = ThreadStart {
         plan: report(&[]).plan,
         share: Share { index: 0, of: 1 },
@@ -50,7 +49,7 @@ fn connection(socket: Socket) -> Connection {
         done: mpsc::channel().0,
     };
     let lane = Rc::new(Lane::new(&start).expect("a timer can be made"));
-    *lane.read_buffer.borrow_mut() = vec![0; READ_BYTES].into_boxed_slice();
+    *lane.read_buffer.borrow_mut() = Vec::with_capacity(READ_BYTES);
     let sent = Sent {
         start: Start {
             number: 0,
@@ -60,7 +59,7 @@ fn connection(socket: Socket) -> Connection {
         method: Method::Get,
         at_ns: 0,
     };
-    let mut connection = Connection::new(lane, 0, 1, Some(Stream::Plain(socket)));
+    let mut connection = Connection::new(lane, 0, 1, Some(stream));
     connection.on_the_way.push_back(sent);
     connection
 }
@@ -80,7 +79,7 @@ fn a_turn_ends_though_there_is_more_to_read() {
 #[test]
 fn a_deadline_passes_though_there_is_more_to_read() {
     with_much_to_read(|mut connection, cx| {
-        connection.timer.set(1);
+        connection.timer.set_at(1);
         let mut turn = pin!(connection.exchange());
         assert_eq!(turn.as_mut().poll(cx), Poll::Ready(After::TimedOut));
     });
