@@ -117,7 +117,10 @@ fn find(error: &StartError, root: &DeTable<'_>) -> Option<(usize, String)> {
             let file = member(root.get("admin")?, "guard_file")?;
             Some((file.span().start, "admin.guard_file".to_owned()))
         }
-        StartError::Names(_) | StartError::Thread(_) | StartError::Draining => None,
+        StartError::Names(_)
+        | StartError::Service(..)
+        | StartError::Thread(_)
+        | StartError::Draining => None,
     }
 }
 
