@@ -12,10 +12,13 @@
 //! - `random`: by weight, and the weighted draw itself
 //! - `p2c`: two draws, the one expected to answer sooner wins
 //! - `hash`: consistent hashing with bounded loads
+//!
+//! Which endpoints are preferred to others, whatever the method, is [`preference`]'s to say.
 
 mod hash;
 mod least_conn;
 mod p2c;
+pub mod preference;
 mod random;
 mod round_robin;
 #[cfg(test)]

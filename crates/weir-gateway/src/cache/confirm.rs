@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::serving::Cached;
 use crate::state::fill::Outcome;
 use crate::upstream::answer as passing;
-use crate::upstream::choose::Chosen;
+use crate::upstream::chosen::Chosen;
 use crate::upstream::relay::Upstream;
 
 /// A stored response as a confirmation has it.

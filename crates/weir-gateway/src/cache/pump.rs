@@ -24,7 +24,7 @@ use crate::failure::Failure;
 use crate::serving::Cached;
 use crate::state::fill::Outcome;
 use crate::state::worker::Worker;
-use crate::upstream::choose::Chosen;
+use crate::upstream::chosen::Chosen;
 use crate::upstream::relay::Upstream;
 use crate::wire::Wire;
 

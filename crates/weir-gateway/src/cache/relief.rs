@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::serving::Cached;
 use crate::state::fill::{Fill, Outcome, Reader};
 use crate::state::fills::{Late, Lent};
-use crate::upstream::choose::Chosen;
+use crate::upstream::chosen::Chosen;
 use crate::upstream::relay::Upstream;
 
 /// Who else asks for what a request asks for.

@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use crate::serving::Cached;
 use crate::state::fill::{Outcome, Reader};
 use crate::time;
-use crate::upstream::choose::Chosen;
+use crate::upstream::chosen::Chosen;
 use crate::upstream::relay::Upstream;
 use crate::upstream::{ahead, answer as passing};
 

@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use weir_policy::balance::preference::Standing;
 use weir_policy::health::Backoff;
 
 /// Growing waits of an endpoint that refuses: short enough that a restarted server is used again within seconds.
@@ -25,9 +26,20 @@ pub(crate) struct Health {
 }
 
 impl Health {
+    /// The worst that is known of it here: it may stand out among its siblings, or be leaving.
+    pub(crate) fn standing(&self, now_ms: u64) -> Standing {
+        if !self.is_checked_up() {
+            Standing::Down
+        } else if self.down_until_ms.load(Ordering::Relaxed) > now_ms {
+            Standing::Waiting
+        } else {
+            Standing::Well
+        }
+    }
+
     /// Whether requests may go there; also true when its wait is over and it has to prove itself.
     pub(crate) fn is_available(&self, now_ms: u64) -> bool {
-        self.down_until_ms.load(Ordering::Relaxed) <= now_ms && self.is_checked_up()
+        self.standing(now_ms) == Standing::Well
     }
 
     /// Whether no check speaks against it.
@@ -100,6 +112,19 @@ mod tests {
     use super::*;
 
     const ATTEMPT: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn checks_weigh_more_than_a_wait() {
+        let (health, mut random) = (Health::default(), fastrand::Rng::with_seed(1));
+        assert_eq!(health.standing(0), Standing::Well);
+        health.refused(Leave::Usual, 0, &mut random);
+        assert_eq!(health.standing(0), Standing::Waiting);
+        health.checked(false);
+        assert_eq!(health.standing(0), Standing::Down);
+        assert_eq!(health.standing(500), Standing::Down, "the wait is over");
+        health.checked(true);
+        assert_eq!(health.standing(500), Standing::Well);
+    }
 
     #[test]
     fn one_request_at_a_time_tries_an_endpoint_that_refused() {

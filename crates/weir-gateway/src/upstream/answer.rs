@@ -22,7 +22,7 @@ use crate::slow::Slow;
 use crate::state::encoder::Encoder;
 use crate::state::slow::Holding;
 use crate::state::worker::Worker;
-use crate::upstream::choose::Chosen;
+use crate::upstream::chosen::Chosen;
 use crate::upstream::relay::{Upstream, edits, receive};
 use crate::upstream::{ahead, linger};
 use crate::wire::Wire;

@@ -25,7 +25,7 @@ use crate::exchange::Exchange;
 use crate::failure::{Failure, Fault};
 use crate::state::hedging::SharedHedge;
 use crate::state::worker::Worker;
-use crate::upstream::choose::Chosen;
+use crate::upstream::chosen::Chosen;
 use crate::upstream::hedge::second::{Second, Won};
 use crate::upstream::relay::{self, Head, Upstream};
 use crate::upstream::retry::{Attempts, is_wanting};

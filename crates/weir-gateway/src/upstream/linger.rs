@@ -27,7 +27,7 @@ use crate::state::gate::Place;
 use crate::state::shared::Shared;
 use crate::state::worker::Worker;
 use crate::upstream::ahead::STREAM_AFTER;
-use crate::upstream::choose::Chosen;
+use crate::upstream::chosen::Chosen;
 use crate::upstream::hedge::Asked;
 use crate::upstream::relay::Upstream;
 

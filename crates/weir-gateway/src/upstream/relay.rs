@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::serving::Forwarding;
 use crate::settings::{EndpointAddress, Forward, HeaderEdits, Server, ServerAddress};
 use crate::upstream::answer::pass_interim;
-use crate::upstream::choose::Chosen;
+use crate::upstream::chosen::Chosen;
 use crate::upstream::connect::Unproven;
 use crate::wire::Wire;
 

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::serving::Forwarding;
 use crate::state::gate::Place;
 use crate::state::worker::Worker;
-use crate::upstream::choose::Chosen;
+use crate::upstream::chosen::Chosen;
 use crate::upstream::hedge::{Asked, How};
 use crate::upstream::relay::{self, Upstream};
 use crate::upstream::retry::{Attempts, is_wanting};
