@@ -3,6 +3,7 @@
 //! The body is whole in the store, so every range of it can be served; none is fetched here. What cannot be read, or asks
 //! for more work than the whole body is, gets the whole body, as RFC 9110 §14.2 allows.
 
+mod along;
 mod multipart;
 
 use weir_http::forward::Edits;
@@ -14,6 +15,7 @@ use crate::stored_head::{StoredHead, write_date};
 use crate::time::Timestamp;
 use crate::validate::is_strongly_equal;
 
+pub use along::{Along, Portion, along};
 pub use multipart::{BOUNDARY_BYTES, Multipart};
 
 /// A request for more ranges than this gets the whole body.

@@ -3,18 +3,17 @@
 //! Whoever joined before the answer began and whoever led reads the same way. A client that is slow holds nobody back,
 //! except in a fill that is not stored (`fill.rs`).
 //!
-//! A part of a body is sent as soon as it has arrived. Of a body that is too large for RAM, a part that will not have arrived
-//! soon is not waited for: the origin is asked for it by itself, while the fill goes on.
+//! Which part of it goes to a client that wants only a part is weir-cache's to say (`range/along.rs`).
 
 use std::future::poll_fn;
 use std::io::Write as _;
 use std::sync::Arc;
 use std::task::Poll;
 
-use weir_cache::StoredHead;
-use weir_cache::range::{self, Wanted};
+use weir_cache::range::{self, Along, Portion};
 use weir_cache::store::Grant;
 use weir_cache::store::disk::DiskArriving;
+use weir_cache::{StoredHead, Timestamp};
 use weir_http::opening::End;
 use weir_http::{FieldName, Method};
 
@@ -53,35 +52,22 @@ pub(super) async fn respond(
         length,
         encoder,
     } = compress::arriving(x, on.by, head, length, leads && reader.is_for_memory());
-    let wanted = match what(x, &head, length, now) {
-        What::NotModified => {
+    let part = match how(x, &reader, (&head, length), now) {
+        How::NotModified => {
             let keep_alive = x.client_keeps_alive(on.worker) && x.upload.is_over(&mut x.client);
             write_not_modified(x, on, keep_alive, &head, now);
             let sent = outgoing::send(x, Behind::Nothing).await;
             reader.finish();
             return x.after(on.worker, sent, keep_alive).map(Streamed::Answered);
         }
-        What::Range(wanted) => wanted,
-    };
-    let has_range =
-        x.request.method == Method::Get && x.request.view(&x.head).has(FieldName::Range);
-    let needs_all = matches!(wanted, Wanted::Many(_) | Wanted::Unsatisfiable)
-        || (has_range && length.is_none());
-    if needs_all && reader.is_for_memory() {
-        let whole = wait_for_all(&mut x.client, on, &mut reader).await?;
-        if let Some(object) = whole {
-            let sent = answer::object(x, on, &object, on.time()).await;
-            return sent.map(Streamed::Answered);
+        How::Body(Along::Whole) => None,
+        How::Body(Along::Part { part, body_bytes }) => Some((part, body_bytes)),
+        How::Body(Along::Stored) => return from_stored(x, on, reader).await,
+        How::Body(Along::Elsewhere) => {
+            reader.finish();
+            return Ok(Streamed::Elsewhere);
         }
-    }
-    let is_near = match wanted {
-        Wanted::One(part) => reader.is_for_memory() || reader.is_near(part.first),
-        _ => !needs_all,
     };
-    if !is_near {
-        reader.finish();
-        return Ok(Streamed::Elsewhere);
-    }
     let end = match length {
         Some(_) => End::InHead,
         None => End::of_unknown_length(x.request.version),
@@ -89,20 +75,63 @@ pub(super) async fn respond(
     let keep_alive =
         x.client_keeps_alive(on.worker) && end != End::Close && x.upload.is_over(&mut x.client);
     let edits = edits(&on.rule.response_headers);
-    let part = if let (Wanted::One(part), Some(length)) = (wanted, length) {
+    let portion = if let Some((part, body_bytes)) = part {
         write_head(x, PARTIAL_CONTENT, (end, keep_alive), |out| {
-            range::write_single(&head, part, length, now, edits, out);
+            range::write_single(&head, part, body_bytes, now, edits, out);
         });
-        part.first..part.last + 1
+        Portion::part(part)
     } else {
         let status = (head.meta.status, head.status_text());
         write_head(x, status, (end, keep_alive), |out| {
             head.write(now, edits, out);
         });
-        0..length.unwrap_or(u64::MAX)
+        Portion::whole(length)
     };
-    let sent = stream_body(x, on, &mut reader, (encoder, end), part).await;
+    let sent = stream_body(x, on, &mut reader, (encoder, end), portion).await;
     x.after(on.worker, sent, keep_alive).map(Streamed::Answered)
+}
+
+/// How a client is answered.
+enum How {
+    NotModified,
+    Body(Along),
+}
+
+fn how(
+    x: &Exchange,
+    reader: &Reader,
+    (head, length): (&StoredHead, Option<u64>),
+    now: Timestamp,
+) -> How {
+    let wanted = match what(x, head, length, now) {
+        What::NotModified => return How::NotModified,
+        What::Range(wanted) => wanted,
+    };
+    let asks_for_range =
+        x.request.method == Method::Get && x.request.view(&x.head).has(FieldName::Range);
+    let is_for_memory = || reader.is_for_memory();
+    let comes_soon = |at| reader.is_near(at);
+    How::Body(range::along(
+        &wanted,
+        asks_for_range,
+        length,
+        is_for_memory,
+        comes_soon,
+    ))
+}
+
+/// Answers from the stored body once it has come, if it comes to memory.
+async fn from_stored(
+    x: &mut Exchange,
+    on: Cached<'_>,
+    mut reader: Reader,
+) -> Result<Streamed, Failure> {
+    let Some(object) = wait_for_all(&mut x.client, on, &mut reader).await? else {
+        reader.finish();
+        return Ok(Streamed::Elsewhere);
+    };
+    let sent = answer::object(x, on, &object, on.time()).await;
+    sent.map(Streamed::Answered)
 }
 
 async fn stream_body(
@@ -110,12 +139,12 @@ async fn stream_body(
     on: Cached<'_>,
     reader: &mut Reader,
     (mut encoder, end): (Option<Encoder>, End),
-    part: std::ops::Range<u64>,
+    mut portion: Portion,
 ) -> Result<(), Failure> {
-    let (mut at, mut buffer) = (part.start, Vec::new());
+    let mut buffer = Vec::new();
     let mut waiting = Waiting::new(on, reader, encoder.as_ref());
-    reader.move_to(at);
-    while at < part.end {
+    reader.move_to(portion.missing().start);
+    while !portion.is_over() {
         let piece;
         if !x.outgoing.bytes.is_empty() && reader.is_early() {
             // The head, for which its client need not wait until there is a body.
@@ -130,7 +159,7 @@ async fn stream_body(
                 if buffer.capacity() == 0 {
                     wait_for_room(&x.client, &waiting.block).await;
                 }
-                make_room(&mut buffer, &(from..part.end));
+                make_room(&mut buffer, &(from..portion.missing().end));
                 waiting.block.set(buffer.capacity() as u64);
                 buffer = read_behind(&x.client, &file, from, buffer).await?;
                 reader.move_to(from + buffer.len() as u64);
@@ -140,10 +169,7 @@ async fn stream_body(
             Piece::End if end == End::InHead => return Err(Failure::ResponseCut),
             Piece::End => break,
         };
-        let shown = &shown[..shown
-            .len()
-            .min((part.end - at).try_into().unwrap_or(usize::MAX))];
-        at += shown.len() as u64;
+        let shown = &shown[..portion.take(shown.len())];
         if let Some(encoder) = &mut encoder {
             encoder.write(shown);
             encoder.flush(|made| end.frame(made, &mut x.outgoing.bytes));
