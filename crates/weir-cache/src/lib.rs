@@ -18,7 +18,7 @@
 //!          one ── reuse::decide
 //!                      ├ Fresh, StaleWhileRevalidate, StaleForClient ──► [A] answer
 //!                      ├ GatewayTimeout ──► 504
-//!                      └ Revalidate(why) ── validate::write_conditional ──► origin
+//!                      └ Revalidate(why) ── validate::write_conditional ──► origin ── fate::of
 //!                                              ├ 304 ── validate::select, StoredHead::freshened,
 //!                                              │        store_rule::may_stay ──► store, [A]
 //!                                              ├ fails ── reuse::may_serve_on_failure ──► [A], or the failure
@@ -27,7 +27,7 @@
 //!                                  └ Not(why) ──► pass on; waiting requests go on their own
 //! [A] answer   validate::evaluate ── NotModified ──► StoredHead::write_not_modified
 //!              range::resolve ────── One, Many ────► range::write_single, range::Multipart
-//!                                  └ Whole ────────► StoredHead::write
+//!                                  └ Whole ────────► StoredHead::write; range::along while it arrives
 //!              cache_status::CacheStatus::write into each head
 //! [U] unsafe   invalidate::targets of a request that is not safe and did not fail ──► remove from the stores
 //! ```
@@ -37,6 +37,7 @@
 //! - [`key`], [`vary`]: which requests share a response
 //! - [`store_rule`]: may a response be stored; [`stored_head`]: what is kept of its head
 //! - [`freshness`], [`meta`]: how long it is fresh and how old it is
+//! - [`fate`]: what becomes of an answer
 //! - [`collapse`]: who waits for the answer to another one's question, and for how long
 //! - [`reuse`]: may it answer; [`validate`]: is it still right; [`range`]: a part of it
 //! - [`invalidate`], [`tags`]: what ends it before its time
@@ -47,6 +48,7 @@
 pub mod cache_status;
 pub mod collapse;
 pub mod control;
+pub mod fate;
 pub mod freshness;
 pub mod invalidate;
 pub mod key;

@@ -1,7 +1,12 @@
 //! Heads for the tests of this crate, written as text.
 
+use std::time::Duration;
+
 use weir_http::head::HeadScan;
 use weir_http::{Fields, HeadLimits, Method, RequestHead, ResponseHead};
+
+use crate::Timestamp;
+use crate::meta::{Demands, LifetimeSource, Meta};
 
 const LIMITS: HeadLimits = HeadLimits {
     bytes: 1 << 20,
@@ -72,4 +77,21 @@ fn with_lines(first: &str, lines: &[&str]) -> String {
     }
     text.push_str("\r\n");
     text
+}
+
+/// What was decided about a response that arrived at second 1000 and is fresh for 100 seconds.
+pub(crate) fn meta() -> Meta {
+    Meta {
+        status: 200,
+        request_time: Timestamp::from_secs(1000),
+        response_time: Timestamp::from_secs(1000),
+        date: Timestamp::from_secs(1000),
+        last_modified: None,
+        initial_age: Duration::ZERO,
+        lifetime: Duration::from_secs(100),
+        lifetime_source: LifetimeSource::MaxAge,
+        stale_while_revalidate: Duration::ZERO,
+        stale_if_error: None,
+        demands: Demands::default(),
+    }
 }

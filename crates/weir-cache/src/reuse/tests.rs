@@ -3,23 +3,7 @@
 use super::*;
 use crate::meta::LifetimeSource;
 use crate::policy::Ttl;
-use crate::test_heads::get;
-
-fn meta() -> Meta {
-    Meta {
-        status: 200,
-        request_time: Timestamp::from_secs(1000),
-        response_time: Timestamp::from_secs(1000),
-        date: Timestamp::from_secs(1000),
-        last_modified: None,
-        initial_age: Duration::ZERO,
-        lifetime: Duration::from_secs(100),
-        lifetime_source: LifetimeSource::MaxAge,
-        stale_while_revalidate: Duration::ZERO,
-        stale_if_error: None,
-        demands: Demands::default(),
-    }
-}
+use crate::test_heads::{get, meta};
 
 fn asks(value: &str) -> RequestControl {
     RequestControl::of(get(&[&format!("Cache-Control: {value}")]).fields())

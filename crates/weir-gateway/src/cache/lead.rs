@@ -42,7 +42,7 @@ impl Ask {
     /// Whether there is something stale for a request whose origin failed like this.
     pub(super) fn has_stale(&self, x: &Exchange, on: Cached<'_>, failure: Failure) -> bool {
         let Self::Lead(lead) = self else { return false };
-        usable_stale(x, on, lead, failure.is_of_service(), how_failed(failure)).is_some()
+        lead.stale_after(x, on, failure).is_some()
     }
 }
 
@@ -125,6 +125,29 @@ impl Lead {
         !self.lent.is_alone && matches!(lookup::find(x, on, now).await, lookup::Found::Hit(..))
     }
 
+    /// What is stored, if the request may have it after the origin failed like this.
+    pub(super) fn usable_stale(
+        &self,
+        x: &Exchange,
+        on: Cached<'_>,
+        how: OriginFailure,
+    ) -> Option<Arc<Object>> {
+        let stale = self.stale.as_ref();
+        let usable = stale.filter(|stale| on.may_be_stale(x, stale, how));
+        usable.map(Arc::clone)
+    }
+
+    /// The same where it gave no answer.
+    pub(super) fn stale_after(
+        &self,
+        x: &Exchange,
+        on: Cached<'_>,
+        failure: Failure,
+    ) -> Option<Arc<Object>> {
+        let is_of_service = failure.is_of_service();
+        is_of_service.then(|| self.usable_stale(x, on, how_failed(failure)))?
+    }
+
     pub(super) fn end(&mut self, outcome: Outcome) {
         self.cache.fills.end(&mut self.lent, outcome);
     }
@@ -154,16 +177,4 @@ pub(super) fn how_failed(failure: Failure) -> OriginFailure {
         Fault::Gateway => OriginFailure::Status(failure.status()),
         Fault::Upstream | Fault::Client => OriginFailure::Unreachable,
     }
-}
-
-pub(super) fn usable_stale(
-    x: &Exchange,
-    on: Cached<'_>,
-    lead: &Lead,
-    has_failed: bool,
-    failure: OriginFailure,
-) -> Option<Arc<Object>> {
-    let stale = lead.stale.as_ref().filter(|_| has_failed)?;
-    on.may_be_stale(x, stale, failure)
-        .then(|| Arc::clone(stale))
 }

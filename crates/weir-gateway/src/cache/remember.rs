@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+use weir_cache::fate::{self, Fate, Refused};
 use weir_cache::freshness::Exchanged;
-use weir_cache::reuse::OriginFailure;
 use weir_cache::store::Object;
 use weir_cache::store_rule::{self, Answered, NotStored};
 use weir_cache::stored_head::Arrived;
@@ -13,11 +14,12 @@ use weir_cache::{Meta, StoredHead};
 use weir_http::body::Framing;
 use weir_http::{FieldName, Fields};
 
-use crate::cache::lead::{Ask, Lead, how_failed, usable_stale};
+use crate::cache::lead::{Ask, Lead, how_failed};
 use crate::cache::pump::{self, Arriving, Limits};
 use crate::cache::stream::{self, Streamed};
 use crate::cache::{answer, confirm, invalidate, lookup, sent};
 use crate::connection::After;
+use crate::deadline::Due;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::serving::Cached;
@@ -48,7 +50,7 @@ pub(crate) async fn remember(
     ask: Ask,
     asked: Result<(Chosen, Upstream), Failure>,
 ) -> Result<Next, Failure> {
-    let mut lead = match ask {
+    let lead = match ask {
         Ask::Pass(stored) => {
             let (chosen, upstream) = asked?;
             note_answer(x, on);
@@ -60,47 +62,43 @@ pub(crate) async fn remember(
         }
         Ask::Lead(lead) => lead,
     };
-    let (chosen, upstream) = match asked {
-        Ok(answered) => answered,
-        Err(failure) => return without_answer(x, on, lead, failure).await,
-    };
-    note_answer(x, on);
-    let status = x.response.status;
-    let failed = OriginFailure::Status(status);
-    if let Some(stale) = usable_stale(x, on, &lead, status >= 500, failed) {
-        lead.end(Outcome::Stale(Arc::clone(&stale), failed, None));
-        x.incoming.consume(x.incoming.unread().len());
-        let sent = answer::stale(x, on, &stale, None).await;
-        return sent.map(Next::Answered);
+    match asked {
+        Ok(answered) => with_answer(x, on, lead, answered).await,
+        Err(failure) => without_answer(x, on, lead, failure).await,
     }
+}
+
+/// The head of an answer is here.
+async fn with_answer(
+    x: &mut Exchange,
+    on: Cached<'_>,
+    mut lead: Box<Lead>,
+    (chosen, upstream): (Chosen, Upstream),
+) -> Result<Next, Failure> {
+    note_answer(x, on);
     let exchanged = Exchanged {
         request_time: lead.request_time,
         response_time: on.time(),
     };
-    if status == 304 && !x.recall.conditions.is_empty() {
-        return confirm::by_304(x, on, lead, (chosen, upstream), exchanged).await;
-    }
-    match decide(x, on, &lead, exchanged) {
-        Ok(meta) => arrives(x, on, lead, (chosen, upstream), meta).await,
-        Err(why) => {
-            on.metrics().not_stored(why);
-            if let Some(said) = &mut x.recall.status {
-                said.detail = Some(why.name());
-            }
-            if why.is_of_every_answer(status) {
-                on.cache.unshared.note(&lead.key, on.time());
-                let fills = &on.cache.fills;
-                fills.take_over(&mut lead.lent, &Outcome::Unshared);
-            }
-            lead.end(if status >= 500 {
-                Outcome::Erred
-            } else {
-                Outcome::Unshared
-            });
-            // All of it was asked for to be stored; what the client wants is less.
-            let asked_for_more =
-                x.recall.replaces_conditions && x.request.view(&x.head).has(FieldName::Range);
-            if asked_for_more && status == 200 {
+    let answer = fate::Answer {
+        status: x.response.status,
+        has_conditions: !x.recall.conditions.is_empty(),
+        is_more_than_wanted: x.recall.replaces_conditions
+            && x.request.view(&x.head).has(FieldName::Range),
+    };
+    let usable_stale = |how| lead.usable_stale(x, on, how);
+    match fate::of(answer, usable_stale, || decide(x, on, &lead, exchanged)) {
+        Fate::Stale(stale, how) => {
+            lead.end(Outcome::Stale(Arc::clone(&stale), how, None));
+            x.incoming.consume(x.incoming.unread().len());
+            let sent = answer::stale(x, on, &stale, None).await;
+            sent.map(Next::Answered)
+        }
+        Fate::Confirms => confirm::by_304(x, on, lead, (chosen, upstream), exchanged).await,
+        Fate::Stored(meta) => arrives(x, on, lead, (chosen, upstream), meta).await,
+        Fate::Refused(refused) => {
+            release(x, on, &mut lead, refused);
+            if refused.is_asked_again {
                 x.recall.replaces_conditions = false;
                 x.incoming.consume(x.incoming.unread().len());
                 return Ok(Next::AskAgain(Ask::Pass(None)));
@@ -110,6 +108,24 @@ pub(crate) async fn remember(
     }
 }
 
+/// The answer is not stored: those who wait for it go on by themselves.
+fn release(x: &mut Exchange, on: Cached<'_>, lead: &mut Lead, refused: Refused) {
+    on.metrics().not_stored(refused.why);
+    if let Some(said) = &mut x.recall.status {
+        said.detail = Some(refused.why.name());
+    }
+    if refused.is_lasting {
+        on.cache.unshared.note(&lead.key, on.time());
+        let fills = &on.cache.fills;
+        fills.take_over(&mut lead.lent, &Outcome::Unshared);
+    }
+    lead.end(if refused.is_error {
+        Outcome::Erred
+    } else {
+        Outcome::Unshared
+    });
+}
+
 /// The origin gave no answer: there may be something stale that is allowed now.
 async fn without_answer(
     x: &mut Exchange,
@@ -117,12 +133,11 @@ async fn without_answer(
     mut lead: Box<Lead>,
     failure: Failure,
 ) -> Result<Next, Failure> {
-    let is_down = failure.is_of_service();
-    let how = how_failed(failure);
-    let Some(stale) = usable_stale(x, on, &lead, is_down, how) else {
+    let Some(stale) = lead.stale_after(x, on, failure) else {
         lead.end(Outcome::Failed(failure));
         return Err(failure);
     };
+    let how = how_failed(failure);
     lead.end(Outcome::Stale(Arc::clone(&stale), how, Some(failure)));
     let sent = answer::stale(x, on, &stale, Some(failure)).await;
     sent.map(Next::Answered)
@@ -201,7 +216,7 @@ fn decide(
     }
 }
 
-/// The answer is to be stored. What has come of its body is taken; a pump takes the rest, whoever still reads along.
+/// The answer is to be stored. What has come of its body is taken.
 async fn arrives(
     x: &mut Exchange,
     on: Cached<'_>,
@@ -210,7 +225,6 @@ async fn arrives(
     meta: Meta,
 ) -> Result<Next, Failure> {
     let mut head = StoredHead::new(&arrived(x, on, None), meta, on.policy);
-    let length = length_of(x.response.framing);
     let is_event_stream = ahead::is_event_stream(x);
     x.incoming.consume(x.response.head_bytes);
     x.upload.answered();
@@ -231,26 +245,51 @@ async fn arrives(
     if let Some(said) = &mut x.recall.status {
         said.stored = !is_too_large;
     }
-    if upstream.wire.is_over() {
-        head.complete(piece.len() as u64);
-        let object = Arc::new(Object::of_head(Arc::new(head), lead.ticket, vec![piece]));
-        if is_too_large {
-            on.metrics().not_stored(NotStored::TooLarge);
-            lead.end(Outcome::Whole(Arc::clone(&object)));
-        } else {
-            lead.store(&object);
-        }
-        passing::put_back(x, on.worker, &chosen, upstream);
-        let sent = answer::object(x, on, &object, on.time()).await?;
-        return Ok(Next::Answered(sent));
+    if !upstream.wire.is_over() {
+        let stream_at = ahead::stream_at(x, &mut upstream, is_event_stream)?;
+        let begun = Begun {
+            head,
+            piece,
+            stream_at,
+        };
+        return goes_on(x, on, lead, (chosen, upstream), begun).await;
     }
+    head.complete(piece.len() as u64);
+    let object = Arc::new(Object::of_head(Arc::new(head), lead.ticket, vec![piece]));
+    if is_too_large {
+        on.metrics().not_stored(NotStored::TooLarge);
+        lead.end(Outcome::Whole(Arc::clone(&object)));
+    } else {
+        lead.store(&object);
+    }
+    passing::put_back(x, on.worker, &chosen, upstream);
+    let sent = answer::object(x, on, &object, on.time()).await?;
+    Ok(Next::Answered(sent))
+}
+
+/// An answer that has not come whole.
+struct Begun {
+    head: StoredHead,
+    piece: Bytes,
+    stream_at: Due,
+}
+
+/// A pump takes the rest of the answer, whoever still reads along, as this client does.
+async fn goes_on(
+    x: &mut Exchange,
+    on: Cached<'_>,
+    lead: Box<Lead>,
+    (chosen, upstream): (Chosen, Upstream),
+    begun: Begun,
+) -> Result<Next, Failure> {
+    let mut head = begun.head;
+    let length = length_of(x.response.framing);
     if let Some(length) = length {
         head.complete(length);
     }
     let head = Arc::new(head);
     let fill = Arc::clone(&lead.lent.fill);
     let reader = Reader::new(&fill);
-    let stream_at = ahead::stream_at(x, &mut upstream, is_event_stream)?;
     let mut arriving = Arriving {
         lead,
         head: Arc::clone(&head),
@@ -259,11 +298,11 @@ async fn arrives(
         chosen,
         upstream,
         idle: on.rule.timeouts.idle,
-        stream_at,
+        stream_at: begun.stream_at,
         limits: Limits::of(on),
         large: None,
     };
-    arriving.begin(length, piece);
+    arriving.begin(length, begun.piece);
     pump::spawn(on.worker, arriving);
     if x.client.is_nobody() {
         // Nobody need read along, unless there is nothing to store after all.
