@@ -10,7 +10,11 @@
 //! goes, each time after four times as long: a crowd that waits for an origin which has become slow sends it a few requests, and
 //! not all of them at once: [`Relief`].
 
+mod told;
+
 use std::time::{Duration, Instant};
+
+pub use told::{Told, Unanswered, may_have};
 
 /// How often a request joins others. Two are common: the first tells it by which fields the origin chooses its variant.
 pub const JOINS_MAX: u8 = 3;
@@ -19,7 +23,7 @@ pub const LOOKS_MAX: u8 = JOINS_MAX + 2;
 /// Fills that may fail before a request that waits is told so.
 const FAILURES_MAX: u8 = 1;
 
-/// One request's way through what is stored and what others ask for.
+/// One request's way through what is stored and what others ask for, which begins with a look.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Collapse {
     looks: u8,
@@ -48,24 +52,22 @@ pub enum Nothing {
     StoreFailed,
     /// Somebody else has had the answer stored between the look and the right to ask for it.
     StoredMeanwhile,
+    /// The part that the client wants is far from having arrived.
+    FarAway,
 }
 
 /// What follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// To look again, if [`Collapse::may_look`].
+    /// To look again.
     Look,
+    /// To ask the origin as if there were no cache.
+    Pass,
     /// To tell the client that there is no answer.
     Fail,
 }
 
 impl Collapse {
-    /// Whether there is one more look, which this counts. After the last one the origin is asked, and nothing is stored.
-    pub fn may_look(&mut self) -> bool {
-        self.looks = self.looks.saturating_add(1);
-        self.looks <= LOOKS_MAX
-    }
-
     /// Whether the request may wait for another one, or only ask.
     pub fn may_join(&self) -> bool {
         !self.is_alone && self.joins < JOINS_MAX
@@ -76,16 +78,22 @@ impl Collapse {
         self.joins = self.joins.saturating_add(1);
     }
 
-    /// A look or a wait came to nothing.
+    /// What follows when a look or a wait came to nothing. There is a bounded number of looks.
     pub fn next(&mut self, why: Nothing) -> Next {
         match why {
             Nothing::OriginFailed if self.failures == FAILURES_MAX => return Next::Fail,
             Nothing::WaitedTooLong => return Next::Fail,
+            Nothing::FarAway => return Next::Pass,
             Nothing::OriginFailed => self.failures += 1,
             Nothing::OriginErred | Nothing::LeaderLate | Nothing::NotFresh => self.is_alone = true,
             Nothing::Unshared | Nothing::StoreFailed | Nothing::StoredMeanwhile => {}
         }
-        Next::Look
+        self.looks = self.looks.saturating_add(1);
+        if self.looks < LOOKS_MAX {
+            Next::Look
+        } else {
+            Next::Pass
+        }
     }
 }
 
@@ -122,7 +130,7 @@ impl Relief {
 mod tests {
     use super::*;
 
-    const ALL: [Nothing; 8] = [
+    const ALL: [Nothing; 9] = [
         Nothing::Unshared,
         Nothing::OriginFailed,
         Nothing::OriginErred,
@@ -131,21 +139,20 @@ mod tests {
         Nothing::NotFresh,
         Nothing::StoreFailed,
         Nothing::StoredMeanwhile,
+        Nothing::FarAway,
     ];
 
-    /// Looks and joins until nothing more may follow; `event` says what each came to.
+    /// Looks and joins until something else follows; `event` says what each came to.
     fn walk(mut event: impl FnMut(u8) -> Nothing) -> (u8, u8, Next) {
         let (mut request, mut joins) = (Collapse::default(), 0);
-        for look in 0..=u8::MAX {
-            if !request.may_look() {
-                return (look, joins, Next::Look);
-            }
+        for look in 1..=u8::MAX {
             if request.may_join() {
                 request.joins();
                 joins += 1;
             }
-            if request.next(event(look)) == Next::Fail {
-                return (look + 1, joins, Next::Fail);
+            match request.next(event(look)) {
+                Next::Look => {}
+                end => return (look, joins, end),
             }
         }
         panic!("it goes round for ever");
@@ -154,12 +161,13 @@ mod tests {
     #[test]
     fn what_a_request_does_after_nothing() {
         let cases = [
-            (Nothing::Unshared, (LOOKS_MAX, JOINS_MAX, Next::Look)),
-            (Nothing::StoreFailed, (LOOKS_MAX, JOINS_MAX, Next::Look)),
-            (Nothing::StoredMeanwhile, (LOOKS_MAX, JOINS_MAX, Next::Look)),
-            (Nothing::OriginErred, (LOOKS_MAX, 1, Next::Look)),
-            (Nothing::LeaderLate, (LOOKS_MAX, 1, Next::Look)),
-            (Nothing::NotFresh, (LOOKS_MAX, 1, Next::Look)),
+            (Nothing::Unshared, (LOOKS_MAX, JOINS_MAX, Next::Pass)),
+            (Nothing::StoreFailed, (LOOKS_MAX, JOINS_MAX, Next::Pass)),
+            (Nothing::StoredMeanwhile, (LOOKS_MAX, JOINS_MAX, Next::Pass)),
+            (Nothing::OriginErred, (LOOKS_MAX, 1, Next::Pass)),
+            (Nothing::LeaderLate, (LOOKS_MAX, 1, Next::Pass)),
+            (Nothing::NotFresh, (LOOKS_MAX, 1, Next::Pass)),
+            (Nothing::FarAway, (1, 1, Next::Pass)),
             (Nothing::OriginFailed, (2, 2, Next::Fail)),
             (Nothing::WaitedTooLong, (1, 1, Next::Fail)),
         ];

@@ -13,9 +13,9 @@
 //!               ├─ control::RequestControl::of
 //!               └─ vary::choose ─── one of the variants stored under it, or none
 //!                      │
-//!          none ───────┤ reuse::may_ask_origin ── no ──► 504
+//!          none ── look::at_nothing ── reuse::may_ask_origin ── no ──► 504
 //!                      │        └ yes ──► validate::write_conditional over the other variants; fill
-//!          one ── reuse::decide
+//!          one ── look::at_stored ── reuse::decide
 //!                      ├ Fresh, StaleWhileRevalidate, StaleForClient ──► [A] answer
 //!                      ├ GatewayTimeout ──► 504
 //!                      └ Revalidate(why) ── validate::write_conditional ──► origin ── fate::of
@@ -37,7 +37,7 @@
 //! - [`key`], [`vary`]: which requests share a response
 //! - [`store_rule`]: may a response be stored; [`stored_head`]: what is kept of its head
 //! - [`freshness`], [`meta`]: how long it is fresh and how old it is
-//! - [`fate`]: what becomes of an answer
+//! - [`look`]: what a look into the store says of a request; [`fate`]: what becomes of an answer
 //! - [`collapse`]: who waits for the answer to another one's question, and for how long
 //! - [`reuse`]: may it answer; [`validate`]: is it still right; [`range`]: a part of it
 //! - [`invalidate`], [`tags`]: what ends it before its time
@@ -52,6 +52,7 @@ pub mod fate;
 pub mod freshness;
 pub mod invalidate;
 pub mod key;
+pub mod look;
 pub mod meta;
 pub mod negotiate;
 pub mod policy;

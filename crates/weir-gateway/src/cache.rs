@@ -24,20 +24,21 @@ use std::sync::Arc;
 
 use weir_cache::cache_status::Forwarded;
 use weir_cache::collapse::{Collapse, Next, Nothing};
-use weir_cache::reuse::{self, OriginFailure};
+use weir_cache::reuse::OriginFailure;
 use weir_cache::store::Object;
+use weir_cache::store::purge::Ticket;
 use weir_cache::{RequestControl, Timestamp, validate};
 
 use crate::cache::join::{Joined, join};
 use crate::cache::lead::{Ask, Lead};
-use crate::cache::lookup::Found;
+use crate::cache::lookup::{Found, Miss};
 use crate::cache::refresh::Refresh;
 use crate::connection::After;
 use crate::exchange::Exchange;
 use crate::exchange::recall::Disk;
 use crate::failure::Failure;
 use crate::serving::Cached;
-use crate::state::fills::Place;
+use crate::state::fills::{Late, Place};
 
 mod answer;
 mod body_key;
@@ -72,15 +73,15 @@ pub(crate) async fn recall(
     on: Cached<'_>,
     refresh: fn(Box<Refresh>),
 ) -> Result<Recalled, Failure> {
-    let mut collapse = Collapse::default();
-    let (mut late, mut missed) = (None, Forwarded::Miss);
+    let (mut collapse, mut late) = (Collapse::default(), None);
+    let (mut stale, mut missed) = (None, Forwarded::Miss);
     let digest = body_key::digest(x, on).await?;
     lookup::begin(x, on, digest);
-    while collapse.may_look() {
+    loop {
         let now = on.now(x);
         // From before anything is found, so that a purge which comes later also meets what is made of it.
         let ticket = on.cache.tiers.ticket();
-        let (stale, others, forwarded) = match lookup::find(x, on, now).await {
+        let came = match lookup::find(x, on, now).await {
             Found::Pass(forwarded, stored) => {
                 x.recall.says("pass", forwarded);
                 on.metrics().passed.add(1);
@@ -91,58 +92,98 @@ pub(crate) async fn recall(
                 let due = refresh::if_due(x, on, &object, reuse);
                 due.into_iter().for_each(refresh);
                 match answer::hit(x, on, &object, reuse, now).await {
-                    // Nothing of it was sent.
-                    Err(Failure::StoreFailed) => {
-                        x.recall.disk = Disk::HasFailed;
-                        collapse.next(Nothing::StoreFailed);
-                        continue;
-                    }
+                    Err(Failure::StoreFailed) => Came::unread(x),
                     sent => return sent.map(Recalled::Answered),
                 }
             }
-            Found::Stale(object, why) => (Some(object), Vec::new(), Forwarded::of(why)),
-            Found::Miss(others, forwarded) => (None, others, forwarded),
-        };
-        let control = RequestControl::of(x.request.view(&x.head));
-        if stale.is_none() && !reuse::may_ask_origin(&control, on.policy) {
-            return Err(Failure::OnlyIfCached);
-        }
-        missed = forwarded;
-        let outcome = stale.as_ref().map_or("miss", |_| "revalidated");
-        x.recall.says(outcome, forwarded);
-        let place = on.place(x, &control, forwarded, collapse, late.take());
-        let reader = match place {
-            Place::Joins(reader) => reader,
-            Place::Leads(fill) => {
-                let lead = Lead::new(x, on, fill, (stale, others), ticket, now);
-                match ask_by(lead, x, on, (forwarded, now)).await {
-                    Some(ask) => return Ok(Recalled::Ask(ask)),
-                    None => collapse.next(Nothing::StoredMeanwhile),
-                };
-                continue;
+            Found::Miss(miss) => {
+                (stale, missed) = (miss.stale.clone(), miss.forwarded);
+                let place = place(x, on, &miss, collapse, late.take());
+                seek(x, on, (miss, place), (ticket, now), &mut collapse).await?
             }
         };
-        on.metrics().waits.add(1);
-        collapse.joins();
-        let patience = Some(on.patience());
-        match Box::pin(join(x, on, reader, (forwarded, patience))).await? {
-            Joined::Answered(after) => return Ok(Recalled::Answered(after)),
-            Joined::Elsewhere => break,
-            Joined::Late(fill) => {
+        let (why, failure) = match came {
+            Came::Done(recalled) => return Ok(recalled),
+            Came::Nothing(why, failure) => (why, failure),
+            Came::Late(fill) => {
                 late = Some(fill);
-                collapse.next(Nothing::LeaderLate);
+                (Nothing::LeaderLate, Failure::ResponseTimeout)
             }
-            Joined::Nothing(why, failure) => {
-                if collapse.next(why) == Next::Fail {
-                    return Box::pin(fail(x, on, stale.as_ref(), failure)).await;
-                }
-            }
+        };
+        match collapse.next(why) {
+            Next::Look => {}
+            Next::Fail => return Box::pin(fail(x, on, stale.as_ref(), failure)).await,
+            Next::Pass => return Ok(pass(x, missed)),
         }
     }
-    // What others ask for is of no use to it, so it asks as its client does.
+}
+
+/// What others ask for is of no use to the request, so it asks as its client does.
+fn pass(x: &mut Exchange, missed: Forwarded) -> Recalled {
     x.recall.asks_as_client();
     x.recall.says("miss", missed);
-    Ok(Recalled::Ask(Ask::Pass(None)))
+    Recalled::Ask(Ask::Pass(None))
+}
+
+/// What a look came to.
+enum Came {
+    Done(Recalled),
+    Nothing(Nothing, Failure),
+    /// The leader is late, and this request is the one that asks in its place.
+    Late(Late),
+}
+
+impl Came {
+    /// What was found could not be read, and nothing of it was sent.
+    fn unread(x: &mut Exchange) -> Self {
+        x.recall.disk = Disk::HasFailed;
+        Self::Nothing(Nothing::StoreFailed, Failure::StoreFailed)
+    }
+}
+
+/// Where a request stands among those who ask for the same.
+fn place(
+    x: &mut Exchange,
+    on: Cached<'_>,
+    miss: &Miss,
+    collapse: Collapse,
+    late: Option<Late>,
+) -> Place {
+    let outcome = miss.stale.as_ref().map_or("miss", |_| "revalidated");
+    x.recall.says(outcome, miss.forwarded);
+    let control = RequestControl::of(x.request.view(&x.head));
+    on.place(x, &control, miss.forwarded, collapse, late)
+}
+
+/// Asks for what is missing, or waits for another one that does.
+async fn seek(
+    x: &mut Exchange,
+    on: Cached<'_>,
+    (miss, place): (Miss, Place),
+    (ticket, now): (Ticket, Timestamp),
+    collapse: &mut Collapse,
+) -> Result<Came, Failure> {
+    let forwarded = miss.forwarded;
+    let reader = match place {
+        Place::Joins(reader) => reader,
+        Place::Leads(fill) => {
+            let lead = Lead::new(x, on, fill, (miss.stale, miss.others), ticket, now);
+            let ask = ask_by(lead, x, on, (forwarded, now)).await;
+            return Ok(match ask {
+                Some(ask) => Came::Done(Recalled::Ask(ask)),
+                None => Came::Nothing(Nothing::StoredMeanwhile, Failure::ClientGone),
+            });
+        }
+    };
+    on.metrics().waits.add(1);
+    collapse.joins();
+    let patience = Some(on.patience());
+    let joined = Box::pin(join(x, on, reader, (forwarded, patience))).await?;
+    Ok(match joined {
+        Joined::Answered(after) => Came::Done(Recalled::Answered(after)),
+        Joined::Nothing(why, failure) => Came::Nothing(why, failure),
+        Joined::Late(fill) => Came::Late(fill),
+    })
 }
 
 /// The same for a request that has asked, or begun to, and got nothing.

@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use weir_cache::cache_status::{CacheStatus, Forwarded};
-use weir_cache::collapse::Nothing;
+use weir_cache::collapse::{Nothing, Told, Unanswered, may_have};
 use weir_cache::reuse::{self, Reuse};
 use weir_cache::{RequestControl, StoredHead};
 
@@ -35,24 +35,11 @@ pub(crate) enum Joined {
     Nothing(Nothing, Failure),
     /// This is late, and this request is the one that asks in its place.
     Late(Late),
-    /// What it wants is far from having arrived: it is to ask for that by itself.
-    Elsewhere,
 }
 
 impl Joined {
     fn nothing(why: Nothing) -> Self {
         Self::Nothing(why, Failure::ClientGone)
-    }
-
-    /// The leader got no answer, for which this request has waited so long.
-    fn failed(failure: Failure, waited: Duration, on: Cached<'_>) -> Self {
-        let why = match failure {
-            // Of the leader: the origin may answer the next.
-            Failure::ClientGone => Nothing::Unshared,
-            Failure::ResponseTimeout if on.is_silent(waited) => Nothing::WaitedTooLong,
-            _ => Nothing::OriginFailed,
-        };
-        Self::Nothing(why, failure)
     }
 }
 
@@ -102,7 +89,7 @@ pub(crate) async fn join(
         Outcome::Arriving(_, length) => {
             match stream::respond(x, on, reader, (&head, length), false).await? {
                 Streamed::Answered(after) => after,
-                Streamed::Elsewhere => return Ok(Joined::Elsewhere),
+                Streamed::Elsewhere => return Ok(Joined::nothing(Nothing::FarAway)),
             }
         }
         Outcome::Unshared | Outcome::Erred | Outcome::Failed(_) => {
@@ -123,25 +110,41 @@ fn usable(
     let head = match outcome {
         Outcome::Arriving(head, _) => Some(head),
         Outcome::Whole(object) | Outcome::Stale(object, ..) => object.stored_head(),
-        Outcome::Unshared => None,
-        Outcome::Erred => return Err(Joined::nothing(Nothing::OriginErred)),
-        Outcome::Failed(failure) => return Err(Joined::failed(*failure, waited, on)),
+        Outcome::Unshared | Outcome::Erred | Outcome::Failed(_) => None,
     };
-    let head = head.ok_or_else(|| Joined::nothing(Nothing::Unshared))?;
-    if !lookup::selects(x, on, head) {
-        lookup::ask_for_variant(x, on, head);
-        return Err(Joined::nothing(Nothing::Unshared));
-    }
+    let selects = head.is_some_and(|head| lookup::selects(x, on, head));
+    let suits = || match outcome {
+        Outcome::Stale(object, how, _) => on.may_be_stale(x, object, *how),
+        _ => head.is_some_and(|head| on.may_join(x, head)),
+    };
+    let verdict = may_have(told(on, outcome, waited), selects, suits);
+    let usable = verdict.and_then(|()| head.ok_or(Nothing::Unshared));
+    usable.map(Arc::clone).map_err(|why| {
+        if let Some(other) = head.filter(|_| !selects) {
+            lookup::ask_for_variant(x, on, other);
+        }
+        match outcome {
+            Outcome::Failed(failure) | Outcome::Stale(.., Some(failure)) => {
+                Joined::Nothing(why, *failure)
+            }
+            _ => Joined::nothing(why),
+        }
+    })
+}
+
+/// What the leader has, for a request that has waited so long for it.
+fn told(on: Cached<'_>, outcome: &Outcome, waited: Duration) -> Told {
+    let unanswered = |failure: Failure| match failure {
+        Failure::ClientGone => Unanswered::ClientLeft,
+        Failure::ResponseTimeout if on.is_silent(waited) => Unanswered::Silence,
+        _ => Unanswered::Failure,
+    };
     match outcome {
-        // That the leader takes it stale says nothing of this client.
-        Outcome::Stale(object, how, failure) if !on.may_be_stale(x, object, *how) => Err(failure
-            .map_or_else(
-                || Joined::nothing(Nothing::OriginErred),
-                |failure| Joined::failed(failure, waited, on),
-            )),
-        Outcome::Stale(..) => Ok(Arc::clone(head)),
-        _ if on.may_join(x, head) => Ok(Arc::clone(head)),
-        _ => Err(Joined::nothing(Nothing::NotFresh)),
+        Outcome::Arriving(..) | Outcome::Whole(_) => Told::Answer,
+        Outcome::Stale(_, _, failure) => Told::Stale(failure.map(unanswered)),
+        Outcome::Unshared => Told::Unshared,
+        Outcome::Erred => Told::Error,
+        Outcome::Failed(failure) => Told::Nothing(unanswered(*failure)),
     }
 }
 

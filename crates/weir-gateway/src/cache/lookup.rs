@@ -1,10 +1,11 @@
-//! What is there for a request: in RAM, or on disk. Decides nothing by itself; the rules of weir-cache do.
+//! What is there for a request: in RAM, or on disk. What becomes of it is decided by weir-cache (`look.rs`).
 
 use std::sync::Arc;
 
 use weir_cache::cache_status::Forwarded;
 use weir_cache::key::{self, Asked, Class, Pass};
-use weir_cache::reuse::{self, Reuse, Why};
+use weir_cache::look::{self, Absent, Asks, Lack, Look};
+use weir_cache::reuse::Reuse;
 use weir_cache::store::{Entry, Object};
 use weir_cache::{RequestControl, StoredHead, Timestamp, vary};
 use weir_http::body::Framing;
@@ -23,12 +24,19 @@ pub(crate) enum Found {
     Pass(Forwarded, Option<Arc<Object>>),
     /// This answers it.
     Hit(Arc<Object>, Reuse),
-    /// This may answer it once the origin has said so.
-    Stale(Arc<Object>, Why),
-    /// Nothing does; these are other variants of it.
-    Miss(Vec<Arc<Object>>, Forwarded),
+    /// Nothing answers it as it is.
+    Miss(Miss),
     /// The client does not want the origin asked.
     OnlyIfCached,
+}
+
+/// What there is to ask the origin by.
+pub(crate) struct Miss {
+    /// This may answer it once the origin has said so.
+    pub(super) stale: Option<Arc<Object>>,
+    /// Else, other variants of it.
+    pub(super) others: Vec<Arc<Object>>,
+    pub(super) forwarded: Forwarded,
 }
 
 /// Writes the key of a request; with the digest of its body, if it is looked up by that.
@@ -74,38 +82,22 @@ pub(super) fn target(x: &Exchange) -> Vec<u8> {
 }
 
 /// Looks for what could answer the request.
-pub(super) async fn find(x: &mut Exchange, on: Cached<'_>, now: Timestamp) -> Found {
+pub(crate) async fn find(x: &mut Exchange, on: Cached<'_>, now: Timestamp) -> Found {
     if let Some(forwarded) = passes(x, on) {
         return Found::Pass(forwarded, None);
     }
     let entry = on.cache.tiers.find(&x.recall.key);
-    let chosen = selected(x, on, entry.as_deref()).await;
-    let is_head = x.request.method == Method::Head;
-    let Some(object) = chosen else {
-        let control = RequestControl::of(x.request.view(&x.head));
-        if !reuse::may_ask_origin(&control, on.policy) {
-            return Found::OnlyIfCached;
-        }
+    let Some(object) = selected(x, on, entry.as_deref()).await else {
         let others = entry.map_or_else(Vec::new, |entry| entry.variants().to_vec());
-        let forwarded = if others.is_empty() {
-            Forwarded::UriMiss
+        let absent = if others.is_empty() {
+            Absent::Everything
         } else {
-            Forwarded::VaryMiss
+            Absent::Variant
         };
-        if is_head {
-            return Found::Pass(forwarded, None);
-        }
-        if let Some(head) = others.first().and_then(|other| other.stored_head())
-            && x.recall.fill_key.len() == x.recall.key.len()
-        {
-            let head = Arc::clone(head);
-            ask_for_variant(x, on, &head);
-        }
-        return Found::Miss(others, forwarded);
+        return nothing(x, on, absent, others);
     };
-    let control = RequestControl::of(x.request.view(&x.head));
     let Some(head) = object.stored_head() else {
-        return Found::Miss(Vec::new(), Forwarded::Miss);
+        return nothing(x, on, Absent::Unreadable, Vec::new());
     };
     let ended;
     let meta = if object.is_marked_stale() {
@@ -114,20 +106,49 @@ pub(super) async fn find(x: &mut Exchange, on: Cached<'_>, now: Timestamp) -> Fo
     } else {
         &head.meta
     };
-    match reuse::decide(meta, &control, on.policy, now) {
-        Reuse::Revalidate(why) if is_head => Found::Pass(Forwarded::of(why), Some(object)),
-        Reuse::Revalidate(why) => {
+    match look::at_stored(meta, &asks(x), on.policy, now) {
+        Look::Hit(reuse) => Found::Hit(object, reuse),
+        Look::Pass(forwarded) => Found::Pass(forwarded, Some(object)),
+        Look::OnlyIfCached => Found::OnlyIfCached,
+        Look::Stale(why) => {
             if !head.secondary().is_empty() {
                 ask_for_variant(x, on, &Arc::clone(head));
             }
-            Found::Stale(object, why)
+            Found::Miss(Miss {
+                stale: Some(object),
+                others: Vec::new(),
+                forwarded: Forwarded::of(why),
+            })
         }
-        // In the background nothing is asked that has a body.
-        Reuse::StaleWhileRevalidate if x.recall.is_keyed_by_body() => {
-            Found::Stale(object, Why::Stale)
-        }
-        Reuse::GatewayTimeout => Found::OnlyIfCached,
-        usable => Found::Hit(object, usable),
+    }
+}
+
+/// What becomes of a request that selects nothing.
+fn nothing(x: &mut Exchange, on: Cached<'_>, absent: Absent, others: Vec<Arc<Object>>) -> Found {
+    let forwarded = match look::at_nothing(absent, &asks(x), on.policy) {
+        Lack::Miss(forwarded) => forwarded,
+        Lack::Pass(forwarded) => return Found::Pass(forwarded, None),
+        Lack::OnlyIfCached => return Found::OnlyIfCached,
+    };
+    if let Some(head) = others.first().and_then(|other| other.stored_head())
+        && x.recall.fill_key.len() == x.recall.key.len()
+    {
+        let head = Arc::clone(head);
+        ask_for_variant(x, on, &head);
+    }
+    Found::Miss(Miss {
+        stale: None,
+        others,
+        forwarded,
+    })
+}
+
+/// What the request asks of what is stored.
+fn asks(x: &Exchange) -> Asks {
+    Asks {
+        is_head: x.request.method == Method::Head,
+        is_keyed_by_body: x.recall.is_keyed_by_body(),
+        control: RequestControl::of(x.request.view(&x.head)),
     }
 }
 

@@ -48,12 +48,12 @@ impl Choice {
         let is_watched = state.watch.is_some();
         let path = || hash_key(x.request.target.path.of(&x.head));
         // Reading and writing the same are not alike.
-        let method = hash_key(&[x.request.method as u8]);
+        let method = || hash_key(&[x.request.method as u8]);
         Self {
             upstream: by.rule.upstream,
             hash,
             kind: if is_watched {
-                path().wrapping_add(method).wrapping_add(hash)
+                path().wrapping_add(method()).wrapping_add(hash)
             } else {
                 0
             },
