@@ -13,9 +13,9 @@
 //!               ├─ control::RequestControl::of
 //!               └─ vary::choose ─── one of the variants stored under it, or none
 //!                      │
-//!          none ── look::at_nothing ── reuse::may_ask_origin ── no ──► 504
-//!                      │        └ yes ──► validate::write_conditional over the other variants; fill
-//!          one ── look::at_stored ── reuse::decide
+//!          none ───────┤ look::at_nothing ── OnlyIfCached ──► 504
+//!                      │        └ Miss ──► validate::write_conditional over the other variants; fill
+//!          one ── look::at_stored, by reuse::decide
 //!                      ├ Fresh, StaleWhileRevalidate, StaleForClient ──► [A] answer
 //!                      ├ GatewayTimeout ──► 504
 //!                      └ Revalidate(why) ── validate::write_conditional ──► origin ── fate::of
