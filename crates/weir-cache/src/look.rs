@@ -11,15 +11,15 @@ use crate::policy::CachePolicy;
 use crate::reuse::{self, Reuse, Why};
 use crate::time::Timestamp;
 
-/// What is known of the request.
-#[derive(Debug, Clone, Copy)]
-pub struct Asks {
-    /// Whether it is a HEAD, whose answer is never stored.
-    pub is_head: bool,
-    /// Whether it is looked up by its body.
-    pub is_keyed_by_body: bool,
-    /// What it says.
-    pub control: RequestControl,
+/// What kind of request it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// One whose answer may be stored under its URL.
+    Usual,
+    /// A HEAD, whose answer is never stored.
+    Head,
+    /// A POST that is looked up by its body.
+    ByBody,
 }
 
 /// What becomes of a request that selects a stored response.
@@ -58,27 +58,38 @@ pub enum Lack {
 }
 
 /// What becomes of a request that selects the response with this `meta`.
-pub fn at_stored(meta: &Meta, asks: &Asks, policy: &CachePolicy, now: Timestamp) -> Look {
-    match reuse::decide(meta, &asks.control, policy, now) {
-        Reuse::Revalidate(why) if asks.is_head => Look::Pass(Forwarded::of(why)),
+pub fn at_stored(
+    meta: &Meta,
+    kind: Kind,
+    control: &RequestControl,
+    policy: &CachePolicy,
+    now: Timestamp,
+) -> Look {
+    match reuse::decide(meta, control, policy, now) {
+        Reuse::Revalidate(why) if kind == Kind::Head => Look::Pass(Forwarded::of(why)),
         Reuse::Revalidate(why) => Look::Stale(why),
         // In the background nothing is asked that has a body.
-        Reuse::StaleWhileRevalidate if asks.is_keyed_by_body => Look::Stale(Why::Stale),
+        Reuse::StaleWhileRevalidate if kind == Kind::ByBody => Look::Stale(Why::Stale),
         Reuse::GatewayTimeout => Look::OnlyIfCached,
         usable => Look::Hit(usable),
     }
 }
 
 /// What becomes of a request that selects nothing.
-pub fn at_nothing(absent: Absent, asks: &Asks, policy: &CachePolicy) -> Lack {
+pub fn at_nothing(
+    absent: Absent,
+    kind: Kind,
+    control: &RequestControl,
+    policy: &CachePolicy,
+) -> Lack {
     let forwarded = match absent {
         Absent::Everything => Forwarded::UriMiss,
         Absent::Variant => Forwarded::VaryMiss,
         Absent::Unreadable => Forwarded::Miss,
     };
-    if !reuse::may_ask_origin(&asks.control, policy) {
+    if !reuse::may_ask_origin(control, policy) {
         Lack::OnlyIfCached
-    } else if asks.is_head && absent != Absent::Unreadable {
+    } else if kind == Kind::Head && absent != Absent::Unreadable {
         Lack::Pass(forwarded)
     } else {
         Lack::Miss(forwarded)
@@ -92,14 +103,15 @@ mod tests {
     use std::time::Duration;
 
     /// A request in short: `HEAD` or `POST`, which is looked up by its body, and what it says in `Cache-Control`.
-    fn asks(text: &str) -> Asks {
+    fn asks(text: &str) -> (Kind, RequestControl) {
         let (method, says) = text.split_once(' ').unwrap_or((text, ""));
+        let kind = match method {
+            "HEAD" => Kind::Head,
+            "POST" => Kind::ByBody,
+            _ => Kind::Usual,
+        };
         let line = format!("Cache-Control: {says}");
-        Asks {
-            is_head: method == "HEAD",
-            is_keyed_by_body: method == "POST",
-            control: RequestControl::of(get(&[&line]).fields()),
-        }
+        (kind, RequestControl::of(get(&[&line]).fields()))
     }
 
     #[test]
@@ -131,7 +143,8 @@ mod tests {
         };
         for (request, age, expected) in cases {
             let now = Timestamp::from_secs(1000 + age);
-            let found = at_stored(&meta, &asks(request), &policy, now);
+            let (kind, control) = asks(request);
+            let found = at_stored(&meta, kind, &control, &policy, now);
             assert_eq!(found, expected, "{request:?} after {age} s");
         }
     }
@@ -154,14 +167,16 @@ mod tests {
             ("HEAD only-if-cached", Variant, OnlyIfCached),
         ];
         for (request, absent, expected) in cases {
-            let found = at_nothing(absent, &asks(request), &CachePolicy::default());
+            let (kind, control) = asks(request);
+            let found = at_nothing(absent, kind, &control, &CachePolicy::default());
             assert_eq!(found, expected, "{request:?} of {absent:?}");
         }
         let policy = CachePolicy {
             obeys_clients: false,
             ..CachePolicy::default()
         };
-        let found = at_nothing(Everything, &asks("GET only-if-cached"), &policy);
+        let (kind, control) = asks("GET only-if-cached");
+        let found = at_nothing(Everything, kind, &control, &policy);
         assert_eq!(found, Miss(Forwarded::UriMiss));
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_cache::cache_status::Forwarded;
 use weir_cache::key::{self, Asked, Class, Pass};
-use weir_cache::look::{self, Absent, Asks, Lack, Look};
+use weir_cache::look::{self, Absent, Kind, Lack, Look};
 use weir_cache::reuse::Reuse;
 use weir_cache::store::{Entry, Object};
 use weir_cache::{RequestControl, StoredHead, Timestamp, vary};
@@ -106,7 +106,8 @@ pub(crate) async fn find(x: &mut Exchange, on: Cached<'_>, now: Timestamp) -> Fo
     } else {
         &head.meta
     };
-    match look::at_stored(meta, &asks(x), on.policy, now) {
+    let control = RequestControl::of(x.request.view(&x.head));
+    match look::at_stored(meta, kind(x), &control, on.policy, now) {
         Look::Hit(reuse) => Found::Hit(object, reuse),
         Look::Pass(forwarded) => Found::Pass(forwarded, Some(object)),
         Look::OnlyIfCached => Found::OnlyIfCached,
@@ -125,7 +126,8 @@ pub(crate) async fn find(x: &mut Exchange, on: Cached<'_>, now: Timestamp) -> Fo
 
 /// What becomes of a request that selects nothing.
 fn nothing(x: &mut Exchange, on: Cached<'_>, absent: Absent, others: Vec<Arc<Object>>) -> Found {
-    let forwarded = match look::at_nothing(absent, &asks(x), on.policy) {
+    let control = RequestControl::of(x.request.view(&x.head));
+    let forwarded = match look::at_nothing(absent, kind(x), &control, on.policy) {
         Lack::Miss(forwarded) => forwarded,
         Lack::Pass(forwarded) => return Found::Pass(forwarded, None),
         Lack::OnlyIfCached => return Found::OnlyIfCached,
@@ -143,12 +145,13 @@ fn nothing(x: &mut Exchange, on: Cached<'_>, absent: Absent, others: Vec<Arc<Obj
     })
 }
 
-/// What the request asks of what is stored.
-fn asks(x: &Exchange) -> Asks {
-    Asks {
-        is_head: x.request.method == Method::Head,
-        is_keyed_by_body: x.recall.is_keyed_by_body(),
-        control: RequestControl::of(x.request.view(&x.head)),
+fn kind(x: &Exchange) -> Kind {
+    if x.request.method == Method::Head {
+        Kind::Head
+    } else if x.recall.is_keyed_by_body() {
+        Kind::ByBody
+    } else {
+        Kind::Usual
     }
 }
 
