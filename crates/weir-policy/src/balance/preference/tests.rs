@@ -125,7 +125,7 @@ impl World {
     }
 
     /// How far back an endpoint stands among those that may be asked: the lowest goes first. `None` if it may not be.
-    fn place(&self, endpoint: &Endpoint) -> Option<(Standing, u8, bool)> {
+    fn place(&self, endpoint: Endpoint) -> Option<(Standing, u8, bool)> {
         let (is_full, is_asked) = (endpoint.is_full, endpoint.is_asked);
         let is_for_copy = endpoint.standing == Standing::Well && !is_asked && !endpoint.is_doubted;
         if self.purpose == Purpose::Copy && !is_for_copy {
@@ -143,7 +143,7 @@ impl World {
     /// Those that stand first, of those that have not declined.
     fn first(&self, declined: &[usize]) -> Vec<usize> {
         let place = |index: &usize| {
-            let place = self.place(&self.endpoints[*index]);
+            let place = self.place(self.endpoints[*index]);
             place.map(|(standing, room, asked)| (std::cmp::Reverse(standing), room, asked))
         };
         let left: Vec<usize> = (0..self.endpoints.len())
