@@ -1,7 +1,7 @@
 //! Which of the bytes after a head belong to its message.
 //!
-//! A [`Body`] is told the bytes as they arrive and says how many of them are the body's. It never copies: the gateway
-//! passes those bytes on as they came.
+//! A [`Body`] is given the bytes as they arrive and says how many of them belong to the body. It never copies: the
+//! gateway passes those bytes on as they came.
 
 use crate::Reject;
 use crate::chunk::ChunkDecoder;
@@ -9,12 +9,12 @@ use crate::chunk::ChunkDecoder;
 /// How the end of a body is found (RFC 9112 §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Framing {
-    /// There is none.
+    /// There is no body.
     #[default]
     Empty,
-    /// So many bytes, at least 1.
+    /// This many bytes, at least 1.
     Length(u64),
-    /// Chunks, the last one empty, then trailer fields.
+    /// Chunks, of which the last is empty, then trailer fields.
     Chunked,
     /// Everything until the sender closes; responses only.
     UntilClose,
@@ -25,7 +25,7 @@ pub enum Framing {
 pub enum Piece<'a> {
     /// Bytes of content.
     Content(&'a [u8]),
-    /// Bytes of the lines of trailer fields (RFC 9110 §6.5), which come behind all content.
+    /// Bytes of the lines of trailer fields (RFC 9110 §6.5), which come after all content.
     Trailers(&'a [u8]),
 }
 
@@ -35,7 +35,7 @@ pub enum Body {
     /// The body has ended.
     #[default]
     Done,
-    /// So many bytes are still to come.
+    /// This many bytes are still to come.
     Length(u64),
     /// Inside chunked framing.
     Chunked(ChunkDecoder),
@@ -54,8 +54,8 @@ impl Body {
         }
     }
 
-    /// How many of `input`, the bytes that follow what was taken before, belong to the body, framing included. What
-    /// lies behind them is the next message.
+    /// How many of `input` belong to the body, framing included. `input` must follow the bytes taken before. What
+    /// comes after the body is the next message.
     ///
     /// # Errors
     /// Broken chunked framing.
@@ -79,7 +79,7 @@ impl Body {
         })
     }
 
-    /// Like [`Body::take`], and hands what the body is made of to `piece`.
+    /// Like [`Body::take`], and hands each piece of the body to `piece`.
     ///
     /// # Errors
     /// Broken chunked framing.

@@ -5,8 +5,9 @@
 //! chunked-body = *chunk  "0" [ ";" extension ] CRLF  *( field-line CRLF )  CRLF
 //! ```
 //!
-//! The gateway passes chunks on as they came, so what this decoder lets through must mean the same to every recipient:
-//! no blanks around sizes, no LF without CR, no control bytes in extensions, no trailer field that frames or routes.
+//! The gateway passes chunks on as they came, so what this decoder accepts must mean the same to every recipient. It
+//! allows no blanks around sizes, no LF without CR, no control bytes in extensions, and no trailer field that frames or
+//! routes.
 
 use std::io::Write as _;
 
@@ -14,12 +15,12 @@ use crate::Reject;
 use crate::body::Piece;
 use crate::head::is_token_byte;
 
-/// Bytes of chunk extensions that one message may have. They have no known use but to exhaust the recipient.
+/// The maximum bytes of chunk extensions in one message. Their only known use is to exhaust the recipient.
 pub const CHUNK_EXTENSION_BYTES_MAX: u32 = 4096;
-/// Bytes of trailer fields that one message may have.
+/// The maximum bytes of trailer fields in one message.
 pub const TRAILER_BYTES_MAX: u32 = 8192;
 
-/// Trailer names that would change how the message is framed, routed or who it is from (RFC 9110 §6.5.1).
+/// Trailer names that would change the framing, the routing or the sender of the message (RFC 9110 §6.5.1).
 const FORBIDDEN_TRAILERS: [&[u8]; 14] = [
     b"transfer-encoding",
     b"content-length",
@@ -36,10 +37,10 @@ const FORBIDDEN_TRAILERS: [&[u8]; 14] = [
     b"x-forwarded-host",
     b"x-forwarded-proto",
 ];
-/// All of them are possible, a bit for each.
+/// All names are still possible: one bit for each.
 const ANY_FORBIDDEN: u16 = (1 << FORBIDDEN_TRAILERS.len()) - 1;
 
-/// A place in chunked framing.
+/// A position in chunked framing.
 #[derive(Debug, Default, Clone)]
 pub struct ChunkDecoder {
     state: State,
@@ -65,7 +66,7 @@ enum State {
     DataCr,
     DataLf,
     TrailerStart,
-    /// Behind so many bytes of a name, which may become one of these forbidden ones.
+    /// After so many bytes of a name that may still become one of these forbidden ones.
     TrailerName {
         bytes: u8,
         possible: u16,
@@ -97,11 +98,11 @@ impl State {
 }
 
 impl ChunkDecoder {
-    /// Takes the bytes of `input` that belong to the body, hands what they hold to `piece`, and says how many bytes were
-    /// taken: all of them unless the body ended.
+    /// Takes the bytes of `input` that belong to the body, hands their pieces to `piece`, and returns how many bytes
+    /// were taken: all of them unless the body ended.
     ///
     /// # Errors
-    /// Framing that RFC 9112 forbids or that a lenient recipient could read differently.
+    /// Framing that RFC 9112 forbids, or that a lenient recipient could read differently.
     pub fn decode(
         &mut self,
         input: &[u8],
@@ -242,7 +243,7 @@ impl ChunkDecoder {
             still |= u16::from(goes_on) << at;
         }
         Ok(State::TrailerName {
-            // A name that long is none of them.
+            // No forbidden name is that long.
             bytes: bytes.saturating_add(1),
             possible: possible & still,
         })
@@ -255,7 +256,7 @@ fn possible_names(possible: u16) -> impl Iterator<Item = &'static [u8]> {
     names.filter_map(move |(at, name)| (possible >> at & 1 == 1).then_some(*name))
 }
 
-/// Appends `content` as a chunk; none where there is no content, since an empty chunk is the last one.
+/// Appends `content` as a chunk. Without content it appends nothing, since an empty chunk is the last one.
 pub fn write_chunk(content: &[u8], out: &mut Vec<u8>) {
     if !content.is_empty() {
         // Writing to a vector cannot fail.

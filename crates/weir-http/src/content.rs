@@ -1,9 +1,8 @@
-//! What becomes of the fields of a response whose content a gateway encodes (RFC 9110 §8.4), or would encode for another
-//! client.
+//! The fields of a response whose content a gateway encodes (RFC 9110 §8.4), or would encode for another client.
 //!
-//! Encoded content is another representation of the same resource. What speaks of its bytes goes (their length, digests,
-//! ranges), a strong entity tag turns weak, and `Vary` says that the next client may get another one. Whether anything is
-//! encoded is not decided here, and nothing is.
+//! Encoded content is another representation of the same resource. Fields about its bytes are left out (their length,
+//! digests, ranges), a strong entity tag becomes weak, and `Vary` says that the next client may get another
+//! representation. This module neither encodes nor decides whether to.
 
 use crate::forward::{Edits, write_field};
 use crate::{FieldName, Fields};
@@ -11,12 +10,12 @@ use crate::{FieldName, Fields};
 /// What is done with the content of a response on its way to a client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Content<'a> {
-    /// Nothing, for no client.
+    /// It is never encoded, for any client.
     #[default]
     AsIs,
-    /// Nothing for this client; others may get it encoded.
+    /// It is not encoded for this client; others may get it encoded.
     Negotiated,
-    /// There is none: a 304 to a client that has an encoded form.
+    /// There is no content: a 304 to a client that has an encoded form.
     Confirmed,
     /// It is encoded with the coding of this token.
     Encoded(&'a [u8]),
@@ -41,7 +40,7 @@ impl Content<'_> {
         }
     }
 
-    /// Appends what takes the place of the response's own `fields`; `edits` may leave out some of it.
+    /// Appends the lines that replace the response's own `fields`; `edits` may leave out some of them.
     pub fn write(self, fields: Fields<'_>, edits: Edits<'_>, out: &mut Vec<u8>) {
         if self == Self::AsIs {
             return;
@@ -70,8 +69,8 @@ fn is_digest(name: &[u8]) -> bool {
         .any(|digest| name.eq_ignore_ascii_case(digest))
 }
 
-/// Appends the tag of an encoded form: its bytes are not those that the origin tagged, so the tag is weak (RFC 9110
-/// §8.8.3.3).
+/// Appends the tag of an encoded form. The tag is weak, because the bytes are not those that the origin tagged (RFC
+/// 9110 §8.8.3.3).
 pub fn write_weakened(tag: &[u8], out: &mut Vec<u8>) {
     if !tag.starts_with(b"W/") {
         out.extend_from_slice(b"W/");
@@ -79,7 +78,7 @@ pub fn write_weakened(tag: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(tag);
 }
 
-/// One line with what the response varies on anyway, and once the coding that clients accept.
+/// One line with all that the response varies on, and with `Accept-Encoding` once.
 fn write_vary(fields: Fields<'_>, out: &mut Vec<u8>) {
     let is_coding = |name: &[u8]| name.eq_ignore_ascii_case(b"accept-encoding");
     out.extend_from_slice(b"Vary: ");
@@ -123,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_speaks_of_the_bytes_goes() {
+    fn fields_about_the_bytes_are_removed() {
         let lines = "Content-Length: 5\r\nETag: \"a\"\r\nDigest: x\r\nRepr-Digest: x\r\nContent-Digest: x\r\n\
             Content-MD5: x\r\nAccept-Ranges: bytes\r\nServer: s";
         assert_eq!(

@@ -1,19 +1,20 @@
 //! Civil dates in UTC and the three ways they are written: HTTP headers, the combined log, the JSON log.
 //!
-//! A moment comes in as Unix seconds; nothing here looks at a clock, knows time zones or leap seconds, or allocates
-//! beyond the buffer that the caller appends to. Workers format dates on the hot path, so the digits come from a table
-//! and each form is one append. HTTP dates are read in `date/parse.rs`.
+//! A moment is given as Unix seconds. Nothing here reads a clock, knows time zones or leap seconds, or allocates beyond
+//! the caller's buffer. Workers format dates on the hot path, so the digits come from a table and each form is one
+//! append. `date/parse.rs` reads HTTP dates.
 
 mod parse;
 
 pub use parse::parse_http_date;
 
-/// The last second that four digits of year can write: 9999-12-31T23:59:59Z. Every form here has four digits of year.
+/// The last second that a year of four digits can express: 9999-12-31T23:59:59Z. Every form here has four digits of
+/// year.
 const UNIX_SECONDS_MAX: u64 = 253_402_300_799;
 
 const SECONDS_PER_DAY: u64 = 86_400;
 
-/// A second of UTC by its calendar, proleptic Gregorian. Only [`Civil::from_unix`] makes one, so that fields agree.
+/// A second of UTC in the proleptic Gregorian calendar. Only [`Civil::from_unix`] makes one, so its fields agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Civil {
@@ -34,7 +35,7 @@ pub struct Civil {
 }
 
 impl Civil {
-    /// The date of `seconds` after 1970-01-01T00:00:00Z; what lies past the year 9999 becomes its last second.
+    /// The date of `seconds` after 1970-01-01T00:00:00Z. Anything after the year 9999 becomes its last second.
     pub fn from_unix(seconds: u64) -> Self {
         let seconds = seconds.min(UNIX_SECONDS_MAX);
         let days = (seconds / SECONDS_PER_DAY) as u32;
@@ -236,7 +237,7 @@ mod tests {
         assert_eq!((year, month, day), (10_000, 1, 1));
     }
 
-    /// The rule as a calendar states it, on purpose not as the code above computes it.
+    /// The rule as a calendar states it, on purpose not computed as in the code above.
     fn days_in_month(year: u16, month: u8) -> u8 {
         let leap =
             year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));

@@ -1,8 +1,8 @@
-//! Reading the fields of a head: a view of its bytes and its table of fields that is copied like a reference.
+//! Reads the fields of a head: a cheap, copyable view of its bytes and its table of fields.
 //!
-//! A field may come in several lines, and a line may hold several elements; which of the two readings is right is a
-//! property of the field (RFC 9110 §5.3), so the reader chooses between [`Fields::first`], [`Fields::all`] and
-//! [`Fields::elements`]. Nothing here allocates.
+//! A field may come in several lines, and a line may hold several elements. Which reading is right depends on the field
+//! (RFC 9110 §5.3), so the caller chooses between [`Fields::first`], [`Fields::all`] and [`Fields::elements`]. Nothing
+//! here allocates.
 
 use crate::head::{Field, FieldName, Span};
 
@@ -19,8 +19,8 @@ impl<'h> Fields<'h> {
         Self { head, table }
     }
 
-    /// Reads the fields of `head`, which this crate has written, into `table`. Unlike what a peer sends, it may have any
-    /// number of them.
+    /// Reads the fields of `head`, which this crate has written, into `table`. Unlike the head of a peer, it may have
+    /// any number of them.
     pub fn scan(head: &[u8], table: &mut Vec<Field>) {
         table.clear();
         let mut start = 0;
@@ -60,7 +60,7 @@ impl<'h> Fields<'h> {
 
     /// The values of all lines called `name`, in any case of letters.
     pub fn named<'n>(self, name: &'n [u8]) -> impl Iterator<Item = &'h [u8]> + Clone + use<'h, 'n> {
-        // Known fields are compared by their number; only an unknown name needs a look at the bytes.
+        // Known fields are compared by number; only an unknown name is compared by its bytes.
         let id = FieldName::of(name);
         let is_it = move |field: &&Field| {
             field.id == id
@@ -97,8 +97,8 @@ impl<'h> Fields<'h> {
     }
 }
 
-/// The elements of a comma-separated list (RFC 9110 §5.6.1): without the blanks around them, without empty ones. A comma
-/// inside of a quoted string separates nothing; a string that is never closed reaches to the end.
+/// The elements of a comma-separated list (RFC 9110 §5.6.1), without blanks around them and without empty ones. A comma
+/// inside a quoted string separates nothing; an unclosed string reaches to the end.
 pub fn elements(value: &[u8]) -> Elements<'_> {
     Elements { rest: value }
 }
@@ -125,9 +125,9 @@ impl<'h> Iterator for Elements<'h> {
     }
 }
 
-/// Where the first `wanted` outside of quoted strings (RFC 9110 §5.6.4) is.
+/// The position of the first `wanted` outside quoted strings (RFC 9110 §5.6.4).
 pub fn unquoted(text: &[u8], wanted: u8) -> Option<usize> {
-    // Most values have no quotes, and then one look is enough.
+    // Most values have no quotes, so one search is enough.
     let first = memchr::memchr2(wanted, b'"', text)?;
     if text[first] == wanted {
         return Some(first);

@@ -1,10 +1,10 @@
 //! Form bodies: `application/x-www-form-urlencoded` to name and value pairs, strictly.
 //!
 //! The grammar is that of the WHATWG URL Standard, section 5.1 (`application/x-www-form-urlencoded` parsing): pairs are
-//! separated by `&`, empty pairs are skipped, the first `=` ends the name, `+` is a space, `%41` is a byte. The standard
-//! repairs what is broken; this parser refuses it and says where, because a guessed name is worse than an answer 400.
-//! It does not look at `Content-Type`, does not decide whether a repeated name is allowed, and does not bound the body:
-//! what it returns is never longer than what it was given, so the caller's limit on the body is the limit here.
+//! separated by `&`, empty pairs are skipped, the first `=` ends the name, `+` is a space, `%41` is a byte. The
+//! standard repairs broken input. This parser refuses it and says where, because a guessed name is worse than a 400. It
+//! does not read `Content-Type`, does not decide whether a name may repeat, and does not bound the body. Its result is
+//! never longer than the body, so the caller's limit on the body holds here too.
 
 use std::fmt;
 
@@ -16,14 +16,14 @@ pub enum FormError {
         /// Where the `%` stands.
         at: usize,
     },
-    /// The decoded name or value is not UTF-8; the first byte that breaks it comes from this offset.
+    /// The decoded name or value is not UTF-8; this is the offset of the first byte that breaks it.
     NotUtf8 {
         /// Where the byte, or the `%` of its escape, stands.
         at: usize,
     },
 }
 
-/// The parameters of a form body, decoded, in the order in which they stand.
+/// The decoded parameters of a form body, in their order.
 ///
 /// A pair without `=` is a name with an empty value. Names may repeat.
 pub fn parameters(body: &[u8]) -> Result<Vec<(String, String)>, FormError> {
@@ -42,7 +42,7 @@ pub fn parameters(body: &[u8]) -> Result<Vec<(String, String)>, FormError> {
     Ok(parameters)
 }
 
-/// Undoes `+` and percent-encoding of one name or value, which begins at offset `start` of the body.
+/// Decodes `+` and percent-encoding in one name or value, which begins at offset `start` of the body.
 fn decode(encoded: &[u8], start: usize) -> Result<String, FormError> {
     let mut decoded = Vec::with_capacity(encoded.len());
     let mut at = 0;
@@ -68,12 +68,12 @@ fn escape(encoded: &[u8]) -> Option<u8> {
     Some((digit(1)? << 4 | digit(2)?) as u8)
 }
 
-/// Where in `encoded` the decoded byte number `decoded_bytes` comes from; every escape in it is well formed.
+/// The offset in `encoded` of the decoded byte number `decoded_bytes`; every escape in it is well formed.
 fn encoded_offset(encoded: &[u8], decoded_bytes: usize) -> usize {
     (0..decoded_bytes).fold(0, |at, _| at + encoded_width(encoded[at]))
 }
 
-/// How many encoded bytes make one decoded byte, told from the first of them.
+/// How many encoded bytes make one decoded byte, by the first of them.
 fn encoded_width(first: u8) -> usize {
     if first == b'%' { 3 } else { 1 }
 }

@@ -1,6 +1,7 @@
-//! The head that a gateway sends on: hop-by-hop fields out, the gateway's own in, everything else as it came.
+//! The head that a gateway sends on: hop-by-hop fields are removed, the gateway's own are added, and all others stay as
+//! they came.
 //!
-//! Fields that stay are copied in runs of whole lines, so a head without anything to remove costs one copy.
+//! Fields that stay are copied in runs of whole lines, so a head with nothing to remove costs one copy.
 //! Sources: RFC 9110 §7.6 (forwarding), RFC 9112 §6 and §9 (framing, persistence).
 
 use crate::body::Framing;
@@ -10,8 +11,7 @@ use crate::request::Spelling;
 use crate::variable::{NamedFields, is_same_variable};
 use crate::{Content, Method, RequestHead, ResponseHead};
 
-/// The value of `Via` for a message received in `version`: the protocol it came in, and who passes it on (RFC 9110
-/// §7.6.3).
+/// The value of `Via` for a message received in `version`: that version, and the name of the gateway (RFC 9110 §7.6.3).
 pub fn via(version: Version) -> &'static [u8] {
     match version {
         Version::Http10 => b"1.0 weir",
@@ -19,7 +19,7 @@ pub fn via(version: Version) -> &'static [u8] {
     }
 }
 
-/// Fields to set and to remove, as a route says. Names are in lower case; setting replaces all fields of that name, and of
+/// Fields that a route sets and removes. Names are in lower case. Setting replaces all fields of that name, and of
 /// every name that scripts read as the same variable.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Edits<'a> {
@@ -47,8 +47,8 @@ impl Edits<'_> {
     }
 }
 
-/// Whether a request's field of this name is sent on as it came, if the route changes nothing. The others are the gateway's
-/// own, or say something of one connection, or make the request another one than that for the whole of a response.
+/// Whether a request's field of this name is sent on as it came, if the route does not change it. All others belong to
+/// the gateway or to one connection, or make the request differ from one for the whole response.
 pub fn passes_as_sent(name: &[u8]) -> bool {
     let id = FieldName::of(name);
     let is_own = matches!(
@@ -72,23 +72,23 @@ pub struct RequestRewrite<'a> {
     pub path: &'a [u8],
     /// The address of the client, for `X-Forwarded-For`.
     pub client_address: &'a [u8],
-    /// `http` or `https`, as the client connected.
+    /// `http` or `https`: how the client connected.
     pub scheme: &'a [u8],
     /// The `Host` of a request that came without one.
     pub default_host: &'a [u8],
-    /// Whether the upgrade that the client asks for is passed on.
+    /// Whether the upgrade that the client wants is passed on.
     pub upgrade: bool,
-    /// Conditions that take the place of the client's own, and of its `Range`, as lines: what a cache asks.
+    /// Conditions of a cache, as lines. They replace the client's own conditions and its `Range`.
     pub conditions: Option<&'a [u8]>,
-    /// Whether all of the response is asked for where the client asks for a part: `Range` and `If-Range` are left out.
+    /// Whether all of the response is wanted although the client wants a part: `Range` and `If-Range` are left out.
     pub wants_whole: bool,
     /// What the route changes.
     pub edits: Edits<'a>,
-    /// The names that the configuration says anything about. What passes for one of them is left out.
+    /// The names that the configuration uses. Fields that scripts would mistake for one of them are left out.
     pub named: &'a NamedFields,
 }
 
-/// Appends the head to send for `request`, whose own bytes `head` begins with.
+/// Appends the head to send for `request`, whose own bytes are at the start of `head`.
 pub fn write_request(
     request: &RequestHead,
     head: &[u8],
@@ -164,7 +164,7 @@ pub fn write_request(
 /// What the lines of a forwarded response depend on besides the response.
 #[derive(Debug, Clone, Copy)]
 pub struct ResponseRewrite<'a> {
-    /// How the client is told of the end of the body.
+    /// How the client learns of the end of the body.
     pub end: End,
     /// What is done with its content.
     pub content: Content<'a>,
@@ -174,8 +174,8 @@ pub struct ResponseRewrite<'a> {
     pub edits: Edits<'a>,
 }
 
-/// Appends the end-to-end lines to send for `response`, whose own bytes are `head`; [`opening`](crate::opening) writes what
-/// stands around them.
+/// Appends the end-to-end lines to send for `response`, whose own bytes are `head`. [`opening`](crate::opening) writes
+/// what comes before and after them.
 pub fn write_response(
     response: &ResponseHead,
     head: &[u8],
@@ -184,7 +184,7 @@ pub fn write_response(
 ) {
     let is_upgrade = response.status == 101;
     let no_length = response.status < 200 || response.status == 204;
-    // Of those that are announced, some may speak of the content as it was.
+    // Some announced trailers may describe the content before it was encoded.
     let has_trailers = response.framing == Framing::Chunked
         && rewrite.end == End::Chunks
         && !matches!(rewrite.content, Content::Encoded(_));
@@ -224,8 +224,8 @@ pub fn write_response(
     rewrite.edits.write(out);
 }
 
-/// Appends those `trailers`, lines of a body that came in chunks, that hold for the response with `content`, and that the
-/// route leaves in it.
+/// Appends the `trailers` of a chunked body that are still true for the response with `content`, and that the route
+/// does not remove.
 pub fn write_trailers(trailers: &[u8], content: Content<'_>, edits: Edits<'_>, out: &mut Vec<u8>) {
     for line in trailers.split_inclusive(|&byte| byte == b'\n') {
         let end = line.iter().position(|&byte| byte == b':');
@@ -311,7 +311,7 @@ pub(crate) fn is_named_by_connection(head: &[u8], fields: &[Field], field: &Fiel
     is_named
 }
 
-/// One line with what earlier proxies said and the address that they could not forge.
+/// One line with the list of earlier proxies, then the address of the peer, which nobody can forge.
 fn write_forwarded_for(
     request: &RequestHead,
     head: &[u8],

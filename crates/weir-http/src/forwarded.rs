@@ -1,19 +1,19 @@
-//! Whom a request came from, behind proxies that are trusted, by `X-Forwarded-For`.
+//! The client of a request behind trusted proxies, by `X-Forwarded-For`.
 //!
-//! Each proxy appends the address that asked it. So the list is true from its end to the first address that is no trusted
-//! proxy's: what stands before that, whoever has that address may have written. RFC 7239 §8.1 says the same of `Forwarded`.
+//! Each proxy appends the address of its peer. So the list is true from its end to the first address that is no trusted
+//! proxy; whoever has that address may have written everything before it. RFC 7239 §8.1 says the same of `Forwarded`.
 
 use std::net::{IpAddr, SocketAddr};
 
 use crate::fields::Fields;
 use crate::head::FieldName;
 
-/// A list that is longer says nothing true.
+/// A longer list says nothing true.
 const PROXIES_MAX: usize = 32;
 
-/// The address of the client of `request`, which came from `peer`: the last of the list, and `peer` behind it, that
-/// `is_trusted` does not hold for. Where it holds for all, the first; where a trusted proxy has written what is no address
-/// (`unknown`, or nothing), that proxy's. No more than 32 are passed through.
+/// The address of the client of `request`, which came from `peer`. It is the last address, with `peer` after the end of
+/// the list, for which `is_trusted` is false. If all are trusted, it is the first one. If a trusted proxy wrote
+/// something that is no address (`unknown`, or nothing), it is that proxy. At most 32 elements are read.
 pub fn client_behind(
     request: Fields<'_>,
     peer: IpAddr,
@@ -26,8 +26,8 @@ pub fn client_behind(
         if !is_trusted(client) {
             break;
         }
-        // An element that is empty was written by a proxy that did not know its client. To skip it, as lists are usually read (RFC
-        // 9110 §5.6.1), would be to believe what that client wrote.
+        // An empty element was written by a proxy that did not know its client. Skipping it, as lists are usually read
+        // (RFC 9110 §5.6.1), would mean trusting what that client wrote.
         let Some(address) = address(element.trim_ascii()) else {
             break;
         };

@@ -1,12 +1,12 @@
-//! The fields that say where a message ends and what becomes of its connection, gathered while a head is read:
+//! The fields that say where a message ends and whether its connection stays open, gathered while a head is read:
 //! `Content-Length`, `Transfer-Encoding` (RFC 9112 §6) and `Connection` (RFC 9110 §7.6.1). Requests and responses share
-//! these rules; what each makes of them is decided in `request.rs` and `response.rs`.
+//! these rules; `request.rs` and `response.rs` decide what each makes of them.
 
 use crate::Reject;
 use crate::body::Framing;
 use crate::head::{self, FieldName, Version};
 
-/// The fields that frame a body, while a head is read.
+/// The fields that frame a body, gathered while a head is read.
 #[derive(Debug, Default)]
 pub(crate) struct FramingFields {
     length: Option<u64>,
@@ -46,7 +46,7 @@ impl FramingFields {
         self.length
     }
 
-    /// Whether the body is chunked, once it is sure that nothing else contradicts it.
+    /// Whether the body is chunked, after checking that nothing contradicts it.
     pub(crate) fn chunked(&self, version: Version) -> Result<bool, Reject> {
         match (self.encoded, self.length) {
             (true, Some(_)) => Err(Reject::LengthAndEncoding),
@@ -59,7 +59,7 @@ impl FramingFields {
 /// 1*DIGIT, at most 18 of them: no sign, no blank, no list (RFC 9110 §8.6).
 fn parse_length(value: &[u8]) -> Result<u64, Reject> {
     if value.is_empty() || value.len() > 18 || !value.iter().all(u8::is_ascii_digit) {
-        // "5, 5" is a repeated length in one line.
+        // "5, 5" is a length that is repeated in one line.
         let list = value.contains(&b',');
         return Err(if list {
             Reject::LengthRepeated
@@ -86,10 +86,10 @@ fn diagnose_encoding(value: &[u8]) -> Reject {
     }
 }
 
-/// Options that `Connection` may list. Every field is looked up among them, so their number bounds that work.
+/// The maximum number of options in `Connection`. Every field is looked up among them, so this bounds the work.
 const CONNECTION_OPTIONS_MAX: usize = 16;
 
-/// What `Connection` says, while a head is read.
+/// The options of `Connection`, gathered while a head is read.
 #[derive(Debug, Default)]
 pub(crate) struct Connection {
     options: usize,
@@ -98,7 +98,7 @@ pub(crate) struct Connection {
     pub(crate) names_fields: bool,
 }
 
-/// What a sender says about its connection; of two that disagree, the later in this list holds.
+/// What a sender says about its connection. If two disagree, the later in this list holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Persistence {
     #[default]
@@ -117,7 +117,7 @@ impl Connection {
                     self.persistence = self.persistence.max(Persistence::KeepAlive);
                 }
                 7 if head::is(option, b"upgrade") => self.upgrade = true,
-                // These two never get any further, whether they are named or not.
+                // These two fields are never forwarded, whether they are named or not.
                 2 if head::is(option, b"te") => {}
                 14 if head::is(option, b"http2-settings") => {}
                 _ => self.names_fields = true,

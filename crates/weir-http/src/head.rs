@@ -1,7 +1,7 @@
-//! What request and response heads share: where a head ends, its fields, and what the known fields are called.
+//! What request and response heads share: where a head ends, its fields, and the names of the known fields.
 //!
-//! A parsed head holds positions, not slices: it can outlive the buffer it was read from, as long as the bytes of the
-//! head are kept somewhere, and its memory is used again for the next message.
+//! A parsed head holds positions, not slices. It can outlive the buffer it was read from, as long as the bytes of the
+//! head are kept somewhere, and its memory is reused for the next message.
 
 mod name;
 #[cfg(test)]
@@ -22,7 +22,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// The bytes meant, in the head the span was made from.
+    /// The bytes of this part, in the head the span was made from.
     pub fn of(self, head: &[u8]) -> &[u8] {
         &head[self.start as usize..self.end as usize]
     }
@@ -48,7 +48,7 @@ pub struct Field {
     pub name: Span,
     /// Its value without the blanks around it.
     pub value: Span,
-    /// Which of the fields with a meaning here it is.
+    /// Which known field it is.
     pub id: FieldName,
 }
 
@@ -78,11 +78,11 @@ pub struct HeadLimits {
 }
 
 impl HeadLimits {
-    /// No head may have more fields than this: the parser's table lies on the stack.
+    /// No head may have more fields than this, because the parser's table lies on the stack.
     pub const FIELDS_CEILING: usize = 256;
 
-    /// Whether a head that was parsed keeps to the limits and has CRLF at the end of every line: the parser takes LF
-    /// alone as well. Names and values hold no line ends, so the places looked at are all there are.
+    /// Whether a parsed head keeps to the limits and every line ends with CRLF: the parser also takes LF alone. Names and
+    /// values hold no line ends, so the checked positions are all there are.
     pub(crate) fn allow(self, head: &[u8], fields: &[httparse::Header<'_>]) -> bool {
         let follows_crlf = |field: &httparse::Header<'_>| {
             let start = Span::within(head, field.name.as_bytes()).start as usize;
@@ -95,9 +95,10 @@ impl HeadLimits {
     }
 }
 
-/// Looks for the end of a head, each byte once.
+/// Finds the end of a head, and looks at each byte once.
 ///
-/// Feeding a head byte by byte costs no more than feeding it at once, so a slow sender cannot buy work with time.
+/// A head that arrives byte by byte costs no more than one that arrives at once, so a slow sender cannot cause more
+/// work.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HeadScan {
     scanned: u32,
@@ -105,18 +106,18 @@ pub struct HeadScan {
 }
 
 impl HeadScan {
-    /// Whether nothing was looked at yet.
+    /// Whether no byte was looked at yet.
     pub(crate) fn is_fresh(self) -> bool {
         self.scanned == 0
     }
 
-    /// The length of the head at the start of `bytes`, which may only have grown since the last call, or `None` while
-    /// its end has not arrived.
+    /// The length of the head at the start of `bytes`, or `None` while its end has not arrived. Between calls,
+    /// `bytes` may only grow.
     ///
     /// # Errors
     /// A line that ends with LF alone, and a head beyond `limits`.
     pub fn end(&mut self, bytes: &[u8], limits: HeadLimits) -> Result<Option<usize>, Reject> {
-        // Nothing beyond the limit is looked at, so that the verdict does not depend on how much arrived at once.
+        // Bytes beyond the limit are ignored, so the verdict does not depend on how much arrived at once.
         let within = &bytes[..bytes.len().min(limits.bytes)];
         let scanned = self.scanned as usize;
         for at in memchr::memchr_iter(b'\n', &within[scanned..]) {
@@ -124,7 +125,7 @@ impl HeadScan {
             if lf == 0 || bytes[lf - 1] != b'\r' {
                 return Err(Reject::BareLf);
             }
-            // An empty line: CRLF directly after the CRLF of the line before.
+            // An empty line is a CRLF directly after the CRLF of the previous line.
             if lf >= 3 && bytes[lf - 2] == b'\n' {
                 return Ok(Some(lf + 1));
             }
@@ -144,8 +145,8 @@ impl HeadScan {
     }
 }
 
-/// Calls `each` with the elements of a comma-separated list, without the blanks around them; empty ones are left out
-/// (RFC 9110 §5.6.1).
+/// Calls `each` with the elements of a comma-separated list, without blanks around them and without empty ones (RFC
+/// 9110 §5.6.1).
 pub(crate) fn for_each_element(value: &[u8], mut each: impl FnMut(&[u8])) {
     let mut rest = Some(value);
     while let Some(list) = rest {
@@ -161,7 +162,7 @@ pub(crate) fn for_each_element(value: &[u8], mut each: impl FnMut(&[u8])) {
     }
 }
 
-/// Says what is wrong with the lines after the first one, once the parser has refused them.
+/// Finds out what is wrong with the lines after the first one, once the parser has refused them.
 pub(crate) fn diagnose_fields(head: &[u8]) -> Reject {
     for line in head.split(|&b| b == b'\n').skip(1) {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -188,7 +189,7 @@ pub(crate) fn diagnose_fields(head: &[u8]) -> Reject {
     Reject::FieldValue
 }
 
-/// The refusal for the first byte that no line may hold.
+/// The refusal for the first byte that may stand in no line.
 pub(crate) fn control_byte(line: &[u8]) -> Option<Reject> {
     line.iter()
         .find(|&&b| (b < 0x20 && b != b'\t') || b == 0x7f)

@@ -1,27 +1,28 @@
-//! The authority of a request: host and optional port (RFC 3986 §3.2, without userinfo), and the one form in which it is
-//! compared, made part of keys and sent on.
+//! The authority of a request: host and optional port (RFC 3986 §3.2, without userinfo), and the normal form in which
+//! it is compared, put into keys and sent on.
 //!
-//! The normal form is in lower case, without the dot at the end of the host, without an empty port and without the port
-//! that the scheme implies; another port has no leading zeros, and an IPv6 address is written as RFC 5952 says. Escapes in
-//! a host are not decoded: servers do not do it either, so `%61.test` is another host than `a.test` for all of them.
+//! The normal form is in lower case, without a dot at the end of the host, without an empty port and without the port
+//! that the scheme implies. Any other port has no leading zeros, and an IPv6 address is written as RFC 5952 says.
+//! Escapes in a host are not decoded: servers do not do it either, so for all of them `%61.test` is another host than
+//! `a.test`.
 
 use std::io::Write as _;
 use std::net::Ipv6Addr;
 
 use crate::Reject;
 
-/// An authority, read.
+/// A parsed authority.
 #[derive(Debug, Clone, Copy)]
 pub struct Authority<'a> {
     host: Host<'a>,
     port: Option<u16>,
-    /// Whether it is spelled as in normal form, but perhaps for a port that its scheme implies.
+    /// Whether it is spelled in normal form, except perhaps for a port that its scheme implies.
     is_plain: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Host<'a> {
-    /// Without the dot at its end.
+    /// A name without the dot at its end.
     Name(&'a [u8]),
     Address(&'a [u8], Ipv6Addr),
 }
@@ -30,9 +31,9 @@ impl<'a> Authority<'a> {
     /// Reads `host[:port]`.
     ///
     /// # Errors
-    /// [`Reject::HostInvalid`] for userinfo, an empty host or an empty label in it, a port that is no number of at most 16
-    /// bits, brackets without an IPv6 address, and bytes outside of reg-name. Two parsers that read such an authority
-    /// differently would route it differently.
+    /// [`Reject::HostInvalid`] for userinfo, an empty host or an empty label in it, a port that is no number of at most
+    /// 16 bits, brackets without an IPv6 address, and bytes that reg-name does not allow. Two parsers that read such an
+    /// authority differently would route it differently.
     pub fn parse(authority: &'a [u8]) -> Result<Self, Reject> {
         let is_address = authority.first() == Some(&b'[');
         let end = if is_address {
@@ -58,7 +59,7 @@ impl<'a> Authority<'a> {
         })
     }
 
-    /// The name or address, without the port and without a dot at its end; letters as they were sent.
+    /// The name or address, without the port and without a dot at its end, in the case in which it was sent.
     pub fn name(&self) -> &'a [u8] {
         match self.host {
             Host::Name(name) | Host::Address(name, _) => name,
@@ -70,7 +71,7 @@ impl<'a> Authority<'a> {
         self.is_plain && (self.port.is_none() || self.port != implied_port(scheme))
     }
 
-    /// Whether it is in normal form whatever the scheme.
+    /// Whether it is in normal form for every scheme.
     pub fn is_normal_everywhere(&self) -> bool {
         self.is_plain && !matches!(self.port, Some(80 | 443))
     }
@@ -89,7 +90,7 @@ impl<'a> Authority<'a> {
         }
     }
 
-    /// Whether both mean one host and port, where a port that HTTP or HTTPS implies is as good as none.
+    /// Whether both mean the same host and port. The default ports of HTTP and HTTPS count as no port.
     pub fn is_same_on_the_web(&self, other: &Self) -> bool {
         let own_port = |authority: &Self| authority.port.filter(|port| ![80, 443].contains(port));
         let is_same_host = match (self.host, other.host) {
@@ -124,7 +125,7 @@ fn registered(host: &[u8]) -> Result<(Host<'_>, bool), Reject> {
     let name = host.strip_suffix(b".").unwrap_or(host);
     let kinds = name.iter().fold(0, |all, &b| all | KINDS[usize::from(b)]);
     let is_empty = name.is_empty() || name.first() == Some(&b'.') || name.last() == Some(&b'.');
-    // Names without a label between two dots do not exist, and to some servers they are other names.
+    // Names with an empty label do not exist, and some servers take them for other names.
     if is_empty || kinds & FORBIDDEN != 0 || name.windows(2).any(|pair| pair == b"..") {
         return Err(Reject::HostInvalid);
     }
@@ -157,18 +158,18 @@ fn port(digits: &[u8]) -> Result<(Option<u16>, bool), Reject> {
     let number = digits.iter().fold(0, |number: u32, digit| {
         number * 10 + u32::from(digit - b'0')
     });
-    // Read into 16 bits, a larger one would be another port.
+    // Cut to 16 bits, a larger number would be another port.
     let port = u16::try_from(number).map_err(|_| Reject::HostInvalid)?;
     Ok((Some(port), digits.len() == 1 || digits[0] != b'0'))
 }
 
-/// A byte that no reg-name has.
+/// A byte that reg-name does not allow.
 const FORBIDDEN: u8 = 1;
-/// A letter that is not in lower case.
+/// An upper-case letter.
 const UPPER: u8 = 2;
 
-/// What a byte is in a reg-name, which is made of unreserved, sub-delims and the percent sign (RFC 3986 §3.2.2), without the
-/// comma, which would make a list of it.
+/// The kind of each byte in a reg-name, which consists of unreserved, sub-delims and the percent sign (RFC 3986
+/// §3.2.2). The comma is left out, because it would make a list.
 const KINDS: [u8; 256] = {
     let mut table = [FORBIDDEN; 256];
     let lower = b"-._~%!$&'()*+;=0123456789abcdefghijklmnopqrstuvwxyz";

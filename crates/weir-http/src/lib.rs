@@ -1,8 +1,8 @@
 //! HTTP/1.1 as bytes: heads, body framing, header rules, dates and forms.
 //!
 //! This crate knows no sockets, no clock and no threads. It reads strictly (RFC 9110, RFC 9112): whatever two parsers
-//! could read in two ways is refused with a [`Reject`] that says what broke, because a gateway that guesses is how
-//! requests are smuggled past it.
+//! could read in two ways is refused with a [`Reject`] that says what broke. A gateway that guesses lets smuggled
+//! requests through.
 //!
 //! - [`head`], [`fields`]: where a head ends, and the fields of one
 //! - [`request`], [`response`]: a head's meaning: method, target, framing, persistence

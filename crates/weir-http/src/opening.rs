@@ -1,25 +1,26 @@
-//! How a response begins and ends towards its client: what a connection of HTTP/1 adds to the lines of a head.
+//! How a response begins and ends on its connection: what HTTP/1 adds to the lines of a head.
 //!
-//! A head is a status and its end-to-end lines, wherever it comes from: an upstream, a cache, the gateway itself. The status
-//! line, the framing and `Connection` belong to one connection (RFC 9110 §7.6.1), and are written here alone.
+//! A head is a status and its end-to-end lines, whether it comes from an upstream, a cache or the gateway itself. The
+//! status line, the framing and `Connection` belong to one connection (RFC 9110 §7.6.1), and only this module writes
+//! them.
 
 use crate::body::Framing;
 use crate::chunk::write_chunk;
 use crate::head::Version;
 
-/// How the end of a body is told to the client (RFC 9112 §6.3).
+/// How the client learns of the end of the body (RFC 9112 §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// By the head: its lines have a length, or there is no body.
+    /// By the head: it has a length, or there is no body.
     InHead,
     /// By the last chunk.
     Chunks,
-    /// By closing the connection, as HTTP/1.0 does it.
+    /// By closing the connection, as HTTP/1.0 does.
     Close,
 }
 
 impl End {
-    /// How a client of `version` is told of the end of a body that came with `framing`.
+    /// How a client of `version` learns of the end of a body that came with `framing`.
     pub fn of(framing: Framing, version: Version) -> Self {
         match (framing, version) {
             (Framing::Empty | Framing::Length(_), _) => Self::InHead,
@@ -28,7 +29,7 @@ impl End {
         }
     }
 
-    /// The same for a body whose length is not known.
+    /// The same for a body of unknown length.
     pub fn of_unknown_length(version: Version) -> Self {
         Self::of(Framing::UntilClose, version)
     }
@@ -51,7 +52,7 @@ impl End {
         }
     }
 
-    /// Appends what comes behind the content, with `trailers` as lines where they can be sent (RFC 9112 §7.1.2).
+    /// Appends what comes after the content, with `trailers` as lines where they can be sent (RFC 9112 §7.1.2).
     pub fn finish(self, trailers: &[u8], out: &mut Vec<u8>) {
         if self == Self::Chunks {
             out.extend_from_slice(b"0\r\n");
@@ -64,7 +65,7 @@ impl End {
 /// What follows the lines of a final response's head.
 #[derive(Debug, Clone, Copy)]
 pub struct Opening {
-    /// How the end of the body is told.
+    /// How the client learns of the end of the body.
     pub end: End,
     /// The version of the request.
     pub version: Version,
@@ -75,7 +76,7 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// Appends what comes behind the lines, and ends the head.
+    /// Appends what comes after the lines, and ends the head.
     pub fn finish(self, out: &mut Vec<u8>) {
         if self.end == End::Chunks {
             out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
@@ -84,7 +85,7 @@ impl Opening {
         out.extend_from_slice(b"\r\n");
     }
 
-    /// HTTP/1.1 persists without a word (RFC 9112 §9.3).
+    /// HTTP/1.1 persists by default (RFC 9112 §9.3).
     fn connection_line(self) -> &'static [u8] {
         match (self.is_upgrade, self.keep_alive, self.version) {
             (true, ..) => b"Connection: upgrade\r\n",
@@ -95,8 +96,8 @@ impl Opening {
     }
 }
 
-/// Appends the status line of a response, interim or final: `status_text` is its status and what follows that on the line, as
-/// in `200 OK`.
+/// Appends the status line of a response, interim or final. `status_text` is its status and the rest of the line, as in
+/// `200 OK`.
 pub fn begin(status_text: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"HTTP/1.1 ");
     out.extend_from_slice(status_text);
@@ -170,7 +171,7 @@ mod tests {
             assert_eq!(End::of(framing, version), end);
             assert_eq!(end.passes(framing), passes, "{framing:?} to {version:?}");
         }
-        // A body that is encoded on the way.
+        // This body is encoded on the way.
         assert_eq!(End::of_unknown_length(Http11), End::Chunks);
         assert_eq!(End::of_unknown_length(Http10), End::Close);
     }

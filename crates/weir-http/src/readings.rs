@@ -1,7 +1,7 @@
-//! How other servers read a path, where they may read it in another way than [`target::normalize`](crate::target) does.
+//! How other servers read a path, where that may differ from [`target::normalize`](crate::target).
 //!
-//! A gateway that forbids `/admin/` is passed by with every path that only the server behind it takes for `/admin/`. What is
-//! known of servers (N: nginx, A: Apache httpd, T: Tomcat and Jetty, I: IIS, E: Node with Express):
+//! A path that only the server behind takes for `/admin/` gets past a gateway that forbids `/admin/`. This is known of
+//! servers (N: nginx, A: Apache httpd, T: Tomcat and Jetty, I: IIS, E: Node with Express):
 //!
 //! | sent | read as | by |
 //! | --- | --- | --- |
@@ -15,24 +15,24 @@
 //! | `/admin%00.png` | `/admin` | programs that end a string there |
 //! | `/x//../admin` | `/x/admin` | whoever does not merge slashes: N with `merge_slashes off`, T, E |
 //!
-//! E decodes and resolves nothing, so it reads what was sent. `%2F` has uses of its own, names of packages and of projects
-//! among them, so it is not refused as such: what counts is whether a route could tell the readings apart. Not considered:
-//! servers that ignore letter case, and dots or blanks at the end of a segment.
+//! E decodes and resolves nothing, so it reads what was sent. `%2F` has legitimate uses, such as names of packages and
+//! projects, so it is not refused by itself: what counts is whether a route could tell the readings apart. Not
+//! considered are servers that ignore letter case, and dots or blanks at the end of a segment.
 
 use crate::Reject;
 use crate::target::{decode_unreserved, is_unreserved};
 
-/// A longer path is refused when servers may read it in several ways: each way is a copy of it.
+/// A longer path is refused when servers may read it in several ways, since each reading is a copy of it.
 pub const BYTES_MAX: usize = 4 << 10;
 
-/// A path that can be read in more ways is refused: nothing but an attack mixes them like that.
+/// A path with more readings is refused: only an attack mixes them like that.
 const READINGS_MAX: usize = 24;
 
-/// How often an escape is decoded at the most, by servers in a row.
+/// How often an escape may be decoded, by servers in a row.
 const DECODINGS_MAX: usize = 2;
 
-/// Whether servers may split `path` into other segments than its slashes do: it has a backslash, a semicolon, or an escape
-/// of one, of a slash or of another escape.
+/// Whether servers may split `path` into other segments than its slashes do. Such a path has a backslash, a semicolon,
+/// or an escape of one, of a slash or of another escape.
 pub fn is_doubtful(path: &[u8]) -> bool {
     let is_meant = |at: usize| match &path[at..] {
         [b'%', b'2', b'5', high, low, ..] => high.is_ascii_hexdigit() && low.is_ascii_hexdigit(),
@@ -45,14 +45,14 @@ pub fn is_doubtful(path: &[u8]) -> bool {
     memchr::memchr3_iter(b'%', b'\\', b';', path).any(is_meant)
 }
 
-/// Asks of each way in which other servers read `path` whether it `is_same`, until one is not. What is asked of has no empty
-/// segments and no dot segments, and escapes where [`target::normalize`](crate::target::normalize) leaves them.
+/// Calls `is_same` for each way in which other servers read `path`, until one is not the same. The readings have no
+/// empty segments and no dot segments, and keep the escapes that [`target::normalize`](crate::target::normalize) keeps.
 ///
 /// # Errors
-/// [`Reject::PathAmbiguous`] when one is not, and for a path that hides a dot segment: what has to be resolved must be told from
-/// what has not in one way only. [`Reject::Target`] for a broken escape.
+/// [`Reject::PathAmbiguous`] when one is not the same, and for a path that hides a dot segment: all servers must agree
+/// on what has to be resolved. [`Reject::Target`] for a broken escape.
 pub fn agree(path: &[u8], mut is_same: impl FnMut(&[u8]) -> bool) -> Result<(), Reject> {
-    // What only the unreserved escapes conceal is no doubt: every server decodes them.
+    // Escapes of unreserved characters raise no doubt: every server decodes them.
     let path = decode_unreserved(path)?;
     let is_doubtful = is_doubtful(&path);
     let is_merged = path.windows(2).any(|pair| pair == b"//");
@@ -86,7 +86,7 @@ pub fn agree(path: &[u8], mut is_same: impl FnMut(&[u8]) -> bool) -> Result<(), 
     Ok(())
 }
 
-/// Adds what the texts become where parameters are taken off, or backslashes are slashes, in whatever order.
+/// Adds the texts without parameters, and those with slashes for backslashes, in any order of the two.
 fn add_splits(texts: &mut Vec<Vec<u8>>) -> Result<(), Reject> {
     texts.sort_unstable();
     texts.dedup();
@@ -105,7 +105,7 @@ fn add_splits(texts: &mut Vec<Vec<u8>>) -> Result<(), Reject> {
     Ok(())
 }
 
-/// Whether what lies between separators of any kind is a dot segment, with parameters or without.
+/// Whether a piece between separators of any kind is a dot segment, with or without parameters.
 fn has_dot_piece(path: &[u8]) -> bool {
     path.split(|b| matches!(b, b'/' | b'\\')).any(|piece| {
         let name = piece.split(|&b| b == b';').next().unwrap_or_default();
@@ -113,8 +113,8 @@ fn has_dot_piece(path: &[u8]) -> bool {
     })
 }
 
-/// Decodes once what may split a path: escapes of a slash, a backslash and a semicolon; and those of the unreserved
-/// characters, and of the percent sign of another escape, which a server behind decodes. All others stay what they are.
+/// Decodes once what may split a path: escapes of a slash, a backslash and a semicolon. It also decodes unreserved
+/// characters, and the percent sign of another escape, which a later server decodes. All others stay.
 fn decode_separators(path: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(path.len());
     let mut rest = path;
@@ -129,7 +129,7 @@ fn decode_separators(path: &[u8]) -> Vec<u8> {
     decoded
 }
 
-/// The character of the escape that `text` begins with, and what follows it.
+/// The character of the escape at the start of `text`, and the rest.
 fn escaped(text: &[u8]) -> Option<(u8, &[u8])> {
     let [b'%', high, low, tail @ ..] = text else {
         return None;
@@ -137,7 +137,7 @@ fn escaped(text: &[u8]) -> Option<(u8, &[u8])> {
     Some((hex(*high)? << 4 | hex(*low)?, tail))
 }
 
-/// Whether the escape of `byte` is decoded where `after` follows it.
+/// Whether the escape of `byte` is decoded when `after` follows it.
 fn is_decoded(byte: u8, after: &[u8]) -> bool {
     match byte {
         b'/' | b'\\' | b';' => true,
@@ -154,7 +154,7 @@ fn without_parameters(path: &[u8]) -> Vec<u8> {
     names.collect::<Vec<_>>().join(&b'/')
 }
 
-/// With slashes in the place of backslashes.
+/// The path with slashes for backslashes.
 fn with_slashes(path: &[u8]) -> Vec<u8> {
     let slash = |&byte: &u8| if byte == b'\\' { b'/' } else { byte };
     path.iter().map(slash).collect()

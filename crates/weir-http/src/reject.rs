@@ -1,14 +1,14 @@
 //! Every reason to refuse a message.
 //!
-//! One closed list for requests and responses: the metrics count by it, the logs name it, and the tests compare
-//! against it. A request refused here is answered with [`Reject::status`]; a response refused here becomes a 502.
+//! One closed list for requests and responses: metrics count by it, logs name it, and tests compare with it. A refused
+//! request is answered with [`Reject::status`]; a refused response becomes a 502.
 
 /// Why a message is not read any further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reject {
-    /// A line ended with LF alone (RFC 9112 §2.2 lets a recipient accept it; chains of recipients disagree).
+    /// A line ended with LF alone (RFC 9112 §2.2 lets a recipient accept it, but recipients disagree).
     BareLf,
-    /// A CR that no LF follows (RFC 9112 §2.2).
+    /// A CR without LF (RFC 9112 §2.2).
     BareCr,
     /// NUL or another control byte in a head.
     ControlByte,
@@ -34,8 +34,8 @@ pub enum Reject {
     TargetTooLong,
     /// The target is in no form that its method allows, or holds bytes that URIs cannot hold.
     Target,
-    /// A path that some servers read as another one, by which it would take another route, or in which they see a dot segment
-    /// that others do not.
+    /// Some servers read the path as another one, which would take another route, or they see a dot segment that others
+    /// do not.
     PathAmbiguous,
     /// HTTP/1.1 without `Host` (RFC 9112 §3.2).
     HostMissing,
@@ -43,7 +43,7 @@ pub enum Reject {
     HostRepeated,
     /// `Host` is no authority.
     HostInvalid,
-    /// The target names an authority and `Host` another one.
+    /// The target and `Host` name different authorities.
     HostDisagrees,
     /// Both `Content-Length` and `Transfer-Encoding` (RFC 9112 §6.1).
     LengthAndEncoding,
@@ -73,7 +73,7 @@ pub enum Reject {
     Expectation,
     /// A method that a gateway does not forward: CONNECT, TRACE.
     MethodRefused,
-    /// A 101 that nobody asked for.
+    /// A 101 without a request for it.
     UnaskedUpgrade,
 }
 
@@ -156,7 +156,7 @@ impl Reject {
         }
     }
 
-    /// The status a client gets whose request is refused for this.
+    /// The status of the answer to a request refused for this reason.
     pub const fn status(self) -> u16 {
         match self {
             Self::HeadTooLarge | Self::TooManyFields | Self::TrailerTooLarge => 431,

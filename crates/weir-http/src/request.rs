@@ -9,7 +9,7 @@ use crate::host::Authority;
 use crate::target::Target;
 use crate::{Fields, Reject};
 
-/// The methods with a meaning here; every other token is [`Method::Other`] and passed on.
+/// The methods that mean something here; every other token is [`Method::Other`] and passed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(missing_docs, reason = "each variant is the method of its name")]
 pub enum Method {
@@ -28,8 +28,8 @@ impl Method {
     /// The method of this name; methods are case-sensitive (RFC 9110 §9.1).
     ///
     /// # Errors
-    /// [`Reject::MethodRefused`] for CONNECT, which would open a tunnel to anywhere, and TRACE, which would send the
-    /// client the fields that the gateway added.
+    /// [`Reject::MethodRefused`] for CONNECT, which would open a tunnel to anywhere, and for TRACE, which would show
+    /// the client the fields that the gateway added.
     pub fn of(name: &[u8]) -> Result<Self, Reject> {
         Ok(match name {
             b"GET" => Self::Get,
@@ -49,7 +49,7 @@ impl Method {
         self.is_safe() || matches!(self, Self::Put | Self::Delete)
     }
 
-    /// Whether it asks for nothing to be changed (RFC 9110 §9.2.1).
+    /// Whether it asks for no change (RFC 9110 §9.2.1).
     pub fn is_safe(self) -> bool {
         matches!(self, Self::Get | Self::Head | Self::Options)
     }
@@ -58,16 +58,16 @@ impl Method {
 /// How the authority of a request is spelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Spelling {
-    /// As it was sent, which is its normal form.
+    /// As it was sent, which is the normal form.
     #[default]
     Normal,
-    /// As it was sent, which may not be its normal form.
+    /// As it was sent, which may not be the normal form.
     Odd,
-    /// In its normal form, which was not sent: the line of `Host` cannot be copied.
+    /// In normal form, which differs from what was sent: the line of `Host` cannot be copied.
     Settled,
 }
 
-/// A request head; one value serves many requests, one after the other.
+/// A request head. One value serves many requests, one after the other.
 #[derive(Debug, Default)]
 pub struct RequestHead {
     /// The method.
@@ -82,9 +82,9 @@ pub struct RequestHead {
     pub version: Version,
     /// All fields in order.
     pub fields: Vec<Field>,
-    /// The bytes of the head, up to and with the empty line.
+    /// The length of the head in bytes, with the empty line.
     pub head_bytes: usize,
-    /// The authority that the request is for: of the target, else of `Host`. `None` only in HTTP/1.0.
+    /// The authority that the request is for: that of the target, else that of `Host`. `None` only in HTTP/1.0.
     pub authority: Option<Span>,
     /// The authority as sent.
     pub authority_text: Option<Span>,
@@ -96,30 +96,30 @@ pub struct RequestHead {
     pub keep_alive: bool,
     /// Whether the client waits for a 100 before it sends the body.
     pub expects_continue: bool,
-    /// The value of `Upgrade`, when `Connection` names it. `None` when there are several: whoever allows one protocol
-    /// by its name would pass the other on with it.
+    /// The value of `Upgrade`, when `Connection` names it. `None` when there are several: a gateway that allows one
+    /// protocol by its name would pass the others on with it.
     pub upgrade: Option<Span>,
     /// Whether `Connection` names fields other than the ones every gateway removes.
     pub connection_names_fields: bool,
 }
 
-/// What the bytes so far amount to.
+/// What the bytes received so far contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// The head has not arrived whole.
+    /// An incomplete head.
     Incomplete,
-    /// The head is the first this many bytes.
+    /// A whole head, of this many bytes.
     Complete(usize),
 }
 
 impl RequestHead {
     /// Reads the head at the start of `bytes`, once it is complete.
     ///
-    /// `scan` remembers what was looked at; start a new one for each request. Empty lines before the request line are
-    /// the caller's to skip, with [`leading_empty_line`]; here they are no request line.
+    /// `scan` remembers which bytes were looked at; start a new one for each request. The caller must skip empty lines
+    /// before the request line, with [`leading_empty_line`]; here they are no request line.
     ///
     /// # Errors
-    /// Whatever RFC 9112 forbids or leaves to two readings; the connection cannot be used any further.
+    /// Whatever RFC 9112 forbids or leaves to two readings. The connection cannot be used any further.
     pub fn parse(
         &mut self,
         bytes: &[u8],
@@ -127,12 +127,12 @@ impl RequestHead {
         limits: HeadLimits,
     ) -> Result<Progress, Reject> {
         match leading_empty_line(bytes)? {
-            // Half an empty line, perhaps: once the caller has skipped it, `scan` must not have counted it.
+            // This may be half an empty line. The caller will skip it, so `scan` must not have counted it.
             None => return Ok(Progress::Incomplete),
             Some(true) => return Err(Reject::RequestLine),
             Some(false) => {}
         }
-        // Nearly every head arrives whole. Then one pass of the parser is enough, and the scan is saved.
+        // Nearly every head arrives whole. One pass of the parser is then enough, without the scan.
         let mut end = None;
         if !scan.is_fresh() {
             end = scan.end(bytes, limits)?;
@@ -175,13 +175,13 @@ impl RequestHead {
         Ok(Progress::Complete(end))
     }
 
-    /// Gives the request the normal form of its authority, for everybody who goes by the host: in `authority`, and in the
-    /// value of `Host`. `head` holds the bytes of the head; a form that was not sent is kept behind them.
+    /// Puts the authority into normal form, in `authority` and in the value of `Host`, for everything that goes by the
+    /// host. `head` holds the bytes of the head; a form that was not sent is appended to them.
     pub fn settle_authority(&mut self, scheme: &[u8], head: &mut Vec<u8>) {
         let Some(sent) = self.authority.filter(|_| self.spelling == Spelling::Odd) else {
             return;
         };
-        // It was read before, when the head was.
+        // It was already parsed when the head was read.
         let Ok(authority) = Authority::parse(sent.of(head)) else {
             return;
         };
@@ -263,7 +263,7 @@ impl RequestHead {
         let may_upgrade = upgrades == 1 && connection.upgrade && self.version == Version::Http11;
         self.upgrade = upgrade.filter(|_| may_upgrade);
         self.connection_names_fields = connection.names_fields;
-        // HTTP/1.0 has no interim responses, so nobody waits for one (RFC 9110 §10.1.1).
+        // HTTP/1.0 has no interim responses, so its client waits for none (RFC 9110 §10.1.1).
         self.expects_continue &= self.version == Version::Http11 && self.framing != Framing::Empty;
         Ok(())
     }
@@ -290,8 +290,8 @@ impl RequestHead {
     }
 }
 
-/// Whether `bytes`, where a request line is due, begin with an empty line to skip (RFC 9112 §2.2): `None` while that
-/// cannot be told.
+/// Whether `bytes`, where a request line is due, begin with an empty line to skip (RFC 9112 §2.2). `None` while that is
+/// not clear.
 ///
 /// # Errors
 /// A CR or LF that is no line end.
@@ -305,7 +305,7 @@ pub fn leading_empty_line(bytes: &[u8]) -> Result<Option<bool>, Reject> {
     }
 }
 
-/// Says what is wrong with a head whose end was found and that was not accepted.
+/// Finds out what is wrong with a complete head that was refused.
 fn diagnose(head: &[u8], result: httparse::Result<usize>) -> Reject {
     let Err(error) = result else {
         return head::diagnose_fields(head);
@@ -323,7 +323,7 @@ fn diagnose(head: &[u8], result: httparse::Result<usize>) -> Reject {
     }
 }
 
-/// A request line with a method, a target and a version, whatever they are.
+/// A request line of three words: method, target and version, whatever they are.
 fn has_three_words(line: &[u8]) -> bool {
     line.split(|&b| b == b' ').count() == 3
 }

@@ -1,7 +1,7 @@
 //! A response head: its status, how its body is framed, and whether the upstream keeps the connection open.
 //!
-//! Upstreams are read as strictly as clients: a response that two readers could split differently is how one client
-//! is sent the answer for another.
+//! Upstreams are read as strictly as clients. If two readers could split a response differently, one client could
+//! get another client's answer.
 
 use std::mem::MaybeUninit;
 
@@ -11,14 +11,14 @@ use crate::head::{self, Field, FieldName, HeadLimits, HeadScan, Span, Version};
 use crate::request::{Method, Progress};
 use crate::{Fields, Reject};
 
-/// A response head; one value serves many responses, one after the other.
+/// A response head. One value serves many responses, one after the other.
 #[derive(Debug, Default)]
 pub struct ResponseHead {
     /// 100 to 599.
     pub status: u16,
     /// How many bytes the head has.
     pub head_bytes: usize,
-    /// The status as sent and whatever follows it on the line.
+    /// The status as sent, with the rest of its line.
     pub status_text: Span,
     /// The version.
     pub version: Version,
@@ -33,10 +33,11 @@ pub struct ResponseHead {
 }
 
 impl ResponseHead {
-    /// Reads the head at the start of `bytes`, once it is complete: the answer to a request made with `method`.
+    /// Reads the head at the start of `bytes`, once it is complete. It is the answer to a request made with
+    /// `method`.
     ///
     /// # Errors
-    /// Whatever RFC 9112 forbids or leaves to two readings; the connection cannot be used any further.
+    /// Whatever RFC 9112 forbids or leaves to two readings. The connection cannot be used any further.
     pub fn parse(
         &mut self,
         bytes: &[u8],
@@ -48,7 +49,7 @@ impl ResponseHead {
         if matches!(bytes.first(), Some(b'\r' | b'\n')) {
             return Err(Reject::StatusLine);
         }
-        // As with requests, a head that arrived whole takes one pass.
+        // As with requests, a whole head takes one pass.
         let mut end = None;
         if !scan.is_fresh() {
             end = scan.end(bytes, limits)?;
@@ -79,7 +80,7 @@ impl ResponseHead {
         if !(100..600).contains(&status) {
             return Err(Reject::StatusLine);
         }
-        // "HTTP/1.1 " is nine bytes, and the line was found to end with CRLF.
+        // "HTTP/1.1 " is nine bytes, and the line is known to end with CRLF.
         let line_end = memchr::memchr(b'\r', head).ok_or(Reject::StatusLine)?;
         self.head_bytes = end;
         self.status = status;
@@ -96,7 +97,7 @@ impl ResponseHead {
         Ok(Progress::Complete(end))
     }
 
-    /// Whether another response follows this one for the same request.
+    /// Whether another response to the same request follows.
     pub fn is_interim(&self) -> bool {
         self.status < 200 && self.status != 101
     }
@@ -156,7 +157,7 @@ impl ResponseHead {
     }
 }
 
-/// Says what is wrong with a head whose end was found and that was not accepted.
+/// Finds out what is wrong with a complete head that was refused.
 fn diagnose(head: &[u8], result: httparse::Result<usize>) -> Reject {
     let Err(error) = result else {
         return head::diagnose_fields(head);

@@ -9,9 +9,9 @@ use crate::{Method, Reject};
 pub struct Target {
     /// The authority of the absolute form.
     pub authority: Option<Span>,
-    /// The path; of the asterisk form, the asterisk. Empty for an absolute form that ends with its authority.
+    /// The path; for the asterisk form, the asterisk. Empty for an absolute form that ends with its authority.
     pub path: Span,
-    /// What follows the first question mark, which is not part of it.
+    /// The query: what follows the first question mark.
     pub query: Option<Span>,
 }
 
@@ -92,8 +92,8 @@ impl Target {
     }
 }
 
-/// Whether [`normalize`] would change nothing, and nobody would: no escape, no empty segment, no segment that begins with a
-/// dot, nothing that some servers take for a slash or for the end of a name.
+/// Whether [`normalize`] would change nothing, and no server would: no escape, no empty segment, no segment that begins
+/// with a dot, nothing that some servers take for a slash or for the end of a name.
 pub fn is_normal(path: &[u8]) -> bool {
     path.first() == Some(&b'/')
         && memchr::memchr3(b'%', b'\\', b';', path).is_none()
@@ -102,9 +102,9 @@ pub fn is_normal(path: &[u8]) -> bool {
             .any(|pair| pair[0] == b'/' && matches!(pair[1], b'/' | b'.'))
 }
 
-/// Writes the path that stands for `path` when routes are matched: escapes of unreserved characters decoded, empty
-/// segments merged, dot segments removed (RFC 3986 §6.2.2). Without this, `/x/../admin` or `/%61dmin` would pass by a route
-/// for `/admin` and mean it upstream.
+/// Writes the path that is matched against routes: escapes of unreserved characters are decoded, empty segments merged,
+/// dot segments removed (RFC 3986 §6.2.2). Otherwise `/x/../admin` or `/%61dmin` would not match a route for `/admin`,
+/// but would mean it upstream.
 ///
 /// # Errors
 /// [`Reject::Target`] for a broken escape, an escaped NUL, and dot segments that lead above the root.
@@ -135,8 +135,8 @@ pub fn normalize(path: &[u8], out: &mut Vec<u8>) -> Result<(), Reject> {
     Ok(())
 }
 
-/// The path to ask an upstream for, of a path `as_sent` whose normal form is `normal`: as it was sent, unless it has dot
-/// segments. A server that does not resolve them would find another path than the one whose route was taken.
+/// The path to send to an upstream, for a path `as_sent` whose normal form is `normal`. It is the path as sent, unless
+/// that has dot segments: a server that does not resolve them would find another path than the matched one.
 pub fn forwarded<'p>(as_sent: &'p [u8], normal: &'p [u8]) -> &'p [u8] {
     if has_dot_segment(as_sent) {
         normal
@@ -145,9 +145,9 @@ pub fn forwarded<'p>(as_sent: &'p [u8], normal: &'p [u8]) -> &'p [u8] {
     }
 }
 
-/// What `prefix`, which has whole segments, leaves of a path: of the path as it was sent where the prefix begins it to the
-/// letter and nothing in it has to be resolved; else of its normal form, which is the one that took the route. It always begins
-/// with a slash. A path that is not below the prefix is forwarded whole.
+/// What is left of a path after `prefix`, which consists of whole segments. It is the rest of the path as sent, if that
+/// begins with the prefix to the letter and has nothing to resolve. Otherwise it is the rest of the normal form, which
+/// was matched. It always begins with a slash. A path outside the prefix is forwarded whole.
 pub fn strip_prefix<'p>(prefix: &str, as_sent: &'p [u8], normal: &'p [u8]) -> &'p [u8] {
     fn rest<'p>(prefix: &[u8], path: &'p [u8]) -> Option<&'p [u8]> {
         match path.strip_prefix(prefix)? {
@@ -167,7 +167,7 @@ pub fn strip_prefix<'p>(prefix: &str, as_sent: &'p [u8], normal: &'p [u8]) -> &'
     }
 }
 
-/// Whether a segment is `.` or `..`, in whatever spelling.
+/// Whether a segment is `.` or `..`, in any spelling.
 fn has_dot_segment(path: &[u8]) -> bool {
     path.split(|&b| b == b'/').any(|segment| {
         let mut rest = segment;
@@ -210,7 +210,7 @@ pub(crate) fn decode_unreserved(path: &[u8]) -> Result<Vec<u8>, Reject> {
     Ok(decoded)
 }
 
-/// Whether an escape of `byte` says nothing (RFC 3986 §2.3).
+/// Whether an escape of `byte` is redundant (RFC 3986 §2.3).
 pub(crate) fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
 }

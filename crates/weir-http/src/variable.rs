@@ -1,8 +1,9 @@
-//! Names of fields as scripts read them: as variables, in which several names fall together.
+//! Names of fields as scripts read them: as variables, where several names become the same.
 //!
-//! CGI, and `FastCGI`, WSGI, Rack and PHP after it, make `HTTP_X_USER` of `X-User`: letters in upper case, hyphens to
-//! underscores (RFC 3875 §4.1.18). `X_User` becomes the same variable. Some fold every other character that is no letter or
-//! digit too: Apache httpd up to 2.2 all of them, PHP the dot. So whatever is said of one such name holds for all of them.
+//! CGI, and after it `FastCGI`, WSGI, Rack and PHP, turn `X-User` into `HTTP_X_USER`: letters become upper case,
+//! hyphens become underscores (RFC 3875 §4.1.18). `X_User` becomes the same variable. Some also replace every other
+//! character that is no letter or digit: Apache httpd up to 2.2 all of them, PHP the dot. So a rule for one such name
+//! holds for all of them.
 
 use crate::FieldName;
 
@@ -15,11 +16,11 @@ pub fn is_same_variable(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(is_same)
 }
 
-/// The fields that a configuration says anything about: which it sets or removes, or by which it decides.
+/// The fields that a configuration uses: those it sets or removes, or decides by.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NamedFields {
     names: Vec<String>,
-    /// Whether one of them has other characters than letters, digits and hyphens.
+    /// Whether a name has other characters than letters, digits and hyphens.
     has_odd: bool,
 }
 
@@ -39,8 +40,8 @@ impl NamedFields {
         Self { names, has_odd }
     }
 
-    /// Whether a field called `name` passes for another one that means something: one of these, or one that the gateway or
-    /// its cache reads or writes. Upstream it would speak with the gateway's voice, or say what the gateway has not seen.
+    /// Whether a script would mistake a field called `name` for another field: one of these, or one that the gateway or
+    /// its cache reads or writes. Upstream it would speak for the gateway, or say what the gateway has not seen.
     pub fn has_impostor(&self, name: &[u8]) -> bool {
         let is_it = |own: &String| own.as_bytes().eq_ignore_ascii_case(name);
         let passes_for = |own: &String| is_same_variable(own.as_bytes(), name) && !is_it(own);
@@ -51,7 +52,7 @@ impl NamedFields {
     }
 }
 
-/// Whether a name has other characters than letters, digits and hyphens; nearly none has.
+/// Whether a name has other characters than letters, digits and hyphens, which is rare.
 fn is_odd(name: &[u8]) -> bool {
     name.iter()
         .fold(false, |is_odd, &b| is_odd | ODD[usize::from(b)])
@@ -67,7 +68,7 @@ const ODD: [bool; 256] = {
     table
 };
 
-/// Whether an odd name is that of a known field, but for its odd characters.
+/// Whether an odd name differs from a known field only in its odd characters.
 fn is_odd_known(name: &[u8]) -> bool {
     let mut spelled = [0; FieldName::BYTES_MAX];
     let Some(spelled) = spelled.get_mut(..name.len()) else {
@@ -105,7 +106,7 @@ mod tests {
         let named = |names: &[&str]| NamedFields::new(names.iter().map(ToString::to_string));
         let none = named(&[]);
         assert_eq!(none, NamedFields::NONE);
-        // Whatever a configuration says, these mean something.
+        // These mean something in every configuration.
         for name in [
             "X_Forwarded_For",
             "x-forwarded_proto",
@@ -136,7 +137,7 @@ mod tests {
             (&["a", "x_user"], "X_User", false),
             (&["a", "x_user"], "X-User", true),
             (&["a", "x_user"], "x.user", true),
-            // Where both are named, the plain one is the one that is meant.
+            // When both are named, the plain one is meant.
             (&["x-user", "x_user"], "X-User", false),
             (&["x-user", "x_user"], "X_User", true),
         ];

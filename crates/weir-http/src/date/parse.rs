@@ -1,14 +1,14 @@
 //! Reading the three forms of an HTTP date (RFC 9110 §5.6.7).
 //!
-//! The grammar is kept to the byte, with two mercies that RFC 9111 §4.2 asks of caches: letters in any case, and `UTC`
-//! for `GMT`. Whatever else differs is no date; the caller decides what an unreadable date means. The day of the week is
-//! looked at as a word only, because a recipient learns nothing from it.
+//! The grammar is followed to the byte, with two exceptions that RFC 9111 §4.2 asks of caches: letters in any case, and
+//! `UTC` for `GMT`. Anything else is no date; the caller decides what an unreadable date means. The day of the week
+//! only has to be a valid word, because a recipient learns nothing from it.
 
 use super::{MONTHS, SECONDS_PER_DAY, WEEKDAYS};
 
-/// The Unix second that `text` means. Moments before 1970 become its first second.
+/// The Unix second that `text` means. Moments before 1970 become second 0.
 ///
-/// `now` is the current Unix second: the form of RFC 850 has two digits of year, and means the past when it would lie
+/// `now` is the current Unix second. The form of RFC 850 has a year of two digits, which means the past if it would be
 /// more than fifty years ahead.
 ///
 /// ```
@@ -57,7 +57,7 @@ fn rfc850(text: &[u8], now: u64) -> Option<u64> {
     zone(&rest[20..])?;
     let this_year = u64::from(super::Civil::from_unix(now).year);
     let mut year = this_year - this_year % 100 + number(&rest[9..11])?;
-    // The same two digits name a year in each century; the latest one that is at most fifty years ahead is meant.
+    // Two digits name a year in each century; the latest one at most fifty years ahead is meant.
     if year > this_year + 50 {
         year -= 100;
     } else if year + 100 <= this_year + 50 {
@@ -96,7 +96,7 @@ fn moment(year: u64, month: u64, day: u64, time: &[u8]) -> Option<u64> {
     expect(&time[2..3], b":")?;
     expect(&time[5..6], b":")?;
     let (hour, minute) = (number(&time[..2])?, number(&time[3..5])?);
-    // A leap second is written as 60 and is the second after 59.
+    // A leap second is written as 60 and counts as the second after 59.
     let second = number(&time[6..])?;
     if hour > 23 || minute > 59 || second > 60 || day == 0 || day > days_in_month(year, month) {
         return None;
@@ -149,7 +149,7 @@ fn month(text: &[u8]) -> Option<u64> {
     Some(at as u64 + 1)
 }
 
-/// A number of nothing but digits.
+/// A number that consists only of digits.
 fn number(digits: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0, |number, byte| {
         byte.is_ascii_digit()

@@ -145,7 +145,7 @@ fn lines(text: &str, client_version: Version) -> String {
 }
 
 #[test]
-fn who_is_to_get_the_whole_is_not_asked_for_with_a_part() {
+fn a_request_for_the_whole_has_no_range() {
     let text = "GET / HTTP/1.1\r\nHost: a\r\nRange: bytes=1-\r\nIf-Range: \"1\"\r\nIf-Match: \"2\"\r\n\r\n";
     let sent = request(text, |rewrite| rewrite.wants_whole = true);
     let whole = format!("GET / HTTP/1.1\r\nHost: a\r\nIf-Match: \"2\"\r\n{OWN}\r\n");
@@ -154,7 +154,7 @@ fn who_is_to_get_the_whole_is_not_asked_for_with_a_part() {
 }
 
 #[test]
-fn trailers_stay_that_hold_for_what_is_sent() {
+fn only_trailers_that_are_still_true_are_sent() {
     let came = b"X-Sum: 1\r\nContent-Digest: 2\r\nETag: \"3\"\r\nA: 4\r\nKeep-Alive: 5\r\n";
     let remove = ["a".to_owned()];
     let edits = Edits {

@@ -1,7 +1,7 @@
-//! The names of fields: each is compared once, when a head is read, and is a number from then on.
+//! The names of fields. Each is compared once, when a head is read, and is a number afterwards.
 
-/// The fields that a gateway or its cache reads, rewrites or removes; every other one is [`FieldName::Other`] and passed
-/// on.
+/// The fields that a gateway or its cache reads, rewrites or removes. Every other one is [`FieldName::Other`] and
+/// passed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each variant is the field of its name")]
 pub enum FieldName {
@@ -62,12 +62,12 @@ pub enum FieldName {
 }
 
 impl FieldName {
-    /// The length of the longest name that is known.
+    /// The length of the longest known name.
     pub(crate) const BYTES_MAX: usize = "proxy-authentication-info".len();
 
     /// Which field `name` is, in any case of letters.
     pub fn of(name: &[u8]) -> Self {
-        // Length and first letter leave three candidates at the most.
+        // Length and first letter leave at most three candidates.
         let Some(first) = name.first() else {
             return Self::Other;
         };
@@ -129,8 +129,8 @@ impl FieldName {
         }
     }
 
-    /// Whether what it says holds for one connection only, or for the proxy that sent it: fields that are never stored
-    /// and never passed on (RFC 9110 §7.6.1, RFC 9111 §3.1).
+    /// Whether it holds for one connection only, or for the proxy that sent it. Such fields are never stored and never
+    /// passed on (RFC 9110 §7.6.1, RFC 9111 §3.1).
     pub fn is_hop_by_hop(self) -> bool {
         matches!(
             self,
@@ -161,9 +161,9 @@ impl FieldName {
     }
 }
 
-/// Whether a token, or a member of a list of them, is `text`, which is in lower case. Setting the bit that tells upper
-/// from lower case leaves the other bytes of `text`, hyphens and digits, as they are, and makes none equal to one of them
-/// but control characters, which no head holds; the known length lets the comparison be done in a few words.
+/// Whether a token, or a member of a list of tokens, is `text`, which is in lower case. Setting the bit for lower case
+/// keeps hyphens and digits as they are. Besides letters, it only maps control characters, which no head holds, to
+/// bytes of `text`. The known length lets the comparison take a few machine words.
 pub(crate) fn is<const N: usize>(name: &[u8], text: &[u8; N]) -> bool {
     let Ok(name) = <&[u8; N]>::try_from(name) else {
         return false;

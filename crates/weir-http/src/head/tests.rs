@@ -18,9 +18,10 @@ fn the_end_is_found_however_the_bytes_arrive() {
     }
 }
 
-/// A limit in the middle of something worse: whoever sends it whole gets the verdict of who sends it byte by byte.
+/// A limit comes before a worse fault: a head that arrives whole gets the same verdict as one that arrives byte by
+/// byte.
 #[test]
-fn what_lies_beyond_the_limit_is_not_looked_at() {
+fn bytes_beyond_the_limit_are_ignored() {
     let heads = [
         format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(64)),
         format!("GET / HTTP/1.1\r\na: {}\n\r\n", "b".repeat(64)),

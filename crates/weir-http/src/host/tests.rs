@@ -32,7 +32,7 @@ fn one_form_for_all_spellings() {
         ),
         ("127.0.0.1.:1", "127.0.0.1:1", "127.0.0.1:1"),
         ("a_b-c:65535", "a_b-c:65535", "a_b-c:65535"),
-        // Not decoded: nobody else decodes it.
+        // Escapes stay, because no server decodes them.
         ("%61.test", "%61.test", "%61.test"),
         ("%4A", "%4a", "%4a"),
         ("[::1]", "[::1]", "[::1]"),

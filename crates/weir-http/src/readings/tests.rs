@@ -21,7 +21,7 @@ fn verdict(path: &str) -> Result<&'static str, Reject> {
     Ok(route)
 }
 
-/// What is refused, by who reads it in another way.
+/// Refused paths, by the servers that read them differently.
 const REFUSED: &[&str] = &[
     // nginx, Apache httpd, Tomcat, IIS: an escaped slash is a slash.
     "/x/..%2fadmin",
@@ -35,7 +35,7 @@ const REFUSED: &[&str] = &[
     "/%2Fadmin/x",
     "/x/.%2fy",
     "/x/%2e%2f",
-    // IIS, and everything on Windows: a backslash is one too.
+    // IIS, and every server on Windows: a backslash is one too.
     r"/x/..\admin",
     r"/x\..\admin",
     r"/x\../admin",
@@ -58,11 +58,11 @@ const REFUSED: &[&str] = &[
     "/admin;x%2fy",
     "/x/..;%2fadmin",
     "/x/%2e%2e;/admin",
-    // And behind a server that decodes.
+    // The same behind a server that decodes.
     "/admin%3bx/secret",
     "/x/..%3b/admin",
     "/x/..%3Ba%3Db/admin",
-    // Two that decode.
+    // Two servers that decode.
     "/x/%252e%252e/admin",
     "/x/..%252fadmin",
     "/admin%252fsecret",
@@ -74,22 +74,22 @@ const REFUSED: &[&str] = &[
     // Programs that end a string at NUL.
     "/admin%2500.png",
     "/x%2500",
-    // Whoever does not merge slashes resolves another dot segment.
+    // Servers that do not merge slashes resolve another dot segment.
     "/x//../admin",
     "/x//../y",
     "/admin//./x",
     "//x/%2e%2e/admin",
-    // One segment or two.
+    // These may be one segment or two.
     "/one/a%2fb",
     r"/one/a\b",
     "/one/a%252Fb",
     "/one/a%5cb",
-    // Strips first and decodes then, or the other way round.
+    // Servers may strip first and decode then, or the other way round.
     "/admin;%2fx",
     "/one/a;b%2fc",
 ];
 
-/// What is not, with the route that it takes.
+/// Accepted paths, with the route that they take.
 const SERVED: &[(&str, &str)] = &[
     ("/", "any"),
     // Names of packages and projects, dates, titles.
@@ -111,7 +111,7 @@ const SERVED: &[(&str, &str)] = &[
     ("/a%5Cb", "any"),
     ("/a%2541b", "any"),
     ("/x%3B/..a", "any"),
-    // Plain dot segments are resolved by the gateway, and names with dots are names.
+    // The gateway resolves plain dot segments; names with dots are names.
     ("/x/../admin", "admin"),
     ("/x/%2e%2E/admin/.", "admin"),
     ("/.well-known/a%2Fb", "any"),
@@ -144,7 +144,7 @@ fn a_long_path_in_doubt_is_refused() {
             Err(Reject::PathAmbiguous)
         );
     }
-    // However they are mixed, few ways to read a path are gone through.
+    // Even a wild mix has only few readings.
     let mixed = r"/a%252f;b\c%3bd%5ce%255cf%253bg".repeat(BYTES_MAX / 32);
     let mut readings = 0;
     let _ = agree(mixed.as_bytes(), |_| {
@@ -154,7 +154,7 @@ fn a_long_path_in_doubt_is_refused() {
     assert!(readings <= READINGS_MAX * (DECODINGS_MAX + 1), "{readings}");
 }
 
-/// A server that does the steps that it does, one after the other.
+/// One step of a server that handles a path.
 #[derive(Debug, Clone)]
 enum Step {
     Decode,
@@ -222,7 +222,7 @@ fn resolved(text: &[u8]) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
-    /// Whatever server stands behind, of those that decode twice at most: no path that passes leads it to `/admin` unseen.
+    /// For any server behind that decodes at most twice, no accepted path leads to `/admin` unseen.
     #[test]
     fn no_server_is_led_elsewhere(
         parts in prop::collection::vec(

@@ -97,16 +97,16 @@ fn a_path_is_forwarded_as_sent_unless_it_has_dot_segments() {
 }
 
 #[test]
-fn a_prefix_is_cut_off_what_was_sent_or_off_what_it_stands_for() {
+fn a_prefix_is_cut_off_the_sent_path_or_its_normal_form() {
     let cases = [
         ("/api", "/api/users", "/users"),
         ("/api/", "/api/users", "/users"),
         ("/api", "/api", "/"),
         ("/api", "/api/", "/"),
-        // To the letter, and nothing to resolve: escapes stay.
+        // The prefix matches to the letter, and nothing has to be resolved: escapes stay.
         ("/api", "/api/%7Eme/a%2fb%20c", "/%7Eme/a%2fb%20c"),
         ("/api", "/api/.x/%2e%2e%2e", "/.x/%2e%2e%2e"),
-        // The prefix is spelled in another way.
+        // The prefix is spelled differently.
         ("/api", "/%61pi/%7Eme", "/~me"),
         ("/api", "//api/%7Eme", "/~me"),
         // Something has to be resolved, and may lead out of the prefix and back into it.
@@ -115,7 +115,7 @@ fn a_prefix_is_cut_off_what_was_sent_or_off_what_it_stands_for() {
         ("/api", "/api/./%7Eme/.", "/~me/"),
         ("/api", "/api/x/%2e%2E/../api/%7Eme", "/~me"),
         ("/a", "/a/../a/a", "/a"),
-        // Not below it.
+        // Outside the prefix.
         ("/api", "/apis/x", "/apis/x"),
         ("/api", "/api%2fx", "/api%2fx"),
         ("/api", "/api/../%7Eme", "/~me"),
