@@ -1,4 +1,4 @@
-//! The circuit breaker: whether to ask at all, when asking has gone wrong.
+//! The circuit breaker: stops sending requests to a service that fails.
 //!
 //! ```text
 //!            too many failures or slow answers
@@ -13,15 +13,16 @@
 //!
 //! - **Closed** admits everything and counts over a sliding window (error: at most what happened within a tenth of it).
 //! - **Open** refuses everything, for a time that doubles with each reopening and is jittered.
-//! - **Half-open** admits a few probes at a time. Enough successes in a row lead on, one failure leads back.
-//! - **Recovering** admits a share that rises linearly from a tenth to everything, so that a service which has just come
-//!   back is not run over. It counts like closed, in a new window.
+//! - **Half-open** admits a few probes at a time. Enough successes in a row lead to recovery, one failure leads back to
+//!   open.
+//! - **Recovering** admits a share that rises linearly from a tenth to everything, so that a service which has just
+//!   come back is not overrun. It counts like closed, in a new window.
 //!
-//! A [`Permit`] belongs to the state in which it was given: what comes back later counts for nothing. A permit that
-//! never comes back blocks nothing: an overdue probe is a failed one.
+//! A [`Permit`] belongs to the state in which it was given; a report in a later state counts for nothing. A permit that
+//! never comes back blocks nothing, because an overdue probe is a failed one.
 //!
-//! A breaker says nothing about which answers are failures, and does not choose what a refused client gets. It holds
-//! about 430 bytes, allocates nothing, and every call costs the same, amortised.
+//! A breaker does not know which answers are failures, and does not choose what a refused client gets. It takes about
+//! 430 bytes and allocates nothing, and every call costs the same, amortised.
 
 mod settings;
 mod state;
@@ -33,13 +34,13 @@ pub use settings::{PROBES_MAX, Settings, Slow};
 use state::{Probes, State, Tally, Verdict};
 use std::time::{Duration, Instant};
 
-/// The right to send one request. It comes back through [`Breaker::report`] with how the request ended.
+/// The right to send one request. [`Breaker::report`] takes it back with the outcome of the request.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a probe that never reports opens the breaker again"]
 pub struct Permit {
-    /// The state in which it was given.
+    /// The state in which it was given, by number.
     epoch: u64,
-    /// Its place among the probes, if it is one.
+    /// Its slot among the probes, if it is one.
     probe: Option<u8>,
 }
 
@@ -55,21 +56,21 @@ pub struct Refused {
 pub enum Status {
     /// Everything is admitted.
     Closed(Counts),
-    /// Nothing is.
+    /// Nothing is admitted.
     Open {
-        /// Until then.
+        /// Time until probes are admitted.
         remaining: Duration,
-        /// How many times in a row it has opened without a recovery in between, this time included.
+        /// How many times in a row it has opened without a recovery in between, this one included.
         openings: u32,
     },
-    /// A few are.
+    /// A few probes are admitted.
     HalfOpen {
         /// Probes that have not reported.
         in_flight: u32,
         /// Probes that have succeeded.
         successes: u32,
     },
-    /// A share is.
+    /// A share is admitted.
     Recovering {
         /// The share, from 0 to 1.
         share: f64,
@@ -90,14 +91,14 @@ impl Status {
     }
 }
 
-/// What lies in the window, rounded.
+/// What the window contains, rounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Requests that ended in a success or a failure.
     pub requests: u32,
-    /// Those that failed.
+    /// How many of these failed.
     pub failures: u32,
-    /// Those that took longer than [`Slow::after`].
+    /// How many took longer than [`Slow::after`], whether they failed or not.
     pub slow: u32,
 }
 
@@ -106,7 +107,7 @@ pub struct Counts {
 pub struct Breaker {
     settings: Settings,
     state: State,
-    /// Counts the states, so that a permit of an earlier one is known.
+    /// The number of the current state, which tells permits of earlier states.
     epoch: u64,
     /// How many times in a row it has opened without a recovery in between.
     openings: u32,
@@ -125,7 +126,7 @@ impl Breaker {
         }
     }
 
-    /// Whether a request may go.
+    /// Whether a request may be sent.
     pub fn acquire(&mut self, now: Instant, random: &mut fastrand::Rng) -> Result<Permit, Refused> {
         self.turn(now, random);
         let mut probe = None;
@@ -151,7 +152,8 @@ impl Breaker {
         })
     }
 
-    /// How a request ended. [`Outcome::Ignored`] gives a probe's place to another and counts for nothing.
+    /// Takes back a permit with the outcome of its request. [`Outcome::Ignored`] frees the slot of a probe and counts
+    /// for nothing.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "a permit that has come back is gone"
@@ -181,7 +183,7 @@ impl Breaker {
         }
     }
 
-    /// Until when it certainly refuses everything; `None` when it does not.
+    /// How long it will certainly refuse everything; `None` when it does not.
     pub fn retry_after(&self, now: Instant) -> Option<Duration> {
         match self.state {
             State::Open { until } if until > now => Some(until - now),
@@ -214,7 +216,8 @@ impl Breaker {
         }
     }
 
-    /// Does what time alone does, as of when it happened: nobody may have asked for long.
+    /// Makes the changes that time alone causes, as of the moment when they were due: there may have been no call for
+    /// long.
     fn turn(&mut self, now: Instant, random: &mut fastrand::Rng) {
         if let State::HalfOpen(probes) = &self.state
             && let Some(due) = probes.due()
@@ -264,11 +267,11 @@ impl Refused {
     }
 }
 
-/// The share of a recovery at its beginning. With nothing at all, a route of little traffic would not notice that it
-/// recovers.
+/// The share at the beginning of a recovery. With no share at all, a route of little traffic would not notice the
+/// recovery.
 const SHARE_MIN: f64 = 0.1;
 
-/// The share that is admitted at `now` in a recovery.
+/// The share that a recovery admits at `now`.
 fn recovered(since: Instant, now: Instant, recovery: Duration) -> f64 {
     let elapsed = now.saturating_duration_since(since).as_secs_f64();
     let share = SHARE_MIN + (1.0 - SHARE_MIN) * elapsed / recovery.as_secs_f64().max(1e-9);

@@ -1,20 +1,20 @@
-//! Which request gets which connection to an endpoint, and when another one is opened.
+//! Which request gets which connection to an endpoint, and when a new one is opened.
 //!
-//! A request that finds no idle connection takes whichever comes first: one that comes free, or a new one. Both go to the
-//! request that has waited longest. Opening is done with caution, because an upstream that is slow to accept answers
-//! all the slower the more connections it has in front of it, while those that it has accepted come free all the time:
+//! A request without an idle connection takes whichever comes first: one that becomes free, or a new one. Both go to
+//! the request that has waited longest. New connections are opened with caution. An upstream that is slow to accept
+//! becomes slower with each connection that waits there, while accepted ones become free all the time:
 //!
-//! - A connect is only begun while more requests wait than connects are under way.
-//! - As long as [`Limits::unproven`] connections are being opened or have not been answered on yet, no other one is begun:
-//!   a kernel says that a connection stands long before the process behind it has accepted it.
-//! - A request that is *overdue*, because nothing has come for a while, is owed a connect all the same: those that hold
-//!   the connections may take long, and count no more. Then [`Limits::under_way`] is the bound.
-//! - A connect that fails, fails one request. While more wait than connects are under way, each failure in a row fails
-//!   twice as many as the one before, and halves how many may be under way: nobody waits long for an endpoint that is
-//!   dead, and it is not stormed. A connection that stands or comes free ends the row.
+//! - A connect begins only while more requests wait than connects are in progress.
+//! - No connect begins while [`Limits::unproven`] connections are being opened or have not carried an answer yet: a
+//!   kernel reports a connection long before the process behind it has accepted it.
+//! - A request that is *overdue*, because no connection has come for a while, gets a connect all the same. Answers on
+//!   the other connections may just take long, so these no longer count. Then [`Limits::under_way`] is the bound.
+//! - A connect that fails, fails one request. While more requests wait than connects are in progress, each failure in a
+//!   row fails twice as many as the one before, and halves how many connects may be in progress. So nobody waits long
+//!   for a dead endpoint, and it is not stormed. A connection that opens or becomes free ends the row.
 //!
-//! The queue does not know what waits: it gives out [`Seat`]s. No call allocates but [`Connects::wait`] when more wait than
-//! ever before, and each seat takes 24 bytes.
+//! The queue does not know what waits: it hands out [`Seat`]s. Only [`Connects::wait`] allocates, and only when more
+//! wait than ever before. Each seat takes 24 bytes.
 
 #[cfg(test)]
 mod tests;
@@ -24,9 +24,9 @@ use std::collections::VecDeque;
 /// How many connections one queue opens at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Those that are being opened or have not been answered on yet.
+    /// Connections that are being opened or have not carried an answer yet.
     pub unproven: usize,
-    /// Those that are being opened.
+    /// Connections that are being opened.
     pub under_way: usize,
 }
 
@@ -39,12 +39,12 @@ impl Default for Limits {
     }
 }
 
-/// The place of one waiter.
+/// The seat of one waiter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seat(usize);
 
 impl Seat {
-    /// A number below the most that have waited at once.
+    /// A number smaller than the largest number of waiters so far.
     pub fn index(self) -> usize {
         self.0
     }
@@ -57,23 +57,23 @@ enum State {
     Called,
 }
 
-/// Who waits for a connection to one endpoint, and how many are being opened.
+/// Who waits for a connection to one endpoint, and how many connections are being opened.
 #[derive(Debug, Default)]
 pub struct Connects {
     limits: Limits,
     seats: Vec<State>,
     free: Vec<Seat>,
-    /// In the order in which they are served.
+    /// In serving order.
     line: VecDeque<Seat>,
     overdue: usize,
     under_way: usize,
-    /// That stand, were given to a request, and have not been answered on.
+    /// Open connections that were given to a request and have not carried an answer.
     unproven: usize,
     failed_in_a_row: u32,
 }
 
 impl Connects {
-    /// Nobody waits.
+    /// A queue in which nobody waits.
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -81,7 +81,7 @@ impl Connects {
         }
     }
 
-    /// A request waits from now on, behind all others. [`Connects::begin`] is to be asked next.
+    /// A request begins to wait, behind all others. [`Connects::begin`] must be asked next.
     pub fn wait(&mut self) -> Seat {
         let seat = self.free.pop().unwrap_or_else(|| {
             self.seats.push(State::Free);
@@ -92,30 +92,30 @@ impl Connects {
         seat
     }
 
-    /// What a request was called for was of no use: it waits again, before all others.
+    /// The connection that a request was called for was of no use. The request waits again, before all others.
     pub fn wait_again(&mut self, seat: Seat) {
         debug_assert_eq!(self.seats[seat.0], State::Called, "it was called");
         self.seats[seat.0] = State::Waiting { is_overdue: false };
         self.line.push_front(seat);
     }
 
-    /// A request has waited for so long that it is owed a connect. [`Connects::begin`] is to be asked next.
+    /// A request has waited so long that it gets a connect. [`Connects::begin`] must be asked next.
     pub fn owe(&mut self, seat: Seat) {
         if let State::Waiting { is_overdue } = &mut self.seats[seat.0]
             && !std::mem::replace(is_overdue, true)
         {
             self.overdue += 1;
-            // What has not been answered on for so long waits for its answer, and not to be accepted.
+            // A connection without an answer for so long waits for the answer, not to be accepted.
             self.unproven = 0;
         }
     }
 
-    /// Whether more requests wait than connects are under way, so that some of them may come to be owed one.
+    /// Whether more requests wait than connects are in progress, so that some may become overdue.
     pub fn is_short(&self) -> bool {
         self.under_way < self.line.len()
     }
 
-    /// A request has what it waited for, or waits no more.
+    /// A request has its connection, or stops waiting.
     pub fn leave(&mut self, seat: Seat) {
         if matches!(self.seats[seat.0], State::Waiting { .. })
             && let Some(index) = self.line.iter().position(|&other| other == seat)
@@ -127,7 +127,7 @@ impl Connects {
         self.free.push(seat);
     }
 
-    /// Whether a connect is to be begun now, which then is under way. To be asked until it says no.
+    /// Whether to begin a connect now; it then counts as in progress. Ask until the answer is no.
     pub fn begin(&mut self) -> bool {
         let opened = self.under_way + self.unproven;
         let may_begin = self.is_short()
@@ -142,7 +142,7 @@ impl Connects {
         may_begin
     }
 
-    /// A connection has come free: for whom, if anybody waits.
+    /// A connection has become free. Returns the waiter it goes to, if there is one.
     pub fn freed(&mut self) -> Option<Seat> {
         self.failed_in_a_row = 0;
         let seat = self.line.pop_front()?;
@@ -150,8 +150,8 @@ impl Connects {
         Some(seat)
     }
 
-    /// A connection stands that was under way: for whom, if anybody waits. Until [`Connects::proven`] it is not known to
-    /// have been accepted. [`Connects::begin`] is to be asked next.
+    /// A connect has succeeded. Returns the waiter it goes to, if there is one. The connection counts as not accepted
+    /// until [`Connects::proven`]. [`Connects::begin`] must be asked next.
     pub fn connected(&mut self) -> Option<Seat> {
         self.under_way -= 1;
         let seat = self.freed();
@@ -159,29 +159,29 @@ impl Connects {
         seat
     }
 
-    /// A connection that [`Connects::connected`] gave to somebody was answered on, or is gone. [`Connects::begin`] is to be
-    /// asked next.
+    /// A connection from [`Connects::connected`] has carried an answer, or is gone. [`Connects::begin`] must be asked
+    /// next.
     pub fn proven(&mut self) {
         self.unproven = self.unproven.saturating_sub(1);
     }
 
-    /// A connection stands that somebody opened for themselves.
+    /// A caller outside the queue has opened a connection for itself.
     pub fn stood(&mut self) {
         self.failed_in_a_row = 0;
     }
 
-    /// A connect that was under way failed: so many of those in front fail with it, which [`Connects::fail`] names.
-    /// [`Connects::begin`] is to be asked after these.
+    /// A connect has failed. Returns how many of the first waiters fail with it; [`Connects::fail`] names them.
+    /// [`Connects::begin`] must be asked after these.
     pub fn failed(&mut self) -> usize {
         self.under_way -= 1;
         let doubled = 1_usize.checked_shl(self.failed_in_a_row);
         self.failed_in_a_row = self.failed_in_a_row.saturating_add(1);
-        // Those for whom a connect is under way wait for it.
+        // Waiters with a connect in progress still wait for it.
         let without = self.line.len().saturating_sub(self.under_way);
         doubled.unwrap_or(usize::MAX).min(without.max(1))
     }
 
-    /// Whom a failed connect fails next, if anybody waits.
+    /// The next waiter that a failed connect fails, if anybody waits.
     pub fn fail(&mut self) -> Option<Seat> {
         let seat = self.line.pop_front()?;
         self.call(seat);

@@ -1,4 +1,4 @@
-//! Ejection: an endpoint that stands out among its siblings leaves the rotation for a while.
+//! Ejection: an endpoint that is much worse than its siblings leaves the rotation for a while.
 //!
 //! ```text
 //!        stands out, and the cap allows it            the wait is over
@@ -10,18 +10,19 @@
 //! ```
 //!
 //! An endpoint stands out (`evidence`) when it fails several times in a row, fails more than its siblings, answers much
-//! more slowly than they do, or does not answer at all while requests wait for it; and when that is neither chance, nor what
-//! its siblings show at the time, nor a matter of requests that they do not get (`chance`, `kinds`). After a wait that grows with
-//! each ejection and is jittered, it gets one request at a time; one that does worse than its siblings would sends it back, a few
-//! good ones bring it back with a share that rises linearly. Nothing is slow or silent while it is not known what is typical.
+//! more slowly, or does not answer while requests wait. That must not be chance, nor something its siblings show as
+//! well, nor caused by requests that only it gets (`chance`, `kinds`). After a wait that grows with each ejection and
+//! is jittered, the endpoint gets one request at a time. If one of them does worse than at its siblings, it leaves
+//! again; after a few good ones it comes back with a share that rises linearly. Nothing counts as slow or silent while
+//! the typical latency is unknown.
 //!
-//! Never more than `max_ejected` of the endpoints are out or on trial, and never all. When more than that look bad, the
-//! cause is not an endpoint but what they share: then ejection is suspended, all are used, and it goes on when few look
-//! bad again (Envoy calls this panic).
+//! At most `max_ejected` of the endpoints are out or on trial, and never all. When more look bad, the cause is not one
+//! endpoint but something they share. Then ejection is suspended and all are used, until few look bad again (Envoy
+//! calls this panic).
 //!
-//! This is about answers only. It sends no probes, knows no addresses, and does not choose: a balancer asks
-//! [`Ejection::admits`]. About 2 kB for each endpoint, all allocated in [`Ejection::new`]; every call is O(1), but once
-//! in 100 ms one of them looks at all endpoints.
+//! This module only looks at answers. It sends no probes, knows no addresses, and does not choose: a balancer asks
+//! [`Ejection::admits`]. It takes about 2 kB for each endpoint, all allocated in [`Ejection::new`]. Every call is O(1),
+//! except that once in 100 ms one of them looks at all endpoints.
 
 mod ages;
 mod chance;
@@ -42,14 +43,14 @@ pub use status::{Place, Reason, Status};
 use std::time::{Duration, Instant};
 use typical::Typical;
 
-/// One request to one endpoint. It comes back through [`Ejection::finish`].
+/// One request to one endpoint. [`Ejection::finish`] takes it back.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a request that never finishes looks like one that hangs"]
 pub struct Token {
     endpoint: usize,
     kind: u64,
     started_at: Instant,
-    /// The state in which it was sent; `None` if it was sent to an endpoint that is out.
+    /// The state in which it was sent; `None` if the endpoint was out.
     epoch: Option<u64>,
 }
 
@@ -68,7 +69,7 @@ pub struct Ejection {
 #[derive(Debug)]
 struct Endpoint {
     state: State,
-    /// Counts the states, so that a request of an earlier one is known.
+    /// The number of its current state, which tells requests of earlier states.
     epoch: u64,
     evidence: Evidence,
     ejections: u32,
@@ -84,10 +85,10 @@ enum State {
         until: Instant,
     },
     Trial {
-        /// When the request that is on its way was sent.
+        /// When the request in flight was sent.
         sent_at: Option<Instant>,
         successes: u32,
-        /// How likely it is that an endpoint that is well shows what this one has shown on trial.
+        /// The probability that a healthy endpoint does what this one did on trial.
         chance: f64,
         doubts: u32,
     },
@@ -96,26 +97,26 @@ enum State {
     },
 }
 
-/// How often all endpoints are looked at.
+/// How often all endpoints are checked.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
-/// After this time in the rotation, earlier ejections are forgotten.
+/// After this time in the rotation, earlier ejections no longer count.
 const FORGIVEN_AFTER: Duration = Duration::from_secs(60);
 
-/// What kinds of requests there were weighs half after this time at the latest.
+/// The kinds of requests lose half of their weight after at most this time.
 const KINDS_HALF_LIFE: Duration = Duration::from_secs(60);
 
-/// So many requests that did badly end a trial, however likely that is.
+/// A trial ends after this many bad requests, however likely they are.
 const DOUBTS_MAX: u32 = 10;
 
-/// An endpoint that is well is sent back from its trial this often at most.
+/// The probability that a trial sends a healthy endpoint back is at most this.
 const TRIAL_CHANCE: f64 = 0.05;
 
-/// The share with which an endpoint that comes back begins.
+/// The share at which an endpoint comes back.
 const SHARE_MIN: f64 = 0.1;
 
 impl Ejection {
-    /// All `endpoints` in the rotation.
+    /// Begins with all `endpoints` in the rotation.
     pub fn new(settings: Settings, endpoints: usize, now: Instant) -> Self {
         let endpoint = |_| Endpoint {
             state: State::In,
@@ -136,8 +137,8 @@ impl Ejection {
         }
     }
 
-    /// Whether a balancer may choose this endpoint. `draw` is a random number from 0 to 1, one for each choice: it lets
-    /// an endpoint that comes back have its share.
+    /// Whether a balancer may choose this endpoint. `draw` is a random number from 0 to 1, one for each choice; it
+    /// decides for an endpoint that has only a share.
     pub fn admits(&self, endpoint: usize, now: Instant, draw: f64) -> bool {
         match self.endpoints[endpoint].state {
             State::In => true,
@@ -147,10 +148,12 @@ impl Ejection {
         }
     }
 
-    /// A request is sent to this endpoint. If it was not admitted (nobody was, say), the request counts for nothing.
+    /// A request is sent to this endpoint. If the endpoint was not admitted (say, because none was), the request counts
+    /// for nothing.
     ///
-    /// `kind` is any number that is the same for requests that are alike, as a hash of what they are for: endpoints are compared
-    /// by the kinds that they share. Under a balancer that keeps requests together, what it goes by is part of their kind.
+    /// `kind` is any number that is equal for similar requests, such as a hash of what they are for. Endpoints are
+    /// compared by the kinds that they share. If a balancer keeps requests with one key together, that key must be part
+    /// of the kind.
     pub fn start(
         &mut self,
         endpoint: usize,
@@ -191,7 +194,7 @@ impl Ejection {
         }
     }
 
-    /// How it ended.
+    /// A request has ended.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "a token that has come back is gone"
@@ -214,7 +217,7 @@ impl Ejection {
                 let waited = now.saturating_duration_since(token.started_at);
                 let is_slow = self.typical.is_slow(outcome.latency().unwrap_or(waited));
                 match outcome {
-                    // Whoever gave up had not waited for long.
+                    // A short wait before giving up says nothing.
                     Outcome::Ignored if !is_slow => {}
                     Outcome::Success(_) if !is_slow => {
                         *successes += 1;
@@ -249,14 +252,14 @@ impl Ejection {
         self.sweep(now, random);
     }
 
-    /// Whether all endpoints are in the rotation with their full share: then nothing need be asked.
+    /// Whether all endpoints are in the rotation with their full share, so that nothing has to be asked.
     pub fn is_calm(&self) -> bool {
         self.endpoints
             .iter()
             .all(|endpoint| matches!(endpoint.state, State::In))
     }
 
-    /// Whether so many look bad that none is ejected.
+    /// Whether ejection is suspended, because too many look bad.
     pub fn is_suspended(&self) -> bool {
         self.is_suspended
     }
@@ -289,8 +292,8 @@ impl Ejection {
         }
     }
 
-    /// Looks at all endpoints, if it is time. Every request does this when it is sent and when it ends; whoever is about to
-    /// choose does it before, since all requests that would have come back may be waiting.
+    /// Checks all endpoints, if it is time. Every request does this when it is sent and when it ends. A caller that is
+    /// about to choose does it before, since all other requests may be waiting.
     pub fn sweep(&mut self, now: Instant, random: &mut fastrand::Rng) {
         if now < self.swept_at + SWEEP_EVERY {
             return;
@@ -304,7 +307,7 @@ impl Ejection {
             .compare(now, present.map(|it| &mut it.evidence));
         if self
             .typical
-            .ages(now, self.settings.window.min(KINDS_HALF_LIFE))
+            .halve_if_due(now, self.settings.window.min(KINDS_HALF_LIFE))
         {
             self.endpoints.iter_mut().for_each(|it| it.evidence.age());
         }
@@ -322,7 +325,7 @@ impl Ejection {
         }
     }
 
-    /// Does what time alone does to an endpoint.
+    /// Makes the changes to an endpoint that time alone causes.
     fn turn(&mut self, index: usize, now: Instant, random: &mut fastrand::Rng) {
         let it = &mut self.endpoints[index];
         match it.state {
@@ -335,15 +338,15 @@ impl Ejection {
             State::Rising { since }
                 if now.saturating_duration_since(since) >= self.settings.slow_start =>
             {
-                // Its requests and what is known of them stay: only the share changes.
+                // Its requests and what is known of them stay; only the share changes.
                 it.state = State::In;
             }
             _ => {}
         }
     }
 
-    /// A request that was sent on trial did badly, as some do at its `siblings`. It goes back if that is unlikely for one that is
-    /// well; else its next request will tell.
+    /// A request on trial did badly, as some do at its `siblings`. The endpoint leaves again if that is unlikely for a
+    /// healthy one; otherwise its next request decides.
     fn doubt(&mut self, index: usize, now: Instant, siblings: Shown, random: &mut fastrand::Rng) {
         let it = &mut self.endpoints[index];
         let healthy = it.evidence.healthy(siblings, &self.typical);
@@ -362,7 +365,7 @@ impl Ejection {
         if *chance <= TRIAL_CHANCE || *doubts >= DOUBTS_MAX {
             self.eject(index, now, Reason::Trial, random);
         } else {
-            // However it ends that has not ended yet: it has been counted.
+            // The request is counted already, so its later end must not count.
             it.epoch += 1;
         }
     }
@@ -380,7 +383,7 @@ impl Ejection {
         }
     }
 
-    /// Puts an endpoint out that is counted as ejected already.
+    /// Ejects an endpoint that `ejected` already counts.
     fn eject(&mut self, index: usize, now: Instant, reason: Reason, random: &mut fastrand::Rng) {
         let it = &mut self.endpoints[index];
         if now.saturating_duration_since(it.returned_at) >= FORGIVEN_AFTER && it.is_present() {
@@ -401,7 +404,7 @@ impl Ejection {
         it.enter(State::Rising { since: now });
     }
 
-    /// Takes all endpoints back, those that were out as suspects.
+    /// Brings all endpoints back; those that were out become suspects.
     fn suspend(&mut self, now: Instant) {
         self.is_suspended = true;
         self.ejected = 0;
@@ -414,7 +417,7 @@ impl Ejection {
         }
     }
 
-    /// Ends a suspension when few enough look bad. Those are judged next.
+    /// Ends a suspension when few enough look bad. These are judged next.
     fn weigh_suspension(&mut self, now: Instant) {
         if self.is_suspended {
             let cap = self.cap();

@@ -1,16 +1,16 @@
-//! Passive health: for how long an endpoint that refused a connection is passed over.
+//! Passive health: how long an endpoint that refused a connection is avoided.
 //!
-//! The state of an endpoint (how many failures in a row, when it may be tried again) is shared by all workers and
-//! belongs to the gateway; this file only knows the length of the wait. It sends no probes: the first request after
-//! the wait is the probe.
+//! All workers share the state of an endpoint (failures in a row, when it may be tried again), and the gateway
+//! keeps it. This file only knows the length of the wait. It sends no probes: the first request after the wait is
+//! the probe.
 //!
-//! [`check`] is the deciding part of active health checks.
+//! [`check`] makes the decisions of active health checks.
 
 pub mod check;
 
 use std::time::Duration;
 
-/// How long to leave an endpoint alone after it failed: doubled with every failure in a row, up to a limit.
+/// How long to avoid an endpoint after a failure: doubled with every failure in a row, up to a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
     /// The wait after the first failure.
@@ -22,19 +22,19 @@ pub struct Backoff {
 /// The most that jitter takes off a wait, in percent of it.
 const JITTER_PERCENT_MAX: u128 = 20;
 
-/// No wait is doubled more often. Even a first wait of one millisecond has grown to 24 days by then.
+/// The most doublings. Even a first wait of one millisecond is then 24 days.
 const DOUBLINGS_MAX: u32 = 31;
 
 impl Backoff {
-    /// The wait after the first failure, unless configured otherwise.
+    /// The first wait, unless configured otherwise.
     pub const FIRST_DEFAULT: Duration = Duration::from_millis(500);
     /// The longest wait, unless configured otherwise.
     pub const MAX_DEFAULT: Duration = Duration::from_secs(10);
 
     /// The wait after `failures` failures in a row. Zero failures count as one.
     ///
-    /// Jitter only ever shortens the wait, by up to 20 %, so that `max` stays a promise while the workers of many
-    /// gateways do not all probe an endpoint at the same moment.
+    /// Jitter only shortens the wait, by up to 20 %. So `max` is never exceeded, and the workers of many gateways
+    /// do not all probe an endpoint at the same moment.
     pub fn after(&self, failures: u32, random: &mut fastrand::Rng) -> Duration {
         let doublings = failures.saturating_sub(1).min(DOUBLINGS_MAX);
         let wait = self.first.saturating_mul(1 << doublings).min(self.max);

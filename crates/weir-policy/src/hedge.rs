@@ -1,13 +1,13 @@
 //! When to ask a second endpoint, because the first has not answered.
 //!
-//! A hedge is a second copy of an idempotent request, sent when the first has taken longer than most do; whichever
-//! answers first is used (Dean & Barroso, "The Tail at Scale", CACM 2013). After the 95th percentile, one request in
-//! twenty is sent twice, and what is slow for a reason of its endpoint's becomes as fast as the rest.
+//! A hedge is a second copy of an idempotent request, sent when the first takes longer than most; the first answer is
+//! used (Dean & Barroso, "The Tail at Scale", CACM 2013). After the 95th percentile, one request in twenty is sent
+//! twice. A request that is slow only because of its endpoint becomes as fast as the rest.
 //!
-//! Whether a request may be sent twice at all is the caller's. A hedge is paid from the retry budget
-//! ([`crate::retry::Budget`]): when everything becomes slow, hedges stop instead of doubling the load. The caller records
-//! the latency of whichever copy answered, from when the first was sent: a first copy that was given up says little, but
-//! leaving it out altogether would teach the hedge that nothing is slow.
+//! The caller decides whether a request may be sent twice. The retry budget ([`crate::retry::Budget`]) pays for hedges:
+//! when everything becomes slow, hedges stop instead of doubling the load. The caller records the latency of the copy
+//! that answered, counted from the first sending. A first copy that was given up says little, but without it the hedge
+//! would learn that nothing is slow.
 
 use crate::histogram::Histogram;
 use std::time::{Duration, Instant};
@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 /// When hedges are sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// After the latency that this share of the answers does not exceed, from 0 to 1.
+    /// The share of answers, from 0 to 1, that are not slower than the delay of a hedge.
     pub quantile: f64,
-    /// Not before this time, however fast the answers are.
+    /// The shortest delay, however fast the answers are.
     pub min: Duration,
-    /// Not before this many answers are known. Those of long ago count for less than one.
+    /// How many answers must be known. Old ones count for less than one.
     pub samples_min: u32,
     /// An answer loses half of its weight in this time.
     pub half_life: Duration,
@@ -37,19 +37,19 @@ impl Default for Settings {
     }
 }
 
-/// Knows how long answers of one route take. About 800 bytes; the delay is at most 100 ms or 64 answers old and right to
-/// within an eighth above.
+/// Knows how long the answers of one route take. It takes about 800 bytes. The delay is at most 100 ms or 64 answers
+/// old, and at most an eighth too long.
 #[derive(Debug)]
 pub struct Hedge {
     settings: Settings,
     latencies: Histogram,
     delay: Option<Duration>,
-    /// When the delay was found, and how many answers came since.
+    /// When the delay was computed, and how many answers came since.
     found_at: Instant,
     since: u32,
 }
 
-/// After this time or this many answers the delay is found anew.
+/// After this time or this many answers, the delay is computed again.
 const DELAY_AGE_MAX: Duration = Duration::from_millis(100);
 const DELAY_ANSWERS_MAX: u32 = 64;
 
@@ -71,7 +71,7 @@ impl Hedge {
         self.since += 1;
     }
 
-    /// How long after the first copy the second is due; `None` while too little is known.
+    /// How long after the first copy the second is sent; `None` while too little is known.
     pub fn delay(&mut self, now: Instant) -> Option<Duration> {
         let age = now.saturating_duration_since(self.found_at);
         if age >= DELAY_AGE_MAX || self.since >= DELAY_ANSWERS_MAX {

@@ -1,10 +1,10 @@
-//! Latencies of late, as a histogram in which older ones weigh less.
+//! Recent latencies, as a histogram in which older ones weigh less.
 //!
-//! Each doubling from 16 µs to 67 s is cut into eight buckets, so a quantile is right to within 9 % of itself; what is
-//! shorter or longer counts in the first or last bucket. A latency loses half of its weight with every half-life. Instead
-//! of shrinking what is there, newcomers weigh more and more (forward decay, Cormode et al., ICDE 2009), and everything
-//! is scaled down together once in a long while. What a newcomer weighs is looked up anew only 64 times in a half-life,
-//! and so is right to within 1.1 %. About 750 bytes; recording is O(1), amortised, a quantile walks the buckets.
+//! Each doubling from 16 µs to 67 s is cut into eight buckets, so a quantile is right to within 9 % of itself. Shorter
+//! or longer latencies count in the first or last bucket. A latency loses half of its weight with every half-life. The
+//! stored weights do not shrink; new ones grow instead (forward decay, Cormode et al., ICDE 2009), and once in a long
+//! while everything is scaled down together. The weight of a new latency is updated only 64 times in a half-life, and
+//! so is right to within 1.1 %. It takes about 750 bytes. Recording is O(1), amortised; a quantile walks the buckets.
 
 use std::time::{Duration, Instant};
 
@@ -12,13 +12,13 @@ const PER_DOUBLING: u32 = 8;
 const DOUBLINGS: u32 = 22;
 const BUCKETS: usize = (PER_DOUBLING * DOUBLINGS) as usize;
 
-/// The upper end of what counts in the first bucket: 2^14 ns.
+/// The upper end of the first bucket: 2^14 ns.
 const FIRST_LOG2: u32 = 14;
 
-/// After this many half-lives newcomers weigh a million times more, and it is time to scale down.
+/// After this many half-lives, new latencies weigh a million times more and everything is scaled down.
 const HALF_LIVES_MAX: f64 = 20.0;
 
-/// How many times in a half-life a newcomer's weight changes.
+/// How many times in a half-life the weight of a new latency changes.
 const STEPS: u32 = 64;
 
 #[derive(Debug, Clone)]
@@ -26,9 +26,9 @@ pub(crate) struct Histogram {
     weights: [f32; BUCKETS],
     total: f32,
     half_life: Duration,
-    /// When a newcomer weighed 1.
+    /// When a new latency weighed 1.
     unit_at: Instant,
-    /// What a newcomer weighs, until then.
+    /// The weight of a new latency, until `weighs_until`.
     weight: f32,
     weighs_until: Instant,
 }
@@ -63,7 +63,7 @@ impl Histogram {
         self.weighs_until = now + self.half_life / STEPS;
     }
 
-    /// How many latencies it holds, an old one counting for less than one.
+    /// How many latencies it holds; an old one counts for less than one.
     pub(crate) fn count(&self, now: Instant) -> f64 {
         f64::from(self.total) / self.half_lives(now).exp2()
     }
@@ -78,7 +78,7 @@ impl Histogram {
             left -= weight;
             left <= 0.0 && weight > 0.0
         });
-        // Rounding may leave a crumb behind the last bucket.
+        // Rounding may leave a remainder after the last bucket.
         let last = || self.weights.iter().rposition(|&weight| weight > 0.0);
         reached.or_else(last).map(upper_end)
     }
@@ -102,7 +102,7 @@ impl Histogram {
     }
 }
 
-/// The latencies of several histograms at one time, to be compared.
+/// The latencies of several histograms at one moment, for comparisons.
 #[derive(Debug, Clone)]
 pub(crate) struct Spread {
     weights: [f32; BUCKETS],
@@ -119,7 +119,7 @@ impl Default for Spread {
 }
 
 impl Spread {
-    /// What is in a histogram, as it counts now.
+    /// Adds the latencies of a histogram, with their present weights.
     pub(crate) fn add(&mut self, histogram: &Histogram, now: Instant) {
         let factor = (-histogram.half_lives(now)).exp2() as f32;
         for (sum, weight) in self.weights.iter_mut().zip(histogram.weights) {
@@ -128,7 +128,7 @@ impl Spread {
         self.total += histogram.total * factor;
     }
 
-    /// What is left without a part of it.
+    /// What is left without `part`.
     pub(crate) fn without(&self, part: &Self) -> Self {
         let weights = |bucket: usize| (self.weights[bucket] - part.weights[bucket]).max(0.0);
         let weights: [f32; BUCKETS] = std::array::from_fn(weights);
@@ -138,14 +138,14 @@ impl Spread {
         }
     }
 
-    /// How many latencies of one weight would say as much, where they came evenly: the square of the sum of the weights over the sum
-    /// of their squares.
+    /// How many latencies of equal weight would say as much, if they came evenly: the square of the sum of the weights
+    /// divided by the sum of their squares.
     pub(crate) fn count(&self) -> f64 {
         2.0 * f64::from(self.total)
     }
 
-    /// How often, from 0 to 1, one of these is longer than one of `others`, equals counting half; 0 if there are none to be
-    /// compared.
+    /// How often, from 0 to 1, one of these is longer than one of `others`; ties count half. It is 0 if there is
+    /// nothing to compare.
     pub(crate) fn is_longer(&self, others: &Self) -> f64 {
         let (mut below, mut longer) = (0.0, 0.0);
         for (own, other) in self.weights.iter().zip(others.weights) {
@@ -161,7 +161,7 @@ impl Spread {
     }
 }
 
-/// Which bucket a latency counts in.
+/// The bucket of a latency.
 fn bucket(latency: Duration) -> usize {
     let ns = latency.as_nanos().clamp(1, u128::from(u64::MAX)) as u64;
     let log2 = ns.ilog2();
@@ -174,7 +174,7 @@ fn bucket(latency: Duration) -> usize {
     (index as usize).min(BUCKETS - 1)
 }
 
-/// The least latency above a bucket.
+/// The smallest latency above a bucket.
 fn upper_end(bucket: usize) -> Duration {
     let (doubling, eighth) = (bucket as u32 / PER_DOUBLING, bucket as u64 % 8);
     Duration::from_nanos((9 + eighth) << (doubling + FIRST_LOG2 - 3))
@@ -197,7 +197,7 @@ mod tests {
         for (seconds, count) in [(0.0, 100.0), (10.0, 50.0), (30.0, 12.5)] {
             assert!((histogram.count(secs(seconds)) - count).abs() < 1e-3);
         }
-        // After a minute one of the hundred and a half is left; four new ones are the majority.
+        // After a minute, one and a half of the hundred are left; four new ones are the majority.
         let is_slow = |histogram: &Histogram| {
             histogram.quantile(0.5).expect("it is not empty") > Duration::from_millis(50)
         };

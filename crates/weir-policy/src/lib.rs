@@ -1,7 +1,7 @@
-//! Decisions of the gateway, and nothing else.
+//! The decisions of the gateway, and nothing else.
 //!
-//! This crate knows no sockets, no clock and no threads: time and randomness come in as arguments, so a test can play
-//! any history. `clippy.toml` beside the manifest bans the functions that would break this.
+//! This crate knows no sockets, no clock and no threads. Time and randomness are arguments, so a test can play any
+//! history. `clippy.toml` beside the manifest bans the functions that would break this.
 //!
 //! In the order in which a request meets them:
 //!
@@ -10,17 +10,17 @@
 //! 3. [`limit::concurrency`]: how many may be in flight, and who waits for a place ([`limit::queue`]) in which order
 //!    ([`limit::priority`]). → a permit, a place in the queue, or refused
 //! 4. [`balance`]: which endpoint of the upstream gets it, of those that
-//!    - [`health`] does not pass over because they refused a connection or failed their checks ([`health::check`]), and
-//!    - [`ejection`] does not leave out because they stand out among their siblings. → an endpoint and a token
+//!    - [`health`] does not avoid because they refused a connection or failed their checks ([`health::check`]), and
+//!    - [`ejection`] does not leave out because they are worse than their siblings. → an endpoint and a token
 //! 5. [`connects`]: which connection to the endpoint it gets, and when another one is opened. → a seat in the queue
 //! 6. [`hedge`]: when to ask a second endpoint as well, and [`retry`]: whether it may be sent again.
 //!
-//! When it has ended, its one [`Outcome`] goes back to each that gave a permit or a token, whatever has happened: a
-//! permit that does not come back is a request that hangs.
+//! When a request has ended, its one [`Outcome`] goes back to each that gave a permit or a token, whatever has
+//! happened: a permit that does not come back looks like a request that hangs.
 //!
-//! What they have in common: no call allocates ([`connects`] does when more wait than ever), each costs the same however
-//! much is going on (some spread the work of a hundred calls over them), each says how much memory it takes, and a clock
-//! that runs backwards stands still. So one short lock can hold any of them for all workers.
+//! All of these share some properties. No call allocates ([`connects`] does when more wait than ever). Each call costs
+//! the same at any load (some spread the work of a hundred calls over them). Each states how much memory it takes. If
+//! the clock runs backwards, time stands still. So one short lock can hold any of them for all workers.
 
 pub mod balance;
 pub mod breaker;

@@ -1,13 +1,13 @@
-//! How a request ended, as far as the policies care.
+//! How a request ended, as far as the policies need it.
 
 use std::time::Duration;
 
-/// How a request ended. What counts as a failure (which statuses, which broken connections) is the caller's to say.
+/// How a request ended. The caller decides what counts as a failure (which statuses, which broken connections).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was answered as it should be, after this time.
+    /// It was answered well, after this time.
     Success(Duration),
-    /// It was answered badly, or not at all, after this time. A deadline that passed is a failure with the time waited.
+    /// It was answered badly or not at all, after this time. A missed deadline is a failure with the time waited.
     Failure(Duration),
     /// It says nothing about the other side: the client left, or the request never got there.
     Ignored,

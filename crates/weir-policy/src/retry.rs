@@ -1,11 +1,11 @@
-//! How often requests may be sent again, and how long to wait before.
+//! How often requests may be sent again, and how long to wait before that.
 //!
-//! Retries help when one request in many fails, and do harm when all do: then every request is sent several times to a
-//! service that cannot answer one. A [`Budget`] allows retries as a share of the requests of late, so that they can
-//! never multiply the load. Finagle (`RetryBudget`) and Linkerd have the same idea with the same figures.
+//! Retries help when one request in many fails, and do harm when all fail: then every request is sent several times to
+//! a service that cannot answer one. A [`Budget`] allows retries as a share of recent requests, so they can never
+//! multiply the load. Finagle (`RetryBudget`) and Linkerd have the same idea with the same figures.
 //!
-//! Who may be retried at all (idempotent requests, nothing sent to the client yet) is the caller's. One budget belongs
-//! to one upstream; hedges ([`crate::hedge`]) are paid from it too.
+//! The caller decides which requests may be retried (idempotent ones, with nothing sent to the client yet). One budget
+//! belongs to one upstream; it also pays for hedges ([`crate::hedge`]).
 
 use crate::window::Window;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ pub struct BudgetSettings {
     pub ratio: f64,
     /// Retries per second that are always allowed, so that a route of little traffic can retry at all.
     pub min_per_s: f64,
-    /// For how long a request counts. Unused retries gather for this long and no longer: with the defaults, a route
+    /// How long a request counts. Unused retries collect for this long and no longer: with the defaults, a route
     /// without traffic may retry 30 times at once.
     pub ttl: Duration,
 }
@@ -41,7 +41,8 @@ impl Default for BudgetSettings {
     }
 }
 
-/// Counts requests and retries over a sliding time (error: what happened within a tenth of it). About 170 bytes.
+/// Counts requests and retries over a sliding time (error: what happened within a tenth of it). It takes about 170
+/// bytes.
 #[derive(Debug)]
 pub struct Budget {
     settings: BudgetSettings,
@@ -84,8 +85,8 @@ impl Budget {
 
 /// How long to wait before sending again: "full jitter" (Brooker, "Exponential Backoff And Jitter", AWS 2015).
 ///
-/// A wait is drawn evenly from zero to a limit that doubles with each attempt. Many clients that failed together do not
-/// come back together, at a lower cost than any other rule that Brooker compares.
+/// A wait is drawn uniformly from zero to a limit that doubles with each attempt. Clients that failed together do not
+/// come back together. Brooker compares several rules, and this one costs least.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FullJitter {
     /// The limit of the wait before the first retry.
@@ -94,7 +95,7 @@ pub struct FullJitter {
     pub max: Duration,
 }
 
-/// No limit is doubled more often.
+/// The most doublings of the limit.
 const DOUBLINGS_MAX: u32 = 31;
 
 impl FullJitter {
@@ -183,7 +184,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// The seed of a failure is part of its input, which proptest prints.
+        /// The seed is part of the input, which proptest prints on failure.
         #[test]
         fn retries_never_exceed_the_share_and_the_floor(seed: u64, per_step in 0u32..50) {
             let settings = BudgetSettings::default();

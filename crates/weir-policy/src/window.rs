@@ -1,15 +1,15 @@
-//! A count of events over a time that slides.
+//! A count of events over a sliding time.
 //!
-//! The time is cut into ten buckets. The count at a moment is that of the last ten whole or begun buckets, and of the
-//! one before as much as still lies inside, as if its events were spread evenly over it. So the count is exact for
-//! events whose age is below nine tenths of the length, forgets everything older than eleven tenths, and is wrong in
-//! between by no more than what happened within a tenth of the length.
+//! The time is cut into ten buckets. The count is that of the ten newest buckets, and of the part of the one before
+//! that still lies inside, as if its events were spread evenly. So the count is exact for events younger than nine
+//! tenths of the length, and forgets everything older than eleven tenths. Its error is at most what happened within a
+//! tenth of the length.
 //!
 //! Every call costs the same, amortised; the size is fixed.
 
 use std::time::{Duration, Instant};
 
-/// Buckets in the length, and one for the remainder.
+/// Buckets in the length, plus one for the remainder.
 const BUCKETS: usize = 10;
 const SLOTS: usize = BUCKETS + 1;
 
@@ -18,7 +18,7 @@ const SLOTS: usize = BUCKETS + 1;
 pub(crate) struct Window<const N: usize> {
     width: Duration,
     slots: [[u32; N]; SLOTS],
-    /// The slot of now, and when it began.
+    /// The current slot, and when it began.
     current: usize,
     began: Instant,
     /// All slots but the oldest.
@@ -40,13 +40,13 @@ impl<const N: usize> Window<N> {
     pub(crate) fn add(&mut self, now: Instant, kind: usize, count: u32) {
         self.turn(now);
         let slot = &mut self.slots[self.current][kind];
-        // A bucket that overflows is a bucket that is full of them.
+        // A full bucket stays full instead of overflowing.
         let count = count.min(u32::MAX / SLOTS as u32 - *slot);
         *slot += count;
         self.recent[kind] += count;
     }
 
-    /// How many of each kind lie in the window.
+    /// How many events of each kind are in the window.
     pub(crate) fn counts(&mut self, now: Instant) -> [f64; N] {
         self.turn(now);
         let into = now.saturating_duration_since(self.began).as_secs_f64();
@@ -55,7 +55,7 @@ impl<const N: usize> Window<N> {
         std::array::from_fn(|kind| f64::from(self.recent[kind]) + inside * f64::from(oldest[kind]))
     }
 
-    /// Whether there are any of a kind, as of the last call that was told the time.
+    /// Whether there are any events of a kind, as of the last call with a time.
     pub(crate) fn has(&self, kind: usize) -> bool {
         self.recent[kind] > 0 || self.slots[self.oldest()][kind] > 0
     }
@@ -69,7 +69,7 @@ impl<const N: usize> Window<N> {
         (self.current + 1) % SLOTS
     }
 
-    /// Moves on to the bucket of now. A clock that runs backwards stands still.
+    /// Moves on to the current bucket. If the clock runs backwards, time stands still.
     fn turn(&mut self, now: Instant) {
         if now < self.began + self.width {
             return;

@@ -3,10 +3,10 @@
 use crate::health::Backoff;
 use std::time::Duration;
 
-/// The most probes that can be configured to be in flight at once.
+/// The largest number of probes in flight that can be configured.
 pub const PROBES_MAX: u8 = 16;
 
-/// When a breaker opens, for how long, and how it comes back. The words are those of resilience4j.
+/// When a breaker opens, for how long, and how it comes back. The terms are those of resilience4j.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
     /// The length of the sliding window.
@@ -19,24 +19,24 @@ pub struct Settings {
     pub slow: Option<Slow>,
     /// Opens after this many failures in a row, however few requests there were. `None`: never.
     pub consecutive_failures: Option<u32>,
-    /// The time that it stays open: the first, and the longest after doubling.
+    /// How long it stays open: the first time, and the longest after doubling.
     pub open_for: Backoff,
     /// Probes in flight at once while half-open, from 1 to [`PROBES_MAX`].
     pub probes: u8,
     /// Probes that must succeed before it recovers; at least 1.
     pub probe_successes: u32,
-    /// A probe that has not reported after this time has failed.
+    /// A probe without a report after this time has failed.
     pub probe_timeout: Duration,
     /// How long the share of admitted requests takes to rise to all of them. Zero closes at once.
     pub recovery: Duration,
 }
 
-/// What a slow request is, and how many of them are too many.
+/// What a slow request is, and which share of them is too large.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slow {
-    /// A request is slow that takes longer.
+    /// A request is slow when it takes longer.
     pub after: Duration,
-    /// Too many are this share of the requests in the window, from 0 to 1.
+    /// The share of slow requests in the window, from 0 to 1, that is too large.
     pub ratio: f64,
 }
 

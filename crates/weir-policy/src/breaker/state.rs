@@ -1,4 +1,4 @@
-//! The states of a breaker, each with what it owns, and the rules inside a state.
+//! The states of a breaker with their data, and the rules inside a state.
 
 use super::{Counts, PROBES_MAX, Settings};
 use crate::outcome::Outcome;
@@ -13,7 +13,7 @@ pub(super) enum State {
     Recovering { since: Instant, tally: Tally },
 }
 
-/// What an outcome means for the state.
+/// What an outcome means for the current state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Stay,
@@ -21,7 +21,7 @@ pub(super) enum Verdict {
     Recover,
 }
 
-/// What is counted while requests are admitted.
+/// Counts requests while they are admitted.
 #[derive(Debug)]
 pub(super) struct Tally {
     window: Window<3>,
@@ -32,7 +32,7 @@ const REQUESTS: usize = 0;
 const FAILURES: usize = 1;
 const SLOW: usize = 2;
 
-/// A tenth of a millionth of a request: what rounding may take off a sum.
+/// A tenth of a millionth of a request: the most that rounding takes off a sum.
 const ROUNDING: f64 = 1e-7;
 
 impl Tally {
@@ -72,7 +72,7 @@ impl Tally {
         {
             return true;
         }
-        // What goes well, goes on without sums.
+        // The common case, all successes, needs no sums.
         if !self.window.has(FAILURES) && !self.window.has(SLOW) {
             return false;
         }
@@ -80,7 +80,7 @@ impl Tally {
         if counts[REQUESTS] + ROUNDING < f64::from(settings.min_requests) {
             return false;
         }
-        // A ratio of zero still takes one of them.
+        // A ratio of zero still needs one such request.
         let reaches = |count: f64, ratio: Option<f64>| {
             ratio.is_some_and(|ratio| count > 0.0 && count + ROUNDING >= ratio * counts[REQUESTS])
         };
@@ -101,7 +101,7 @@ impl Tally {
 /// The probes of one half-open state.
 #[derive(Debug)]
 pub(super) struct Probes {
-    /// When each probe in flight is overdue.
+    /// When each probe in flight becomes overdue.
     due: [Option<Instant>; PROBES_MAX as usize],
     successes: u32,
 }
@@ -114,7 +114,7 @@ impl Probes {
         }
     }
 
-    /// A place for one more probe, if there is one.
+    /// Takes a slot for one more probe, if one is free.
     pub(super) fn start(&mut self, settings: &Settings, now: Instant) -> Option<u8> {
         let probes = settings.probes.clamp(1, PROBES_MAX);
         let slot = (0..probes).find(|&slot| self.due[usize::from(slot)].is_none())?;
@@ -147,7 +147,7 @@ impl Probes {
         }
     }
 
-    /// When the first of the probes in flight is overdue.
+    /// When the first probe in flight becomes overdue.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due.iter().flatten().min().copied()
     }

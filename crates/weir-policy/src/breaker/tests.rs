@@ -1,4 +1,4 @@
-//! The state machine as a table of histories, and any interleaving of probes and late reports.
+//! The state machine as a table of histories, and random interleavings of probes and late reports.
 
 use super::*;
 use crate::balance::tests::start;
@@ -28,8 +28,8 @@ fn settings() -> Settings {
     }
 }
 
-/// Plays a history: `ok`, `bad`, `slow` and `gone` are whole requests (those that are refused count for nothing),
-/// `take` only begins one, `late-ok` and `late-bad` end the oldest of those, a number lets that many seconds pass.
+/// Plays a history. `ok`, `bad`, `slow` and `gone` are whole requests (refused ones count for nothing). `take`
+/// only begins one, and `late-ok` and `late-bad` end the oldest of those. A number lets that many seconds pass.
 /// Returns the state at the end.
 fn play(settings: Settings, history: &str) -> &'static str {
     let mut now = start();
@@ -65,7 +65,7 @@ fn play(settings: Settings, history: &str) -> &'static str {
 fn what_leads_from_state_to_state() {
     let table = [
         ("", "closed"),
-        // The fourth request makes the volume; half of them failed.
+        // The fourth request reaches the minimum; half of them failed.
         ("bad bad bad", "closed"),
         ("bad bad bad bad", "open"),
         ("ok ok bad bad", "open"),
@@ -91,22 +91,22 @@ fn what_leads_from_state_to_state() {
         ("bad bad bad bad 5 bad 10", "half-open"),
         ("bad bad bad bad 5 bad 10 bad 11.9", "open"),
         ("bad bad bad bad 5 bad 10 bad 15 bad 15", "half-open"),
-        // A probe that never reports is one that failed.
+        // A probe that never reports has failed.
         ("bad bad bad bad 5 take 1.9", "half-open"),
         ("bad bad bad bad 5 take 2", "open"),
         ("bad bad bad bad 5 take 2 20 ok ok ok", "recovering"),
-        // What was permitted in an earlier state counts for nothing.
+        // Permits of an earlier state count for nothing.
         (
             "take take take take bad bad bad bad late-ok 5 late-bad",
             "half-open",
         ),
         ("take bad bad bad bad 5 ok ok ok late-bad", "recovering"),
         ("bad bad bad bad 5 take bad 10 late-ok ok ok", "half-open"),
-        // A recovery ends by itself, or with the same rules as closed.
+        // A recovery ends by itself, or trips by the same rules as closed.
         ("bad bad bad bad 5 ok ok ok 9.9", "recovering"),
         ("bad bad bad bad 5 ok ok ok 10", "closed"),
         ("bad bad bad bad 5 ok ok ok 9.9 bad bad bad bad", "open"),
-        // After it, the first wait is the short one again.
+        // After a recovery, the first wait is the short one again.
         (
             "bad bad bad bad 5 ok ok ok 10 bad bad bad bad 5",
             "half-open",
@@ -174,7 +174,7 @@ fn a_refusal_says_when_to_come_back() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The seed of a failure is part of its input, which proptest prints.
+    /// The seed is part of the input, which proptest prints on failure.
     #[test]
     fn never_more_probes_in_flight_than_allowed(
         seed: u64, probes in 1u8..=PROBES_MAX, probe_successes in 1u32..6, failing in 0.0..1.0,
@@ -190,7 +190,7 @@ proptest! {
             if random.u8(0..3) > 0 {
                 permits.extend(breaker.acquire(now, &mut random));
             } else if !permits.is_empty() {
-                // Any of them, also one of an earlier state, also never.
+                // Any permit may come back, also one of an earlier state, or never.
                 let permit = permits.swap_remove(random.usize(..permits.len()));
                 let outcome = match random.f64() {
                     draw if draw < failing => Outcome::Failure(LATENCY),

@@ -30,7 +30,7 @@ fn as_many_connects_as_requests_wait_up_to_the_limit() {
         (4, 0, 4),
         (5, 0, 4),
         (100, 0, 4),
-        // Those that have waited for long are owed one, up to the other limit.
+        // Overdue requests get a connect, up to the other limit.
         (100, 3, 4),
         (100, 6, 6),
         (100, 100, 8),
@@ -45,7 +45,7 @@ fn as_many_connects_as_requests_wait_up_to_the_limit() {
 }
 
 #[test]
-fn whichever_comes_first_goes_to_who_has_waited_longest() {
+fn the_first_connection_goes_to_the_longest_waiter() {
     let (mut connects, seats) = with_waiting(3);
     assert_eq!(begun(&mut connects), 3);
     assert_eq!(connects.freed(), Some(seats[0]));
@@ -56,7 +56,7 @@ fn whichever_comes_first_goes_to_who_has_waited_longest() {
 }
 
 #[test]
-fn a_connection_that_nobody_has_answered_on_counts_as_being_opened() {
+fn a_connection_without_an_answer_counts_as_being_opened() {
     let (mut connects, seats) = with_waiting(9);
     assert_eq!(begun(&mut connects), 4);
     for &seat in &seats[..4] {
@@ -76,13 +76,13 @@ fn a_connection_that_nobody_has_answered_on_counts_as_being_opened() {
 }
 
 #[test]
-fn what_is_not_answered_on_for_long_holds_up_nobody_else() {
+fn a_connection_without_an_answer_for_long_holds_up_nobody() {
     let limits = Limits {
         unproven: 2,
         under_way: 8,
     };
     let mut connects = Connects::new(limits);
-    // Two connections stand whose requests are not answered.
+    // Two connections are open whose requests are not answered.
     for _ in 0..2 {
         let seat = connects.wait();
         assert_eq!(
@@ -97,7 +97,7 @@ fn what_is_not_answered_on_for_long_holds_up_nobody_else() {
         (begun(&mut connects), connects.connected()),
         (1, Some(waits))
     );
-    // Whoever comes next need not wait for that long, though the two are answered on in the end.
+    // The next request need not wait that long, although the two are answered in the end.
     connects.wait();
     assert_eq!(begun(&mut connects), 1);
     for _ in 0..3 {
@@ -136,7 +136,7 @@ fn a_dead_endpoint_is_asked_a_few_times_and_nobody_is_left_waiting() {
 }
 
 #[test]
-fn what_stands_ends_the_row_of_failures() {
+fn an_open_connection_ends_the_row_of_failures() {
     type Good = fn(&mut Connects) -> Option<Seat>;
     let goods: [(&str, Good); 2] = [
         ("one that comes free", Connects::freed),
@@ -153,7 +153,7 @@ fn what_stands_ends_the_row_of_failures() {
 }
 
 #[test]
-fn who_leaves_is_not_called() {
+fn a_waiter_that_left_is_not_called() {
     let (mut connects, seats) = with_waiting(3);
     connects.owe(seats[1]);
     connects.leave(seats[1]);
@@ -172,18 +172,18 @@ fn who_leaves_is_not_called() {
 /// What the simulation knows of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Request {
-    /// Since so many events.
+    /// Since this many events.
     Waiting(u64),
-    /// Has a connection, which is a new one or not.
+    /// It has a connection; whether that is a new one.
     Served(bool),
     Failed,
 }
 
-/// Requests that come, are served, leave and fail in any order: what they were promised is checked after each event.
+/// Requests come, are served, leave and fail in any order. The promises are checked after each event.
 #[derive(Default)]
 struct Simulation {
     connects: Connects,
-    /// With their seats; those that found an idle connection have none.
+    /// With their seats; requests that found an idle connection have none.
     requests: Vec<(Option<Seat>, Request)>,
     connecting: usize,
     idle: usize,
@@ -255,7 +255,7 @@ impl Simulation {
         }
     }
 
-    /// A request ends, or leaves before it has.
+    /// A request ends, or leaves before its end.
     fn end(&mut self, index: usize, keeps_connection: bool) {
         let (seat, request) = self.requests.swap_remove(index);
         if let Some(seat) = seat {

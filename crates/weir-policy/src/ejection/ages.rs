@@ -1,8 +1,7 @@
-//! How many requests have been in flight for longer than a given time, without a timer for each.
+//! How many requests have been in flight for longer than some time, without a timer for each.
 //!
-//! Requests are counted in the slot of time in which they were sent, once in slots of a tenth of a second for ages up to
-//! three seconds, and once in slots of two seconds for ages up to a minute. The answer is exact to one slot, on the side of
-//! fewer.
+//! Requests are counted in the time slot in which they were sent: in slots of a tenth of a second for ages up to three
+//! seconds, and in slots of two seconds for ages up to a minute. The result is exact to one slot, and never too high.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +9,10 @@ const SLOTS: usize = 32;
 const FINE: Duration = Duration::from_millis(100);
 const COARSE: Duration = Duration::from_secs(2);
 
-/// The longest age that fine slots tell.
+/// The longest age that the fine slots cover.
 const FINE_AGE_MAX: Duration = Duration::from_secs(3);
 
-/// The longest time that can be asked for.
+/// The longest age that can be asked for.
 pub(super) const AGE_MAX: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
@@ -30,7 +29,7 @@ impl Ages {
         }
     }
 
-    /// A request was sent: now, or a little before what has been said last.
+    /// A request was sent: now, or slightly before the last call's time.
     pub(super) fn on_start(&mut self, now: Instant) {
         self.fine.on_start(now);
         self.coarse.on_start(now);
@@ -41,14 +40,14 @@ impl Ages {
         self.coarse.on_finish(now, started_at);
     }
 
-    /// From now on it is told how many are sent.
+    /// Sets the mark: requests sent from now on are counted separately.
     pub(super) fn mark(&mut self, now: Instant) {
         self.fine.mark(now);
         self.coarse.mark(now);
     }
 
-    /// How many have been in flight for longer than `age` that were sent after the mark. Exact to one slot, on the side of
-    /// fewer; what was sent before all slots is not counted.
+    /// How many requests sent after the mark have been in flight for longer than `age`. Exact to one slot, and never
+    /// too high; requests older than all slots are not counted.
     pub(super) fn older_since_mark(&mut self, now: Instant, age: Duration) -> u32 {
         let is_near = now < self.fine.marked_at + FINE_AGE_MAX && age <= FINE_AGE_MAX / 2;
         let ring = if is_near {
@@ -59,7 +58,7 @@ impl Ages {
         ring.older_since_mark(now, age)
     }
 
-    /// How many have been in flight for longer than `age`, which is [`AGE_MAX`] at most.
+    /// How many requests have been in flight for longer than `age`, which is at most [`AGE_MAX`].
     pub(super) fn older_than(&mut self, now: Instant, age: Duration) -> u32 {
         self.ring(age).older_than(now, age)
     }
@@ -73,17 +72,17 @@ impl Ages {
     }
 }
 
-/// Slots of one width. What is older than all of them is counted together.
+/// Slots of one width. Requests older than all of them are counted together.
 #[derive(Debug)]
 struct Ring {
     width: Duration,
-    /// Requests in flight by when they were sent; the slot of now is `current`.
+    /// Requests in flight by when they were sent; `current` is the slot of now.
     slots: [u32; SLOTS],
     current: usize,
     current_began: Instant,
     older: u32,
     marked_at: Instant,
-    /// How many of the slot of the mark were sent before it.
+    /// How many requests in the slot of the mark were sent before it.
     before_mark: u32,
 }
 
@@ -117,7 +116,7 @@ impl Ring {
 
     fn older_than(&mut self, now: Instant, age: Duration) -> u32 {
         self.turn(now);
-        // Whole slots only: one that began later than this holds younger ones.
+        // Only whole slots count: a slot that began later also holds younger requests.
         let began_before = age + self.width;
         let into = now.saturating_duration_since(self.current_began);
         let is_old = |back: &usize| into + self.width * (*back as u32) >= began_before;
@@ -148,12 +147,12 @@ impl Ring {
         (0..SLOTS).map(of_slot).sum()
     }
 
-    /// The slot that began so many widths before the current one.
+    /// The slot that began `widths` slots before the current one.
     fn back(&self, widths: usize) -> usize {
         (self.current + SLOTS - widths) % SLOTS
     }
 
-    /// Where a request is counted that was sent at this time.
+    /// The counter for a request that was sent at this time.
     fn count(&mut self, started_at: Instant) -> &mut u32 {
         match self.slot(started_at) {
             Some(slot) => &mut self.slots[slot],
@@ -161,7 +160,7 @@ impl Ring {
         }
     }
 
-    /// The slot of a request that was sent at this time, if it still has one.
+    /// The slot of a request that was sent at this time, if it is still there.
     fn slot(&self, started_at: Instant) -> Option<usize> {
         if started_at >= self.current_began {
             return Some(self.current);
@@ -194,9 +193,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Threads look at the clock one after the other and say so in another order.
+        /// Threads read the clock in one order and report in another.
         #[test]
-        fn whoever_comes_back_is_counted_no_more(seed: u64) {
+        fn finished_requests_are_not_counted(seed: u64) {
             let mut random = fastrand::Rng::with_seed(seed);
             let mut ages = Ages::new(start());
             let mut sent: Vec<Instant> = Vec::new();
@@ -217,14 +216,14 @@ mod tests {
             prop_assert_eq!(ages.older_than(end, Duration::ZERO), 0);
         }
 
-        /// The seed of a failure is part of its input, which proptest prints.
+        /// The seed is part of the input, which proptest prints on failure.
         #[test]
         fn it_counts_what_is_older_give_or_take_one_slot(seed: u64, age_ms in 0u64..=60_000) {
             let mut random = fastrand::Rng::with_seed(seed);
             let mut ages = Ages::new(start());
             let mut sent: Vec<Instant> = Vec::new();
             let (mut now, mut mark) = (start(), start());
-            // Ages are spread over about thirty steps.
+            // About thirty steps cover the age.
             let step_ms_max = age_ms / 20 + 10;
             for _ in 0..300 {
                 now += Duration::from_millis(random.u64(1..=step_ms_max));

@@ -1,23 +1,23 @@
-//! How likely it is that an endpoint is as well as its siblings, after what it has shown.
+//! The probability that an endpoint is as healthy as its siblings, after what it has shown.
 //!
-//! Requests fail and are slow for reasons of their own too. So every test here has the same null hypothesis: the endpoint
-//! does as its siblings do on the traffic that they have too, and what they have not (`unlike`) may all be bad. Only what is
-//! less likely than [`UNLIKELY`] under that speaks against the endpoint.
+//! Requests also fail and are slow for reasons of their own. So every test here has the same null hypothesis: the
+//! endpoint does as its siblings do on traffic that they share, and its other traffic (`unlike`) may all be bad. Only a
+//! result less likely than [`UNLIKELY`] under that hypothesis speaks against the endpoint.
 
-/// At ten looks a second and with windows of seconds, chance ejects an endpoint of a service with errors every few weeks.
+/// With ten checks a second and windows of seconds, chance ejects an endpoint of a service with errors once in weeks.
 const UNLIKELY: f64 = 1e-6;
 
-/// Standard deviations of a rank sum, which is as unlikely.
+/// The same probability as standard deviations of a rank sum.
 const SLOWER_BY: f64 = 4.75;
 
-/// No more of a row are looked at: what is likely by then stays so.
+/// The longest row that is examined: a result that is likely by then stays likely.
 const ROW_MAX: u32 = 200;
 
-/// What siblings are taken to have shown before they have shown anything: of one request, this much was bad. Most services are
-/// well most of the time.
+/// The prior for siblings that have shown nothing: this much of one request was bad. Most services are healthy most of
+/// the time.
 const PRIOR: f64 = 0.05;
 
-/// So many requests, and how many of them were bad.
+/// A number of requests, and how many of them were bad.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Shown {
     pub(super) requests: f64,
@@ -25,7 +25,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// The share that is bad, by what was shown and a prior.
+    /// The share of bad requests, from what was shown and the prior.
     pub(super) fn share(self) -> f64 {
         let share = (self.bad + PRIOR) / (self.requests + 1.0);
         share.clamp(0.0, 1.0)
@@ -36,7 +36,7 @@ impl Shown {
         self.bad += other.bad;
     }
 
-    /// What is left of it if as much as possible of what was bad is among the share that is `unlike`.
+    /// What is left without the share that is `unlike`, if as many bad requests as possible belong to that share.
     pub(super) fn alike(self, unlike: f64) -> Self {
         Self {
             requests: self.requests * (1.0 - unlike),
@@ -53,15 +53,18 @@ impl Shown {
     }
 }
 
-/// How likely a request to a healthy endpoint is bad: as likely as its siblings', or for sure if it is `unlike` theirs.
+/// The probability that a request to a healthy endpoint is bad: that of its siblings, or 1 for a request that is
+/// `unlike` theirs.
 pub(super) fn healthy(likelihood: f64, unlike: f64) -> f64 {
     unlike + (1.0 - unlike) * likelihood
 }
 
-/// Whether so many bad ones `among` so many are not chance, beside what siblings have shown. In a row, all are bad.
+/// Whether `bad` bad requests `among` a number of them are not chance, compared with what siblings have shown. In a
+/// row, all are bad.
 ///
-/// How often a healthy one is bad is not known but learned from its siblings, and from each bad one as well (the beta-binomial
-/// distribution). So what begins to fail everywhere at once is no evidence against the endpoint where it is seen first.
+/// The failure probability of a healthy endpoint is not known. It is learned from its siblings, and from each bad
+/// request as well (the beta-binomial distribution). So a failure that begins everywhere at once is no evidence against
+/// the endpoint that shows it first.
 pub(super) fn is_no_chance(bad: u32, among: f64, unlike: f64, siblings: Shown) -> bool {
     let is_row = among <= f64::from(bad);
     let bad = bad.min(ROW_MAX);
@@ -70,7 +73,7 @@ pub(super) fn is_no_chance(bad: u32, among: f64, unlike: f64, siblings: Shown) -
     let mut likelihood = 1.0;
     for number in 0..bad {
         likelihood *= healthy(seen.share(), unlike);
-        // So many ways there are to choose them.
+        // The number of ways to choose them.
         let number = f64::from(number);
         likelihood *= (among - number).max(1.0) / (f64::from(bad) - number);
         seen.add(Shown {
@@ -81,8 +84,8 @@ pub(super) fn is_no_chance(bad: u32, among: f64, unlike: f64, siblings: Shown) -
     likelihood <= UNLIKELY
 }
 
-/// Whether an endpoint fails more often than its siblings by more than chance: the likelihood ratio of two shares to one (the
-/// G-test).
+/// Whether an endpoint fails more often than its siblings by more than chance: the likelihood ratio of two shares to
+/// one (the G-test).
 pub(super) fn fails_more(own: Shown, siblings: Shown) -> bool {
     let share = |shown: Shown| shown.bad / shown.requests.max(1.0);
     if share(own) <= share(siblings) {
@@ -93,7 +96,7 @@ pub(super) fn fails_more(own: Shown, siblings: Shown) -> bool {
     evidence(own) + evidence(siblings) >= -UNLIKELY.ln()
 }
 
-/// Of Kullback and Leibler, between two shares, in nats.
+/// The Kullback-Leibler divergence between two shares, in nats.
 fn divergence(share: f64, other: f64) -> f64 {
     let term = |p: f64, q: f64| {
         if p > 0.0 {
@@ -105,8 +108,8 @@ fn divergence(share: f64, other: f64) -> f64 {
     term(share, other) + term(1.0 - share, 1.0 - other)
 }
 
-/// Whether latencies are longer than others by more than chance (Mann and Whitney's test). `longer` is how often one of
-/// `own` is longer than one of the `others`, equals counting half.
+/// Whether latencies are longer than others by more than chance (the test of Mann and Whitney). `longer` is how often
+/// one of `own` is longer than one of the `others`; ties count half.
 pub(super) fn is_slower(longer: f64, own: f64, unlike: f64, others: f64) -> bool {
     let deviation = ((own + others + 1.0) / (12.0 * own * others).max(1e-9)).sqrt();
     longer > healthy(0.5, unlike) + SLOWER_BY * deviation
@@ -162,7 +165,7 @@ mod tests {
         }
     }
 
-    /// Equal endpoints, looked at independently.
+    /// Equal endpoints, checked independently.
     #[test]
     fn equals_do_not_differ() {
         let mut random = fastrand::Rng::with_seed(1);

@@ -1,7 +1,7 @@
 //! What an endpoint has shown, and whether it stands out from its siblings.
 //!
-//! This file judges; it does not know states, and moves no endpoint. An endpoint stands out when the difference is large
-//! enough to matter (the settings) and too large for chance, or for traffic that only it gets (`chance`).
+//! This file judges; it does not know states, and moves no endpoint. An endpoint stands out when the difference is
+//! large enough to matter (the settings), and too large for chance or for traffic that only it gets (`chance`).
 
 use super::ages::Ages;
 use super::chance::{self, Shown};
@@ -13,24 +13,24 @@ use crate::outcome::Outcome;
 use crate::window::Window;
 use std::time::{Duration, Instant};
 
-/// A latency loses half of its weight in this time: an endpoint that becomes slow is slow by its median a second later.
+/// A latency loses half of its weight in this time, so an endpoint that becomes slow has a slow median a second later.
 const LATENCY_HALF_LIFE: Duration = Duration::from_secs(1);
 
-/// A median of fewer latencies says nothing.
+/// A median of fewer latencies is not used.
 const LATENCIES_MIN: f64 = 5.0;
 
-/// Longer rows of failures are looked at ten times a second only.
+/// Longer rows of failures are examined only ten times a second.
 const SHORT_ROW: u32 = 64;
 
-/// A sibling fails clearly less often that fails no more than this much as often.
+/// A sibling fails clearly less often if it fails at most this much as often.
 const CLEARLY: f64 = 1.0 / 3.0;
 
-/// Standard deviations can be tiny; a success rate that is less than this below the mean does not stand out.
+/// A standard deviation can be tiny, so a success rate less than this below the mean does not stand out.
 const BELOW_MEAN_MIN: f64 = 0.05;
 
 const REQUESTS: usize = 0;
 const FAILURES: usize = 1;
-/// What ended late, also what was given up by then, and what ended in time.
+/// Requests that ended late, or were given up late; and those that ended in time.
 const LATE: usize = 2;
 const IN_TIME: usize = 3;
 
@@ -43,14 +43,14 @@ pub(super) struct Evidence {
     /// All answers ever.
     shown: Shown,
     failures_in_a_row: u32,
-    /// What these were.
+    /// The kinds of these failures.
     failed: Kinds,
-    /// What its siblings had shown when the first of these came.
+    /// What its siblings had shown when the first of these failures came.
     siblings_before_row: Shown,
     last_answer_at: Instant,
-    /// What its siblings had shown then.
+    /// What its siblings had shown at that time.
     siblings_before_silence: Shown,
-    /// Taken back without having shown that it is well.
+    /// Whether it was brought back without having shown that it is healthy.
     is_suspect: bool,
 }
 
@@ -71,7 +71,7 @@ impl Evidence {
         }
     }
 
-    /// What is known of an endpoint that stays when others come or go. Its requests in flight report elsewhere.
+    /// What is known of an endpoint that stays when others come or go. Its requests in flight report to the old one.
     pub(super) fn succeed(&self, settings: &Settings, now: Instant) -> Self {
         Self {
             window: self.window.clone(),
@@ -86,7 +86,7 @@ impl Evidence {
         }
     }
 
-    /// Forgets what was before the endpoint came back, but for the kinds of its requests.
+    /// Forgets what came before the endpoint's return, except for the kinds of its requests.
     pub(super) fn restart(&mut self, now: Instant, typical: &Typical) {
         self.window.clear(now);
         self.latencies.clear(now);
@@ -101,7 +101,7 @@ impl Evidence {
         self.is_suspect = true;
     }
 
-    /// A request is sent there, which may count for nothing else.
+    /// A request is sent there; it may count for nothing else.
     pub(super) fn on_kind(&mut self, kind: u64, typical: &mut Typical) {
         self.kinds.add(kind);
         typical.kinds.add(kind);
@@ -151,7 +151,7 @@ impl Evidence {
             shown.requests += 1.0;
             shown.bad += f64::from(is_bad);
         }
-        // Who is given up after a long wait has not been answered.
+        // A request that is given up after a long wait was not answered.
         if is_bad == 0 || !is_late {
             self.last_answer_at = now;
             self.ages.mark(now);
@@ -159,7 +159,7 @@ impl Evidence {
         }
     }
 
-    /// Begins to compare it with siblings of whom others come or go, and who have shown this since its row began.
+    /// Begins to compare it with changed siblings, which have shown `since_row` since its row of failures began.
     pub(super) fn join(&mut self, typical: &Typical, since_row: Shown) {
         let siblings = typical.shown.without(self.shown);
         self.siblings_before_silence = siblings;
@@ -172,12 +172,12 @@ impl Evidence {
         siblings.without(self.siblings_before_row)
     }
 
-    /// Whether its row of failures is short enough to be looked at with each of them.
+    /// Whether its row of failures is short enough to examine at each failure.
     pub(super) fn has_short_row(&self) -> bool {
         (1..=SHORT_ROW).contains(&self.failures_in_a_row)
     }
 
-    /// What was counted before weighs half from now on.
+    /// Halves the weight of what was counted so far.
     pub(super) fn age(&mut self) {
         self.kinds.halve();
     }
@@ -197,7 +197,7 @@ impl Evidence {
         Shown { requests, bad }
     }
 
-    /// What ended in the window, or should have: what was late is bad.
+    /// Requests that ended in the window, or should have; late ones count as bad.
     pub(super) fn in_time(&mut self, now: Instant, waiting: f64) -> Shown {
         let [.., late, in_time] = self.window.counts(now);
         let bad = late + waiting;
@@ -207,7 +207,7 @@ impl Evidence {
         }
     }
 
-    /// How many requests have waited for longer than this.
+    /// How many requests have waited for longer than `late_after`.
     pub(super) fn waiting(&mut self, now: Instant, late_after: Option<Duration>) -> f64 {
         late_after.map_or(0.0, |after| f64::from(self.ages.older_than(now, after)))
     }
@@ -223,17 +223,17 @@ impl Evidence {
         to.add(&self.latencies, now);
     }
 
-    /// How likely one of its requests is bad if it is as well as its siblings, which have shown this.
+    /// The probability that one of its requests is bad, if it is as healthy as its siblings, which have shown this.
     pub(super) fn healthy(&self, siblings: Shown, typical: &Typical) -> f64 {
         chance::healthy(siblings.share(), self.unlike(typical))
     }
 
-    /// Which share of its requests its siblings have not.
+    /// The share of its requests that its siblings do not get.
     fn unlike(&self, typical: &Typical) -> f64 {
         self.kinds.unlike(&typical.kinds.without(&self.kinds))
     }
 
-    /// Whether it failed so many times in a row, while its siblings did not.
+    /// Whether it failed too many times in a row, while its siblings did not.
     pub(super) fn fails_in_a_row(
         &mut self,
         settings: &Settings,
@@ -261,7 +261,7 @@ impl Evidence {
         row.is_no_chance(meanwhile, of_late)
     }
 
-    /// Whether it stands out, or did when it was taken back and has not shown since that it is well.
+    /// Whether it stands out, or is a suspect that has not shown that it is healthy.
     pub(super) fn looks_bad(
         &mut self,
         settings: &Settings,
@@ -290,7 +290,7 @@ impl Evidence {
         self.is_slow(typical, now).then_some(Reason::Slow)
     }
 
-    /// Whether requests wait for longer than is usual and nothing is answered, while its siblings answer theirs.
+    /// Whether requests wait unusually long without any answer, while its siblings answer theirs.
     fn is_silent(&mut self, settings: &Settings, typical: &Typical, now: Instant) -> bool {
         let Some(silent_after) = typical.silent_after else {
             return false;
@@ -305,7 +305,7 @@ impl Evidence {
         }
         let siblings = typical.shown.without(self.shown);
         let answered = siblings.without(self.siblings_before_silence).requests;
-        // Their requests that wait for as long may have been sent before: then siblings are taken for worse than they are.
+        // Requests that wait that long at siblings may have been sent earlier. Then siblings look worse than they are.
         let waiting_there = (typical.waiting - f64::from(waiting)).max(0.0);
         let meanwhile = Shown {
             requests: answered + waiting_there,
@@ -314,7 +314,7 @@ impl Evidence {
         let own = self.in_time(now, f64::from(waiting));
         let of_late = typical.in_time.without(own);
         let unlike = self.unlike(typical);
-        // All that were sent since the last answer; or those that wait, among all that were sent of late.
+        // Either all requests sent since the last answer, or those that wait among all sent lately.
         let since = self.ages.older_since_mark(now, silent_after);
         let row = Bad {
             count: since,
@@ -360,7 +360,7 @@ impl Evidence {
     }
 }
 
-/// Requests that went badly: so many, of so many; and the share that siblings do not get.
+/// Bad requests, how many there were in all, and the share of requests that siblings do not get.
 struct Bad {
     count: u32,
     among: f64,
@@ -368,8 +368,8 @@ struct Bad {
 }
 
 impl Bad {
-    /// Whether that is no chance beside what siblings have shown since the first of a row, which tells of what is bad everywhere at
-    /// present, nor beside all that they have shown of late, which is more.
+    /// Whether these are no chance, compared with what siblings have shown since the row began, which shows what fails
+    /// everywhere now. It must hold too compared with all that siblings have shown lately, if that is more.
     fn is_no_chance(&self, meanwhile: Shown, of_late: Shown) -> bool {
         let beside = |siblings| chance::is_no_chance(self.count, self.among, self.unlike, siblings);
         beside(meanwhile) && (of_late.requests <= meanwhile.requests || beside(of_late))

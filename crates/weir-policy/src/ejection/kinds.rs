@@ -1,18 +1,18 @@
-//! What kinds of requests an endpoint gets, and how much of that its siblings get too.
+//! The kinds of requests that an endpoint gets, and how many of them its siblings get too.
 //!
 //! Kinds are hashes, counted in [`SLOTS`] slots in which older requests weigh less.
 
-/// Few enough to be filled by a few dozen requests, enough that two kinds seldom share one.
+/// Few enough to be filled by a few dozen requests, and enough that two kinds rarely share one.
 const SLOTS: usize = 64;
 
-/// Only kinds are looked at that make up this share of an endpoint's requests: a hash balancer places whole keys, so that each
-/// endpoint has others of many light ones, which makes its mixture no other one.
+/// Only kinds that make up this share of an endpoint's requests are compared. A hash balancer places whole keys, so
+/// each endpoint has its own light kinds; that does not make its mixture different.
 const HEAVY: f64 = 1.0 / 16.0;
 
-/// What differs by fewer standard deviations than this is chance.
+/// A difference of fewer standard deviations is chance.
 const CHANCE: f64 = 3.0;
 
-/// So many standard deviations are on the safe side.
+/// This many standard deviations are added to be on the safe side.
 const MARGIN: f64 = 2.0;
 
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ impl Kinds {
         self.total += other.total;
     }
 
-    /// What is left without `part` of it.
+    /// What is left without `part`.
     pub(super) fn without(&self, part: &Self) -> Self {
         let left = |slot: usize| (self.counts[slot] - part.counts[slot]).max(0.0);
         Self {
@@ -50,27 +50,27 @@ impl Kinds {
         }
     }
 
-    /// What was counted so far weighs half.
+    /// Halves the weight of what was counted so far.
     pub(super) fn halve(&mut self) {
         self.counts.iter_mut().for_each(|count| *count /= 2.0);
         self.total /= 2.0;
     }
 
-    /// Which share of these requests, from 0 to 1, is of kinds that `siblings` have not, or have less of, beyond chance. It is more rather
-    /// than less.
+    /// The share of these requests, from 0 to 1, whose kinds `siblings` do not have, or have less of, by more than
+    /// chance. The estimate is rather too high than too low.
     pub(super) fn unlike(&self, siblings: &Self) -> f64 {
         let own = f64::from(self.total);
         if own < 1.0 {
             return 0.0;
         }
-        // One request of which nothing is known but that it is of some kind.
+        // One request of an unknown kind is added.
         let (known, unknown) = (f64::from(siblings.total) + 1.0, 1.0 / SLOTS as f64);
         let excess = |(&count, &theirs): (&f32, &f32)| {
             if f64::from(count) < HEAVY * own {
                 return 0.0;
             }
             let expected = own * (f64::from(theirs) + unknown) / known;
-            // Both are counts of chance.
+            // Both counts vary by chance.
             let deviation = (expected * (1.0 + own / known) + 1.0).sqrt();
             let count = f64::from(count);
             if count > expected + CHANCE * deviation {
@@ -90,7 +90,7 @@ impl Kinds {
 mod tests {
     use super::*;
 
-    /// What an endpoint gets, and its siblings, as so many requests of kinds from 0 on.
+    /// The result for an endpoint and its siblings with these numbers of requests of kind 0, 1 and so on.
     fn unlike(own: &[u32], siblings: &[u32]) -> f64 {
         let kinds = |counts: &[u32]| {
             let mut kinds = Kinds::new();
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_siblings_have_not_is_unlike() {
+    fn kinds_that_siblings_do_not_get_are_unlike() {
         // (own, siblings', from, to)
         let table: &[(&[u32], &[u32], f64, f64)] = &[
             (&[100], &[200], 0.0, 0.0),
@@ -111,7 +111,7 @@ mod tests {
             (&[50, 50], &[100, 100], 0.0, 0.0),
             (&[50, 50], &[200, 0], 0.5, 0.7),
             (&[10, 0], &[0, 20], 0.7, 1.0),
-            // Nobody else is asked.
+            // Nobody else gets requests.
             (&[100], &[], 0.4, 1.0),
             (&[1; 64], &[], 0.0, 0.0),
             (&[], &[100], 0.0, 0.0),

@@ -3,32 +3,33 @@
 use crate::health::Backoff;
 use std::time::Duration;
 
-/// When an endpoint stands out, and for how long it leaves. Whatever these say, it stays as long as what it shows may be chance, or
-/// what its siblings show too.
+/// When an endpoint stands out, and for how long it leaves. Whatever the settings, it stays while what it shows may be
+/// chance, or is shown by its siblings too.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// The largest share of the endpoints that may be out at once, from 0 (none ever) to 1. Of two or more endpoints, at
-    /// least one may be out and at least one stays.
+    /// The largest share of the endpoints that may be out at once, from 0 (none ever) to 1. Of two or more endpoints,
+    /// one may always be out and one always stays.
     pub max_ejected: f64,
-    /// Out after this many failures in a row at the earliest. `None`: not for that.
+    /// It may leave after this many failures in a row. `None`: never for that.
     pub consecutive_failures: Option<u32>,
     /// The time over which failures are counted.
     pub window: Duration,
-    /// With fewer requests in the window, no share counts.
+    /// With fewer requests in the window, shares are not compared.
     pub min_requests: u32,
-    /// Out when this share of its requests failed, from 0 to 1, and no more than a third as much of its siblings'.
+    /// It leaves when this share of its requests failed, from 0 to 1, and its siblings failed at most a third as much.
     pub failure_share: f64,
-    /// Out when the share of its successes lies this many standard deviations below the mean, if it is at least a
-    /// twentieth below and there are at least `sigma_endpoints_min` with enough requests.
+    /// It leaves when its share of successes is this many standard deviations below the mean. It must also be at least
+    /// a twentieth below, and at least `sigma_endpoints_min` endpoints must have enough requests.
     pub sigma: f64,
     /// Statistics over fewer endpoints mean nothing.
     pub sigma_endpoints_min: usize,
-    /// Out when its median latency is this many times the median of the endpoints ...
+    /// It leaves when its median latency is this many times the median of the endpoints ...
     pub slow_factor: f64,
-    /// ... and above this.
+    /// ... and longer than this.
     pub slow_min: Duration,
-    /// Out when at least `silent_requests` wait for longer than this, or than `slow_factor` medians if that is more, and
-    /// it has answered nothing for as long. Not for that while nobody has answered of late, nor when it is over a minute.
+    /// It leaves when at least `silent_requests` wait for longer than this, or than `slow_factor` medians if that is
+    /// more, and it has answered nothing for as long. This does not hold when no endpoint has answered lately, nor when
+    /// the time is over a minute.
     pub silent_min: Duration,
     /// See `silent_min`.
     pub silent_requests: u32,
@@ -41,8 +42,9 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// Envoy's figures where it has them, but half of the endpoints instead of a tenth, so that one of three can go; and
-    /// at most thirteen seconds instead of five minutes, so that an endpoint that is well again is found within fifteen.
+    /// The figures are Envoy's where it has them, with two exceptions. Half of the endpoints may leave instead of a
+    /// tenth, so that one of three can go. They leave for at most thirteen seconds instead of five minutes, so that a
+    /// healthy endpoint is found within fifteen.
     fn default() -> Self {
         Self {
             max_ejected: 0.5,

@@ -1,4 +1,4 @@
-//! What can be told about an endpoint: where it is, and why.
+//! What can be reported about an endpoint: where it is, and why.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 pub enum Place {
     /// In the rotation.
     In,
-    /// Out of it for this much longer.
+    /// Out of the rotation for this much longer.
     Out(Duration),
     /// It gets one request at a time.
     Trial,
@@ -48,7 +48,7 @@ impl Reason {
 pub struct Status {
     /// Where it is.
     pub place: Place,
-    /// Ejections since it was last good for a while.
+    /// Ejections since it was last healthy for a while.
     pub ejections: u32,
     /// All of its ejections.
     pub ejections_total: u64,

@@ -1,4 +1,4 @@
-//! What an [`Ejection`] leaves to the one that follows it when endpoints come or go.
+//! What an [`Ejection`] passes on to its successor when endpoints come or go.
 
 use super::chance::Shown;
 use super::evidence::Evidence;
@@ -6,15 +6,15 @@ use super::{Ejection, Endpoint, Settings, State};
 use std::time::Instant;
 
 impl Ejection {
-    /// Whether `places`, which has for each endpoint where it was, says that all are where they were.
+    /// Whether all endpoints are at the positions in `places`, which holds the old position of each endpoint.
     pub fn has_places(&self, places: &[Option<usize>]) -> bool {
         let same = (0..self.endpoints.len()).map(Some);
         places.iter().copied().eq(same)
     }
 
-    /// What follows this when the endpoints change: `places` has for each of them where it was, if it was there. What is
-    /// known of those goes with them; those that are out stay out, as far as the cap allows, or else are suspects. Requests
-    /// that began before come back here, not there.
+    /// The successor when the endpoints change. `places` holds the old position of each endpoint, if it was there. What
+    /// is known of these goes with them. Those that are out stay out as far as the cap allows; the others become
+    /// suspects. Requests that began earlier come back here, not to the successor.
     #[must_use]
     pub fn succeed(&self, places: &[Option<usize>], now: Instant) -> Self {
         let mut next = Self::new(self.settings, places.len(), now);
@@ -68,7 +68,7 @@ impl Ejection {
         next
     }
 
-    /// One with other settings, which begins anew. Only ejections are counted on.
+    /// A successor with other settings, which begins from nothing. Only the counts of ejections go on.
     #[must_use]
     pub fn anew(&self, settings: Settings, places: &[Option<usize>], now: Instant) -> Self {
         let mut next = Self::new(settings, places.len(), now);

@@ -1,15 +1,15 @@
-//! What stands out, as a table of replicas; and the cap, whatever happens.
+//! What stands out, as a table of replicas; and the cap under any history.
 
 use super::*;
 use crate::balance::tests::start;
 use proptest::prelude::*;
 
-/// How an endpoint answers: after so many milliseconds, in so many of ten cases with a failure. `None`: never.
+/// How an endpoint answers: after this many milliseconds, with a failure in this many of ten cases. `None`: never.
 type Behaviour = Option<(u64, u64)>;
 
 const GOOD: Behaviour = Some((20, 0));
 
-/// Thirty requests a second to each endpoint for some seconds, as far as it is admitted. Returns why each was ejected.
+/// Sends thirty requests a second to each admitted endpoint for some seconds. Returns why each was ejected.
 fn ejected(settings: Settings, behaviours: &[Behaviour], seconds: u64) -> Vec<Option<Reason>> {
     let mut random = fastrand::Rng::with_seed(1);
     let mut ejection = Ejection::new(settings, behaviours.len(), start());
@@ -95,13 +95,13 @@ fn what_stands_out() {
     }
 }
 
-/// Its client left, or another copy of it was faster: a trial that took long until then was none that went well.
+/// Its client left, or another copy was faster: a trial that took long until then did not go well.
 #[test]
 fn a_trial_that_is_given_up_fails_if_it_was_slow() {
     let mut random = fastrand::Rng::with_seed(1);
     let success = Outcome::Success(Duration::from_millis(20));
     let failure = Outcome::Failure(Duration::ZERO);
-    // (when it is tried, in seconds: after a minute nobody knows any more what is slow; waited; out)
+    // (when the trial is, in seconds: after a minute nobody knows what is slow; how long it waited; whether it is out)
     let table = [(6, 50, false), (6, 1_500, true), (90, 1_500, false)];
     for (tried_s, waited_ms, is_out) in table {
         let mut ejection = Ejection::new(Settings::default(), 3, start());
@@ -148,9 +148,9 @@ fn the_cap_leaves_at_least_one_and_takes_at_least_one() {
     }
 }
 
-/// Plays whole requests, such as "0:bad" for endpoint 0, or "0:bad/ok" when each of the others but those whose last answer was
-/// bad answers twice after it; seconds that pass, and other endpoints, such as "=1,_" when the second one stays and one
-/// comes. A request is sent whether it is admitted or not. Returns where each endpoint is.
+/// Plays whole requests, such as "0:bad" for endpoint 0, or "0:bad/ok": each other endpoint whose last answer was good
+/// then answers twice. Numbers are seconds that pass. "=1,_" changes the endpoints: the second one stays and one comes.
+/// A request is sent whether it is admitted or not. Returns where each endpoint is.
 fn play(endpoints: usize, history: &str) -> String {
     let mut random = fastrand::Rng::with_seed(1);
     let mut ejection = Ejection::new(Settings::default(), endpoints, start());
@@ -191,7 +191,7 @@ fn play(endpoints: usize, history: &str) -> String {
             }
         }
     }
-    // Somebody looks, so that what time alone does is done.
+    // This call makes the changes that time alone causes.
     now += SWEEP_EVERY;
     let token = ejection.start(endpoints - 1, 0, now, &mut random);
     ejection.finish(now, token, Outcome::Ignored, &mut random);
@@ -217,14 +217,14 @@ fn an_endpoint_leaves_and_comes_back() {
         ("0:bad/okx5", "out in in"),
         ("0:bad/okx4 0:ok 0:bad/okx4", "in in in"),
         ("0:bad/okx4 0:gone 0:bad", "out in in"),
-        // Nobody else has answered meanwhile.
+        // No other endpoint has answered meanwhile.
         ("1:okx99 2:okx99 0:badx9", "in in in"),
-        // Requests of before its last answer wait as well, while its siblings answer all of theirs.
+        // Requests from before its last answer wait as well, while its siblings answer all of theirs.
         (
             "1:okx40 2:okx40 0:okx20 0:hangx4 0:ok 0.2 1:okx400 2:okx400 0.4 1:okx20 0.4 1:ok",
             "out in in",
         ),
-        // One request a second, as long as it takes.
+        // One request a second is enough, given time.
         (
             "0:okx9 1:okx9 2:okx9 0:hang 1:okx3 2:okx3 1 0:hang 1:okx3 2:okx3 1 0:hang 1:okx3 2:okx3 \
              1 0:hang 1:okx3 2:okx3 1 0:hang 1:okx3 2:okx3 2 1:okx3 2:ok",
@@ -239,7 +239,7 @@ fn an_endpoint_leaves_and_comes_back() {
         ("0:bad/okx5 5 0:okx3 1", "in in in"),
         ("0:bad/okx5 5 0:okx2 0:bad", "out in in"),
         ("0:bad/okx5 5 0:okx2 0:slow", "out in in"),
-        // As bad and as slow as its siblings are, it says nothing.
+        // When it is as bad and as slow as its siblings, that says nothing.
         (
             "0:bad/okx5 5 1:okx9 1:badx9 0.2 0:okx2 0:bad",
             "trial in in",
@@ -252,10 +252,10 @@ fn an_endpoint_leaves_and_comes_back() {
             "0:bad/okx5 5 1:okx9 1:slowx5 0.2 0:okx2 0:slow",
             "trial in in",
         ),
-        // Slow is what takes longer than its siblings do: nobody knows any more what they take.
+        // Slow means longer than its siblings take, and that is forgotten by now.
         ("0:bad/okx5 90 0:okx2 0:slow", "rising in in"),
         ("0:bad/okx5 5 0:gonex9", "trial in in"),
-        // A trial that hangs has failed: soon, if it is known how long its siblings take.
+        // A trial that hangs has failed: soon, if the latency of its siblings is known.
         ("0:bad/okx5 5 0:hang 0.1", "trial in in"),
         ("0:bad/okx5 5 0:hang 0.3", "out in in"),
         ("0:bad/slowx5 5 0:hang 9", "trial in in"),
@@ -270,7 +270,7 @@ fn an_endpoint_leaves_and_comes_back() {
             "0:bad/okx5 5 0:bad 10 0:bad 13 0:bad 13 0:ok",
             "trial in in",
         ),
-        // Of three, one; if two look bad, it is not them.
+        // One of three may leave; if two look bad, they are not the cause.
         ("0:bad/okx5 1:bad/okx9", "in in in suspended"),
         ("0:bad/okx5 1:bad/okx9 0.2 1:badx9", "in in in suspended"),
         ("0:bad/okx5 1:bad/okx9 0.2 1:ok", "in in in"),
@@ -296,10 +296,10 @@ fn what_is_known_of_endpoints_that_stay_goes_with_them() {
         ),
         // Latencies.
         ("1:okx24 2:okx24 0:slowx24 =1,0,2", "in out in"),
-        // What is typical, for a trial.
+        // The typical latency, for a trial.
         ("0:bad/okx5 5 =0,1 0:hang 0.5", "out in"),
         ("0:bad/okx5 5 =0,_ 0:hang 0.5", "out in"),
-        // Who is out stays out; if the cap is less now, all are used that look bad.
+        // An endpoint that is out stays out; if the cap is now lower, all that look bad are used.
         ("0:bad/okx5 =1,0,2", "in out in"),
         ("0:bad/okx5 =_,1,2", "in in in"),
         ("0:bad/okx5 =0,1,2,_ 1:bad/okx9 =0,1", "out in"),
@@ -313,7 +313,7 @@ fn what_is_known_of_endpoints_that_stay_goes_with_them() {
     }
 }
 
-/// A service of which every endpoint answers after `latency_ms`, but the first one fails `failures` times before. Requests
+/// A service whose endpoints all answer after `latency_ms`; the first one fails `failures` times before that. Requests
 /// come at random times. Returns how often each endpoint is ejected in five minutes, and whether all are in at the end.
 fn ejections_of_slow_service(
     endpoints: usize,
@@ -364,7 +364,7 @@ fn a_service_that_is_slow_by_nature_keeps_its_endpoints_and_gets_them_back() {
         (3, 4_000, 3.0, 5, 1),
         (3, 4_000, 30.0, 5, 1),
         (2, 4_000, 1.0, 5, 1),
-        // An answer in five seconds: what is typical stays unknown.
+        // One answer in five seconds: the typical latency stays unknown.
         (2, 4_000, 0.2, 5, 1),
         (2, 2_000, 1.0, 0, 0),
         (2, 2_000, 2.0, 0, 0),
@@ -390,7 +390,7 @@ fn a_service_that_is_slow_by_nature_keeps_its_endpoints_and_gets_them_back() {
 }
 
 #[test]
-fn who_hangs_among_slow_ones_is_found_after_five_times_what_they_take() {
+fn a_hanging_endpoint_is_found_after_five_times_the_usual_latency() {
     // (latency of the siblings in ms, seconds, found by then)
     let table = [
         (200, 2, true),
@@ -414,7 +414,7 @@ fn who_hangs_among_slow_ones_is_found_after_five_times_what_they_take() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The seed of a failure is part of its input, which proptest prints.
+    /// The seed is part of the input, which proptest prints on failure.
     #[test]
     fn never_more_out_than_the_cap_and_never_two_trials_at_once(
         seed: u64, endpoints in 1usize..12, max_ejected in 0.0..1.0, bad in 0.0..1.0,
@@ -422,7 +422,7 @@ proptest! {
         let settings = Settings { max_ejected, ..Settings::default() };
         let mut random = fastrand::Rng::with_seed(seed);
         let mut ejection = Ejection::new(settings, endpoints, start());
-        // Each endpoint has a time of its own in which it is bad.
+        // Each endpoint has its own time of being bad.
         let phases: Vec<f64> = (0..endpoints).map(|_| random.f64()).collect();
         let mut open: Vec<Token> = Vec::new();
         let mut now = start();

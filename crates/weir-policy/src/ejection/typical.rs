@@ -1,4 +1,4 @@
-//! What the endpoints in the rotation have in common, and have shown together.
+//! What the endpoints in the rotation have in common, and what they have shown together.
 
 use super::Settings;
 use super::ages::AGE_MAX;
@@ -8,42 +8,42 @@ use super::kinds::Kinds;
 use crate::histogram::{Histogram, Spread};
 use std::time::{Duration, Instant};
 
-/// What is typical is taken from the answers of all endpoints together while none has a median of its own; these lose half
-/// of their weight in this time. Five answers make it known, and then one in three seconds keeps it so.
+/// While no endpoint has a median of its own, the typical latency comes from the answers of all together. These lose
+/// half of their weight in this time. Five answers make it known, and then one in three seconds keeps it known.
 const HALF_LIFE: Duration = Duration::from_secs(10);
 
-/// So many of these answers are needed.
+/// How many of these answers are needed.
 const ANSWERS_MIN: f64 = 5.0;
 
-/// A trial lasts no longer than this while nothing is typical. Then an answer is not slow, and silence says nothing.
+/// The longest trial while nothing is typical. Then no answer is slow, and silence says nothing.
 const UNKNOWN_TRIAL: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(super) struct Typical {
-    /// Of all of them together.
+    /// The latencies of all endpoints together.
     pub(super) latencies: Histogram,
     pub(super) kinds: Kinds,
-    /// All answers ever of those that are watched.
+    /// All answers ever of the endpoints that are watched.
     pub(super) shown: Shown,
-    /// An answer is slow that takes longer. `None`: nobody knows.
+    /// An answer that takes longer is slow. `None`: unknown.
     slow_after: Option<Duration>,
-    /// Silence is suspicious that lasts longer. `None`: nobody knows, or it is longer than ages are counted.
+    /// A longer silence is suspicious. `None`: unknown, or longer than ages are counted.
     pub(super) silent_after: Option<Duration>,
-    /// A trial without an answer has failed after this time. Never less than `slow_after`.
+    /// A trial without an answer after this time has failed. Never less than `slow_after`.
     pub(super) trial_after: Duration,
-    /// Answers in the window, of all.
+    /// Answers of all endpoints in the window.
     pub(super) answers: Shown,
-    /// What ended in the window or should have, of all; what was late is bad.
+    /// Requests of all endpoints that ended in the window, or should have; late ones are bad.
     pub(super) in_time: Shown,
-    /// How many requests wait for longer than `silent_after`.
+    /// How many requests have waited for longer than `silent_after`.
     pub(super) waiting: f64,
     /// The endpoints with enough requests, and the mean and standard deviation of their shares of successes.
     pub(super) counted: usize,
     pub(super) success_mean: f64,
     pub(super) success_deviation: f64,
-    /// Latencies of late, of all, if one of them is slow.
+    /// Recent latencies of all endpoints, if one of them is slow.
     pub(super) spread: Spread,
-    /// Kept from one time to the next, to allocate nothing.
+    /// Kept between calls, so that nothing is allocated.
     medians: Vec<Duration>,
     halved_at: Instant,
 }
@@ -69,7 +69,7 @@ impl Typical {
         }
     }
 
-    /// What is typical when endpoints come or go, until it is found again.
+    /// What is typical after endpoints came or went, until it is computed again.
     pub(super) fn succeed<'a>(
         &self,
         stay: impl ExactSizeIterator<Item = &'a Evidence>,
@@ -91,14 +91,14 @@ impl Typical {
         next
     }
 
-    /// Whether an answer that took this long is slow, as far as anybody knows.
+    /// Whether an answer that took this long is slow, as far as that is known.
     pub(super) fn is_slow(&self, latency: Duration) -> bool {
         self.slow_after
             .is_some_and(|slow_after| latency > slow_after)
     }
 
-    /// Whether it is time for what was counted to weigh half.
-    pub(super) fn ages(&mut self, now: Instant, after: Duration) -> bool {
+    /// Halves the weight of the kinds, if it is time. Returns whether it was.
+    pub(super) fn halve_if_due(&mut self, now: Instant, after: Duration) -> bool {
         let ages = now >= self.halved_at + after;
         if ages {
             self.halved_at = now;
@@ -134,7 +134,8 @@ impl Typical {
         self.find_bounds(settings, now);
     }
 
-    /// What goes by what is typical: who waits for longer, and the latencies of all, if one of the endpoints is slow.
+    /// Computes what depends on the typical latency: how many wait longer, and the latencies of all, if one endpoint is
+    /// slow.
     pub(super) fn compare<'a>(
         &mut self,
         now: Instant,
@@ -158,7 +159,7 @@ impl Typical {
 
     fn find_bounds(&mut self, settings: &Settings, now: Instant) {
         self.medians.sort_unstable();
-        // The median of their medians, the lower one of two.
+        // The median of their medians; of two in the middle, the lower one.
         let middle = self.medians.len().saturating_sub(1) / 2;
         let of_each = self.medians.get(middle).copied();
         let of_all = || {

@@ -1,12 +1,12 @@
-//! Active health checks, the deciding part: when to ask next, and when answers make an endpoint up or down.
+//! The decisions of active health checks: when to check next, and when results make an endpoint up or down.
 //!
-//! What is asked (an HTTP status or body, a TCP connection) and with which deadline is the gateway's. A single answer
-//! decides nothing: it takes `fall` bad ones in a row to take an endpoint down and `rise` good ones to bring it back, so
-//! that one lost packet moves no traffic.
+//! The gateway decides what is asked (an HTTP status or body, a TCP connection) and with which deadline. A single
+//! result decides nothing: `fall` bad ones in a row take an endpoint down and `rise` good ones bring it back. So one
+//! lost packet moves no traffic.
 
 use std::time::Duration;
 
-/// How often to check, and how many answers it takes.
+/// How often to check, and how many results change the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// The time from one check to the next, before jitter.
@@ -18,21 +18,21 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// [`Settings::interval`], unless configured otherwise. `HAProxy`'s.
+    /// [`Settings::interval`], unless configured otherwise. It is `HAProxy`'s.
     pub const INTERVAL_DEFAULT: Duration = Duration::from_secs(2);
-    /// [`Settings::rise`], unless configured otherwise. `HAProxy`'s.
+    /// [`Settings::rise`], unless configured otherwise. It is `HAProxy`'s.
     pub const RISE_DEFAULT: u32 = 2;
-    /// [`Settings::fall`], unless configured otherwise. `HAProxy`'s.
+    /// [`Settings::fall`], unless configured otherwise. It is `HAProxy`'s.
     pub const FALL_DEFAULT: u32 = 3;
 
-    /// The wait before the first check: anything up to an interval, so that the checks of many endpoints do not begin
+    /// The wait before the first check: a random part of an interval, so that the checks of many endpoints do not begin
     /// together.
     pub fn first_wait(&self, random: &mut fastrand::Rng) -> Duration {
         self.interval.mul_f64(random.f64())
     }
 
-    /// The wait before another check: the interval, give or take a tenth, so that those of many gateways do not stay
-    /// together.
+    /// The wait before the next check: the interval, up to a tenth more or less, so that checks of many gateways do not
+    /// stay in step.
     pub fn wait(&self, random: &mut fastrand::Rng) -> Duration {
         self.interval.mul_f64(0.9 + 0.2 * random.f64())
     }
@@ -52,7 +52,7 @@ impl Default for Settings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Health {
     is_up: bool,
-    /// Answers in a row that speak against the state.
+    /// Results in a row that speak against the current state.
     against: u32,
 }
 
@@ -63,7 +63,7 @@ impl Default for Health {
 }
 
 impl Health {
-    /// An endpoint that is taken to be up until checks say otherwise: a gateway that starts serves at once.
+    /// An endpoint that counts as up until checks say otherwise, so that a new gateway serves at once.
     pub fn new() -> Self {
         Self {
             is_up: true,
@@ -76,7 +76,7 @@ impl Health {
         self.is_up
     }
 
-    /// A check ended well or badly. Returns whether the endpoint is up from now on, if that has changed.
+    /// A check ended well or badly. Returns the new state, if it has changed: whether the endpoint is up.
     pub fn on_check(&mut self, settings: &Settings, is_good: bool) -> Option<bool> {
         if is_good == self.is_up {
             self.against = 0;
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn it_takes_some_answers_in_a_row_to_change_anything() {
-        // Answers, and what each made of the endpoint: up, down, or as before.
+        // Results, and what each does to the endpoint: up, down, or no change.
         let table = [
             ("good good", "- -"),
             ("bad bad good bad bad", "- - - - -"),

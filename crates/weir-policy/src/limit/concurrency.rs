@@ -1,18 +1,18 @@
 //! How many requests a service holds at once, and who waits for a place.
 //!
-//! A [`Limiter`] joins three things: the number of requests in flight, a limit on it that is either fixed or adaptive
-//! (`adaptive`: found out from how fast answers come), and the [`Queue`] of those who wait. It never looks at a clock
-//! and never calls anybody: after [`Limiter::acquire`], [`Limiter::release`], [`Limiter::cancel`] or when
-//! [`Limiter::next_deadline`] has come, the caller takes out the decisions about waiters with [`Limiter::decide`] until
-//! there is none left, and tells the waiters.
+//! A [`Limiter`] joins three things: the number of requests in flight, a limit on it, and the [`Queue`] of those who
+//! wait. The limit is either fixed or adaptive (`adaptive`: learned from how fast answers come). The limiter never
+//! reads a clock and never calls anybody. After [`Limiter::acquire`], [`Limiter::release`] or [`Limiter::cancel`], and
+//! at [`Limiter::next_deadline`], the caller takes decisions about waiters from [`Limiter::decide`] until there is none
+//! left, and tells the waiters.
 //!
-//! A request that is let in has a place for as long as the service is at work on it. One that goes on without being work
-//! (an event stream, a transfer that waits for its client) can be [set apart](Limiter::set_apart): it gives its place to
-//! the next and is counted among the *streams*, which have a bound of their own. So streams crowd out streams and nobody
-//! else, and the service never holds more than the limit and that bound together.
+//! An admitted request has a place while the service works on it. A request that goes on without being work (an event
+//! stream, a transfer that waits for its client) can be [set apart](Limiter::set_apart). It gives its place to the next
+//! request and counts as a *stream*; streams have a bound of their own. So streams displace only streams, and the
+//! service never holds more than the limit and that bound together.
 //!
-//! Every call costs the same however many wait or are in flight, and nothing is allocated after [`Limiter::new`].
-//! Memory: that of the queue, `waiters_max` × (size of `T` + 48 bytes), and about 500 bytes.
+//! Every call costs the same however many wait or are in flight, and nothing is allocated after [`Limiter::new`]. The
+//! memory is that of the queue, `waiters_max` × (size of `T` + 48 bytes), and about 500 bytes.
 
 mod adaptive;
 #[cfg(test)]
@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 pub enum Limit {
     /// This many, at least 1 (0 counts as 1).
     Fixed(u32),
-    /// As many as the service turns out to hold without queueing much.
+    /// As many as the service can hold with little queueing.
     Adaptive(AdaptiveSettings),
 }
 
@@ -39,16 +39,17 @@ pub enum Limit {
 pub struct Settings {
     /// How many requests may be in flight.
     pub limit: Limit,
-    /// Who may wait. However large `waiters_max`, no more wait than half as many as may be in flight, but those who are held for a
-    /// moment: a longer queue would double the time that the service itself takes. Where the service is known to be so fast that more are answered
-    /// within [`queue::Settings::target`], so many wait.
+    /// Who may wait. Whatever `waiters_max` says, no more wait than half as many as may be in flight: a longer queue
+    /// would double the time that the service itself takes. If the service is known to answer more than that within
+    /// [`queue::Settings::target`], that many may wait. Requests that are held for a moment do not count here.
     pub queue: queue::Settings,
-    /// How many streams there may be besides. At 0 none is set apart: each keeps its place to its end.
+    /// How many streams there may be in addition. With 0 none is set apart: each keeps its place to its end.
     pub streams_max: u32,
 }
 
 impl Settings {
-    /// [`Settings::streams_max`], unless configured otherwise: most services spend a connection on a stream and little else.
+    /// [`Settings::streams_max`], unless configured otherwise. Most services spend little more than a connection on a
+    /// stream.
     pub const STREAMS_MAX_DEFAULT: u32 = 1_024;
 }
 
@@ -62,30 +63,30 @@ impl Default for Settings {
     }
 }
 
-/// The right to have one request in flight. It comes back through [`Limiter::release`], exactly once, whatever happens
-/// to the request.
+/// The right to have one request in flight. It must come back through [`Limiter::release`] exactly once, whatever
+/// happens to the request.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a permit that is lost is a place that stays taken"]
 pub struct Permit {
     admitted_at: Instant,
-    /// What an adaptive limit knows it by.
+    /// The tag by which an adaptive limit knows it.
     tag: Option<Tag>,
-    /// Whether it is counted among the streams instead.
+    /// Whether it counts as a stream.
     is_apart: bool,
 }
 
 /// Why a request was not let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// The limit is reached, and so is the length of the queue.
+    /// The limit is reached and the queue is full.
     QueueFull,
-    /// It waited for as long as a request may.
+    /// It waited for the longest allowed time.
     WaitedTooLong,
-    /// It gave up its place in the queue to a newer or more important request.
+    /// A newer or more important request took its place in the queue.
     Displaced,
-    /// So many requests of a higher priority are refused that there are no places for this one.
+    /// Requests of a higher priority are already refused, so there are no places for this one.
     Outranked,
-    /// It is a stream, and there are as many of them as there may be.
+    /// It is a stream, and the number of streams is at its limit.
     StreamsFull,
 }
 
@@ -102,23 +103,23 @@ impl Refusal {
     }
 }
 
-/// What becomes of a newcomer.
+/// What happens to a new request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Acquired<T> {
-    /// It may go on.
+    /// It is admitted.
     Admitted(Permit),
-    /// It waits. If somebody had to leave for it, that one is refused as [`Refusal::Displaced`].
+    /// It waits. If a waiter had to leave for it, that one is refused as [`Refusal::Displaced`].
     Queued(Queued<T>),
-    /// It may not.
+    /// It is refused.
     Refused(Refusal),
 }
 
-/// What becomes of a waiter.
+/// What happens to a waiter.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Decision<T> {
-    /// It may go on.
+    /// It is admitted.
     Admitted(T, Permit),
-    /// It may not.
+    /// It is refused.
     Refused(T, Refusal),
 }
 
@@ -127,15 +128,15 @@ pub enum Decision<T> {
 pub struct Status {
     /// How many requests may be in flight now.
     pub limit: u32,
-    /// How many are, without the streams and those that are [lost](Limiter::lose).
+    /// How many are in flight, without streams and [lost](Limiter::lose) requests.
     pub in_flight: u32,
-    /// How many streams there are besides.
+    /// How many streams there are in addition.
     pub streams: u32,
     /// How many wait.
     pub waiting: usize,
-    /// Whether so many ask that newcomers wait for [`queue::Settings::target`] only.
+    /// Whether the queue is overloaded, so that new requests wait only for [`queue::Settings::target`].
     pub is_overloaded: bool,
-    /// What the adaptive limit takes for the latency of the service when nothing queues in it.
+    /// The adaptive limit's estimate of the service's latency without queueing.
     pub base_latency: Option<Duration>,
 }
 
@@ -143,7 +144,7 @@ pub struct Status {
 #[derive(Debug)]
 pub struct Limiter<T> {
     in_flight: u32,
-    /// Of these, how many are given up.
+    /// How many of these are given up.
     lost: u32,
     streams: u32,
     streams_max: u32,
@@ -164,9 +165,9 @@ enum Gauge {
 impl<T> Limiter<T> {
     /// A limiter with nothing in flight.
     ///
-    /// `epoch` is some instant before `now` that is the same for all limiters in front of one service, and for those of
-    /// other gateways lies whole multiples of 1,024 seconds away: for example, one at which the seconds since 1970 were a
-    /// multiple of that. An adaptive limit measures at such times, so that none measures the queue of another.
+    /// `epoch` is an instant before `now` that is the same for all limiters in front of one service. For those of other
+    /// gateways it may differ by whole multiples of 1,024 seconds, as when the seconds since 1970 were such a multiple.
+    /// An adaptive limit measures at times counted from it, so that none measures the queue of another.
     pub fn new(settings: &Settings, now: Instant, epoch: Instant) -> Self {
         Self {
             in_flight: 0,
@@ -183,14 +184,14 @@ impl<T> Limiter<T> {
         }
     }
 
-    /// A fixed limit is another one from now on. An adaptive one stays as it is.
+    /// Changes a fixed limit. An adaptive one stays as it is.
     pub fn set_fixed(&mut self, limit: u32) {
         if let Gauge::Fixed(fixed) = &mut self.gauge {
             *fixed = limit.max(1);
         }
     }
 
-    /// A request arrives. `waiter` is called if it has to wait.
+    /// A request arrives. `waiter` is only called if it has to wait.
     pub fn acquire(
         &mut self,
         now: Instant,
@@ -218,18 +219,18 @@ impl<T> Limiter<T> {
         queued.map_or(Acquired::Refused(Refusal::QueueFull), Acquired::Queued)
     }
 
-    /// A place for what can do without: at once and behind nobody, or not at all. That there is none is no refusal.
+    /// A place for a request that can do without one: at once, or not at all. `None` does not count as a refusal.
     pub fn try_acquire(&mut self, now: Instant) -> Option<Permit> {
         let permit = self.place(now)?;
         self.note_offer(now);
         Some(permit)
     }
 
-    /// The request goes on as a stream: its place is free, [`Limiter::decide`] says for whom. One that is a stream already
-    /// stays as it is, and so does every request where none is set apart.
+    /// The request goes on as a stream, which frees its place; [`Limiter::decide`] says for whom. A request that is a
+    /// stream already stays as it is, and so does every request if `streams_max` is 0.
     ///
     /// # Errors
-    /// There are as many streams as there may be. The request still has its place, and is to be ended.
+    /// The number of streams is at its limit. The request still has its place, and must be ended.
     pub fn set_apart(&mut self, permit: &mut Permit) -> Result<(), Refusal> {
         if permit.is_apart || self.streams_max == 0 {
             return Ok(());
@@ -246,7 +247,7 @@ impl<T> Limiter<T> {
         Ok(())
     }
 
-    /// The service is at work on a stream again. It is in flight from now on, even beyond the limit: newcomers wait for that.
+    /// The service works on a stream again. It counts as in flight, even beyond the limit; new requests then wait.
     pub fn bring_back(&mut self, now: Instant, permit: &mut Permit) {
         if std::mem::take(&mut permit.is_apart) {
             self.streams = self.streams.saturating_sub(1);
@@ -255,22 +256,23 @@ impl<T> Limiter<T> {
         }
     }
 
-    /// So many of the requests in flight are where nobody answers: their places are for others, as [`Limiter::decide`] says,
-    /// though none has come back. Each that ends is [recovered](Limiter::recover) before it is released.
+    /// This many requests in flight are at an endpoint that does not answer. Their places go to others, as
+    /// [`Limiter::decide`] says, although none has come back. Each must be [recovered](Limiter::recover) when it ends,
+    /// before it is released.
     pub fn lose(&mut self, requests: u32) {
         self.lost += requests;
     }
 
-    /// One of those that were lost is in flight as any other.
+    /// One lost request counts as in flight again.
     pub fn recover(&mut self) {
         self.lost = self.lost.saturating_sub(1);
     }
 
-    /// A request has ended. Its place is free; [`Limiter::decide`] says for whom.
+    /// A request has ended, which frees its place; [`Limiter::decide`] says for whom.
     ///
-    /// Only a [`Outcome::Success`] teaches an adaptive limit, by the time from the admission until now: the time for
-    /// which the place was taken. The latency in `outcome` is not read. Failures are often quick and would make the
-    /// service look faster than it is. A stream teaches nothing.
+    /// Only an [`Outcome::Success`] teaches an adaptive limit, by the time from the admission until now, in which the
+    /// place was taken. The latency in `outcome` is not read. Failures are often quick and would make the service look
+    /// faster than it is. A stream teaches nothing.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "a permit that has come back is gone"
@@ -293,7 +295,7 @@ impl<T> Limiter<T> {
         }
     }
 
-    /// The next waiter whose wait is over. To be called until there is none.
+    /// The next waiter whose wait is over. Must be called until there is none.
     pub fn decide(&mut self, now: Instant) -> Option<Decision<T>> {
         self.turn(now);
         if !self.is_free()
@@ -311,19 +313,19 @@ impl<T> Limiter<T> {
         None
     }
 
-    /// A waiter leaves by itself. `None` when it has been decided about already; an admission that is on its way to
-    /// somebody who has left must be given back, as [`Outcome::Ignored`].
+    /// A waiter leaves by itself. `None` when it has been decided about already. An admission on its way to a waiter
+    /// that has left must be given back as [`Outcome::Ignored`].
     pub fn cancel(&mut self, ticket: Ticket) -> Option<T> {
         self.queue.remove(ticket)
     }
 
-    /// When [`Limiter::decide`] may have something to decide, from `now` on, unless it is called for another reason before.
+    /// When [`Limiter::decide`] may next have something to decide, if no other call comes before.
     pub fn next_deadline(&self, now: Instant) -> Option<Instant> {
         let of_queue = self.queue.next_deadline()?;
         Some(self.hold_ends(now).unwrap_or(of_queue))
     }
 
-    /// How many may be in flight.
+    /// How many requests may be in flight.
     pub fn limit(&self) -> u32 {
         match &self.gauge {
             Gauge::Fixed(limit) => *limit,
@@ -331,7 +333,7 @@ impl<T> Limiter<T> {
         }
     }
 
-    /// The same, as if nobody were held for a moment.
+    /// The same, ignoring a hold.
     pub fn limit_without_hold(&self) -> u32 {
         match &self.gauge {
             Gauge::Fixed(limit) => *limit,
@@ -365,16 +367,16 @@ impl<T> Limiter<T> {
         }
     }
 
-    /// A place at once, behind nobody but those for whom there is one already.
+    /// Takes a place at once, if nobody waits for one.
     fn place(&mut self, now: Instant) -> Option<Permit> {
         self.turn(now);
-        let is_first = self.has_let_go() || self.queue.is_empty();
+        let is_first = self.let_held_go() || self.queue.is_empty();
         let is_free = is_first && self.at_work() < self.limit();
         is_free.then(|| self.admit(now))
     }
 
-    /// Whether so many were held for a moment that there is no room for more, so that all of them may go on.
-    fn has_let_go(&mut self) -> bool {
+    /// Lets all held requests go on, if there is no room to hold more. Returns whether it did.
+    fn let_held_go(&mut self) -> bool {
         let is_full = self.queue.len() >= self.waiters_max().min(self.queue.capacity());
         match &mut self.gauge {
             Gauge::Adaptive(adaptive) if is_full && adaptive.is_free() => adaptive.let_go(),
@@ -383,13 +385,13 @@ impl<T> Limiter<T> {
         true
     }
 
-    /// Whether nobody is refused, though some may be held for a moment.
+    /// Whether nobody is refused, although some may be held for a moment.
     fn is_free(&self) -> bool {
         matches!(&self.gauge, Gauge::Adaptive(adaptive) if adaptive.is_free())
     }
 
-    /// When those go on who are held for a moment, if any are: before the deadline that they have in the queue, at which nobody is
-    /// refused then.
+    /// When the held requests go on, if there are any. That is before their deadline in the queue, so nobody is
+    /// refused.
     pub fn hold_ends(&self, now: Instant) -> Option<Instant> {
         match &self.gauge {
             Gauge::Adaptive(adaptive) => adaptive.hold_ends(now),
@@ -436,7 +438,7 @@ impl<T> Limiter<T> {
         }
     }
 
-    /// How many requests are in flight that somebody still works on.
+    /// How many requests in flight the service still works on.
     fn at_work(&self) -> u32 {
         self.in_flight.saturating_sub(self.lost)
     }

@@ -1,15 +1,15 @@
-//! How much a request matters to whoever sends it, in four steps.
+//! How much a request matters to its sender, in four steps.
 //!
-//! Priorities decide only between requests that wait for the same limit: a higher one is admitted before a lower one,
+//! Priorities only decide between requests that wait for the same limit. A higher one is admitted before a lower one,
 //! and a lower one gives up its place to a higher one. They reserve nothing, and they stop nothing that is in flight.
-//! Where a priority comes from (a route, a header that is trusted) is the caller's.
+//! The caller decides where a priority comes from (a route, a trusted header).
 
 /// The priority of a request. Greater is more important.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Priority {
     /// May be lost without anyone noticing soon: prefetches, batch jobs, crawlers.
     Low,
-    /// Everything that nobody has thought about.
+    /// The default.
     #[default]
     Normal,
     /// A user waits for it.

@@ -1,27 +1,27 @@
 //! The short queue in front of a concurrency limit.
 //!
 //! A queue turns a burst into a small delay, and an overload into a long one for everybody. This queue does the first
-//! and refuses to do the second, by the rules that Facebook describes (Maurer, "Fail at Scale", ACM Queue 2015), which
-//! take the idea from `CoDel` (RFC 8289):
+//! and avoids the second, by the rules that Facebook describes (Maurer, "Fail at Scale", ACM Queue 2015), which take
+//! the idea from `CoDel` (RFC 8289):
 //!
-//! - While the queue has been empty within the last `interval`, a newcomer is *patient*: it waits for up to `interval`,
-//!   and the oldest of its priority goes first.
-//! - Once the queue has not been empty for an `interval`, nor has anybody been admitted who had waited for less than
-//!   `target` as the oldest, it is overloaded: a newcomer is *hurried*. It waits for up to `target` and the newest goes
-//!   first, so that whoever is served is served fresh and the others learn soon. That lasts for as long as a third of
-//!   them are refused (`overload`).
+//! - While the queue has been empty within the last `interval`, a new waiter is *patient*: it waits for up to
+//!   `interval`, and the oldest of its priority goes first.
+//! - The queue is overloaded once it has not been empty for an `interval`, and nobody was admitted in that time who had
+//!   waited for less than `target` as the oldest. Then a new waiter is *hurried*: it waits for up to `target`, and the
+//!   newest goes first, so that those who are served are served quickly and the others learn soon. That lasts as long
+//!   as a third of them are refused (`overload`).
 //!
-//! What a waiter was promised when it came stays true: those who came as patient still go before the hurried, and so a
-//! queue that becomes overloaded refuses nobody late. There are never more of them than fit in the queue.
+//! A waiter keeps what it was promised when it came: patient waiters still go before hurried ones, so a queue that
+//! becomes overloaded refuses nobody late. There are never more of them than fit in the queue.
 //!
-//! A higher [`Priority`] always goes first, and the overload of lower ones is not its own: for each priority, only those
-//! who wait with that priority or a higher one count. While one is overloaded, lower ones are
-//! [outranked](Queue::is_outranked). In a full queue a newcomer takes the place of the hurried waiter that has waited longest
+//! A higher [`Priority`] always goes first, and the overload of lower ones is not its own: for each priority, only
+//! waiters of that or a higher priority count. While one is overloaded, lower ones are
+//! [outranked](Queue::is_outranked). In a full queue a new waiter displaces the hurried waiter that has waited longest
 //! among the lowest priority, if that priority is not above its own.
 //!
-//! The queue does not know what it is a queue for. It holds a `T` for each waiter (a waker, a number) and gives it back
-//! exactly once: from [`Queue::pop`], [`Queue::pop_expired`], [`Queue::remove`], or as the displaced one from
-//! [`Queue::push`]. All of them cost the same however many wait, and nothing is allocated after [`Queue::new`].
+//! The queue does not know what it is for. It holds a `T` for each waiter (a waker, a number) and gives it back exactly
+//! once: from [`Queue::pop`], [`Queue::pop_expired`], [`Queue::remove`], or as the displaced one from [`Queue::push`].
+//! All of these cost the same however many wait, and nothing is allocated after [`Queue::new`].
 
 mod lines;
 mod overload;
@@ -40,18 +40,18 @@ pub struct Settings {
     pub waiters_max: usize,
     /// The longest wait while the queue is overloaded.
     pub target: Duration,
-    /// How long the queue must have had waiters who wait for longer than `target` to be overloaded, and the longest wait
-    /// until then.
+    /// The queue is overloaded after this time with waiters who wait for longer than `target`. It is also the longest
+    /// wait until then.
     pub interval: Duration,
 }
 
 impl Settings {
     /// [`Settings::waiters_max`], unless configured otherwise.
     pub const WAITERS_MAX_DEFAULT: usize = 1_024;
-    /// [`Settings::target`], unless configured otherwise. Facebook's is 5 ms; with a timer that fires a millisecond
+    /// [`Settings::target`], unless configured otherwise. Facebook's is 5 ms. With a timer that fires a millisecond
     /// late, refusals still leave within 5 ms.
     pub const TARGET_DEFAULT: Duration = Duration::from_millis(3);
-    /// [`Settings::interval`], unless configured otherwise. Facebook's and `CoDel`'s.
+    /// [`Settings::interval`], unless configured otherwise. It is Facebook's and `CoDel`'s.
     pub const INTERVAL_DEFAULT: Duration = Duration::from_millis(100);
 }
 
@@ -65,19 +65,19 @@ impl Default for Settings {
     }
 }
 
-/// One waiter's place in the queue. It outlives the wait: a ticket of somebody who has left finds nobody.
+/// One waiter's place in the queue. It may outlive the wait: the ticket of a waiter that has left finds nobody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ticket {
     slot: u32,
     generation: u32,
 }
 
-/// A place in the queue, and whoever had to leave for it.
+/// A place in the queue, and the waiter that had to leave for it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Queued<T> {
     /// The place.
     pub ticket: Ticket,
-    /// When the wait is up: the waiter is decided about by then, if somebody asks then.
+    /// When the wait ends. The decision falls by then, if somebody asks for it.
     pub deadline: Instant,
     /// The waiter that gave up its place and is now refused.
     pub displaced: Option<T>,
@@ -88,7 +88,7 @@ pub struct Queued<T> {
 pub struct Queue<T> {
     settings: Settings,
     lines: Lines<T>,
-    /// Whether those of a priority and of higher ones are too many.
+    /// For each priority, whether waiters of that and higher ones are too many.
     overloads: [Overload; Priority::COUNT],
 }
 
@@ -102,9 +102,9 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Puts a waiter in, if fewer than `capacity` wait (and fewer than `waiters_max`) or one of them gives way.
+    /// Adds a waiter, if fewer than `capacity` wait (and fewer than `waiters_max`) or one of them gives way.
     ///
-    /// `waiter` is only called for somebody who gets a place.
+    /// `waiter` is only called if there is a place.
     pub fn push(
         &mut self,
         now: Instant,
@@ -135,8 +135,8 @@ impl<T> Queue<T> {
         })
     }
 
-    /// The waiter to admit next: the highest priority, in it the patient before the hurried, the oldest of the patient
-    /// or the newest of the hurried. Callers let [`Queue::pop_expired`] go first.
+    /// The waiter to admit next: the highest priority, in it patient before hurried, the oldest of the patient or the
+    /// newest of the hurried. Callers must call [`Queue::pop_expired`] first.
     pub fn pop(&mut self, now: Instant) -> Option<T> {
         if self.is_empty() {
             return None;
@@ -154,7 +154,7 @@ impl<T> Queue<T> {
         waiter
     }
 
-    /// A waiter whose time is up, if there is one.
+    /// A waiter whose wait has expired, if there is one.
     pub fn pop_expired(&mut self, now: Instant) -> Option<T> {
         if self.is_empty() {
             return None;
@@ -170,14 +170,13 @@ impl<T> Queue<T> {
         waiter
     }
 
-    /// When the first of all waits is up.
+    /// When the first wait expires.
     pub fn next_deadline(&self) -> Option<Instant> {
         let deadlines = Line::ALL.into_iter();
         deadlines.filter_map(|line| self.lines.deadline(line)).min()
     }
 
-    /// Takes a waiter out that no longer wants to wait. `None` when it has left already: then its decision is on its
-    /// way to it.
+    /// Removes a waiter that no longer wants to wait. `None` when it has left already: then its decision is on its way.
     pub fn remove(&mut self, ticket: Ticket) -> Option<T> {
         let waiter = self.lines.remove(ticket.slot, ticket.generation);
         self.note_empty();
@@ -204,13 +203,13 @@ impl<T> Queue<T> {
         self.len() == 0
     }
 
-    /// Whether newcomers are hurried.
+    /// Whether new waiters are hurried.
     pub fn is_overloaded(&self, now: Instant) -> bool {
         self.is_overloaded_for(now, Priority::Low)
     }
 
-    /// Whether those of a higher priority are too many already. Hurried as they are, they cannot wait for the places that
-    /// come free at once when a service answers in lumps; so these places are kept for those of them that come next.
+    /// Whether requests of a higher priority are already too many. They are hurried, so they cannot wait for the places
+    /// that become free together when a service answers in batches. These places are kept for the next of them.
     pub fn is_outranked(&self, now: Instant, priority: Priority) -> bool {
         let higher = &self.overloads[priority.index() + 1..];
         higher
@@ -222,22 +221,22 @@ impl<T> Queue<T> {
         self.overloads[priority.index()].is_on(now, self.settings.interval)
     }
 
-    /// Somebody of this priority was admitted or refused. To be told of those who never came to the queue; of its waiters it
-    /// knows.
+    /// A request of this priority was admitted or refused. Must be called for those who never came to the queue; the
+    /// queue knows about its waiters.
     pub fn note_decision(&mut self, now: Instant, priority: Priority, is_refusal: bool) {
         for overload in &mut self.overloads[..=priority.index()] {
             overload.on_decision(now, self.settings.interval, is_refusal);
         }
     }
 
-    /// Takes out whoever makes room for a newcomer of this priority; otherwise it is the newcomer who is refused.
+    /// Removes the waiter that makes room for a new one of this priority. `None`: the new one is refused.
     fn displace(&mut self, now: Instant, priority: Priority) -> Option<T> {
         let displaced = Priority::ALL
             .into_iter()
             .take_while(|&lower| lower <= priority)
             .find_map(|lower| {
                 let hurried = self.lines.pop_oldest(Line::hurried(lower));
-                // A patient waiter was promised its turn, and keeps it against its like.
+                // A patient waiter was promised its turn, so only a higher priority displaces it.
                 let waiter = hurried.or_else(|| {
                     (lower < priority)
                         .then(|| self.lines.pop_newest(Line::patient(lower)))
@@ -250,8 +249,8 @@ impl<T> Queue<T> {
         displaced.map(|(_, waiter)| waiter)
     }
 
-    /// Before the oldest patient waiter of this priority leaves, who are the first to go. A queue that is never empty and
-    /// short all the same, because the service is fast, is not overloaded.
+    /// To be called before the oldest patient waiter of this priority leaves; these go first. A queue that is never
+    /// empty but short, because the service is fast, is not overloaded.
     fn note_short_wait(&mut self, now: Instant, priority: Priority) {
         let Some(deadline) = self.lines.deadline(Line::patient(priority)) else {
             return;

@@ -2,11 +2,11 @@
 //!
 //! The rule is GCRA (the "generic cell rate algorithm" of ATM Forum TM 4.0), a token bucket that remembers one number
 //! for each key: its *theoretical arrival time*, the time at which the key will have used nothing. A request moves it
-//! on by one emission interval; a request that would move it further than `burst` intervals ahead of now is refused and
-//! moves nothing. A key whose time has passed is the same as a key that was never seen, so it need not be remembered.
+//! on by one emission interval. A request that would move it more than `burst` intervals ahead of now is refused and
+//! moves nothing. A key whose time has passed is like a key that was never seen, so it need not be remembered.
 //!
-//! Keys are chosen by clients, and there can be any number of them. [`RateLimiter`] remembers a bounded number in
-//! `table`; what happens beyond it is said there.
+//! Clients choose the keys, so there can be any number of them. [`RateLimiter`] remembers a bounded number; `table`
+//! says what happens beyond it.
 //!
 //! The figures in a [`Decision`] are those of the `RateLimit` and `RateLimit-Policy` fields
 //! (draft-ietf-httpapi-ratelimit-headers-10). Several gateways count each for themselves.
@@ -30,7 +30,7 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// The time between requests that come evenly, in nanoseconds.
+    /// The time between evenly spaced requests, in nanoseconds.
     fn interval_ns(&self) -> u64 {
         let interval_ns = self.per.as_nanos() / u128::from(self.requests.max(1));
         u64::try_from(interval_ns).unwrap_or(u64::MAX).max(1)
@@ -43,7 +43,7 @@ impl Quota {
     }
 }
 
-/// Whether a request may pass, and what to tell the client.
+/// Whether a request may pass, and the figures for the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decision {
     /// Whether it may.
@@ -54,15 +54,15 @@ pub struct Decision {
     pub window_s: u64,
     /// `r` of `RateLimit`: how many more may come at once now.
     pub remaining: u32,
-    /// How long until `remaining` is the burst again.
+    /// Time until `remaining` is the burst again.
     pub reset: Duration,
-    /// How long a refused client should wait before one request will pass. Zero when it may pass.
+    /// How long a refused client should wait until one request will pass. Zero when it may pass.
     pub retry_after: Duration,
 }
 
 impl Decision {
-    /// `t` of `RateLimit`, in seconds, rounded up. For a refused request it is the same as [`Decision::retry_after_s`],
-    /// because the draft wants both to name the same time.
+    /// `t` of `RateLimit`, in seconds, rounded up. For a refused request it equals [`Decision::retry_after_s`], because
+    /// the draft wants both to name the same time.
     pub fn reset_s(&self) -> u64 {
         if self.is_allowed {
             whole_seconds(self.reset)
@@ -93,11 +93,11 @@ pub struct RateLimiter {
 }
 
 impl RateLimiter {
-    /// What a remembered key costs, in bytes.
+    /// The memory of a remembered key, in bytes.
     pub const BYTES_PER_KEY: usize = table::BYTES_PER_KEY;
 
-    /// A limiter that remembers `keys_max` keys (at least 16) in [`RateLimiter::BYTES_PER_KEY`] bytes each, all of them
-    /// allocated now. `seed` must be random and secret: whoever knows it can choose keys that fall into one place.
+    /// A limiter that remembers `keys_max` keys (at least 16) in [`RateLimiter::BYTES_PER_KEY`] bytes each, all
+    /// allocated now. `seed` must be random and secret: with it, one can choose keys that fall into one set.
     pub fn new(quota: Quota, keys_max: usize, seed: u64, now: Instant) -> Self {
         Self {
             interval_ns: quota.interval_ns(),
@@ -112,7 +112,7 @@ impl RateLimiter {
     /// A request with this key arrives.
     pub fn acquire(&mut self, now: Instant, key: &[u8]) -> Decision {
         let elapsed = now.saturating_duration_since(self.started_at).as_nanos();
-        // Time zero means an empty place in the table, and 500 years are enough.
+        // Time zero means an empty entry in the table, and 500 years are enough.
         let now_ns = u64::try_from(elapsed)
             .unwrap_or(u64::MAX / 2)
             .min(u64::MAX / 2)
@@ -130,7 +130,7 @@ impl RateLimiter {
         self.decision(is_allowed, used_ns)
     }
 
-    /// A request with this key that [`RateLimiter::acquire`] has let pass is not made after all.
+    /// A request with this key that [`RateLimiter::acquire`] has allowed is not made after all.
     pub fn give_back(&mut self, key: &[u8]) {
         if let Some(arrival_ns) = self.table.known(self.hash(key)) {
             *arrival_ns = arrival_ns.saturating_sub(self.interval_ns).max(1);
@@ -141,7 +141,7 @@ impl RateLimiter {
         xxhash_rust::xxh3::xxh3_64_with_seed(key, self.seed)
     }
 
-    /// How many keys are remembered at most.
+    /// The largest number of remembered keys.
     pub fn keys_max(&self) -> usize {
         self.table.keys_max()
     }

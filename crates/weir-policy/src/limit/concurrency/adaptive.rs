@@ -1,7 +1,7 @@
-//! The adaptive limit: none until there is evidence that requests queue inside the service, then as many as keep it busy.
+//! The adaptive limit: none without evidence that requests queue inside the service, then as many as keep it busy.
 //!
-//! A limit that is too low does what it should prevent: it refuses what the service could answer. How many a service can hold
-//! is not to be seen while it has room, so nothing is refused then, whatever its latencies do:
+//! A limit that is too low does what it should prevent: it refuses what the service could answer. How many a service
+//! can hold cannot be seen while it has room. So nothing is refused then, whatever its latencies are:
 //!
 //! ```text
 //!         a queue grows (`evidence`)            the rate stays
@@ -12,19 +12,19 @@
 //!    └──── the service can take all that is asked for ──────────────┘
 //! ```
 //!
-//! - **Free**: the greatest limit there is. The base latency is learned (`base`). Who comes in a surge is held for a moment, in which
-//!   the service shows whether it can take so many.
-//! - **Proof**: what looks like a queue may be a service that has become slower, and holds more without queueing. To hold some
-//!   back for a while tells the two apart (`trial`).
-//! - **Limited**: by Little's law a service holds rate × base without queueing. It gets a little more, so that it never waits for
-//!   work, and trials of less, which lasting overload makes the only way to know the base again (`limited`).
+//! - **Free**: the limit is the maximum. The base latency is learned (`base`). Requests of a sudden surge are held for
+//!   a moment, in which the service shows whether it can take so many.
+//! - **Proof**: what looks like a queue may be a service that has become slower, and holds more without queueing.
+//!   Holding some requests back for a while tells the two apart (`trial`).
+//! - **Limited**: by Little's law a service holds rate × base without queueing. The limit is a little more, so that the
+//!   service never waits for work. Under lasting overload only trials with less show the base again (`limited`).
 //!
-//! Several limiters can share a service: those of gateways side by side. One that holds back alone gives its places to the
-//! others, and sees its rate fall. So trials under a limit begin at common times (`beats`), and a proof that finds no queue is
-//! repeated at such a time before it is believed.
+//! Several limiters can share a service, such as those of gateways side by side. One that holds back alone gives its
+//! places to the others, and sees its rate fall. So trials under a limit begin at common times (`beats`), and a proof
+//! that finds no queue is repeated at such a time before it is believed.
 //!
-//! `docs/decisions/0008-evidence-of-a-queue.md` has the measurements and what was tried. This file knows nothing about queues in
-//! front of the service and priorities.
+//! `docs/decisions/0008-evidence-of-a-queue.md` has the measurements and the alternatives. This file knows nothing
+//! about priorities and queues in front of the service.
 
 mod base;
 mod beats;
@@ -48,9 +48,9 @@ use window::{Seen, Window};
 /// The bounds of an adaptive limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Never fewer, at least 1 (0 counts as 1).
+    /// The lowest limit, at least 1 (0 counts as 1).
     pub min: u32,
-    /// Never more.
+    /// The highest limit.
     pub max: u32,
 }
 
@@ -70,17 +70,18 @@ impl Default for Settings {
     }
 }
 
-/// To wait inside the service for so many seconds does nobody harm.
+/// A wait inside the service of this many seconds harms nobody.
 const BRIEF_S: f64 = 0.008;
 
-/// A proof lets in so many times what the service seems to hold, but this share of what is in flight at least, and no more
-/// than the other. Of the first, a base that is a third of the true one does not starve the service; of the second, the proof
-/// of a base that is nonsense does little harm.
+/// A proof lets in this many times what the service seems to hold. Even if the base is a third of the true one, that
+/// does not starve the service.
 const PROOF: f64 = 3.0;
+/// But it lets in at least this share of what is in flight,
 const PROOF_SHARE_MIN: f64 = 1.0 / 16.0;
+/// and at most this share, so that the proof of a nonsense base does little harm.
 const PROOF_SHARE_MAX: f64 = 0.5;
 
-/// What is reached for less than this share of the time holds nobody back.
+/// A limit that is reached for less than this share of the time holds nobody back.
 const REACHED: f64 = 0.3;
 
 #[derive(Debug)]
@@ -91,7 +92,7 @@ pub(super) struct Adaptive {
     evidence: Evidence,
     hold: Hold,
     window: Window,
-    /// How many wait in front of the limit.
+    /// How many requests wait in front of the limit.
     waiting: u32,
     state: State,
     /// Answers a second in the last window.
@@ -105,17 +106,17 @@ pub(super) struct Adaptive {
 /// How a request ended.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum End {
-    /// After a time that says how long requests take.
+    /// It was answered, after a time that says how long requests take.
     Answered(Duration),
-    /// Badly, or not at all: it takes no less time. One that failed soon says nothing.
+    /// It failed or was not answered, so an answer takes at least this time. A quick failure says nothing.
     Failed(Duration),
-    /// Nothing is known of how long it took.
+    /// How long it took is unknown.
     Unknown,
 }
 
 #[derive(Debug)]
 enum State {
-    /// With evidence that waits for a beat: when that is, and answers a second.
+    /// Evidence may wait for a beat: when that is, and the answers a second.
     Free {
         proof: Option<(Instant, f64)>,
     },
@@ -124,7 +125,7 @@ enum State {
 }
 
 impl Adaptive {
-    /// Nobody may wait for longer than `waits`; `epoch` lies before `now`.
+    /// Nobody may wait for longer than `waits`; `epoch` is before `now`.
     pub(super) fn new(settings: Settings, waits: Duration, now: Instant, epoch: Instant) -> Self {
         let min = settings.min.max(1);
         Self {
@@ -150,7 +151,7 @@ impl Adaptive {
         held.min(self.limit_without_hold())
     }
 
-    /// The limit, as if nobody were held for a moment.
+    /// The limit, ignoring a hold.
     pub(super) fn limit_without_hold(&self) -> u32 {
         match &self.state {
             State::Free { .. } => self.settings.max,
@@ -173,7 +174,7 @@ impl Adaptive {
         (rate * time.as_secs_f64()) as u32
     }
 
-    /// Does what time alone does: before the limit is asked. So many wait.
+    /// Makes the changes that time alone causes; must be called before the limit is read. `waiting` is how many wait.
     pub(super) fn turn(&mut self, now: Instant, waiting: usize) {
         self.waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
         self.advance(now);
@@ -202,7 +203,7 @@ impl Adaptive {
         }
     }
 
-    /// When those go on who are held for a moment, if any are. [`Adaptive::turn`] is to be called then.
+    /// When the held requests go on, if there are any. [`Adaptive::turn`] must be called then.
     pub(super) fn hold_ends(&self, now: Instant) -> Option<Instant> {
         self.hold.ends(now, self.base.latency().is_some())
     }
@@ -213,19 +214,19 @@ impl Adaptive {
         self.window.offered();
     }
 
-    /// Whether nobody is refused, though newcomers may be held for a moment.
+    /// Whether nobody is refused, although new requests may be held for a moment.
     pub(super) fn is_free(&self) -> bool {
         matches!(self.state, State::Free { .. }) && self.window.in_flight() < self.settings.max
     }
 
-    /// There is no room for those who are held: they go on.
+    /// There is no room for those who are held, so they go on.
     pub(super) fn let_go(&mut self) {
         if self.hold.limit().is_some() {
             self.hold.give_up();
         }
     }
 
-    /// A request is admitted, as one of so many in flight.
+    /// A request is admitted; `in_flight` are now in flight.
     pub(super) fn on_admission(&mut self, now: Instant, in_flight: u32) -> Tag {
         self.on_in_flight(now, in_flight);
         if matches!(self.state, State::Free { proof: None }) {
@@ -234,16 +235,16 @@ impl Adaptive {
         self.base.admitted(now, in_flight)
     }
 
-    /// Does a hold begin, after the admission of this one?
+    /// Begins a hold after the admission of this request, if there is reason to.
     fn hold_after(&mut self, now: Instant, in_flight: u32) {
-        if !self.hold.may_begin(in_flight, &self.base) {
+        if !self.hold.consider(in_flight, &self.base) {
             return;
         }
         let seen = self.window.see();
         let is_known = seen.answers >= hold::ANSWERS_MIN / 2;
         let rate = self.rate.max(if is_known { seen.rate } else { 0.0 });
         let holds = rate * (evidence::STANDING * self.base.latency().unwrap_or_default() + BRIEF_S);
-        if self.hold.begins(now, in_flight, holds) {
+        if self.hold.begin(now, in_flight, holds) {
             self.window.begin(now);
         }
     }
@@ -253,8 +254,8 @@ impl Adaptive {
         self.window.refused();
     }
 
-    /// A request goes on without being work for the service, so that it says nothing of how long that takes.
-    /// The service is done with it as with one that is answered.
+    /// A request goes on as a stream: it is no work for the service, so it says nothing about how long that takes. For
+    /// the service it is over, as if it was answered.
     pub(super) fn on_set_apart(&mut self, tag: Tag) {
         self.base.lost(tag);
         self.note_answer(None);
@@ -270,13 +271,13 @@ impl Adaptive {
         }
     }
 
-    /// So many are in flight now.
+    /// `in_flight` requests are in flight now.
     pub(super) fn on_in_flight(&mut self, now: Instant, in_flight: u32) {
         self.window.pass(now, self.limit());
         self.window.set_in_flight(in_flight);
     }
 
-    /// A request has ended, and so many are in flight.
+    /// A request has ended, and `in_flight` are left.
     pub(super) fn on_end(&mut self, now: Instant, tag: Tag, end: End, in_flight: u32) {
         let is_quick = match end {
             End::Answered(latency) => {
@@ -320,7 +321,7 @@ impl Adaptive {
         }
     }
 
-    /// Has a hold come to its end?
+    /// Acts on what a hold has found, if it has found something.
     fn look_at_hold(&mut self, now: Instant) {
         if self.hold.limit().is_none() {
             return;
@@ -346,7 +347,7 @@ impl Adaptive {
         }
     }
 
-    /// Is there a queue?
+    /// Looks for a queue, if enough was seen.
     fn look(&mut self, now: Instant) {
         if self.hold.limit().is_some() {
             return;
@@ -357,7 +358,7 @@ impl Adaptive {
         }
     }
 
-    /// Is there one in what was seen?
+    /// Looks for a queue in what was seen.
     fn weigh(&mut self, seen: &Seen, now: Instant) {
         self.window.begin(now);
         let base = self.base.latency();
@@ -379,7 +380,7 @@ impl Adaptive {
         }
     }
 
-    /// There is evidence of a queue, while so many answers came a second.
+    /// Begins a proof: there is evidence of a queue, at a time with `rate` answers a second.
     fn prove(&mut self, rate: f64, now: Instant) {
         let in_flight = f64::from(self.window.in_flight());
         let base = self.base.latency().unwrap_or_default();
@@ -391,7 +392,7 @@ impl Adaptive {
         self.state = State::Proof(Trial::new(tried, rate, self.window.in_flight(), now));
     }
 
-    /// What has come of the proof?
+    /// Draws the conclusion from a proof.
     fn conclude(&mut self, seen: &Seen, now: Instant) {
         let State::Proof(trial) = &self.state else {
             return;
@@ -409,7 +410,8 @@ impl Adaptive {
         }
     }
 
-    /// Requests take so long at work, with nothing in a queue. Or places that were left have been taken by others.
+    /// Requests take `sojourn` seconds at work, without a queue. Or other limiters have taken the places that were
+    /// left.
     fn refuted(&mut self, sojourn: f64, now: Instant) {
         if self.is_in_doubt {
             self.base.raise(sojourn);
@@ -418,7 +420,7 @@ impl Adaptive {
         self.set_free(now);
     }
 
-    /// Whether nobody has asked for so long that there is no overload any more.
+    /// Whether nobody has asked for so long that the overload is over.
     fn is_quiet(&self, now: Instant) -> bool {
         let base = self.base.latency().unwrap_or_default();
         self.window.quiet_s(now) > limited::calm_s(base)

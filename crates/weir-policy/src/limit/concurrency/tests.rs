@@ -1,4 +1,4 @@
-//! The limiter as a state machine; what the adaptive limit does over time is simulated in `tests/it/overload`.
+//! The limiter as a state machine. `tests/it/overload` simulates the adaptive limit over time.
 
 use super::*;
 use crate::balance::tests::start;
@@ -21,7 +21,7 @@ fn acquire(limiter: &mut Limiter<u32>, now: Instant, waiter: u32) -> Acquired<u3
 }
 
 #[test]
-fn a_place_goes_to_whoever_waits_before_it_goes_to_a_newcomer() {
+fn a_place_goes_to_a_waiter_before_a_new_request() {
     let mut limiter = fixed(2);
     let (Acquired::Admitted(first), Acquired::Admitted(_second)) = (
         acquire(&mut limiter, ms(0), 1),
@@ -58,7 +58,7 @@ fn a_place_goes_to_whoever_waits_before_it_goes_to_a_newcomer() {
 }
 
 #[test]
-fn what_can_do_without_a_place_takes_none_from_those_who_wait() {
+fn an_optional_place_is_not_taken_from_waiters() {
     let mut limiter = fixed(2);
     let first = limiter.try_acquire(ms(0)).expect("there is a place");
     let Acquired::Admitted(second) = acquire(&mut limiter, ms(0), 1) else {
@@ -80,7 +80,7 @@ fn what_can_do_without_a_place_takes_none_from_those_who_wait() {
 }
 
 #[test]
-fn whoever_waits_too_long_is_refused_when_its_time_is_up() {
+fn a_request_that_waits_too_long_is_refused_in_time() {
     let mut limiter = fixed(1);
     let Acquired::Admitted(_permit) = acquire(&mut limiter, ms(0), 1) else {
         panic!("one fits");
@@ -97,11 +97,11 @@ fn whoever_waits_too_long_is_refused_when_its_time_is_up() {
     );
 }
 
-/// 64 clients that ask again as soon as they are answered, and a service that answers one after the other, in 50 µs.
+/// 64 clients ask again as soon as they are answered, and a service answers one after the other, in 50 µs.
 #[test]
 fn a_service_that_answers_at_once_gets_all_there_is() {
     serve_64_clients(queue::Settings::TARGET_DEFAULT);
-    // Who may wait for long in the queue may not do so inside the service.
+    // Even if requests may wait long in the queue, they must not wait inside the service.
     serve_64_clients(Duration::from_secs(1));
 }
 
@@ -146,7 +146,7 @@ fn failures_and_clients_that_leave_teach_an_adaptive_limit_nothing() {
         let before = limiter.limit();
         let mut permits = std::collections::VecDeque::new();
         for now_ms in 0..10_000 {
-            // As many as may are always in flight, and each of them ends after a while.
+            // The maximum is always in flight, and each request ends after a while.
             while let Acquired::Admitted(permit) = acquire(&mut limiter, ms(now_ms), 0) {
                 permits.push_back(permit);
             }
@@ -163,7 +163,7 @@ fn failures_and_clients_that_leave_teach_an_adaptive_limit_nothing() {
     }
 }
 
-/// Admits one more or says that none is.
+/// Admits one more, or returns `None`.
 fn admit(limiter: &mut Limiter<u32>) -> Option<Permit> {
     match acquire(limiter, ms(0), 0) {
         Acquired::Admitted(permit) => Some(permit),
@@ -197,7 +197,7 @@ fn streams_are_counted_apart_and_crowd_out_nobody_but_streams() {
     assert_eq!(limiter.status(ms(0)).in_flight, 1, "it has its place still");
     limiter.release(ms(0), fourth, Outcome::Ignored);
 
-    // One that is work again is in flight, although the places are taken.
+    // A stream that is work again is in flight, although all places are taken.
     let (first, second) = (admit(&mut limiter), admit(&mut limiter));
     let mut back = streams.pop().expect("there are three");
     limiter.bring_back(ms(0), &mut back);
@@ -247,7 +247,7 @@ fn a_stream_teaches_an_adaptive_limit_nothing() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever becomes of whom, each is counted in one class, and comes back to it once.
+    /// Whatever happens, each request counts in one class and leaves it once.
     #[test]
     fn places_and_streams_come_back(seed: u64, limit in 1u32..10, streams_max in 0u32..10) {
         let mut random = fastrand::Rng::with_seed(seed);
@@ -275,9 +275,9 @@ proptest! {
         }
     }
 
-    /// Requests that are lost leave their places to others; once all are recovered, it is as if none had been.
+    /// Lost requests leave their places to others. Once all are recovered, it is as if none had been lost.
     #[test]
-    fn what_is_lost_is_in_nobodys_way(limit in 1u32..20, lost in 0u32..20) {
+    fn lost_requests_leave_their_places_to_others(limit in 1u32..20, lost in 0u32..20) {
         let lost = lost.min(limit);
         let settings = Settings { limit: Limit::Fixed(limit), ..Settings::default() };
         let mut limiter: Limiter<u32> = Limiter::new(&settings, start(), start());
@@ -296,7 +296,7 @@ proptest! {
         prop_assert!(limiter.try_acquire(start()).is_none());
     }
 
-    /// The seed of a failure is part of its input, which proptest prints.
+    /// The seed is part of the input, which proptest prints on failure.
     #[test]
     fn never_more_in_flight_than_the_limit_allows_at_an_admission(
         seed: u64, min in 0u32..10, max in 0u32..100, is_fixed: bool,
@@ -341,7 +341,7 @@ fn adaptive() -> Limiter<u32> {
     Limiter::new(&Settings::default(), start(), start())
 }
 
-/// One answer after the other, each after 10 ms, until `until_ms`.
+/// One answer after another, each after 10 ms, until `until_ms`.
 fn answers_in_ten_ms(limiter: &mut Limiter<u32>, until_ms: u64) {
     for at in (0..until_ms).step_by(10) {
         let Acquired::Admitted(permit) = acquire(limiter, ms(at), 0) else {
@@ -351,7 +351,7 @@ fn answers_in_ten_ms(limiter: &mut Limiter<u32>, until_ms: u64) {
     }
 }
 
-/// So many come a millisecond, and none is answered. Says who wait, by when they came.
+/// `per_ms` requests come each millisecond, and none is answered. Returns who waits, by when they came.
 fn surge(limiter: &mut Limiter<u32>, from_ms: u64, to_ms: u64, per_ms: u32) -> Vec<u32> {
     let mut waiting = Vec::new();
     for at in from_ms..to_ms {
@@ -372,7 +372,7 @@ fn surge(limiter: &mut Limiter<u32>, from_ms: u64, to_ms: u64, per_ms: u32) -> V
 }
 
 #[test]
-fn who_is_held_while_the_service_says_nothing_goes_on_soon() {
+fn held_requests_go_on_soon_if_the_service_is_silent() {
     let mut limiter = adaptive();
     answers_in_ten_ms(&mut limiter, 1_000);
     let waiting = surge(&mut limiter, 1_000, 1_060, 2);
@@ -381,7 +381,7 @@ fn who_is_held_while_the_service_says_nothing_goes_on_soon() {
     assert!(ends <= ms(1_100), "before anybody has waited for 100 ms");
     assert_eq!(limiter.decide(ms(1_060)), None, "not yet");
 
-    // As late as a timer may be.
+    // The latest that a timer may be.
     let late = ends + Duration::from_millis(300);
     for came in waiting {
         assert!(
@@ -418,7 +418,7 @@ fn a_burst_is_not_held() {
 }
 
 #[test]
-fn where_nobody_may_wait_nobody_is_held() {
+fn without_waits_there_is_no_hold() {
     let queues = [
         queue::Settings {
             waiters_max: 0,

@@ -1,13 +1,13 @@
-//! Where the waiters of a queue stand: two lines for each priority, all in one block of memory.
+//! The lines of a queue: two for each priority, all in one block of memory.
 //!
 //! A line is a doubly linked list through the block, so a waiter leaves from either end or from the middle at the same
-//! small cost. Within a line deadlines never decrease as long as the caller's clock does not run backwards, so the
-//! first of a line is also the first whose time is up. This file knows nothing about overload.
+//! small cost. Within a line deadlines never decrease as long as the caller's clock does not run backwards. So the
+//! first of a line also expires first. This file knows nothing about overload.
 
 use super::super::priority::Priority;
 use std::time::Instant;
 
-/// Which line a waiter stands in: one for the patient and one for the hurried of each priority.
+/// A line of waiters: each priority has one for the patient and one for the hurried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Line(u8);
 
@@ -38,7 +38,7 @@ impl Line {
     }
 }
 
-/// The end of a list, and the slot of nobody.
+/// The end of a list, or no slot.
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]
@@ -57,7 +57,7 @@ struct Slot<T> {
     deadline: Option<Instant>,
     previous: u32,
     next: u32,
-    /// Counts who has stood here, so that a ticket of the one before finds nobody.
+    /// Counts the waiters of this slot, so that the ticket of an earlier one finds nobody.
     generation: u32,
     line: Line,
 }
@@ -99,7 +99,7 @@ impl<T> Lines<T> {
         self.len
     }
 
-    /// Puts a waiter at the newest end. Returns its slot and generation. There must be a free slot.
+    /// Adds a waiter at the newest end. Returns its slot and generation. There must be a free slot.
     pub(super) fn push(&mut self, line: Line, deadline: Instant, waiter: T) -> (u32, u32) {
         let index = self.free;
         let ends = &mut self.ends[usize::from(line.0)];
@@ -129,7 +129,7 @@ impl<T> Lines<T> {
         self.take(self.ends[usize::from(line.0)].newest)
     }
 
-    /// When the oldest of a line has waited long enough.
+    /// When the oldest waiter of a line has waited long enough.
     pub(super) fn deadline(&self, line: Line) -> Option<Instant> {
         let oldest = self.ends[usize::from(line.0)].oldest;
         self.slots.get(oldest as usize)?.deadline

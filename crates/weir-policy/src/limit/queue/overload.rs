@@ -1,17 +1,17 @@
 //! When a queue is overloaded: how that begins, and how long it lasts.
 //!
-//! It begins once there have been waiters for an interval, of whom even the oldest waited longer than the target. From
-//! then on nobody waits for long, and that nobody waits says little: a service that answers in lumps empties such a queue
-//! with each of them. So an overload goes on for an interval at a time, as long as a third of those decided about in the last
-//! one were refused. This file knows nothing about waiters and their order.
+//! It begins when there have been waiters for an interval and even the oldest waited longer than the target. From then
+//! on nobody waits for long, so an empty queue says little: a service that answers in batches empties it with each
+//! batch. So an overload goes on for an interval at a time, as long as a third of the decisions of the last one were
+//! refusals. This file knows nothing about waiters and their order.
 
 use std::time::{Duration, Instant};
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Overload {
-    /// Since when there have been waiters, none of whom was admitted within the target.
+    /// When the time began in which there have been waiters and none was admitted within the target.
     busy_since: Option<Instant>,
-    /// What was decided in the last interval of an overload.
+    /// The decisions in the last interval of an overload.
     count: Option<Count>,
 }
 
@@ -46,7 +46,7 @@ impl Overload {
         self.busy_since = None;
     }
 
-    /// Somebody was admitted or refused.
+    /// A request was admitted or refused.
     pub(super) fn on_decision(&mut self, now: Instant, interval: Duration, is_refusal: bool) {
         if !self.is_on(now, interval) {
             self.count = None;
@@ -67,7 +67,7 @@ impl Overload {
 }
 
 impl Count {
-    /// In the interval that is counted, and in the next if a third were refused in this one.
+    /// Whether the overload goes on: in the counted interval, and in the next one if a third were refused.
     fn is_on(&self, now: Instant, interval: Duration) -> bool {
         now < self.ends || 2 * self.refused > self.admitted && now < self.ends + interval
     }

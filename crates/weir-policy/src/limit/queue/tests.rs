@@ -1,4 +1,4 @@
-//! Who goes when: the rules as a table, and a model that any history is compared with.
+//! Who goes when: the rules as a table, and a model with which random histories are compared.
 
 use super::super::priority::Priority::{self, Critical, High, Low, Normal};
 use super::*;
@@ -16,8 +16,8 @@ fn ms(ms: u64) -> Instant {
 }
 
 /// Plays a history such as "0 +a 1 +b 2 pop": a time in milliseconds, then what happens. `+` adds a waiter of normal
-/// priority, `^` one of high and `_` one of low. Returns what came out: `a` popped, `a!` expired, `a<` displaced, `a-`
-/// not taken.
+/// priority, `^` a high one and `_` a low one. Returns what came out: `a` popped, `a!` expired, `a<` displaced, `a-`
+/// not accepted.
 fn play(history: &str) -> String {
     let mut queue = Queue::new(SETTINGS);
     let mut out = Vec::new();
@@ -52,7 +52,8 @@ fn who_goes_when() {
         ("0 +a 1 +b 2 pop 3 pop", "a b"),
         ("0 +a 99 pop", "a"),
         ("0 +a 50 +b 100 pop", "a! b"),
-        // A queue that was never empty for an interval is overloaded: 5 ms, the newest first, after the patient.
+        // A queue that was not empty for an interval is overloaded: waits are 5 ms, the newest goes first, after the
+        // patient.
         (
             "0 +a 90 +b 99 pop 105 +c 106 +d 107 pop 108 pop 109 pop",
             "a b d c",
@@ -61,33 +62,33 @@ fn who_goes_when() {
             "0 +a 90 +b 99 pop 105 +c 106 +d 110 pop 111 pop 112 pop",
             "a c! b d! nobody nobody",
         ),
-        // Being empty for a moment, without an overload.
+        // The queue was empty for a moment, so there is no overload.
         ("0 +a 90 +b 91 pop 92 pop 105 +c 150 pop", "a b c"),
-        // An overload goes on over such moments while a third are refused...
+        // An overload goes on through such moments while a third are refused ...
         (
             "0 +a 90 +b 99 pop 105 pop 110 +c 120 +d 150 +e 250 +f 300 pop 300 pop",
             "a b c! d! e! f! nobody nobody",
         ),
-        // ... and ends with the first interval in which they are not.
+        // ... and ends with the first interval in which fewer are.
         (
             "0 +a 90 +b 99 pop 105 +c 106 pop 107 pop 120 +d 121 pop 150 +e 160 +f 161 pop 300 +g 390 pop",
             "a b c d e! f g",
         ),
-        // Nor is it one if waits are short, though somebody is always there: a fast service has no overload.
+        // Short waits are no overload, even if somebody always waits: the service is fast.
         (
             "0 +a 90 +b 91 pop 92 +c 93 pop 105 +d 150 pop 151 pop",
             "a b c d",
         ),
         // The higher priority goes first.
         ("0 _a 1 +b 2 ^c 3 +d 4 pop 5 pop 6 pop 7 pop", "c b d a"),
-        // Full: a newcomer may displace the lower, the newest patient of them, but not its like.
+        // Full: a new waiter displaces the newest patient one of a lower priority, but not of its own.
         ("0 +a 1 +b 2 +c 3 +d 4 +e 5 ^f 6 _g", "e- d< g-"),
-        // Full and overloaded: the hurried that has waited longest leaves, even for its like.
+        // Full and overloaded: the hurried waiter that has waited longest leaves, even for its own priority.
         (
             "0 +a 90 +b 99 pop 105 +c 106 +d 107 +e 108 +f 109 pop 109 pop",
             "a c< b f",
         ),
-        // The overload of the low is not that of the high: they stay patient.
+        // The overload of the low priority is not that of the high: its waiters stay patient.
         ("0 _a 90 _b 99 pop 105 _c 106 ^d 112 pop", "a c! d"),
     ];
     for (history, expected) in table {
@@ -129,7 +130,7 @@ fn a_queue_without_places_takes_nobody() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The seed of a failure is part of its input, which proptest prints.
+    /// The seed is part of the input, which proptest prints on failure.
     #[test]
     fn everybody_leaves_once_within_their_time_and_never_behind_a_lower_priority(
         seed: u64, capacity in 1usize..=4,

@@ -5,31 +5,30 @@
 //! entry     hash of the key: u64 │ theoretical arrival time: u64, in nanoseconds
 //! ```
 //!
-//! A key may stand in either of two sets, which its hash names, so a look-up reads 16 entries however many keys there
-//! are. Keys themselves are not kept; two keys whose hashes agree in all 64 bits share a quota.
+//! A key may be in either of two sets, which its hash names, so a look-up reads 16 entries however many keys there are.
+//! Keys themselves are not stored; two keys whose hashes agree in all 64 bits share a quota.
 //!
-//! An entry whose time has passed says the same as no entry. So while fewer keys are in debt than fit, nothing is ever
-//! lost, whatever number of keys comes by. Beyond that, a new key takes the place of the entry with the *earliest* time
-//! of its 16: the one that has used the least of its quota, which with equal use is the one that has not been seen for
-//! longest. **The newcomer takes over the time as well.** This is what a flood of keys meets:
-//!
-//! - Requests are not to be had by inventing keys: what was used stays used, whoever's name stands beside it. The whole
-//!   table never admits more than `keys_max` bursts at once and `keys_max` times the rate from then on.
+//! An entry whose time has passed is like no entry. So while the keys in debt fit, nothing is ever lost, however many
+//! keys come. Beyond that, a new key replaces the entry with the *earliest* time of its 16. That one has used the least
+//! of its quota; with equal use, it has not been seen for longest. **The new key takes over the time as well.** A flood
+//! of keys has these effects:
+//! - Invented keys gain no requests: what was used stays used under any name. The whole table never admits more than
+//!   `keys_max` bursts at once and `keys_max` times the rate from then on.
 //! - A key that has used up its quota has the latest time and leaves last. To make the gateway forget it, an attacker
-//!   would have to use up all other entries of its sets first, and finds it in the debt of the entry that it displaces.
-//! - An honest newcomer in a flood begins with the debt of the least used of 16 entries. It is refused only if all of
-//!   those have used everything, which takes `keys_max` × `burst` requests that were let through.
+//!   must first use up all other entries of its sets, and then inherits the debt of the entry it displaces.
+//! - An honest new key in a flood begins with the debt of the least used of 16 entries. It is refused only if all of
+//!   those are used up, which takes `keys_max` × `burst` admitted requests.
 
 /// Entries in a set: two cache lines.
 const SET: usize = 8;
 
-/// What an entry costs.
+/// The size of an entry.
 pub(super) const BYTES_PER_KEY: usize = size_of::<Entry>();
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Entry {
     hash: u64,
-    /// Zero: never used.
+    /// Zero if never used.
     arrival_ns: u64,
 }
 
@@ -56,8 +55,8 @@ impl Table {
         self.sets.len() * SET
     }
 
-    /// The theoretical arrival time of the key with this hash, to be moved on; one that has passed may stand for a key
-    /// that was never seen.
+    /// The theoretical arrival time of the key with this hash, to be moved on. A time that has passed may belong to a
+    /// key that was never seen.
     pub(super) fn entry(&mut self, hash: u64, now_ns: u64) -> &mut u64 {
         let [first, second] = self.sets_of(hash);
         let places = || (0..SET).flat_map(|index| [(first, index), (second, index)]);
@@ -81,13 +80,13 @@ impl Table {
         Some(&mut own.arrival_ns)
     }
 
-    /// The hashes of the keys that are remembered.
+    /// The hashes of the remembered keys.
     #[cfg(test)]
     pub(super) fn hashes(&self) -> impl Iterator<Item = u64> {
         self.sets.iter().flatten().map(|entry| entry.hash)
     }
 
-    /// The two sets in which a key may stand: its hash scaled to the number of sets, from each half.
+    /// The two sets of a key: each half of its hash, scaled to the number of sets.
     fn sets_of(&self, hash: u64) -> [usize; 2] {
         let scale = |half: u64| ((half * self.sets.len() as u64) >> 32) as usize;
         [scale(hash >> 32), scale(hash & u64::from(u32::MAX))]

@@ -1,4 +1,4 @@
-//! GCRA as a table, against a token bucket as a model, and what floods of keys can and cannot do.
+//! GCRA as a table and against a token bucket as a model, and what floods of keys can and cannot do.
 
 use super::*;
 use crate::balance::tests::start;
@@ -56,7 +56,7 @@ fn one_key_gets_a_burst_and_then_its_rate() {
 }
 
 #[test]
-fn what_is_given_back_was_never_asked() {
+fn a_request_given_back_does_not_count() {
     let mut limiter = limiter(1_000);
     let remaining = |limiter: &mut RateLimiter| limiter.acquire(ms(0), b"key").remaining;
     assert_eq!(remaining(&mut limiter), 2);
@@ -110,7 +110,7 @@ fn no_quota_panics() {
 }
 
 #[test]
-fn half_of_what_fits_is_remembered_to_the_last_and_most_of_all_that_fits() {
+fn half_the_capacity_is_never_forgotten_and_most_of_a_full_table_neither() {
     // (keys as a share of what fits, at most this share of them forgotten)
     for (share, forgotten_max) in [(0.5, 0.0), (0.75, 0.002), (1.0, 0.1)] {
         let forgotten = forgotten_share(share);
@@ -119,7 +119,7 @@ fn half_of_what_fits_is_remembered_to_the_last_and_most_of_all_that_fits() {
     }
 }
 
-/// The share of keys, each seen once, that are no longer known to have been seen.
+/// The share of keys, each seen once, that are forgotten.
 fn forgotten_share(share: f64) -> f64 {
     let mut limiter = limiter(100_000);
     let keys = (limiter.keys_max() as f64 * share) as u32;
@@ -146,7 +146,7 @@ fn a_flood_of_keys_gains_nothing() {
         .count();
     assert!(passed <= keys_max * 3 - 3, "{passed} passed");
     assert!(!limiter.acquire(start(), b"attacker").is_allowed);
-    // And as much per second from then on as all that fit.
+    // From then on it gets as much per second as all keys that fit.
     let passed = (0..100 * keys_max as u64)
         .filter(|key| {
             limiter
@@ -180,7 +180,7 @@ fn a_flood_of_single_requests_neither_frees_nor_refuses_others() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The seed of a failure is part of its input, which proptest prints.
+    /// The seed is part of the input, which proptest prints on failure.
     #[test]
     fn it_decides_as_a_token_bucket_does(
         seed: u64, requests in 1u32..1_000, per_ms in 1u64..10_000, burst in 1u32..20,
@@ -189,7 +189,7 @@ proptest! {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut limiter = RateLimiter::new(quota, 1_000, seed, start());
         let interval_ns = quota.interval_ns();
-        // Tokens in nanoseconds, and when that was.
+        // For each key its tokens, in nanoseconds, and when they were counted.
         let mut buckets: HashMap<u8, (u64, u64)> = HashMap::new();
         let mut now_ns = 0;
         for _ in 0..500 {

@@ -1,34 +1,37 @@
-//! How long a service takes when nothing queues in it.
+//! The base latency: how long a service takes when nothing queues in it.
 //!
-//! Learned from cohorts: so many requests that were admitted one after the other, all of them answered. Single answers would
-//! not do: where nine in ten take 20 ms and one takes 2 s, those that come first are the short ones.
+//! It is learned from cohorts: a number of requests admitted one after the other, all of them answered. Single answers
+//! would not do: if nine in ten take 20 ms and one takes 2 s, the first answers are the short ones.
 //!
-//! More requests in flight take longer where they queue, so a base that rises with their number is not learned here, unless most
-//! take as long as before: then it is a few that take longer, and they do not wait for the others. That it has risen all the same is
-//! for a trial to find out (`trial`).
+//! If requests queue, more of them take longer. So a base that rises with their number is not learned here, unless most
+//! take as long as before: then a few take longer, and do not wait for the others. A trial finds out whether the base
+//! has risen all the same (`trial`).
 
 use super::window::seconds;
 use std::time::Instant;
 
-/// Requests in a cohort: the first is small, the next twice as large, up to this.
+/// Requests in the largest cohort.
 const COHORT: usize = 32;
+/// Requests in the first cohort; each next one is twice as large.
 const COHORT_FIRST: usize = 8;
 
-/// One in so many of a cohort, and one at least, need not be answered, if its other members were answered long ago: so many times sooner.
+/// One in this many of a cohort, and at least one, need not be answered ...
 const MISSING_OF: usize = 16;
+/// ... if the cohort's last admission was this many times its mean latency ago.
 const MISSING_AFTER: f64 = 40.0;
 
-/// What a cohort weighs beside what is known, once ten are.
+/// The weight of a cohort beside what is known, once ten are known.
 const WEIGHT_MIN: f64 = 0.1;
 
-/// One cohort makes the base no more than so many times what it was.
+/// One cohort raises the base at most to this many times its value.
 const RISE_MAX: f64 = 4.0;
 
-/// With so many times as many in flight, of which half take so many times as long, what takes longer may have queued.
+/// A cohort may have queued if this many times as many were in flight ...
 const MORE: f64 = 1.15;
+/// ... and half of it took this many times as long.
 const SLOWER: f64 = 1.2;
 
-/// The quick ones: one of so many.
+/// The quickest requests: one of this many.
 const TENTH: usize = 10;
 
 #[derive(Debug)]
@@ -40,15 +43,15 @@ pub(super) struct Base {
 
 #[derive(Debug, Clone, Copy)]
 struct Known {
-    /// Seconds: the mean of all, and what a tenth and a half of them do not exceed.
+    /// Seconds: the mean, and what the quickest tenth and half do not exceed.
     mean: f64,
     tenth: f64,
     median: f64,
-    /// How many were in flight with them.
+    /// How many requests were in flight at the same time.
     beside: f64,
 }
 
-/// Which cohort a request belongs to, if any.
+/// The cohort of a request, if it belongs to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::limit::concurrency) struct Tag(u32);
 
@@ -56,10 +59,10 @@ pub(in crate::limit::concurrency) struct Tag(u32);
 struct Cohort {
     tag: u32,
     size: usize,
-    /// When the last one was admitted.
+    /// When the last of its requests was admitted.
     last: Option<Instant>,
     admitted: usize,
-    /// The most in flight when one was admitted.
+    /// The most in flight at the admission of one of them.
     beside: u32,
     answered: usize,
     latencies: [f64; COHORT],
@@ -74,22 +77,22 @@ impl Base {
         }
     }
 
-    /// Seconds.
+    /// The mean, in seconds.
     pub(super) fn latency(&self) -> Option<f64> {
         self.known.map(|known| known.mean)
     }
 
-    /// Seconds that a tenth of the answers take at most.
+    /// Seconds that the quickest tenth of the answers do not exceed.
     pub(super) fn tenth(&self) -> f64 {
         self.known.map_or(0.0, |known| known.tenth)
     }
 
-    /// Seconds that half of the answers take at most.
+    /// Seconds that half of the answers do not exceed.
     pub(super) fn median(&self) -> f64 {
         self.known.map_or(0.0, |known| known.median)
     }
 
-    /// It has been found to be another one.
+    /// Replaces the base, which was found to be different.
     pub(super) fn set(&mut self, latency: f64) {
         if let Some(known) = &mut self.known {
             known.tenth *= latency / known.mean.max(1e-9);
@@ -98,12 +101,12 @@ impl Base {
         }
     }
 
-    /// It is not shorter than this.
+    /// Raises the base to at least this.
     pub(super) fn raise(&mut self, latency: f64) {
         self.set(latency.max(self.latency().unwrap_or_default()));
     }
 
-    /// A request is admitted as one of so many in flight.
+    /// A request is admitted; `in_flight` are now in flight.
     pub(super) fn admitted(&mut self, now: Instant, in_flight: u32) -> Tag {
         let cohort = &mut self.cohort;
         if cohort.admitted == cohort.size {
@@ -123,19 +126,19 @@ impl Base {
         }
     }
 
-    /// A request ended without an answer that says how long it takes. Another one has its place in the cohort.
+    /// A request ended without saying how long an answer takes. Another request takes its place in the cohort.
     pub(super) fn lost(&mut self, tag: Tag) {
         if tag.0 == self.cohort.tag {
             self.cohort.admitted -= 1;
         }
     }
 
-    /// What is under way has to do with a time that is over.
+    /// Drops the current cohort, because it belongs to a time that is over.
     pub(super) fn begin_again(&mut self) {
         self.cohort = Cohort::new(self.cohort.tag.wrapping_add(1).max(1), COHORT);
     }
 
-    /// Takes a cohort that is whole for what it is: for the base, or, where the service `is_busy`, for nothing.
+    /// Learns from a complete cohort, or drops it if the service `is_busy`.
     pub(super) fn turn(&mut self, now: Instant, is_busy: bool) {
         let Some((mean, tenth, median)) = self.cohort.finish(now) else {
             return;
@@ -184,8 +187,8 @@ impl Cohort {
         }
     }
 
-    /// The mean, the tenth and the median, if it is whole. Those that are missing have taken at least the time since the last was
-    /// admitted: the first may have come long before it.
+    /// The mean, the tenth and the median, if the cohort is complete. Each missing request has taken at least the time
+    /// since the last admission. Early answers may have come long before that.
     fn finish(&mut self, now: Instant) -> Option<(f64, f64, f64)> {
         if self.admitted < self.size || self.answered < self.size - (self.size / MISSING_OF).max(1)
         {

@@ -1,13 +1,14 @@
-//! When limits that know nothing of each other do something at the same time.
+//! Common times at which limiters that do not know of each other act together.
 
 use std::time::{Duration, Instant};
 
-/// Seconds between the most frequent beats. Others are that times a power of two apart,
+/// Seconds between the most frequent beats. Longer periods are a power of two times this.
 const SHORTEST_S: f64 = 1.0;
-/// of which this is the greatest: 1,024 seconds, by which the epochs of limiters may differ.
+/// The greatest power of two: 1,024 seconds, by whose multiples the epochs of limiters may
+/// differ.
 const DOUBLED_MAX: i32 = 10;
 
-/// Whole multiples of some seconds after an epoch.
+/// Whole multiples of a period after an epoch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Beats {
     pub(super) epoch: Instant,
@@ -18,7 +19,7 @@ impl Beats {
         Self { epoch }
     }
 
-    /// The first beat after `now` of those that are at least so many seconds apart.
+    /// The first beat after `now`, of those with a period of at least `apart_s` seconds.
     pub(super) fn next(self, now: Instant, apart_s: f64) -> Instant {
         let doubled = (apart_s / SHORTEST_S).max(1.0).log2().ceil() as i32;
         let period = SHORTEST_S * 2_f64.powi(doubled.min(DOUBLED_MAX));

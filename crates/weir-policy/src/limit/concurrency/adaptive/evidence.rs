@@ -1,113 +1,127 @@
-//! What counts as evidence that requests queue inside a service: a queue that grows.
+//! The evidence that requests queue inside a service: a queue that grows.
 //!
-//! A service holds, by Little's law, as many requests as it answers in its base latency. While more than three times as many
-//! are in flight *all of the time*, and hardly an answer comes as soon as usual, something waits. Most queues go away by
-//! themselves: a burst fills a service for a moment, a pause does, and so does chance. So the least number in flight counts (as
-//! `CoDel` has it for the time that packets wait; Nichols and Jacobson, ACM Queue 2012), and a queue is evidence only if
+//! By Little's law, a service holds as many requests as it answers in its base latency. If more than three times as
+//! many are in flight *all of the time*, and hardly an answer comes as soon as usual, requests wait for something. Most
+//! queues go away by themselves: bursts, pauses and chance fill a service for a moment. So the smallest number in
+//! flight counts (as `CoDel` has it for the time that packets wait; Nichols and Jacobson, ACM Queue 2012), and a queue
+//! is evidence only if
 //!
-//! - it *lasts*: it stands for a second or more, longer than those that went away by themselves lately, and long beside the
-//!   pauses between arrivals; and its least length is greater in the later half of that time than in the one before. Clients that
-//!   wait for their answers before they ask again make a queue that stands and does not grow: to refuse some makes none of the
-//!   others better off;
-//! - or it is a *surge*: so many more are asked for than answered that waiting for that would take seconds to mend.
+//! - it *lasts*: it stands for a second or more, longer than recent queues that went away by themselves, and long
+//!   compared with the pauses between arrivals. Its least length must also be greater in the later half of that time
+//!   than in the half before. Clients that wait for an answer before they ask again make a queue that stands and does
+//!   not grow; refusing some of them helps none of the others;
+//! - or it is a *surge*: requests come so much faster than answers that waiting for proof would take seconds to mend.
 
 use super::BRIEF_S;
 use super::base::Base;
 use super::window::{Seen, seconds};
 use std::time::Instant;
 
-/// So many times what the service holds without queueing: that much more it may take for a while, and no queue.
+/// The service may hold this many times what it holds without queueing for a while. That is no queue.
 pub(super) const STANDING: f64 = 3.0;
-/// With no more in flight, nothing queues that is worth a limit.
+/// Fewer requests in flight are not worth a limit.
 const LEAST_MIN: f64 = 2.0;
 
-/// With more than this share of answers as soon as usual, those that are late do not wait for all the others. A service that takes
-/// whom it pleases has more of them: as many as it holds of those in flight, and chance; so many at most. Of the last so many answers.
+/// With more than this share of answers as soon as usual, late answers do not wait for all the others.
 const QUICK_SHARE: f64 = 0.1;
+/// A service that answers in any order has more quick answers. The share is then this many times the part of those in
+/// flight that it holds without queueing,
 const QUICK_CHANCE: f64 = 2.0;
+/// but at most this.
 const QUICK_SHARE_MAX: f64 = 0.5;
+/// The share is taken from this many of the last answers.
 const QUICK_OF: f64 = 64.0;
-/// As soon as usual: in so many times what a tenth of the answers take, and [`BRIEF_S`].
+/// An answer comes as soon as usual within this many times what the quickest tenth take, plus [`BRIEF_S`].
 const QUICK: f64 = 3.0;
 
-/// A window counts with so many answers, after so many seconds, and base latencies.
+/// A window counts with at least this many answers ...
 const ANSWERS_MIN: u32 = 16;
+/// ... after this many seconds,
 const WINDOW_MIN_S: f64 = 0.01;
+/// and this many base latencies.
 const WINDOW_BASES: f64 = 2.0;
-/// Where so many times as many are asked for, half of it does.
+/// Half of the answers and of the base latencies is enough if this many times as many requests come as answers.
 const HURRIED: u32 = 4;
 
-/// A queue lasts after so many seconds, and base latencies,
+/// A queue lasts if it stands for this many seconds,
 const LASTS_S: f64 = 1.0;
+/// for this many base latencies,
 const LASTS_BASES: f64 = 5.0;
-/// so many times as long as those that went away by themselves,
+/// for this many times as long as those that went away by themselves,
 const LONGER: f64 = 3.0;
-/// and as nobody asked meanwhile,
+/// for this many times the longest gap between arrivals,
 const GAPS: f64 = 8.0;
-/// if it is so many times as long as it was in the half of the time before.
+/// and if it is this many times as long as in the half before.
 const GROWS: f64 = 1.15;
 
-/// Queues that went away by themselves are forgotten in so many seconds, and base latencies.
+/// Queues that went away by themselves are forgotten in this many seconds,
 const FORGOTTEN_S: f64 = 30.0;
+/// or this many base latencies, if that is longer.
 const FORGOTTEN_BASES: f64 = 100.0;
-/// So long a queue is remembered at most.
+/// A queue is remembered as having stood for this many seconds at most,
 const REMEMBERED_S: f64 = 10.0;
+/// or this many base latencies, if that is longer.
 const REMEMBERED_BASES: f64 = 50.0;
 
-/// A surge: so many times as much is asked for as answered, at so many instants and in so many windows,
+/// In a surge this many times as many requests come as answers,
 const SURGE: f64 = 2.5;
+/// at this many instants at least
 const SURGE_INSTANTS: u32 = 8;
+/// and in this many windows at least,
 const SURGE_WINDOWS: u32 = 2;
-/// and the queue has grown by what is answered in so many seconds, and base latencies.
+/// and the queue has grown by what is answered in this many seconds,
 const SURGE_S: f64 = 0.1;
+/// or in this many base latencies, if that is longer.
 const SURGE_BASES: f64 = 5.0;
-/// A service that gives less than this share of what it gave in its best tenth of a second lately is ill rather than overrun, and
-/// that may pass.
+/// A service that gives less than this share of its best recent rate is ill rather than overrun, and that may pass.
 const BEST_SHARE: f64 = 0.5;
+/// The seconds over which a rate is taken for the best one.
 const STRETCH_S: f64 = 0.1;
+/// The best rate is forgotten in this many seconds.
 const BEST_FORGOTTEN_S: f64 = 10.0;
 
-/// What has turned out to be no overload makes queues that many times less suspicious, up to a bound. What has turned out to be
-/// one takes some of that back.
+/// A queue that turned out to be no overload makes queues this many times less suspicious,
 const TOLERANCE: f64 = 3.0;
+/// up to this bound.
 const TOLERANCE_MAX: f64 = 30.0;
+/// A queue that turned out to be an overload takes the tolerance back by this factor.
 const TOLERANCE_LOST: f64 = 0.7;
 
 #[derive(Debug)]
 pub(super) struct Evidence {
     standing: Option<Standing>,
-    /// Seconds that queues stood lately which went away by themselves.
+    /// How many seconds recent queues stood that went away by themselves.
     went_away_s: f64,
     tolerance: f64,
     best: Best,
-    /// The share of answers that came as soon as usual, lately, and of how many that is known.
+    /// The recent share of answers that came as soon as usual, and how many answers it is taken from.
     quick: f64,
     quick_of: f64,
 }
 
-/// A queue, as it looks.
+/// A queue that seems to stand.
 #[derive(Debug)]
 struct Standing {
     since: Instant,
     answers: f64,
-    /// The most seconds in which nobody asked.
+    /// The longest time without an arrival, in seconds.
     gap_s: f64,
     halves: Halves,
     surge: Surge,
 }
 
-/// The least length of a queue by halves of the time that it stands: in the last that is over, and in the one that goes on.
+/// The least length of a queue in each half of the time that it stands: the last complete one, and the current one.
 #[derive(Debug)]
 struct Halves {
     before: f64,
     least: f64,
-    /// Seconds after which the one that goes on is over.
+    /// Seconds after which the current half ends.
     ends_s: f64,
-    /// Whether the last was longer than the one before.
+    /// Whether the queue was longer in the last half than in the one before.
     grows: bool,
 }
 
-/// What is asked for and answered while the one is much more than the other.
+/// Requests and answers while there are many more of the one than of the other.
 #[derive(Debug, Default)]
 struct Surge {
     windows: u32,
@@ -117,11 +131,11 @@ struct Surge {
     time: f64,
 }
 
-/// Answers a second in the best stretch lately.
+/// The answers a second in the best recent stretch.
 #[derive(Debug, Default)]
 pub(super) struct Best {
     rate: f64,
-    /// Of the stretch that goes on.
+    /// The current stretch.
     answers: f64,
     time: f64,
 }
@@ -138,12 +152,12 @@ impl Evidence {
         }
     }
 
-    /// What is no longer than this, in seconds, is as soon as usual.
+    /// An answer is as soon as usual if it takes no longer than this, in seconds.
     pub(super) fn quick_s(base: &Base) -> f64 {
         QUICK * base.tenth() + BRIEF_S
     }
 
-    /// Whether so much was seen that it says something.
+    /// Whether enough was seen to say something.
     pub(super) fn is_enough(seen: &Seen, base: &Base, in_flight: u32) -> bool {
         let latency = base.latency();
         let long = latency.map_or(STANDING * seen.sojourn, |base| WINDOW_BASES * base);
@@ -156,7 +170,7 @@ impl Evidence {
         seen.answers >= answers && seen.time >= WINDOW_MIN_S && is_long
     }
 
-    /// Looks at one window more. With evidence, says how many answers a second came while the queue stood.
+    /// Looks at one more window. With evidence, returns how many answers a second came while the queue stood.
     pub(super) fn look(&mut self, seen: &Seen, base: f64, now: Instant) -> Option<f64> {
         self.best.add(seen);
         let holds = seen.rate * (STANDING * base + BRIEF_S);
@@ -187,27 +201,27 @@ impl Evidence {
         (lasts || surges).then_some(rate)
     }
 
-    /// How well the service has done lately.
+    /// The best recent rate of the service.
     pub(super) fn best(&self) -> &Best {
         &self.best
     }
 
-    /// It is put to the proof.
+    /// The evidence is put to the proof.
     pub(super) fn use_up(&mut self) {
         self.standing = None;
     }
 
-    /// It was no overload.
+    /// The queue was no overload.
     pub(super) fn trust_less(&mut self) {
         self.tolerance = (self.tolerance * TOLERANCE).min(TOLERANCE_MAX);
     }
 
-    /// It goes on.
+    /// The overload goes on.
     pub(super) fn trust_more(&mut self) {
         self.tolerance = (self.tolerance * TOLERANCE_LOST).max(1.0);
     }
 
-    /// How many times as long it takes to be sure.
+    /// How many times as long it takes to be certain.
     pub(super) fn tolerance(&self) -> f64 {
         self.tolerance
     }
@@ -238,7 +252,7 @@ impl Standing {
         }
     }
 
-    /// Adds a window, and says for how many seconds it stands.
+    /// Adds a window. Returns for how many seconds the queue has stood.
     fn add(&mut self, seen: &Seen, now: Instant) -> f64 {
         let stood_s = seconds(self.since, now);
         self.answers += f64::from(seen.answers);
@@ -289,7 +303,7 @@ impl Best {
         self.rate
     }
 
-    /// Whether so many answers a second are not far from it.
+    /// Whether a rate of answers is not far from the best one.
     pub(super) fn is_near(&self, rate: f64) -> bool {
         rate > BEST_SHARE * self.rate
     }

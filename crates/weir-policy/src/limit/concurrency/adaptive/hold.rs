@@ -1,12 +1,13 @@
-//! Newcomers wait for a moment in front of the service, and not inside it, while it shows whether it can take so many.
+//! A hold: new requests wait for a moment in front of the service, while it shows whether it can take so many.
 //!
-//! A service that is overrun from one moment to the next fills until there is evidence, and what fills it is answered late. Many more
-//! in flight than ever lately are a reason to look, and none to refuse: nobody is refused while a hold goes on, and it ends before
-//! anybody has waited for long. Who waits in front of a service that has all its hands full loses nothing by it; where it has not,
-//! those who are held lose so much time, once.
+//! A service that is suddenly overrun fills up until there is evidence, and everything that fills it is answered late.
+//! Many more requests in flight than lately are a reason to look, but not to refuse. Nobody is refused during a hold,
+//! and it ends before anybody has waited for long. If the service is fully busy, waiting in front of it costs nothing.
+//! If it is not, the held requests lose this time, once.
 //!
-//! What a hold finds is believed without a proof. Gateways that are overrun together would spoil each other's: the first to cut gives
-//! its places to the others, and finds no queue. The limit lets in enough, and its trials begin together (`limited`).
+//! What a hold finds is believed without a proof. Gateways that are overrun together would spoil each other's proofs:
+//! the first one to cut gives its places to the others, and finds no queue. The limit lets in enough, and its trials
+//! begin together (`limited`).
 
 use super::BRIEF_S;
 use super::base::Base;
@@ -14,116 +15,131 @@ use super::evidence::{self, Evidence};
 use super::window::{Seen, seconds};
 use std::time::{Duration, Instant};
 
-/// So many in flight are no reason to look, nor are so many times the most that went away by themselves lately, nor so many times
-/// what the service holds without queueing;
+/// Up to this many in flight are no reason to look,
 const LEAST: f64 = 16.0;
+/// nor up to this many times the largest recent number that went away by itself,
 const UNUSUAL: f64 = 2.0;
+/// nor up to this many times what the service holds without queueing,
 const ROOM: f64 = 1.2;
-/// nor is a burst: what comes in so many seconds.
+/// nor a burst: what comes within this many seconds.
 const BURST_S: f64 = 0.005;
 
-/// A hold ends after so many seconds, and this share of the longest that anybody may wait, before the queue takes it for an overload.
-/// There is none where that is less than so much.
+/// A hold ends after this many seconds,
 const ENDS_S: f64 = 0.08;
+/// or after this share of the longest time that anybody may wait, before the queue takes it for an overload.
 const WAITS_SHARE: f64 = 0.8;
+/// There is no hold if that is less than this.
 const WAITS_MIN_S: f64 = 0.02;
-/// Nor where the service is known to take so long: nothing could be told. As long as it is not known, a hold ends after so many seconds
-/// without an answer.
+/// There is no hold if the service is known to take longer than this, since nothing could be seen in time. While its
+/// latency is unknown, a hold without answers ends after this many seconds.
 const TELLS_S: f64 = 0.04;
 
-/// Something is seen after so many answers, or fewer when the hold ends, and base latencies.
+/// Something can be seen after this many answers,
 pub(super) const ANSWERS_MIN: u32 = 16;
+/// or this many when the hold ends,
 const ANSWERS_LAST: u32 = 4;
+/// and after this many base latencies.
 const BASES: f64 = 2.0;
 
-/// A service is busy that is full for this share of the time, with so many times what it holds by Little's law. One that is not gets
-/// [`ROOM`].
+/// A service is busy if its limit is reached for this share of the time ...
 const FULL: f64 = 0.8;
+/// ... with this many times what it holds by Little's law. A service that is not busy gets [`ROOM`].
 const BUSY: f64 = 2.0;
 
-/// There is a queue if the service is busy, and so many times as much is asked for as answered, at so many instants; so many of
-/// the last answers, of which so many count, took so many times as long as half of them do usually, or have taken that and are not
-/// there: where others ask the same service there are few;
+/// There is a queue if the service is busy and all of the following holds. This many times as many requests come as
+/// answers,
 const SURGE: f64 = 1.4;
+/// at this many instants.
 const INSTANTS: u32 = 8;
+/// This many of the last requests were late: few are, where others use the same service.
 const LATE_LAST: u32 = 8;
+/// This many of the last requests count for that.
 const LAST: u32 = 16;
+/// A request is late after this many times the usual median, answered or not.
 const LATE: f64 = 2.0;
-/// so many did not, in the last second or the one before, so that what is usual is known, or there were fewer than so many in all;
+/// So that the usual is known, this many requests were not late in the last second or the one before,
 const QUICK_LATELY: u32 = 8;
+/// where a second is this long,
 const LATELY_S: f64 = 1.0;
+/// or there were fewer than this many answers in all.
 const ANSWERS_FIRST: u32 = 32;
-/// so many wait as are answered in so many seconds, and base latencies, and the last who came did so no longer ago than so many times
-/// the mean gap;
+/// More requests wait than are answered in this many seconds,
 const GROWN_S: f64 = 0.035;
+/// and in this many base latencies.
 const GROWN_BASES: f64 = 1.5;
+/// The last request came no longer ago than this many mean gaps.
 const GAPS: f64 = 8.0;
-/// and so many times as many ask as were answered lately, and so many standard deviations more than chance would have it. Where as
-/// many ask as ever, the service has become slower, and that may pass.
+/// This many times as many requests come as were answered lately. If no more come than before, the service has become
+/// slower, and that may pass.
 const MORE_THAN_LATELY: f64 = 1.3;
+/// And they are this many standard deviations more, so that it is not chance.
 const CHANCE: f64 = 2.0;
 
-/// Where the first answers took longer than those to come, nothing will be late, and a service that queues shows it otherwise: it gets
-/// room for so many times as many, and with as many more at least it gives less than so many times as many answers after so many base
-/// latencies, or fewer when the hold ends.
+/// If the first answers took longer than the later ones, none will be late, and a queue shows itself in another way.
+/// The service gets room for this many times as many,
 const MORE: f64 = 2.0;
+/// and if it has got room for at least this many times as many,
 const MORE_MIN: f64 = 1.5;
+/// but its rate stays below this many times the rate before,
 const NO_GAIN: f64 = 1.1;
+/// after this many base latencies,
 const NO_GAIN_BASES: f64 = 1.75;
+/// or this many when the hold ends, then there is a queue.
 const NO_GAIN_BASES_LAST: f64 = 1.25;
 
-/// The most in flight lately is forgotten in so many seconds.
+/// The largest recent number in flight is forgotten in this many seconds.
 const FORGOTTEN_S: f64 = 1800.0;
-/// So many holds may end with room for all, one after the other, before there are as few as the service holds without queueing: a queue
-/// that grows slowly is for [`evidence`] to find, which sees nothing meanwhile.
+/// This many holds in a row may end with room for all, before the number in flight falls to what the service holds
+/// without queueing. A queue that grows slowly is left to [`evidence`], which sees nothing during a hold.
 const ROOMS: u32 = 3;
-/// After a hold in vain there is none for so many seconds, unless the service catches up before.
+/// After a hold in vain there is none for this many seconds, unless the service catches up before.
 const VAIN_S: f64 = 60.0;
 
 /// Whether newcomers are held, and from how many on.
 #[derive(Debug)]
 pub(super) struct Hold {
-    /// Seconds that one goes on.
+    /// Seconds that a hold lasts.
     most_s: f64,
-    /// The most in flight lately that went away by itself.
+    /// The largest recent number in flight that went away by itself.
     usual: f64,
-    /// The most since there were as few as the service holds without queueing.
+    /// The largest number since there were as few as the service holds without queueing.
     peak: f64,
-    /// Since when there are unusually many.
+    /// When the number became unusual.
     unusual_since: Option<Instant>,
-    /// Since when newcomers wait, and how many are in flight meanwhile.
+    /// When new requests began to wait, and how many are in flight meanwhile.
     held: Option<(Instant, u32)>,
-    /// Seconds that take long, and which answers took longer, the last one in the lowest bit.
+    /// The latency, in seconds, from which an answer is late; and which answers were late, the last one in the lowest
+    /// bit.
     late_s: f64,
     late: u32,
-    /// How many of those that were in flight when the hold began have taken longer, and are not answered.
+    /// How many requests in flight at the beginning of the hold are late and not answered.
     unanswered: u32,
-    /// How many did not, in this second, which began then, and in the one before.
+    /// How many answers were not late, in this second and the one before; and when this second began.
     quick: [u32; 2],
     quick_since: Option<Instant>,
-    /// All of them.
+    /// All answers.
     answers: u32,
-    /// There was one, and there are still more in flight than the service holds without queueing. Another would tell no more, for so
-    /// many seconds.
+    /// Seconds for which there is no other hold. There was one in vain, and still more are in flight than the service
+    /// holds without queueing, so another would tell no more.
     in_vain_s: f64,
-    /// How many ended with room for all since then.
+    /// How many holds have ended with room for all since then.
     rooms: u32,
-    /// How many answers a second came before the one that goes on found room, if with that there are many more in flight.
+    /// The answers a second before the current hold found room, if that let in many more.
     before_room: Option<f64>,
 }
 
-/// What a hold has come to.
+/// What a hold has found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Found {
     Nothing,
     /// The service can take more, and gets more.
     Room,
-    /// A queue, while so many answers came a second.
+    /// There is a queue, at this many answers a second.
     Queue(f64),
 }
 
 impl Hold {
-    /// Where nobody may wait for longer than `most`.
+    /// A hold where nobody may wait for longer than `most`.
     pub(super) fn new(most: Duration) -> Self {
         Self {
             most_s: ENDS_S.min(WAITS_SHARE * most.as_secs_f64()),
@@ -143,12 +159,12 @@ impl Hold {
         }
     }
 
-    /// How many may be in flight, if newcomers are held.
+    /// How many may be in flight, if a hold goes on.
     pub(super) fn limit(&self) -> Option<u32> {
         self.held.map(|(_, in_flight)| in_flight)
     }
 
-    /// When it may have come to its end, from now on, if nothing happens before.
+    /// When it may end, if nothing happens before.
     pub(super) fn ends(&self, now: Instant, is_known: bool) -> Option<Instant> {
         let (since, _) = self.held?;
         let after = |seconds| since + Duration::from_secs_f64(seconds);
@@ -160,8 +176,8 @@ impl Hold {
         }))
     }
 
-    /// So many seconds had as many in flight at most, and there are so many now. If the service holds as many without queueing,
-    /// what queued went away by itself, and so it will if as much comes again.
+    /// In the last `time` seconds at most `most` were in flight, and `now` are left. If the service holds that many
+    /// without queueing, the queue went away by itself, and will do so again for the same number.
     pub(super) fn was(&mut self, time: f64, most: f64, now: f64, holds: f64) {
         self.usual *= (-time / FORGOTTEN_S).exp();
         self.peak = self.peak.max(most);
@@ -173,22 +189,22 @@ impl Hold {
         self.in_vain_s = (self.in_vain_s - time).max(0.0);
     }
 
-    /// So many came at once, and went away by themselves.
+    /// This many came at once, and went away by themselves.
     pub(super) fn went_away(&mut self, in_flight: f64) {
         self.usual = self.usual.max(in_flight);
     }
 
-    /// It has come to nothing.
+    /// The hold has found nothing.
     pub(super) fn give_up(&mut self) {
         self.let_go();
         self.in_vain_s = VAIN_S;
     }
 
-    /// An answer took so long.
+    /// An answer took `latency` seconds.
     pub(super) fn on_answer(&mut self, now: Instant, latency: f64, base: &Base) {
         self.answers = self.answers.saturating_add(1);
         self.turn(now);
-        // As long as nothing is known, nothing is late.
+        // While nothing is known, nothing is late.
         let usual = if self.is_cold() {
             base.tenth()
         } else {
@@ -202,12 +218,12 @@ impl Hold {
         }
     }
 
-    /// The first answers take longer than those to come, but for the quickest.
+    /// At first, answers take longer than later ones, except for the quickest.
     fn is_cold(&self) -> bool {
         self.answers < ANSWERS_FIRST
     }
 
-    /// What is known of how long requests take when nothing queues.
+    /// The known latency without queueing.
     fn known(&self, base: &Base) -> Option<f64> {
         let latency = base.latency()?;
         Some(if self.is_cold() {
@@ -217,7 +233,7 @@ impl Hold {
         })
     }
 
-    /// Another second may have begun.
+    /// Begins a new second, if the last one is over.
     fn turn(&mut self, now: Instant) {
         let since = *self.quick_since.get_or_insert(now);
         let passed = seconds(since, now) / LATELY_S;
@@ -227,13 +243,13 @@ impl Hold {
         }
     }
 
-    /// Whether it is known what is usual now.
+    /// Whether the usual latency of this time is known.
     fn knows_usual(&self) -> bool {
         self.quick[0] + self.quick[1] >= QUICK_LATELY || self.is_cold()
     }
 
-    /// Whether so many in flight may be a reason to look.
-    pub(super) fn may_begin(&mut self, in_flight: u32, base: &Base) -> bool {
+    /// Takes note of the number in flight. Returns whether a hold may [begin](Self::begin).
+    pub(super) fn consider(&mut self, in_flight: u32, base: &Base) -> bool {
         let few = f64::from(in_flight) < LEAST;
         if few {
             self.unusual_since = None;
@@ -243,15 +259,15 @@ impl Hold {
         !few && is_of_use && self.held.is_none()
     }
 
-    /// Nothing is held, whatever comes of it.
+    /// Ends the hold, whatever it has found.
     pub(super) fn let_go(&mut self) {
         self.held = None;
         self.unusual_since = None;
     }
 
-    /// Whether a hold begins, where it [may](Self::may_begin), with so many in flight, of which the service holds so many without
-    /// queueing.
-    pub(super) fn begins(&mut self, now: Instant, in_flight: u32, holds: f64) -> bool {
+    /// Begins a hold if there are unusually many in flight; [`Hold::consider`] must allow it. The service holds
+    /// `holds` of them without queueing. Returns whether it began.
+    pub(super) fn begin(&mut self, now: Instant, in_flight: u32, holds: f64) -> bool {
         let most = (UNUSUAL * self.usual).max(LEAST).max(ROOM * holds);
         if f64::from(in_flight) < most {
             self.unusual_since = None;
@@ -266,7 +282,7 @@ impl Hold {
         begins
     }
 
-    /// Looks at what was `seen` since it began, or since it found room; so many wait.
+    /// Looks at what was `seen` since it began, or since it found room. `waiting` is how many wait.
     pub(super) fn look(
         &mut self,
         seen: &Seen,
@@ -282,7 +298,7 @@ impl Hold {
         let says_nothing = base.map_or(seen.answers == 0, |base| takes_long(Some(base)));
         let ends_s = if says_nothing { TELLS_S } else { self.most_s };
         let is_over = seconds(since, now) >= ends_s;
-        // As long as nothing is known, nothing is late.
+        // While nothing is known, nothing is late.
         self.unanswered = if self.late_s > 0.0 && seconds(since, now) >= self.late_s {
             in_flight.saturating_sub(seen.answers)
         } else {
@@ -301,7 +317,7 @@ impl Hold {
                 }
                 let sojourn = f64::from(in_flight) / seen.rate;
                 if self.before_room.is_none() && sojourn < self.late_s {
-                    // What more of them comes to shows whether they wait for each other.
+                    // The effect of more requests shows whether they wait for each other.
                     self.let_in(f64::from(in_flight) * MORE, seen, waiting, now);
                     return Found::Room;
                 }
@@ -313,13 +329,14 @@ impl Hold {
         Found::Nothing
     }
 
-    /// Lets in as many as it can take without queueing, as far as that is known.
+    /// Lets in as many as the service can take without queueing, as far as that is known.
     fn give_room(&mut self, seen: &Seen, base: f64, waiting: u32, now: Instant) {
         let holds = seen.rate * (evidence::STANDING * base + BRIEF_S);
         self.let_in(ROOM * holds, seen, waiting, now);
     }
 
-    /// Lets in more, and everybody if that is enough for all. Of the others the first has waited since so many came.
+    /// Lets in more requests, and all if there is room for all. If not, the hold counts from when the first of the
+    /// others came.
     fn let_in(&mut self, most: f64, seen: &Seen, waiting: u32, now: Instant) {
         if let Some((since, in_flight)) = &mut self.held {
             let there = *in_flight + waiting;
@@ -340,7 +357,7 @@ impl Hold {
         }
     }
 
-    /// Whether something can be told by now: at the end of the hold, by less.
+    /// Whether something can be told by now. At the end of the hold, less is enough.
     fn shows_something(&self, seen: &Seen, base: f64, is_over: bool) -> bool {
         let waits_in_vain = self.before_room.is_some() && self.late() >= LATE_LAST;
         let shows_queue = waits_in_vain || self.has_not_gained(seen, base, is_over);
@@ -359,14 +376,14 @@ impl Hold {
         seen.time >= bases * base && self.before_room.is_some_and(is_no_more)
     }
 
-    /// How many of the last took long: those that are not answered yet, and answers.
+    /// How many of the last requests were late: those not answered yet, then answers.
     fn late(&self) -> u32 {
         let unanswered = self.unanswered.min(LAST);
         unanswered + (self.late & ((1 << (LAST - unanswered)) - 1)).count_ones()
     }
 }
 
-/// Whether so many ask that they wait for each other, if the service has all its hands full.
+/// Whether so many requests come that they wait for each other, if the service is fully busy.
 fn is_overrun(seen: &Seen, base: f64, waiting: u32, evidence: &Evidence) -> bool {
     let (offers, answers) = (f64::from(seen.offers), f64::from(seen.answers));
     let lately = MORE_THAN_LATELY * evidence.best().rate() * seen.time;
@@ -379,7 +396,7 @@ fn is_overrun(seen: &Seen, base: f64, waiting: u32, evidence: &Evidence) -> bool
         && offers > lately + CHANCE * lately.sqrt()
 }
 
-/// Whether a service is known to take so long that nothing is to be seen in time.
+/// Whether the service is known to take so long that nothing can be seen in time.
 fn takes_long(base: Option<f64>) -> bool {
     base.is_some_and(|base| base > TELLS_S)
 }

@@ -1,9 +1,9 @@
 //! A limit that keeps a service busy, and no more.
 //!
-//! The rate is measured while the limit is reached, so that it is the service's and not that of its clients; the base in
-//! *trials* of a little less than the service holds, where nothing queues for certain. Both err: service times vary, and a trial is
-//! short. So there is room for it in the limit, and every error mends itself. A base that is too long shows in a trial that
-//! lacks nothing; a base that is too short in requests that take longer than it even then.
+//! The rate is measured while the limit is reached, so that it is the service's and not its clients'. The base is
+//! measured in *trials* with a little less than the service holds, when nothing queues for certain. Both have errors:
+//! service times vary, and a trial is short. So the limit leaves some room, and every error corrects itself: a base
+//! that is too long lets a trial lose nothing, and with a base that is too short, requests take longer even in a trial.
 
 use super::base::Base;
 use super::beats::Beats;
@@ -12,50 +12,58 @@ use super::window::{Seen, Window, seconds};
 use super::{BRIEF_S, Settings};
 use std::time::Instant;
 
-/// How many times what the service holds without queueing may be in flight, besides what it answers in [`BRIEF_S`].
+/// How many times what the service holds without queueing may be in flight, in addition to what it answers in
+/// [`BRIEF_S`].
 const GAIN: f64 = 2.5;
 
-/// So many answers while the limit is reached say how many come a second.
+/// The rate is known after this many answers while the limit is reached.
 const ANSWERS_FULL_MIN: u32 = 8;
 
-/// A window: answers, seconds, base latencies.
+/// A window is complete after this many answers,
 const ANSWERS_MIN: u32 = 16;
+/// this many seconds,
 const WINDOW_MIN_S: f64 = 0.01;
+/// and this many base latencies.
 const WINDOW_BASES: f64 = 2.0;
 
-/// The rate falls no faster than to a third in so many seconds, and base latencies. A service that has become slower, and so
-/// holds more, is starved by its limit at first; this gives it time until the next trial.
+/// The rate falls at most to a third in this many seconds. A service that has become slower, and so holds more, is
+/// starved by its limit at first; this gives it time until the next trial.
 const FALLS_S: f64 = 2.0;
+/// In base latencies, if that is longer.
 const FALLS_BASES: f64 = 20.0;
 
 /// A trial lets in this share of what the service holds.
 const TRIED: f64 = 0.8;
-/// If the rate stays above this share even so, and as much as chance may add, the service holds less, and the next trial lets in
-/// half of this one.
+/// If the rate stays above this share in a trial, by more than chance, the service holds less. The next trial then lets
+/// in half of this one.
 const HOLDS_LESS: f64 = 0.86;
-/// It measures for so many seconds, and base latencies.
+/// A trial measures for this many seconds,
 const MEASURED_S: f64 = 0.25;
+/// or this many base latencies, if that is longer.
 const MEASURED_BASES: f64 = 5.0;
-/// Trials begin at beats so many times as long as one takes, and so many seconds: few enough for all limiters to meet at them.
+/// Trials are this many times as far apart as one lasts,
 const APART: f64 = 10.0;
+/// and at least this many seconds, at beats: few enough for all limiters to meet there.
 const APART_S: f64 = 8.0;
 
-/// A base that is longer than it was has made answers come more slowly, but for so many times. What is longer without that waits
-/// behind what others have in the service.
+/// A longer base must have made answers slower. It is believed up to this many times the loss of rate; more is a wait
+/// behind the requests of others.
 const LONGER: f64 = 1.2;
-/// At first it may have been known badly: so many times.
+/// The first trial is believed up to this many times the old base, which may have been known badly.
 const LONGER_FIRST: f64 = 2.0;
 
-/// Nobody refused for so many seconds, and base latencies, ends the limit.
+/// A limit ends when nobody was refused for this many seconds,
 const CALM_S: f64 = 1.0;
+/// or this many base latencies, if that is longer.
 const CALM_BASES: f64 = 10.0;
-/// With more than this share of the time at its limit, it is not calm.
+/// A limit that is reached for more than this share of the time is not calm.
 const CALM_FULL: f64 = 0.5;
 
-/// So does load that the service can take, over so many seconds, and base latencies.
+/// A limit also ends when the service can take all load, over this many seconds,
 const DEMAND_S: f64 = 2.0;
+/// or this many base latencies, if that is longer.
 const DEMAND_BASES: f64 = 20.0;
-/// If it has not been put to the proof, over this share of that.
+/// Without a proof before, this share of that time is enough.
 const DEMAND_HASTY: f64 = 0.25;
 
 #[derive(Debug)]
@@ -63,38 +71,38 @@ pub(super) struct Limited {
     settings: Settings,
     beats: Beats,
     limit: u32,
-    /// Answers a second while the limit was reached: the most lately, and the last.
+    /// Answers a second while the limit was reached: the highest recent rate, and the last one.
     rate: f64,
     recent: f64,
     /// Whether the limit was reached in the last window.
     is_reached: bool,
     trial: Option<Trial>,
-    /// Answers a second when the last one had ended.
+    /// Answers a second when the last trial ended.
     rate_then: Option<f64>,
     next_trial: Instant,
     calm_since: Option<Instant>,
     demand: Demand,
-    /// The share of the time that load is looked at, this time.
+    /// The share of the time over which load is compared, this time.
     demand_share: f64,
-    /// More than the service can take was asked for even after it was limited.
+    /// Whether more came than the service can take, even under the limit.
     is_overload: bool,
 }
 
-/// What a [`Limited`] has come to.
+/// How a [`Limited`] ends or goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// More is asked for than the service can take, or, if that never was so, less.
+    /// The load is an overload: more comes than the service can take. If `goes_on` is false, it was none.
     Overload { goes_on: bool },
-    /// There is no overload any more.
+    /// The overload is over.
     Calm,
 }
 
-/// How many ask, and how many the service could answer.
+/// How many requests come, and how many the service could answer.
 #[derive(Debug)]
 struct Demand {
     since: Instant,
     offers: u32,
-    /// Answers while the limit was reached, and the seconds of that.
+    /// Answers while the limit was reached, and for how many seconds it was.
     answers: u32,
     full_s: f64,
 }
@@ -115,14 +123,14 @@ impl Demand {
         self.full_s += seen.full * seen.time;
     }
 
-    /// Whether the service can take it all, after so many seconds.
+    /// Whether the service could take all requests of this many seconds.
     fn is_met(&self, seconds: f64) -> bool {
         f64::from(self.offers) * self.full_s < f64::from(self.answers) * seconds
     }
 }
 
 impl Limited {
-    /// For a service that has answered `rate` requests a second, each of which takes `base` seconds when nothing queues.
+    /// For a service that answered `rate` requests a second, each of which takes `base` seconds without queueing.
     pub(super) fn new(
         settings: Settings,
         beats: Beats,
@@ -149,7 +157,7 @@ impl Limited {
         limited
     }
 
-    /// One for what has not been put to the proof: it ends sooner where the service can take all that is asked for.
+    /// A limit without a proof: it ends sooner if the service can take all load.
     pub(super) fn hasty(self) -> Self {
         Self {
             demand_share: DEMAND_HASTY,
@@ -172,7 +180,7 @@ impl Limited {
         }
     }
 
-    /// Does what time alone does.
+    /// Makes the changes that time alone causes.
     pub(super) fn turn(&mut self, now: Instant, window: &mut Window, base: &mut Base) {
         let known = base.latency();
         let Some(trial) = &mut self.trial else {
@@ -211,7 +219,7 @@ impl Limited {
         self.set_limit(found);
     }
 
-    /// How does the service do?
+    /// Follows the service through another window.
     pub(super) fn follow(
         &mut self,
         now: Instant,
@@ -267,7 +275,7 @@ impl Limited {
     }
 }
 
-/// Seconds after which a limit ends that refuses nobody.
+/// Seconds without a refusal after which a limit ends.
 pub(super) fn calm_s(base: f64) -> f64 {
     CALM_S.max(CALM_BASES * base)
 }
@@ -277,7 +285,7 @@ fn measures_s(base: f64) -> f64 {
     MEASURED_S.max(MEASURED_BASES * base)
 }
 
-/// The base after a trial: the more answers it saw, the more it counts, and half at most unless it says something quite
+/// The base after a trial. It counts more, the more answers the trial saw; but at most half, unless the result is quite
 /// different.
 fn judge(known: f64, seen: &Seen) -> f64 {
     let is_alike = (known / 2.0..known * 2.0).contains(&seen.sojourn);

@@ -1,51 +1,60 @@
-//! Fewer requests in flight than asked for, for as long as it takes to see what comes of it.
+//! A trial: fewer requests in flight than asked for, for long enough to see the effect.
 //!
-//! A trial takes three steps. What is in flight beyond its limit is answered; then what was left, and one that came after it, so
-//! that nothing is left of the time before; then the rate is measured. A service in which requests queued gives as much as before:
-//! they only waited. One in which none queued gives less, in proportion.
+//! A trial takes three steps. First everything in flight beyond its limit is answered. Then the rest is answered, and
+//! one request that came after it, so that nothing is left of the time before. Then the rate is measured. A service in
+//! which requests queued gives as much as before: they only waited. A service without a queue gives less, in
+//! proportion.
 //!
-//! Others who ask the same service change that: they fill it, or what they have in it is answered first. While requests take longer
-//! and longer, or less and less, a fall of the rate says nothing, and a proof goes on.
+//! Other users of the same service disturb that: they fill it, or their requests are answered first. While requests
+//! take longer and longer, or less and less, a lower rate says nothing, and a proof goes on.
 
 use super::REACHED;
 use super::window::{Seen, Window, seconds};
 use std::time::{Duration, Instant};
 
-/// So many times what it should take may it take until no more than the limit are in flight, and so many seconds.
+/// It may take this many times as long as it should until no more than the limit are in flight,
 const DRAINS_WITHIN: f64 = 1.7;
+/// plus this many seconds.
 const DRAINS_GRACE_S: f64 = 0.002;
-/// In a proof, what others have in the service may be answered before: so many times.
+/// In a proof, requests of others may be answered before: this many times.
 const PROOF_DRAINS_WITHIN: f64 = 6.0;
 
-/// So many answers are measured, or so many times the limit of a small one, within so many seconds at least.
+/// A trial measures at least this many answers,
 const ANSWERS_MIN: u32 = 32;
+/// or this many times its limit,
 const ANSWERS_PER_PLACE: u32 = 2;
+/// where a larger limit counts as this,
 const PLACES_MAX: u32 = 64;
+/// and at least this many seconds.
 const MEASURED_MIN_S: f64 = 0.01;
-/// And so many answers, unless that takes longer than so many seconds: service times that vary make rates that do.
+/// It also waits for this many answers,
 const ANSWERS_ENOUGH: u32 = 400;
+/// unless that takes more than this many seconds: when service times vary, rates do too.
 const MEASURED_ENOUGH_S: f64 = 0.25;
-/// It is measured again if requests take so many times as long as before, or a part of that; so often at most.
+/// A proof measures again unless requests take as long as before, up to this factor,
 const ALIKE: f64 = 1.5;
+/// but at most this many times.
 const MEASURED_MOST: u32 = 6;
-/// Measuring ends after so many times what it should take, and so many seconds.
+/// Measuring ends after this many times what it should take,
 const GIVEN_UP_AFTER: f64 = 2.0;
+/// and after this many seconds at least.
 const GIVEN_UP_MIN_S: f64 = 0.5;
-/// With fewer answers nothing is seen, for so many seconds.
+/// With fewer answers nothing can be seen,
 const ANSWERS_LEAST: u32 = 4;
+/// for at most this many seconds.
 const UNANSWERED_MAX_S: f64 = 30.0;
 
 #[derive(Debug)]
 pub(super) struct Trial {
     limit: u32,
-    /// How many were in flight when it began, and how many answers a second came.
+    /// How many were in flight when it began, and how many answers came a second.
     in_flight: u32,
     rate: f64,
     began: Instant,
     step: Step,
-    /// Seconds that it measures, however many answers come.
+    /// The seconds that it measures, if they do not depend on answers.
     measures_s: Option<f64>,
-    /// Seconds that a request was in flight when it was measured last, and how often it was.
+    /// Seconds that a request was in flight at the last measurement, and how many measurements there were.
     sojourn: f64,
     measured: u32,
 }
@@ -53,7 +62,7 @@ pub(super) struct Trial {
 #[derive(Debug)]
 enum Step {
     Drain,
-    /// So many answers are still to come, or as much time to pass as a request was in flight before.
+    /// Until this many answers have come, or as much time has passed as a request was in flight before.
     Settle {
         answers: u32,
         until: Instant,
@@ -65,17 +74,17 @@ enum Step {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Progress {
     Goes,
-    /// What was in flight is answered much more slowly than it was when nothing kept others out: it is at work, for so many
-    /// seconds each.
+    /// What was in flight is answered much more slowly than before the trial. So it is at work, for `sojourn` seconds
+    /// each.
     DrainsSlowly {
         sojourn: f64,
     },
-    /// What there is to see has been seen.
+    /// The measurement is complete.
     Measured(Seen),
 }
 
 impl Trial {
-    /// A trial of `limit`, where so many were in flight, and `rate` answers came a second.
+    /// A trial with `limit`, when `in_flight` were in flight and `rate` answers came a second.
     pub(super) fn new(limit: f64, rate: f64, in_flight: u32, now: Instant) -> Self {
         Self {
             limit: (limit as u32).max(1),
@@ -89,7 +98,7 @@ impl Trial {
         }
     }
 
-    /// One that measures for so many seconds, however many answers come: as long as those that begin at the same time elsewhere.
+    /// A trial that measures for a fixed time, as long as those that begin elsewhere at the same time.
     pub(super) fn measuring_for(self, seconds: f64) -> Self {
         Self {
             measures_s: Some(seconds),
@@ -101,12 +110,12 @@ impl Trial {
         self.limit
     }
 
-    /// Answers a second before it.
+    /// Answers a second before the trial.
     pub(super) fn rate_before(&self) -> f64 {
         self.rate
     }
 
-    /// Does what time and answers do to it.
+    /// Goes on to the next step, if time and answers allow.
     pub(super) fn turn(&mut self, now: Instant, window: &mut Window) -> Progress {
         let in_flight = window.in_flight();
         let sojourn = f64::from(self.in_flight) / self.rate;
@@ -138,7 +147,7 @@ impl Trial {
                 let seen = window.see();
                 if self.is_measured(&seen) {
                     window.begin(now);
-                    if self.concludes(&seen) {
+                    if self.conclude(&seen) {
                         return Progress::Measured(seen);
                     }
                 }
@@ -153,19 +162,19 @@ impl Trial {
         }
     }
 
-    /// Whether the rate has stayed: nearer to what it was than to what requests that do not queue would make of it.
+    /// Whether the rate has stayed: it is closer to the rate before than to that of requests without a queue.
     pub(super) fn has_stayed(&self, seen: &Seen) -> bool {
         let share = f64::from(self.limit) / f64::from(self.in_flight.max(1));
         seen.rate_full > self.rate * share.sqrt()
     }
 
-    /// Whether it is about a limit that there may be, and not under one that there is.
+    /// Whether it decides about a new limit, rather than testing an existing one.
     fn is_proof(&self) -> bool {
         self.measures_s.is_none()
     }
 
-    /// Whether what was `seen` can be told from what others do.
-    fn concludes(&mut self, seen: &Seen) -> bool {
+    /// Takes note of a measurement. Returns whether what was `seen` cannot be an effect of other users.
+    fn conclude(&mut self, seen: &Seen) -> bool {
         let before = std::mem::replace(&mut self.sojourn, seen.sojourn);
         self.measured += 1;
         let is_alike = (before / ALIKE..before * ALIKE).contains(&seen.sojourn);
@@ -178,7 +187,7 @@ impl Trial {
         seconds(self.began, now)
     }
 
-    /// Whether what was `seen` since measuring began says something. It does when answers come so slowly that it never will.
+    /// Whether the measurement is long enough, or answers are so slow that it never will be.
     fn is_measured(&self, seen: &Seen) -> bool {
         if let Some(measures_s) = self.measures_s {
             return seen.time >= measures_s || seen.answers_full >= ANSWERS_ENOUGH;

@@ -1,8 +1,8 @@
-//! What happened in front of a service during a while.
+//! What happened in front of a service during some time.
 
 use std::time::Instant;
 
-/// Counts from an instant on.
+/// Counts from some instant on.
 #[derive(Debug)]
 pub(super) struct Window {
     since: Instant,
@@ -22,35 +22,35 @@ pub(super) struct Window {
     refusals: u32,
     offered: Instant,
     instants: u32,
-    /// Seconds that nobody asked.
+    /// The longest time without a request, in seconds.
     gap: f64,
 }
 
-/// What a [`Window`] came to.
+/// The result of a [`Window`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen {
-    /// Seconds.
+    /// The length in seconds.
     pub(super) time: f64,
     pub(super) answers: u32,
     /// Answers a second.
     pub(super) rate: f64,
     /// The fewest requests in flight at any time.
     pub(super) least: f64,
-    /// The most.
+    /// The most requests in flight at any time.
     pub(super) most: f64,
-    /// Seconds that a request is in flight, by Little's law, which minds no mixture of short ones and long ones.
+    /// Seconds that a request is in flight, by Little's law, which holds for any mixture of short and long ones.
     pub(super) sojourn: f64,
-    /// The share of the time in which the limit was reached, and what came then: answers, and answers a second.
+    /// The share of the time in which the limit was reached; the answers in that time, and answers a second.
     pub(super) full: f64,
     pub(super) answers_full: u32,
     pub(super) rate_full: f64,
-    /// The share of the answers that came as soon as where nothing queues, of those of which that is known; 1 without any.
+    /// The share of quick answers, as without queueing, among those for which that is known; 1 without any.
     pub(super) quick: f64,
     pub(super) offers: u32,
     pub(super) refusals: u32,
-    /// At how many instants somebody asked.
+    /// At how many instants a request came.
     pub(super) instants: u32,
-    /// The most seconds in which nobody asked, and the last ones.
+    /// The longest time without a request, and the time since the last one, in seconds.
     pub(super) gap: f64,
     pub(super) quiet: f64,
 }
@@ -77,7 +77,7 @@ impl Window {
         }
     }
 
-    /// Counts from `now` on.
+    /// Begins to count at `now`.
     pub(super) fn begin(&mut self, now: Instant) {
         *self = Self {
             offered: self.offered,
@@ -85,7 +85,7 @@ impl Window {
         };
     }
 
-    /// Time has passed, with as many in flight as there were, of at most `limit`.
+    /// Time has passed with the same number in flight, under `limit`.
     pub(super) fn pass(&mut self, now: Instant, limit: u32) {
         let time = seconds(self.last, now);
         self.last = self.last.max(now);
@@ -96,13 +96,13 @@ impl Window {
         }
     }
 
-    /// From now on, as many are in flight.
+    /// The number in flight changes.
     pub(super) fn set_in_flight(&mut self, in_flight: u32) {
         self.in_flight = in_flight;
         self.most = self.most.max(in_flight);
     }
 
-    /// Seconds since somebody asked.
+    /// Seconds since the last request came.
     pub(super) fn quiet_s(&self, now: Instant) -> f64 {
         seconds(self.offered, now)
     }
@@ -111,8 +111,8 @@ impl Window {
         self.in_flight
     }
 
-    /// A request is answered, as one of at most `limit`. To be called before it is taken off those in flight.
-    /// Whether it came as soon as usual may not be known.
+    /// A request is answered, under `limit`. Must be called before it is taken off those in flight. It may be unknown
+    /// whether the answer was quick.
     pub(super) fn answered(&mut self, is_quick: Option<bool>, limit: u32) {
         self.answers += 1;
         self.timed += u32::from(is_quick.is_some());
@@ -158,7 +158,7 @@ impl Window {
     }
 }
 
-/// How many seconds lie between two instants.
+/// The seconds between two instants.
 pub(super) fn seconds(from: Instant, to: Instant) -> f64 {
     to.saturating_duration_since(from).as_secs_f64()
 }
