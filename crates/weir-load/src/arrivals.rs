@@ -1,11 +1,11 @@
-//! When requests are meant to be sent. Pure: offsets from the start of the run go out, no clock is read.
+//! When requests are meant to be sent. Pure: it gives offsets from the start of the run and reads no clock.
 //!
-//! In a closed loop a connection sends when its last response has come, so a server that pauses is asked less, and
-//! nobody notices (coordinated omission). In an open loop the schedule stands before the run: a request that is sent
-//! late, because every connection waits, is measured from the moment it was meant to be sent.
+//! In a closed loop a connection sends when its last response has come. A server that pauses is then asked less, and
+//! nobody notices (coordinated omission). In an open loop the schedule is fixed before the run: a request that is
+//! sent late, because every connection is busy, is measured from the moment it was meant to be sent.
 //!
 //! Every instant is computed from the request's number and never from the instant before it, so nothing drifts; only
-//! Poisson gaps have to be added up. What is a thread's own part of the arrivals is in `schedule`.
+//! Poisson gaps have to be added up. `schedule` gives each thread its part of the arrivals.
 
 mod schedule;
 
@@ -16,27 +16,27 @@ use crate::plan::End;
 
 pub use schedule::{Arrival, Schedule, Share};
 
-/// Beyond any machine, and small enough for exact sums.
+/// More than any machine can send, and small enough for exact sums.
 const RATE_MAX: f64 = 1e9;
-/// One request on the longest day.
+/// One request a day.
 const RATE_MIN: f64 = 1.0 / 86_400.0;
-/// A run by number that is meant to last longer waits for nothing but its end.
+/// The longest that a run by number may be meant to last.
 const LASTS_MAX: Duration = Duration::from_secs(86_400);
 
 /// How requests arrive at the server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Arrivals {
-    /// Each connection sends as soon as it may.
+    /// Each connection sends as soon as it is free.
     Closed,
-    /// Evenly, requests per second.
+    /// At even distances, so many requests per second.
     Constant(f64),
-    /// As from many who do not know of each other: exponential gaps with this mean rate, per second.
+    /// As from many clients that do not know of each other: exponential gaps with this mean rate, per second.
     Poisson(f64),
-    /// So many at once, each time that as many are due at this mean rate.
+    /// So many requests at once, at the mean rate `rate`.
     Bursts {
         /// The mean, per second.
         rate: f64,
-        /// At once; 0 counts as 1.
+        /// Requests of one burst; 0 counts as 1.
         count: u32,
     },
     /// From one rate to another, linearly over the run.
@@ -68,7 +68,7 @@ impl Arrivals {
     }
 
     /// Seconds from the start at which arrival `number`, counted from 0, is due. `None` when it never is, as after a
-    /// ramp to zero, and for arrivals that no number leads to: closed loops and Poisson.
+    /// ramp to zero, and for closed loops and Poisson arrivals, which do not follow from a number.
     pub fn due(&self, number: u64) -> Option<f64> {
         let number = number as f64;
         match self {
@@ -83,7 +83,8 @@ impl Arrivals {
         }
     }
 
-    /// Nanoseconds that a run of so many requests is meant to last: until one more would be due, on average.
+    /// Nanoseconds that a run of so many requests is meant to last: until the request after the last one would be
+    /// due, on average.
     pub(crate) fn lasts_ns(&self, requests: u64) -> u64 {
         let last = requests.saturating_sub(1);
         let seconds = match self {
@@ -91,7 +92,7 @@ impl Arrivals {
             Self::Poisson(rate) => Some(requests as f64 / rate),
             _ => self.due(requests).or_else(|| self.due(last)),
         };
-        // As far as numbers go when none is ever due.
+        // When none is ever due, the largest number.
         seconds.map_or(u64::MAX, |seconds| (seconds * 1e9) as u64)
     }
 
@@ -130,7 +131,7 @@ impl Arrivals {
         }
     }
 
-    /// What is sent during the warm-up: the load as the run begins with it.
+    /// What is sent during the warm-up: the load with which the run begins.
     fn at_start(&self) -> Self {
         match self {
             Self::Closed => Self::Closed,
@@ -162,8 +163,8 @@ impl fmt::Display for Arrivals {
     }
 }
 
-/// The rate grows linearly, so the number of arrivals is a square of time, which is solved for time. The form of the
-/// solution that divides by the root stays exact when the slope is nearly nothing.
+/// The rate grows linearly, so the number of arrivals is a square of time, and this solves it for time. The form of
+/// the solution that divides by the root stays exact when the slope is nearly zero.
 fn due_on_ramp(number: f64, from: f64, to: f64, over: f64) -> Option<f64> {
     let within = f64::midpoint(from, to) * over;
     if number >= within {

@@ -1,23 +1,23 @@
-//! The generator looked at as the server is: what it used, whether it kept its own schedule, and so whether a run's
-//! figures are the server's.
+//! An audit of the generator: what it used, whether it kept its own schedule, and so whether a run's figures are the
+//! server's.
 
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::report::{PERCENTILES, Report, show};
 
-/// What a thread has used, at an instant or between two.
+/// What a thread has used, up to an instant or between two.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// On the run's clock, or how long.
+    /// The instant on the run's clock, or the time between two.
     pub wall_ns: u64,
-    /// On a CPU.
+    /// Time on a CPU.
     pub cpu_ns: u64,
-    /// Ready to run while others had the CPU; 0 where the kernel does not say.
+    /// Time ready to run while others had the CPU; 0 where the kernel does not say.
     pub waited_ns: u64,
 }
 
 impl Usage {
-    /// Of the calling thread so far.
+    /// What the calling thread has used so far.
     pub(crate) fn of_this_thread(now_ns: u64) -> Self {
         let cpu = clock_gettime(ClockId::ThreadCPUTime);
         // "on a CPU, waiting for one, times run" in nanoseconds (Documentation/scheduler/sched-stats.rst).
@@ -41,14 +41,14 @@ impl Usage {
     }
 }
 
-/// Less than this part of the planned requests sent: the load was another one than was asked for.
+/// With less than this part of the planned requests sent, the load was not the one that was asked for.
 const SENT_MIN: f64 = 0.99;
-/// A thread that was busy, or ready and waiting for a CPU, for more than this part of the time could not have sent more.
+/// A thread that was busy, or waited for a CPU, for more than this part of the time could not have sent more.
 const BUSY_MAX: f64 = 0.9;
-/// A generator that sends late by more than this part of what it measures, measures itself.
+/// A generator whose lateness is more than this part of the latency measures itself.
 const LAG_MAX: f64 = 0.25;
-/// Where it is looked for, and how little of it is that of any kernel's timers. Half of all timers are not late by more than what is
-/// measured.
+/// The quantiles at which lateness is judged, and how much of it, in nanoseconds, any kernel's timers may add there.
+/// Half of all timers are on time.
 const LAG_AT: [(f64, &str, u64); 2] = [(0.99, "99th percentile", 100_000), (0.5, "median", 0)];
 
 /// Why the figures of `report` are not the server's, in whole sentences with the remedy.
@@ -77,7 +77,7 @@ pub(crate) fn nothing_measured(report: &Report) -> Option<String> {
         .then(|| "No request ended, so there is nothing to say about the server.".to_owned())
 }
 
-/// Judged at the end of the schedule: a run that catches up later has put another load on the server than was asked for.
+/// Judged at the end of the schedule: a run that catches up later did not put the planned load on the server.
 pub(crate) fn not_sent(report: &Report) -> Option<String> {
     let planned = report.planned()?;
     let median_ns = report.outcomes.good_latency_ns().value_at_quantile(0.5);
@@ -99,8 +99,8 @@ pub(crate) fn not_sent(report: &Report) -> Option<String> {
     ))
 }
 
-/// Whether requests were late, or not sent, because none of the connections was free: the generator was not late with the
-/// ones that it could send.
+/// Whether requests were late, or not sent, because no connection was free. The generator was then not late with those
+/// that it could send.
 pub(crate) fn waited_for_connections(report: &Report) -> bool {
     report.sent_late > report.sent / 10 || lag(report).is_none()
 }
@@ -115,8 +115,8 @@ fn local_failures(report: &Report) -> Option<String> {
     })
 }
 
-/// A thread that only computes is busy, and one that is ready but has no CPU, because the server has it, is no less the
-/// bottleneck: in both cases answers lay unread, and requests were sent later than they could have been.
+/// A thread that only computes is busy. A thread that is ready but has no CPU, because the server has it, is a
+/// bottleneck as well. In both cases answers lay unread, and requests were sent later than they could have been.
 fn busy(report: &Report) -> Option<String> {
     let share = |part: u64, usage: &Usage| part as f64 / usage.wall_ns.max(1) as f64;
     let busiest = report.usage.iter().max_by(|one, other| {
@@ -168,13 +168,13 @@ fn lag(report: &Report) -> Option<String> {
     })
 }
 
-/// What is in the figures of `report` besides the server's own time, in whole sentences. It does not make them wrong: it is what
-/// clients with as many connections see.
+/// What is in the figures of `report` besides the server's own time, in whole sentences. The figures are not wrong:
+/// clients with as many connections see the same.
 pub(crate) fn remarks(report: &Report) -> Vec<String> {
     waits_for_connections(report).into_iter().collect()
 }
 
-/// A server that pauses leaves no connection free, and whatever becomes due meanwhile waits for one.
+/// A server that pauses keeps every connection busy, and requests that become due meanwhile wait.
 fn waits_for_connections(report: &Report) -> Option<String> {
     if report.sent_late == 0 || report.planned().is_none() {
         return None;

@@ -1,5 +1,4 @@
-//! The connections of a thread share a lane. It says what is to be sent, who is woken when, and what time it is, and takes down
-//! what happened.
+//! What the connections of a thread share: what to send, where to record it, who is woken when, and the time.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -19,14 +18,14 @@ use crate::source::{Next, Source, Start};
 use crate::thread::{Halt, ThreadEnd, ThreadStart};
 use crate::wire::Wire;
 
-/// Bytes read at once. All connections of a thread share them, so that they stay in the processor's cache.
+/// Bytes read at once. All connections of a thread share the buffer, so it stays in the processor's cache.
 const READ_BYTES: usize = 64 << 10;
 /// How often a thread looks at its deadlines.
 const TICK: Duration = Duration::from_millis(20);
-/// Ticks between two handings over.
+/// Ticks between two hand-overs.
 const HANDOVER_TICKS: u64 = 5;
 
-/// How long requests on their way may take to end when the run is halted.
+/// How long requests in flight may take to end when the run is halted.
 const HALT_GRACE: Duration = Duration::from_millis(500);
 
 /// The state of a thread that its connections share.
@@ -46,12 +45,12 @@ pub(crate) struct Lane {
     halt: Arc<Halt>,
     usage: Cell<Usages>,
     abandoned: Cell<u64>,
-    /// When a closed loop that runs for a while is over. Others never are.
+    /// When a closed loop of fixed duration is over; never for other loops.
     time_is_over_ns: Cell<u64>,
     is_over: Cell<bool>,
 }
 
-/// Readings of what the thread has used, when counting began, when sending ended.
+/// What the thread had used when counting began and when sending ended.
 #[derive(Debug, Clone, Copy, Default)]
 struct Usages {
     began: Option<Usage>,
@@ -101,7 +100,8 @@ impl Lane {
         self.halt.at_ns() != Halt::NEVER
     }
 
-    /// The request that connection `id`, free at `now_ns`, sends. With [`Next::WaitUntil`] it is woken when one is due.
+    /// The request that connection `id` sends, which is free at `now_ns`. After [`Next::WaitUntil`] it is woken when
+    /// one is due.
     pub(crate) fn next(&self, id: usize, now_ns: u64, cx: &Context<'_>) -> Next {
         let next = self.take(now_ns, true);
         match next {
@@ -117,7 +117,7 @@ impl Lane {
         next
     }
 
-    /// The request that a connection sends which has just been answered, if one is due.
+    /// The request that a connection sends right after an answer, if one is due.
     pub(crate) fn next_at_once(&self, now_ns: u64) -> Next {
         self.take(now_ns, false)
     }
@@ -137,7 +137,7 @@ impl Lane {
             recorder.sent += 1;
             recorder.last_sent_ns = now_ns;
             if !self.plan.arrivals.is_closed() {
-                // A connection was free, so that this thread alone made it late.
+                // A connection was free, so only this thread made the request late.
                 if has_waited || self.pacer.has_idle() {
                     recorder.lag(now_ns - start.intended_ns);
                 } else {
@@ -149,7 +149,7 @@ impl Lane {
         next
     }
 
-    /// Notes how a request ended.
+    /// Records how a request ended.
     pub(crate) fn record(&self, start: Start, outcome: Outcome, now_ns: u64) {
         if !self.plan.arrivals.is_closed()
             && let Some(source) = &mut *self.source.borrow_mut()
@@ -169,18 +169,18 @@ impl Lane {
         }
     }
 
-    /// Notes a request that a halt cuts off.
+    /// Counts a request that a halt cuts off.
     pub(crate) fn abandon(&self, start: Start) {
         self.abandoned
             .set(self.abandoned.get() + u64::from(start.is_counted));
     }
 
-    /// Takes connection `id` off the list of those that are woken when something is due.
+    /// Takes connection `id` off the list of those that wait for a due request.
     pub(crate) fn leave(&self, id: usize) {
         self.pacer.leave(id);
     }
 
-    /// Wakes a connection that sends what is due, or has the clock ring for what is next.
+    /// Wakes a connection for a request that is due, and sets the timer for the next one.
     fn pace(&self, now_ns: u64) {
         if !self.pacer.has_idle() {
             return;
@@ -190,14 +190,14 @@ impl Lane {
             None => return,
         };
         match next {
-            // The connection comes back here, so that a burst wakes one after the other.
+            // The connection comes back here, so each one of a burst wakes the next.
             Next::Send(_) => self.pacer.wake_one(),
             Next::WaitUntil(due_ns) => self.pacer.ring_at(due_ns, now_ns),
             Next::Over => self.pacer.wake_all(),
         }
     }
 
-    /// Looks after what goes by time and not by requests.
+    /// Does what depends on time and not on requests.
     fn tick(&self, now_ns: u64) {
         self.deadlines.tick(now_ns);
         if self.is_halted() {
@@ -216,7 +216,7 @@ impl Lane {
         self.usage.set(usage);
     }
 
-    /// All connections are over, and so is the time.
+    /// Ends the lane: all connections are over.
     pub(crate) fn close(&self) {
         self.is_over.set(true);
         self.pacer.ring_at(0, self.now_ns());
@@ -232,7 +232,7 @@ impl Lane {
         ThreadEnd {
             recorder: self.recorder.take(),
             overrun: source.as_ref().map(Source::overrun).unwrap_or_default(),
-            // Requests that became due while the last answers were waited for were not to be sent.
+            // What became due while the last answers were awaited was not to be sent.
             not_sent: source
                 .as_ref()
                 .map_or(0, |source| source.not_sent(now_ns.min(self.halt.at_ns()))),
@@ -243,7 +243,7 @@ impl Lane {
     }
 }
 
-/// Rings for everything that goes by time, until the thread is over.
+/// Drives everything that depends on time, until the thread is over.
 pub(crate) async fn keep_time(lane: Rc<Lane>) {
     let tick_ns = TICK.as_nanos() as u64;
     let (mut next_tick_ns, mut ticks) = (0, 0_u64);

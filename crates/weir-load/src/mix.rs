@@ -1,4 +1,4 @@
-//! What is asked: requests with weights. Which one a request of the run is depends on its number and the seed alone.
+//! What is asked: requests with weights. The number of a request and the seed alone decide which one it is.
 
 use weir_http::Method;
 use weir_http::head::is_token_byte;
@@ -8,13 +8,13 @@ use crate::template::{Filling, Template};
 /// A request to send.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// How often it is sent, beside the weights of the others; above zero.
+    /// How often it is sent, relative to the weights of the others; above zero.
     pub weight: f64,
     /// The method, a token.
     pub method: String,
     /// Path and query, beginning with `/`.
     pub path: Template,
-    /// Names and values. `Host` replaces the target's; the framing is ours.
+    /// Names and values. `Host` replaces the target's; weir writes the framing.
     pub headers: Vec<(String, Template)>,
     /// The body; empty is none.
     pub body: Template,
@@ -32,7 +32,7 @@ impl Request {
         }
     }
 
-    /// Whether each time the same bytes are sent.
+    /// Whether the same bytes are sent each time.
     pub fn is_fixed(&self) -> bool {
         let headers = self.headers.iter().map(|(_, value)| value);
         headers
@@ -41,22 +41,22 @@ impl Request {
     }
 }
 
-/// Requests, each with its share.
+/// Requests, each with its share of the load.
 #[derive(Debug, Clone)]
 pub struct Mix {
     requests: Vec<Request>,
-    /// Weights added up, divided by their sum; the last one is 1.
+    /// Cumulative weights, divided by their sum; the last one is 1.
     up_to: Vec<f64>,
 }
 
-/// Why requests are no mix.
+/// Why requests cannot be a mix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MixError {
     /// There are none.
     Empty,
     /// The weight of request `.0`, counted from 0, is not above zero.
     Weight(usize),
-    /// A method that is no token, or one that no answer could follow: CONNECT, TRACE.
+    /// A method that is no token, or one after which no answer could be read: CONNECT, TRACE.
     Method(usize, String),
     /// A field name that is no token, or belongs to the framing.
     HeaderName(usize, String),
@@ -83,7 +83,7 @@ impl std::fmt::Display for MixError {
 impl std::error::Error for MixError {}
 
 impl Mix {
-    /// The requests, once it is sure that each can be sent.
+    /// Checks that each request can be sent.
     ///
     /// # Errors
     /// See [`MixError`].
@@ -120,7 +120,7 @@ impl Mix {
         Ok(Self { requests, up_to })
     }
 
-    /// One request, always.
+    /// A mix of one request.
     ///
     /// # Errors
     /// See [`MixError`].

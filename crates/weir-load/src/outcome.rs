@@ -1,4 +1,4 @@
-//! What became of a request, and the latencies of each kind apart: a fast rejection must not make a server look fast.
+//! What became of a request. Each kind has its own latencies: a fast rejection must not make a server look fast.
 
 use hdrhistogram::Histogram;
 
@@ -22,7 +22,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// All, in the order of reports.
+    /// All outcomes, in the order of reports.
     pub const ALL: [Self; 7] = [
         Self::Success,
         Self::Redirection,
@@ -33,8 +33,8 @@ impl Outcome {
         Self::Timeout,
     ];
 
-    /// What a final response with this status is. A status beyond 599 never gets here, 101 is no answer to a request
-    /// that asked for no upgrade.
+    /// The outcome of a final response with this status. A status beyond 599 never gets here, and 101 is no answer to
+    /// a request without an upgrade.
     pub fn of_status(status: u16) -> Self {
         match status {
             200..=299 => Self::Success,
@@ -80,17 +80,17 @@ impl Default for Outcomes {
 }
 
 impl Outcomes {
-    /// Adds one that took `latency_ns`.
+    /// Adds an outcome that took `latency_ns`.
     pub fn record(&mut self, outcome: Outcome, latency_ns: u64) {
         record(&mut self.by_outcome[outcome as usize], latency_ns);
     }
 
-    /// How many ended like this.
+    /// How many requests ended like this.
     pub fn count(&self, outcome: Outcome) -> u64 {
         self.by_outcome[outcome as usize].len()
     }
 
-    /// How many there are.
+    /// How many requests ended.
     pub fn total(&self) -> u64 {
         self.by_outcome.iter().map(Histogram::len).sum()
     }
@@ -101,12 +101,12 @@ impl Outcomes {
         good.map(|outcome| self.count(outcome)).sum()
     }
 
-    /// Nanoseconds that one kind took.
+    /// The latencies of one kind, in nanoseconds.
     pub fn latency_ns(&self, outcome: Outcome) -> &Histogram<u64> {
         &self.by_outcome[outcome as usize]
     }
 
-    /// Nanoseconds that answers took: 2xx and 3xx together.
+    /// The latencies of good answers, 2xx and 3xx together, in nanoseconds.
     pub fn good_latency_ns(&self) -> Histogram<u64> {
         let mut merged = histogram();
         for outcome in Outcome::ALL {
@@ -124,7 +124,7 @@ impl Outcomes {
         }
     }
 
-    /// Forgets everything and keeps the memory.
+    /// Forgets everything but keeps the memory.
     pub fn clear(&mut self) {
         for histogram in &mut self.by_outcome {
             if !histogram.is_empty() {
@@ -134,7 +134,7 @@ impl Outcomes {
     }
 }
 
-/// An empty histogram of nanoseconds that grows as far as it must.
+/// An empty histogram of nanoseconds that grows as needed.
 pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new(3).expect("three significant digits are allowed")
 }

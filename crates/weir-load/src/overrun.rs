@@ -1,8 +1,8 @@
 //! What a thread of an open loop sends only after the end of its schedule, and how much of that a pause of the server
 //! explains. Pure: the time is an argument.
 //!
-//! Connections that are too few, or too slow, are behind from the beginning and still are at the end; a server that
-//! stood still just before the end has left as much as became due meanwhile. This tells the two apart.
+//! With too few or too slow connections, a thread is behind from beginning to end. After a pause of the server just
+//! before the end, only what became due in the pause is left. This module tells the two apart.
 
 use crate::source::Start;
 
@@ -11,18 +11,17 @@ use crate::source::Start;
 pub struct Overrun {
     /// How many.
     pub requests: u64,
-    /// The longest time for which requests were due and no connection was answered, since the thread was last on
-    /// schedule.
+    /// The longest time in which requests were due and no answer came, since the thread was last on schedule.
     pub pause_ns: u64,
     /// Requests that became due in that time.
     pub due_in_pause: u64,
 }
 
-/// A pause of the server is longer than this many times the median latency; less is what its answers take.
+/// A pause lasts longer than this many times the median latency; anything shorter is an ordinary answer.
 const PAUSE_IN_MEDIANS: u64 = 2;
 
 impl Overrun {
-    /// How many of them no pause of the server explains, beside this median of the latencies.
+    /// How many of these requests no pause of the server explains, given the median latency.
     pub(crate) fn unexplained(&self, median_ns: u64) -> u64 {
         if median_ns > 0 && self.pause_ns > median_ns.saturating_mul(PAUSE_IN_MEDIANS) {
             self.requests.saturating_sub(self.due_in_pause)
@@ -54,13 +53,13 @@ impl OverrunWatch {
         }
     }
 
-    /// A connection is free and nothing is due: whatever held the thread up is over.
+    /// A connection is free and nothing is due: the delay is over.
     pub(crate) fn catch_up(&mut self) {
         (self.pause_from_ns, self.pause_to_ns) = (0, 0);
         (self.overrun.pause_ns, self.overrun.due_in_pause) = (0, 0);
     }
 
-    /// A request has ended; the next one to be sent is due since `due_ns`, if it is due.
+    /// A request has ended. `due_ns` is when the next request became due, if one is.
     pub(crate) fn ended(&mut self, due_ns: Option<u64>, now_ns: u64) {
         let from_ns = due_ns.map(|due_ns| due_ns.max(self.last_ended_ns));
         self.last_ended_ns = now_ns;
@@ -74,7 +73,7 @@ impl OverrunWatch {
         }
     }
 
-    /// This request is sent.
+    /// Counts a request that is sent now.
     pub(crate) fn sent(&mut self, start: Start, now_ns: u64) {
         if !start.is_counted || start.intended_ns > self.ends_ns {
             return;

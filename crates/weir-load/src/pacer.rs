@@ -1,7 +1,7 @@
-//! The alarm clock of a thread: one timer of the kernel, exact to the nanosecond it was set to, and the list of
-//! connections that wait for something to send.
+//! The alarm clock of a thread: one kernel timer with nanosecond precision, and the list of connections that
+//! wait for a request.
 //!
-//! The runtime's own timers round up to milliseconds, which would be most of the latency of a fast service.
+//! The runtime's own timers round up to milliseconds. For a fast service that would be most of the latency.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -18,16 +18,16 @@ use tokio::io::unix::AsyncFd;
 
 const UNARMED: u64 = u64::MAX;
 
-/// One timer, set to the earliest instant that matters.
+/// One timer, set to the earliest due instant.
 #[derive(Debug)]
 pub(crate) struct Pacer {
     timer: AsyncFd<OwnedFd>,
-    /// What the timer is set to.
+    /// The instant the timer is set to.
     armed_ns: Cell<u64>,
     idle: RefCell<Idle>,
 }
 
-/// Connections without a request, the one that has waited longest first: so all of them are used.
+/// Connections without a request. The one that has waited longest is first, so all of them are used.
 #[derive(Debug, Default)]
 struct Idle {
     order: VecDeque<usize>,
@@ -51,7 +51,7 @@ impl Pacer {
         })
     }
 
-    /// Has [`Pacer::rings`] return at `due_ns`, or earlier if it is to already.
+    /// Makes [`Pacer::rings`] return at `due_ns`, or at an earlier instant that was set before.
     pub(crate) fn ring_at(&self, due_ns: u64, now_ns: u64) {
         if due_ns >= self.armed_ns.get() {
             return;
@@ -69,7 +69,7 @@ impl Pacer {
             .expect("a timer can be set to any time");
     }
 
-    /// Waits until the timer rings. Setting it again resets it, so it need not be read.
+    /// Waits until the timer rings. Setting the timer again resets it, so it need not be read.
     pub(crate) async fn rings(&self) {
         let ready = self.timer.readable().await;
         ready.expect("the runtime outlives its tasks").clear_ready();

@@ -1,4 +1,4 @@
-//! What a run sends, to whom, when, and for how long. A plan is valid when it is made. Nothing here reads flags.
+//! What a run sends, where to, when, and for how long. Nothing here reads flags.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ use crate::arrivals::Arrivals;
 use crate::mix::Mix;
 use crate::tls;
 
-/// A run, said completely: the same plan and seed send the same requests.
+/// A complete description of a run: the same plan and seed send the same requests.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Who is asked.
+    /// The server under load.
     pub target: Target,
-    /// How it is asked.
+    /// The protocol it is asked in.
     pub protocol: Protocol,
-    /// What it is asked.
+    /// The requests it is asked.
     pub mix: Mix,
     /// When requests are meant to be sent.
     pub arrivals: Arrivals,
     /// When the run is over.
     pub end: End,
-    /// Sent before the run and not counted.
+    /// How long requests are sent before the run without being counted.
     pub warm_up: Duration,
     /// Connections open at once, over all threads. At least one for each thread.
     pub connections: usize,
@@ -30,10 +30,10 @@ pub struct Plan {
     pub threads: usize,
     /// Whether a connection serves more than one request.
     pub keep_alive: bool,
-    /// How long a request may take to the end of its response, with the connection that it needs. It counts from the moment
-    /// that the request was sent, so that a server can catch up.
+    /// From the sending of a request, with the connection it needs, to the end of its response. It does not count
+    /// from the due instant, so a server that catches up is still measured.
     pub timeout: Duration,
-    /// Of everything that is drawn at random.
+    /// The seed of everything that is drawn at random.
     pub seed: u64,
 }
 
@@ -42,7 +42,7 @@ pub struct Plan {
 pub struct Target {
     /// Where to connect to.
     pub address: Address,
-    /// The `Host` of requests that name none. It is what stands in the URL.
+    /// The `Host` of requests that name none: the authority of the URL.
     pub authority: String,
     /// TLS to the server: it offers what the plan's [`Protocol`] is spoken by.
     pub tls: Option<tls::Client>,
@@ -51,12 +51,12 @@ pub struct Target {
 /// The protocol of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
-    /// HTTP/1.1 with up to `pipeline` requests on their way on a connection. With 1, each response is waited for.
+    /// HTTP/1.1 with up to `pipeline` requests in flight on a connection; 1 waits for each response.
     Http1 {
         /// At least 1.
         pipeline: usize,
     },
-    /// HTTP/2 with up to `streams` requests on their way on a connection. Without TLS, it goes by prior knowledge.
+    /// HTTP/2 with up to `streams` requests in flight on a connection; by prior knowledge without TLS.
     Http2 {
         /// At least 1.
         streams: usize,
@@ -82,13 +82,13 @@ pub enum End {
     Requests(u64),
 }
 
-/// More connections than one machine has ports for towards one server, many times over.
+/// Many times more than one machine has ports towards one server.
 const CONNECTIONS_MAX: usize = 1_000_000;
-/// More requests on their way on a connection than servers take.
+/// More requests in flight on one connection than servers accept.
 const DEPTH_MAX: usize = 65_536;
 
 impl Plan {
-    /// What contradicts itself in the plan, in a sentence.
+    /// Finds a contradiction in the plan and says it in a sentence.
     ///
     /// # Errors
     /// The first contradiction.
@@ -137,7 +137,7 @@ impl Plan {
 }
 
 impl Plan {
-    /// Requests that may be on their way on one connection.
+    /// Requests that may be in flight on one connection.
     fn depth(&self) -> usize {
         match self.protocol {
             Protocol::Http1 { pipeline } => pipeline,
@@ -145,12 +145,12 @@ impl Plan {
         }
     }
 
-    /// Requests that may be on their way on all connections.
+    /// Requests that may be in flight on all connections.
     pub(crate) fn at_once(&self) -> usize {
         self.connections * self.depth()
     }
 
-    /// The plan as it stands in reports.
+    /// The plan as reports show it.
     pub fn to_json(&self) -> Value {
         let requests = self.mix.requests().iter().map(|request| {
             json!({"weight": request.weight, "method": request.method, "path": request.path.to_string()})

@@ -1,4 +1,4 @@
-//! What can be told about a run while it lasts.
+//! What is known about a run while it lasts.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use crate::outcome::Outcomes;
 /// The state of a run, a few times a second.
 #[derive(Debug)]
 pub struct Progress<'r> {
-    /// Since the load began, warm-up included.
+    /// Time since the load began, warm-up included.
     pub elapsed: Duration,
-    /// Whether what is sent counts already.
+    /// Whether requests count already.
     pub is_counting: bool,
     /// How much of the run is done, warm-up not counted, from 0 to 1.
     pub done: f64,
-    /// All that ended so far.
+    /// All requests that ended so far.
     pub so_far: &'r Outcomes,
     /// What ended in about the last second.
     pub recent: &'r Outcomes,
-    /// The length of that second.
+    /// The length of that second, exactly.
     pub recent_seconds: f64,
 }

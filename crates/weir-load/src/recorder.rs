@@ -1,4 +1,4 @@
-//! What a thread writes down, and how the coordinator gets it: by swapping, a few times a second, never per request.
+//! What a thread records, and how the coordinator gets it: by a swap, a few times a second, never per request.
 
 use std::sync::Mutex;
 
@@ -7,27 +7,27 @@ use hdrhistogram::Histogram;
 use crate::lapse::Lapses;
 use crate::outcome::{Outcomes, histogram, merge, record};
 
-/// What happened since the last handing over. Requests of the warm-up leave no trace here.
+/// What happened since the last hand-over. It leaves out the requests of the warm-up.
 #[derive(Debug, Clone)]
 pub(crate) struct Recorder {
     pub(crate) outcomes: Outcomes,
     pub(crate) lapses: Lapses,
-    /// Nanoseconds from the moment a request was due, a connection being free, to its sending; open loop only.
+    /// Nanoseconds from the moment a request was due, with a connection free, to its sending; open loop only.
     pub(crate) lag_ns: Histogram<u64>,
-    /// Requests sent, or tried to.
+    /// Requests sent, or tried.
     pub(crate) sent: u64,
-    /// Of these, the ones that were due before any connection was free.
+    /// How many of these were due before any connection was free.
     pub(crate) sent_late: u64,
-    /// Bytes that came, warm-up included.
+    /// Bytes received, warm-up included.
     pub(crate) bytes_received: u64,
-    /// Connections that could not be made for want of local ports or descriptors.
+    /// Connections that failed for lack of local ports or descriptors.
     pub(crate) local_failures: u64,
-    /// Requests of a closed loop that ended when its time was over: all, and the answers among them.
+    /// Requests of a closed loop that ended after its time was over.
     pub(crate) overtime: u64,
     pub(crate) overtime_good: u64,
     /// When the last request was sent, in nanoseconds of the run's clock.
     pub(crate) last_sent_ns: u64,
-    /// When the last one ended.
+    /// When the last request ended.
     pub(crate) last_ended_ns: u64,
 }
 
@@ -68,7 +68,7 @@ impl Recorder {
         self.last_ended_ns = self.last_ended_ns.max(other.last_ended_ns);
     }
 
-    /// Forgets everything and keeps the memory.
+    /// Forgets everything but keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.outcomes.clear();
         self.lapses.clear();
@@ -95,7 +95,7 @@ struct Slot {
 }
 
 impl Handover {
-    /// Leaves `own` and takes an empty recorder for it, unless the one left before still lies there.
+    /// Leaves `own` and takes an empty recorder in its place, unless the last one has not been collected yet.
     pub(crate) fn offer(&self, own: &mut Recorder) {
         // A thread never waits for the coordinator.
         if let Ok(mut slot) = self.slot.try_lock()
@@ -106,7 +106,7 @@ impl Handover {
         }
     }
 
-    /// Adds what was left, if anything was, to `sum`.
+    /// Adds what was left, if anything, to `sum`.
     pub(crate) fn collect(&self, sum: &mut Recorder) {
         let mut slot = self.slot.lock().expect("no thread panics while it swaps");
         if slot.is_full {

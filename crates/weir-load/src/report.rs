@@ -1,4 +1,4 @@
-//! What a run measured: the figures here, their forms in the modules.
+//! The figures of a run. The modules below write them in their forms.
 
 mod csv;
 mod hdr_log;
@@ -17,7 +17,7 @@ use crate::plan::Plan;
 
 pub use text::show;
 
-/// The percentiles of every form of a report, by name.
+/// The percentiles that every form of a report shows, by name.
 pub const PERCENTILES: &[(&str, f64)] = &[
     ("p50", 0.5),
     ("p75", 0.75),
@@ -35,42 +35,42 @@ pub struct Report {
     pub plan: Arc<Plan>,
     /// Seconds since the epoch at which counting began.
     pub started_unix: f64,
-    /// For how long requests were sent; for a number of requests, until the last one ended.
+    /// For how long requests were sent; for a number of requests, the time until the last one ended.
     pub seconds: f64,
     /// All that ended, each counted once.
     pub outcomes: Outcomes,
-    /// The same for each second or so.
+    /// The outcomes of each second or so.
     pub intervals: Vec<Interval>,
-    /// Those that failed or were slow, by when they were due.
+    /// Failed or slow requests, by when they were due.
     pub lapses: Vec<Lapse>,
-    /// Requests sent, or tried to.
+    /// Requests sent, or tried.
     pub sent: u64,
-    /// Requests that an open loop was to send and did not: it could not follow its schedule.
+    /// Planned requests that an open loop did not send, because it could not follow its schedule.
     pub not_sent: u64,
-    /// Requests that were sent after they were due because every connection was waiting.
+    /// Requests that were sent late because every connection was busy.
     pub sent_late: u64,
     /// What each thread of an open loop sent after the end of its schedule.
     pub overruns: Vec<Overrun>,
-    /// Requests that were on their way when the run was told to end.
+    /// Requests in flight when the run was told to end.
     pub abandoned: u64,
-    /// Requests of a closed loop that ended after its time was over, and the answers among them: they have latencies like
-    /// all others, and are in no rate, since their time is not in `seconds`.
+    /// Requests of a closed loop that ended after its time was over. Their latencies count like all others. They are in no
+    /// rate, since that time is not in `seconds`.
     pub overtime: u64,
-    /// See [`Report::overtime`].
+    /// The good answers among [`Report::overtime`].
     pub overtime_good: u64,
     /// Whether the run was told to end before its time.
     pub is_cut_short: bool,
-    /// Nanoseconds by which the generator itself sent late; of an open loop.
+    /// Nanoseconds by which the generator itself sent late; open loop only.
     pub lag_ns: Histogram<u64>,
-    /// Bytes that came, warm-up included.
+    /// Bytes received, warm-up included.
     pub bytes_received: u64,
-    /// Attempts to connect that failed on this machine: no port, no descriptor was left.
+    /// Attempts to connect that failed on this machine: no port or descriptor was left.
     pub local_failures: u64,
     /// What each thread used while requests were sent.
     pub usage: Vec<Usage>,
     /// CPU time of all threads from the first counted request to the end of the last one.
     pub generator_cpu_s: f64,
-    /// Why the figures are not the server's, in whole sentences; none: the run is valid.
+    /// Why the figures are not the server's, in whole sentences. The run is valid when there are none.
     pub why_invalid: Vec<String>,
     /// What is in the figures besides the server's own time, in whole sentences.
     pub remarks: Vec<String>,
@@ -81,14 +81,14 @@ pub struct Report {
 pub struct Interval {
     /// Seconds after counting began.
     pub from_s: f64,
-    /// Likewise.
+    /// The end, likewise.
     pub to_s: f64,
     /// What ended in it.
     pub outcomes: Outcomes,
 }
 
 impl Report {
-    /// All requests that ended, whatever way.
+    /// All requests that ended, in any way.
     pub fn requests(&self) -> u64 {
         self.outcomes.total()
     }
@@ -103,7 +103,7 @@ impl Report {
         self.per_second(self.outcomes.good() - self.overtime_good)
     }
 
-    /// Requests that an open loop was to send.
+    /// Requests that an open loop planned to send.
     pub fn planned(&self) -> Option<u64> {
         (!self.plan.arrivals.is_closed()).then_some(self.sent + self.not_sent)
     }

@@ -1,16 +1,16 @@
-//! Reads the responses of one connection from the bytes as they come. Nothing of a body is kept.
+//! Reads the responses of one connection as the bytes arrive. It keeps nothing of a body.
 
 use weir_http::body::Framing;
 use weir_http::head::HeadScan;
 use weir_http::request::Progress;
 use weir_http::{Body, HeadLimits, Method, Reject, ResponseHead};
 
-/// Larger heads are no sane answer.
+/// No sane answer has a larger head.
 const HEAD_LIMITS: HeadLimits = HeadLimits {
     bytes: 64 << 10,
     fields: HeadLimits::FIELDS_CEILING,
 };
-/// Larger heads are parsed each time.
+/// Larger heads are parsed each time and not remembered.
 const SEEN_BYTES_MAX: usize = 2 << 10;
 
 /// A response that has begun.
@@ -18,7 +18,7 @@ const SEEN_BYTES_MAX: usize = 2 << 10;
 pub(crate) struct ResponseReader {
     head: ResponseHead,
     scan: HeadScan,
-    /// The beginning of a head whose end has not come.
+    /// The beginning of an incomplete head.
     unread: Vec<u8>,
     reading: Reading,
 }
@@ -33,15 +33,15 @@ enum Reading {
     },
 }
 
-/// What a head means here.
+/// What a head says about the response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Meaning {
     pub(crate) status: u16,
     pub(crate) keep_alive: bool,
 }
 
-/// The head that was read last by any connection of a thread. Answers of a server under load are mostly the same to the
-/// byte, for a second at least, until `Date` changes; comparing bytes costs a tenth of parsing them.
+/// The head that any connection of a thread read last. A server under load mostly sends the same bytes, at least for a
+/// second, until `Date` changes; comparing them costs a tenth of parsing them.
 #[derive(Debug, Default)]
 pub(crate) struct SeenHead {
     bytes: Vec<u8>,
@@ -51,11 +51,11 @@ pub(crate) struct SeenHead {
 }
 
 impl ResponseReader {
-    /// Reads as far as the end of the answer to a request made with `method`, from the bytes at the start of `input`;
-    /// what was taken is cut off it. `None`: all of it was taken, and more must come.
+    /// Reads up to the end of the answer to a request made with `method`, and cuts the bytes it took off the start of
+    /// `input`. `None`: it took all of them, and more must come.
     ///
     /// # Errors
-    /// What came is not HTTP; the connection cannot be used any further.
+    /// The bytes are not HTTP; the connection cannot be used any further.
     pub(crate) fn read(
         &mut self,
         input: &mut &[u8],
@@ -83,7 +83,7 @@ impl ResponseReader {
         }
     }
 
-    /// The server has closed: the response that this ends, if it may end so.
+    /// The server has closed. Gives the response that this ends, if a response may end so.
     pub(crate) fn end(&mut self) -> Option<Meaning> {
         match &self.reading {
             Reading::Body { meaning, body } if body.may_end_here() => Some(*meaning),
@@ -91,14 +91,14 @@ impl ResponseReader {
         }
     }
 
-    /// Forgets what has begun, for a new connection.
+    /// Forgets the response that has begun, for a new connection.
     pub(crate) fn reset(&mut self) {
         self.scan = HeadScan::default();
         self.unread.clear();
         self.reading = Reading::Head;
     }
 
-    /// Whether a head has come whole; then the body, maybe an empty one, is read.
+    /// Whether a whole head has come. The body follows, which may be empty.
     fn read_head(
         &mut self,
         input: &mut &[u8],
@@ -149,7 +149,7 @@ impl ResponseReader {
         Ok(true)
     }
 
-    /// An interim response (RFC 9110 §15.2) is passed over: the head of the final one follows.
+    /// An interim response (RFC 9110 §15.2) is skipped: the head of the final one follows.
     fn begin_body(&mut self) {
         self.reading = if self.head.is_interim() {
             Reading::Head

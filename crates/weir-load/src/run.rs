@@ -1,4 +1,4 @@
-//! A run from its beginning to its end: threads are started, begin together, and what they record is added up.
+//! A run from beginning to end: it starts the threads, has them begin together, and adds up what they record.
 
 use std::fmt;
 use std::io;
@@ -18,17 +18,17 @@ use crate::thread::{Halt, ThreadEnd, ThreadStart};
 
 /// How often the threads' recorders are collected.
 const COLLECT: Duration = Duration::from_millis(100);
-/// Collections between two words on the progress.
+/// Collections between two reports of progress.
 const PROGRESS_COLLECTIONS: u32 = 2;
 /// The length of an interval.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// From the moment that all threads are ready to the start of the load, so that no thread begins late.
+/// Time between "all threads are ready" and the start of the load, so that no thread begins late.
 const HEAD_START: Duration = Duration::from_millis(2);
 
 /// Why there was no run.
 #[derive(Debug)]
 pub enum RunError {
-    /// A plan that no run can follow: what is wrong with it.
+    /// No run can follow the plan: what is wrong with it.
     Plan(String),
     /// No connection could be opened: what happened.
     Connect(String),
@@ -47,10 +47,10 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-/// Carries out `plan`. It ends early when `stop` is set; `on_progress` is called a few times a second.
+/// Carries out `plan`. The run ends early when `stop` is set; `on_progress` is called a few times a second.
 ///
 /// # Errors
-/// The plan contradicts itself, or nothing could be connected to. Whatever goes wrong later is part of the report.
+/// The plan contradicts itself, or no connection could be opened. Whatever goes wrong later is part of the report.
 pub fn run(
     plan: Plan,
     stop: &AtomicBool,
@@ -64,7 +64,7 @@ pub fn run(
     loop {
         match done.recv_timeout(COLLECT) {
             Err(RecvTimeoutError::Timeout) => {}
-            // A thread is over, or all are.
+            // One thread is over, or all are.
             Ok(()) => continue,
             Err(RecvTimeoutError::Disconnected) => break,
         }
@@ -89,7 +89,7 @@ struct Threads {
 }
 
 impl Threads {
-    /// Starts them; the receiver is disconnected once the last one is over.
+    /// Starts the threads. The receiver is disconnected once the last one is over.
     fn start(plan: &Arc<Plan>, epoch: Instant) -> Result<(Self, Receiver<()>), RunError> {
         let (done, all_done) = channel();
         let (opened, all_opened) = sync_channel(plan.threads);
@@ -129,14 +129,14 @@ impl Threads {
         Ok((threads, all_done))
     }
 
-    /// Waits until all are ready and has them begin together; when, on the run's clock.
+    /// Waits until all threads are ready and starts them together. Returns when, on the run's clock.
     fn begin(&self, epoch: Instant) -> Result<u64, RunError> {
         let mut failure = None;
         for _ in &self.handles {
             match self.opened.recv() {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => failure = Some(RunError::Connect(error)),
-                // It is told by `join`.
+                // `join` reports it.
                 Err(_) => break,
             }
         }
@@ -145,7 +145,7 @@ impl Threads {
         }
         let start_ns = (epoch.elapsed() + HEAD_START).as_nanos() as u64;
         for start in &self.starts {
-            // A thread that is gone is told by `join`.
+            // `join` reports a thread that is gone.
             let _ = start.send(start_ns);
         }
         Ok(start_ns)
@@ -161,7 +161,7 @@ impl Threads {
     }
 }
 
-/// What was collected so far.
+/// What has been collected so far.
 struct Gathering {
     plan: Arc<Plan>,
     epoch: Instant,
@@ -240,7 +240,7 @@ impl Gathering {
             End::After(lasts) => seconds / lasts.as_secs_f64(),
             End::Requests(requests) => so_far.total() as f64 / requests as f64,
         };
-        // Just after an interval has closed, it says more than the one that has begun.
+        // Just after an interval has closed, it says more than the new one.
         let last = self.intervals.last();
         let (recent, recent_seconds) = match last {
             Some(last)

@@ -1,8 +1,8 @@
-//! The highest rate at which a server keeps its promises: doubled until one is broken, then halved in between.
+//! The highest rate at which a server keeps its promises. The rate is doubled until one is broken, and then bisected.
 //!
-//! Each rate is judged by several trials, because near the knee the same rate passes and fails; the band between the
-//! highest rate that always passed and the lowest that always failed is the uncertainty, and is reported. What a trial
-//! says is in `trial`, what they add up to in `knee`.
+//! Near the knee the same rate both passes and fails, so each rate is judged by several trials. The uncertainty is the
+//! band between the highest rate that always passed and the lowest that always failed; it is reported. `trial` judges
+//! one trial, `knee` adds them up.
 
 mod knee;
 mod trial;
@@ -21,7 +21,7 @@ use trial::Trial;
 /// How the search is done.
 #[derive(Debug, Clone)]
 pub struct Search {
-    /// All must hold.
+    /// The promises; all must hold.
     pub promises: Vec<Promise>,
     /// How long a trial lasts.
     pub trial: Duration,
@@ -29,14 +29,14 @@ pub struct Search {
     pub repeats: u32,
     /// The first rate tried, per second.
     pub first_rate: f64,
-    /// The search ends when the bounds are this near, as a part of the upper one.
+    /// The search ends when the bounds are this close, as a part of the upper one.
     pub precision: f64,
     /// No trial begins after this time.
     pub lasts_max: Duration,
 }
 
 impl Search {
-    /// Long enough for a tail to show at a few thousand requests a second.
+    /// Long enough to see the tail at a few thousand requests a second.
     pub const TRIAL_DEFAULT: Duration = Duration::from_secs(3);
 }
 
@@ -53,10 +53,10 @@ impl Default for Search {
     }
 }
 
-/// Searches on `plan`, whose arrivals and end are replaced; `on_step` is told each rate that was judged.
+/// Searches with `plan`, whose arrivals and end are replaced. `on_step` is told each rate that was judged.
 ///
 /// # Errors
-/// Those of [`run`].
+/// Errors of [`run`].
 pub fn find_max(
     plan: &Plan,
     search: &Search,
@@ -97,7 +97,7 @@ pub fn find_max(
     Ok(Knee::of(steps, cut_short))
 }
 
-/// Tries one rate; `None` when it was told to stop before all trials were over.
+/// Tries one rate. `None` when the search was stopped before all trials were over.
 fn judge(
     plan: &Plan,
     search: &Search,
@@ -120,7 +120,7 @@ fn judge(
             return Ok(None);
         }
         step.add(Trial::of(&report, &search.promises));
-        // A verdict that cannot change needs no further trials.
+        // No further trial could change the verdict.
         if step.passed == 0 && step.broken.max(step.said_nothing) * 2 > search.repeats {
             break;
         }

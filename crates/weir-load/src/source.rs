@@ -1,4 +1,4 @@
-//! Where the requests of a thread come from: out of its own readiness in a closed loop, from the schedule in an open one.
+//! Where the requests of a thread come from: in a closed loop from free connections, in an open loop from the schedule.
 //! Pure: the time is an argument.
 
 use std::time::Duration;
@@ -7,8 +7,8 @@ use crate::arrivals::{Arrival, Schedule, Share};
 use crate::overrun::{Overrun, OverrunWatch};
 use crate::plan::{End, Plan};
 
-/// How long after its end an open loop that runs for a while may send what was due before, so that the latencies which a
-/// pause of the server makes are measured up to the last one. Whether it kept its rate is judged by `overrun`.
+/// How long after its end an open loop of fixed duration may still send what was due before. It measures the latencies
+/// of a pause of the server up to the last one. `overrun` judges whether the loop kept its rate.
 const CATCH_UP_MAX: Duration = Duration::from_secs(1);
 
 /// A request to send.
@@ -22,23 +22,23 @@ pub(crate) struct Start {
     pub(crate) is_counted: bool,
 }
 
-/// What there is to do for a free connection.
+/// What a free connection does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Send this, now.
     Send(Start),
-    /// The next request is due then.
+    /// Wait: the next request is due then.
     WaitUntil(u64),
     /// There is nothing more to send.
     Over,
 }
 
-/// The requests of a thread, in the order of their sending.
+/// The requests of a thread, in sending order.
 #[derive(Debug)]
 pub(crate) struct Source {
     loop_: Loop,
     start_ns: u64,
-    /// When what is sent begins to count.
+    /// When requests begin to count.
     counted_from_ns: u64,
     /// When nothing more is sent.
     closes_ns: u64,
@@ -59,13 +59,13 @@ enum Loop {
 #[derive(Debug)]
 struct OpenLoop {
     schedule: Schedule,
-    /// The first that was not taken; none when there is no more.
+    /// The first arrival not taken yet; none when there is no more.
     head: Option<Arrival>,
     watch: OverrunWatch,
 }
 
 impl Source {
-    /// The part `share` of a run that starts at `start_ns` of the run's clock.
+    /// The part `share` of a run that starts at `start_ns` on the run's clock.
     pub(crate) fn new(plan: &Plan, share: Share, start_ns: u64) -> Self {
         let counted_from_ns = start_ns + plan.warm_up.as_nanos() as u64;
         let is_closed = plan.arrivals.is_closed();
@@ -109,7 +109,7 @@ impl Source {
         }
     }
 
-    /// What a connection that is free at `now_ns` does.
+    /// Takes what a connection that is free at `now_ns` does next.
     pub(crate) fn next(&mut self, now_ns: u64) -> Next {
         let next = self.look(now_ns);
         match (next, &mut self.loop_) {
@@ -156,7 +156,7 @@ impl Source {
         }
     }
 
-    /// When the time of a closed loop is over; what ends later belongs to no rate. An open loop is measured against its
+    /// When the time of a closed loop is over; what ends later is in no rate. An open loop is measured against its
     /// schedule instead.
     pub(crate) fn time_is_over_ns(&self) -> u64 {
         match self.loop_ {
@@ -165,7 +165,7 @@ impl Source {
         }
     }
 
-    /// A request has ended, and the connection that it was on has not taken the next one yet.
+    /// A request has ended, and its connection has not taken the next one yet.
     pub(crate) fn ended(&mut self, now_ns: u64) {
         let due_ns = match self.look(now_ns) {
             Next::Send(start) => Some(start.intended_ns),
@@ -184,12 +184,12 @@ impl Source {
         }
     }
 
-    /// Whether counted requests are sent by now, if any are.
+    /// Whether requests sent now are counted.
     pub(crate) fn is_counting(&self, now_ns: u64) -> bool {
         now_ns >= self.counted_from_ns
     }
 
-    /// Requests of an open loop that were to be sent by `now_ns` and were not.
+    /// Requests of an open loop that were due by `now_ns` and were not sent.
     pub(crate) fn not_sent(&self, now_ns: u64) -> u64 {
         match &self.loop_ {
             Loop::Closed { .. } => 0,

@@ -1,8 +1,8 @@
-//! Text with fields that differ from request to request: `/user/{rand:1..1000}`. Pure, but for the files of `{line:…}`,
-//! which are read when the template is.
+//! Text with fields that differ from request to request: `/user/{rand:1..1000}`. Pure, except that `parse` reads the
+//! files of `{line:…}`.
 //!
-//! What a field becomes depends on the request's number and the run's seed alone: the same plan sends the same requests,
-//! on however many threads.
+//! The value of a field depends only on the request's number and the run's seed. So the same plan sends the same
+//! requests on any number of threads.
 
 mod zipf;
 
@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use self::zipf::Zipf;
 
-/// The fields there are, for messages.
+/// The known fields, for messages.
 const KNOWN: &str = "{seq}, {rand:1..1000000}, {zipf:1..1000000:0.9}, {uuid} or {line:FILE}; \
                      a brace of the text itself is written {{ or }}";
-/// The skew of a `{zipf:…}` that names none: that of the YCSB benchmark.
+/// The default skew of `{zipf:…}`, which is that of the YCSB benchmark.
 const ZIPF_SKEW: f64 = 0.99;
 
 /// A text with fields.
@@ -41,12 +41,12 @@ enum Piece {
     Line(Arc<[Vec<u8>]>),
 }
 
-/// What a text cannot be read as a template for.
+/// Why a text is no template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateError {
     /// The field with its braces, or the lone brace.
     pub field: String,
-    /// Bytes before it.
+    /// Its offset in the text, in bytes.
     pub at: usize,
     /// What is wrong and what was expected.
     pub message: String,
@@ -61,7 +61,7 @@ impl fmt::Display for TemplateError {
 
 impl std::error::Error for TemplateError {}
 
-/// Which request a template is filled in for.
+/// The request for which a template is filled in.
 #[derive(Debug)]
 pub struct Filling {
     number: u64,
@@ -69,18 +69,18 @@ pub struct Filling {
 }
 
 impl Filling {
-    /// The request of this number in the run with this seed.
+    /// Request `number` of the run with this seed.
     pub fn new(seed: u64, number: u64) -> Self {
         Self {
             number,
-            // Neighbouring seeds give unrelated sequences only once they are spread over all bits.
+            // Neighbouring seeds give unrelated sequences only after they are spread over all bits.
             random: fastrand::Rng::with_seed(
                 (seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15)).rotate_left(29),
             ),
         }
     }
 
-    /// Evenly in `[0, 1)`.
+    /// A number from `[0, 1)`, uniformly distributed.
     pub fn draw(&mut self) -> f64 {
         self.random.f64()
     }
@@ -90,7 +90,7 @@ impl Template {
     /// Reads `text`.
     ///
     /// # Errors
-    /// The first field that is unknown, incomplete or out of range, and a file that cannot be read or is empty.
+    /// The first field that is unknown, incomplete or out of range; or a file that cannot be read or is empty.
     pub fn parse(text: &[u8]) -> Result<Self, TemplateError> {
         let mut pieces = Vec::new();
         let mut literal = Vec::new();
@@ -140,7 +140,7 @@ impl Template {
         Ok(Self { pieces, source })
     }
 
-    /// A text without fields, whatever braces it has.
+    /// A text without fields, even if it has braces.
     pub fn literal(text: &[u8]) -> Self {
         let pieces = if text.is_empty() {
             Vec::new()
@@ -151,14 +151,14 @@ impl Template {
         Self { pieces, source }
     }
 
-    /// Whether it is the same for all requests.
+    /// Whether the text is the same for all requests.
     pub fn is_fixed(&self) -> bool {
         self.pieces
             .iter()
             .all(|piece| matches!(piece, Piece::Text(_)))
     }
 
-    /// Whether it is no text at all.
+    /// Whether there is no text at all.
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
@@ -180,7 +180,7 @@ impl Template {
     }
 }
 
-/// What stands between braces.
+/// Reads what stands between braces.
 fn field(inside: &str) -> Result<Piece, String> {
     let (name, argument) = match inside.split_once(':') {
         Some((name, argument)) => (name, Some(argument)),

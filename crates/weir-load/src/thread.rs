@@ -1,5 +1,5 @@
-//! One thread that sends: how it begins, runs and ends. Nothing of it is shared with the other threads but the recorder it
-//! hands over; what its connections share is in `lane`.
+//! One thread that sends: how it begins, runs and ends. It shares nothing with other threads but the recorder it hands
+//! over. `lane` holds what its connections share.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::plan::Plan;
 use crate::recorder::{Handover, Recorder};
 use crate::source::Source;
 
-/// Tasks polled before the runtime looks for events: a long round is one system call for many responses.
+/// Tasks polled before the runtime looks for events: in a long round, one system call brings many responses.
 const EVENT_INTERVAL: u32 = 1024;
 
 /// When a run is ended early, for all its threads.
@@ -29,12 +29,12 @@ pub(crate) struct Halt(AtomicU64);
 impl Halt {
     pub(crate) const NEVER: u64 = u64::MAX;
 
-    /// Nothing is sent from `now_ns` of the run's clock on.
+    /// Stops sending at `now_ns` on the run's clock.
     pub(crate) fn set(&self, now_ns: u64) {
         self.0.fetch_min(now_ns, Ordering::Relaxed);
     }
 
-    /// When that is; [`Halt::NEVER`] until it is known.
+    /// When sending stops; [`Halt::NEVER`] until that is known.
     pub(crate) fn at_ns(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -46,7 +46,7 @@ impl Default for Halt {
     }
 }
 
-/// What a thread begins with.
+/// What a thread is started with.
 pub(crate) struct ThreadStart {
     pub(crate) plan: Arc<Plan>,
     pub(crate) share: Share,
@@ -55,9 +55,9 @@ pub(crate) struct ThreadStart {
     pub(crate) epoch: Instant,
     pub(crate) handover: Arc<Handover>,
     pub(crate) halt: Arc<Halt>,
-    /// Told once that connections are open, or why none is.
+    /// Told once whether connections are open, or why none is.
     pub(crate) opened: SyncSender<Result<(), String>>,
-    /// Tells when, on the run's clock, the load starts. That it is gone means never.
+    /// Says when, on the run's clock, the load starts. If it is closed, the load never starts.
     pub(crate) start: Receiver<u64>,
     /// Told that the thread is over.
     pub(crate) done: Sender<()>,
@@ -67,15 +67,15 @@ pub(crate) struct ThreadStart {
 pub(crate) struct ThreadEnd {
     /// What was not handed over yet.
     pub(crate) recorder: Recorder,
-    /// Requests that were to be sent and were not.
+    /// Requests that were due and were not sent.
     pub(crate) not_sent: u64,
     /// Requests that were sent after the end of their schedule.
     pub(crate) overrun: Overrun,
     /// Requests that a halt cut off.
     pub(crate) abandoned: u64,
-    /// While counted requests were sent.
+    /// Used while counted requests were sent.
     pub(crate) sending: Usage,
-    /// From then until all had ended.
+    /// Used from then until all requests had ended.
     pub(crate) ending: Usage,
 }
 
@@ -85,7 +85,7 @@ impl ThreadStart {
         let opened = self.opened.clone();
         let end = self.run_to_end();
         if let Err(error) = &end {
-            // Whoever waits for all threads must not wait for this one.
+            // The coordinator waits for all threads and must not wait for this one.
             let _ = opened.try_send(Err(format!(
                 "a thread cannot start: {error}; use fewer --threads, or raise the limit of open files (ulimit -n)"
             )));
@@ -114,7 +114,7 @@ impl ThreadStart {
             Err(error) => (Vec::new(), Err(error)),
         };
         let _ = self.opened.send(verdict);
-        // Nothing can happen before the start, so the thread may as well block.
+        // Nothing can happen before the start, so the thread may block.
         let Ok(start_ns) = self.start.recv() else {
             return Ok(None);
         };

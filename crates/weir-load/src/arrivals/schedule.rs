@@ -1,12 +1,12 @@
-//! One thread's part of the arrivals of an open loop, warm-up included: threads take every n-th arrival of one and the
-//! same schedule. Pure, as all of `arrivals`.
+//! One thread's part of the arrivals of an open loop, warm-up included. All threads have the same schedule, and each
+//! takes every n-th arrival. Pure, as all of `arrivals`.
 
 use std::time::Duration;
 
 use super::Arrivals;
 use crate::plan::{End, Plan};
 
-/// Poisson arrivals that are drawn one by one only to be counted; more are counted by their mean.
+/// Up to so many Poisson arrivals are drawn one by one to be counted; more are estimated by their mean.
 const DRAWN_MAX: u64 = 1 << 20;
 
 /// A request that is meant to be sent.
@@ -24,17 +24,17 @@ pub struct Arrival {
 #[derive(Debug, Clone)]
 pub struct Schedule {
     phases: [Phase; 2],
-    /// The next arrival of any thread.
+    /// The number of the next arrival, over all threads.
     number: u64,
     share: Share,
 }
 
-/// Which of the arrivals a thread takes: every `of`-th, beginning with `index`.
+/// Which arrivals a thread takes: every `of`-th, beginning with `index`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
     /// Counted from 0.
     pub index: u64,
-    /// All threads.
+    /// The number of threads.
     pub of: u64,
 }
 
@@ -42,12 +42,12 @@ pub struct Share {
 #[derive(Debug, Clone)]
 struct Phase {
     arrivals: Arrivals,
-    /// Exponential gaps, added up to `elapsed`.
+    /// Draws the exponential gaps, whose sum is `elapsed`.
     gaps: fastrand::Rng,
     elapsed: f64,
     begins: Duration,
     end: End,
-    /// Arrivals gone by.
+    /// Arrivals that have passed.
     count: u64,
     is_over: bool,
 }
@@ -80,8 +80,8 @@ impl Schedule {
 }
 
 impl Schedule {
-    /// How many of the arrivals that are left are due `until_ns` after the start and belong to the run and not to its
-    /// warm-up. It does not go through them: there may be billions.
+    /// How many of the arrivals that are left belong to the run, not to its warm-up, and are due by `until_ns` after
+    /// the start. It does not visit each of them: there may be billions.
     pub(crate) fn counted_left(&self, until_ns: u64) -> u64 {
         let [warm_up, run] = &self.phases;
         let first = self.number + warm_up.left(u64::MAX);
@@ -117,14 +117,14 @@ impl Iterator for Schedule {
 }
 
 impl Phase {
-    /// When the next arrival is due; 0 for one that is not `wanted`. `None` is the end.
+    /// When the next arrival is due; 0 when it is not `wanted`. `None` is the end.
     fn next(&mut self, is_wanted: bool) -> Option<u64> {
         let due = match (self.arrivals.poisson_rate(), self.end) {
             (Some(rate), _) => {
                 self.elapsed += self.gap(rate);
                 Some(self.elapsed)
             }
-            // Only the end of a run by number needs no instant to be seen.
+            // A run by number sees its end without an instant.
             (None, End::Requests(_)) if !is_wanted => Some(0.0),
             (None, _) => self.arrivals.due(self.count),
         };
@@ -134,7 +134,7 @@ impl Phase {
         due.map(|due| self.at_ns(due))
     }
 
-    /// Whether arrival `number`, due then, belongs to the phase.
+    /// Whether arrival `number`, due at `due`, belongs to the phase.
     fn is_before_end(&self, number: u64, due: f64) -> bool {
         match self.end {
             End::After(lasts) => due < lasts.as_secs_f64(),
@@ -147,7 +147,7 @@ impl Phase {
         (self.begins.as_secs_f64().mul_add(1e9, due * 1e9)).round() as u64
     }
 
-    /// How many arrivals are left, of all threads, that are due by `until_ns` after the start of the run.
+    /// How many arrivals of all threads are left that are due by `until_ns` after the start of the run.
     fn left(&self, until_ns: u64) -> u64 {
         if self.is_over {
             return 0;
@@ -156,7 +156,7 @@ impl Phase {
         if let Some(rate) = self.arrivals.poisson_rate() {
             return self.left_of_poisson(rate, until_ns, is_left);
         }
-        // Due instants grow with the number, so the last one is found by halving.
+        // Due instants grow with the number, so bisection finds the last one.
         let (mut left, mut beyond) = (0, u64::MAX - self.count);
         while left < beyond {
             let middle = left + (beyond - left) / 2;
@@ -189,7 +189,7 @@ impl Phase {
 
     /// Seconds to the next Poisson arrival.
     fn gap(&mut self, rate: f64) -> f64 {
-        // 1 - [0, 1) is never 0, whose logarithm is no gap.
+        // 1 - [0, 1) is never 0, which has no logarithm.
         -(1.0 - self.gaps.f64()).ln() / rate
     }
 }

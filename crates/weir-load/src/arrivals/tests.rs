@@ -77,7 +77,7 @@ fn as_many_as_the_rate_says() {
 fn each_at_its_instant() {
     let after = |seconds| End::After(Duration::from_secs(seconds));
     let at = |plan: &Plan, number: usize| whole(plan)[number].at_ns;
-    // No error adds up: the last of a million is as exact as the first.
+    // No error adds up: the millionth instant is as exact as the first.
     let even = plan(Arrivals::Constant(300_000.0), after(4), Duration::ZERO);
     assert_eq!(at(&even, 0), 0);
     assert_eq!(at(&even, 1), 3_333);
@@ -128,7 +128,7 @@ fn poisson_gaps_have_the_mean_and_the_spread_of_an_exponential() {
 }
 
 proptest! {
-    /// However many threads there are, together they send the whole, each arrival once, at the same instants.
+    /// Together, any number of threads sends the whole schedule, each arrival once and at the same instants.
     #[test]
     fn the_parts_are_the_whole(
         kind in 0..4,
@@ -155,7 +155,7 @@ proptest! {
         prop_assert!(numbers.eq(0..whole.len() as u64));
     }
 
-    /// Those left are counted as they would be one by one.
+    /// The count is the same as one by one.
     #[test]
     fn what_is_left_is_counted(
         kind in 0..4,
@@ -176,7 +176,7 @@ proptest! {
         let plan = plan(arrivals, end, Duration::from_millis(warm_ms));
         let mut schedule = Schedule::new(&plan, Share { index: of / 2, of });
         let _ = schedule.by_ref().take(taken).count();
-        // Often to the nanosecond an arrival's.
+        // Often this is exactly the instant of an arrival.
         let nth = schedule.clone().nth(until as usize).map(|arrival| arrival.at_ns);
         let until_ns = nth.unwrap_or(until * 1_000_000);
         let one_by_one = schedule.clone().filter(|arrival| arrival.is_counted && arrival.at_ns <= until_ns);
@@ -184,7 +184,7 @@ proptest! {
     }
 }
 
-/// A count of what nobody could send must not take as long as sending it.
+/// Counting what could not be sent must not take as long as sending it.
 #[test]
 fn billions_that_are_left_are_counted_at_once() {
     for arrivals in [

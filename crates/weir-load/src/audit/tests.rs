@@ -5,7 +5,7 @@ use crate::report::tests::report;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Makes one thing wrong with a run.
+/// Spoils one thing in a run.
 type Spoil = fn(&mut Report);
 
 fn used(computing: f64, waiting: f64) -> Usage {
@@ -16,7 +16,7 @@ fn used(computing: f64, waiting: f64) -> Usage {
     }
 }
 
-/// The beginnings of the sentences, for a run that is valid but for one thing.
+/// The first words of each sentence, for a run with one thing wrong.
 #[test]
 fn each_reason_and_its_remedy() {
     let valid = || report(&[(Outcome::Success, 2_000_000)]);
@@ -47,7 +47,7 @@ fn each_reason_and_its_remedy() {
             "The generator was the bottleneck",
             "--threads",
         ),
-        // It computed little, and yet could do no more: the server had its CPU.
+        // It computed little, but the server had its CPU.
         (
             |run| run.usage = vec![used(0.4, 0.55)],
             "The generator was held up",
@@ -76,13 +76,13 @@ fn each_reason_and_its_remedy() {
     }
 }
 
-/// A median of 2 ms; a pause makes twenty requests due.
+/// The median is 2 ms; a pause makes twenty requests due.
 #[test]
-fn a_pause_excuses_what_became_due_in_it() {
+fn a_pause_excuses_requests_that_became_due_in_it() {
     for (requests, pause_ns, is_valid) in [
         (1, 0, true),
         (2, 0, false),
-        // Too short to be more than a slow answer.
+        // This pause is no longer than a slow answer.
         (20, 3_000_000, false),
         (20, 200_000_000, true),
         (21, 200_000_000, true),
@@ -99,12 +99,12 @@ fn a_pause_excuses_what_became_due_in_it() {
     }
 }
 
-/// Beside a median of 2 ms.
+/// The median is 2 ms.
 #[test]
 fn a_median_that_is_lag_is_not_the_servers() {
     // (lag of half of the requests, whether it is valid)
     for (lag_ns, is_valid) in [(90_000, true), (490_000, true), (600_000, false)] {
-        // One in fifty answers is slow, so that no lag of this size matters at the 99th percentile.
+        // One in fifty answers is slow, so lag of this size does not matter at the 99th percentile.
         let mut run = report(&[(Outcome::Success, 60_000_000); 2]);
         for _ in 0..98 {
             run.outcomes.record(Outcome::Success, 2_000_000);
@@ -121,7 +121,7 @@ fn a_median_that_is_lag_is_not_the_servers() {
 }
 
 #[test]
-fn what_waited_for_a_connection_is_said() {
+fn waits_for_connections_are_reported() {
     let mut run = report(&[(Outcome::Success, 2_000_000)]);
     assert_eq!(remarks(&run), [""; 0]);
     for (sent_late, from) in [(1, "p99.9 "), (2, "p99 "), (30, "p75 "), (100, "p50 ")] {
@@ -147,7 +147,7 @@ fn one_request_of_a_hundred_may_be_missing() {
     assert_eq!(verdict(&run), [""; 0]);
 }
 
-/// The remedy is to the reason: connections that are not free, or a thread that is late in spite of free ones.
+/// The remedy fits the reason: no free connection, or a thread that is late although connections are free.
 #[test]
 fn requests_that_were_not_sent_wait_for_a_connection_or_a_thread() {
     let mut run = report(&[(Outcome::Success, 2_000_000)]);

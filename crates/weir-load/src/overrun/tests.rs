@@ -26,7 +26,7 @@ impl Model {
         pause.map_or(ends_ns, |(_, to)| *to)
     }
 
-    /// The part of the schedule that a thread is held to have sent in time.
+    /// The part of the schedule that counts as sent in time.
     fn sent_in_time(&self, arrivals: Arrivals, end: End) -> f64 {
         let plan = Plan {
             arrivals,
@@ -34,7 +34,7 @@ impl Model {
             ..Plan::clone(&report(&[]).plan)
         };
         let mut source = Source::new(&plan, Share { index: 0, of: 1 }, 0);
-        // When each connection looks for something to send, and since when what it sent was due.
+        // For each connection: when it is free next, and when the request it carries was due.
         let mut connections = vec![(0, None); self.connections];
         let (mut latencies, mut sent) = (histogram(), 0);
         while let Some(first) = (0..connections.len()).min_by_key(|index| connections[*index].0) {
@@ -91,7 +91,7 @@ fn a_pause_of_the_server_is_not_the_generators() {
         (quick(&[(1800 * MS, 2000 * MS)]), 1000.0),
         (quick(&[(1990 * MS, 2190 * MS)]), 1000.0),
         (quick(&[(1900 * MS, 2100 * MS)]), 1000.0),
-        // The backlog of the pause is worked off after the end, slowly.
+        // The backlog of the pause is worked off slowly, after the end.
         (quick(&[(1700 * MS, 1900 * MS)]), 1600.0),
         (
             quick(&[(300 * MS, 500 * MS), (1800 * MS, 2000 * MS)]),
@@ -108,7 +108,7 @@ fn a_pause_of_the_server_is_not_the_generators() {
     }
 }
 
-/// Though all of it is sent in the end.
+/// They fail although all requests are sent in the end.
 #[test]
 fn connections_that_cannot_keep_the_rate_are() {
     let steps = |steps: &[(f64, u64)]| {
@@ -131,7 +131,7 @@ fn connections_that_cannot_keep_the_rate_are() {
         (slow(4), Arrivals::Constant(206.0), seconds(2)),
         (quick(&[]), steps(&[(100.0, 9), (2500.0, 1)]), seconds(10)),
         (quick(&[]), ramp, seconds(4)),
-        // A pause at the end hides nothing of what was missing before.
+        // A pause at the end does not hide what was missing before.
         (
             quick(&[(1800 * MS, 2000 * MS)]),
             Arrivals::Constant(2500.0),

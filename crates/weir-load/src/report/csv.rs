@@ -1,4 +1,4 @@
-//! The intervals of a report as CSV (RFC 4180), a line for each.
+//! The intervals of a report as CSV (RFC 4180), one line each.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,8 @@ use super::{PERCENTILES, Report};
 use crate::outcome::Outcome;
 
 impl Report {
-    /// A line of names, then a line for each second or so: counts by outcome, latency of 2xx and 3xx in microseconds.
+    /// A line of names, then a line for each second or so: counts by outcome, and the latency of 2xx and 3xx in
+    /// microseconds.
     pub fn to_csv(&self) -> String {
         let mut text = String::from("from_s,to_s,rate");
         for outcome in Outcome::ALL {
@@ -29,7 +30,7 @@ impl Report {
                 .iter()
                 .map(|(_, quantile)| latency.value_at_quantile(*quantile));
             for nanos in quantiles.chain([latency.max()]) {
-                // Nothing was measured, which is not the same as nothing passed.
+                // Empty means that nothing was measured; 0 would be a measurement.
                 if latency.is_empty() {
                     text.push(',');
                 } else {

@@ -1,4 +1,4 @@
-//! The intervals of a report as an `HdrHistogram` log, which the tools around that library read and merge exactly.
+//! The intervals of a report as an `HdrHistogram` log, which the library's tools read and merge exactly.
 
 use std::io;
 use std::time::{Duration, SystemTime};
@@ -10,10 +10,10 @@ use super::Report;
 use crate::outcome::Outcome;
 
 impl Report {
-    /// Writes a histogram of nanoseconds for each interval and each outcome that occurred in it, tagged with its name.
+    /// Writes a histogram of nanoseconds for each interval and each outcome in it, tagged with the outcome's name.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Errors of `out`.
     pub fn write_hdr_log(&self, out: &mut impl io::Write) -> io::Result<()> {
         let started = SystemTime::UNIX_EPOCH + Duration::from_secs_f64(self.started_unix.max(0.0));
         let mut serializer = V2DeflateSerializer::new();
@@ -21,7 +21,7 @@ impl Report {
             .add_comment("weir load: nanoseconds from the intended sending, by outcome")
             .with_start_time(started)
             .with_base_time(started)
-            // What tools show is in milliseconds.
+            // The tools show milliseconds.
             .with_max_value_divisor(1e6)
             .begin_log_with(out, &mut serializer)?;
         for interval in &self.intervals {

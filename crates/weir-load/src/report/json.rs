@@ -59,7 +59,7 @@ fn counts(outcomes: &Outcomes) -> Value {
     Value::Object(Map::from_iter(counts))
 }
 
-/// Only kinds that occurred.
+/// Leaves out kinds that did not occur.
 fn by_outcome(outcomes: &Outcomes) -> Value {
     let occurred = Outcome::ALL
         .into_iter()
@@ -71,7 +71,7 @@ fn by_outcome(outcomes: &Outcomes) -> Value {
     Value::Object(latencies.collect())
 }
 
-/// Percentiles in microseconds; null when there is nothing to order.
+/// Percentiles in microseconds; null for an empty histogram.
 fn latency(histogram: &Histogram<u64>) -> Value {
     let micros = |nanos: u64| nanos as f64 / 1e3;
     let figure = |value: f64| {

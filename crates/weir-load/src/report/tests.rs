@@ -61,7 +61,7 @@ pub(crate) fn report(ended: &[(Outcome, u64)]) -> Report {
     }
 }
 
-/// Rejections are in no figure of the answers.
+/// Rejections are in no figure about answers.
 #[test]
 fn kinds_are_never_mixed() {
     let ended = [
@@ -90,7 +90,7 @@ fn kinds_are_never_mixed() {
     assert_eq!(json["valid"], true);
 }
 
-/// Read back by the library's own reader, nothing is lost.
+/// The library's own reader reads everything back.
 #[test]
 fn the_hdr_log_is_exact() {
     let report = report(&[
@@ -123,7 +123,7 @@ fn the_hdr_log_is_exact() {
     assert!(log.starts_with(b"#"), "{}", String::from_utf8_lossy(&log));
 }
 
-/// Base64 (RFC 4648 §4), which the log's format is.
+/// Decodes base64 (RFC 4648 §4), which the log uses.
 fn decode(text: &str) -> Vec<u8> {
     let digit = |byte: u8| {
         let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -103,7 +103,7 @@ fn write_row(out: &mut String, name: &str, latency: &Histogram<u64>) -> std::fmt
     writeln!(out, "{:>9}", show(latency.max()))
 }
 
-/// Nanoseconds in the unit that a person would choose.
+/// Nanoseconds in the unit that reads best.
 pub fn show(nanos: u64) -> String {
     let nanos = nanos as f64;
     let (value, unit) = match nanos {

@@ -39,7 +39,7 @@ fn responses_in_any_pieces() {
     }
 }
 
-/// The head seen last is only believed for the same method: the answer to HEAD has no body.
+/// The last head is reused only for the same method: the answer to HEAD has no body.
 #[test]
 fn a_head_seen_before_means_the_same_for_the_same_method_only() {
     let mut seen = SeenHead::default();

@@ -1,4 +1,5 @@
-//! What the trials of a search add up to: a rate, the band in which it is uncertain, and whether it is the server's.
+//! What the trials of a search add up to: a rate, the band in which it is uncertain, and whether it is the server's
+//! limit.
 
 use std::fmt;
 
@@ -6,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::trial::Trial;
 
-/// A rate and how its trials went.
+/// A rate and the results of its trials.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Step {
     /// Requests per second.
@@ -17,7 +18,7 @@ pub struct Step {
     pub broken: u32,
     /// Trials that say nothing about the server, because the generator was the limit.
     pub said_nothing: u32,
-    /// How promises were broken, or why a trial says nothing.
+    /// Which promises were broken and how, or why a trial says nothing.
     pub reasons: Vec<String>,
 }
 
@@ -46,7 +47,7 @@ impl Step {
         self.passed * 2 > self.trials()
     }
 
-    /// Whether it is the server that does not hold.
+    /// Whether the rate fails because of the server.
     fn is_broken(&self) -> bool {
         !self.holds() && self.broken > self.said_nothing
     }
@@ -74,15 +75,15 @@ impl fmt::Display for Step {
 pub struct Knee {
     /// The highest rate that most trials passed; 0 when none did.
     pub rate: f64,
-    /// Up to here every trial passed.
+    /// Every trial passed up to this rate.
     pub low: f64,
-    /// From here on every trial broke a promise; none when no such rate was tried.
+    /// Every trial broke a promise from this rate on; none when no such rate was tried.
     pub high: Option<f64>,
     /// All rates tried, in order.
     pub steps: Vec<Step>,
     /// Why the search ended before it was precise.
     pub cut_short: Option<String>,
-    /// Why the rate is not the server's highest, but one that it has at least; none: it is.
+    /// Why the rate is only a lower bound of the server's highest rate; none when it is the highest.
     pub why_invalid: Option<String>,
 }
 
@@ -152,7 +153,8 @@ impl Knee {
     }
 }
 
-/// The next higher rate decides: the server could not keep its promises there, or nobody knows whether it could.
+/// The next higher rate decides: either the server could not keep its promises there, or the trials there say
+/// nothing.
 fn why_invalid(steps: &[Step], rate: f64, cut_short: Option<&str>) -> Option<String> {
     let higher = steps.iter().filter(|step| step.rate > rate);
     match higher.min_by(|one, other| one.rate.total_cmp(&other.rate)) {

@@ -1,7 +1,7 @@
-//! What one trial says about the server: that it keeps its promises, that it breaks them, or nothing.
+//! What one trial says about the server: it keeps its promises, it breaks them, or nothing.
 //!
-//! Whatever the generator adds only makes latencies longer. So a trial in which the promises were kept has kept them,
-//! however busy the generator was; one in which they were broken counts only if the generator was not the limit.
+//! Whatever the generator adds only makes latencies longer. So a trial that kept the promises counts, however busy the
+//! generator was. A trial that broke them counts only if the generator was not the limit.
 
 use std::time::Duration;
 
@@ -26,9 +26,9 @@ pub enum Promise {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Trial {
     Kept,
-    /// How.
+    /// Which promise, and how.
     Broken(String),
-    /// Why not.
+    /// Why it says nothing.
     SaysNothing(String),
 }
 
@@ -50,7 +50,7 @@ impl Trial {
         }
         match not_sent {
             None => Self::Broken(broken.join(", ")),
-            // More connections might have been answered in time, unless these were not.
+            // More connections might have been answered in time, unless the server held these too long.
             Some(why) => {
                 held_too_long(report, promises).map_or(Self::SaysNothing(why), Self::Broken)
             }
@@ -58,8 +58,8 @@ impl Trial {
     }
 }
 
-/// The rate could not be sent because the server held every connection for as long as a request may take, if so: a server
-/// that keeps its promises gives connections back sooner.
+/// Says so if the rate could not be sent because the server held every connection longer than a promise allows. A
+/// server that keeps its promises frees connections sooner.
 fn held_too_long(report: &Report, promises: &[Promise]) -> Option<String> {
     let bounds = promises.iter().filter_map(|promise| match promise {
         Promise::Latency { within, .. } => Some(*within),
@@ -77,7 +77,7 @@ fn held_too_long(report: &Report, promises: &[Promise]) -> Option<String> {
 }
 
 impl Promise {
-    /// How it was broken, if it was.
+    /// How the promise was broken, if it was.
     pub(super) fn broken_by(&self, report: &Report) -> Option<String> {
         match *self {
             Self::Latency { quantile, within } => {
@@ -97,12 +97,12 @@ impl Promise {
     }
 }
 
-/// Nanoseconds within which this part of all requests had a good answer; `None`: fewer of them ever had one. Quantiles of
-/// the good answers alone would make a server look the faster the more requests it fails.
+/// Nanoseconds within which this part of all requests had a good answer. `None`: fewer of them ever had one. Quantiles
+/// of the good answers alone would make a server look faster the more requests it fails.
 fn latency_of_all(report: &Report, quantile: f64) -> Option<u64> {
     let good = report.outcomes.good_latency_ns();
     let rank = (quantile * report.requests() as f64).ceil().max(1.0);
-    // Half a rank less, lest a rounding error asks for the next one.
+    // Half a rank less, so that a rounding error does not ask for the next one.
     (rank <= good.len() as f64).then(|| good.value_at_quantile((rank - 0.5) / good.len() as f64))
 }
 

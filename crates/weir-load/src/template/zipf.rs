@@ -1,9 +1,9 @@
-//! Numbers of which a few are asked for most of the time: the k-th of n with a probability in proportion to k^-skew.
+//! Numbers of which a few are drawn most of the time: the k-th of n with a probability in proportion to k^-skew.
 //!
-//! Drawn by rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate variates from monotone
-//! discrete distributions", 1996): no tables, whatever the range, and about one attempt for each draw.
+//! They are drawn by rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate variates from
+//! monotone discrete distributions", 1996). It needs no tables for any range, and about one attempt for each draw.
 
-/// Numbers from a range, the first one the likeliest.
+/// Numbers from a range; the first one is the most likely.
 #[derive(Debug, Clone)]
 pub(super) struct Zipf {
     from: u64,
@@ -11,7 +11,7 @@ pub(super) struct Zipf {
     skew: f64,
     area_from: f64,
     area_to: f64,
-    /// Draws this near to their number are accepted without looking further.
+    /// Draws this close to their number are accepted at once.
     near: f64,
 }
 

@@ -9,7 +9,7 @@ fn step(rate: f64, passed: u32, trials: u32) -> Step {
     }
 }
 
-/// The rate, and the band in which trials disagreed.
+/// The rate, and the band in which trials disagree.
 #[test]
 fn the_band_is_where_trials_disagree() {
     let cases = [
@@ -30,7 +30,7 @@ fn the_band_is_where_trials_disagree() {
             vec![step(100.0, 0, 2), step(25.0, 3, 3)],
             (25.0, 25.0, Some(100.0)),
         ),
-        // A rate that passed by luck above one that failed: nothing is sure beyond the first failure.
+        // A rate passed by luck above one that failed: nothing is certain beyond the first failure.
         (
             vec![step(100.0, 3, 3), step(200.0, 1, 3), step(150.0, 0, 2)],
             (100.0, 100.0, None),
@@ -49,7 +49,7 @@ fn the_band_is_where_trials_disagree() {
     }
 }
 
-/// With the reason of a generator that is too slow.
+/// Each trial that says nothing has a generator that was too slow.
 fn unsaid(rate: f64, passed: u32, said_nothing: u32) -> Step {
     Step {
         rate,
@@ -60,7 +60,7 @@ fn unsaid(rate: f64, passed: u32, said_nothing: u32) -> Step {
     }
 }
 
-/// It is the server's only if the server broke its promises at the next higher rate.
+/// The knee is the server's only if the server broke its promises at the next higher rate.
 #[test]
 fn a_knee_is_the_servers_or_the_generators() {
     let cases = [
@@ -84,7 +84,7 @@ fn a_knee_is_the_servers_or_the_generators() {
             None,
             (100.0, Some(200.0), ""),
         ),
-        // A lower rate that the server could not keep up makes up for a higher one that says nothing, and not the reverse.
+        // A failure of the server at a lower rate outweighs a higher rate that says nothing, but not the reverse.
         (
             vec![step(100.0, 3, 3), unsaid(400.0, 0, 2), step(200.0, 0, 2)],
             None,

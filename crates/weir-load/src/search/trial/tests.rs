@@ -3,7 +3,7 @@ use crate::audit::Usage;
 use crate::outcome::{Outcome, record};
 use crate::report::tests::report;
 
-/// A request without a good answer has not come in time, however fast its failure was.
+/// A request without a good answer is never in time, however fast it failed.
 #[test]
 fn quantiles_are_those_of_all_requests() {
     let ended = |good: usize, outcome, bad: usize| {
@@ -50,7 +50,8 @@ fn said(report: &Report) -> &'static str {
 /// Makes the generator the limit of a trial.
 type Limit = fn(&mut Report);
 
-/// A generator that is the limit may have broken the promises itself, but cannot have kept them for the server.
+/// When the generator is the limit, it may have broken the promises itself, but it cannot have kept them for the
+/// server.
 #[test]
 fn only_the_server_breaks_promises() {
     let limits: [(Limit, &str); 4] = [
@@ -79,8 +80,8 @@ fn only_the_server_breaks_promises() {
     assert_eq!(said(&report(&[(Outcome::Refused, 1)])), "broken");
 }
 
-/// Half of two hundred planned requests were sent in a second, so each held one of eight connections for 80 ms, or one of
-/// ten for 100 ms, which is as long as one may take.
+/// Half of two hundred planned requests were sent in a second. So each held one of eight connections for 80 ms, or one
+/// of ten for 100 ms, which is the longest allowed.
 #[test]
 fn a_rate_that_connections_cannot_carry_says_nothing() {
     let sent = |connections, latency_ns| {
@@ -92,7 +93,7 @@ fn a_rate_that_connections_cannot_carry_says_nothing() {
     for latency_ns in [99_000_000, 900_000_000] {
         assert_eq!(said(&sent(8, latency_ns)), "nothing");
         assert_eq!(said(&sent(10, latency_ns)), "broken");
-        // Nobody knows what it had done with a generator that could send.
+        // Nobody knows how the server would have done under the full rate.
         let mut busy = sent(10, latency_ns);
         busy.local_failures = 1;
         assert_eq!(said(&busy), "nothing");
