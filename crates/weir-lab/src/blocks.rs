@@ -1,14 +1,14 @@
 //! What some blocks say together: which of them count, and how their requests ended.
 //!
-//! Latencies are those of answers alone, so that a target that lets its slowest requests fail looks fast. [`Ends`] is what
-//! has to stand beside them, and says when two of them must not be compared. Nothing here is measured or printed.
+//! Latencies are those of answers alone, so a target that lets its slowest requests fail looks fast. [`Ends`] must
+//! stand beside them, and says when two of them must not be compared. Nothing here is measured or printed.
 
 use std::collections::BTreeMap;
 
 use crate::raw::Block;
 
-/// Two targets whose shares of failed requests are further apart have answered different questions: their latencies are
-/// not compared. A tenth of the slowest hundredth, which is the least part of all that anything is called by.
+/// When the shares of failed requests of two targets differ by more than this, their latencies are not compared: they
+/// answered different questions. It is a tenth of 1 %, the smallest part that a usual percentile leaves out.
 pub const FAILED_APART_MAX: f64 = 0.001;
 
 /// Outcomes that are answers.
@@ -24,7 +24,7 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// Of all `blocks` together.
+    /// The ends of all requests of `blocks`.
     pub fn of<'b>(blocks: impl IntoIterator<Item = &'b Block>) -> Self {
         let mut ends = Self::default();
         for (outcome, count) in blocks.into_iter().flat_map(|block| &block.outcomes) {
@@ -78,24 +78,25 @@ pub fn share_in_words(share: f64) -> String {
     }
 }
 
-/// Microseconds of CPU time that a service used for each answer of `block`; `None` when there is none or nobody knows.
+/// Microseconds of CPU time that a service used for each answer of `block`; `None` when there is no answer, or no CPU
+/// time was read.
 ///
-/// All that it used is divided by what it gave: time spent on requests that failed was spent for the answers, so that neither
-/// a timeout nor a cheap refusal makes a service look cheap.
+/// All CPU time is divided by the answers, so the time for failed requests counts too. Neither a timeout nor a cheap
+/// refusal makes a service look cheap.
 pub fn cpu_us_per_answer(block: &Block, service: &str) -> Option<f64> {
     let mut services = block.services.iter();
     let usage = services.find(|usage| usage.name == service)?;
     per_answer(block, usage.cpu_seconds?)
 }
 
-/// `seconds` that were spent on `block`, for each of its answers, in microseconds.
+/// `seconds` that were spent on `block`, per answer, in microseconds.
 pub fn per_answer(block: &Block, seconds: f64) -> Option<f64> {
     let answers = Ends::of([block]).answers;
     (answers > 0).then(|| seconds * 1e6 / answers as f64)
 }
 
-/// Why some of `blocks` do not count, for a reader who has not seen them: how many there are, then each reason once with its
-/// number, since sentences that differ in figures alone say the same. Empty when all are valid.
+/// Why some of `blocks` do not count, for a reader who has not seen them: how many there are, then each reason once
+/// with its count. Reasons that differ only in figures are one. Empty when all blocks are valid.
 pub fn not_valid(blocks: &[Block]) -> Vec<String> {
     let invalid: Vec<&Block> = blocks.iter().filter(|block| !block.is_valid).collect();
     let mut reasons: Vec<(String, &str, usize)> = Vec::new();
@@ -116,7 +117,7 @@ pub fn not_valid(blocks: &[Block]) -> Vec<String> {
     std::iter::once(heading).chain(reasons).collect()
 }
 
-/// The valid blocks of a configuration under a load and `true`; when none is valid, all of them and `false`.
+/// The valid blocks of a configuration under a load, and `true`. When none is valid, all of them and `false`.
 pub fn counted<'b>(blocks: &'b [Block], configuration: &str, load: &str) -> (Vec<&'b Block>, bool) {
     let all = blocks.iter();
     let all = all.filter(|block| block.configuration == configuration && block.load == load);
@@ -219,7 +220,7 @@ pub(crate) mod tests {
             cpu_us_per_answer(&block, "app")
         };
         assert_eq!(used(&[("2xx", 900), ("3xx", 100)]), Some(50.0));
-        // Half of the requests fail: what is left has cost twice as much.
+        // Half of the requests fail, so each answer cost twice as much.
         let failed = [("5xx", 200), ("timeout", 200), ("refused", 100)];
         assert_eq!(used(&[&[("2xx", 500)], &failed[..]].concat()), Some(100.0));
         assert_eq!(used(&failed), None);

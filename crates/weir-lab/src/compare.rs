@@ -1,8 +1,8 @@
-//! Two targets beside each other: which is faster, which is cheaper, by how much, and how sure that is.
+//! Two targets compared: which is faster, which is cheaper, by how much, and how certain that is.
 //!
-//! Blocks go A B B A, so that a machine that gets slower step by step is unfair to none; four of them are one sample. First A
-//! is compared with itself in the same way: what that may show, to the far end of its interval, is the noise of the machine,
-//! and no smaller difference is called one. Noise never makes two targets alike.
+//! Blocks go A B B A, so a machine that slows down step by step is unfair to neither; four blocks are one sample. First
+//! A is compared with itself in the same way. The far end of that interval is the noise of the machine, and a smaller
+//! difference counts as none. Noise never makes two targets alike.
 
 mod found;
 
@@ -20,7 +20,7 @@ use crate::services::Lab;
 use self::found::FOUR;
 pub use self::found::{Found, Half, Metric, Unknown};
 
-/// The names of the two, in raw data and in words.
+/// The names of the two targets, in raw data and in sentences.
 pub const NAMES: [&str; 2] = ["A", "B"];
 
 /// What is compared, and how.
@@ -28,22 +28,22 @@ pub const NAMES: [&str; 2] = ["A", "B"];
 pub struct Plan {
     /// A and B.
     pub targets: [Kind; 2],
-    /// What both are asked.
+    /// What both targets are asked.
     pub load: Load,
-    /// How many times A B B A.
+    /// How many times A B B A is measured.
     pub repeats: usize,
     /// How long each block is under load before it is measured.
     pub warm_up: Duration,
-    /// The least difference of interest, as a share.
+    /// The smallest difference of interest, as a share.
     pub minimum: f64,
-    /// Of everything that is drawn at random.
+    /// The seed of everything that is drawn at random.
     pub seed: u64,
 }
 
-/// Sees what was measured so far, the last block being new, and how many blocks there will be. Its error ends a comparison.
+/// Called after each block with all blocks so far and the number of blocks there will be. Its error ends a comparison.
 pub type OnBlock<'c> = dyn FnMut(&[Block], usize) -> Result<(), LabError> + 'c;
 
-/// Compares. What was found stands beside the reason why it does not rest on all blocks.
+/// Compares. The result comes with the reason why it does not rest on all blocks, if there is one.
 pub fn run(lab: &Lab, plan: &Plan, on_block: &mut OnBlock<'_>) -> (Found, Result<(), LabError>) {
     let mut blocks = Vec::with_capacity(plan.repeats * FOUR * 2);
     let ended = measure_all(lab, plan, &mut blocks, on_block);
@@ -101,7 +101,7 @@ fn block(
     })
 }
 
-/// A target that answers nothing well has most likely another address. One that `has_answered` before had a bad moment.
+/// A target without good answers most likely has another address. If it `has_answered` before, it had a bad moment.
 fn with_answers(block: Block, target: usize, has_answered: bool) -> Result<Block, LabError> {
     if block.rate > 0.0 {
         return Ok(block);

@@ -1,7 +1,8 @@
 //! What processes used: CPU time and memory, from `/proc`.
 //!
-//! The scheduler's own account of a thread (`schedstat`) counts nanoseconds but ends with the thread; that of a process
-//! (`stat`) remembers what ended, in ticks of 10 ms. The first is used, unless the second says that it forgot something.
+//! The scheduler's account of a thread (`schedstat`) counts nanoseconds but ends with the thread. The account of a
+//! process (`stat`) includes ended threads, in ticks of 10 ms. The first is used, unless the second shows that it
+//! missed something.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +12,7 @@ use rustix::process::Pid;
 
 /// The unit of times in `/proc/PID/stat`: `USER_HZ`, which is 100 on every Linux there is.
 const TICKS_PER_SECOND: f64 = 100.0;
-/// Rounding of the ticks of a process, user and system time, at both ends of a measurement.
+/// The rounding error in the ticks of a process: user and system time, at both ends of a measurement.
 const TICKS_OFF_MAX: f64 = 4.0;
 
 /// What a set of processes had used at a moment.
@@ -19,14 +20,14 @@ const TICKS_OFF_MAX: f64 = 4.0;
 pub struct Account {
     /// Nanoseconds by process and thread.
     threads: BTreeMap<(i32, i32), u64>,
-    /// Ticks of each process, its ended threads and the ended children that it waited for.
+    /// Ticks of each process, with its ended threads and the ended children it waited for.
     ticks: BTreeMap<i32, u64>,
     /// The largest resident memory of each process so far, in bytes.
     rss_peaks: BTreeMap<i32, u64>,
 }
 
 impl Account {
-    /// What `processes` have used. One that ended counts for nothing.
+    /// What `processes` have used. A process that ended counts nothing.
     pub fn of(processes: &[Pid]) -> Self {
         let mut account = Self::default();
         for process in processes {
@@ -76,7 +77,7 @@ impl Account {
         })
     }
 
-    /// The largest resident memory so far, the processes added up; `None` when nothing could be read.
+    /// The largest resident memory so far, summed over the processes; `None` when nothing could be read.
     pub fn rss_peak_bytes(&self) -> Option<u64> {
         (!self.rss_peaks.is_empty()).then(|| self.rss_peaks.values().sum())
     }
@@ -88,7 +89,7 @@ pub(crate) fn processes_of_group(group: Pid) -> Vec<Pid> {
     all_processes(|stat| stat.group == group)
 }
 
-/// `roots` and all that descends from them.
+/// `roots` and all their descendants.
 pub(crate) fn processes_of_trees(roots: &[Pid]) -> Vec<Pid> {
     let mut tree: Vec<i32> = roots
         .iter()
@@ -110,7 +111,7 @@ pub(crate) fn processes_of_trees(roots: &[Pid]) -> Vec<Pid> {
     tree.into_iter().filter_map(Pid::from_raw).collect()
 }
 
-/// The processes that hold the socket that listens on `port`, or that the Unix socket at a path is.
+/// The processes that hold a socket which listens on `port`.
 pub(crate) fn processes_listening(port: u16) -> Vec<Pid> {
     let mut sockets = listening_inodes("/proc/net/tcp", port);
     sockets.extend(listening_inodes("/proc/net/tcp6", port));
@@ -180,13 +181,13 @@ struct Stat {
 }
 
 impl Stat {
-    /// `None` when there is no such process, or only what is left of one that ended.
+    /// `None` when there is no such process, or only a zombie.
     fn read(process: i32) -> Option<Self> {
         Self::parse(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
     }
 
     fn parse(text: &str) -> Option<Self> {
-        // The name of the program stands in brackets and may contain anything, brackets and blanks too.
+        // The name of the program stands in brackets and may contain anything, also brackets and spaces.
         let (_, fields) = text.rsplit_once(") ")?;
         let fields: Vec<&str> = fields.split(' ').collect();
         let has_ended = matches!(*fields.first()?, "Z" | "X");
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_who_listens_is_found() {
+    fn the_listening_process_is_found() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         assert_eq!(processes_listening(port), [rustix::process::getpid()]);

@@ -1,43 +1,43 @@
-//! Why the laboratory could not do what it was asked. Each is told in one line, with what to do about it.
+//! Why the laboratory could not do what it was asked. Each error is one line that also says what to do.
 
 use std::fmt;
 use std::io;
 
 use crate::raw::RawError;
 
-/// Whatever kept a run from being made.
+/// Why a run could not be made.
 #[derive(Debug)]
 pub enum LabError {
-    /// A program that is not installed, and the Debian package that has it.
+    /// A program is not installed; the Debian package contains it.
     MissingProgram {
         /// The program.
         program: &'static str,
         /// The package.
         package: &'static str,
     },
-    /// A scenario wants CPU shares and this system gives none.
+    /// A scenario needs CPU shares, and this system has none.
     NoCpuShares(String),
     /// A service did not come up.
     Service {
         /// Its name.
         name: String,
-        /// What happened, with its last words.
+        /// What happened, with its last output.
         why: String,
     },
     /// A virtualenv could not be made.
     Virtualenv(String),
     /// The service to be measured cannot be reached or does not answer well.
     Target {
-        /// As the user named it.
+        /// The name that the user gave.
         target: String,
         /// What happened.
         why: String,
     },
     /// The load could not be generated.
     Load(String),
-    /// A rung cannot run, in words.
+    /// A rung cannot run, and why.
     Configuration(String),
-    /// A file, directory or process could not be made; what was tried.
+    /// A file, directory or process could not be made: what was tried.
     System(String, io::Error),
     /// A profile could not be kept.
     Profile(String),

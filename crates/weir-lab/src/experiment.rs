@@ -1,8 +1,8 @@
-//! A scenario is run: blocks with fresh processes, interleaved so that a machine that changes changes for all.
+//! Runs a scenario: blocks with fresh processes, interleaved so that changes of the machine affect all alike.
 //!
-//! In every round each configuration is measured once under each load, and from round to round the order is reversed. A
-//! block starts the services, warms them up, measures, and stops them; what it found is a sample of [`crate::statistics`].
-//! Nothing is judged here.
+//! In every round each configuration is measured once under each load, and the order is reversed from round to round. A
+//! block starts the services, warms them up, measures, and stops them. Its result is a sample for
+//! [`crate::statistics`]. Nothing is judged here.
 
 mod block;
 mod fault;
@@ -24,29 +24,29 @@ pub use self::profiled::profile;
 /// How a scenario is run.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The short form.
+    /// Whether the short form is run.
     pub is_quick: bool,
-    /// Instead of the scenario's number of rounds.
+    /// Replaces the scenario's number of rounds.
     pub rounds: Option<usize>,
     /// What to type to run it again.
     pub command: String,
-    /// Of everything that is drawn at random.
+    /// The seed of everything that is drawn at random.
     pub seed: u64,
 }
 
-/// What there is to tell while a scenario runs.
+/// What is reported while a scenario runs.
 #[derive(Debug)]
 pub enum Event<'e> {
     /// A configuration will not run, and why.
     LeftOut(&'e LeftOut),
     /// Everything is ready; so many blocks follow.
     Begins(usize),
-    /// A block was measured: the last one of what there is so far.
+    /// A block was measured: it is the last one of the run so far.
     Measured(&'e Run),
 }
 
-/// Runs `scenario`. When the user ends it early, or a block cannot be measured, what was measured so far is the result, and
-/// says so. An error of `on_event` ends the run as well.
+/// Runs `scenario`. If the user ends it early, or a block cannot be measured, the result is what was measured so far,
+/// and says so. An error of `on_event` ends the run as well.
 pub fn run(
     lab: &Lab,
     scenario: &Scenario,
@@ -103,7 +103,7 @@ pub fn run(
     Ok(run)
 }
 
-/// All that is known of a run before its first block.
+/// What is known of a run before its first block.
 fn unmeasured(
     lab: &Lab,
     scenario: &Scenario,
@@ -138,7 +138,7 @@ fn unmeasured(
     }
 }
 
-/// Fails before anything is measured when something is missing that is wanted later.
+/// Fails before anything is measured when something is missing that is needed later.
 fn require(
     lab: &Lab,
     scenario: &Scenario,
@@ -169,7 +169,7 @@ fn effort(scenario: &Scenario, options: &Options) -> Effort {
     }
 }
 
-/// A block that is to come; configuration and load by their indices.
+/// A block to measure; configuration and load are indices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Step {
     round: usize,
@@ -177,7 +177,7 @@ struct Step {
     load: usize,
 }
 
-/// The order of blocks: every configuration in turn for each load, backwards in every second round.
+/// The order of blocks: every configuration in turn for each load, reversed in every second round.
 fn order(rounds: usize, configurations: usize, loads: usize) -> Vec<Step> {
     let mut steps = Vec::with_capacity(rounds * configurations * loads);
     for round in 0..rounds {
@@ -196,7 +196,7 @@ fn order(rounds: usize, configurations: usize, loads: usize) -> Vec<Step> {
     steps
 }
 
-/// A configuration as it stands in raw data: placeholders are left as they are, since ports differ in each block.
+/// A configuration for the raw data. Placeholders stay as they are, since ports differ in each block.
 fn describe(scenario: &Scenario, configuration: &Configuration) -> raw::Configuration {
     let services = configuration.services.iter().map(|name| {
         let kind = &scenario.services[name];

@@ -28,14 +28,14 @@ const PERCENTILES: [(&str, f64); 6] = [
 ];
 
 impl Load {
-    /// Whether it can be sent; the error is a sentence.
+    /// Whether the load can be sent; the error is a sentence.
     pub fn check(&self) -> Result<(), String> {
         let nowhere = Address::Unix("".into());
         let plan = self.plan((nowhere, String::new()), self.amount, 0)?;
         plan.check()
     }
 
-    /// What is sent to `target` for so long.
+    /// The plan that sends this load to `target` for `amount`.
     fn plan(&self, target: (Address, String), amount: Amount, seed: u64) -> Result<Plan, String> {
         let template =
             |text: &str| Template::parse(text.as_bytes()).map_err(|error| error.to_string());
@@ -78,7 +78,7 @@ impl Load {
         })
     }
 
-    /// Sends it for so long.
+    /// Sends the load for `amount`.
     pub(crate) fn send(
         &self,
         target: (Address, String),
@@ -91,7 +91,7 @@ impl Load {
     }
 }
 
-/// What `report` says, as raw data; where and when it was measured is the caller's to fill in.
+/// The raw data of `report`. The caller fills in where and when it was measured.
 pub(crate) fn measured(report: &Report) -> Block {
     let latency_ns = report.outcomes.good_latency_ns();
     let outcomes = Outcome::ALL.into_iter();
@@ -119,7 +119,7 @@ pub(crate) fn measured(report: &Report) -> Block {
     }
 }
 
-/// 4xx and 5xx together.
+/// The latencies of 4xx and 5xx together.
 fn refusals_ns(report: &Report) -> Histogram<u64> {
     let mut merged = report.outcomes.latency_ns(Outcome::ClientError).clone();
     merged

@@ -1,7 +1,7 @@
-//! weir in front of a service that runs already, one step at a time: what each step gave, and the config that is left.
+//! weir in front of a service that already runs, one step at a time: what each step gains, and the config to keep.
 //!
-//! The rungs are a [`Scenario`] like any other, so that they are measured and reported alike. The service itself is only
-//! asked, never started, stopped or limited.
+//! The rungs are a [`Scenario`] like any other, so they are measured and reported alike. The service itself only
+//! receives requests; it is never started, stopped or limited.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,19 +16,19 @@ use crate::statistics::{self, Bars, Comparison, PAIRS_MIN, RATE, Verdict};
 
 const SERVICE: &str = "service";
 const DIRECT: &str = "direct";
-/// Where the config to keep listens.
+/// Where the config that is kept listens.
 const LISTEN: &str = "127.0.0.1:8080";
-/// The same raw data gives the same words.
+/// A fixed seed: the same raw data gives the same words.
 const SEED: u64 = 1;
 
 /// What a ladder is made for.
 #[derive(Debug, Clone)]
 pub struct Ladder {
-    /// The replicas of the service, the first one is asked directly too; at least one.
+    /// The replicas of the service, at least one; the first one is asked directly too.
     pub replicas: Vec<Replica>,
     /// What is asked.
     pub load: Load,
-    /// Whether answers may be kept, as far as the service says so.
+    /// Whether answers may be cached, as far as the service allows it.
     pub may_cache: bool,
     /// How much is measured.
     pub effort: Effort,
@@ -41,22 +41,22 @@ pub struct Replica {
     pub address: Address,
     /// The `Host` of requests to it.
     pub authority: String,
-    /// As it stands in `servers` of a config.
+    /// Its entry in `servers` of a config.
     pub server: String,
 }
 
-/// What a rung gave over the one below.
+/// What a rung gains over the one below.
 #[derive(Debug, Clone)]
 pub struct Step {
     /// The rung.
     pub name: String,
     /// The rung below.
     pub below: String,
-    /// The rate against it; `None` when there is too little to compare.
+    /// Its rate against the rung below; `None` when there is too little to compare.
     pub comparison: Option<Comparison>,
     /// In how many rounds both blocks were valid.
     pub rounds: usize,
-    /// How requests ended below and on the rung.
+    /// How requests ended on the rung below and on this one.
     pub ends: [Ends; 2],
     /// Whether the rung is worth keeping: it was not shown to be slower.
     pub is_kept: bool,
@@ -91,7 +91,7 @@ impl Ladder {
             .iter()
             .any(|(name, _)| name.eq_ignore_ascii_case("host"))
         {
-            // weir hands it on, so that the service sees what it sees without weir.
+            // weir passes it on, so the service sees the same as without weir.
             load.headers
                 .push(("Host".to_owned(), first.authority.clone()));
         }
@@ -145,7 +145,7 @@ impl Ladder {
         rungs
     }
 
-    /// The config of the highest rung of `steps` that is kept, with what each step gave.
+    /// The config of the highest rung of `steps` that is kept, with what each step gained.
     pub fn config_to_keep(&self, steps: &[Step]) -> String {
         let mut text = String::from("# Made by `weir lab ladder`. What each step gave:\n");
         for step in steps {
@@ -158,14 +158,14 @@ impl Ladder {
                 .iter()
                 .any(|step| step.name == rung.name && step.is_kept)
         };
-        // When everything was slower, weir as it comes is still what was asked for.
+        // When every rung was slower, plain weir is kept, since weir was asked for.
         let kept = rungs.iter().rev().find(is_kept).unwrap_or(&rungs[1]);
         text + &with_listener(LISTEN, &kept.config)
     }
 }
 
 impl Step {
-    /// One sentence without its full stop.
+    /// The step as one sentence without its full stop.
     pub fn in_words(&self) -> String {
         let Self {
             name,
@@ -191,7 +191,7 @@ impl Step {
     }
 }
 
-/// What each rung of `run` gave over the one below.
+/// What each rung of `run` gained over the one below.
 pub fn steps(run: &Run) -> Vec<Step> {
     let mut rng = Rng::with_seed(SEED);
     let mut steps = Vec::new();
@@ -203,8 +203,8 @@ pub fn steps(run: &Run) -> Vec<Step> {
         let comparison = statistics::compare(&pairs, Bars::USUAL, &mut rng);
         let is_slower = comparison
             .is_some_and(|it| it.verdict == Verdict::Different && it.ratio.estimate < 1.0);
-        // That a hop costs something is no reason to go without it, and neither is that nothing can be said: the rung was
-        // asked for.
+        // The cost of a hop is no reason to go without it. Neither is a result that says nothing: the rung was asked
+        // for.
         let is_kept = !is_slower || *below == DIRECT;
         steps.push(Step {
             name: name.clone(),

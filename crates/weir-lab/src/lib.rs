@@ -1,8 +1,8 @@
 //! The laboratory: a service under a ladder of configurations, and a report that says what helped.
 //!
-//! A [`scenario::Scenario`] says what runs and what is asked of it; [`experiment`] runs it in interleaved blocks with
-//! fresh processes and keeps [`raw`] data; [`statistics`] compares, the block being the sample; [`report`] writes it down,
-//! with the figures that others published beside ours.
+//! A [`scenario::Scenario`] says what runs and what it is asked. [`experiment`] runs it in interleaved blocks with
+//! fresh processes and keeps [`raw`] data. [`statistics`] compares, with the block as the sample. [`report`] writes the
+//! result down, with the figures that others published.
 
 pub mod blocks;
 pub mod compare;

@@ -1,4 +1,4 @@
-//! The machine of a run, for those who read its figures, and the time as they write it.
+//! The machine of a run, for readers of its figures, and times as text.
 
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::raw::Machine;
 use crate::services::Lab;
 
-/// What there is to know of this machine.
+/// What is known of this machine.
 pub(crate) fn describe(lab: &Lab) -> Machine {
     let read = |path| fs::read_to_string(path).unwrap_or_default();
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
@@ -36,7 +36,7 @@ fn memory_bytes(meminfo: &str) -> u64 {
     kibibytes.unwrap_or(0) * 1024
 }
 
-/// `2026-11-21T08:30:00Z`.
+/// The time as `2026-11-21T08:30:00Z`.
 pub(crate) fn rfc3339(time: SystemTime) -> String {
     let unix = time
         .duration_since(UNIX_EPOCH)

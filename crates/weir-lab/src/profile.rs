@@ -1,12 +1,12 @@
-//! Profiles of the processes under test, while load runs: where their CPU time goes, what they wait for, how many system
+//! Profiles of the processes under test while load runs: where their CPU time goes, what they wait for, how many system
 //! calls and allocations a request costs.
 //!
-//! perf does the measuring. What a machine does not permit is not left out but said, with the reason: see [`Finding`].
-//! A profile disturbs what it looks at, so the rates of a profiled block are no measurement.
+//! perf measures. What a machine does not permit is not left out but reported with the reason: see [`Finding`]. A
+//! profile disturbs what it observes, so the rates of a profiled block are no measurement.
 //!
-//! All parts look at the same time, from [`Profiler::start`] to [`Running::finish`]. The two that count go on to the end,
-//! so that their counts divided by the requests of that time are exact, whatever the probes cost; the two that write
-//! samples down stop earlier.
+//! All parts observe the same time, from [`Profiler::start`] to [`Running::finish`]. The two counters run to the end,
+//! so their counts divided by the requests of that time are exact, whatever the probes cost. The two samplers stop
+//! earlier.
 
 mod allocations;
 mod calls;
@@ -31,16 +31,16 @@ pub use self::summary::{Calls, Cpu, Finding, ProfileSummary, TargetProfile, Wait
 /// The directory of profiles in the directory of a run.
 pub const DIRECTORY: &str = "profiles";
 
-/// A service to look at.
+/// A service to profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// The name in the report.
     pub name: String,
-    /// Its processes; their threads and what they fork are looked at too.
+    /// Its processes; their threads and children are profiled too.
     pub pids: Vec<u32>,
 }
 
-/// Why there is no profile at all. That a part of it cannot be had is no error, but a [`Finding`].
+/// Why there is no profile at all. A missing part is no error but a [`Finding`].
 #[derive(Debug)]
 pub enum ProfileError {
     /// Its files cannot be written.
@@ -61,22 +61,22 @@ impl std::error::Error for ProfileError {}
 #[derive(Debug)]
 pub struct Profiler;
 
-/// A profile that is being taken. Dropping it ends what it started and takes its probes out of the kernel.
+/// A profile in progress. Dropping it ends its processes and removes its probes from the kernel.
 #[derive(Debug)]
 pub struct Running {
     title: String,
     started: Instant,
-    /// `profiles/` of the run.
+    /// The directory `profiles/` of the run.
     directory: PathBuf,
-    /// The beginning of all file names of this profile.
+    /// The first part of all file names of this profile.
     name: String,
     targets: Vec<Looking>,
-    /// After the targets: a probe that is in use cannot be taken out.
+    /// Dropped after the targets: a probe in use cannot be removed.
     _probes: Option<Probes>,
     _samples: Samples,
 }
 
-/// What looks at a target.
+/// The observers of a target.
 #[derive(Debug)]
 struct Looking {
     name: String,
@@ -87,8 +87,8 @@ struct Looking {
 }
 
 impl Profiler {
-    /// Starts to look at `targets`, for `longest` if nobody ends it before; `directory` is that of the run. Returns when
-    /// everything looks: load that starts now is seen from its first request.
+    /// Starts to profile `targets`, for at most `longest`; `directory` is that of the run. When it returns, everything
+    /// observes: load that starts now is seen from its first request.
     pub fn start(
         title: &str,
         targets: &[Target],
@@ -140,8 +140,8 @@ impl Profiler {
 }
 
 impl Running {
-    /// Ends the profile, and writes `profiles/NAME.json` and its graphs. `requests` is how many ended from the start to
-    /// now; to be exact, none is on its way at either moment.
+    /// Ends the profile, and writes `profiles/NAME.json` and its graphs. `requests` is how many ended since the start.
+    /// For exact counts, none may be in flight at either moment.
     pub fn finish(mut self, requests: u64) -> Result<ProfileSummary, ProfileError> {
         let seconds = self.started.elapsed().as_secs_f64();
         let mut targets = Vec::new();
@@ -168,7 +168,7 @@ impl Running {
     ) -> Result<TargetProfile, ProfileError> {
         let Looking { name, .. } = looking;
         let stem = format!("{}.{}", self.name, file_name(&name));
-        // The counts first: what still runs while the samples are read must not be counted.
+        // The counts come first: work done while the samples are read must not be counted.
         let system_calls = calls::finish(looking.system_calls, requests, seconds).into();
         let allocations = allocations::finish(looking.allocations, requests).into();
         let (cpu, waits) = (cpu::finish(looking.cpu), waits::finish(looking.waits));
@@ -210,7 +210,7 @@ impl<T> From<Result<T, String>> for Finding<T> {
     }
 }
 
-/// The directory of samples, many megabytes that nobody needs once they are counted.
+/// The directory of samples: many megabytes that are useless once they are counted.
 #[derive(Debug)]
 struct Samples(PathBuf);
 

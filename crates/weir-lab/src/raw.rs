@@ -1,8 +1,8 @@
-//! The raw data of a run: all that was measured and all that is needed to judge it, as one file `raw.json`.
+//! The raw data of a run: everything measured, and everything needed to judge it, in one file `raw.json`.
 //!
-//! It is written anew after every block, so that what was measured outlives whatever ends the run. `report` reads it and
-//! nothing else: a report can be made again years later from this file alone. Fields are added, never given another meaning; [`FORMAT`] grows when that cannot be kept.
-//! Nothing here measures or computes.
+//! It is written again after every block, so what was measured survives however the run ends. `report` reads only this
+//! file and the profiles beside it: a report can be made from them years later. Fields may be added but never change
+//! their meaning; [`FORMAT`] grows when that cannot be kept. Nothing here measures or computes.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 /// The name of the file in the directory of a run.
 pub const FILE: &str = "raw.json";
-/// The version of this format. 1 had CPU time per request, failed ones counted; from 2 on it is left to the reader.
+/// The version of this format. Version 1 had CPU time per request, with failed ones counted; since version 2 the reader
+/// computes it.
 pub const FORMAT: u32 = 2;
 
 /// A run of a scenario.
@@ -28,15 +29,15 @@ pub struct Run {
     pub about: String,
     /// Where the published figures come from.
     pub source: String,
-    /// When it began: RFC 3339, UTC.
+    /// When the run began: RFC 3339, UTC.
     pub started: String,
-    /// How long it took.
+    /// How long the run took.
     pub seconds: f64,
     /// Whether it was shortened with `--quick`.
     pub is_quick: bool,
-    /// Whether it was ended before its last block, or has not come there yet.
+    /// Whether the run ended before its last block, or is still going on.
     pub is_interrupted: bool,
-    /// Which block could not be measured, and why; the run ended there.
+    /// Which block could not be measured, and why; the run ended with it.
     #[serde(default)]
     pub failure: Option<String>,
     /// What to type to run it again.
@@ -45,23 +46,23 @@ pub struct Run {
     pub rounds: usize,
     /// The configuration that others are compared with.
     pub baseline: String,
-    /// Requests a second that the service behind can answer, where that is what the scenario goes beyond.
+    /// Requests a second that the service behind can answer; only for scenarios that exceed it.
     #[serde(default)]
     pub capacity: Option<f64>,
-    /// The columns of the notes in the tables of the report, from left to right; others follow in alphabetical order.
+    /// The columns of notes in the tables of the report, from left to right; others follow in alphabetical order.
     #[serde(default)]
     pub columns: Vec<String>,
     /// Where it ran.
     pub machine: Machine,
-    /// The programs that took part, each with what it says of its version.
+    /// The programs that took part, each with its version text.
     pub programs: Vec<Program>,
     /// The rungs that ran, in the order of the report.
     pub configurations: Vec<Configuration>,
-    /// The rungs that did not.
+    /// The rungs that did not run.
     pub left_out: Vec<LeftOut>,
     /// What each rung was asked, in the order of the report.
     pub loads: Vec<Load>,
-    /// What was measured, in the order in which it was.
+    /// All measurements, in the order they were made.
     pub blocks: Vec<Block>,
     /// What others measured.
     pub published: Vec<Published>,
@@ -89,7 +90,7 @@ pub struct Machine {
 pub struct Program {
     /// Its name.
     pub name: String,
-    /// What it says of its version, one line.
+    /// Its own version text, one line.
     pub version: String,
 }
 
@@ -100,7 +101,7 @@ pub struct Configuration {
     pub name: String,
     /// The table of the report it belongs to; empty when there is one only.
     pub group: String,
-    /// Cells of its own in the tables, by column.
+    /// Cells of its own in the tables, by column name.
     pub notes: BTreeMap<String, String>,
     /// The service that is asked.
     pub entry: String,
@@ -108,7 +109,7 @@ pub struct Configuration {
     pub services: Vec<Service>,
 }
 
-/// A service of a rung, as it was started. Ports and directories stand as they are written in the scenario.
+/// A service of a rung, as it was started. Ports and directories are the placeholders of the scenario.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Service {
     /// The name in the scenario.
@@ -156,10 +157,10 @@ pub struct Load {
     pub keep_alive: bool,
     /// Requests a second that were meant to be sent; `None` is a closed loop.
     pub rate: Option<f64>,
-    /// How these are spread over time, in words; empty is evenly.
+    /// How requests are spread over time, in words; empty means evenly.
     #[serde(default)]
     pub arrivals: String,
-    /// Seconds after which an answer counts as a timeout; `None` is what the generator of the time did.
+    /// Seconds after which an answer counts as a timeout; `None` is the default of the generator at that time.
     #[serde(default)]
     pub timeout_s: Option<f64>,
     /// The length of a measurement in words: `8,000 requests`, `20 s`.
@@ -179,9 +180,9 @@ pub struct Block {
     pub order: usize,
     /// Seconds from the beginning of the run to the beginning of the block.
     pub at_seconds: f64,
-    /// How long was measured.
+    /// How long the measurement took.
     pub seconds: f64,
-    /// Requests that ended, however they did.
+    /// Requests that ended in any way.
     pub requests: u64,
     /// 2xx and 3xx responses a second.
     pub rate: f64,
@@ -195,7 +196,7 @@ pub struct Block {
     pub refusal_us: BTreeMap<String, f64>,
     /// The latencies of 2xx and 3xx in nanoseconds as an `HdrHistogram`, V2 compressed, base64.
     pub histogram: String,
-    /// Bytes that were received, heads counted.
+    /// Bytes received, heads included.
     pub bytes_received: u64,
     /// CPU seconds of the generator.
     pub generator_cpu_seconds: f64,
@@ -205,7 +206,7 @@ pub struct Block {
     pub why_invalid: String,
     /// What the services used while it was measured.
     pub services: Vec<Usage>,
-    /// What was done to one of them meanwhile.
+    /// What was done to one of the services during the block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incident: Option<Incident>,
 }
@@ -221,31 +222,31 @@ pub struct Incident {
     pub from_s: f64,
     /// When it was well again.
     pub to_s: f64,
-    /// Requests a second that were due, all of them.
+    /// Requests a second that were due in all.
     pub rate: f64,
-    /// Those that failed or were slow.
+    /// Requests that failed or were slow.
     pub lapses: Vec<Lapse>,
-    /// Those that came to the service.
+    /// Requests that reached the service.
     pub reached: Vec<Reached>,
 }
 
-/// Requests that failed or were answered later than a second, by when they were due.
+/// Requests that failed or took longer than a second, by when they were due.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Lapse {
-    /// When.
+    /// When they were due.
     pub due_s: f64,
-    /// Ended otherwise than with 2xx or 3xx.
+    /// Requests that ended without 2xx or 3xx.
     pub failed: u64,
-    /// Ended with these, and late.
+    /// Requests that ended with 2xx or 3xx, but late.
     pub slow: u64,
 }
 
-/// Requests that came to a service in a part of a block, health checks left out.
+/// Requests that reached a service in a part of a block, without health checks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Reached {
-    /// From when.
+    /// The start of the part.
     pub from_s: f64,
-    /// Until when.
+    /// The end of the part.
     pub to_s: f64,
     /// How many.
     pub requests: u64,
@@ -258,11 +259,11 @@ pub struct Usage {
     pub name: String,
     /// User and system time. `None` when it could not be read.
     pub cpu_seconds: Option<f64>,
-    /// The largest resident memory since its start, the processes added up; pages that they share count for each.
+    /// The largest resident memory since its start, summed over the processes; shared pages count for each.
     pub rss_peak_bytes: Option<u64>,
 }
 
-/// A figure of others.
+/// A figure that others published.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Published {
     /// The rung it belongs to.

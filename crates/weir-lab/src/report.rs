@@ -1,10 +1,10 @@
 //! The report of a run: Markdown for a repository, and one HTML file that needs nothing else.
 //!
-//! Both are made from the raw data and the profiles beside it, and from nothing else: no clock, no randomness that is
-//! not seeded, so that a report made again is the same to the byte. Nothing is measured here.
+//! Both are made from the raw data and the profiles beside it, and from nothing else: no clock and no unseeded
+//! randomness. So a report made again is the same to the byte. Nothing is measured here.
 //!
-//! `summary` turns raw data into numbers, `verdict`, `tables` and `overload` turn numbers into words and cells, `plot` into pictures;
-//! `markdown` and `html` lay them out and escape whatever comes from data.
+//! `summary` turns raw data into numbers; `verdict`, `tables` and `overload` turn numbers into words and cells, and
+//! `plot` into pictures. `markdown` and `html` lay them out and escape whatever comes from data.
 
 mod estimate;
 mod facts;

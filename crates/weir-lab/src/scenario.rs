@@ -1,8 +1,8 @@
 //! A scenario: which services, which limits, which configurations, which loads, and what others measured.
 //!
-//! Those that come with weir are a file each, `scenarios/NAME.toml`, meant to be read by people; the binary reads them
-//! into these types, and its own ladders and comparisons are made of them too. A scenario that was read is valid:
-//! names refer to what is there, see [`Scenario::validate`]. Nothing here starts anything.
+//! The built-in ones are a file each, `scenarios/NAME.toml`, meant to be read by people. The binary reads them into
+//! these types; its ladders and comparisons use the types too. A scenario that was read is valid: names refer to what
+//! exists, see [`Scenario::validate`]. Nothing here starts anything.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub struct Scenario {
     pub about: String,
     /// Where the published figures come from.
     pub source: String,
-    /// All that can be started, by name.
+    /// The services that can be started, by name.
     pub services: BTreeMap<String, Kind>,
     /// The rungs of the ladder, in the order of the report.
     pub configurations: Vec<Configuration>,
@@ -47,8 +47,8 @@ pub struct Scenario {
     pub baseline: String,
     /// What each rung is asked.
     pub loads: Vec<Load>,
-    /// Requests a second that the service behind can answer, where the loads go beyond that: the report is about how much
-    /// of it is left.
+    /// Requests a second that the service behind can answer, when the loads exceed that. The report is then about how
+    /// much of it is left.
     pub capacity: Option<f64>,
     /// The columns of the notes in tables, from left to right.
     pub columns: Vec<String>,
@@ -71,11 +71,11 @@ pub struct Effort {
 
 /// The kinds of services that the laboratory can start.
 ///
-/// In configs and command lines, `{port}` is the port of the service itself, `{port:NAME}` and `{socket:NAME}` are where
-/// another one listens, `{dir}` is a directory of its own and `{shm}` is one in memory.
+/// In configs and command lines, `{port}` is the port of the service itself. `{port:NAME}` and `{socket:NAME}` are
+/// where another one listens. `{dir}` is a private directory, and `{shm}` is one in memory.
 #[derive(Debug, Clone)]
 pub enum Kind {
-    /// `weir app` with so many threads and further flags.
+    /// `weir app` with this many threads and further flags.
     App {
         /// Threads that answer.
         threads: usize,
@@ -108,12 +108,12 @@ pub enum Kind {
         /// Worker processes.
         workers: usize,
     },
-    /// Whatever this shell command starts, which listens on `{port}`.
+    /// This shell command, which starts something that listens on `{port}`.
     Command {
         /// For `sh -c`.
         line: String,
     },
-    /// A service that runs already and is left alone.
+    /// A service that already runs; it is neither started nor stopped.
     Running {
         /// Where it listens.
         address: weir_load::plan::Address,
@@ -133,15 +133,15 @@ pub struct Configuration {
     pub services: Vec<String>,
     /// The service that is asked.
     pub entry: String,
-    /// At most this share of one CPU for a service: 0.2 is a fifth.
+    /// The largest share of one CPU that a service gets: 0.2 is a fifth.
     pub cpu_share: BTreeMap<String, f64>,
     /// Cells of its own in the tables, by column: `caching = "yes"`.
     pub notes: BTreeMap<String, String>,
-    /// The config key without which the rung is left out, as long as this weir does not know it.
+    /// A config key; the rung is left out while this weir does not know it.
     pub needs: Option<String>,
 }
 
-/// What is asked of a rung.
+/// What a rung is asked.
 #[derive(Debug, Clone)]
 pub struct Load {
     /// The name in tables.
@@ -164,7 +164,7 @@ pub struct Load {
     pub keep_alive: bool,
     /// Requests a second; `None` is a closed loop.
     pub rate: Option<f64>,
-    /// How they are spread over time.
+    /// How requests are spread over time.
     pub arrivals: Arrivals,
     /// What `{with:NAME}` stands for in flags and configs while this load runs.
     pub with: BTreeMap<String, String>,
@@ -174,7 +174,7 @@ pub struct Load {
     pub amount: Amount,
     /// The same for `--quick`.
     pub quick: Amount,
-    /// What goes wrong meanwhile.
+    /// What goes wrong during the load.
     pub fault: Option<Fault>,
 }
 
@@ -184,13 +184,13 @@ pub enum Arrivals {
     /// Evenly.
     #[default]
     Even,
-    /// As from many clients who do not know of each other.
+    /// As from many clients that do not know of each other.
     Poisson,
-    /// So many at once, evenly.
+    /// So many at once, at even distances.
     Bursts(u32),
 }
 
-/// A service that is made bad while a load runs. It takes a load with a rate and a duration, and `weir app --faults`.
+/// A service that is made bad while a load runs. It needs a load with a rate and a duration, and `weir app --faults`.
 #[derive(Debug, Clone)]
 pub struct Fault {
     /// The service.
@@ -204,20 +204,20 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// It answers 500 to everything, two seconds later, or not at all.
+    /// The service answers 500 to everything, answers two seconds later, or does not answer.
     pub const MODES: [&str; 3] = ["fail", "slow", "hang"];
 }
 
 /// The length of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Amount {
-    /// So long.
+    /// For this long.
     Time(Duration),
-    /// So many requests.
+    /// This many requests.
     Requests(u64),
 }
 
-/// Where in a scenario something does not fit; entries are counted from 0.
+/// Which part of a scenario does not fit; entries are counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// The name of the baseline.
@@ -229,7 +229,7 @@ pub enum Part {
 }
 
 impl Scenario {
-    /// What does not fit together, each in words; empty when the scenario can run.
+    /// What does not fit together, in words; empty when the scenario can run.
     pub fn validate(&self) -> Vec<(Part, String)> {
         let mut problems = Vec::new();
         for (index, load) in self.loads.iter().enumerate() {
@@ -299,7 +299,7 @@ impl Scenario {
         }
     }
 
-    /// A value that a service takes from the load, and that is not there.
+    /// A value that a service needs and the load does not have.
     fn problem_of_values(&self, load: &Load) -> Option<String> {
         let texts = self.services.values().flat_map(Kind::texts);
         let mut used = texts.flat_map(placeholder::all);
@@ -385,10 +385,10 @@ impl Kind {
 }
 
 impl Load {
-    /// [`Load::timeout`], unless the scenario says otherwise.
+    /// The default of [`Load::timeout`].
     pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(20);
 
-    /// As it stands in raw data.
+    /// The load for the raw data.
     pub fn raw(&self, is_quick: bool) -> raw::Load {
         let amount = if is_quick { self.quick } else { self.amount };
         raw::Load {

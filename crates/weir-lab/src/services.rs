@@ -1,15 +1,15 @@
-//! The services of a configuration: started together on loopback, each in a process group of its own with a private
-//! directory, and stopped together.
+//! The services of a configuration. They start together on loopback, each in its own process group with a private
+//! directory, and stop together.
 //!
-//! [`Lab`] is what all starts share: the janitor that cleans up whatever happens, directories, CPU shares. [`Services`] is
-//! one start. What a service is started with is in `recipe`; that nothing is left behind is the work of [`janitor`].
-//! Nothing here sends requests or knows why services run.
+//! [`Lab`] is what all starts share: the janitor that cleans up in any case, directories, CPU shares. [`Services`] is
+//! one start. `recipe` says how a service is started; [`janitor`] makes sure that nothing is left behind. Nothing here
+//! sends requests or knows why services run.
 
 mod address;
 pub(crate) mod cgroup;
 mod environment;
 pub mod janitor;
-mod place;
+mod location;
 pub mod placeholder;
 pub mod process;
 pub(crate) mod recipe;
@@ -25,7 +25,7 @@ use rustix::process::Pid;
 use weir_load::plan::Address;
 
 use self::janitor::Item;
-use self::place::Place;
+use self::location::Location;
 use self::placeholder::Placeholder;
 use self::process::{Process, Start};
 use self::recipe::Recipe;
@@ -45,29 +45,29 @@ const POLL: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 pub struct Services<'lab> {
     lab: &'lab Lab,
-    /// In the order of their start.
+    /// The services, in the order of their start.
     running: Vec<Service>,
-    /// Where each listens, also of those that have not been started yet.
-    places: BTreeMap<String, Place>,
+    /// Where each service listens, also those not started yet.
+    locations: BTreeMap<String, Location>,
     entry: String,
-    /// What the load brings along.
+    /// The values that the load brings.
     values: BTreeMap<String, String>,
 }
 
 #[derive(Debug)]
 struct Service {
     name: String,
-    /// `None` for one that runs without us.
+    /// `None` for a service that weir did not start.
     process: Option<Process>,
     cgroup: Option<Item>,
 }
 
-/// What a service had used at a moment.
+/// What a service had used at some moment.
 #[derive(Debug)]
 pub struct Reading {
     /// The name in the scenario.
     pub name: String,
-    /// Its account.
+    /// Its CPU time and memory.
     pub account: Account,
 }
 
@@ -83,7 +83,7 @@ impl<'lab> Services<'lab> {
             lab,
             values: load.with.clone(),
             running: Vec::new(),
-            places: place::all(lab, scenario, configuration)?,
+            locations: location::all(lab, scenario, configuration)?,
             entry: configuration.entry.clone(),
         };
         for name in &configuration.services {
@@ -93,15 +93,15 @@ impl<'lab> Services<'lab> {
         Ok(services)
     }
 
-    /// Where requests go, and the `Host` that they name.
+    /// Where requests go, and their `Host`.
     pub fn entry(&self) -> (Address, String) {
-        let place = &self.places[&self.entry];
-        (place.address.clone(), place.authority.clone())
+        let location = &self.locations[&self.entry];
+        (location.address.clone(), location.authority.clone())
     }
 
-    /// Where a service of the configuration listens that is on TCP.
+    /// Where a service of the configuration listens, if it is on TCP.
     pub fn address(&self, name: &str) -> Option<SocketAddr> {
-        match self.places.get(name)?.address {
+        match self.locations.get(name)?.address {
             Address::Tcp(address) => Some(address),
             Address::Unix(_) => None,
         }
@@ -124,7 +124,7 @@ impl<'lab> Services<'lab> {
             .collect()
     }
 
-    /// Fails with the last words of a service that has ended.
+    /// Fails with the last output of a service that has ended.
     pub fn check(&mut self) -> Result<(), LabError> {
         for service in &mut self.running {
             if let Some(process) = &mut service.process
@@ -143,7 +143,7 @@ impl<'lab> Services<'lab> {
     fn processes_of(&self, service: &Service) -> Vec<Pid> {
         match &service.process {
             Some(process) => cpu::processes_of_group(process.group()),
-            None => match &self.places[&service.name].address {
+            None => match &self.locations[&service.name].address {
                 Address::Tcp(address) => {
                     cpu::processes_of_trees(&cpu::processes_listening(address.port()))
                 }
@@ -162,7 +162,7 @@ impl<'lab> Services<'lab> {
         let Some(recipe) = Recipe::of(name, kind, rustix::process::geteuid().is_root()) else {
             return Ok(());
         };
-        let directory = self.places[name]
+        let directory = self.locations[name]
             .directory
             .clone()
             .expect("what is started has a directory");
@@ -238,16 +238,16 @@ impl<'lab> Services<'lab> {
         }
     }
 
-    /// Empty for a service that is on a socket: a scenario that asks for its port is mended when nginx says so.
+    /// Empty for a service on a Unix socket: nginx then reports the mistake in the scenario.
     fn port(&self, name: &str) -> String {
-        match self.places.get(name).map(|place| &place.address) {
+        match self.locations.get(name).map(|location| &location.address) {
             Some(Address::Tcp(address)) => address.port().to_string(),
             _ => String::new(),
         }
     }
 
     fn socket(&self, name: &str) -> String {
-        match self.places.get(name).map(|place| &place.address) {
+        match self.locations.get(name).map(|location| &location.address) {
             Some(Address::Unix(path)) => path.display().to_string(),
             _ => String::new(),
         }
@@ -256,11 +256,11 @@ impl<'lab> Services<'lab> {
     /// Waits for the service that was started last.
     fn wait_until_it_listens(&mut self) -> Result<(), LabError> {
         let service = self.running.last_mut().expect("one was started");
-        let address = &self.places[&service.name].address;
+        let address = &self.locations[&service.name].address;
         let process = service.process.as_mut().expect("one was started");
         let started = Instant::now();
         loop {
-            if place::accepts(address) {
+            if location::accepts(address) {
                 return Ok(());
             }
             let name = || service.name.clone();
@@ -303,9 +303,9 @@ impl Drop for Services<'_> {
             }
         }
         let directories = self
-            .places
+            .locations
             .values()
-            .filter_map(|place| place.directory.as_ref());
+            .filter_map(|location| location.directory.as_ref());
         for directory in directories {
             let _ = std::fs::remove_dir_all(directory);
         }

@@ -1,14 +1,14 @@
-//! What blocks say about a difference. Pure: values and a random source come in, words go out.
+//! What blocks say about a difference. Pure: values and a random source come in, verdicts go out.
 //!
-//! The block is the sample, not the request: requests of one block share a process, its memory layout and the mood of the
-//! machine, so thousands of them are one witness. Blocks that were measured in one round are a pair, and only the ratio
-//! within a pair counts: a machine that slows down slows both. Ratios are averaged as logarithms, so that "twice" and
-//! "half" weigh alike.
+//! The block is the sample, not the request. Requests of one block share a process, its memory layout and the state of
+//! the machine, so thousands of them are one witness. Blocks of one round are a pair, and only the ratio within a pair
+//! counts: a machine that slows down slows both. Ratios are averaged as logarithms, so that "twice" and "half" weigh
+//! alike.
 //!
-//! The interval is the bootstrap-t (Efron and Tibshirani, An Introduction to the Bootstrap, 12.5): the resampled statistic
-//! is divided by its own standard error. The percentile bootstrap would be simpler, but its "95 %" are 75 % with three
-//! pairs and 90 % with ten. Below [`BOOTSTRAP_PAIRS_MIN`] pairs a single odd one makes the bootstrap's interval endless, and
-//! Student's t is used. The tests measure how often the truth is inside.
+//! The interval is the bootstrap-t (Efron and Tibshirani, An Introduction to the Bootstrap, 12.5): the resampled
+//! statistic is divided by its own standard error. The percentile bootstrap would be simpler, but its "95 %" are 75 %
+//! with three pairs and 90 % with ten. Below [`BOOTSTRAP_PAIRS_MIN`] pairs a single odd one makes the bootstrap's
+//! interval endless, so Student's t is used. The tests measure how often the interval holds the truth.
 
 #[cfg(test)]
 mod tests;
@@ -22,11 +22,11 @@ pub use self::words::{CPU_TIME, LATENCY, RATE, Wording};
 pub const MINIMUM_OF_INTEREST: f64 = 0.01;
 /// Fewer pairs have no interval.
 pub const PAIRS_MIN: usize = 2;
-/// From so many pairs on the interval is bootstrapped.
+/// From this many pairs on, the interval is bootstrapped.
 pub const BOOTSTRAP_PAIRS_MIN: usize = 10;
 
 const RESAMPLES: usize = 4_999;
-/// What is left out at either end: 95 % are inside.
+/// The part left out at either end: 95 % are inside.
 const TAIL: f64 = 0.025;
 /// The 97.5 % quantile of Student's t with 1 to 8 degrees of freedom.
 const STUDENT_T: [f64; BOOTSTRAP_PAIRS_MIN - 2] = [
@@ -62,21 +62,22 @@ pub enum Verdict {
     Different,
     /// Whatever the difference is, it is not of interest: the interval lies within [`Bars::of_interest`].
     AlikeEnough,
-    /// The blocks do not tell.
+    /// The blocks do not decide.
     CannotTell,
 }
 
 /// What a difference must reach before it is called one, as shares: 0.01 is 1 %.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bars {
-    /// The least difference that anybody would act on. "Alike enough" means smaller than this, and nothing else.
+    /// The smallest difference that anybody would act on. "Alike enough" means smaller than this, and nothing else.
     pub of_interest: f64,
-    /// What a target compared with itself may show. It makes "different" harder to say and "alike" no easier.
+    /// The difference that a target shows against itself. It makes "different" harder to say and "alike" no easier.
     pub noise: f64,
 }
 
 impl Comparison {
-    /// The largest difference that the interval holds, whichever way it goes: of a target compared with itself, the noise.
+    /// The largest difference inside the interval, in either direction. For a target compared with itself, it is the
+    /// noise.
     pub fn far_end(&self) -> f64 {
         let far_end = |bound: f64| bound.ln().abs().exp_m1();
         far_end(self.ratio.low).max(far_end(self.ratio.high))
@@ -84,20 +85,20 @@ impl Comparison {
 }
 
 impl Bars {
-    /// Those of runs that no comparison of a target with itself went before.
+    /// The bars of runs without a comparison of a target with itself.
     pub const USUAL: Self = Self {
         of_interest: MINIMUM_OF_INTEREST,
         noise: 0.0,
     };
 
-    /// From here on a difference is called one.
+    /// The size from which on a difference is called one.
     pub fn higher(self) -> f64 {
         self.of_interest.max(self.noise)
     }
 }
 
-/// Compares pairs of (A, B) that were measured in the same round. `None` when fewer than [`PAIRS_MIN`] pairs are above
-/// zero, which no interval can be made of.
+/// Compares pairs of (A, B) from the same round. `None` when fewer than [`PAIRS_MIN`] pairs are above zero, which make
+/// no interval.
 pub fn compare(pairs: &[(f64, f64)], bars: Bars, rng: &mut Rng) -> Option<Comparison> {
     let is_usable = |&&(a, b): &&(f64, f64)| a > 0.0 && b > 0.0 && a.is_finite() && b.is_finite();
     let logs: Vec<f64> = pairs
@@ -141,7 +142,7 @@ pub fn typical(values: &[f64], rng: &mut Rng) -> Option<Interval> {
     })
 }
 
-/// The median; `None` of nothing.
+/// The median; `None` for no values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -153,7 +154,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// The mean with its 95 % interval; `None` of fewer than [`PAIRS_MIN`] values.
+/// The mean with its 95 % interval; `None` for fewer than [`PAIRS_MIN`] values.
 pub fn mean_interval(values: &[f64], rng: &mut Rng) -> Option<Interval> {
     let (mean, error) = mean_and_error(values)?;
     let (below, above) = if error <= 0.0 {
@@ -184,11 +185,11 @@ fn bootstrap_t(values: &[f64], mean: f64, rng: &mut Rng) -> (f64, f64) {
     }
     deviations.sort_by(f64::total_cmp);
     let at = |share: f64| deviations[(share * (RESAMPLES - 1) as f64).round() as usize];
-    // Where a resample lies above the mean, the mean may lie below the truth: the tails change sides.
+    // Where a resample lies above the mean, the mean may lie below the truth, so the tails change sides.
     (at(1.0 - TAIL), -at(TAIL))
 }
 
-/// The mean and its standard error; `None` of fewer than [`PAIRS_MIN`] values.
+/// The mean and its standard error; `None` for fewer than [`PAIRS_MIN`] values.
 fn mean_and_error(values: &[f64]) -> Option<(f64, f64)> {
     if values.len() < PAIRS_MIN {
         return None;

@@ -1,8 +1,8 @@
 //! What blocks of A and B say: the analysis of a comparison, apart from its measuring.
 //!
-//! Four blocks A B B A are one sample. A four that holds a block which is not valid is left out whole: the three others would
-//! no longer be balanced against what the machine did meanwhile. Latencies of targets that failed to answer different shares
-//! of their requests are not compared, whatever they are.
+//! Four blocks A B B A are one sample. A sample with an invalid block is left out as a whole: the other three would no
+//! longer be balanced against changes of the machine. Latencies are never compared when the two targets failed
+//! different shares of their requests.
 
 use std::collections::BTreeMap;
 
@@ -20,25 +20,25 @@ pub(super) const FOUR: usize = 4;
 pub struct Found {
     /// A against itself, then B against A.
     pub halves: [Half; 2],
-    /// What differences had to reach, for each metric that A was compared with itself by.
+    /// How large a difference must be, for each metric in which A was compared with itself.
     pub bars: BTreeMap<Metric, Bars>,
-    /// Everything that was measured, also what does not count.
+    /// All measured blocks, also those that do not count.
     pub blocks: Vec<Block>,
 }
 
 /// One half of a comparison.
 #[derive(Debug, Clone)]
 pub struct Half {
-    /// The fours that count, block by block.
+    /// The samples of four that count, block by block.
     pub counted: Vec<Block>,
-    /// How many fours were measured.
+    /// How many samples of four were measured.
     pub measured: usize,
     /// How the requests to the first and to the second of the two ended.
     pub ends: [Ends; 2],
     differences: BTreeMap<Metric, Comparison>,
 }
 
-/// What is compared of two targets.
+/// What is compared between two targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Metric {
     /// Answers a second.
@@ -54,21 +54,21 @@ pub enum Metric {
 /// Why there is no comparison of a metric.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unknown {
-    /// So many fours count, and [`PAIRS_MIN`] are needed.
+    /// So many samples count; [`PAIRS_MIN`] are needed.
     TooFew(usize),
-    /// The shares of requests that failed are too far apart for latencies to be compared.
+    /// The shares of failed requests differ too much to compare latencies.
     Failures,
-    /// A could not be compared with itself, so that nobody knows what a difference means.
+    /// A could not be compared with itself, so the noise is unknown.
     NoNoise,
-    /// The blocks do not say: CPU time could not be read.
+    /// The blocks do not say it: CPU time could not be read.
     NotMeasured,
 }
 
 impl Metric {
-    /// All, in the order in which they are told.
+    /// All metrics, in the order in which they are reported.
     pub const ALL: [Self; 4] = [Self::Rate, Self::CpuTime, Self::Median, Self::Percentile99];
 
-    /// What a block says; `None` when it does not.
+    /// The value of a block; `None` when it has none.
     pub fn of(self, block: &Block) -> Option<f64> {
         match self {
             Self::Rate => Some(block.rate),
@@ -84,8 +84,8 @@ impl Metric {
 }
 
 impl Found {
-    /// Judges `blocks`, of which the first `repeats` fours are A against itself. `minimum` is the least difference of
-    /// interest, as a share.
+    /// Judges `blocks`, of which the first `repeats` samples compare A with itself. `minimum` is the smallest
+    /// difference of interest, as a share.
     pub fn of(blocks: Vec<Block>, repeats: usize, minimum: f64, rng: &mut Rng) -> Self {
         let (same, different) = blocks.split_at(blocks.len().min(repeats * FOUR));
         let quiet = Bars {
@@ -145,7 +145,7 @@ impl Half {
         half
     }
 
-    /// The outer two blocks of each four and the inner two.
+    /// The outer and the inner two blocks of each sample.
     fn pairs(&self, metric: Metric) -> Vec<(f64, f64)> {
         if metric.is_latency() && !self.has_comparable_latencies() {
             return Vec::new();
@@ -162,7 +162,7 @@ impl Half {
         self.ends[0].are_comparable(&self.ends[1])
     }
 
-    /// How many fours count.
+    /// How many samples count.
     pub fn fours(&self) -> usize {
         self.counted.len() / FOUR
     }
@@ -176,7 +176,7 @@ impl Half {
         self.differences.get(&metric).ok_or_else(why)
     }
 
-    /// The median over the blocks of A or of B that count.
+    /// The median over the blocks of A or B that count.
     pub fn median(&self, name: &str, metric: Metric) -> Option<f64> {
         let blocks = self.counted.iter();
         let blocks = blocks.filter(|block| block.configuration == name);
@@ -193,12 +193,12 @@ mod tests {
 
     const REPEATS: usize = 5;
 
-    /// A four whose machine gives `rate` to A and a tenth more to B.
+    /// A sample: the machine gives `rate` to A and a tenth more to B.
     fn four(names: [&str; 2], rate: f64, failed: [u64; 2]) -> Vec<Block> {
         let block = |place: usize, wobble: f64| {
             let mut block = block(names[place], 0);
             block.rate = rate * wobble * if names[place] == "B" { 1.1 } else { 1.0 };
-            // The more fails, the faster is what is left.
+            // The more requests fail, the faster the others look.
             let p99 = if failed[place] > 0 { 100.0 } else { 200.0 };
             block.latency_us.insert("p50".to_owned(), 50.0 * wobble);
             block.latency_us.insert("p99".to_owned(), p99 * wobble);
@@ -243,7 +243,7 @@ mod tests {
     fn a_four_with_a_block_that_is_not_valid_is_left_out_whole() {
         let mut blocks = measured(0);
         let place = (REPEATS + 1) * FOUR + 2;
-        // Were it counted, B would be a thousand times as fast.
+        // If it counted, B would be a trillion times as fast.
         blocks[place].rate *= 1e12;
         blocks[place] = invalid(blocks[place].clone(), "The generator was the bottleneck.");
         let found = found(blocks);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_fails_more_does_not_win_by_latency() {
+    fn a_target_that_fails_more_does_not_win_by_latency() {
         let found = found(measured(300));
         for metric in [Metric::Median, Metric::Percentile99] {
             assert_eq!(found.difference(metric), Err(Unknown::Failures));

@@ -1,4 +1,4 @@
-//! One block: fresh processes, warm-up, measurement, and an end.
+//! One block: fresh processes, warm-up, measurement, stop.
 
 use std::time::Duration;
 
@@ -20,26 +20,26 @@ pub struct Sample<'s> {
     pub configuration: &'s Configuration,
     /// What they are asked.
     pub load: &'s Load,
-    /// For how long before anything counts.
+    /// How long the load runs before anything counts.
     pub warm_up: Duration,
-    /// Whether the short amount of the load is meant.
+    /// Whether the short amount of the load is used.
     pub is_quick: bool,
-    /// Of the generator.
+    /// The seed of the generator.
     pub seed: u64,
 }
 
 impl Sample<'_> {
-    /// Which block could not be measured and why, as a sentence without its full stop.
+    /// Which block could not be measured, and why, as a sentence without its full stop.
     pub(super) fn failed(&self, round: usize, failure: &LabError) -> String {
         let (configuration, load) = (&self.configuration.name, &self.load.name);
         format!("{configuration}, {load}, round {}: {failure}", round + 1)
     }
 }
 
-/// Measures one block. Its place in the run is left at 0 for the caller to fill in.
+/// Measures one block. The caller fills in its place in the run, which is 0 here.
 ///
-/// The warm-up is a run of its own, so that what services used can be read between the two. The connections of the
-/// measurement are opened within it and count with it.
+/// The warm-up is a run of its own, so that the use of the services can be read between the two. The connections
+/// of the measurement are opened within it and count.
 pub fn measure(lab: &Lab, sample: &Sample<'_>) -> Result<Block, LabError> {
     let Sample {
         scenario,
@@ -78,7 +78,7 @@ pub fn measure(lab: &Lab, sample: &Sample<'_>) -> Result<Block, LabError> {
     Ok(block)
 }
 
-/// Sends the load, while something goes wrong if that is the scenario.
+/// Sends the load, and causes the fault of the scenario if it has one.
 fn loaded(
     lab: &Lab,
     services: &Services<'_>,

@@ -1,6 +1,7 @@
-//! While a load runs, one of the services behind is made bad and well again, and is asked how many requests reach it.
+//! While a load runs, a service behind the entry is made bad and then well again. It is asked how many requests reach
+//! it.
 //!
-//! It takes a service that has `/fault`: `weir app --faults`. What that says about whoever chose the service is the report's.
+//! The service must have `/fault`: `weir app --faults`. The report says what that means for whoever chose the service.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -16,7 +17,7 @@ use crate::scenario::Fault;
 
 /// How often the service is asked.
 const LOOK: Duration = Duration::from_millis(100);
-/// It answers this even while it hangs.
+/// The service answers within this time even while it hangs.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What was done to a service, and when, in seconds since the epoch.
@@ -25,17 +26,17 @@ pub(super) struct Caused<'f> {
     fault: &'f Fault,
     from_unix: f64,
     to_unix: f64,
-    /// When it was asked, and how many requests had come to it by then.
+    /// When the service was asked, and how many requests had reached it by then.
     counts: Vec<(f64, u64)>,
 }
 
-/// What the service says.
+/// The answer of the service.
 #[derive(Debug, Deserialize)]
 struct State {
     requests: u64,
 }
 
-/// Does `fault` to the service at `address` during a load of this `length` that begins now.
+/// Causes `fault` at the service at `address`, during a load of this `length` that begins now.
 pub(super) fn cause<'f>(
     fault: &'f Fault,
     address: SocketAddr,
@@ -64,7 +65,7 @@ pub(super) fn cause<'f>(
         caused.counts.push((unix(), state.requests));
         std::thread::sleep(next.saturating_sub(began.elapsed()));
     }
-    // A load that was stopped early, or that ends with the fault.
+    // The load may have been stopped early, or may end with the fault.
     caused.from_unix = caused.from_unix.min(unix());
     caused.to_unix = caused.to_unix.min(unix());
     Ok(caused)
@@ -102,7 +103,7 @@ fn exchange(what: &str, address: SocketAddr) -> std::io::Result<String> {
 }
 
 impl Caused<'_> {
-    /// With what `report` says of the same time.
+    /// The incident, with what `report` says about the same time.
     pub(super) fn incident(&self, report: &Report, rate: f64) -> Incident {
         let at = |unix: f64| unix - report.started_unix;
         let lapses = report.lapses.iter().map(|lapse| Lapse {

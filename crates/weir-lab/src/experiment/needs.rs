@@ -1,5 +1,5 @@
-//! Which rungs this weir can run: a rung may need a config key that only later versions know. The binary itself is asked,
-//! by `weir check`, so that no list has to be kept.
+//! Which rungs this weir can run: a rung may need a config key that only later versions know. `weir check` is asked, so
+//! that no list has to be kept.
 
 use std::process::{Command, Stdio};
 
@@ -9,8 +9,8 @@ use crate::scenario::{Configuration, Kind, Scenario};
 use crate::services::Lab;
 use crate::services::placeholder::{self, Placeholder};
 
-/// The configurations that can run, and those that cannot. A config that is refused for another reason than a key that
-/// its rung says it needs is an error.
+/// The configurations that can run, and those that cannot. If a config is refused for another reason than the key that
+/// its rung needs, that is an error.
 pub(super) fn met<'s>(
     lab: &Lab,
     scenario: &'s Scenario,
@@ -42,7 +42,7 @@ pub(super) fn met<'s>(
     Ok((met, left_out))
 }
 
-/// What `weir check` says against a config of this configuration.
+/// What `weir check` says against the config of this configuration.
 fn refused(
     lab: &Lab,
     scenario: &Scenario,
@@ -62,7 +62,7 @@ fn complaint(lab: &Lab, config: &str) -> Result<Option<String>, LabError> {
     let path = lab.directory().join("weir.toml");
     let mut ports = 1024..;
     let filled = placeholder::fill(config, |placeholder| match placeholder {
-        // Any port will do, but two servers must not be the same.
+        // Any port will do, but each server needs a different one.
         Placeholder::Port | Placeholder::PortOf(_) => ports.next().unwrap_or(1024).to_string(),
         Placeholder::Socket | Placeholder::SocketOf(_) => "socket".to_owned(),
         _ => lab.directory().display().to_string(),

@@ -1,4 +1,4 @@
-//! Profiles of a run: one more block for each rung, which is looked at and not measured.
+//! Profiles of a run: one more block for each rung, which is profiled and not measured.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use crate::raw::Run;
 use crate::scenario::{Amount, Scenario};
 use crate::services::{Lab, Services};
 
-/// How long a rung is looked at.
+/// How long a rung is profiled.
 const LOOKED_AT: Duration = Duration::from_secs(3);
 /// How long the profiler may go on when the load hangs.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Looks at each rung of `run` under the last load of the scenario, which is the heaviest as a rule, and leaves the profiles
-/// in `directory`. `on_profile` is told the rung that follows.
+/// Profiles each rung of `run` under the last load of the scenario, usually the heaviest, and writes the profiles into
+/// `directory`. `on_profile` is called with the rung before each one.
 pub fn profile(
     lab: &Lab,
     scenario: &Scenario,

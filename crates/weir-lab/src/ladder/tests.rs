@@ -90,7 +90,7 @@ fn the_highest_rung_that_is_not_slower_is_kept() {
     );
 }
 
-/// Four rounds of two rungs, of which the upper one answers a tenth more.
+/// Four rounds of two rungs; the upper one answers a tenth more.
 fn measured() -> Vec<Block> {
     let rung = |name: &str, round: usize, rate: f64| {
         let block = Block {
@@ -156,7 +156,7 @@ fn run(blocks: Vec<Block>) -> Run {
 #[test]
 fn rounds_with_a_block_that_is_not_valid_do_not_count() {
     let mut blocks = measured();
-    // Were it counted, the rung would be called slower, and not be kept.
+    // If it counted, the rung would be called slower and would not be kept.
     blocks[3].rate = 1e-9;
     blocks[3] = invalid(blocks[3].clone(), "The generator was the bottleneck.");
     let steps_with_one = steps(&run(blocks.clone()));
@@ -180,7 +180,7 @@ fn rounds_with_a_block_that_is_not_valid_do_not_count() {
 }
 
 #[test]
-fn what_failed_stands_beside_what_was_gained() {
+fn failures_stand_beside_gains() {
     let mut blocks = measured();
     for block in blocks.iter_mut().skip(1).step_by(2) {
         *block = with_ends(block.clone(), &[("2xx", 700), ("5xx", 300)]);

@@ -1,8 +1,8 @@
-//! Allocations per request: calls of the allocator in the C library, by probes at its functions.
+//! Allocations per request: calls of the C library's allocator, counted by probes at its functions.
 //!
-//! A program that brings its own allocator, as Go's do, does not call these; then that is said. Probes live in the kernel
-//! and outlive who put them there, so they carry the number of our process: [`Probes`] takes its own out again, and those
-//! of laboratories that were killed.
+//! A program with its own allocator, as Go programs have, does not call these, and the report says so. Probes live in
+//! the kernel and outlive their process, so their names carry its id. [`Probes`] removes its own, and those of
+//! laboratories that were killed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,7 +21,7 @@ const FUNCTIONS: [&str; 5] = [
     "posix_memalign",
     "aligned_alloc",
 ];
-/// How the libraries are called that these functions are in.
+/// The beginnings of the names of libraries that contain these functions.
 const LIBRARIES: [&str; 5] = [
     "libc.so",
     "ld-musl",
@@ -32,7 +32,7 @@ const LIBRARIES: [&str; 5] = [
 const IN_KERNEL: &str = "/sys/kernel/tracing/uprobe_events";
 const GROUP: &str = "weir_lab_";
 
-/// Probes in the kernel. Dropping them takes them out.
+/// Probes in the kernel. Dropping them removes them.
 #[derive(Debug)]
 pub(super) struct Probes {
     group: String,
@@ -57,7 +57,7 @@ impl Probes {
             for function in FUNCTIONS {
                 match probes.put_one(index, library, function) {
                     Ok(event) => probes.events.push(event),
-                    // A library need not have all of the functions, but a count without this one would be wrong.
+                    // A library need not have all of the functions, but without `malloc` a count would be wrong.
                     Err(why) if function == "malloc" => return Err(why),
                     Err(_) => {}
                 }
@@ -124,7 +124,7 @@ pub(super) fn finish(started: Started, requests: u64) -> Result<Calls, String> {
     ))
 }
 
-/// The libraries with allocators that a process has mapped.
+/// The allocator libraries that a process has mapped.
 fn libraries(pid: u32) -> Vec<PathBuf> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     let paths = maps
@@ -141,7 +141,7 @@ fn libraries(pid: u32) -> Vec<PathBuf> {
     paths.filter(has_allocator).map(Path::to_owned).collect()
 }
 
-/// Takes out the probes of laboratories that are no more.
+/// Removes the probes of laboratories that have ended.
 fn take_out_abandoned() {
     let events = fs::read_to_string(IN_KERNEL).unwrap_or_default();
     let groups = events
@@ -155,6 +155,6 @@ fn take_out_abandoned() {
 }
 
 fn take_out(group: &str) {
-    // Nobody can be told that it failed, and a probe that nobody counts costs nothing.
+    // Nobody can act on a failure here, and a probe that nobody reads costs nothing.
     let _ = perf::output("perf", &["probe", "-q", "-d", &format!("{group}:*")]);
 }

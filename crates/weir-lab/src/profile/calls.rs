@@ -1,5 +1,5 @@
-//! System calls per request. Counted by perf in the kernel, which costs little and is exact; where its tracepoints may not
-//! be read, by strace for a second, which costs much and is an estimate.
+//! System calls per request. perf counts them in the kernel, which costs little and is exact. Where its tracepoints may
+//! not be read, strace counts for a second, which costs much and is an estimate.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::perf::{self, Started};
 use super::summary::Calls;
 
-/// The calls that servers make, by name. All others are in the sum only: a counter for each of the hundreds that there are,
-/// in each thread, is more than a process may open.
+/// The calls that servers make, by name. All others are only in the sum: hundreds of counters in each thread are more
+/// than a process may open.
 const NAMES: &[&str] = &[
     "accept",
     "accept4",
@@ -72,17 +72,17 @@ const TRACEPOINTS: &str = "/sys/kernel/tracing/events/syscalls";
 const NAMED: usize = 8;
 const STRACE_SECONDS: f64 = 1.0;
 
-/// Somebody who counts.
+/// What counts the calls.
 #[derive(Debug)]
 pub(super) enum Counting {
     Perf(Started),
-    /// Instead of perf, for the reason that stands there.
+    /// strace in place of perf, and the reason.
     Strace(Strace, String),
     Nobody(String),
 }
 
 impl Counting {
-    /// Returns when it counts, or has given up.
+    /// Returns when counting has begun, or has failed.
     pub(super) fn wait_until_looking(&mut self) {
         if let Self::Perf(started) = self {
             started.wait_until_looking();
@@ -178,7 +178,7 @@ pub(super) fn read_counts(text: &str) -> Result<Vec<(String, u64)>, String> {
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let fields: Vec<&str> = line.split(',').collect();
         if let [count, _, event, ..] = fields[..] {
-            // An event that never came into reach of a counter says `<not counted>`: it did not happen.
+            // An event that never occurred says `<not counted>`.
             let is_unknown = count == "<not supported>";
             if is_unknown {
                 return Err(format!("perf cannot count {event} here"));

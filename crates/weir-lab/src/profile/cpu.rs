@@ -1,7 +1,7 @@
 //! Where CPU time goes: samples of the CPU clock with their stacks.
 //!
-//! The clock of the kernel is used, not the cycles of the processor, which virtual machines often do not have. Stacks are
-//! unwound with DWARF, because few programs keep frame pointers.
+//! The kernel's clock is used, not the processor's cycles, which virtual machines often do not have. Stacks are unwound
+//! with DWARF, because few programs keep frame pointers.
 
 use std::collections::HashMap;
 use std::io::BufReader;
@@ -14,18 +14,18 @@ use inferno::collapse::perf::{Folder, Options};
 use super::perf::{self, Started};
 use super::summary::Cpu;
 
-/// Longer gives no better picture, but 4 MB a second for each busy core.
+/// A longer time gives no better picture, and costs 4 MB a second for each busy core.
 const DURATION_MAX: Duration = Duration::from_secs(10);
 /// How many functions are named in words.
 const HOTTEST: usize = 6;
-/// What stands in the stacks of the kernel's probes.
+/// Functions in the stacks of the kernel's probes.
 const OF_PROBES: [&str; 2] = ["uprobe", "exc_int3"];
-/// How the kernel's functions are marked in stacks.
+/// The mark of kernel functions in stacks.
 const KERNEL_MARK: &str = "_[k]";
 
 /// Folded stacks of samples.
 pub(super) struct Sampled {
-    /// A line for each stack: functions from the outermost, and how many microseconds.
+    /// A line for each stack: functions from the outermost, and the microseconds.
     pub(super) folded: String,
 }
 
@@ -64,8 +64,8 @@ pub(super) fn finish(started: Started) -> Result<Sampled, String> {
     Ok(Sampled { folded })
 }
 
-/// A folded stack with microseconds for nanoseconds; `None` when the probes took the time that count allocations
-/// meanwhile: they are ours, not the service's.
+/// A folded stack with microseconds instead of nanoseconds. `None` for stacks of the probes that count allocations:
+/// that time is ours, not the service's.
 fn of_service(line: &str) -> Option<String> {
     let (stack, ns) = line.rsplit_once(' ')?;
     let ns: u64 = ns.parse().ok()?;

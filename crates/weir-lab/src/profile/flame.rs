@@ -1,13 +1,13 @@
-//! Flame graphs as SVG pages of their own: folded stacks in, a picture out. They can be zoomed and searched where scripts
-//! run, and read where they do not.
+//! Flame graphs as separate SVG pages, made from folded stacks. They can be zoomed and searched where scripts run, and
+//! read where they do not.
 
 use inferno::flamegraph::color::{BackgroundColor, BasicPalette, Color, MultiPalette};
 use inferno::flamegraph::{self, Options, Palette};
 
-/// What is narrower is not drawn: it could be neither read nor hit. Percent.
+/// Anything narrower is not drawn: nobody could read or click it. Percent.
 const MIN_WIDTH: f64 = 0.2;
 
-/// A graph of the page is as dark as the page.
+/// A graph in a dark page is dark as well.
 const DARK: &str = "\
 @media (prefers-color-scheme: dark) {
   svg > rect { fill: #171c23; }
@@ -15,7 +15,7 @@ const DARK: &str = "\
 }
 ";
 
-/// Microseconds on the CPU. The kernel's functions are orange, those with paths yellow, all others red.
+/// Microseconds on the CPU. Kernel functions are orange, functions with paths yellow, all others red.
 pub(super) fn cpu(service: &str, folded: &str) -> Vec<u8> {
     draw(
         &format!("{service}: on the CPU"),

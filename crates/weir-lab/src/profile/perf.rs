@@ -1,6 +1,6 @@
-//! Runs perf, and says in one sentence why it did not do what it was asked.
+//! Runs perf, and says in one sentence why it failed.
 //!
-//! Every perf is told how long it runs at most (`-- sleep N`), so that none outlives a laboratory that was killed.
+//! Every perf has a maximum run time (`-- sleep N`), so that none outlives a laboratory that was killed.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _};
@@ -13,11 +13,11 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// How long perf may take to attach itself.
 const ATTACH_MAX: Duration = Duration::from_secs(5);
-/// How long perf may take to end: it writes down what it has.
+/// How long perf may take to end: it writes its data first.
 const END_MAX: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// A perf that runs, or why there is none.
+/// A running perf, or why there is none.
 #[derive(Debug)]
 pub(super) enum Started {
     Runs(Perf),
@@ -62,7 +62,7 @@ pub(super) fn start(arguments: &[&str], pids: &[u32], duration: Duration, file: 
 }
 
 impl Started {
-    /// Returns when perf looks, or has given up.
+    /// Returns when perf has begun, or has failed.
     pub(super) fn wait_until_looking(&mut self) {
         let Self::Runs(perf) = self else {
             return;
@@ -77,7 +77,7 @@ impl Started {
         perf.started = Instant::now();
     }
 
-    /// Has perf end now, if it has not, and gives what was measured and for how many seconds.
+    /// Ends perf, if it still runs, and returns it with the seconds it measured.
     pub(super) fn end(self) -> Result<(Perf, f64), String> {
         let mut perf = match self {
             Self::Runs(perf) => perf,
@@ -95,7 +95,7 @@ impl Started {
                 Err(error) => return Err(format!("perf: {error}")),
             }
         };
-        // A perf whose sleep was ended writes down what it has, and then sends itself the same signal.
+        // When its sleep is ended, perf writes its data and then sends itself the same signal.
         if status.success() || status.signal() == Some(Signal::TERM.as_raw()) {
             return Ok((perf, seconds));
         }
@@ -107,12 +107,12 @@ impl Started {
 }
 
 impl Perf {
-    /// perf starts its `sleep` when its events are counted.
+    /// perf starts its `sleep` once its events are counted.
     fn is_looking(&self) -> bool {
         self.sleep().is_some()
     }
 
-    /// Ends the `sleep`, and perf with it: told to end itself, `perf stat` would wait for it.
+    /// Ends the `sleep`, and perf with it. Told to end itself, `perf stat` would wait for the sleep.
     fn wake(&self) -> bool {
         self.sleep()
             .is_some_and(|sleep| kill_process(sleep, Signal::TERM).is_ok())
@@ -155,7 +155,7 @@ pub(super) fn output(program: &str, arguments: &[&str]) -> Result<Vec<u8>, Strin
     }
 }
 
-/// Process ids as perf and strace take them.
+/// Process ids in the form that perf and strace take.
 pub(super) fn joined(pids: &[u32]) -> String {
     let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
     pids.join(",")
@@ -178,7 +178,7 @@ fn not_started(program: &str, error: &std::io::Error) -> String {
 /// The line in which a program says what is wrong, as a sentence.
 fn reason(program: &str, said: &str) -> String {
     let lines = said.lines().map(str::trim);
-    // perf underlines its headings and explains at length; the first line that says something is the reason.
+    // perf underlines its headings and explains at length; the first line with content is the reason.
     let mut lines =
         lines.filter(|line| line.len() > 1 && *line != "Error:" && !line.starts_with("Warning:"));
     let line = lines.next().unwrap_or("it failed and said nothing");

@@ -1,21 +1,21 @@
-//! What a profile found, as it is kept beside the raw data. Types only.
+//! What a profile found, as the file beside the raw data holds it. Types only.
 
 use serde::{Deserialize, Serialize};
 
-/// What was found out about the processes of one rung under one load; `profiles/NAME.json`.
+/// What was found about the processes of one rung under one load; `profiles/NAME.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProfileSummary {
     /// The rung and the load.
     pub title: String,
-    /// How long was looked.
+    /// How long the profile took.
     pub seconds: f64,
-    /// Requests that ended meanwhile.
+    /// Requests that ended in that time.
     pub requests: u64,
     /// By service.
     pub targets: Vec<TargetProfile>,
 }
 
-/// What was found out about one service.
+/// What was found about one service.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TargetProfile {
     /// The service.
@@ -34,18 +34,18 @@ pub struct TargetProfile {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding<T> {
-    /// It was.
+    /// It was measured.
     Measured(T),
-    /// It could not be: why, one sentence.
+    /// It could not be measured: why, in one sentence.
     Unavailable(String),
 }
 
-/// Time on the CPU, by samples.
+/// Time on the CPU, from samples.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cpu {
     /// Seconds on the CPU while samples were taken.
     pub seconds: f64,
-    /// The share of this time by the function at the top of the stack, the hottest first.
+    /// The share of this time per function at the top of the stack, the hottest first.
     pub hottest: Vec<(String, f64)>,
     /// The flame graph: a file beside this one.
     pub graph: String,
@@ -54,21 +54,21 @@ pub struct Cpu {
 /// Time that threads spent off the CPU.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Waits {
-    /// How long was looked; shorter than the profile, because every switch is written down.
+    /// How long waits were recorded; shorter than the profile, because every switch is recorded.
     pub seconds: f64,
-    /// Thread seconds by what was waited for, the longest first.
+    /// Thread seconds by the kind of wait, the longest first.
     pub by_kind: Vec<(String, f64)>,
     /// The flame graph: a file beside this one.
     pub graph: String,
 }
 
-/// Calls that were counted.
+/// Counted calls.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Calls {
     /// How they were counted.
     pub method: String,
-    /// All of them, for each request.
+    /// All calls, per request.
     pub per_request: f64,
-    /// For each request, by name, the most frequent first; names that were not asked for are missing.
+    /// Per request, by name, the most frequent first; names that were not asked for are missing.
     pub by_name: Vec<(String, f64)>,
 }

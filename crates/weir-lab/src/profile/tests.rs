@@ -1,4 +1,4 @@
-//! What perf and strace print is read right; whether they run here is for the integration tests.
+//! Reads what perf and strace print; integration tests check whether they run here.
 
 use super::*;
 

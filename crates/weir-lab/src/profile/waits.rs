@@ -1,7 +1,7 @@
 //! What threads wait for: the time between leaving a CPU and coming back, by the stack that left.
 //!
-//! Every switch is written down, so it is looked for a short time only. Stacks are followed by frame pointers: the kernel
-//! has them, and unwinding each one would cost more than what is measured.
+//! Every switch is recorded, so only a short time is observed. Stacks are followed by frame pointers: the kernel has
+//! them, and unwinding each stack would cost more than what is measured.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -11,10 +11,10 @@ use std::time::Duration;
 use super::perf::{self, Started};
 use super::summary::Waits;
 
-/// Hundreds of thousands of switches a second are possible.
+/// Short, since there may be hundreds of thousands of switches a second.
 const DURATION_MAX: Duration = Duration::from_secs(1);
 
-/// What a stack must contain to be a wait of a kind; the first that fits counts. Names of kernel functions.
+/// What a stack must contain for each kind of wait; the first match counts. Names of kernel functions.
 const KINDS: [(&str, &[&str]); 5] = [
     ("locks and parked threads", &["futex"]),
     (
@@ -91,13 +91,13 @@ pub(super) fn finish(started: Started) -> Result<Waited, String> {
 struct Away {
     since: f64,
     kind: Option<&'static str>,
-    /// From the innermost function.
+    /// Functions, from the innermost.
     stack: Vec<String>,
     name: String,
 }
 
-/// Reads what `perf script` prints. A switch has a line of its own with the state that the thread is left in, then its
-/// stack; coming back is a line too.
+/// Reads the output of `perf script`. A switch has a line with the thread's next state, then its stack; a return is a
+/// line too.
 pub(super) fn read(script: &str) -> Waited {
     let mut waited = Waited::default();
     let mut away: HashMap<u32, Away> = HashMap::new();
@@ -127,7 +127,7 @@ pub(super) fn read(script: &str) -> Waited {
         } else if let Some((_, state)) = header.event.split_once("prev_state=") {
             let thread = Away {
                 since: header.time,
-                // A thread that was runnable when it left did not wait for anything but a CPU.
+                // A thread that was runnable when it left waited only for a CPU.
                 kind: state.starts_with('R').then_some("a CPU"),
                 stack: Vec::new(),
                 name: header.name.to_owned(),

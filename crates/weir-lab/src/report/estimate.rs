@@ -1,17 +1,17 @@
-//! The statistics of the laboratory as a report needs them: a number for a single block too, and the same one every time.
+//! The statistics of the laboratory as a report needs them: also a number for a single block, and always the same one.
 
 use fastrand::Rng;
 
 use crate::statistics::{self, Bars, Interval, Verdict};
 
-/// Of all resampling; any number, as long as it stays.
+/// The seed of all resampling; any fixed number will do.
 const SEED: u64 = 0x5EED;
 
-/// A number, and how far it can be trusted.
+/// A number and its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Estimate {
     pub(super) value: f64,
-    /// The 95 % interval. `None` when there are too few samples to know one.
+    /// The 95 % interval. `None` with too few samples.
     pub(super) interval: Option<(f64, f64)>,
 }
 
@@ -31,7 +31,7 @@ impl From<Interval> for Estimate {
     }
 }
 
-/// What blocks have in common; `None` without any.
+/// The typical value of blocks; `None` without any.
 pub(super) fn typical(samples: &[f64]) -> Option<Estimate> {
     let alone = || {
         let value = statistics::median(samples)?;
@@ -44,7 +44,7 @@ pub(super) fn typical(samples: &[f64]) -> Option<Estimate> {
     typical.map(Estimate::from).or_else(alone)
 }
 
-/// What pairs of (base, other) from the same rounds have in common; `None` without any.
+/// The typical ratio of pairs (base, other) from the same rounds; `None` without any.
 pub(super) fn ratio(pairs: &[(f64, f64)]) -> Option<Ratio> {
     let compared = statistics::compare(pairs, Bars::USUAL, &mut Rng::with_seed(SEED));
     if let Some(comparison) = compared {

@@ -1,4 +1,4 @@
-//! The circumstances of a run in words: machine, versions, services, and which blocks do not count.
+//! The circumstances of a run in words: machine, versions, services, and blocks that do not count.
 
 use super::number;
 use crate::raw::{Configuration, Run, Service};
@@ -24,11 +24,11 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-/// What the numbers hold for: name and value.
+/// The conditions under which the numbers hold: name and value.
 pub(super) fn conditions(run: &Run) -> Vec<(&'static str, String)> {
     let machine = &run.machine;
     let programs = run.programs.iter().map(|program| {
-        // Some say their own name with their version, some do not.
+        // Some programs name themselves in their version text, some do not.
         if program.version.contains(&program.name) {
             program.version.clone()
         } else {

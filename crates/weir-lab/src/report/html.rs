@@ -1,7 +1,7 @@
 //! The report as one HTML file: no network, no script of its own, light and dark, from a telephone to a wide screen.
 //!
-//! Everything that comes from data passes through the template library, which escapes it. The exceptions are marked with
-//! `Raw`: our own plots, which escape their texts themselves, and prose whose Markdown has been rendered by `prose`.
+//! The template library escapes everything that comes from data. The exceptions are marked with `Raw`: our own plots,
+//! which escape their texts themselves, and prose whose Markdown `prose` has rendered.
 
 mod figures;
 mod prose;
@@ -54,12 +54,12 @@ pub(super) fn render(run: &Run, groups: &[Group<'_>], profiles: &[Profile]) -> S
     text
 }
 
-/// `text` as it may stand between the quotes of an attribute.
+/// `text` in a form that may stand between the quotes of an attribute.
 pub(super) fn attribute(text: &str) -> String {
     html! { : text }.to_string()
 }
 
-/// Verdict, what to think of it, and what was asked.
+/// The verdict, reservations about it, and what was asked.
 fn opening(run: &Run, groups: &[Group<'_>]) -> String {
     let findings = verdict::findings(run, groups);
     let reservations = verdict::reservations(run);
@@ -146,7 +146,7 @@ fn tabular(table: &Table) -> String {
     .to_string()
 }
 
-/// A profile with its graphs, which are pages of their own inside this one and can do nothing outside of themselves.
+/// A profile with its graphs. Each graph is a page of its own inside this one and cannot affect the rest.
 fn profiled(profile: &Profile) -> String {
     let graphs = |target| {
         let named = profiles::graphs(target).into_iter();
@@ -176,7 +176,7 @@ fn profiled(profile: &Profile) -> String {
     .to_string()
 }
 
-/// Everything that is needed to judge the numbers and to get them again.
+/// Everything needed to judge the numbers and to measure them again.
 fn circumstances(run: &Run) -> String {
     let invalid = facts::invalid(run);
     html! {

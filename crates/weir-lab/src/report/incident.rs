@@ -1,29 +1,30 @@
-//! What a service that went bad during a load did to its requests: the figures behind tables and plots. Nothing is written
-//! here.
+//! What a service that went bad during a load did to its requests: the figures behind tables and plots. Nothing is
+//! written here.
 
 use crate::raw::{Block, Incident};
 use crate::statistics;
 
-/// Less than this share of what usually comes to a service: it was left.
+/// With less than this share of its usual requests, the service counts as left.
 const LEFT_SHARE: f64 = 0.1;
-/// At least this: it is back.
+/// With at least this share, the service counts as back.
 const BACK_SHARE: f64 = 0.5;
 /// The width of a point in curves.
 const BIN_S: f64 = 0.5;
 
-/// What some blocks of one rung say together.
+/// The figures of some blocks of one rung together.
 pub(super) struct Suffered {
     /// Of the requests that were due while the service was bad, the part that failed or was slow.
     pub(super) share: f64,
     /// The same without its first second.
     pub(super) share_later: f64,
-    /// From when it went bad until requests went elsewhere, the median; `None` when in a block they never did.
+    /// The median time from when the service went bad until requests went elsewhere; `None` when in some block they
+    /// never did.
     pub(super) left_s: Option<f64>,
-    /// From when it was well until requests came again.
+    /// The time from when the service was well until requests came again.
     pub(super) back_s: Option<f64>,
 }
 
-/// `None` without a block in which a service went bad.
+/// `None` when no service went bad in any block.
 pub(super) fn suffered(blocks: &[&Block]) -> Option<Suffered> {
     let incidents = blocks.iter().filter_map(|block| block.incident.as_ref());
     let incidents: Vec<&Incident> = incidents.collect();
@@ -42,8 +43,8 @@ pub(super) fn suffered(blocks: &[&Block]) -> Option<Suffered> {
     })
 }
 
-/// The part of the requests that failed or was slow, of those due from so many seconds after the service went bad until it
-/// was well.
+/// The part of the requests that failed or were slow. It counts requests due between `after_s` seconds after the
+/// service went bad and its recovery.
 fn share(incidents: &[&Incident], after_s: f64) -> f64 {
     let (mut bad, mut due) = (0, 0.0);
     for incident in incidents {
@@ -60,7 +61,7 @@ fn lapses(incident: &Incident, from_s: f64, to_s: f64) -> u64 {
     due.map(|lapse| lapse.failed + lapse.slow).sum()
 }
 
-/// Requests a second that came to the service before it went bad.
+/// Requests a second that reached the service before it went bad.
 fn usual_rate(incident: &Incident) -> f64 {
     let before = incident
         .reached
@@ -92,7 +93,7 @@ fn back_s(incident: &Incident) -> Option<f64> {
     Some(back.to_s - incident.to_s)
 }
 
-/// Percent of the requests due in each half second that failed or were slow, by the middle of it.
+/// Percent of the requests due in each half second that failed or were slow, at the middle of the half second.
 pub(super) fn bad_percent(incident: &Incident, seconds: f64) -> Vec<(f64, f64)> {
     bins(seconds)
         .map(|(from_s, to_s)| {
@@ -103,7 +104,7 @@ pub(super) fn bad_percent(incident: &Incident, seconds: f64) -> Vec<(f64, f64)> 
         .collect()
 }
 
-/// Requests a second that came to the service in each half second.
+/// Requests a second that reached the service in each half second.
 pub(super) fn reached(incident: &Incident, seconds: f64) -> Vec<(f64, f64)> {
     bins(seconds)
         .map(|(from_s, to_s)| {
@@ -131,7 +132,8 @@ mod tests {
     use super::*;
     use crate::raw::{Lapse, Reached};
 
-    /// A hundred requests a second, of which a service gets 30 a second: bad from second 2 to 6, left at 2.5, back at 9.
+    /// A hundred requests a second, of which the service gets 30. It is bad from second 2 to 6, left at 2.5 and back at
+    /// 9.
     fn incident() -> Incident {
         let reached = (0..100).map(|tenth| {
             let from_s = f64::from(tenth) / 10.0;
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_of_what_was_due_and_times_from_when_it_changed() {
+    fn shares_are_of_due_requests_and_times_count_from_the_change() {
         let mut block = crate::blocks::tests::block("A", 0);
         assert!(suffered(&[&block]).is_none());
         block.incident = Some(incident());

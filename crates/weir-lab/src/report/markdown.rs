@@ -78,7 +78,7 @@ impl Markdown {
         self.0.push('\n');
     }
 
-    /// One empty line, however often it is asked for.
+    /// Adds one empty line, unless there is one already.
     fn blank(&mut self) {
         if !self.0.ends_with("\n\n") {
             self.0.push('\n');
@@ -164,7 +164,7 @@ impl Markdown {
     }
 }
 
-/// Text that means nothing to Markdown but itself, on one line.
+/// Text on one line in which no character means anything to Markdown.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

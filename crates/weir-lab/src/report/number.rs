@@ -1,13 +1,13 @@
 //! How numbers are written: the same quantity looks the same in every table, plot and sentence.
 //!
-//! Pure formatting. Three significant digits are what a benchmark can defend; figures of others keep their own.
+//! Pure formatting. A benchmark can defend three significant digits; published figures keep their own.
 
 use super::estimate::Estimate;
 
-/// A minus that is as wide as a digit's plus, and is not taken for a hyphen.
+/// A true minus sign: as wide as a plus, and not mistaken for a hyphen.
 const MINUS: char = '−';
 
-/// A quantity with three significant digits at least, and thousands apart: `2,360`, `67.4`, `0.361`.
+/// A quantity with at least three significant digits and a thousands separator: `2,360`, `67.4`, `0.361`.
 pub(super) fn figure(value: f64) -> String {
     let decimals = match value.abs() {
         below if below < 0.000_5 => 0,
@@ -19,14 +19,14 @@ pub(super) fn figure(value: f64) -> String {
     with_thousands(&format!("{value:.decimals$}"))
 }
 
-/// A figure as others published it: no more than two decimals, none that say nothing.
+/// A figure as others published it: at most two decimals, without trailing zeros.
 pub(super) fn published(value: f64) -> String {
     let text = format!("{value:.2}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     with_thousands(text)
 }
 
-/// A whole number with thousands apart.
+/// A whole number with a thousands separator.
 pub(super) fn count(value: u64) -> String {
     with_thousands(&value.to_string())
 }
@@ -39,7 +39,7 @@ pub(super) fn interval(estimate: &Estimate) -> String {
     }
 }
 
-/// A length of time for people: `361 µs`, `12.4 ms`, `1.23 s`.
+/// A duration for people: `361 µs`, `12.4 ms`, `1.23 s`.
 pub(super) fn time_us(us: f64) -> String {
     match us {
         _ if us < 1_000.0 => format!("{} µs", figure(us)),
@@ -48,12 +48,12 @@ pub(super) fn time_us(us: f64) -> String {
     }
 }
 
-/// Memory in the unit that people think of it in.
+/// Memory in mebibytes.
 pub(super) fn mebibytes(bytes: u64) -> String {
     figure(bytes as f64 / f64::from(1 << 20))
 }
 
-/// A ratio as a change, from far away: `2.1 ×`, `+12 %`, `−18 %`.
+/// A ratio as a change, rounded for a quick reading: `2.1 ×`, `+12 %`, `−18 %`.
 pub(super) fn change(ratio: f64) -> String {
     if is_told_in_times(ratio) {
         format!("{} ×", times(ratio))
@@ -72,12 +72,12 @@ pub(super) fn change_interval(estimate: &Estimate) -> Option<String> {
     })
 }
 
-/// From twice on, people think in times, below in percent.
+/// From twice on, people think in multiples; below that in percent.
 pub(super) fn is_told_in_times(ratio: f64) -> bool {
     ratio >= 2.0
 }
 
-/// A ratio from 2 on: two digits, so that 2.1 and 2.3 are told apart, and 21 from 22.
+/// A ratio from 2 on: with two digits, which tell 2.1 from 2.3 and 21 from 22.
 pub(super) fn times(ratio: f64) -> String {
     if ratio < 10.0 {
         format!("{ratio:.1}")
@@ -86,7 +86,7 @@ pub(super) fn times(ratio: f64) -> String {
     }
 }
 
-/// A ratio as signed percent; small ones with a decimal, so that an interval does not end where it begins.
+/// A ratio as signed percent. Small ones have a decimal, so that the ends of an interval differ.
 pub(super) fn percent(ratio: f64) -> String {
     let percent = (ratio - 1.0) * 100.0;
     let decimals = usize::from(percent.abs() < 9.95);

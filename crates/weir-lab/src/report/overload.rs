@@ -1,7 +1,7 @@
-//! What is left of a service when it is asked for more than it can do: good answers, their latency and that of refusals,
-//! over the multiple of its capacity that was asked for.
+//! What is left of a service when it is asked for more than it can do: its good answers, their latency and the latency
+//! of refusals, by the multiple of its capacity that was asked for.
 //!
-//! Only for scenarios that say what the capacity is; nothing here is drawn or laid out.
+//! Only for scenarios that state the capacity. Nothing here is drawn or laid out.
 
 use super::number;
 use super::summary::{Group, Row};
@@ -11,11 +11,11 @@ use crate::raw::Run;
 /// One rung under growing load.
 pub(super) struct Curve<'a> {
     pub(super) name: &'a str,
-    /// Multiples of the capacity, rising, and what was measured there.
+    /// Multiples of the capacity in rising order, and what was measured there.
     pub(super) points: Vec<(f64, &'a Row<'a>)>,
 }
 
-/// The rungs of a group; none when the scenario is about something else.
+/// The rungs of a group; none when the scenario is not about overload.
 pub(super) fn curves<'a>(run: &Run, group: &'a Group<'_>) -> Vec<Curve<'a>> {
     let Some(capacity) = run.capacity else {
         return Vec::new();
@@ -42,7 +42,7 @@ pub(super) fn curves<'a>(run: &Run, group: &'a Group<'_>) -> Vec<Curve<'a>> {
 }
 
 impl Curve<'_> {
-    /// Where there is as much to do as can be done, or more.
+    /// The points at or above the capacity.
     fn loaded(&self) -> impl Iterator<Item = &Row<'_>> {
         let loaded = self.points.iter().filter(|(multiple, _)| *multiple >= 1.0);
         loaded.map(|(_, row)| *row)
@@ -53,7 +53,7 @@ impl Curve<'_> {
         self.loaded().map(|row| row.rate.value).fold(0.0, f64::max)
     }
 
-    /// The least share of the best at any multiple.
+    /// The smallest share of the best rate at any multiple.
     fn kept(&self) -> Option<f64> {
         let worst = self
             .loaded()
@@ -62,7 +62,7 @@ impl Curve<'_> {
         (self.best() > 0.0).then(|| worst / self.best())
     }
 
-    /// How many times the 99th percentile of the least load the worst one is.
+    /// How many times the worst 99th percentile is that of the smallest load.
     fn slowed(&self) -> Option<f64> {
         let (_, unloaded) = self.points.first()?;
         let worst = self.loaded().filter_map(|row| row.latency_us("p99"));
@@ -181,7 +181,7 @@ pub(super) fn tables(curves: &[Curve<'_>]) -> Vec<Table> {
     ]
 }
 
-/// As the axis and the tables name it.
+/// A multiple as the axis and the tables name it.
 pub(super) fn multiple(at: f64) -> String {
     format!("{} ×", number::published(at))
 }

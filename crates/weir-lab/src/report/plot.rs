@@ -1,8 +1,8 @@
-//! Plots as SVG that stands in an HTML page: what all plots share.
+//! Plots as SVG inside an HTML page: what all plots share.
 //!
-//! plotters gives scales, ticks and SVG; this file gives it a sheet to draw on and the few colours there are. The colours
-//! are those of a light page; the style sheet of the report replaces each of them on a dark one, by its value.
-//! Nothing here decides what is shown.
+//! plotters gives scales, ticks and SVG; this file gives it a sheet to draw on and a few colours. The colours are those
+//! of a light page. On a dark page the style sheet of the report replaces each of them, by its value. Nothing here
+//! decides what is shown.
 
 pub(super) mod goodput;
 pub(super) mod latency;
@@ -16,9 +16,9 @@ use plotters::prelude::{
 };
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// Pixels; a page shows a plot a little larger, a telephone a little smaller.
+/// Pixels. A page shows a plot a little larger, a phone a little smaller.
 const WIDTH: f64 = 460.0;
-/// Units of the drawing in a pixel. plotters draws in whole numbers, and a curve in whole pixels has steps.
+/// Drawing units in a pixel. plotters draws in whole units, and a curve in whole pixels has steps.
 const UNIT: f64 = 4.0;
 /// plotters divides the size of a font by this for SVG.
 const FONT_FACTOR: f64 = 1.24;
@@ -28,8 +28,8 @@ const MUTED: RGBColor = RGBColor(0x65, 0x6D, 0x76);
 const GRID: RGBColor = RGBColor(0xDF, 0xE3, 0xE8);
 const PAPER: RGBColor = RGBColor(0xFF, 0xFF, 0xFE);
 
-/// The colours of rungs, in their order: told apart on white and on black, and mostly by the colour-blind. More rungs
-/// than colours begin again.
+/// The colours of rungs, in their order. They differ on white and on black, and mostly for colour-blind readers. With
+/// more rungs than colours, the colours repeat.
 pub(super) const RUNGS: [RGBColor; 10] = [
     RGBColor(0x5B, 0x66, 0x72),
     RGBColor(0x25, 0x63, 0xEB),
@@ -54,7 +54,7 @@ type Point = (f64, f64);
 /// A sheet to draw on, in pixels.
 struct Sheet<'a>(DrawingArea<SVGBackend<'a>, Shift>);
 
-/// How a text stands at its point, and how it looks.
+/// How a text is placed at its point, and how it looks.
 #[derive(Clone, Copy)]
 struct Style {
     horizontal: HPos,
@@ -77,7 +77,7 @@ const TICK: Style = Style {
     ..LABEL
 };
 
-/// Draws what `draw` draws; `label` is read to those who cannot see it.
+/// Returns the SVG of what `draw` draws; screen readers read `label`.
 fn svg(height: f64, label: &str, draw: impl FnOnce(&Sheet<'_>)) -> String {
     let mut text = String::new();
     let size = (units(WIDTH) as u32, units(height) as u32);
@@ -86,7 +86,7 @@ fn svg(height: f64, label: &str, draw: impl FnOnce(&Sheet<'_>)) -> String {
         draw(&sheet);
         sheet.0.present().expect("drawing into memory");
     }
-    // A page decides how large a plot is shown; what it shows is for all readers.
+    // The page decides how large a plot is shown, so the fixed size is taken out.
     let fixed = format!("width=\"{}\" height=\"{}\"", size.0, size.1);
     let label = super::html::attribute(label);
     text.replacen(&fixed, &format!("role=\"img\" aria-label=\"{label}\""), 1)
@@ -113,7 +113,7 @@ impl Sheet<'_> {
         self.0.draw(&bar).expect("drawing into memory");
     }
 
-    /// The mark of published figures; its rim keeps it apart from what it lies on.
+    /// The mark of published figures; its rim separates it from what lies below.
     fn diamond(&self, (x, y): Point, radius: f64, color: RGBColor) {
         for (radius, color) in [(radius + 1.5, PAPER), (radius, color)] {
             self.polygon(

@@ -1,6 +1,6 @@
 //! The profiles beside the raw data, and what they say in words.
 //!
-//! Graphs stay files of their own in the Markdown; the HTML carries them inside.
+//! In the Markdown, graphs stay separate files; the HTML contains them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -63,7 +63,7 @@ pub(super) fn read(directory: &Path) -> Result<Vec<Profile>, ReportError> {
     profiles.collect()
 }
 
-/// A graph that somebody removed is missing in the report, as it is in the directory.
+/// A graph that was removed from the directory is missing in the report as well.
 fn read_graph(path: &Path) -> Option<Graph> {
     let text = fs::read_to_string(path).ok()?;
     let (_, height) = text.split_once(" height=\"")?;
@@ -72,7 +72,7 @@ fn read_graph(path: &Path) -> Option<Graph> {
     Some(Graph { text, height })
 }
 
-/// Topics and files, as `profiles/NAME.svg`. A name that would lead out of the directory is none.
+/// Topics and files, as `profiles/NAME.svg`. A name that leads out of the directory is left out.
 pub(super) fn graphs(target: &TargetProfile) -> Vec<(&'static str, String)> {
     let mut graphs = Vec::new();
     if let Finding::Measured(cpu) = &target.cpu {
@@ -90,7 +90,7 @@ pub(super) fn graphs(target: &TargetProfile) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-/// What was looked at, and what not to conclude from it.
+/// What was profiled, and what not to conclude from it.
 pub(super) fn introduction(summary: &ProfileSummary) -> String {
     format!(
         "{} requests in {} s. A profile slows down what it looks at: compare shares and counts, not rates.",

@@ -1,6 +1,6 @@
 //! What was measured, by rung and load: the numbers that tables, plots and sentences share.
 //!
-//! Blocks that are not valid do not count, unless there are no others; then the row says so. Nothing is written here.
+//! Invalid blocks do not count, unless there are no others; then the row says so. Nothing is written here.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +17,13 @@ use crate::statistics;
 /// The percentiles of tables.
 pub(super) const PERCENTILES: [&str; 6] = ["p50", "p90", "p99", "p99.9", "p99.99", "max"];
 
-/// Rows that stand in one table.
+/// The rows of one table.
 pub(super) struct Group<'a> {
     /// Empty when there is only one.
     pub(super) name: &'a str,
     /// The rung that the others of the group are compared with.
     pub(super) baseline: &'a str,
-    /// Rung by rung, and for each load by load.
+    /// Rung by rung, and load by load within each.
     pub(super) rows: Vec<Row<'a>>,
 }
 
@@ -31,23 +31,22 @@ pub(super) struct Group<'a> {
 pub(super) struct Row<'a> {
     pub(super) configuration: &'a Configuration,
     pub(super) load: &'a Load,
-    /// Those that count.
+    /// The blocks that count.
     pub(super) blocks: Vec<&'a Block>,
-    /// Whether they are valid; when not, there was no valid one.
+    /// Whether these blocks are valid; if not, no block was.
     pub(super) is_valid: bool,
-    /// 2xx and 3xx a second.
+    /// 2xx and 3xx responses a second.
     pub(super) rate: Estimate,
     /// How the requests of the blocks ended.
     pub(super) ends: Ends,
-    /// Against the baseline of the group; `None` for the baseline itself, where no round has both, and where failures forbid
-    /// it.
+    /// Compared with the baseline of the group. `None` for the baseline itself, when no round has both, and when
+    /// failures forbid it.
     pub(super) against_baseline: Option<Ratio>,
-    /// Whether latencies would be compared, and are not because the baseline failed to answer another share of its
-    /// requests.
+    /// Whether latencies are not compared, because the baseline failed another share of its requests.
     pub(super) fails_apart: bool,
-    /// Against the rung before it in the group, when it stands on that one.
+    /// Compared with the rung before it in the group, when this rung builds on that one.
     pub(super) against_previous: Option<Ratio>,
-    /// All latencies of 2xx and 3xx, merged. `None` when there were none or when they cannot be read.
+    /// All latencies of 2xx and 3xx, merged. `None` when there were none or they cannot be read.
     pub(super) latencies: Option<Histogram<u64>>,
     pub(super) published: Option<&'a Published>,
 }
@@ -57,7 +56,7 @@ pub(super) struct Row<'a> {
 pub(super) enum Measure {
     /// Answers a second, in a closed loop. More is better.
     Rate,
-    /// The 99th percentile, where the rate is given. Less is better.
+    /// The 99th percentile, when the rate is given. Less is better.
     P99,
 }
 
@@ -114,7 +113,7 @@ fn group<'a>(run: &'a Run, name: &'a str) -> Group<'a> {
     }
 }
 
-/// Whether a rung stands on the one before it. The first rung of another program stands on the baseline at most.
+/// Whether a rung builds on the one before it. The first rung of another program builds at most on the baseline.
 fn is_step(previous: &Configuration, next: &Configuration, baseline: &str) -> bool {
     let kind = |configuration: &Configuration| {
         let mut services = configuration.services.iter();
@@ -139,7 +138,7 @@ fn row<'a>(
         let (others, are_valid) = blocks::counted(&run.blocks, other, &load.name);
         (is_valid && are_valid && other != configuration.name).then_some(others)
     };
-    // Latencies are those of answers: whoever lets its slowest requests fail must not look fast.
+    // Latencies are those of answers: a rung that lets its slowest requests fail must not look fast.
     let fails_apart = |others: &[&Block]| {
         measure == Measure::P99 && !ends.are_comparable(&Ends::of(others.iter().copied()))
     };
@@ -163,7 +162,7 @@ fn row<'a>(
     })
 }
 
-/// Blocks of the same round are compared with each other: what changed on the machine between rounds cancels out.
+/// Blocks of the same round are compared with each other, so changes of the machine between rounds cancel out.
 fn compare(measure: Measure, blocks: &[&Block], others: &[&Block]) -> Option<Ratio> {
     let mut pairs = Vec::new();
     for block in blocks {
@@ -188,14 +187,14 @@ fn latencies(blocks: &[&Block]) -> Option<Histogram<u64>> {
 }
 
 impl Row<'_> {
-    /// The cell of a column of notes. A load knows better than a configuration: a POST is not cached by any.
+    /// The cell of a column of notes. A load overrides its configuration: no configuration caches a POST.
     pub(super) fn note(&self, column: &str) -> &str {
         let cell = self.load.notes.get(column);
         cell.or_else(|| self.configuration.notes.get(column))
             .map_or("", String::as_str)
     }
 
-    /// Microseconds at one of [`PERCENTILES`]: of the merged histogram, or else the median of the blocks.
+    /// Microseconds at one of [`PERCENTILES`]: from the merged histogram, or else the median of the blocks.
     pub(super) fn latency_us(&self, percentile: &str) -> Option<f64> {
         if let Some(latencies) = &self.latencies {
             let share = percentile

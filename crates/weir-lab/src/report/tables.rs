@@ -1,6 +1,6 @@
 //! The tables of a report as text cells. Markdown and HTML print the same ones.
 //!
-//! A table leaves out what would be the same empty cell in every row.
+//! A table leaves out a column that would be empty in every row.
 
 mod layout;
 
@@ -20,18 +20,18 @@ pub(super) struct Table {
     pub(super) rows: Vec<Vec<String>>,
 }
 
-/// A column and how its cells stand.
+/// A column and how its cells are aligned.
 pub(super) struct Column {
     pub(super) title: String,
-    /// Numbers stand at the right, digit below digit.
+    /// Numbers are aligned right, digit below digit.
     pub(super) is_number: bool,
 }
 
-/// The order of outcomes, which is not that of the alphabet.
+/// The order of outcomes, which is not alphabetical.
 const OUTCOMES: [&str; 7] = ["2xx", "3xx", "4xx", "5xx", "refused", "reset", "timeout"];
 
-/// What every rung gave under every load, at a glance: a column for each load. `None` when there is one load only, when
-/// the table of throughput says it, and under overload, which has tables of its own.
+/// What every rung gained under every load, at a glance: a column for each load. `None` with only one load, since the
+/// table of throughput says it then. `None` under overload, which has tables of its own.
 pub(super) fn effects(run: &Run, group: &Group<'_>) -> Option<Table> {
     if run.loads.len() < 2 || run.capacity.is_some() {
         return None;
@@ -98,7 +98,7 @@ pub(super) fn of_group(run: &Run, group: &Group<'_>) -> Vec<Table> {
     tables
 }
 
-/// The table that the published ones are told by, with both figures side by side.
+/// The main table, which shows our figures beside the published ones.
 fn throughput(run: &Run, group: &Group<'_>) -> Table {
     let mut layout = Layout::new(run, group);
     let has_published = group.rows.iter().any(|row| published_rate(row).is_some());
@@ -150,7 +150,7 @@ fn throughput(run: &Run, group: &Group<'_>) -> Table {
     )
 }
 
-/// Whether anything failed that a table has to say.
+/// Whether there are failures that a table must report.
 fn has_failures(group: &Group<'_>) -> bool {
     group.rows.iter().any(|row| !row.ends.failed.is_empty())
 }
@@ -212,7 +212,8 @@ fn latency(run: &Run, group: &Group<'_>) -> Table {
     )
 }
 
-/// What a service that went bad did to the requests, and when it was left and found again; if one did.
+/// What a service that went bad did to the requests, and when it was left and found again. `None` when no service went
+/// bad.
 fn incidents(run: &Run, group: &Group<'_>) -> Option<Table> {
     let suffered = |row: &Row<'_>| incident::suffered(&row.blocks);
     group.rows.iter().find_map(suffered)?;

@@ -1,7 +1,7 @@
-//! What helped, in words: the first thing that a report says.
+//! What helped, in words: the first part of a report.
 //!
-//! A difference is claimed only when the statistics call it one; everything else is "the same" or "no difference shown". What
-//! failed is always told: rates and latencies are those of answers.
+//! A difference is claimed only when the statistics call it one; everything else is "the same" or "no difference
+//! shown". Failures are always reported: rates and latencies are those of answers.
 
 mod incident;
 
@@ -15,13 +15,13 @@ use crate::statistics::Verdict;
 
 /// What was found under one load.
 pub(super) struct Finding {
-    /// The group and the load, as far as they need a name.
+    /// The group and the load, where they need a name.
     pub(super) about: String,
-    /// Whole sentences; the first is the news.
+    /// Whole sentences; the first one is the most important.
     pub(super) sentences: Vec<String>,
 }
 
-/// What must be known before the findings are believed; whole sentences, none when all is well.
+/// What a reader must know before believing the findings; whole sentences, none when all is well.
 pub(super) fn reservations(run: &Run) -> Vec<String> {
     let mut sentences = Vec::new();
     if let Some(failure) = &run.failure {
@@ -72,7 +72,7 @@ pub(super) fn findings(run: &Run, groups: &[Group<'_>]) -> Vec<Finding> {
     groups.iter().flat_map(of_group).collect()
 }
 
-/// What each rung keeps, all loads together: one load alone says nothing about that.
+/// What each rung keeps over all loads: one load alone says nothing about that.
 fn under_overload(run: &Run, group: &Group<'_>) -> Finding {
     let curves = overload::curves(run, group);
     Finding {
@@ -103,7 +103,7 @@ fn finding(run: &Run, group: &Group<'_>, load: &Load) -> Option<Finding> {
         baseline,
         rows: &rows,
     };
-    // Where a service went bad, what came of that is the news, and a percentile over good and bad times is none.
+    // When a service went bad, its effect is the finding. A percentile over good and bad times is none.
     let incident = incident::sentences(&rows);
     Some(Finding {
         about: names.join(", "),
@@ -159,7 +159,7 @@ impl Ladder<'_> {
             .filter_map(|row| Some((row.configuration.name.as_str(), row.against_baseline?)))
     }
 
-    /// Whether `ratio` is shown to be on the good side of one.
+    /// Whether `ratio` is shown to be an improvement.
     fn is_better(&self, ratio: &Ratio) -> bool {
         let is_more = ratio.estimate.value > 1.0;
         ratio.verdict == Verdict::Different && is_more == (self.measure == Measure::Rate)
@@ -180,7 +180,7 @@ impl Ladder<'_> {
         })
     }
 
-    /// The best rung, with what others found of the same pair.
+    /// The best rung, with what others published for the same pair.
     fn best_in_words(&self, (name, ratio): (&str, Ratio)) -> String {
         let published = |row: &Row<'_>| row.published.and_then(|published| published.rate);
         let best = self.rows.iter().find(|row| row.configuration.name == name);
@@ -205,7 +205,7 @@ impl Ladder<'_> {
         )
     }
 
-    /// All the others, by what they were shown to do.
+    /// All other rungs, by what they were shown to do.
     fn others(&self, compared: &[(&str, Ratio)]) -> Vec<String> {
         let kind = |ratio: &Ratio| match ratio.verdict {
             Verdict::Different if self.is_better(ratio) => "Better too",
@@ -231,7 +231,7 @@ impl Ladder<'_> {
         sentences
     }
 
-    /// Which rung gave most over the one that it stands on; none when that is the baseline anyway.
+    /// The rung that gained most over the one below it; none when that is the baseline anyway.
     fn largest_step(&self) -> Option<String> {
         let steps = self.rows.iter().skip(2);
         let steps =
@@ -243,7 +243,7 @@ impl Ladder<'_> {
         ))
     }
 
-    /// The rungs whose latencies say nothing about them, because another share of their requests failed.
+    /// The rungs whose latencies are not compared, because they failed another share of their requests.
     fn not_compared(&self) -> Option<String> {
         let apart = self.rows.iter().filter(|row| row.fails_apart);
         let apart: Vec<&str> = apart.map(|row| row.configuration.name.as_str()).collect();
@@ -256,7 +256,7 @@ impl Ladder<'_> {
         })
     }
 
-    /// How requests failed; rungs that answered all but a share that nobody would ask about are not named.
+    /// How requests failed. Rungs with a negligible share of failures are not named.
     fn failures(&self) -> Option<String> {
         let failed = self
             .rows
@@ -270,7 +270,7 @@ impl Ladder<'_> {
         (!failed.is_empty()).then(|| format!("Of the requests {}.", failed.join("; of those ")))
     }
 
-    /// What a rung does to whatever is named next.
+    /// The effect of a rung, before the name of what it affects.
     fn effect(&self, Ratio { estimate, .. }: &Ratio) -> String {
         let interval = number::change_interval(estimate);
         let interval = interval.map_or(String::new(), |interval| {
@@ -296,7 +296,7 @@ impl Ladder<'_> {
         }
     }
 
-    /// The baseline with its size.
+    /// The baseline with its figure.
     fn baseline_sized(&self) -> String {
         let name = &self.baseline.configuration.name;
         match (self.measure, self.baseline.latency_us("p99")) {
@@ -311,7 +311,7 @@ impl Ladder<'_> {
         }
     }
 
-    /// When there is nothing to compare with.
+    /// The sentence when there is nothing to compare with.
     fn baseline_alone(&self) -> String {
         let p99 = self.baseline.latency_us("p99");
         let p99 = p99.map_or(String::new(), |us| {

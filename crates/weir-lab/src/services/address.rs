@@ -1,4 +1,4 @@
-//! Ports that nobody else takes in the time between their choice and their use.
+//! Ports that nobody else takes between their choice and their use.
 
 use std::fs;
 use std::io;
@@ -6,17 +6,17 @@ use std::net::{Ipv4Addr, TcpListener};
 
 use fastrand::Rng;
 
-/// How many ports below those that the system gives to outgoing connections are chosen from.
+/// How many ports to choose from, just below the range for outgoing connections.
 const RANGE: u16 = 12_000;
-/// The lowest port for outgoing connections where the system does not say.
+/// The lowest port for outgoing connections when the system does not say.
 const OUTGOING_FROM_DEFAULT: u16 = 32_768;
 const ATTEMPTS_MAX: usize = 1_000;
 
-/// `count` different free ports of the loopback interface. They are not among those that the system gives to outgoing
-/// connections: under load those are taken by the thousand.
+/// `count` different free ports of the loopback interface. They are outside the range for outgoing connections, which
+/// takes thousands under load.
 pub(super) fn free_ports(count: usize, rng: &mut Rng) -> io::Result<Vec<u16>> {
     let end = outgoing_from().max(RANGE + 1024);
-    // Held until all are chosen, so that none is chosen twice.
+    // All sockets are held until the end, so that no port is chosen twice.
     let mut held = Vec::with_capacity(count);
     for _ in 0..ATTEMPTS_MAX {
         if held.len() == count {

@@ -1,11 +1,11 @@
 //! A share of one CPU for a service: a cgroup of its own with a quota, v1 or v2.
 //!
-//! The cgroup is made below the one that the laboratory runs in, where the system lets it. A process joins it by writing
-//! its own id into [`members_file`], before it becomes the service. Nothing but the CPU is limited.
+//! The cgroup is made below the laboratory's own, if the system allows it. A process joins it by writing its id into
+//! [`members_file`] before it becomes the service. Only the CPU is limited.
 //!
-//! Version 2 gives a controller to the children of a cgroup when that is asked to (`cgroup.subtree_control`). Where the
-//! laboratory has to ask, it takes that back in the end. It makes its cgroups inside of one of its own, which asks for the
-//! controller as well: as long as it is there, the kernel lets no other laboratory take the controller away.
+//! In version 2 a cgroup gives a controller to its children on request (`cgroup.subtree_control`). If the laboratory
+//! makes that request, it takes it back in the end. It makes its cgroups inside one of its own, which requests the
+//! controller as well. While that one exists, the kernel lets no other laboratory take the controller away.
 
 use std::fmt;
 use std::fs;
@@ -17,13 +17,13 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::janitor::{DIRECTORY_PREFIX, Item, Janitor};
 
-/// How much of a CPU may be used in each period; the kernel's default.
+/// The period of a quota; the kernel's default.
 const PERIOD_US: u64 = 100_000;
-/// The least quota that the kernel takes.
+/// The smallest quota that the kernel takes.
 const QUOTA_US_MIN: u64 = 1_000;
 /// How long a cgroup may take to lose its last process.
 const REMOVE_PATIENCE: Duration = Duration::from_secs(2);
-/// What a cgroup of version 2 gives to its children.
+/// The file that says what a cgroup of version 2 gives to its children.
 const SUBTREE_CONTROL: &str = "cgroup.subtree_control";
 
 /// Where cgroups with a CPU quota can be made.
@@ -31,7 +31,7 @@ const SUBTREE_CONTROL: &str = "cgroup.subtree_control";
 pub enum CpuShares {
     /// A directory of the `cpu` controller of version 1.
     V1(PathBuf),
-    /// A directory of version 2, whose children have the `cpu` controller once it was asked to give it.
+    /// A directory of version 2, whose children have the `cpu` controller once it is requested.
     V2(PathBuf),
 }
 
@@ -45,7 +45,7 @@ impl fmt::Display for CpuShares {
 }
 
 impl CpuShares {
-    /// Finds out, and makes ready what is needed; `janitor` knows of it. The error says in one sentence why there are none.
+    /// Finds the place and prepares it; `janitor` is told. The error says in one sentence why there are no CPU shares.
     pub(super) fn open(janitor: &Janitor) -> Result<Self, String> {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         let candidates = candidates(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"));
@@ -68,8 +68,8 @@ impl CpuShares {
         }
     }
 
-    /// Where cgroups are made from now on: here, or in a cgroup of the laboratory's own. What could not be used is left as
-    /// it was found.
+    /// Where cgroups are made from now on: here, or in a cgroup of the laboratory's own. If neither works, everything
+    /// is left as it was.
     fn made_ready(&self, janitor: &Janitor) -> io::Result<Self> {
         let mut made = Vec::new();
         let ready = self.prepared(janitor, &mut made);
@@ -147,8 +147,8 @@ pub(super) fn members_file(path: &Path) -> PathBuf {
     path.join("cgroup.procs")
 }
 
-/// Kills all processes of the cgroup at `path`, whatever group or session they have made themselves, and removes it; whether
-/// it is gone.
+/// Kills all processes of the cgroup at `path`, in whatever group or session, and removes it. Returns whether it is
+/// gone.
 pub(super) fn remove(path: &Path) -> bool {
     let started = Instant::now();
     loop {
@@ -156,7 +156,7 @@ pub(super) fn remove(path: &Path) -> bool {
         match fs::remove_dir(path) {
             Ok(()) => return true,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return true,
-            // Processes leave a moment after they have ended.
+            // A process leaves its cgroup a moment after it ends.
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
             Err(_) => return false,
         }
@@ -167,7 +167,8 @@ pub(super) fn remove(path: &Path) -> bool {
     }
 }
 
-/// Also those below the cgroup, where the kernel does it; else those in it, and who was born meanwhile is met next time.
+/// Where the kernel can, it kills those in child cgroups too. Otherwise the next call meets processes that were born
+/// meanwhile.
 fn kill_members(path: &Path) {
     if write_to(&path.join("cgroup.kill"), "1").is_ok() {
         return;
@@ -180,20 +181,20 @@ fn kill_members(path: &Path) {
     }
 }
 
-/// Asks the cgroup at `path` to give its children no CPU quota any more; whether it does not. The kernel refuses it while
-/// another laboratory relies on it, and then it stays.
+/// Takes the CPU controller away from the children of the cgroup at `path`. Returns whether that worked. The kernel
+/// refuses while another laboratory relies on it; then the controller stays.
 pub(super) fn take_back(path: &Path) -> bool {
     write_to(&path.join(SUBTREE_CONTROL), "-cpu").is_ok()
 }
 
-/// Writes to a file of the kernel's, which has to be there.
+/// Writes to a file of the kernel, which must exist.
 fn write_to(path: &Path, text: &str) -> io::Result<()> {
     let mut file = fs::OpenOptions::new().write(true).open(path)?;
     file.write_all(text.as_bytes())
 }
 
-/// Where cgroups may be made, from the texts of `/proc/self/mountinfo` and `/proc/self/cgroup`: the laboratory's own cgroup,
-/// then those around it, since version 2 gives no controller to children of a cgroup that holds processes.
+/// Where cgroups may be made, from the texts of `/proc/self/mountinfo` and `/proc/self/cgroup`. First the laboratory's
+/// own cgroup, then its ancestors, since version 2 gives no controller to children of a cgroup that holds processes.
 fn candidates(mounts: &str, own: &str) -> Vec<CpuShares> {
     let mut found = Vec::new();
     for line in mounts.lines() {
@@ -219,12 +220,12 @@ fn candidates(mounts: &str, own: &str) -> Vec<CpuShares> {
             _ => {}
         }
     }
-    // Where both are mounted, the cpu controller belongs to one of them, and then it is the first.
+    // When both are mounted, version 1 has the cpu controller if it lists it, so it comes first.
     found.sort_by_key(|shares| matches!(shares, CpuShares::V2(_)));
     found
 }
 
-/// The path of the line `N:CONTROLLERS:PATH` that is meant.
+/// The path in the matching line `N:CONTROLLERS:PATH`.
 fn own_path(own: &str, is_meant: impl Fn(&str) -> bool) -> &str {
     let mut lines = own.lines().filter_map(|line| {
         let (_, rest) = line.split_once(':')?;

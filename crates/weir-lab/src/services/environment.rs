@@ -13,11 +13,11 @@ use super::cgroup::{self, CpuShares};
 use super::janitor::{DIRECTORY_PREFIX, Item, Janitor};
 use crate::error::{LabError, Tried as _};
 
-/// Files below it are in memory.
+/// A directory whose files are in memory.
 const MEMORY: &str = "/dev/shm";
 
-/// A laboratory. Dropping it removes its directories; the janitor does what it cannot, and takes back what was asked of
-/// cgroups.
+/// A laboratory. Dropping it removes its directories. The janitor removes what it cannot, and takes back its requests
+/// to cgroups.
 #[derive(Debug)]
 pub struct Lab {
     weir: PathBuf,
@@ -28,13 +28,13 @@ pub struct Lab {
     stop: Arc<AtomicBool>,
     rng: RefCell<Rng>,
     counter: AtomicU32,
-    /// Last: it leaves when all else is gone.
+    /// The last field: the janitor leaves after all else is gone.
     janitor: Janitor,
 }
 
 impl Lab {
-    /// Opens a laboratory that starts `weir` for its own services, keeps what is worth keeping in `cache`, and ends what
-    /// it does when `stop` becomes true.
+    /// Opens a laboratory that starts `weir` for its own services and keeps reusable files in `cache`. It ends its work
+    /// when `stop` becomes true.
     pub fn open(
         weir: PathBuf,
         cache: PathBuf,
@@ -70,7 +70,7 @@ impl Lab {
         Ok(lab)
     }
 
-    /// The running program.
+    /// The path of the running program.
     pub fn weir(&self) -> &Path {
         &self.weir
     }
@@ -95,12 +95,12 @@ impl Lab {
         &self.cache
     }
 
-    /// Private and temporary.
+    /// The private temporary directory.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The same in memory.
+    /// The private temporary directory in memory.
     pub(crate) fn memory_directory(&self) -> &Path {
         &self.memory_directory
     }
@@ -132,7 +132,7 @@ impl Lab {
         Ok(path)
     }
 
-    /// A new cgroup with a share of one CPU: its file of members, and what is to be removed.
+    /// A new cgroup with a share of one CPU: its file of members, and the item to remove.
     pub(crate) fn make_cgroup(&self, share: f64) -> Result<(PathBuf, Item), LabError> {
         let shares = self
             .shares

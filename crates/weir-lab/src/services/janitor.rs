@@ -1,9 +1,9 @@
 //! Nothing of a laboratory outlives it, however it ends.
 //!
-//! A process of its own, the janitor, holds the reading end of a pipe. The laboratory tells it, before anything can
-//! happen, which process groups, cgroups and directories there are, and when one is gone. When the pipe ends, because the
-//! laboratory closed it, crashed or was killed, the janitor kills and removes what was not reported as gone.
-//! [`Janitor`] is the laboratory's end, [`keep_house`] the life of the other process.
+//! The janitor is a process of its own that reads from a pipe. The laboratory tells it of each process group, cgroup
+//! and directory before anything can happen in it, and when one is gone. When the pipe ends, because the laboratory
+//! closed it, crashed or was killed, the janitor kills and removes whatever was not reported as gone. [`Janitor`] is
+//! the laboratory's end, [`keep_house`] is the other process.
 
 use std::fmt;
 use std::io::{self, BufRead, Write as _};
@@ -21,10 +21,10 @@ use crate::cpu;
 
 /// The hidden command of the binary that runs [`keep_house`].
 pub const COMMAND: &str = "lab-janitor";
-/// Every directory and every cgroup of a laboratory is called so. The janitor removes no other, whatever it is told.
+/// The prefix of every directory and cgroup of a laboratory. The janitor removes no other, whatever it is told.
 pub const DIRECTORY_PREFIX: &str = "weir-lab-";
 
-/// How long processes that were killed may take to be gone.
+/// How long killed processes may take to be gone.
 const KILL_PATIENCE: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(5);
 
@@ -35,9 +35,9 @@ pub enum Item {
     Group(Pid),
     /// A cgroup and the processes in it, by its directory.
     Cgroup(PathBuf),
-    /// That a cgroup gives the CPU controller to its children, by its directory.
+    /// The request that a cgroup gives the CPU controller to its children, by its directory.
     Controller(PathBuf),
-    /// A directory and all in it.
+    /// A directory and everything in it.
     Directory(PathBuf),
 }
 
@@ -66,7 +66,7 @@ impl Item {
         }
     }
 
-    /// Kills or removes it; whether it is gone, which it may have been already.
+    /// Kills or removes the item. Returns whether it is gone now.
     fn remove(&self) -> bool {
         match self {
             Self::Group(id) => end_group(*id),
@@ -95,28 +95,28 @@ impl Janitor {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // Ctrl-C in a terminal is not for the one who cleans up after it.
+            // Ctrl-C in a terminal must not reach the process that cleans up after it.
             .process_group(0)
             .spawn()?;
         let pipe = child.stdin.take().map(Mutex::new);
         Ok(Self { child, pipe })
     }
 
-    /// To be called before the item can do anything that would have to be cleaned up.
+    /// Must be called before the item can do anything that would need a clean-up.
     pub fn exists(&self, item: &Item) -> io::Result<()> {
         self.tell('+', item)
     }
 
-    /// Kills or removes the item. Only what is gone for certain is crossed off: the janitor tries the rest again.
+    /// Kills or removes the item. Only an item that is certainly gone is crossed off: the janitor tries the rest again.
     pub(super) fn remove(&self, item: &Item) {
         if item.remove() {
-            self.is_gone(item);
+            self.cross_off(item);
         }
     }
 
-    /// To be called when the item is gone for certain. That the janitor does not hear of it does no harm: it has ended, or
-    /// it will find that there is nothing left to do.
-    pub(super) fn is_gone(&self, item: &Item) {
+    /// Crosses off an item that is certainly gone. It does no harm if the janitor does not hear of it: either it has
+    /// ended, or it will find nothing to do.
+    pub(super) fn cross_off(&self, item: &Item) {
         let _ = self.tell('-', item);
     }
 
@@ -134,19 +134,19 @@ impl Drop for Janitor {
     }
 }
 
-/// The life of the janitor: reads until `input` ends, then cleans up. A session of its own keeps it out of reach of
-/// what ends the laboratory's terminal.
+/// The work of the janitor: it reads until `input` ends, then cleans up. A session of its own protects it from signals
+/// of the laboratory's terminal.
 pub fn keep_house(input: impl BufRead) {
-    // It fails for the leader of a group, which is out of reach of the terminal's signals as well.
+    // This fails for the leader of a group, which is out of reach of the terminal's signals anyway.
     let _ = rustix::process::setsid();
     let mut left = Vec::new();
-    // A line that breaks off was about something that has not begun to do anything.
+    // An incomplete line is about something that has not begun.
     for line in input.lines().map_while(Result::ok) {
         note(&line, &mut left);
     }
-    // What was made last was made inside of what was there.
+    // What was made last may lie inside what was made before.
     left.reverse();
-    // Processes first: a cgroup or a directory in use comes back or cannot go.
+    // Processes come first: a cgroup or directory in use comes back or cannot be removed.
     left.sort_by_key(|item| !matches!(item, Item::Group(_)));
     for item in &left {
         let _ = item.remove();
@@ -173,7 +173,7 @@ pub(super) fn end_group(id: Pid) -> bool {
     wait_for_group(id, KILL_PATIENCE)
 }
 
-/// Waits until no process of the group runs any more; `false` when the time is over first.
+/// Waits until no process of the group runs; `false` when the time is over first.
 pub(super) fn wait_for_group(id: Pid, patience: Duration) -> bool {
     let started = Instant::now();
     while !cpu::processes_of_group(id).is_empty() {
@@ -223,7 +223,7 @@ mod tests {
         let theirs = std::env::temp_dir().join(name("somebody-elses"));
         for path in [&ours, &theirs] {
             std::fs::create_dir_all(path.join("inside")).unwrap();
-            // No cgroup: it is not empty, and cannot be emptied.
+            // This is no cgroup: it is not empty, and cannot be emptied.
             assert!(!Item::Cgroup(path.clone()).remove());
         }
         assert!(!Item::Directory(theirs.clone()).remove());

@@ -1,7 +1,7 @@
-//! The places in configs and command lines where ports, sockets and directories are filled in. Pure.
+//! The placeholders in configs and command lines: ports, sockets and directories that are filled in. Pure.
 //!
-//! Only exactly these are placeholders: every other brace is left alone, since configs of nginx and routes of weir are
-//! full of them.
+//! Only exactly these are placeholders. All other braces stay, since configs of nginx and routes of weir are full of
+//! them.
 
 /// Something to fill in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,11 +14,11 @@ pub enum Placeholder<'t> {
     Socket,
     /// `{socket:NAME}`: the Unix socket of another service.
     SocketOf(&'t str),
-    /// `{with:NAME}`: a value that the load brings along.
+    /// `{with:NAME}`: a value that the load brings.
     With(&'t str),
-    /// `{dir}`: a directory of the service's own.
+    /// `{dir}`: the private directory of the service.
     Directory,
-    /// `{shm}`: a directory of its own in memory.
+    /// `{shm}`: a private directory in memory.
     Memory,
     /// `{temporary}`: nginx's directives that put temporary files into `{dir}`.
     Temporary,
@@ -59,7 +59,7 @@ pub fn all(text: &str) -> Vec<Placeholder<'_>> {
     found
 }
 
-/// `text` with every placeholder replaced by what `value` says.
+/// `text` with every placeholder replaced by its `value`.
 pub fn fill<'t>(text: &'t str, mut value: impl FnMut(Placeholder<'t>) -> String) -> String {
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;

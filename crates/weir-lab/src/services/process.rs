@@ -1,9 +1,9 @@
-//! A process group that is known to the janitor before it runs.
+//! A process group that the janitor knows of before it runs.
 //!
-//! A service is started as `weir lab-start PROGRAM ARGUMENTS...`, which waits for a byte on its standard input and then
-//! becomes the program ([`become_program`]). The byte is sent when the janitor knows of the group; a laboratory that
-//! is killed before that leaves an end of input behind, and nothing is started. Joining a cgroup happens there too,
-//! so that no thread of the service ever runs outside of it.
+//! A service is started as `weir lab-start PROGRAM ARGUMENTS...`. That waits for a byte on its standard input and then
+//! becomes the program ([`become_program`]). The byte is sent once the janitor knows of the group. If the laboratory is
+//! killed before that, the input ends and nothing is started. The process joins its cgroup there too, so no thread of
+//! the service ever runs outside it.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -23,7 +23,7 @@ pub const COMMAND: &str = "lab-start";
 /// How much of the end of a program's output is shown when it fails.
 const SHOWN_LINES_MAX: usize = 6;
 
-/// What is started.
+/// What to start.
 #[derive(Debug)]
 pub(crate) struct Start<'a> {
     /// The running weir.
@@ -32,9 +32,9 @@ pub(crate) struct Start<'a> {
     /// Program and arguments.
     pub(crate) command: &'a [String],
     pub(crate) directory: &'a Path,
-    /// The file that takes what it prints.
+    /// The file for its output.
     pub(crate) output: PathBuf,
-    /// A cgroup's file of members.
+    /// The file of members of a cgroup to join.
     pub(crate) join: Option<PathBuf>,
 }
 
@@ -88,12 +88,12 @@ impl Process {
         self.group
     }
 
-    /// `None` while it runs.
+    /// The exit status; `None` while it runs.
     pub(crate) fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         self.child.try_wait()
     }
 
-    /// The end of what it printed, on one line.
+    /// The last lines of its output, on one line.
     pub(crate) fn last_words(&self) -> String {
         let text = fs::read(&self.output).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
@@ -110,16 +110,16 @@ impl Process {
         let _ = kill_process_group(self.group, Signal::TERM);
     }
 
-    /// Waits until it has ended, and kills it when it takes longer than `patience`. The janitor is told when it is gone; what
-    /// a kill did not end is left to it.
+    /// Waits until it has ended, and kills it after `patience`. The janitor is told when it is gone; what a kill did
+    /// not end is left to the janitor.
     pub(crate) fn stop(mut self, patience: Duration, janitor: &Janitor) {
         self.is_stopped = true;
-        // A zombie does not count as running, so that the group is empty before its leader is waited for.
+        // A zombie does not count as running, so the group is empty before its leader is waited for.
         let is_gone =
             janitor::wait_for_group(self.group, patience) || janitor::end_group(self.group);
         if is_gone {
             let _ = self.child.wait();
-            janitor.is_gone(&Item::Group(self.group));
+            janitor.cross_off(&Item::Group(self.group));
         }
     }
 }
@@ -132,8 +132,8 @@ impl Drop for Process {
     }
 }
 
-/// The life of a process that is about to be a service: waits for its go, joins a cgroup, becomes `program`. Returns only
-/// when that failed.
+/// Turns this process into a service: it waits for the byte, joins a cgroup and becomes `program`. Returns only on
+/// failure.
 pub fn become_program(
     join: Option<&Path>,
     program: &OsString,

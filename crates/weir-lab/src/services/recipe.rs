@@ -1,5 +1,5 @@
-//! How each kind of service is started: program, arguments and files, with placeholders still in them. Pure, except
-//! that programs are looked for.
+//! How each kind of service is started: program, arguments and files, with placeholders in them. Pure, except that
+//! it looks for programs.
 
 use std::path::{Path, PathBuf};
 
@@ -7,15 +7,15 @@ use super::virtualenv;
 use crate::error::LabError;
 use crate::scenario::Kind;
 
-/// Where daemons are that a user's `PATH` may leave out.
+/// Directories of daemons that a user's `PATH` may leave out.
 const MORE_DIRECTORIES: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// What a service needs to be started; everything may contain placeholders.
+/// What a service needs to start; everything may contain placeholders.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Recipe {
     /// Program and arguments.
     pub(crate) command: Vec<String>,
-    /// Names and contents of the files that it reads, its config first.
+    /// Names and contents of the files it reads, its config first.
     pub(crate) files: Vec<(String, String)>,
     /// Packages of its virtualenv.
     pub(crate) packages: Option<Vec<String>>,
@@ -24,7 +24,7 @@ pub(crate) struct Recipe {
 }
 
 impl Recipe {
-    /// How the service called `name` is started; `None` for one that runs already.
+    /// How the service `name` is started; `None` for one that already runs.
     pub(crate) fn of(name: &str, kind: &Kind, is_root: bool) -> Option<Self> {
         Some(match kind {
             Kind::App { threads, flags } => {
@@ -91,7 +91,7 @@ impl Recipe {
         })
     }
 
-    /// As one would type it.
+    /// The command as a person would type it.
     pub(crate) fn command_line(&self) -> String {
         let quoted = self.command.iter().map(|argument| {
             if argument.contains([' ', ';', '$', '"']) {
@@ -116,14 +116,14 @@ impl Recipe {
     }
 }
 
-/// The directives that keep nginx from the directories that all nginx of a machine share.
+/// The directives that keep nginx out of the directories that all nginx processes of a machine share.
 pub(super) fn nginx_temporary(directory: &str) -> String {
     let kinds = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
     let directives = kinds.map(|kind| format!("{kind}_temp_path {directory}/{kind};"));
     directives.join(" ")
 }
 
-/// Fails when a kind of service needs a program that is not there.
+/// Fails when a kind of service needs a program that is not installed.
 pub(crate) fn require_program(kind: &Kind) -> Result<(), LabError> {
     let (program, package) = match kind {
         Kind::Nginx { .. } => ("nginx", "nginx-light"),
@@ -139,7 +139,7 @@ pub(crate) fn require_program(kind: &Kind) -> Result<(), LabError> {
     }
 }
 
-/// Where a program is; a path is taken as it is.
+/// The path of a program; a path is taken as it is.
 pub(crate) fn find_program(program: &str) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(PathBuf::from(program));

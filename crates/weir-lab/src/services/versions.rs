@@ -1,4 +1,4 @@
-//! Which versions of which programs take part in a run, in their own words.
+//! Which versions of which programs take part in a run, in the programs' own words.
 
 use std::process::{Command, Stdio};
 
@@ -42,7 +42,7 @@ pub fn of(lab: &Lab, scenario: &Scenario) -> Vec<Program> {
     programs
 }
 
-/// The first line that a program prints, wherever it prints it.
+/// The first line that a program prints to standard output or error.
 fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(find_program(program)?)
         .args(arguments)

@@ -1,6 +1,6 @@
 //! A private virtualenv for a Python service, made once and kept in the user's cache.
 //!
-//! It is made beside its final place and renamed when it is whole, so that one that broke off is never used. Packages
+//! It is made beside its final place and renamed when it is complete, so an incomplete one is never used. Packages
 //! come from the registry that pip is configured for.
 
 use std::fs;
@@ -17,13 +17,13 @@ use crate::error::{LabError, Tried as _};
 const GUNICORN: &str = "gunicorn==23.0.0";
 const POLL: Duration = Duration::from_millis(20);
 
-/// gunicorn and what else a service wants.
+/// gunicorn and the packages that a service needs.
 pub(super) fn with_gunicorn(packages: &[String]) -> Vec<String> {
     let gunicorn = std::iter::once(GUNICORN.to_owned());
     gunicorn.chain(packages.iter().cloned()).collect()
 }
 
-/// The virtualenv with these packages, made if it is not there yet.
+/// The virtualenv with these packages; makes it if it does not exist.
 pub(crate) fn prepare(lab: &Lab, packages: &[String]) -> Result<PathBuf, LabError> {
     let python = find_program("python3").unwrap_or_else(|| "python3".into());
     let path = lab.cache().join(name(&python, packages));
@@ -39,7 +39,7 @@ pub(crate) fn prepare(lab: &Lab, packages: &[String]) -> Result<PathBuf, LabErro
         .tried(|| "tell the janitor".to_owned())?;
     let made = make(lab, &python, packages, &unfinished);
     let placed = made.and_then(|()| {
-        // Another laboratory may have been faster; its virtualenv is as good.
+        // Another laboratory may have been faster; its virtualenv is just as good.
         let renamed = fs::rename(&unfinished, &path);
         renamed
             .or_else(|error| if path.is_dir() { Ok(()) } else { Err(error) })
@@ -68,7 +68,7 @@ fn make(lab: &Lab, python: &Path, packages: &[String], unfinished: &Path) -> Res
     run(lab, &install)
 }
 
-/// Runs a command to its end, in a group of its own like every process of the laboratory.
+/// Runs a command to its end, in its own group like every process of the laboratory.
 fn run(lab: &Lab, command: &[String]) -> Result<(), LabError> {
     let start = Start {
         weir: lab.weir(),
@@ -105,7 +105,7 @@ fn run(lab: &Lab, command: &[String]) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Says which Python and which packages, so that another version is another virtualenv.
+/// A name that contains the Python version and the packages, so another version gets another virtualenv.
 fn name(python: &Path, packages: &[String]) -> String {
     let version = Command::new(python).arg("-V").output();
     let version = version.map(|output| {

@@ -65,7 +65,7 @@ fn verdicts_follow_from_interval_and_minimum() {
         })
         .collect();
     assert_eq!(compare(&steady), (Verdict::Different, 1.124));
-    // Sure, but too small to matter.
+    // Certain, but too small to matter.
     let small: Vec<(f64, f64)> = (0..8)
         .map(|n| (100.0, 101.0 + 0.1 * f64::from(n)))
         .collect();
@@ -93,7 +93,7 @@ fn noise_makes_different_harder_to_say_and_alike_no_easier() {
     for (percent, noise, expected) in [
         (4.0, 0.0, Verdict::Different),
         (4.0, 0.03, Verdict::Different),
-        // Beyond what matters, within what the machine does by itself.
+        // More than what matters, but within the noise of the machine.
         (4.0, 0.1, Verdict::CannotTell),
         (1.0, 0.0, Verdict::AlikeEnough),
         (1.0, 0.1, Verdict::AlikeEnough),
@@ -117,7 +117,7 @@ fn noise_is_the_far_end_of_the_interval() {
         (comparison.far_end() * 1000.0).round() as u32
     };
     assert_eq!(far_end(0.99, 1.05), 50);
-    // A fifth less is a quarter more, seen from the other side.
+    // A fifth less is a quarter more in the other direction.
     assert_eq!(far_end(0.8, 1.05), 250);
 }
 

@@ -1,38 +1,39 @@
-//! A comparison in words: how large the difference is and how sure, so that nobody has to read an interval.
+//! A comparison in words: how large the difference is and how certain, so that nobody has to read an
+//! interval.
 
 use super::{Comparison, Interval, Verdict};
 
-/// How a ratio above and below 1 is called.
+/// The words for a ratio above and below 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wording {
-    /// Above, as in "B is 12 % ...".
+    /// The word above 1, as in "B is 12 % ...".
     pub above: &'static str,
-    /// Below.
+    /// The word below 1.
     pub below: &'static str,
-    /// At a multiple, as in "B is 19 times ...".
+    /// The word for a multiple, as in "B is 19 times ...".
     pub times: &'static str,
 }
 
-/// Of requests a second.
+/// The words for requests a second.
 pub const RATE: Wording = Wording {
     above: "faster",
     below: "slower",
     times: "as fast",
 };
-/// Of CPU time per request.
+/// The words for CPU time per request.
 pub const CPU_TIME: Wording = Wording {
     above: "dearer in CPU time",
     below: "cheaper in CPU time",
     times: "as dear in CPU time",
 };
-/// Of latencies.
+/// The words for latencies.
 pub const LATENCY: Wording = Wording {
     above: "longer",
     below: "shorter",
     times: "as long",
 };
 
-/// With fewer pairs, more of them are the likely remedy.
+/// With fewer pairs, the advice is to measure more of them.
 const FEW_PAIRS: usize = 5;
 /// From here on a ratio is told as a multiple.
 const MULTIPLE_MIN: f64 = 2.0;
@@ -87,7 +88,7 @@ fn difference(b: &str, ratio: Interval, wording: Wording) -> String {
     )
 }
 
-/// With a digit behind the point when `size` is below ten, and with a proper minus sign.
+/// With one decimal when `size` is below ten, and with a true minus sign.
 fn rounded(number: f64, size: f64) -> String {
     let text = if size < 9.95 {
         format!("{number:.1}")

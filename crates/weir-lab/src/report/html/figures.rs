@@ -45,7 +45,7 @@ fn swatch(color: usize) -> String {
     format!("background:var(--rung-{})", color % plot::RUNGS.len())
 }
 
-/// The two plots of a load and whose colours they have.
+/// The two plots of a load, and the legend of their colours.
 pub(super) fn plots(group: &Group<'_>, load: &Load) -> String {
     let mut names: Vec<&str> = Vec::new();
     for row in &group.rows {
@@ -113,7 +113,8 @@ pub(super) fn plots(group: &Group<'_>, load: &Load) -> String {
     .to_string()
 }
 
-/// What came to a service that went bad, and what became of the requests, over time: captions and plots.
+/// The requests that reached a service which went bad, and those that failed or were slow, over time:
+/// captions and plots.
 fn timelines(rows: &[(usize, &Row<'_>)], load: &str) -> Vec<(&'static str, String)> {
     let incidents = rows.iter().filter_map(|(color, row)| {
         let block = row.blocks.iter().find(|block| block.incident.is_some())?;
@@ -155,7 +156,7 @@ fn legend(row: &Row<'_>) -> String {
     format!("{}{failed}{validity}", row.configuration.name)
 }
 
-/// A flame graph, which is a page of its own inside the report and can do nothing outside of itself.
+/// A flame graph: a page of its own inside the report that cannot affect the rest.
 pub(super) fn flame_graph(topic: &str, svg: &Graph) -> String {
     let source = format!("data:image/svg+xml;base64,{}", BASE64.encode(&svg.text));
     html! {

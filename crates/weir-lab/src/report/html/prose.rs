@@ -2,8 +2,8 @@
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-/// Renders `markdown`. Raw HTML becomes the text that it is, an image its description, and a link that leads anywhere but
-/// to a page of the web loses its target.
+/// Renders `markdown`. Raw HTML becomes visible text, an image becomes its description, and a link keeps its target
+/// only if it leads to a web page.
 pub(super) fn render(markdown: &str) -> String {
     let mut html = String::new();
     let options = Options::ENABLE_TABLES;

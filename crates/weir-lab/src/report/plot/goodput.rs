@@ -1,5 +1,5 @@
-//! Lines: the good answers of each rung over the multiple of the capacity that was asked for. What can be had at most is a
-//! thin line, up to the capacity and level from there on.
+//! Lines: the good answers of each rung by the multiple of the capacity that was asked for. A thin line shows the
+//! possible maximum: it rises up to the capacity and is level from there on.
 
 use plotters::coord::ranged1d::Ranged as _;
 use plotters::coord::types::RangedCoordf64;
@@ -17,7 +17,7 @@ const BOTTOM: f64 = HEIGHT - 28.0;
 /// Half the width of the mark of a measurement.
 const MARK: f64 = 2.5;
 
-/// The plot of `curves`, whose order is that of their colours, for a service that can do `capacity` requests a second.
+/// The plot of `curves`, in the order of their colours, for a service that can answer `capacity` requests a second.
 pub(in crate::report) fn draw(curves: &[Curve<'_>], capacity: f64, label: &str) -> String {
     let scale = Scale::of(curves, capacity);
     super::svg(HEIGHT, label, |sheet| {
@@ -39,7 +39,7 @@ pub(in crate::report) fn draw(curves: &[Curve<'_>], capacity: f64, label: &str) 
     })
 }
 
-/// From multiples and requests a second to pixels.
+/// Maps multiples and requests a second to pixels.
 struct Scale {
     x: RangedCoordf64,
     y: RangedCoordf64,
@@ -61,7 +61,7 @@ impl Scale {
     }
 
     fn point(&self, multiple: f64, rate: f64) -> Point {
-        // In whole thousandths of pixels, because plotters maps to whole numbers.
+        // plotters maps to whole numbers, so it gets thousandths of pixels.
         let thousandths = |pixels: f64| (pixels * 1e3) as i32;
         let x = self
             .x

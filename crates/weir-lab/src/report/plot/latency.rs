@@ -1,7 +1,7 @@
 //! Curves: the latency of each rung by percentile, under one load.
 //!
-//! The x axis stretches towards 100 % as 1/(1−q), so that the slowest thousandth is as wide as the fastest nine tenths;
-//! the y axis is logarithmic too. A curve ends where one request decides it.
+//! The x axis stretches towards 100 % as 1/(1−q), so the slowest thousandth is as wide as the fastest nine tenths. The
+//! y axis is logarithmic too. A curve ends where a single request decides it.
 
 use hdrhistogram::Histogram;
 use plotters::coord::combinators::IntoLogRange as _;
@@ -18,10 +18,10 @@ const LEFT: f64 = 54.0;
 const RIGHT: f64 = WIDTH - 28.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = HEIGHT - 28.0;
-/// Points of a curve; more than there are pixels would be seen by nobody.
+/// Points of a curve; more would be finer than the pixels.
 const POINTS: usize = 240;
 
-/// The ticks of the x axis: 1/(1−q) and what people call it.
+/// The ticks of the x axis: 1/(1−q) and its usual name.
 const TICKS: [(f64, &str); 6] = [
     (2.0, "50 %"),
     (10.0, "90 %"),
@@ -32,7 +32,8 @@ const TICKS: [(f64, &str); 6] = [
 ];
 const X_MAX: f64 = 1e5;
 
-/// The plot of `rows`, which are of one load; the index of a row is that of its colour. `None` when no row has latencies.
+/// The plot of `rows`, which share one load; the index of a row is that of its colour. `None` when no row has
+/// latencies.
 pub(in crate::report) fn draw(rows: &[(usize, &Row<'_>)], label: &str) -> Option<String> {
     let with_latencies = rows
         .iter()
@@ -53,7 +54,7 @@ pub(in crate::report) fn draw(rows: &[(usize, &Row<'_>)], label: &str) -> Option
     }))
 }
 
-/// From percentiles and nanoseconds to pixels.
+/// Maps percentiles and nanoseconds to pixels.
 struct Scale {
     x: LogCoord<f64>,
     y: LogCoord<f64>,
@@ -71,7 +72,7 @@ impl Scale {
             .iter()
             .map(|(_, _, histogram)| histogram.max())
             .max()?;
-        // Half a decade is a step: whole ones would leave much of the plot empty.
+        // Half decades are the steps: whole decades would leave much of the plot empty.
         let half_decades = |ns: u64| (ns.max(1) as f64).log10() * 2.0;
         let low = half_decades(lowest).floor() / 2.0;
         let high = (half_decades(highest).ceil() / 2.0).max(low + 0.5);
@@ -84,7 +85,7 @@ impl Scale {
     }
 
     fn point(&self, x: f64, ns: f64) -> Point {
-        // In whole thousandths of pixels, because plotters maps to whole numbers.
+        // plotters maps to whole numbers, so it gets thousandths of pixels.
         let thousandths = |pixels: f64| (pixels * 1e3) as i32;
         let x = self.x.map(&x, (thousandths(LEFT), thousandths(RIGHT)));
         let y = self.y.map(&ns, (thousandths(BOTTOM), thousandths(TOP)));
@@ -127,7 +128,7 @@ impl Scale {
             let x = end.powf(index as f64 / (POINTS - 1) as f64);
             let ns = histogram.value_at_quantile(1.0 - 1.0 / x);
             let point = self.point(x, ns.max(1) as f64);
-            // Where nothing changes, the ends of the line say it all.
+            // A level stretch needs only its two ends.
             if let [.., (_, before), (_, last)] = points[..]
                 && (before - point.1).abs() < 0.01
                 && (last - point.1).abs() < 0.01

@@ -1,6 +1,6 @@
 //! Bars: what each rung answered under one load, with intervals, and the published figures as marks beside them.
 //!
-//! A name stands above its bar, not beside it: long names and small screens both fit.
+//! A name stands above its bar, not beside it, so that long names and small screens both fit.
 
 use plotters::coord::ranged1d::Ranged as _;
 use plotters::coord::types::RangedCoordf64;
@@ -14,17 +14,17 @@ const ROW_HEIGHT: f64 = 36.0;
 const BAR_HEIGHT: f64 = 11.0;
 const AXIS_HEIGHT: f64 = 24.0;
 const LEFT: f64 = 4.0;
-/// Beyond it there is room for an arrow.
+/// The right edge; beyond it there is room for an arrow.
 const RIGHT: f64 = WIDTH - 12.0;
 /// Where published figures end, left of our own.
 const PUBLISHED_AT: f64 = RIGHT - 62.0;
-/// Letters of a name that leave room for the figures.
+/// Longest name that leaves room for the figures, in letters.
 const NAME_MAX: usize = 38;
-/// How far above our highest figure a published one may stretch the axis. One from a larger machine gets an arrow
-/// at the edge instead: it must not press our bars together.
+/// How far above our highest figure a published one may stretch the axis. A larger one gets an arrow at the edge:
+/// it must not squeeze our bars.
 const STRETCH_MAX: f64 = 1.6;
 
-/// The plot of `rows`, which are of one load; the index of a row is that of its colour.
+/// The plot of `rows`, which share one load; the index of a row is that of its colour.
 pub(in crate::report) fn draw(rows: &[(usize, &Row<'_>)], label: &str) -> String {
     let height = ROW_HEIGHT * rows.len() as f64 + AXIS_HEIGHT;
     let scale = Scale::of(rows);
@@ -38,7 +38,7 @@ pub(in crate::report) fn draw(rows: &[(usize, &Row<'_>)], label: &str) -> String
     })
 }
 
-/// From requests a second to pixels.
+/// Maps requests a second to pixels.
 struct Scale {
     coordinate: RangedCoordf64,
     max: f64,
@@ -64,7 +64,7 @@ impl Scale {
     }
 
     fn x(&self, rate: f64) -> f64 {
-        // In whole thousandths of pixels, because plotters maps to whole numbers.
+        // plotters maps to whole numbers, so it gets thousandths of pixels.
         let edges = ((LEFT * 1e3) as i32, ((RIGHT) * 1e3) as i32);
         f64::from(self.coordinate.map(&rate, edges)) / 1e3
     }

@@ -1,4 +1,4 @@
-//! Curves over the time of a load, while a service was bad for a part of it. Both axes are linear.
+//! Curves over the time of a load, in which a service was bad for a while. Both axes are linear.
 
 use plotters::coord::ranged1d::Ranged as _;
 use plotters::coord::types::RangedCoordf64;
@@ -12,10 +12,11 @@ const LEFT: f64 = 54.0;
 const RIGHT: f64 = WIDTH - 12.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = HEIGHT - 28.0;
-/// How much of the grid's colour lies over the time in which the service was bad.
+/// The opacity of the shade over the time in which the service was bad.
 const SHADE: f64 = 0.6;
 
-/// The plot of `curves`, points of seconds and values with the index of their colour; `bad_s` is shaded.
+/// The plot of `curves`: points of seconds and values, with the index of their colour. `bad_s` is
+/// shaded.
 pub(in crate::report) fn draw(
     curves: &[(usize, Vec<Point>)],
     bad_s: (f64, f64),
@@ -39,7 +40,7 @@ pub(in crate::report) fn draw(
     })
 }
 
-/// From seconds and values to pixels.
+/// Maps seconds and values to pixels.
 struct Scale {
     x: RangedCoordf64,
     y: RangedCoordf64,
@@ -47,7 +48,7 @@ struct Scale {
 
 impl Scale {
     fn point(&self, (at, value): Point) -> Point {
-        // In whole thousandths of pixels, because plotters maps to whole numbers.
+        // plotters maps to whole numbers, so it gets thousandths of pixels.
         let thousandths = |pixels: f64| (pixels * 1e3) as i32;
         let x = self.x.map(&at, (thousandths(LEFT), thousandths(RIGHT)));
         let y = self.y.map(&value, (thousandths(BOTTOM), thousandths(TOP)));

@@ -1,15 +1,15 @@
-//! What the rows of all tables have in common: they begin with the rung, and with what tells loads apart.
+//! What the rows of all tables share: they begin with the rung, and with what tells loads apart.
 
 use super::super::summary::{Group, Row};
 use super::{Column, Table};
 use crate::raw::{Load, Run};
 
-/// Builds a table whose rows all begin alike: the rung, and what tells loads apart.
+/// Builds a table whose rows begin with the rung, and with what tells loads apart.
 pub(super) struct Layout<'a> {
     notes: Vec<&'a str>,
     names_loads: bool,
     columns: Vec<Column>,
-    /// The columns that hold what blocks say, and not figures of others.
+    /// The columns whose figures come from blocks, not from others.
     measured: Vec<usize>,
     rows: Vec<Vec<String>>,
     has_brackets: bool,
@@ -47,7 +47,7 @@ impl<'a> Layout<'a> {
         self.column(title, true);
     }
 
-    /// A number that blocks say. Where none of them is valid, it stands in brackets.
+    /// A number that comes from blocks. If none of them is valid, it stands in brackets.
     pub(super) fn measured(&mut self, title: &str) {
         self.measured.push(self.columns.len());
         self.number(title);
@@ -89,7 +89,7 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// The columns of notes that say something in this group: those of the run first, others in alphabetical order.
+/// The columns of notes that are used in this group: those of the run first, others in alphabetical order.
 fn note_columns<'a>(run: &'a Run, group: &Group<'_>) -> Vec<&'a str> {
     let of_configurations = run.configurations.iter().flat_map(|c| c.notes.keys());
     let mut others: Vec<&String> = of_configurations
@@ -106,7 +106,7 @@ fn note_columns<'a>(run: &'a Run, group: &Group<'_>) -> Vec<&'a str> {
     columns
 }
 
-/// Whether no two loads have the same cells in `columns`, so that their names need not stand beside them.
+/// Whether all loads differ in the cells of `columns`, so that their names are not needed.
 fn are_told_apart(loads: &[Load], columns: &[&str]) -> bool {
     let cells = |load: &Load| -> Vec<Option<String>> {
         columns

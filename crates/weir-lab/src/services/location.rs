@@ -1,4 +1,5 @@
-//! Where services listen and keep their files, chosen before the first of them starts: each config may name all others.
+//! Where services listen and keep their files. All are chosen before the first service starts: each config may name all
+//! others.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -16,24 +17,24 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Where a service listens and keeps its files.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Location {
     pub(super) address: Address,
     pub(super) authority: String,
     pub(super) directory: Option<PathBuf>,
 }
 
-/// A place for every service of a configuration.
+/// Chooses where every service of a configuration listens and keeps its files.
 pub(super) fn all(
     lab: &Lab,
     scenario: &Scenario,
     configuration: &Configuration,
-) -> Result<BTreeMap<String, Place>, LabError> {
+) -> Result<BTreeMap<String, Location>, LabError> {
     let ports = lab.free_ports(configuration.services.len())?;
-    let mut places = BTreeMap::new();
+    let mut locations = BTreeMap::new();
     for (name, port) in configuration.services.iter().zip(ports) {
         let kind = &scenario.services[name];
-        let place = if let Kind::Running { address, authority } = kind {
-            Place {
+        let location = if let Kind::Running { address, authority } = kind {
+            Location {
                 address: address.clone(),
                 authority: authority.clone(),
                 directory: None,
@@ -52,18 +53,18 @@ pub(super) fn all(
             } else {
                 tcp.to_string()
             };
-            Place {
+            Location {
                 address,
                 authority,
                 directory: Some(directory),
             }
         };
-        places.insert(name.clone(), place);
+        locations.insert(name.clone(), location);
     }
-    Ok(places)
+    Ok(locations)
 }
 
-/// Whether somebody takes connections there.
+/// Whether connections are accepted there.
 pub(super) fn accepts(address: &Address) -> bool {
     match address {
         Address::Tcp(address) => TcpStream::connect_timeout(address, CONNECT_TIMEOUT).is_ok(),
