@@ -1,6 +1,6 @@
 //! `weir`: one binary in front of an HTTP service under high load.
 //!
-//! This crate knows flags, config files and signals; what they ask for is done by the other crates.
+//! This crate knows flags, config files and signals; the other crates do the work.
 
 mod commands;
 mod config;
@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand};
 
-/// Gives memory that was freed back to the system within seconds, whichever thread freed it, which glibc's allocator does only
-/// for what lies at the end of an arena. It serves the C libraries too.
+/// Returns freed memory to the system within seconds, whichever thread freed it. glibc's allocator does so only for the
+/// end of an arena. It serves the C libraries too.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -113,7 +113,7 @@ fn run(command: Command) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error:#}");
-            // As with flags that make no sense: what was asked for cannot be done as it was asked.
+            // As with bad flags: what was asked for cannot be done.
             ExitCode::from(2)
         }
     }

@@ -1,5 +1,5 @@
-//! The control listener of a running gateway, as `weir cache` and `weir reload` ask it: JSON in, JSON out, and one clear
-//! sentence when that does not work.
+//! Requests to the control listener of a running gateway, for `weir cache` and `weir reload`: JSON in, JSON out, and
+//! one clear sentence when it fails.
 
 use std::fmt::Write as _;
 use std::io::ErrorKind;
@@ -19,7 +19,7 @@ pub(super) struct Connection {
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9901")]
     pub(super) admin: String,
 
-    /// The token of `[admin]`, where there is one; or in the environment as `WEIR_ADMIN_TOKEN`, where no other user sees it.
+    /// The token of `[admin]`, if it has one; or in the environment as `WEIR_ADMIN_TOKEN`, where no other user sees it.
     #[arg(long, value_name = "TOKEN")]
     pub(super) token: Option<String>,
 
@@ -30,9 +30,9 @@ pub(super) struct Connection {
 
 pub(super) struct Admin {
     client: Client,
-    /// As it was given.
+    /// The address, as it was given.
     address: String,
-    /// The lines that go with each request.
+    /// Header lines that go with each request.
     fields: String,
 }
 
@@ -83,7 +83,7 @@ impl Admin {
         self.understand(answer)
     }
 
-    /// The error when something else answers there.
+    /// The error when the answer does not come from weir.
     pub(super) fn is_no_weir(&self) -> anyhow::Error {
         anyhow!(
             "what answers on {} is not the admin listener of a weir that knows this; name that with --admin",
@@ -114,7 +114,7 @@ impl Admin {
     }
 }
 
-/// A value in a query.
+/// A value, encoded for a query.
 fn encoded(value: &str) -> String {
     let mut encoded = String::with_capacity(value.len());
     for byte in value.bytes() {

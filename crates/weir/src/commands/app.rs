@@ -1,12 +1,11 @@
 //! `weir app`: a small service with work to do, made to stand behind a gateway and under load.
 //!
 //! Its functions are those of the services that weir was measured with: two that answer with large JSON, two that burn
-//! CPU, a page of 612 bytes and a health check. Flags make it slow or faulty on purpose. The way of a request is in
-//! [`Service::respond`]; what each function answers is in `functions.rs`.
+//! CPU, a page of 612 bytes and a health check. Flags make it slow or faulty on purpose. [`Service::respond`] is the
+//! way of a request; `functions.rs` makes the answers.
 //!
-//! It is an origin, not a gateway: nothing here is shared with weir-gateway, it keeps nothing between requests but what
-//! waits for a slot, and it ends at once on Ctrl-C or SIGTERM, with requests in flight, because that is what a replica
-//! that fails looks like.
+//! It is an origin, not a gateway, and shares nothing with weir-gateway. Between requests it keeps only what waits for
+//! a slot. On Ctrl-C or SIGTERM it ends at once, with requests in flight: that is how a replica fails.
 
 mod args;
 mod fault;
@@ -40,12 +39,12 @@ use listener::{Listener, Socket};
 use payload::Payload;
 use slots::Slots;
 
-/// How long a client may take to send a request head, counted from the end of the request before it: it is also how
-/// long an idle connection stays open.
+/// How long a client may take to send a request head, counted from the end of the request before. An idle connection
+/// stays open just as long.
 const HEAD_DEADLINE: Duration = Duration::from_secs(75);
 
-/// How long to wait after a failed accept, which is mostly a lack of file descriptors: trying again at once would
-/// spend the CPU that could free them.
+/// How long to wait after a failed accept, which mostly means that file descriptors are short. Trying again at once
+/// would use the CPU time that could free them.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 const SERVED_BY: HeaderName = HeaderName::from_static("x-served-by");
@@ -103,8 +102,8 @@ pub(crate) struct AppArgs {
 
 /// Serves until Ctrl-C or SIGTERM.
 ///
-/// Once the socket is bound, one line `NAME listens on ADDR` goes to standard output, so that a script knows when to
-/// send requests and, after port 0, where to. Fails when it cannot bind, or when NAME cannot stand in a header.
+/// Once the socket is bound, it prints one line `NAME listens on ADDR`. A script then knows that it may send requests
+/// and, after port 0, where to. Fails when it cannot bind, or when NAME cannot stand in a header.
 pub(crate) fn run(args: AppArgs) -> anyhow::Result<()> {
     if let Some(parent) = args.parent {
         end_with(parent)?;
@@ -121,7 +120,7 @@ pub(crate) fn run(args: AppArgs) -> anyhow::Result<()> {
 fn end_with(parent: u32) -> anyhow::Result<()> {
     set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
         .context("cannot ask for a signal at the end of the parent")?;
-    // A parent that ended before that left no signal behind, only another parent.
+    // If the parent ended earlier, no signal came, but this process has another parent now.
     anyhow::ensure!(
         std::os::unix::process::parent_id() == parent,
         "process {parent} is not the parent of this one, or has ended"
@@ -147,7 +146,7 @@ async fn serve(args: AppArgs) -> anyhow::Result<()> {
         fail_ratio: args.fail_ratio,
         faults: args.faults.then(Faults::default),
     });
-    // Signals are caught before the line that says so: a script may send one as soon as it has read the line.
+    // Signals are caught before the line is printed: a script may send one as soon as it has read the line.
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut stdout = std::io::stdout();
@@ -166,7 +165,7 @@ async fn serve(args: AppArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Gives each connection a task of its own. How many there can be is the process's limit on file descriptors.
+/// Gives each connection a task of its own. Only the limit on file descriptors bounds their number.
 async fn accept(listener: Listener, service: Arc<Service>) {
     loop {
         let service = Arc::clone(&service);
@@ -196,12 +195,12 @@ async fn converse(socket: impl Read + Write + Unpin, service: Arc<Service>) {
         .header_read_timeout(HEAD_DEADLINE)
         .title_case_headers(true)
         .serve_connection(socket, service_fn(exchange));
-    // A connection that breaks is the client's doing, or the doing of the test that runs this service; hyper has
-    // answered what can be answered, and nobody is left to tell.
+    // A broken connection is the doing of the client, or of the test that runs this service. hyper has answered what it
+    // can, and nobody is left to tell.
     let _ = connection.await;
 }
 
-/// What all connections share; nothing of it changes but what is booked with the slots, and what is wrong on purpose.
+/// What all connections share. Only the bookings of slots and the fault mode change.
 struct Service {
     name: HeaderValue,
     delay: Duration,
@@ -252,7 +251,7 @@ impl Service {
         }
     }
 
-    /// What `--delay`, `--spread`, `--slots` and `--pause` ask for.
+    /// Waits as `--delay`, `--spread`, `--slots` and `--pause` say.
     async fn wait(&self, rng: &mut fastrand::Rng) {
         let now = tokio::time::Instant::now().into_std();
         let delay = self.spread.of(self.delay, rng);
@@ -272,7 +271,7 @@ impl Service {
     }
 }
 
-/// Seconds since 1970; a clock that stands before that reads 0.
+/// Seconds since 1970; 0 for a clock set before that.
 fn unix_now() -> u64 {
     SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
@@ -285,7 +284,7 @@ mod tests {
 
     use super::*;
 
-    /// The status, and how long it took, of GET `path` from a service with these faults; the clock is paused.
+    /// The status of GET `path` from a service with these faults, and how long it took; the clock is paused.
     fn ask(path: &str, delay: Duration, fail_ratio: f64) -> (u16, Duration) {
         let service = Service {
             name: HeaderValue::from_static("r1"),

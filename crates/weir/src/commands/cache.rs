@@ -1,5 +1,5 @@
-//! `weir cache`: purges the cache of a running gateway, and shows what it holds. Everything is asked of the gateway's
-//! control listener; what a URL or a prefix covers is decided there.
+//! `weir cache`: purges the cache of a running gateway, and shows what it holds. It asks the gateway's control
+//! listener, which decides what a URL or a prefix covers.
 
 mod show;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use self::show::Facts;
 use super::admin::{Admin, Connection};
 
-/// Objects that are asked for at once.
+/// Objects in one request.
 const PAGE_OBJECTS: u64 = 500;
 
 /// Purge the cache of a running gateway, and see what it holds.
@@ -51,7 +51,7 @@ struct PurgeArgs {
     #[arg(long, group = "what")]
     all: bool,
 
-    /// Keep it as something stale: its next use asks the origin, and it may stand in while or when that fails.
+    /// Mark it as stale instead: its next use asks the origin, and it may be served while that lasts or if it fails.
     #[arg(long)]
     soft: bool,
 
@@ -176,7 +176,7 @@ fn show(args: &ShowArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints a line. That nobody reads it any more, as behind `head`, is an end and no failure.
+/// Prints a line. If nobody reads it any more, as behind `head`, that is an end and no failure.
 fn say(line: impl Display) -> anyhow::Result<()> {
     match writeln!(io::stdout(), "{line}") {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),

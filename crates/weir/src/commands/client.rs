@@ -1,8 +1,7 @@
-//! A client that sends requests on a kept connection, one after the other: for the traffic of the demo and for the
+//! A client that sends requests one after the other on a kept connection: for the traffic of the demo and for the
 //! control listener.
 //!
-//! It blocks, and it takes only answers with a length, which are all that it is ever given. To put a gateway under load
-//! or to measure one is not its business.
+//! It blocks, and it takes only answers with a length, since it never gets others. It is not for load or measurements.
 
 use std::io::{self, BufRead, BufReader, Read as _, Write as _};
 #[cfg(feature = "demo")]
@@ -14,13 +13,13 @@ use weir_http::body::Framing;
 use weir_http::head::HeadScan;
 use weir_http::{HeadLimits, Method, ResponseHead};
 
-/// Longer than any answer takes that is going to come.
+/// Longer than any answer takes that will come at all.
 const PATIENCE: Duration = Duration::from_secs(5);
 const HEAD_LIMITS: HeadLimits = HeadLimits {
     bytes: 16 << 10,
     fields: 64,
 };
-/// A page of objects with many tags is the longest.
+/// The longest body is a page of objects with many tags.
 const BODY_BYTES_MAX: u64 = 256 << 20;
 
 /// One connection at a time, opened when it is needed.
@@ -30,7 +29,7 @@ pub(super) struct Client {
     patience: Option<Duration>,
 }
 
-/// What a server said.
+/// The answer of a server.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) status: u16,
@@ -48,7 +47,7 @@ impl Client {
         }
     }
 
-    /// A client that waits for each answer for as long as it takes.
+    /// A client that waits for each answer as long as it takes.
     pub(super) fn patient(server: SocketAddr) -> Self {
         let patience = None;
         Self {
@@ -57,14 +56,14 @@ impl Client {
         }
     }
 
-    /// The body of the answer, whatever its status; an error when none came. The next call then connects again.
+    /// The body of the answer, whatever its status; an error when no answer came. The next call then connects again.
     #[cfg(feature = "demo")]
     pub(super) fn get(&mut self, path: &str) -> io::Result<Vec<u8>> {
         let answer = self.ask("GET", path, "", b"")?;
         Ok(answer.body)
     }
 
-    /// The answer to a request; `fields` are whole lines. An error when none came.
+    /// The answer to a request; `fields` are whole lines. An error when no answer came.
     pub(super) fn ask(
         &mut self,
         method: &str,
@@ -100,7 +99,7 @@ impl Client {
     }
 }
 
-/// Where this machine reaches what listens on `address`.
+/// The address at which this machine reaches what listens on `address`.
 #[cfg(feature = "demo")]
 pub(super) fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {

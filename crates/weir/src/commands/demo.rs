@@ -1,9 +1,9 @@
 //! `weir demo`: sample replicas, a gateway in front of them and a little traffic, all on this machine.
 //!
-//! The replicas are processes of their own, so that one can be killed; the gateway runs in this one, from the very
-//! config that `--print-config` prints. The demo knows of the gateway what everybody can read at `/status`.
+//! The replicas are processes of their own, so that one can be killed. The gateway runs in this process, with the
+//! config that `--print-config` prints. Of the gateway the demo knows only what everybody can read at `/status`.
 //!
-//! A replica ends with the demo, however that ends: see [`replica`].
+//! Replicas end with the demo, however it ends: see [`replica`].
 
 mod guide;
 mod replica;
@@ -18,19 +18,19 @@ use anyhow::Context as _;
 use weir_gateway::{Gateway, StartError};
 
 use self::guide::Guide;
-use self::replica::{Place, Replica};
+use self::replica::{Replica, Reservation};
 use self::screen::Screen;
 use self::spread::Status;
 use self::traffic::Traffic;
 use super::client::{self, Client};
 use super::serve::fit_to_descriptors;
 use super::serve::reloading::NoFile;
-use super::signals::{Asked, Signals};
+use super::signals::{Instruction, Signals};
 use crate::config;
 
-/// How often the replicas are looked after and the spread is shown.
+/// How often the replicas are checked and the spread is shown.
 const TICK: Duration = Duration::from_secs(1);
-/// How long clients that are still being answered may keep the demo from ending.
+/// How long open requests may keep the demo from ending.
 const DRAIN: Duration = Duration::from_secs(3);
 
 /// Run three replicas of the sample service behind a gateway, and show how it spreads load.
@@ -76,14 +76,14 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    // Before anything is started: a demo that is told to end while it starts ends in order too.
+    // This comes before anything is started, so a demo that is told to end while it starts ends in order too.
     let mut signals = runtime.block_on(async { Signals::listen() })?;
 
     let ports = (1..).zip(&args.ports);
-    let places = ports.map(|(number, port)| Place::reserve(number, *port));
-    let places: Vec<Place> = places.collect::<anyhow::Result<_>>()?;
-    let gateway = start_gateway(args, &places)?;
-    let replicas = places.into_iter().map(Replica::start);
+    let reservations = ports.map(|(number, port)| Reservation::make(number, *port));
+    let reservations: Vec<Reservation> = reservations.collect::<anyhow::Result<_>>()?;
+    let gateway = start_gateway(args, &reservations)?;
+    let replicas = reservations.into_iter().map(Replica::start);
     let replicas: Vec<Replica> = replicas.collect::<anyhow::Result<_>>()?;
     let reached = client::reachable(gateway.addresses()[0]);
     let program = std::env::args().next();
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
     let seconds_max = args.seconds.unwrap_or(u32::MAX);
     for _second in 0..seconds_max {
         let asked = async { tokio::time::timeout(TICK, signals.next()).await };
-        if runtime.block_on(asked) == Ok(Asked::End) {
+        if runtime.block_on(asked) == Ok(Instruction::End) {
             break;
         }
         show.tick()?;
@@ -109,8 +109,11 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
 }
 
 /// Runs the gateway in this process, from the text that `--print-config` prints.
-fn start_gateway(args: &DemoArgs, places: &[Place]) -> anyhow::Result<Gateway> {
-    let servers: Vec<SocketAddr> = places.iter().map(|place| place.address).collect();
+fn start_gateway(args: &DemoArgs, reservations: &[Reservation]) -> anyhow::Result<Gateway> {
+    let servers: Vec<SocketAddr> = reservations
+        .iter()
+        .map(|reservation| reservation.address)
+        .collect();
     let text = guide::config(args.listen, args.admin, &servers);
     let mut settings = config::parse(&text, "config of the demo")?;
     settings.timeouts.drain = DRAIN;
@@ -129,7 +132,7 @@ fn start_gateway(args: &DemoArgs, places: &[Place]) -> anyhow::Result<Gateway> {
     })
 }
 
-/// What is looked at and told once a second.
+/// What is checked and shown once a second.
 struct Show {
     screen: Screen,
     replicas: Vec<Replica>,
@@ -178,7 +181,7 @@ impl Show {
         self.screen.line(&line)
     }
 
-    /// The replicas go last: what the gateway has accepted is still theirs to answer.
+    /// The replicas end last: they must still answer what the gateway has accepted.
     fn end(mut self, gateway: Gateway) -> anyhow::Result<()> {
         drop(self.traffic);
         let is_clean = gateway.drain();

@@ -1,4 +1,4 @@
-//! `weir import`: configs of others as configs of weir.
+//! `weir import`: turns the configs of other gateways into configs of weir.
 
 use std::fs::File;
 use std::io::Write as _;

@@ -1,7 +1,7 @@
 //! `weir lab`: scenarios, comparisons and ladders, measured with processes that the laboratory starts and stops itself.
 //!
-//! This knows flags, files, signals and words for a terminal; what is measured and how is the business of weir-lab. Two
-//! hidden commands, [`JanitorArgs`] and [`StartArgs`], are the other ends of its pipes.
+//! This knows flags, files, signals and words for a terminal; weir-lab knows what is measured and how. Two hidden
+//! commands, [`JanitorArgs`] and [`StartArgs`], are the other ends of its pipes.
 
 mod compare;
 mod interrupt;
@@ -65,7 +65,7 @@ fn list() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A laboratory that runs this very program, and a flag that becomes true when the user wants to end.
+/// A laboratory that runs this program, and a flag that becomes true when the user wants to end.
 fn open() -> anyhow::Result<Lab> {
     let weir = std::env::current_exe().context("cannot find the program that is running")?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -74,7 +74,7 @@ fn open() -> anyhow::Result<Lab> {
     Ok(Lab::open(weir, cache(), stop, fastrand::Rng::new())?)
 }
 
-/// The generator and the services inherit it.
+/// Raises the limit of open files, which the generator and the services inherit.
 fn raise_open_files() -> anyhow::Result<()> {
     let (soft, hard) = rlimit::Resource::NOFILE.get()?;
     if soft < hard {
@@ -83,7 +83,7 @@ fn raise_open_files() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where the XDG base directory specification puts what can be made again.
+/// The cache directory of the XDG base directory specification: its files can be made again.
 fn cache() -> PathBuf {
     let set = |name| std::env::var_os(name).filter(|path| Path::new(path).is_absolute());
     let cache = set("XDG_CACHE_HOME").map(PathBuf::from);
@@ -99,13 +99,13 @@ pub(crate) fn run_janitor(_: &JanitorArgs) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    // Caught and not looked at: it ends when its pipe does.
+    // The signals are caught and ignored: the janitor ends with its pipe.
     let _deaf = runtime.block_on(async { Signals::listen() })?;
     janitor::keep_house(io::stdin().lock());
     Ok(())
 }
 
-/// The process that a service of a laboratory begins as.
+/// The process that turns into a service of a laboratory.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StartArgs {
     /// The file of the members of a cgroup.

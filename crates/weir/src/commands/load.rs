@@ -1,6 +1,6 @@
 //! `weir load`: puts a service under load and prints what was measured.
 //!
-//! Results go to standard output, everything said meanwhile to standard error, so that either can be piped.
+//! Results go to standard output, and all other messages to standard error, so that either can be piped.
 
 mod args;
 mod live;
@@ -19,7 +19,7 @@ use weir_load::{Plan, Report};
 pub(crate) use self::args::LoadArgs;
 
 use self::live::Live;
-use super::signals::{Asked, Signals};
+use super::signals::{Instruction, Signals};
 
 pub(crate) fn run(args: &LoadArgs) -> anyhow::Result<()> {
     let plan = planning::plan(args)?;
@@ -52,7 +52,7 @@ fn find_max(
     outputs.write_json(&knee.to_json())
 }
 
-/// Set by the first signal to end; the second one ends the process at once.
+/// A flag that the first signal sets; the second one ends the process at once.
 fn stop_on_signal() -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::<AtomicBool>::default();
     let is_set = Arc::clone(&stop);
@@ -63,7 +63,7 @@ fn stop_on_signal() -> anyhow::Result<Arc<AtomicBool>> {
     std::thread::spawn(move || {
         runtime.block_on(async {
             loop {
-                if signals.next().await != Asked::End {
+                if signals.next().await != Instruction::End {
                     continue;
                 }
                 if is_set.swap(true, Ordering::Relaxed) {
@@ -93,7 +93,7 @@ fn fit_to_descriptors(plan: &Plan) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where results go, opened before the run: a file that cannot be written must not cost one.
+/// Where results go. Files are opened before the run: one that cannot be written must not cost a run.
 struct Outputs {
     json: Option<Output>,
     csv: Option<Output>,
@@ -190,7 +190,7 @@ fn say(text: &str) -> anyhow::Result<()> {
         .context("cannot write to standard output")
 }
 
-/// Whether somebody looks at standard error, rather than a file, on a terminal that can be drawn on.
+/// Whether a person watches standard error, on a terminal that can be redrawn.
 fn is_watched() -> bool {
     io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }

@@ -1,4 +1,5 @@
-//! `weir reload`: has a running gateway read its config file again, and tells what changed.
+//! `weir reload`: makes a running gateway read its config file again, and prints what
+//! changed.
 
 use serde_json::{Value, json};
 
@@ -10,7 +11,7 @@ pub(crate) struct ReloadArgs {
     connection: Connection,
 }
 
-/// The error is the gateway's own, in full: what `weir check` would say of the file.
+/// The error is the gateway's own, in full: `weir check` would say the same of the file.
 pub(crate) fn run(args: &ReloadArgs) -> anyhow::Result<()> {
     let answer = Admin::of(&args.connection)?.post("/reload", &json!({}))?;
     if args.connection.json {

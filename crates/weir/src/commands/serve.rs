@@ -8,7 +8,7 @@ use std::time::Instant;
 use weir_gateway::settings::Settings;
 use weir_gateway::{Gateway, Source, Supervision};
 
-use super::signals::{Asked, Signals};
+use super::signals::{Instruction, Signals};
 use crate::config;
 
 use self::reloading::{Reloader, Watched};
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
     serve(settings, args.config.as_deref(), watched)
 }
 
-/// Runs the gateway; returns when it has drained. A second request to end is granted by the process, at once.
+/// Runs the gateway; returns when it has drained. A second signal to end ends the process at once.
 fn serve(
     mut settings: Settings,
     file: Option<&Path>,
@@ -58,7 +58,7 @@ fn serve(
         .enable_all()
         .build()?;
     let mut signals = runtime.block_on(async {
-        // Without a file SIGHUP means what it always does: the terminal is gone.
+        // Without a file, SIGHUP keeps its usual meaning: the terminal is gone.
         match file {
             Some(_) => Signals::listen()?.with_reload(),
             None => Signals::listen(),
@@ -82,13 +82,13 @@ fn serve(
     let mut supervision = Supervision::default();
     let mut looked = Instant::now();
     let failed = loop {
-        // Signals do not put it off.
+        // Signals do not delay the next look.
         let next = Supervision::LOOK_EVERY.saturating_sub(looked.elapsed());
         let asked = async { tokio::time::timeout(next, signals.next()).await };
         match runtime.block_on(asked) {
-            Ok(Asked::ReopenLog) => gateway.reopen_log(),
-            Ok(Asked::Reload) => reloader.ask(),
-            Ok(Asked::End) => break None,
+            Ok(Instruction::ReopenLog) => gateway.reopen_log(),
+            Ok(Instruction::Reload) => reloader.ask(),
+            Ok(Instruction::End) => break None,
             Err(_) => {
                 looked = Instant::now();
                 if let Some(failed) = gateway.look(&mut supervision) {
@@ -109,7 +109,7 @@ fn serve(
     });
     std::thread::spawn(move || {
         runtime.block_on(async {
-            while signals.next().await != Asked::End {}
+            while signals.next().await != Instruction::End {}
             say(format_args!("ended while draining"));
             std::process::exit(1);
         });
@@ -127,25 +127,26 @@ fn serve(
     Ok(())
 }
 
-/// Tells the operator. That nobody reads it any more must not keep the gateway from draining.
+/// Tells the operator. If nobody reads it, the gateway must still drain.
 fn say(what: std::fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr(), "weir: {what}");
 }
 
-/// Descriptors kept for logs, the admin listener, files of the cache and what comes and goes; and for the runtime of each worker, which
-/// has a socket of its own for each listener besides. For so many of those in any case: one more shall not change the limits.
+/// Descriptors kept for logs, the admin listener, cache files and short-lived uses. Each worker needs some for its
+/// runtime, and one socket for each listener. The minimum of listeners is counted in any case, so that one more does
+/// not change the limits.
 const DESCRIPTORS_KEPT: u64 = 256;
 const DESCRIPTORS_WORKER: u64 = 4;
 const DESCRIPTORS_LISTENERS: u64 = 4;
 
-/// With fewer beyond these nobody is served.
+/// With fewer descriptors left for clients, the gateway does not start.
 const DESCRIPTORS_CLIENTS: u64 = 64;
 
 /// The part of all descriptors that idle upstream connections may hold.
 const DESCRIPTORS_IDLE_PART: u64 = 16;
 
-/// Raises the limit of open files as far as it goes, and the number of client connections no further than that
-/// allows: each may need one more descriptor for its upstream, and some connections are kept without a client.
+/// Raises the limit of open files to its maximum, and caps the number of client connections accordingly. Each may need
+/// one more descriptor for its upstream, and some connections are kept without a client.
 pub(super) fn fit_to_descriptors(settings: &mut Settings) -> anyhow::Result<()> {
     let (soft, hard) = rlimit::Resource::NOFILE.get()?;
     if soft < hard {

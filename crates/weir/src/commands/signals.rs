@@ -3,14 +3,15 @@
 use anyhow::Context as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What somebody outside asks of the gateway.
+/// What an operator asks of the gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
-    /// SIGTERM or SIGINT: end when what was accepted is done; the second time, at once.
+pub(crate) enum Instruction {
+    /// SIGTERM or SIGINT: end once all accepted requests are done; the second time, end
+    /// at once.
     End,
     /// SIGUSR1: open the access log again.
     ReopenLog,
-    /// SIGHUP: read the config file again. Heard only by those who have one.
+    /// SIGHUP: read the config file again. Only heard by a process with a config file.
     Reload,
 }
 
@@ -34,14 +35,14 @@ impl Signals {
         })
     }
 
-    /// The same, and SIGHUP, which otherwise ends the process.
+    /// Listens for SIGHUP too, which otherwise ends the process.
     pub(crate) fn with_reload(mut self) -> anyhow::Result<Self> {
         let reload = signal(SignalKind::hangup()).context("cannot listen for signals")?;
         self.reload = Some(reload);
         Ok(self)
     }
 
-    pub(crate) async fn next(&mut self) -> Asked {
+    pub(crate) async fn next(&mut self) -> Instruction {
         let reload = async {
             match &mut self.reload {
                 Some(reload) => reload.recv().await,
@@ -49,10 +50,10 @@ impl Signals {
             }
         };
         tokio::select! {
-            _ = self.terminate.recv() => Asked::End,
-            _ = self.interrupt.recv() => Asked::End,
-            _ = self.reopen.recv() => Asked::ReopenLog,
-            _ = reload => Asked::Reload,
+            _ = self.terminate.recv() => Instruction::End,
+            _ = self.interrupt.recv() => Instruction::End,
+            _ = self.reopen.recv() => Instruction::ReopenLog,
+            _ = reload => Instruction::Reload,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The values that the flags of `weir app` accept, as text; what they are used for is not known here.
+//! The values that the flags of `weir app` accept, as text. How they are used is not known here.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -42,12 +42,12 @@ impl fmt::Display for Listen {
 pub(super) enum Spread {
     Constant,
     Exponential,
-    /// This share of them takes so many times as long.
+    /// This share of the answers takes this many times as long.
     Some(f64, f64),
 }
 
 impl Spread {
-    /// One time, where `delay` is the mean or that of most.
+    /// Draws one time. `delay` is the mean, or the time of most answers.
     pub(super) fn of(self, delay: Duration, rng: &mut fastrand::Rng) -> Duration {
         match self {
             Self::Exponential => delay.mul_f64(-(1.0 - rng.f64()).ln()),
@@ -86,7 +86,8 @@ pub(super) struct Pauses {
 }
 
 impl Pauses {
-    /// For how much longer it stands still, so long after its start: it does at the end of each period.
+    /// For how much longer the service stands still, so long after its start. It pauses at the end of
+    /// each period.
     pub(super) fn left_at(self, since_start: Duration) -> Duration {
         let into = since_start.as_nanos() % self.every.as_nanos();
         let left = self.every.saturating_sub(Duration::from_nanos(into as u64));

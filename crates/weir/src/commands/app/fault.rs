@@ -1,9 +1,8 @@
-//! `--faults`: a replica that can be made bad while it runs, and well again, to see what stands in front of it do about
-//! that.
+//! `--faults`: a replica that can be made bad while it runs, and well again, to test what stands in front of it.
 //!
-//! `POST /fault?mode=fail` has every path but this one answer 500, `slow` answer two seconds later, `hang` not answer until
-//! the mode is another one; `none` ends it. `GET /fault` says the mode and how many requests came since the start, those
-//! for `/healthz` left out. Whoever reaches the replica may do this: it is off unless asked for.
+//! `POST /fault?mode=fail` makes every path but this one answer 500. `slow` makes it answer two seconds later, and
+//! `hang` not until the mode changes; `none` ends all of that. `GET /fault` tells the mode and how many requests came
+//! since the start, without those for `/healthz`. Anyone who reaches the replica may do this, so it is off by default.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -34,7 +33,7 @@ const MODES: [(&str, Mode); 4] = [
     ("hang", Mode::Hang),
 ];
 
-/// The mode of a replica, and what came to it.
+/// The mode of a replica, and how many requests came.
 #[derive(Debug)]
 pub(super) struct Faults {
     mode: watch::Sender<Mode>,
@@ -69,7 +68,7 @@ impl Faults {
         functions::json(format!("{{\"mode\":\"{name}\",\"requests\":{requests}}}\n"))
     }
 
-    /// What befalls a request: a wait, perhaps, and perhaps another answer.
+    /// Applies the mode to a request: it may have to wait, and may get another answer.
     pub(super) async fn befall(&self, route: Route) -> Option<Response<Payload>> {
         if route != Route::To(Function::Health) {
             self.requests.fetch_add(1, Ordering::Relaxed);
@@ -80,7 +79,7 @@ impl Faults {
             Mode::Fail => return Some(functions::failed_on_purpose()),
             Mode::Slow => tokio::time::sleep(SLOW).await,
             Mode::Hang => {
-                // The sender is this replica's own, so it is there for as long as there is anybody to wait.
+                // The sender is a field of this replica, so it lives as long as anybody waits.
                 let _ = self
                     .mode
                     .subscribe()

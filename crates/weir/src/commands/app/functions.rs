@@ -1,8 +1,8 @@
-//! What the service answers: from a request, already received, to its response.
+//! What the service answers: from a received request to its response.
 //!
-//! Pure: no sockets, no waiting, no clock; the time and the randomness come in. The four functions with work are those
-//! of the services that weir was measured with. Their work is really done, for each request, and nothing is kept for
-//! the next one: remembering answers is the business of the gateway in front.
+//! Pure: no sockets, no waiting, no clock; the time and the randomness are arguments. The four functions with work are
+//! those of the services that weir was measured with. They do their work for each request and keep nothing for the
+//! next one: caching is the task of the gateway in front.
 
 use std::hint::black_box;
 
@@ -33,7 +33,7 @@ static PAGE: &[u8; 612] = include_bytes!("page.html");
 pub(super) enum Route {
     /// A function, by a method that it has.
     To(Function),
-    /// A known path by another method than these.
+    /// A known path with a method that it does not allow.
     WrongMethod { allow: &'static str },
     /// No such path.
     Unknown,
@@ -50,7 +50,7 @@ pub(super) enum Function {
     SendEvent,
 }
 
-/// Finds the function; whoever may GET may HEAD.
+/// Finds the function. HEAD is allowed wherever GET is.
 pub(super) fn route(method: &Method, path: &str) -> Route {
     let (function, allow) = match path {
         "/" => (Function::Page, "GET, HEAD"),
@@ -68,8 +68,8 @@ pub(super) fn route(method: &Method, path: &str) -> Route {
     }
 }
 
-/// Answers what `route` found, given the body that it receives. To HEAD this is the answer to GET; the server that
-/// sends it leaves out the body.
+/// Answers what `route` found, given the received body. The answer to HEAD is that to GET; the server leaves out the
+/// body when it sends it.
 pub(super) fn answer(
     route: Route,
     body: Result<Bytes, BodyFault>,
@@ -146,7 +146,7 @@ fn what_date_is_it(unix_now: u64) -> Response<Payload> {
     with(response, header::LAST_MODIFIED, ascii(last_modified))
 }
 
-/// The form's `name`, which must be there once.
+/// The form's `name`, which must be there exactly once.
 fn what_is_my_name(body: &[u8]) -> Response<Payload> {
     let parameters = match form::parameters(body) {
         Ok(parameters) => parameters,
@@ -168,7 +168,7 @@ fn encode_random_strings(letters: usize, rng: &mut Rng) {
         let text: String = std::iter::repeat_with(|| rng.alphabetic())
             .take(letters)
             .collect();
-        // Nobody looks at the encoding; without the box the compiler may leave out what the service is there to do.
+        // Nobody reads the encoding. Without the box the compiler may leave out the work.
         black_box(serde_json::to_vec(black_box(&text)).expect("a string always encodes"));
     }
 }
@@ -185,7 +185,7 @@ fn refuse_body(fault: BodyFault) -> Response<Payload> {
         ),
         BodyFault::Broken => (StatusCode::BAD_REQUEST, "the body is broken\n".to_owned()),
     };
-    // What is left of the body would be taken for the next request.
+    // The rest of the body would be taken for the next request.
     with(
         whole(status, TEXT, text),
         header::CONNECTION,

@@ -10,8 +10,8 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 
 use super::args::Listen;
 
-/// How many connections the system keeps until they are accepted. A load generator opens all of its connections at
-/// once; what does not fit here is tried again a second later and spoils its measurement.
+/// How many connections the system keeps until they are accepted. A load generator opens all its connections at
+/// once. Those that do not fit try again a second later and spoil its measurement.
 const BACKLOG: u32 = 4096;
 
 /// A bound socket.
@@ -27,8 +27,8 @@ pub(super) enum Socket {
 }
 
 impl Listener {
-    /// Binds with `SO_REUSEADDR`, so that a service that is started again does not wait for its old connections. A
-    /// Unix socket file that nobody listens on any more is replaced.
+    /// Binds with `SO_REUSEADDR`, so that a restarted service does not wait for its old connections. A Unix socket
+    /// file without a listener is replaced.
     pub(super) fn bind(listen: &Listen) -> anyhow::Result<Self> {
         let bound = match listen {
             Listen::Tcp(address) => bind_tcp(*address).map(Self::Tcp),
@@ -37,7 +37,7 @@ impl Listener {
         bound.with_context(|| format!("cannot listen on {listen}"))
     }
 
-    /// Where it listens: after port 0 the port that the system chose.
+    /// Where it listens; for port 0, the port that the system chose.
     pub(super) fn address(&self) -> io::Result<Listen> {
         match self {
             Self::Tcp(socket) => socket.local_addr().map(Listen::Tcp),
@@ -45,13 +45,13 @@ impl Listener {
         }
     }
 
-    /// The next connection. An error concerns that one connection or a shortage; the listener stays good.
+    /// The next connection. An error is about that one connection or a shortage; the listener stays good.
     pub(super) async fn accept(&self) -> io::Result<Socket> {
         match self {
             Self::Tcp(listener) => {
                 let (socket, _) = listener.accept().await?;
-                // An answer that is written in several pieces must not wait for the acknowledgement of the first;
-                // where the option cannot be set, the client is gone and its own task finds out.
+                // A second packet of an answer must not wait for the acknowledgement of the first. If the option
+                // cannot be set, the client is gone and its own task finds out.
                 let _ = socket.set_nodelay(true);
                 Ok(Socket::Tcp(socket))
             }
@@ -64,7 +64,7 @@ impl Listener {
 }
 
 impl Listen {
-    /// Takes away the file of a Unix socket that is no longer served; one that is already gone is fine.
+    /// Removes the file of a Unix socket that is no longer served; it may be gone already.
     pub(super) fn remove_socket_file(&self) {
         if let Self::Unix(path) = self {
             let _ = std::fs::remove_file(path);

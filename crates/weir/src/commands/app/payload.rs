@@ -1,7 +1,7 @@
 //! The body of a response: a few bytes, or ten thousand JSON records that are encoded while they are sent.
 //!
-//! Each record is encoded anew for each request, since the encoding is the work that this service offers. Because it
-//! happens one frame at a time, a long name costs a frame of memory and not ten thousand times its length.
+//! Each record is encoded again for each request, since the encoding is the work of this service. It happens one
+//! frame at a time, so a long name costs a frame of memory and not ten thousand times its length.
 
 use std::convert::Infallible;
 use std::pin::Pin;

@@ -1,6 +1,6 @@
 //! Request bodies: kept for the form, read and dropped for the event, left alone for the rest.
 //!
-//! What a body means is not known here. Neither its size in memory nor the time it may take is the client's choice.
+//! What a body means is not known here. The client decides neither its size in memory nor how long it may take.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(super) const FORM_BYTES_MAX: usize = 64 * 1024;
 /// How long a client may take to send a whole body.
 const BODY_DEADLINE: Duration = Duration::from_secs(60);
 
-/// Why there is no body to answer to.
+/// Why there is no body to answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BodyFault {
     /// Longer than [`FORM_BYTES_MAX`].
@@ -26,7 +26,7 @@ pub(super) enum BodyFault {
     Broken,
 }
 
-/// Receives what `route` needs of the body; what it does not need is empty.
+/// Receives what `route` needs of the body. For others the result is empty.
 pub(super) async fn body<B>(body: B, route: Route) -> Result<Bytes, BodyFault>
 where
     B: Body<Data = Bytes, Error: std::error::Error + Send + Sync + 'static>,
@@ -47,7 +47,7 @@ async fn keep<B>(body: B) -> Result<Bytes, BodyFault>
 where
     B: Body<Data = Bytes, Error: std::error::Error + Send + Sync + 'static>,
 {
-    // A length that is announced too large is refused before the first byte, and so without `100 Continue`.
+    // An announced length that is too large is refused before the first byte, and so without `100 Continue`.
     if body.size_hint().lower() > FORM_BYTES_MAX as u64 {
         return Err(BodyFault::TooLarge);
     }
@@ -82,7 +82,7 @@ mod tests {
     const FORM: Route = Route::To(Function::WhatIsMyName);
     const EVENT: Route = Route::To(Function::SendEvent);
 
-    /// A body that comes in pieces of these lengths and then ends as it is told.
+    /// A body that comes in pieces of these lengths and then ends as `end` says.
     struct Pieces {
         lengths: VecDeque<usize>,
         end: End,

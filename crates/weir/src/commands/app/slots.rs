@@ -1,14 +1,14 @@
-//! A service that can do only so much at once: what waits is worked on in the order in which it came, however long that
-//! takes, and whether or not anybody is still there to take the answer.
+//! A service that can do only so much at once. It works on requests in the order in which they came, however long that
+//! takes, and even if their clients have left.
 //!
-//! Pure: a request books its time as it arrives, so what is to be done is settled before it is done and no client that
-//! leaves can change it. Time comes in as an argument.
+//! Pure: a request books its time when it arrives, so its schedule is fixed and a client that leaves cannot change it.
+//! Time is an argument.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 
-/// When each slot has done all that is booked with it.
+/// When each slot has done all its bookings.
 #[derive(Debug)]
 pub(super) struct Slots(BinaryHeap<Reverse<Instant>>);
 
@@ -17,7 +17,7 @@ impl Slots {
         Self(std::iter::repeat_n(Reverse(now), count).collect())
     }
 
-    /// Books `time` with the slot that is free first, and says when that will be over.
+    /// Books `time` with the slot that is free first, and returns when that will be over.
     pub(super) fn book(&mut self, now: Instant, time: Duration) -> Instant {
         let Reverse(free_at) = self.0.pop().unwrap_or(Reverse(now));
         let over_at = free_at.max(now) + time;
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_finds_no_slot_waits_for_its_turn_and_idle_time_is_lost() {
+    fn requests_without_a_slot_wait_their_turn_and_idle_time_is_lost() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut slots = Slots::new(2, start);

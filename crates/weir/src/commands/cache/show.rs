@@ -1,4 +1,4 @@
-//! What is stored, for people: a line or a paragraph for each object.
+//! Stored objects, for people: a line or a paragraph each.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 pub(super) const HEADING: &str =
     "STATUS      SIZE     AGE   FRESH  USES  TIER         URL, and what else tells it apart";
 
-/// What the gateway says of an object, as far as it is shown.
+/// The shown parts of what the gateway says of an object.
 #[derive(Debug, Deserialize)]
 pub(super) struct Facts {
     url: String,
@@ -56,7 +56,7 @@ impl Facts {
         printable(&line)
     }
 
-    /// Everything, below the URL.
+    /// All that is known, below the URL.
     pub(super) fn paragraph(&self) -> String {
         let mut lines = vec![self.url.clone()];
         let mut say = |name: &str, what: String| {
@@ -110,7 +110,7 @@ impl Facts {
         format!("{state}; {} by {from}", span(lifetime))
     }
 
-    /// More than two are not counted in memory.
+    /// In memory, no more than two are counted.
     fn uses(&self) -> String {
         let is_more = self.uses_at_least >= 2 && self.tiers.iter().any(|tier| tier == "memory");
         format!("{}{}", self.uses_at_least, if is_more { "+" } else { "" })
@@ -140,7 +140,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// What an origin or a client has sent must not steer a terminal.
+/// Text from an origin or a client must not control the terminal.
 fn printable(text: &str) -> String {
     let shown = |c: char| {
         if c.is_control() && c != '\n' {
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paragraph_says_what_is_known_and_steers_no_terminal() {
+    fn a_paragraph_is_complete_and_controls_no_terminal() {
         let expected = "http://a/b\n  key           header x:y\n  chosen by     accept-encoding:gzip\n  \
             status        200\n  body          5000 bytes, text/html\n  age           11m\n  \
             fresh         for 48m; 60m by max-age\n  etag          \"1\"\n  tags          news, \u{fffd}[2J\n  \

@@ -1,4 +1,4 @@
-//! What the demo says of itself: the config that it runs, and what there is to see and to try. Text only.
+//! What the demo tells about itself: its config, and what to see and to try. Text only.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use super::replica::{RESTART_AFTER, Replica};
 use super::traffic;
 
-/// The ports of replicas that somebody starts by hand, if the demo was told none.
+/// The first port of replicas that are started by hand, if the demo was given none.
 const FIRST_PORT_BY_HAND: u16 = 9001;
 
 /// The config of the demo's gateway, with the commands for its replicas in comments.
@@ -40,8 +40,8 @@ upstream = "app"
     )
 }
 
-/// Where replicas that somebody starts by hand listen: on `ports`, and where one is left open, on one that the
-/// reference uses too.
+/// Where replicas that are started by hand listen: on `ports`, and instead of port 0 on one that the reference
+/// uses too.
 pub(super) fn servers_by_hand(ports: &[u16]) -> Vec<SocketAddr> {
     let ports = (FIRST_PORT_BY_HAND..).zip(ports);
     let ports = ports.map(|(usual, port)| if *port == 0 { usual } else { *port });
@@ -50,9 +50,9 @@ pub(super) fn servers_by_hand(ports: &[u16]) -> Vec<SocketAddr> {
         .collect()
 }
 
-/// What runs where, and what to try; its text ends with the heading of the lines that follow.
+/// What runs where, and what to try. Its text ends with the heading of the lines that follow.
 pub(super) struct Guide<'r> {
-    /// What the demo was called as.
+    /// The program name with which the demo was called.
     pub(super) program: String,
     pub(super) gateway: SocketAddr,
     pub(super) admin: SocketAddr,

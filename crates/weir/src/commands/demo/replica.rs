@@ -1,8 +1,8 @@
 //! The replicas: processes of `weir app` that are started again when they end.
 //!
-//! A replica ends with the demo. When the demo ends in order it sends SIGTERM, and SIGKILL to what is left after a
-//! moment. When it is killed, or panics, the system sends SIGTERM for it: each replica asks for that itself
-//! (`PR_SET_PDEATHSIG`, see `weir app`), since doing it for a child before it runs would need unsafe code.
+//! A replica ends with the demo. When the demo ends in order it sends SIGTERM, and after a moment SIGKILL to those
+//! that are left. When the demo is killed or panics, the system sends SIGTERM. Each replica asks for that itself
+//! (`PR_SET_PDEATHSIG`, see `weir app`), since the parent would need unsafe code for it.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,25 +14,25 @@ use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::TcpSocket;
 
-/// How long a replica that ended stays away: long enough to see that it is not missed.
+/// How long a replica that ended stays away: long enough to see that the gateway does without it.
 pub(super) const RESTART_AFTER: Duration = Duration::from_secs(5);
 /// How long a replica may take to end by itself.
 const GRACE: Duration = Duration::from_secs(1);
 const GRACE_POLL: Duration = Duration::from_millis(5);
 
-/// A name and a port that stay a replica's own while it is away.
-pub(super) struct Place {
+/// A name and a port that belong to a replica even while it is away.
+pub(super) struct Reservation {
     name: String,
     pub(super) address: SocketAddr,
-    /// Bound and never listening: connections are refused as if nobody had the port, the replica can share it
-    /// (`SO_REUSEADDR`), and the system gives it to nobody else. Without it, a connection to the port of a dead
-    /// replica could be given that very port to come from, and be connected to itself.
-    _reservation: TcpSocket,
+    /// This socket is bound and never listens. Connections are refused as if the port were free, the replica can
+    /// share it (`SO_REUSEADDR`), and the system gives it to nobody else. Without it, a connection to the port of a
+    /// dead replica could get that very port as its source, and so be connected to itself.
+    _socket: TcpSocket,
 }
 
-impl Place {
-    /// The place of `replica-NUMBER`, on a free port if `port` is 0.
-    pub(super) fn reserve(number: usize, port: u16) -> anyhow::Result<Self> {
+impl Reservation {
+    /// Reserves a port for `replica-NUMBER`: any free port if `port` is 0.
+    pub(super) fn make(number: usize, port: u16) -> anyhow::Result<Self> {
         let name = format!("replica-{number}");
         let bind = || {
             let socket = TcpSocket::new_v4()?;
@@ -40,20 +40,20 @@ impl Place {
             socket.bind((Ipv4Addr::LOCALHOST, port).into())?;
             Ok::<_, std::io::Error>((socket.local_addr()?, socket))
         };
-        let (address, reservation) = bind().with_context(|| {
+        let (address, socket) = bind().with_context(|| {
             format!("cannot use port {port} for {name}; choose other ones with --ports")
         })?;
         Ok(Self {
             name,
             address,
-            _reservation: reservation,
+            _socket: socket,
         })
     }
 
-    /// Starts a process here and waits until it listens.
+    /// Starts a process on this port and waits until it listens.
     ///
-    /// To be called on the main thread: the system takes the end of the thread that started a process for the end of
-    /// the parent.
+    /// Must be called on the main thread: when the thread that started a process ends, the system sends the signal
+    /// for the end of the parent.
     fn start(&self) -> anyhow::Result<Child> {
         let program = std::env::current_exe().context("cannot find the program that is running")?;
         let mut child = Command::new(program)
@@ -62,7 +62,7 @@ impl Place {
             .args(["--parent", &std::process::id().to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            // Ctrl-C in a terminal is for the demo, which drains before the replicas go.
+            // Ctrl-C in a terminal is for the demo, which drains before the replicas end.
             .process_group(0)
             .spawn()
             .with_context(|| format!("cannot start {}", self.name))?;
@@ -79,32 +79,32 @@ impl Place {
 
 /// A replica, running or away.
 pub(super) struct Replica {
-    place: Place,
+    reservation: Reservation,
     state: State,
 }
 
 enum State {
     /// The child has not been waited for, so its process id is still its own.
     Running(Child),
-    /// Since when.
+    /// When it ended.
     Away(Instant),
 }
 
 impl Replica {
-    pub(super) fn start(place: Place) -> anyhow::Result<Self> {
-        let state = State::Running(place.start()?);
-        Ok(Self { place, state })
+    pub(super) fn start(reservation: Reservation) -> anyhow::Result<Self> {
+        let state = State::Running(reservation.start()?);
+        Ok(Self { reservation, state })
     }
 
     pub(super) fn name(&self) -> &str {
-        &self.place.name
+        &self.reservation.name
     }
 
     pub(super) fn address(&self) -> SocketAddr {
-        self.place.address
+        self.reservation.address
     }
 
-    /// `None` while it is away.
+    /// The process id; `None` while it is away.
     pub(super) fn pid(&self) -> Option<u32> {
         match &self.state {
             State::Running(child) => Some(child.id()),
@@ -112,10 +112,10 @@ impl Replica {
         }
     }
 
-    /// Notices when it has ended, and starts it again when it was away for long enough. To be called now and then on
-    /// the main thread; returns what there is to tell.
+    /// Notices when it has ended, and starts it again when it was away long enough. Must be called regularly on the
+    /// main thread; returns a message if there is news.
     pub(super) fn watch(&mut self) -> Option<String> {
-        let name = &self.place.name;
+        let name = &self.reservation.name;
         match &mut self.state {
             State::Running(child) => {
                 let status = child.try_wait().ok().flatten()?;
@@ -126,7 +126,7 @@ impl Replica {
                 ))
             }
             State::Away(since) if since.elapsed() < RESTART_AFTER => None,
-            State::Away(_) => match self.place.start() {
+            State::Away(_) => match self.reservation.start() {
                 Ok(child) => {
                     let pid = child.id();
                     self.state = State::Running(child);
@@ -146,7 +146,7 @@ impl Drop for Replica {
         let State::Running(child) = &mut self.state else {
             return;
         };
-        // It may have ended by itself; then there is nobody to signal, and waiting is all that is left to do.
+        // It may have ended by itself; then the signal fails and only the wait is left.
         let _ = kill_process(Pid::from_child(child), Signal::TERM);
         let asked = Instant::now();
         while asked.elapsed() < GRACE {
@@ -168,23 +168,23 @@ mod tests {
 
     #[test]
     fn a_reserved_port_refuses_connections_and_takes_a_listener() {
-        let place = Place::reserve(1, 0).unwrap();
-        assert_ne!(place.address.port(), 0);
-        TcpStream::connect(place.address).unwrap_err();
+        let reservation = Reservation::make(1, 0).unwrap();
+        assert_ne!(reservation.address.port(), 0);
+        TcpStream::connect(reservation.address).unwrap_err();
         for _life in 0..2 {
             // As in the standard library, `weir app` binds with SO_REUSEADDR.
-            let listener = TcpListener::bind(place.address).unwrap();
-            TcpStream::connect(place.address).unwrap();
+            let listener = TcpListener::bind(reservation.address).unwrap();
+            TcpStream::connect(reservation.address).unwrap();
             drop(listener);
         }
-        TcpStream::connect(place.address).unwrap_err();
+        TcpStream::connect(reservation.address).unwrap_err();
     }
 
     #[test]
     fn a_port_that_somebody_listens_on_is_refused_by_name() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port();
-        let Err(error) = Place::reserve(2, port) else {
+        let Err(error) = Reservation::make(2, port) else {
             panic!("port {port} is taken");
         };
         let text = error.to_string();

@@ -1,4 +1,4 @@
-//! Standard output: text that stays, and one line that is written over when it is a terminal.
+//! Standard output: text that stays, and on a terminal one line that is overwritten.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -7,7 +7,7 @@ use anyhow::Context as _;
 /// Back to the beginning of the line, and clear it.
 const CLEAR_LINE: &str = "\r\x1b[K";
 
-/// Writes to standard output; an error means that nobody is there to read.
+/// Writes to standard output; an error means that nobody reads it.
 pub(super) struct Screen {
     stdout: io::Stdout,
     is_terminal: bool,
@@ -22,7 +22,7 @@ impl Screen {
         }
     }
 
-    /// Text with line breaks of its own.
+    /// Text that has its own line breaks.
     pub(super) fn print(&mut self, text: &str) -> anyhow::Result<()> {
         let written = self.stdout.write_all(text.as_bytes());
         written

@@ -1,5 +1,5 @@
-//! How requests spread over the replicas, from two looks at `/status`. Knows the parts of it that it reads; the shape
-//! as a whole is defined by the gateway.
+//! How requests spread over the replicas, from two readings of `/status`. It knows only the parts that it reads; the
+//! gateway defines the whole.
 
 use std::fmt::Write as _;
 use std::io;
@@ -40,8 +40,8 @@ impl Status {
 }
 
 /// One line of figures: requests answered a second, in all and by each replica, and failures since the start. Requests
-/// of every client count, and as failed those that the gateway answered 5xx; `unanswered` adds those that it did not
-/// answer. `replicas` are names and whether they run, in the order of the config.
+/// of all clients count. Failed are those that the gateway answered 5xx; `unanswered` adds those without an answer.
+/// `replicas` are names and whether they run, in the order of the config.
 pub(super) fn line<'r>(
     before: &Status,
     now: &Status,

@@ -1,7 +1,7 @@
-//! A little traffic of the demo's own: a few connections, each with a thread that sends at a steady pace.
+//! A little traffic from the demo itself: a few connections, each with a thread that sends at a steady pace.
 //!
-//! What comes late is sent at once, and what was missed while an answer took long is not made up for: this shows
-//! that requests flow. It measures nothing.
+//! A late request is sent at once, and requests missed during a long answer are dropped: this shows that
+//! requests flow. It measures nothing.
 
 use std::convert::Infallible;
 use std::io;
@@ -14,20 +14,20 @@ use std::time::{Duration, Instant};
 
 use crate::commands::client::Client;
 
-/// What is asked for: a little work.
+/// The requested path: a little work.
 pub(super) const PATH: &str = "/handle";
-/// So many that each worker of the gateway has some.
+/// Enough that each worker of the gateway has some.
 const CONNECTIONS: u32 = 4;
 
 /// Traffic that flows until this is dropped.
 pub(super) struct Traffic {
-    /// Nothing is sent on these: that they are gone is the message.
+    /// Nothing is sent on these: when they close, the threads end.
     _flows: Vec<SyncSender<Infallible>>,
     unanswered: Arc<AtomicU64>,
 }
 
 impl Traffic {
-    /// `rate` requests a second; none, and no connection, for 0.
+    /// Starts `rate` requests a second; 0 starts no connection.
     pub(super) fn start(gateway: SocketAddr, rate: u32) -> io::Result<Self> {
         let unanswered = Arc::<AtomicU64>::default();
         let started = Instant::now();
@@ -52,7 +52,7 @@ impl Traffic {
         })
     }
 
-    /// Requests that got no answer of any kind so far.
+    /// Requests without any answer so far.
     pub(super) fn unanswered(&self) -> u64 {
         self.unanswered.load(Ordering::Relaxed)
     }

@@ -70,7 +70,7 @@ pub(super) fn run(args: &CompareArgs) -> anyhow::Result<()> {
     Ok(ended?)
 }
 
-/// After every block, so that what was measured outlives whatever ends the comparison.
+/// Writes the blocks after each one, so they survive however the comparison ends.
 fn keep(blocks: &[Block], path: &Path) -> Result<(), LabError> {
     let text = serde_json::to_vec_pretty(blocks).expect("the types are plain data");
     std::fs::write(path, text)
@@ -157,7 +157,7 @@ fn in_words(found: &Found) -> String {
     lines.join("\n")
 }
 
-/// Why a comparison is not there.
+/// Why there is no comparison.
 fn unknown(why: &Unknown, half: &Half) -> String {
     match why {
         Unknown::TooFew(fours) => {
@@ -174,7 +174,7 @@ fn unknown(why: &Unknown, half: &Half) -> String {
     }
 }
 
-/// One line for each of the two: medians, and how requests ended.
+/// One line for each target: medians, and how requests ended.
 fn figures(half: &Half) -> [String; 2] {
     let figures = |(name, ends): (&str, &Ends)| {
         let Some(rate) = half.median(name, Metric::Rate) else {

@@ -1,14 +1,14 @@
-//! Ctrl-C and SIGTERM: the first one ends a measurement and keeps what there is, the second ends at once. What is running
-//! then is cleaned up by the janitor.
+//! Ctrl-C and SIGTERM: the first one ends a measurement and keeps its results, the second ends at once. The janitor
+//! then cleans up what still runs.
 
 use std::io::Write as _;
 use std::process::exit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::commands::signals::{Asked, Signals};
+use crate::commands::signals::{Instruction, Signals};
 
-/// As a shell says of a program that SIGINT ended.
+/// The exit status that a shell reports for a program ended by SIGINT.
 const EXIT_INTERRUPTED: i32 = 130;
 
 /// Sets `stop` at the first signal.
@@ -20,17 +20,17 @@ pub(super) fn listen(stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
     let stop = Arc::clone(stop);
     std::thread::spawn(move || {
         runtime.block_on(async {
-            while signals.next().await != Asked::End {}
+            while signals.next().await != Instruction::End {}
             stop.store(true, Ordering::Relaxed);
             say("weir lab: ending; a second signal ends at once");
-            while signals.next().await != Asked::End {}
+            while signals.next().await != Instruction::End {}
             exit(EXIT_INTERRUPTED);
         });
     });
     Ok(())
 }
 
-/// That nobody reads it any more must not keep the laboratory from ending in order.
+/// Prints a line. If nobody reads it, the laboratory must still end in order.
 fn say(what: &str) {
     let _ = writeln!(std::io::stderr(), "{what}");
 }

@@ -1,4 +1,4 @@
-//! `weir lab ladder`: weir in front of a service of the user's own, one step at a time.
+//! `weir lab ladder`: weir in front of a user's own service, one step at a time.
 
 use std::path::PathBuf;
 

@@ -14,7 +14,7 @@ use weir_lab::scenario::Scenario;
 use super::summary;
 use crate::config;
 
-/// Directories tried for a run whose directory nobody named.
+/// How many directory names are tried for a run without `--out`.
 const DIRECTORIES_MAX: usize = 10_000;
 
 #[derive(Debug, clap::Args)]
@@ -77,7 +77,7 @@ pub(super) fn keep(event: &Event<'_>, directory: &Path) -> Result<(), LabError> 
     Ok(run.write(directory)?)
 }
 
-/// A run that was ended early has not done what was asked.
+/// Fails for a run that was ended early: it has not done what was asked.
 pub(super) fn ensure_complete(run: &Run) -> anyhow::Result<()> {
     let measured = run.blocks.len();
     if let Some(failure) = &run.failure {
@@ -100,7 +100,7 @@ pub(super) fn report(directory: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What to type to run it again.
+/// The command line that runs it again.
 fn command(args: &RunArgs) -> String {
     let mut command = format!("weir lab run {}", args.scenario);
     if args.quick {
@@ -115,7 +115,7 @@ fn command(args: &RunArgs) -> String {
     command
 }
 
-/// Where the run will go. That it can be written is found out before minutes are spent on measuring.
+/// The directory of the run. It is checked to be writable before minutes are spent on measuring.
 fn directory(args: &RunArgs, scenario: &Scenario) -> anyhow::Result<PathBuf> {
     if let Some(path) = &args.out {
         return writable(path);
@@ -130,7 +130,8 @@ fn directory(args: &RunArgs, scenario: &Scenario) -> anyhow::Result<PathBuf> {
     writable(&free.next().context("choose a directory with --out")?)
 }
 
-/// Fails when no run can be kept at `path`. Leaves nothing behind: a run that is killed has no directory.
+/// Fails when no run can be kept at `path`. It leaves nothing behind, so a run that is killed early has
+/// no directory.
 pub(super) fn writable(path: &Path) -> anyhow::Result<PathBuf> {
     let raw = path.join(weir_lab::raw::FILE);
     anyhow::ensure!(
@@ -176,7 +177,7 @@ impl Progress {
     }
 }
 
-/// That nobody reads it any more must not keep a run from ending in order.
+/// Prints a line. If nobody reads it, the run must still end in order.
 fn tell(line: &str) -> io::Result<()> {
     io::Write::write_all(&mut io::stderr(), format!("{line}\n").as_bytes())
 }
@@ -196,7 +197,7 @@ fn line(block: &Block) -> String {
     line + &reservations(block)
 }
 
-/// What keeps the figures of a block from being the whole story; empty when nothing does.
+/// Reservations about the figures of a block; empty when there are none.
 pub(super) fn reservations(block: &Block) -> String {
     let mut text = String::new();
     let ends = Ends::of([block]);

@@ -1,4 +1,4 @@
-//! What a run found, for a terminal: a table for each load and a sentence for each rung.
+//! The findings of a run, for a terminal: a table for each load and a sentence for each rung.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use weir_lab::blocks::{self, Ends};
 use weir_lab::raw::{Block, Configuration, Run};
 use weir_lab::statistics::{self, Bars, PAIRS_MIN, RATE};
 
-/// The same raw data gives the same text.
+/// A fixed seed: the same raw data gives the same text.
 const SEED: u64 = 1;
 
 /// A table for each load, and how each rung compares with the first of its group.
@@ -25,7 +25,7 @@ pub(super) fn of(run: &Run) -> String {
     text + &not_valid(run)
 }
 
-/// The blocks that do not count and why, below an empty line; nothing when all do.
+/// The blocks that do not count, with reasons, below an empty line; empty when all count.
 pub(super) fn not_valid(run: &Run) -> String {
     let mut text = String::new();
     for (index, line) in blocks::not_valid(&run.blocks).iter().enumerate() {
@@ -34,7 +34,7 @@ pub(super) fn not_valid(run: &Run) -> String {
     text
 }
 
-/// What the rungs of a group are compared with: the baseline if it is one of them, else the first.
+/// The rung that others of a group are compared with: the baseline if it is in the group, else the first.
 fn baseline<'r>(run: &'r Run, group: &str) -> &'r str {
     let mut of_group = run.configurations.iter().filter(|it| it.group == group);
     let first = of_group.clone().next();
@@ -42,8 +42,8 @@ fn baseline<'r>(run: &'r Run, group: &str) -> &'r str {
     named.or(first).map_or("", |it| &it.name)
 }
 
-/// The rungs under one load: medians of the valid blocks, and how many requests failed. What rests on none stands in
-/// brackets.
+/// The rungs under one load: medians of the valid blocks, and how many requests failed. A rung without valid blocks
+/// stands in brackets.
 pub(super) fn table(run: &Run, load: &str) -> String {
     let names = run.configurations.iter();
     let width = names.map(|it| it.name.chars().count()).max().unwrap_or(0);

@@ -44,7 +44,7 @@ pub(super) struct LoadArgs {
 }
 
 impl LoadArgs {
-    /// The load for `path`; fails when nobody could send it.
+    /// The load for `path`; fails when it cannot be sent.
     pub(super) fn load(&self, path: &str) -> anyhow::Result<Load> {
         let amount = Amount::Time(self.duration);
         let load = Load {
@@ -71,11 +71,11 @@ impl LoadArgs {
     }
 }
 
-/// A service that runs already.
+/// A service that already runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) address: SocketAddr,
-    /// Host and port as they were written.
+    /// Host and port as the user wrote them.
     pub(super) authority: String,
     /// Path and query.
     pub(super) path: String,

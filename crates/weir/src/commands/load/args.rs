@@ -60,7 +60,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "RATE:TIME,...", group = "arrivals", conflicts_with_all = ["duration", "requests"])]
     pub(super) steps: Option<String>,
 
-    /// Requests on their way on a connection at once, HTTP/1.1.
+    /// Requests in flight on a connection, HTTP/1.1.
     #[arg(long, value_name = "N", default_value = "1", conflicts_with = "http2")]
     pub(super) pipeline: usize,
 
@@ -68,7 +68,7 @@ pub(crate) struct LoadArgs {
     #[arg(long)]
     pub(super) http2: bool,
 
-    /// Requests on their way on a connection at once, HTTP/2.
+    /// Requests in flight on a connection, HTTP/2.
     #[arg(long, value_name = "N", default_value = "1", requires = "http2")]
     pub(super) streams: usize,
 
@@ -96,11 +96,11 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
     pub(super) timeout: Duration,
 
-    /// Of everything drawn at random: the same seed sends the same requests.
+    /// Seed of everything drawn at random: the same seed sends the same requests.
     #[arg(long, value_name = "N", default_value = "1")]
     pub(super) seed: u64,
 
-    /// Connect there, whatever the URL says.
+    /// Connect to this address, whatever the URL says.
     #[arg(long, value_name = "ADDRESS:PORT|unix:PATH")]
     pub(super) connect: Option<String>,
 
@@ -138,6 +138,6 @@ pub(crate) struct LoadArgs {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    // A day is beyond every run that somebody waits for.
+    // A day is longer than any run that somebody waits for.
     units::duration(text, &(Duration::ZERO..=Duration::from_secs(86_400)))
 }

@@ -1,5 +1,5 @@
-//! What is seen while a run lasts, on standard error: a few lines that are drawn again on a terminal, a line every few
-//! seconds when it is piped.
+//! What standard error shows during a run: on a terminal a few lines that are redrawn, in a pipe a line every few
+//! seconds.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -9,9 +9,9 @@ use weir_load::outcome::Outcome;
 use weir_load::progress::Progress;
 use weir_load::report::show;
 
-/// Between two lines that stay.
+/// Time between two lines that stay.
 const LINE_EVERY: Duration = Duration::from_secs(2);
-/// Characters of the bar at most.
+/// The longest bar, in characters.
 const BAR: usize = 30;
 const HIDE_CURSOR: &str = "\x1b[?25l";
 const SHOW_CURSOR: &str = "\x1b[?25h";
@@ -20,7 +20,7 @@ const SHOW_CURSOR: &str = "\x1b[?25h";
 pub(super) struct Live {
     mode: Mode,
     last_line: Instant,
-    /// Lines drawn, to be drawn over.
+    /// Lines to be overwritten.
     drawn: usize,
 }
 
@@ -69,7 +69,7 @@ impl Live {
         }
     }
 
-    /// Says a line that stays.
+    /// Prints a line that stays.
     pub(super) fn say(&mut self, text: &str) {
         if self.mode != Mode::Quiet {
             self.redraw("");
@@ -80,7 +80,7 @@ impl Live {
     fn redraw(&mut self, view: &str) {
         let mut text = String::new();
         if self.drawn > 0 {
-            // Up to the first of our lines, and clear from there to the end of the screen.
+            // Moves up to the first of our lines and clears from there to the end of the screen.
             let _ = write!(text, "\x1b[{}A\r\x1b[J", self.drawn);
         }
         text.push_str(view);
@@ -98,14 +98,14 @@ impl Drop for Live {
     }
 }
 
-/// Leaves the terminal as it was; for a process that ends without dropping its view.
+/// Leaves the terminal as it was. For a process that ends without dropping its view.
 pub(super) fn restore() {
     if super::is_watched() {
         put(SHOW_CURSOR);
     }
 }
 
-/// What the terminal shows at once.
+/// The size of the terminal.
 #[derive(Clone, Copy)]
 struct Size {
     columns: usize,
@@ -113,7 +113,7 @@ struct Size {
 }
 
 impl Size {
-    /// Asked each time, because windows change; one that does not say has the size that terminals always had.
+    /// Asked each time, because windows change. A terminal that does not say has the traditional size.
     fn of_terminal() -> Self {
         let size = rustix::termios::tcgetwinsize(io::stderr()).ok();
         let known = |count: Option<u16>, otherwise| {
@@ -127,8 +127,8 @@ impl Size {
         }
     }
 
-    /// As much of the lines as can be drawn over again: none that is continued on the next row, and none that scrolls out
-    /// at the top. The cursor stands below the last one.
+    /// As many of the lines as can be redrawn: none wraps to the next row, and none scrolls out at the top. The cursor
+    /// stands below the last one.
     fn fit(self, lines: &[String]) -> String {
         let rows = lines.iter().take(self.rows.saturating_sub(1));
         let cut = rows.flat_map(|line| line.chars().take(self.columns).chain(['\n']));
@@ -136,7 +136,7 @@ impl Size {
     }
 }
 
-/// The bar is what there is less of when there are few columns.
+/// With few columns, the bar gets shorter.
 fn bar(progress: &Progress<'_>, columns: usize) -> String {
     let phase = if progress.is_counting {
         format!("{:.0} %", progress.done * 100.0)
@@ -172,7 +172,7 @@ fn line(progress: &Progress<'_>) -> String {
     format!("{rate:.0}/s, {latency}, {errors} not good")
 }
 
-/// What has ended how, so far.
+/// How requests have ended so far.
 fn ends(progress: &Progress<'_>) -> String {
     let counts = Outcome::ALL.into_iter().filter_map(|outcome| {
         let count = progress.so_far.count(outcome);
@@ -181,7 +181,7 @@ fn ends(progress: &Progress<'_>) -> String {
     counts.collect::<Vec<_>>().join("  ")
 }
 
-/// That nobody reads it must not end the run.
+/// Writes text. If nobody reads it, the run goes on.
 fn put(text: &str) {
     let mut stderr = io::stderr().lock();
     let _ = stderr.write_all(text.as_bytes());

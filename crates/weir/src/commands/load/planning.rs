@@ -1,4 +1,4 @@
-//! From flags to a plan: every mistake is a line that names the flag.
+//! Turns flags into a plan. Every mistake is a line that names the flag.
 
 use std::time::Duration;
 

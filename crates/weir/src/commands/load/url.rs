@@ -1,14 +1,14 @@
-//! A URL as it is asked under load: parts that the plan needs, and a path that may have fields.
+//! A URL under load: the parts that the plan needs, and a path that may have fields.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 
 use weir_load::plan::Address;
 
-/// What a URL says.
+/// The parts of a URL.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Url<'u> {
     pub(super) is_tls: bool,
-    /// Host and port as they stand there: the `Host` field.
+    /// Host and port as written: the `Host` field.
     pub(super) authority: &'u str,
     /// Without the brackets of an IPv6 address.
     pub(super) host: &'u str,
@@ -81,13 +81,13 @@ impl<'u> Url<'u> {
         })
     }
 
-    /// Where the host is.
+    /// The address of the host.
     pub(super) fn resolve(&self) -> Result<Address, String> {
         resolve(self.host, self.port)
     }
 }
 
-/// Reads what `--connect` says.
+/// Reads the value of `--connect`.
 pub(super) fn connect_address(text: &str) -> Result<Address, String> {
     if let Some(path) = text.strip_prefix("unix:") {
         return Ok(Address::Unix(path.into()));

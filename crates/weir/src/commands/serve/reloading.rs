@@ -1,6 +1,6 @@
-//! Reading the config file again while the gateway runs: when somebody asks for it, or when the file changed.
+//! Reads the config file again while the gateway runs: on request, or when the file has changed.
 //!
-//! One thread does it, so that signals are heard meanwhile; requests that come while it is busy are one request.
+//! One thread does it, so that signals are still heard. Requests that come while it is busy become one request.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -15,7 +15,7 @@ use weir_gateway::{App, Control, Source, StartError};
 use super::{fit_to_descriptors, say};
 use crate::config;
 
-/// How often a watched file is looked at. It is read when it looked the same twice, since editors and `cp` write in
+/// How often a watched file is checked. It is read once it looks the same twice, since editors and `cp` write in
 /// several steps.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -43,7 +43,7 @@ impl Source for File {
     }
 }
 
-/// What a gateway has that was started from flags: nothing to read again.
+/// The source of a gateway that was started from flags: there is nothing to read again.
 #[derive(Debug)]
 pub(in crate::commands) struct NoFile;
 
@@ -65,25 +65,25 @@ impl Source for NoFile {
     }
 }
 
-/// A file that is looked after, and what it looked like before it was last read.
+/// A watched file, and how it looked before it was last read.
 pub(super) struct Watched {
     path: PathBuf,
     seen: Option<Stamp>,
 }
 
 impl Watched {
-    /// To be called before the file is read, so that a change after that is seen.
+    /// Must be called before the file is read, so that a later change is seen.
     pub(super) fn new(path: &Path) -> Self {
         let (path, seen) = (path.to_owned(), Stamp::of(path));
         Self { path, seen }
     }
 }
 
-/// Where reloads are asked for.
+/// Takes requests to reload.
 pub(super) struct Reloader(SyncSender<()>);
 
 impl Reloader {
-    /// Starts the thread; it looks after `watched`, when there is one.
+    /// Starts the thread, which also watches `watched` if there is one.
     pub(super) fn start(control: Arc<Control>, watched: Option<Watched>) -> std::io::Result<Self> {
         let (ask, asked) = sync_channel(1);
         std::thread::Builder::new()
@@ -99,7 +99,7 @@ impl Reloader {
         Ok(Self(ask))
     }
 
-    /// Asks for a reload. When one is asked for already, that one will do.
+    /// Asks for a reload. If one is waiting already, that one is enough.
     pub(super) fn ask(&self) {
         let _ = self.0.try_send(());
     }
@@ -117,7 +117,7 @@ fn watch(control: &Control, asked: &Receiver<()>, watched: Watched) {
             Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {
                 let now = Stamp::of(&path);
-                // A file that is not there is on its way from one name to another.
+                // A missing file is most likely being renamed.
                 if now.is_none() || now == seen {
                     pending = None;
                 } else if now == pending {
@@ -131,7 +131,7 @@ fn watch(control: &Control, asked: &Receiver<()>, watched: Watched) {
     }
 }
 
-/// Reads the file, and tells what came of it.
+/// Reads the file, and prints the result.
 fn reload(control: &Control) {
     match control.reload() {
         Ok(changes) => say(format_args!("reloaded: {changes}")),
@@ -139,8 +139,8 @@ fn reload(control: &Control) {
     }
 }
 
-/// By which a file that changed is told from one that did not, also when another one took its name, or the name that
-/// a symbolic link stands for.
+/// Tells a changed file from an unchanged one. It also sees when another file took its name, or when a symbolic link
+/// changed.
 #[derive(Debug, PartialEq, Eq)]
 struct Stamp {
     file: (u64, u64),
