@@ -1,4 +1,4 @@
-//! `Cache-Status` (RFC 9211): what the cache did with a request, said to whoever reads the response.
+//! `Cache-Status` (RFC 9211): tells readers of the response what the cache did with the request.
 
 use std::time::Duration;
 
@@ -7,21 +7,21 @@ use crate::reuse::Why;
 /// Why a request went on to the origin (RFC 9211 §2.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Forwarded {
-    /// The route bypasses the cache for it.
+    /// The route bypasses the cache for this request.
     Bypass,
-    /// Its method.
+    /// The method of the request.
     Method,
     /// Nothing is stored under its key.
     UriMiss,
-    /// Something is, but no variant that it selects.
+    /// Something is stored, but no variant that the request selects.
     VaryMiss,
     /// Nothing is stored that could be used, for any other reason.
     Miss,
     /// The request itself demands it: `no-cache`, `max-age`.
     Request,
-    /// What is stored is stale.
+    /// The stored response is stale.
     Stale,
-    /// What is stored is not all that is asked for.
+    /// The stored response does not have all that is asked for.
     Partial,
 }
 
@@ -62,12 +62,12 @@ impl Forwarded {
     }
 }
 
-/// What there is to say.
+/// The contents of the field.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CacheStatus {
     /// Why the request went on. `None`: it was answered from the cache, a hit.
     pub forwarded: Option<Forwarded>,
-    /// What the origin answered, where that is not the status of this response.
+    /// The status of the origin's answer, if it is not the status of this response.
     pub forwarded_status: Option<u16>,
     /// How long the response stays fresh; how long it has been stale, when `is_stale`.
     pub ttl: Option<Duration>,
@@ -75,9 +75,9 @@ pub struct CacheStatus {
     pub is_stale: bool,
     /// Whether the answer of the origin was stored.
     pub stored: bool,
-    /// Whether the request waited for the answer to another one.
+    /// Whether the request waited for the answer to another request.
     pub collapsed: bool,
-    /// A word on the matter, such as the name of a [`crate::store_rule::NotStored`]: a token (RFC 8941 §3.3.4).
+    /// A detail, such as the name of a [`crate::store_rule::NotStored`]: a token (RFC 8941 §3.3.4).
     pub detail: Option<&'static str>,
 }
 

@@ -1,10 +1,10 @@
 //! What a message says about caching: `Cache-Control` (RFC 9111 §5.2), `Pragma` (§5.4), and the targeted
 //! `CDN-Cache-Control` (RFC 9213), read once into plain values.
 //!
-//! The reading is forgiving where that is safe and strict where it is not: unknown directives are passed over, a freshness
-//! that cannot be read is no freshness, and of two that disagree the shorter counts (RFC 9111 §4.2.1 would allow the first,
-//! or none). A value that cannot be read as a whole may open nothing: where `private`, `no-store` or `no-cache` stands in it
-//! as a word, it is said. What follows from the values is decided elsewhere.
+//! The reading is forgiving where that is safe and strict where it is not. Unknown directives are ignored, unreadable
+//! freshness means no freshness, and of two that disagree the shorter counts (RFC 9111 §4.2.1 would allow the first, or
+//! none). A value that cannot be read as a whole must not allow anything: if `private`, `no-store` or `no-cache` stands
+//! in it as a word, it counts as said. What follows from the values is decided elsewhere.
 
 mod targeted;
 mod unreadable;
@@ -20,7 +20,7 @@ pub const SECONDS_MAX: u32 = 1 << 31;
 #[expect(missing_docs, reason = "each variant is the directive of its name")]
 pub enum Directive {
     NoStore,
-    /// Without a list of fields; with one it says something about those fields alone.
+    /// Without a list of fields; with a list it only concerns those fields.
     NoCache,
     /// Without a list of fields.
     Private,
@@ -69,7 +69,7 @@ pub struct ResponseControl {
     pub stale_while_revalidate: Option<u32>,
     /// Seconds (RFC 5861 §4).
     pub stale_if_error: Option<u32>,
-    /// Whether `CDN-Cache-Control` said all this; then `Cache-Control` and `Expires` are not looked at (RFC 9213 §2.2).
+    /// Whether `CDN-Cache-Control` said all this; then `Cache-Control` and `Expires` are ignored (RFC 9213 §2.2).
     pub is_targeted: bool,
 }
 
@@ -84,7 +84,7 @@ impl ResponseControl {
             control.take(element);
         }
         let mut words = words_of_unreadable(fields);
-        // It is no targeted field, or it would have been read; but it opens nothing that it may have meant to close.
+        // The field is not valid, or it would have been read; but what it may have meant to forbid stays forbidden.
         for line in fields.all(FieldName::CdnCacheControl) {
             words.add_all(unreadable::words(line));
         }
@@ -102,9 +102,9 @@ impl ResponseControl {
                 .any(|list| elements(list).any(|listed| listed.eq_ignore_ascii_case(name)))
     }
 
-    /// Takes what was found in a value that cannot be read.
+    /// Adds the words found in a value that cannot be read.
     fn close(&mut self, words: Directives) {
-        // In a readable value `must-understand` turns `no-store` into a word for other caches.
+        // In a readable value, `must-understand` means that `no-store` is for other caches.
         if words.has(Directive::NoStore) {
             self.says.remove(Directive::MustUnderstand);
         }
@@ -140,10 +140,10 @@ impl ResponseControl {
     }
 }
 
-/// How stale a response a client takes.
+/// How stale a response a client accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MaxStale {
-    /// However stale.
+    /// Any staleness.
     Any,
     /// By at most this many seconds.
     Seconds(u32),
@@ -158,14 +158,14 @@ pub struct RequestControl {
     pub max_age: Option<u32>,
     /// Seconds.
     pub min_fresh: Option<u32>,
-    /// What of staleness is taken.
+    /// How much staleness is accepted.
     pub max_stale: Option<MaxStale>,
     /// Seconds (RFC 5861 §4).
     pub stale_if_error: Option<u32>,
 }
 
 impl RequestControl {
-    /// What `fields` of a request say. `Pragma: no-cache` counts where there is no `Cache-Control` (RFC 9111 §5.4).
+    /// What `fields` of a request say. `Pragma: no-cache` counts if there is no `Cache-Control` (RFC 9111 §5.4).
     pub fn of(fields: Fields<'_>) -> Self {
         let mut control = Self::default();
         if fields.has(FieldName::CacheControl) {
@@ -219,7 +219,7 @@ fn shorten(value: &mut Option<u32>, seconds: u32) {
     *value = Some(value.map_or(seconds, |earlier| earlier.min(seconds)));
 }
 
-/// What stands as words in the lines of `Cache-Control`, when one of them cannot be read.
+/// The words in the lines of `Cache-Control`, if one of the lines cannot be read.
 fn words_of_unreadable(fields: Fields<'_>) -> Directives {
     let lines = fields.all(FieldName::CacheControl);
     let mut words = Directives::default();
@@ -249,8 +249,8 @@ impl<'h> Element<'h> {
                 argument: None,
             },
             Some(at) => Self {
-                // No blank may stand around the sign. One before it still names the directive, so that
-                // `max-age =3600` is a freshness that cannot be read rather than none.
+                // No blank may surround the sign. A blank before it still names the directive, so `max-age =3600` is an
+                // unreadable freshness rather than none.
                 name: text[..at].trim_ascii_end(),
                 argument: Some(if text[..at].ends_with(b" ") {
                     b" "
@@ -265,15 +265,15 @@ impl<'h> Element<'h> {
         self.name.eq_ignore_ascii_case(name.as_bytes())
     }
 
-    /// The argument as delta-seconds (RFC 9111 §1.2.2): digits, with or without quotes, the largest there is for what
-    /// is larger. `None` for anything else, no argument included.
+    /// The argument as delta-seconds (RFC 9111 §1.2.2): digits, with or without quotes; a larger number means the
+    /// maximum. `None` for anything else, also for no argument.
     fn seconds(self) -> Option<u32> {
         let argument = self.argument?;
         seconds_of(within_quotes(argument).unwrap_or(argument))
     }
 
-    /// Whether it is `no-cache="a, b"` rather than `no-cache`. Without quotes, which senders should write (RFC 9111
-    /// §5.2.2.4), an argument may be a field or an unhappy `private=true`; so it limits nothing.
+    /// Whether it is `no-cache="a, b"` rather than `no-cache`. Senders should write quotes (RFC 9111 §5.2.2.4). Without
+    /// them an argument may be a field or a mistaken `private=true`, so it limits nothing.
     fn is_about_fields(self) -> bool {
         let is_string = self.argument.is_some_and(|text| text.starts_with(b"\""));
         is_string && self.field_list().is_some()

@@ -1,6 +1,6 @@
-//! How long a response is fresh (RFC 9111 §4.2.1, §4.2.2) and how old it was when it arrived (§4.2.3).
+//! How long a response is fresh (RFC 9111 §4.2.1, §4.2.2), and how old it was when it arrived (§4.2.3).
 //!
-//! Whether it may be stored at all is decided in `store_rule.rs`, and what its age means for a request in `reuse.rs`.
+//! `store_rule.rs` decides whether it may be stored, and `reuse.rs` what its age means for a request.
 
 use std::time::Duration;
 
@@ -21,10 +21,10 @@ pub struct Exchanged {
     pub response_time: Timestamp,
 }
 
-/// A lifetime and who said it.
+/// A lifetime and its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lifetime {
-    /// From the moment the response was made.
+    /// Counted from the moment the response was made.
     pub length: Duration,
     /// Who said so.
     pub source: LifetimeSource,
@@ -33,9 +33,9 @@ pub struct Lifetime {
 /// The dates of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dates {
-    /// `Date`, or the moment of arrival where that says nothing (RFC 9110 §6.6.1).
+    /// `Date`, or the moment of arrival if there is no readable one (RFC 9110 §6.6.1).
     pub date: Timestamp,
-    /// `Expires`. One that cannot be read, or two that differ, lie in the past (RFC 9111 §5.3).
+    /// `Expires`. An unreadable one, or two that differ, lie in the past (RFC 9111 §5.3).
     pub expires: Option<Timestamp>,
     /// `Last-Modified`, when that can be read.
     pub last_modified: Option<Timestamp>,
@@ -99,8 +99,7 @@ pub fn lifetime(
     }
 }
 
-/// The first of these that is there: the targeted field, `s-maxage`, `max-age`, `Expires` (RFC 9111 §4.2.1, RFC 9213
-/// §2.2).
+/// The first that exists of the targeted field, `s-maxage`, `max-age` and `Expires` (RFC 9111 §4.2.1, RFC 9213 §2.2).
 fn said_by_origin(control: &ResponseControl, dates: &Dates) -> Option<Lifetime> {
     let of_seconds = |seconds: u32, source| Lifetime {
         length: Duration::from_secs(u64::from(seconds)),
@@ -124,8 +123,8 @@ fn said_by_origin(control: &ResponseControl, dates: &Dates) -> Option<Lifetime> 
     })
 }
 
-/// A share of the time that the response has not changed for. Only for statuses that RFC 9110 §15.1 names, or with
-/// `public` (RFC 9111 §4.2.2), and not where the response says anything else about reuse.
+/// A share of the time since the last modification. Only for statuses that RFC 9110 §15.1 names, or with `public` (RFC
+/// 9111 §4.2.2), and only if the response says nothing else about reuse.
 fn guessed(
     status: u16,
     control: &ResponseControl,
@@ -146,24 +145,25 @@ pub fn is_heuristically_cacheable(status: u16) -> bool {
     )
 }
 
-/// What `Age` says.
+/// The meaning of `Age`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgeField {
-    /// Nothing: it is not there.
+    /// There is no `Age`.
     Absent,
     /// Seconds.
     Seconds(u32),
-    /// It cannot be believed, so the response may be of any age.
+    /// It is not believed, so the response may have any age.
     Unreadable,
 }
 
 impl AgeField {
     /// The `Age` of `fields`.
     ///
-    /// RFC 9111 §5.1 would have a cache use the first element of a list and pass over what is no number. Passing over it
-    /// takes an old response for a new one; so what is no number makes the response stale, which a cache may always
-    /// think of it, and so does a field that came twice: in two lines, or in the one line `a, b` that an intermediary
-    /// makes of two. Only a list that was written as such, without the blank, is read by its first element.
+    /// RFC 9111 §5.1 would let a cache use the first element of a list and ignore anything that is no number. Ignoring
+    /// it would make an old response look new. So anything that is no number makes the response stale, which a cache
+    /// may always assume. The same holds for a field that came twice: in two lines, or in the one line `a, b` into
+    /// which an intermediary joins two. Only a list that was written as such, without the blank, is read by its first
+    /// element.
     pub fn of(fields: Fields<'_>) -> Self {
         let mut lines = fields.all(FieldName::Age);
         let Some(line) = lines.next() else {
@@ -180,7 +180,7 @@ impl AgeField {
 
 /// How old a response was when it arrived: `corrected_initial_age` of RFC 9111 §4.2.3.
 pub fn initial_age(age: AgeField, date: Timestamp, exchanged: Exchanged) -> Duration {
-    // `Date` has whole seconds; without this, every response would be born up to a second old.
+    // `Date` has whole seconds; without this, every response would be up to a second old on arrival.
     let apparent = exchanged.response_time.whole_second().since(date);
     let said = match age {
         AgeField::Seconds(seconds) => Duration::from_secs(u64::from(seconds)),
@@ -190,7 +190,7 @@ pub fn initial_age(age: AgeField, date: Timestamp, exchanged: Exchanged) -> Dura
     apparent.max(said.saturating_add(delay))
 }
 
-/// An age as the value of `Age`: whole seconds, none beyond [`SECONDS_MAX`].
+/// An age as the value of `Age`: whole seconds, at most [`SECONDS_MAX`].
 pub fn age_seconds(age: Duration) -> u32 {
     u32::try_from(age.as_secs()).map_or(SECONDS_MAX, |seconds| seconds.min(SECONDS_MAX))
 }

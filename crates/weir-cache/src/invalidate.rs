@@ -1,5 +1,5 @@
-//! What a request that changes something makes invalid (RFC 9111 §4.4): its own target, and what its answer names in
-//! `Location` and `Content-Location`, on the same host. Removing it is the stores' work.
+//! What an unsafe request makes invalid (RFC 9111 §4.4): its own target, and the targets in `Location` and
+//! `Content-Location` of the answer, on the same host. The stores remove them.
 
 use weir_http::host::Authority;
 use weir_http::{FieldName, Fields, Method};
@@ -21,8 +21,8 @@ pub struct Changed<'a> {
     pub response: Fields<'a>,
 }
 
-/// The targets, as paths with their queries, under which nothing stored may be used any more. None unless the method may
-/// have changed something and the answer is no error.
+/// The targets, as paths with queries, whose stored responses may not be used any more. There are none unless the
+/// method may have changed something and the answer is no error.
 pub fn targets(changed: &Changed<'_>) -> Vec<Vec<u8>> {
     let is_error = !(200..400).contains(&changed.status);
     if is_safe(changed.method, changed.method_name) || is_error {
@@ -42,7 +42,7 @@ pub fn targets(changed: &Changed<'_>) -> Vec<Vec<u8>> {
 }
 
 /// Whether a method is known to change nothing: those of RFC 9110, and the registered ones of RFC 3253, 4918, 5323 and
-/// QUERY. Of any other it must be assumed that it does.
+/// QUERY. All others may change something.
 pub fn is_safe(method: Method, name: &[u8]) -> bool {
     method.is_safe()
         || matches!(
@@ -51,8 +51,8 @@ pub fn is_safe(method: Method, name: &[u8]) -> bool {
         )
 }
 
-/// The path and query that the reference `location` means, when it lies on the host of the request. A reference to any
-/// other host is none of this cache's business: it would let one site empty the cache of another.
+/// The path and query of the reference `location`, if it is on the host of the request. References to other hosts are
+/// ignored: otherwise one site could empty the cache of another.
 ///
 /// Schemes are not compared: behind a gateway that ends TLS, origins write `http` where clients see `https`.
 pub fn same_origin_target(location: &[u8], authority: &[u8], target: &[u8]) -> Option<Vec<u8>> {
@@ -81,7 +81,7 @@ pub fn same_origin_target(location: &[u8], authority: &[u8], target: &[u8]) -> O
     })
 }
 
-/// A relative reference, merged with the base path and without its dot segments (RFC 3986 §5.2.3, §5.2.4).
+/// A relative reference, merged with the base path, without dot segments (RFC 3986 §5.2.3, §5.2.4).
 fn relative(base: &[u8], location: &[u8]) -> Vec<u8> {
     let directory = base
         .iter()
@@ -119,7 +119,7 @@ fn strip_scheme(location: &[u8]) -> Option<&[u8]> {
     })
 }
 
-/// Whether two authorities are the same, with or without the default port of either scheme.
+/// Whether two authorities are the same; the default ports of both schemes do not count.
 fn is_same_authority(a: &[u8], b: &[u8]) -> bool {
     match (Authority::parse(a), Authority::parse(b)) {
         (Ok(a), Ok(b)) => a.is_same_on_the_web(&b),

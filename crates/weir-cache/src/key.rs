@@ -1,7 +1,7 @@
 //! The primary key of a request (RFC 9111 §2): which requests can share a stored response at all.
 //!
-//! A key is text: the URL as the route sees it, and then, each in a line of its own, what else the route makes part of
-//! it. Keys of one URL, of one host or under one path therefore share a prefix, and can be purged by it:
+//! A key is text: the URL as the route sees it, and then, each in its own line, the other parts that the route adds.
+//! Keys of one URL, of one host or under one path therefore share a prefix, and can be purged by it:
 //!
 //! ```text
 //! http://www.example.com/a/b?x=1&y=2
@@ -11,14 +11,14 @@
 //! body 00c0ffee00c0ffee00c0ffee00c0ffee
 //! ```
 //!
-//! A field, or a cookie, that came several times has a line for each, and one that is absent a line with its name alone.
-//! Cookies in lines that an origin might take apart in another way stand there as they came, in lines that begin with
+//! A field or cookie that came several times has a line for each, and an absent one has a line with only its name. If
+//! origins might split the cookie lines differently, the lines stand there as they came, in lines that begin with
 //! `cookies`.
 //!
-//! Scheme and host are in the form in which the origin is told of them, so that all who share a key ask it for the same; an
-//! empty path is a slash. Paths and queries stay as they were sent, escapes and all: an origin is free to tell `/%61` from
-//! `/a`, and a cache that is not would serve one for the other. Only to find the parameters that a route names are their
-//! names decoded.
+//! Scheme and host are in the form in which the origin gets them, so all requests with one key ask for the same; an
+//! empty path is a slash. Paths and queries stay as they were sent, with their escapes. An origin may distinguish
+//! `/%61` from `/a`, and a cache that does not would serve one for the other. Names of parameters are decoded only to
+//! find those that a route names.
 
 use weir_http::{FieldName, Fields, Method};
 
@@ -28,18 +28,18 @@ use crate::vary;
 /// How a request uses the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// GET and HEAD: they share what is stored.
+    /// GET and HEAD: they share stored responses.
     Get,
     /// POST on a route that caches POST: the key needs the digest of the body.
     PostByBody,
 }
 
-/// Why a request passes by the cache.
+/// Why a request bypasses the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Pass {
     /// Its method.
     Method,
-    /// It is a GET with a body: an origin that reads the body would answer what no other GET asks for.
+    /// It is a GET with a body: an origin that reads the body would give an answer that fits no other GET.
     Body,
     /// The route says so.
     Bypass,
@@ -56,14 +56,14 @@ impl Pass {
     }
 }
 
-/// What a key is made of.
+/// What a key is made from: the parts of a request.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
-    /// `http` or `https`, as the client connected.
+pub struct Inputs<'a> {
+    /// `http` or `https`: how the client connected.
     pub scheme: &'a [u8],
     /// The authority that the request is for, in normal form (see [`weir_http::host`]).
     pub authority: &'a [u8],
-    /// The path that the origin is asked for, before the route cuts anything off it.
+    /// The path that is requested, before the route removes a prefix.
     pub path: &'a [u8],
     /// The query as sent, without the question mark.
     pub query: Option<&'a [u8]>,
@@ -78,7 +78,7 @@ pub struct Asked<'a> {
 pub fn class(
     method: Method,
     has_body: bool,
-    asked: &Asked<'_>,
+    inputs: &Inputs<'_>,
     policy: &CachePolicy,
 ) -> Result<Class, Pass> {
     let class = match method {
@@ -87,32 +87,32 @@ pub fn class(
         Method::Post if policy.caches_post => Class::PostByBody,
         _ => return Err(Pass::Method),
     };
-    if policy.bypass.iter().any(|rule| is_met(rule, asked)) {
+    if policy.bypass.iter().any(|rule| is_met(rule, inputs)) {
         return Err(Pass::Bypass);
     }
     Ok(class)
 }
 
-fn is_met(rule: &Bypass, asked: &Asked<'_>) -> bool {
+fn is_met(rule: &Bypass, inputs: &Inputs<'_>) -> bool {
     match rule {
-        Bypass::Header(name, None) => asked.fields.named(name.as_bytes()).next().is_some(),
-        Bypass::Header(name, Some(value)) => asked
+        Bypass::Header(name, None) => inputs.fields.named(name.as_bytes()).next().is_some(),
+        Bypass::Header(name, Some(value)) => inputs
             .fields
             .named(name.as_bytes())
             .any(|sent| sent == value.as_bytes()),
-        Bypass::Cookie(name) => cookies(asked.fields, name.as_bytes()).next().is_some(),
+        Bypass::Cookie(name) => cookies(inputs.fields, name.as_bytes()).next().is_some(),
         Bypass::Query(name) => {
-            parameters(asked.query.unwrap_or_default()).any(|p| is_called(p, name))
+            parameters(inputs.query.unwrap_or_default()).any(|p| is_called(p, name))
         }
     }
 }
 
 /// Appends the key of a request.
-pub fn write(parts: &KeyParts, asked: &Asked<'_>, body_digest: Option<u128>, out: &mut Vec<u8>) {
-    write_url(parts, asked, out);
+pub fn write(parts: &KeyParts, inputs: &Inputs<'_>, body_digest: Option<u128>, out: &mut Vec<u8>) {
+    write_url(parts, inputs, out);
     for name in &parts.headers {
         let id = FieldName::of(name.as_bytes());
-        let values = asked.fields.named(name.as_bytes());
+        let values = inputs.fields.named(name.as_bytes());
         let is_alone = values.clone().nth(1).is_none();
         let mut values = values.peekable();
         if values.peek().is_none() {
@@ -125,10 +125,10 @@ pub fn write(parts: &KeyParts, asked: &Asked<'_>, body_digest: Option<u128>, out
         }
     }
     if !parts.cookies.is_empty() {
-        write_cookies(&parts.cookies, asked.fields, out);
+        write_cookies(&parts.cookies, inputs.fields, out);
     }
     if let Some(digest) = body_digest {
-        for (_, name, value) in asked.fields.iter().filter(|field| describes_body(field.1)) {
+        for (_, name, value) in inputs.fields.iter().filter(|field| describes_body(field.1)) {
             line(out, b"body ", name);
             let name_at = out.len() - name.len();
             out[name_at..].make_ascii_lowercase();
@@ -154,18 +154,18 @@ fn write_cookies(names: &[String], fields: Fields<'_>, out: &mut Vec<u8>) {
         if sent.peek().is_none() {
             line(out, b"cookie ", name.as_bytes());
         }
-        // Of several, an origin may read any: the first, the last, or all.
+        // If there are several, an origin may read any of them: the first, the last, or all.
         for pair in sent {
             line(out, b"cookie ", pair);
             if !pair.contains(&b'=') {
-                // It is there, and has not even an empty value. No pair has a semicolon.
+                // It is there, but without even an empty value. No pair contains a semicolon.
                 out.push(b';');
             }
         }
     }
 }
 
-/// Whether every origin finds the same cookies: in no more than one line, with "; " in between, and with no other blanks
+/// Whether every origin finds the same cookies: there is at most one line, with "; " between pairs, and no other blanks
 /// around pairs or in names (RFC 6265 §4.2.1).
 fn is_read_alike<'h>(mut lines: impl Iterator<Item = &'h [u8]>) -> bool {
     let line = lines.next().unwrap_or_default();
@@ -183,35 +183,34 @@ fn is_read_alike<'h>(mut lines: impl Iterator<Item = &'h [u8]>) -> bool {
     lines.next().is_none() && (line.is_empty() || pairs.all(is_alike))
 }
 
-/// Whether a field says what a body means (RFC 9110 §8.3 to §8.7): its type, coding, language and place, and what other
-/// fields of their kind say. The same bytes as JSON and as a form, or gzipped and not, ask for different things. The length is
-/// that of the bytes.
+/// Whether a field says what a body means (RFC 9110 §8.3 to §8.7): its type, coding, language, location and the like.
+/// The same bytes as JSON and as a form, or gzipped and not, are different requests. The length follows from the bytes.
 fn describes_body(name: &[u8]) -> bool {
     let start = name.get(..b"content-".len());
     start.is_some_and(|start| start.eq_ignore_ascii_case(b"content-"))
         && FieldName::of(name) != FieldName::ContentLength
 }
 
-/// Stands before the name of an upstream in the place of the host. No host can have it: it would end userinfo, which
-/// requests must not have (RFC 9110 §4.2.4).
+/// Precedes the name of an upstream in place of the host. No host can contain it: it would end userinfo, which requests
+/// must not have (RFC 9110 §4.2.4).
 pub const UPSTREAM_MARK: u8 = b'@';
 
-/// Appends the first line of a key: the URL, with the upstream in the place of the host where the parts say so.
-pub fn write_url(parts: &KeyParts, asked: &Asked<'_>, out: &mut Vec<u8>) {
-    out.extend(asked.scheme.iter().map(u8::to_ascii_lowercase));
+/// Appends the first line of a key: the URL, with the upstream in place of the host if the parts say so.
+pub fn write_url(parts: &KeyParts, inputs: &Inputs<'_>, out: &mut Vec<u8>) {
+    out.extend(inputs.scheme.iter().map(u8::to_ascii_lowercase));
     out.extend_from_slice(b"://");
     if let HostKey::Upstream(name) = &parts.host {
         out.push(UPSTREAM_MARK);
         out.extend_from_slice(name.as_bytes());
     } else {
-        out.extend_from_slice(asked.authority);
+        out.extend_from_slice(inputs.authority);
     }
-    out.extend_from_slice(if asked.path.is_empty() {
+    out.extend_from_slice(if inputs.path.is_empty() {
         b"/"
     } else {
-        asked.path
+        inputs.path
     });
-    if let Some(query) = asked.query {
+    if let Some(query) = inputs.query {
         write_query(&parts.query, query, out);
     }
 }
@@ -236,7 +235,7 @@ pub fn target_of(key: &[u8]) -> &[u8] {
     &rest[path_at.unwrap_or(rest.len())..]
 }
 
-/// More parameters than this are not sorted: a query that long is part of the key as it was sent.
+/// With more parameters than this, they are not sorted: the query is part of the key as it was sent.
 const PARAMETERS_MAX: usize = 64;
 
 fn write_query(rule: &QueryKey, query: &[u8], out: &mut Vec<u8>) {
@@ -253,7 +252,7 @@ fn write_query(rule: &QueryKey, query: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The chosen parameters, sorted by name; those of one name keep their order, which may mean something.
+/// The chosen parameters, sorted by name. Those with one name keep their order, which may mean something.
 fn write_sorted(query: &[u8], chosen: impl Fn(&[u8]) -> bool, out: &mut Vec<u8>) {
     let mut table: [&[u8]; PARAMETERS_MAX] = [b""; PARAMETERS_MAX];
     let mut count = 0;
@@ -266,7 +265,7 @@ fn write_sorted(query: &[u8], chosen: impl Fn(&[u8]) -> bool, out: &mut Vec<u8>)
         *place = parameter;
         count += 1;
     }
-    // An insertion sort keeps the order of equals without the memory that the library's stable sort takes.
+    // An insertion sort keeps the order of equals, without the memory that the library's stable sort takes.
     for end in 1..count {
         let mut at = end;
         while at > 0 && name_of(table[at]).lt(name_of(table[at - 1])) {
@@ -288,8 +287,8 @@ fn is_called(parameter: &[u8], name: &str) -> bool {
     name_of(parameter).eq(name.bytes())
 }
 
-/// The name of a parameter as an origin reads it: `%69d` is `id`, and a plus is a blank. A client could else have a
-/// parameter that the origin obeys and the key leaves out.
+/// The name of a parameter as an origin reads it: `%69d` is `id`, and a plus is a blank. Otherwise a client could send
+/// a parameter that the origin uses and the key leaves out.
 fn name_of(parameter: &[u8]) -> impl Iterator<Item = u8> {
     let mut rest = parameter.split(|&b| b == b'=').next().unwrap_or_default();
     std::iter::from_fn(move || {
@@ -326,7 +325,7 @@ pub fn cookies<'h>(fields: Fields<'h>, name: &[u8]) -> impl Iterator<Item = &'h 
     })
 }
 
-/// Starts a line of the key. No part of a head can hold the line end, so no part can pass for another.
+/// Starts a line of the key. No part of a head contains a line end, so no part can look like another.
 fn line(out: &mut Vec<u8>, kind: &[u8], name: &[u8]) {
     out.push(b'\n');
     out.extend_from_slice(kind);

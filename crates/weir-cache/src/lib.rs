@@ -1,8 +1,8 @@
 //! The rules of an HTTP cache, RFC 9111 and its neighbours, as decisions; and its stores.
 //!
-//! The rules know no sockets, no clock and no threads; moments and boundaries come in as arguments. What is kept, and where,
-//! is the business of [`store`], which reads no HTTP. Whatever runs for a hit allocates nothing: it reads a [`Meta`], which is
-//! copied, and appends to buffers that the caller uses again.
+//! The rules know no sockets, no clock and no threads; moments and boundaries are arguments. [`store`] keeps the
+//! responses, and reads no HTTP. The code for a hit allocates nothing: it reads a [`Meta`], which is copied, and
+//! appends to buffers that the caller reuses.
 //!
 //! # The way of a request through it
 //!
@@ -32,7 +32,7 @@
 //! [U] unsafe   invalidate::targets of a request that is not safe and did not fail ──► remove from the stores
 //! ```
 //!
-//! - [`policy`]: what a route may say
+//! - [`policy`]: what a route may configure
 //! - [`control`]: what messages say: `Cache-Control`, `Pragma`, `CDN-Cache-Control`
 //! - [`key`], [`vary`]: which requests share a response
 //! - [`store_rule`]: may a response be stored; [`stored_head`]: what is kept of its head
@@ -42,7 +42,7 @@
 //! - [`reuse`]: may it answer; [`validate`]: is it still right; [`range`]: a part of it
 //! - [`invalidate`], [`tags`]: what ends it before its time
 //! - [`negotiate`]: in which coding it is sent
-//! - [`cache_status`]: what is said about all this
+//! - [`cache_status`]: what the response tells about all this
 //! - the moments of [`mod@time`]
 
 pub mod cache_status;

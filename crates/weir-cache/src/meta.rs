@@ -1,5 +1,5 @@
-//! What was decided about a response when it was stored: everything that a later request needs to know of it besides
-//! its bytes. Plain values that are copied; `stored_head.rs` writes them to disk.
+//! What was decided about a response when it was stored: all that a later request needs besides its bytes. Plain values
+//! that are copied; `stored_head.rs` writes them to disk.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub struct Meta {
     pub request_time: Timestamp,
     /// When its head arrived (`response_time`).
     pub response_time: Timestamp,
-    /// Its `Date`; where that is absent or unreadable, when it arrived (RFC 9110 §6.6.1).
+    /// Its `Date`; if that is absent or unreadable, when it arrived (RFC 9110 §6.6.1).
     pub date: Timestamp,
     /// Its `Last-Modified`, when that can be read.
     pub last_modified: Option<Timestamp>,
@@ -22,34 +22,33 @@ pub struct Meta {
     pub initial_age: Duration,
     /// How long it is fresh.
     pub lifetime: Duration,
-    /// Who said so.
+    /// The source of the lifetime.
     pub lifetime_source: LifetimeSource,
     /// How much longer it may be served while it is refreshed (RFC 5861 §3).
     pub stale_while_revalidate: Duration,
-    /// How much longer it may be served when the origin fails (RFC 5861 §4); `None` when the response does not say.
+    /// How much longer it may be served when the origin fails (RFC 5861 §4); `None` if the response does not say.
     pub stale_if_error: Option<Duration>,
-    /// What else it demands.
+    /// Its other demands.
     pub demands: Demands,
 }
 
-/// What a stored response demands of whoever wants to use it.
+/// What a stored response demands before it is used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Demands(u8);
 
 impl Demands {
-    /// `no-cache`: no use without a validation (RFC 9111 §5.2.2.4).
+    /// `no-cache`: it must be validated before each use (RFC 9111 §5.2.2.4).
     pub const VALIDATION: Self = Self(1);
-    /// `must-revalidate` or `proxy-revalidate`: no use once it is stale (§5.2.2.2, §5.2.2.8).
+    /// `must-revalidate` or `proxy-revalidate`: it must not be used when stale (§5.2.2.2, §5.2.2.8).
     pub const FRESHNESS: Self = Self(1 << 1);
-    /// `s-maxage`, which demands freshness too (§5.2.2.10), but gives way where the same response allows staleness by
-    /// name.
+    /// `s-maxage`, which demands freshness too (§5.2.2.10), unless the same response allows staleness explicitly.
     pub const SHARED_FRESHNESS: Self = Self(1 << 2);
-    /// `immutable` (RFC 8246): no use in validating it while it is fresh.
+    /// `immutable` (RFC 8246): validating it while it is fresh is useless.
     pub const IMMUTABLE: Self = Self(1 << 3);
-    /// `no-transform`: its bytes stay as they are (RFC 9111 §5.2.2.6).
+    /// `no-transform`: its bytes must stay as they are (RFC 9111 §5.2.2.6).
     pub const AS_IS: Self = Self(1 << 4);
 
-    /// Whether all of `others` are among these.
+    /// Whether these include all of `others`.
     pub fn has(self, others: Self) -> bool {
         self.0 & others.0 == others.0
     }
@@ -60,21 +59,21 @@ impl Demands {
         Self(self.0 | others.0)
     }
 
-    /// As a number, for the disk.
+    /// The demands as a number, for the disk.
     pub(crate) fn bits(self) -> u8 {
         self.0
     }
 
-    /// From that number.
+    /// The demands of that number.
     pub(crate) fn from_bits(bits: u8) -> Option<Self> {
         (bits < 1 << 5).then_some(Self(bits))
     }
 }
 
-/// Who said how long a response is fresh.
+/// Where the lifetime of a response comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LifetimeSource {
-    /// Nobody: it was never fresh.
+    /// Nowhere: it was never fresh.
     Nobody = 0,
     /// The route, whatever the origin says.
     Forced = 1,
@@ -90,7 +89,7 @@ pub enum LifetimeSource {
     Default = 6,
     /// A guess from `Last-Modified`.
     Heuristic = 7,
-    /// An `Age` that cannot be read, or two of them: it may be of any age.
+    /// An unreadable `Age`, or two of them: it may have any age.
     UnreadableAge = 8,
 }
 
@@ -123,7 +122,7 @@ impl LifetimeSource {
         }
     }
 
-    /// Whether the origin said it in so many words.
+    /// Whether the origin said it explicitly.
     pub fn is_of_origin(self) -> bool {
         matches!(
             self,
@@ -131,8 +130,8 @@ impl LifetimeSource {
         )
     }
 
-    /// Whether the route said it. Its time runs from the arrival of the response: a `ttl` of a second in front of an
-    /// origin that takes two must not be over before it begins.
+    /// Whether the route said it. Its time counts from the arrival of the response: a `ttl` of a second, in front of an
+    /// origin that takes two, must not be over before it begins.
     pub fn is_of_route(self) -> bool {
         matches!(self, Self::Forced | Self::Default)
     }
@@ -164,7 +163,7 @@ impl Meta {
         self.freshness_age(now).saturating_sub(self.lifetime)
     }
 
-    /// The same with a lifetime that is over by now, as after a soft purge: it is as stale as it was without, or has just
+    /// The same with a lifetime that is over by now, as after a soft purge. It stays as stale as it was, or has just
     /// become stale.
     #[must_use]
     pub fn ended(&self, now: Timestamp) -> Self {
@@ -174,7 +173,7 @@ impl Meta {
         }
     }
 
-    /// For how long it is still fresh.
+    /// How long it is still fresh.
     pub fn remaining(&self, now: Timestamp) -> Duration {
         self.lifetime.saturating_sub(self.freshness_age(now))
     }

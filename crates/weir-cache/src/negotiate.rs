@@ -1,13 +1,13 @@
 //! Which content coding a client gets (RFC 9110 §12.5.3), and which responses are worth one.
 //!
-//! The coding itself is done elsewhere; here is decided whether and which. What becomes of the head's fields is in
-//! `weir_http::content`.
+//! This module decides whether there is a coding, and which; it does not encode. `weir_http::content` changes the
+//! fields of the head.
 
 use weir_http::{FieldName, Fields};
 
 use crate::control::{Directive, ResponseControl};
 
-/// A content coding that this gateway makes, or that there is none.
+/// A content coding that this gateway makes, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Coding {
     /// Brotli (RFC 7932).
@@ -21,7 +21,7 @@ pub enum Coding {
 }
 
 impl Coding {
-    /// Those that are one.
+    /// All codings, without identity.
     pub const ALL: [Self; 3] = [Self::Brotli, Self::Zstd, Self::Gzip];
 
     /// The token of `Content-Encoding` and `Accept-Encoding`.
@@ -54,7 +54,7 @@ pub struct Accepted {
 }
 
 impl Accepted {
-    /// What the fields of a request say. Without `Accept-Encoding` a client would take anything; it gets what every
+    /// What the fields of a request accept. Without `Accept-Encoding` a client accepts anything; it gets what every
     /// client can read.
     pub fn of(request: Fields<'_>) -> Self {
         let mut weights = [None; 4];
@@ -69,8 +69,8 @@ impl Accepted {
                 weights[coding as usize] = Some(weight);
             }
         }
-        // `*` is about the codings that are not named; identity is acceptable unless something says otherwise, but is
-        // no one's wish.
+        // `*` is about the codings that are not named. Identity is acceptable unless something says otherwise, but no
+        // client prefers it.
         let of_identity = other.filter(|&weight| weight == 0).unwrap_or(1);
         Self {
             weights: [
@@ -87,8 +87,9 @@ impl Accepted {
         self.weights[coding as usize] > 0
     }
 
-    /// The coding to send of those that there are, in the order that the server prefers: the one the client gives the
-    /// most weight. Where it takes none of them, the bytes as they are, which is better than a 406 (RFC 9110 §12.5.3).
+    /// The coding to send, of the `available` ones in the server's order of preference: the one with the client's
+    /// highest weight. If the client accepts none, the bytes are sent as they are, which is better than a 406 (RFC 9110
+    /// §12.5.3).
     pub fn choose(self, available: &[Coding]) -> Coding {
         let mut best = Coding::Identity;
         for &coding in available {
@@ -101,7 +102,7 @@ impl Accepted {
     }
 }
 
-/// `q=0.5` in thousandths. What cannot be read is no weight.
+/// `q=0.5` in thousandths. `None` if it cannot be read.
 fn weight_of(parameter: &[u8]) -> Option<u16> {
     let parameter = parameter.trim_ascii();
     let value = parameter
@@ -125,17 +126,17 @@ fn weight_of(parameter: &[u8]) -> Option<u16> {
 /// What a route compresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompressPolicy {
-    /// Codings, the preferred one first: zstd by default, which takes a third of the CPU of the others for about the same
-    /// bytes, then Brotli, which makes less of text than gzip does.
+    /// Codings, the preferred one first. The default is zstd, which takes a third of the CPU time of the others for
+    /// about the same size; then Brotli, which makes text smaller than gzip does.
     pub codings: Vec<Coding>,
-    /// Smaller bodies stay as they are: a packet is sent for them in any case, and below some hundred bytes the coding's
-    /// own framing and the longer head eat what it saves.
+    /// Smaller bodies stay as they are: they take one packet in any case. Below some hundred bytes, the framing of the
+    /// coding and the longer head use up what it saves.
     pub body_bytes_min: u64,
     /// Media types beyond [`is_compressible`], in lower case, without parameters.
     pub types: Vec<String>,
-    /// How hard to try while a response passes through, when the client waits for it.
+    /// The effort for a response that passes through, while the client waits.
     pub streaming: Levels,
-    /// How hard to try for a stored response, which is compressed once and sent often.
+    /// The effort for a stored response, which is compressed once and sent often.
     pub stored: Levels,
 }
 
@@ -163,21 +164,21 @@ pub struct Levels {
 }
 
 impl Levels {
-    /// Where the curve of bytes over CPU has its bend, of those that need no more than 1.5 MiB for a stream.
+    /// The bend of the curve of size over CPU time, among levels that need at most 1.5 MiB for a stream.
     pub const STREAMING: Self = Self {
         brotli: 3,
         zstd: 3,
         gzip: 5,
     };
-    /// A few percent smaller for two to three times the CPU. Higher levels cost ten times as much and more for each further
-    /// percent.
+    /// A few percent smaller for two to three times the CPU time. Higher levels cost at least ten times as much for
+    /// each further percent.
     pub const STORED: Self = Self {
         brotli: 6,
         zstd: 9,
         gzip: 8,
     };
 
-    /// The level of a coding; identity has none, which is 0.
+    /// The level of a coding; 0 for identity, which has none.
     pub fn of(self, coding: Coding) -> u8 {
         match coding {
             Coding::Brotli => self.brotli,
@@ -191,20 +192,20 @@ impl Levels {
 /// Why a response is not compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NotCompressed {
-    /// Its status: it has no content, or a part of it.
+    /// Its status: it has no content, or only a part.
     Status,
     /// It has a coding already.
     Encoded,
     /// `Cache-Control: no-transform` (RFC 9111 §5.2.2.6).
     NoTransform,
-    /// Its media type, or that it has none.
+    /// Its media type, or it has none.
     MediaType,
     /// Too small.
     TooSmall,
 }
 
-/// Whether a response is compressed for clients that take it. `body_bytes` is its length, where that is known; the length
-/// of a body that is not, is taken to be worth it.
+/// Whether a response is compressed for clients that accept it. `body_bytes` is its length, if known; a body of unknown
+/// length counts as large enough.
 ///
 /// # Errors
 /// The first reason not to.
@@ -222,7 +223,7 @@ pub fn may_compress(
     if is_range || codings.any(|coding| !coding.eq_ignore_ascii_case(b"identity")) {
         return Err(NotCompressed::Encoded);
     }
-    // The directive is for every intermediary, so the targeted field does not hide it.
+    // The directive is for every intermediary, so a targeted field does not hide it.
     let is_forbidden = response
         .elements(FieldName::CacheControl)
         .any(|directive| directive.eq_ignore_ascii_case(b"no-transform"))
@@ -245,7 +246,7 @@ pub fn may_compress(
     Ok(())
 }
 
-/// Whether a media type is text of some kind, or of another kind that compresses well. `text/event-stream` is not: its
+/// Whether a media type is text of some kind, or another kind that compresses well. `text/event-stream` is not: its
 /// events must not wait for each other.
 pub fn is_compressible(media_type: &[u8]) -> bool {
     const OTHERS: [&str; 13] = [

@@ -1,50 +1,50 @@
-//! What a route may say about its cache, as plain values that are already valid. Parsing them from a file is the
-//! binary's work; this file only says what each means and what holds when nothing is said.
+//! What a route may configure about its cache, as plain, valid values. The binary parses them from a file; this file
+//! says what each means, and its default.
 //!
-//! [`CachePolicy::default`] is `cache = true`: what the origin says, and nothing else.
+//! [`CachePolicy::default`] is `cache = true`: only what the origin says counts.
 
 use std::time::Duration;
 
 /// A route's cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CachePolicy {
-    /// What tells one stored response from another besides the target.
+    /// What distinguishes stored responses besides the target.
     pub key: KeyParts,
     /// Whether a POST may be answered from the cache, keyed by a digest of its body. Default: no.
     pub caches_post: bool,
     /// How long a response stays fresh.
     pub ttl: Ttl,
     /// Serve stale for this long while one request refreshes, whatever `stale-while-revalidate` says. Default: what the
-    /// origin says. This and the next two hold for statuses that tell of the resource ([`is_of_resource`]).
+    /// origin says. This and the next two hold for statuses that describe the resource ([`is_of_resource`]).
     pub stale_while_revalidate: Option<Duration>,
     /// Serve stale for this long when the origin answers 500, 502, 503 or 504, whatever `stale-if-error` says. Default:
     /// what the origin says.
     pub stale_if_error: Option<Duration>,
-    /// Serve stale for this long when the origin cannot be reached at all, where nothing forbids it (RFC 9111 §4.2.4
-    /// lets a cache that is disconnected do so). Default: one hour.
+    /// Serve stale for this long when the origin cannot be reached at all, unless something forbids it (RFC 9111 §4.2.4
+    /// lets a disconnected cache do so). Default: one hour.
     pub stale_if_unreachable: Duration,
-    /// What becomes of responses with `Set-Cookie`.
+    /// What happens to responses with `Set-Cookie`.
     pub set_cookie: SetCookie,
-    /// Whether clients may ask for freshness with `Cache-Control` and `Pragma` (RFC 9111 §5.2.1). A route that must not
-    /// be driven to its origin by its clients says no. Default: yes.
+    /// Whether clients may ask for freshness with `Cache-Control` and `Pragma` (RFC 9111 §5.2.1). If clients must not
+    /// be able to cause requests to the origin, the route says no. Default: yes.
     pub obeys_clients: bool,
     /// Requests that are neither answered from the cache nor stored.
     pub bypass: Vec<Bypass>,
-    /// Store a response at the earliest when it is asked for the n-th time. Default: 1.
+    /// Store a response only when it is asked for the n-th time or later. Default: 1.
     pub uses_min: u32,
     /// Larger bodies are passed on and not stored.
     pub body_bytes_max: u64,
-    /// Stored variants of one key (RFC 9111 §4.1); the oldest makes room. Default: 32.
+    /// Stored variants of one key (RFC 9111 §4.1); the oldest is removed first. Default: 32.
     pub variants_max: usize,
-    /// Bytes of RAM that what the route stores may take, of those that all routes share. Default: all.
+    /// Bytes of the shared RAM that the stored responses of this route may take. Default: all.
     pub memory_bytes_max: Option<u64>,
     /// Refresh in the background once this share of the freshness lifetime has passed, in percent. Default: never.
     pub refresh_ahead_percent: Option<u8>,
-    /// How long a request waits for the answer that another one asks for before it asks itself (one of those who wait at a
-    /// time). Default: twice as long as half of the route's answers take, and at least 100 ms.
+    /// How long a request waits for the answer to another one before it asks itself (one waiting request at a time).
+    /// Default: twice the median time of the route's answers, and at least 100 ms.
     pub collapse_wait: Option<Duration>,
     /// Whether `en, de` and `de, en` ask for different responses. RFC 9110 §12.5.4 says that the order cannot be relied
-    /// upon; many origins take the first language anyway, and one client's order would choose for others. Default: yes.
+    /// upon. Many origins take the first language anyway, so one client's order would decide for others. Default: yes.
     pub language_order_matters: bool,
 }
 
@@ -74,17 +74,17 @@ impl Default for CachePolicy {
 /// How long a response stays fresh.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ttl {
-    /// For responses that may be stored, by status and whatever the origin says of freshness; the first match counts.
+    /// By status, for responses that may be stored, whatever the origin says about freshness; the first match counts.
     /// `no-store` and `private` still hold.
     pub forced: Vec<(StatusMatch, Duration)>,
-    /// For responses of which the origin says nothing, by status; the first match counts.
+    /// By status, for responses about which the origin says nothing; the first match counts.
     pub by_status: Vec<(StatusMatch, Duration)>,
-    /// For responses of which nothing but their age of modification is known.
+    /// For responses that only have a modification date.
     pub heuristic: Heuristic,
 }
 
 impl Ttl {
-    /// What holds for responses with `status`, whatever the origin says.
+    /// The forced lifetime of responses with `status`.
     pub fn forced_for(&self, status: u16) -> Option<Duration> {
         first_match(&self.forced, status)
     }
@@ -100,8 +100,8 @@ fn first_match(by_status: &[(StatusMatch, Duration)], status: u16) -> Option<Dur
     by_status.iter().find(is_it).map(|&(_, ttl)| ttl)
 }
 
-/// Whether a response with `status` tells of the resource: 2xx, 3xx, 404 and 410. Others tell of one request, or of what has
-/// befallen the origin; what a route says without naming them is not for them.
+/// Whether a response with `status` describes the resource: 2xx, 3xx, 404 and 410. Other statuses are about one
+/// request, or about a failure of the origin. A route's setting covers them only if it names them.
 pub const fn is_of_resource(status: u16) -> bool {
     matches!(status, 200..=399 | 404 | 410)
 }
@@ -111,7 +111,7 @@ pub const fn is_of_resource(status: u16) -> bool {
 pub enum StatusMatch {
     /// This one.
     Is(u16),
-    /// All of a hundred: 4 is 400 to 499.
+    /// All of one class: 4 is 400 to 499.
     Class(u8),
     /// 200, 203, 204, 301, 302, 307 and 308: what `ttl = "1d"` without a status means.
     Usual,
@@ -133,12 +133,12 @@ impl StatusMatch {
     }
 }
 
-/// Freshness guessed from `Last-Modified` (RFC 9111 §4.2.2).
+/// Freshness that is guessed from `Last-Modified` (RFC 9111 §4.2.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heuristic {
     /// Share of the time since the last modification, in percent. Zero guesses nothing.
     pub percent: u8,
-    /// No guess is longer.
+    /// The longest guess.
     pub max: Duration,
 }
 
@@ -152,26 +152,26 @@ impl Default for Heuristic {
     }
 }
 
-/// What becomes of responses with `Set-Cookie`. RFC 9111 §7.3 lets a cache store them, cookie and all, and an origin that
-/// says `max-age` beside `Set-Cookie` asks for just that.
+/// What happens to responses with `Set-Cookie`. RFC 9111 §7.3 lets a cache store them with their cookies, and an origin
+/// that sends `max-age` with `Set-Cookie` asks for that.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SetCookie {
-    /// Stored when the origin itself said how long the response is fresh; not on the strength of a heuristic or of a
-    /// `ttl` of the route, which would hand one user's session to the next.
+    /// Stored if the origin itself said how long the response is fresh. A heuristic, or a `ttl` of the route, is not
+    /// enough: it would give one user's session to the next.
     #[default]
     StoreIfOriginSays,
-    /// Stored like any response.
+    /// Stored like other responses.
     Store,
     /// Never stored.
     Refuse,
 }
 
-/// What makes the primary key (RFC 9111 §2). Scheme, host and path are always part of it, unless said otherwise.
+/// The parts of the primary key (RFC 9111 §2). Scheme, host and path are always included, unless said otherwise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyParts {
-    /// What stands for the site.
+    /// What identifies the site.
     pub host: HostKey,
-    /// What of the query is.
+    /// The part of the query.
     pub query: QueryKey,
     /// Request fields, in lower case, beyond those the origin names in `Vary`.
     pub headers: Vec<String>,
@@ -190,18 +190,18 @@ impl Default for KeyParts {
     }
 }
 
-/// What stands in the key for the site.
+/// What identifies the site in the key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum HostKey {
     /// The host that the request is for.
     #[default]
     Asked,
-    /// The upstream of this name, which has neither a slash nor a line end: for a route that serves the same under many
-    /// hosts. With nothing in the host's place, routes to other upstreams would share its keys.
+    /// The upstream of this name, which contains neither a slash nor a line end. For a route that serves the same under
+    /// many hosts. With nothing in place of the host, routes to other upstreams would share its keys.
     Upstream(String),
 }
 
-/// What of the query is part of the key.
+/// Which part of the query belongs to the key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum QueryKey {
     /// All of it, as sent.
@@ -211,13 +211,13 @@ pub enum QueryKey {
     Sorted,
     /// These parameters, sorted by name.
     Only(Vec<String>),
-    /// All but these parameters, sorted by name.
+    /// All parameters except these, sorted by name.
     Except(Vec<String>),
     /// Nothing.
     Ignored,
 }
 
-/// Requests that pass by the cache.
+/// Requests that bypass the cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Bypass {
     /// With this field, whatever its value, or with this value.

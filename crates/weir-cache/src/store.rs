@@ -1,11 +1,11 @@
 //! Where responses are kept: in RAM and on disk, each within its bytes.
 //!
-//! The stores know no HTTP. A key, a variant, a head and metadata are bytes to them, whose meaning the rules of this crate
-//! know. They never decide whether a response may be used or is fresh; they say only that a purge has asked for its
-//! validation.
+//! The stores know no HTTP. A key, a variant, a head and metadata are bytes to them; the rules of this crate know their
+//! meaning. The stores never decide whether a response may be used or is fresh. They only report that a purge asked for
+//! its validation.
 //!
-//! This is the one place of the crate that has threads and files, all of them under `disk`. No call of a worker waits for
-//! a file: what needs one is a job for a disk thread, and its [`Answer`] is a future that needs no particular runtime.
+//! Only this module of the crate has threads and files, all under `disk`. No call of a worker waits for a file: a call
+//! that needs one leaves a job to a disk thread. Its [`Answer`] is a future that needs no particular runtime.
 //!
 //! ```text
 //!  worker ── Tiers::find ──► MemoryStore ── hit ─────────────────────────────► head + body in one writev
@@ -18,14 +18,14 @@
 //! - [`forms`]: the same response compressed
 //! - [`memory`]: RAM, admission and eviction by a sharded S3-FIFO
 //! - [`disk`]: files, crash-safe, read block by block
-//! - [`tiers`]: both as one: demotion and promotion
-//! - [`purge`]: what a purge covers, and why a fill that was under way cannot undo it
+//! - [`tiers`]: both as one store: demotion and promotion
+//! - [`purge`]: what a purge covers, and why a fill in progress cannot undo it
 //! - [`share`]: how much of RAM one route may take
 //! - [`transient`]: what is held for clients and not stored
-//! - [`walk`]: from key to key in steps, for purges and for whoever lists what is stored
+//! - [`walk`]: walks through keys in steps, for purges and for lists of what is stored
 //! - [`answer`]: the future of a job, and the bounded queue of jobs
 
-// The rules of this crate look at no clock and have no threads; the disk tier must have both threads and files.
+// The rules of this crate use no clock and no threads, but the disk tier needs threads and files.
 #![allow(clippy::disallowed_methods)]
 
 pub mod answer;
@@ -53,20 +53,20 @@ pub use transient::{Grant, Pin, Transient};
 
 use std::io;
 
-/// Why a store could not do what it was asked.
+/// Why a store failed to do something.
 #[derive(Debug)]
 pub enum StoreError {
     /// The directory is in use by another process.
     InUse,
-    /// The disk threads have more to do than they may queue; the caller goes on without the disk.
+    /// The queue of the disk threads is full; the caller goes on without the disk.
     Busy,
-    /// The object is larger than one object may be, or everything else is in use.
+    /// The object is larger than allowed, or everything else is in use.
     NoRoom,
-    /// The stored object is torn or is not what it should be; it has been dropped and is a miss from now on.
+    /// The stored object is incomplete or wrong. It has been dropped and is a miss from now on.
     Damaged(&'static str),
     /// It was purged, replaced or evicted meanwhile.
     Gone,
-    /// A purge that came after its ticket covers it.
+    /// A purge after its ticket covers it.
     Purged,
     /// The store was closed before the job was done.
     Closed,

@@ -1,7 +1,7 @@
-//! May a response be stored (RFC 9111 §3)? If so, everything that later requests need to know of it; if not, why not.
+//! Whether a response may be stored (RFC 9111 §3). If so, all that later requests need to know of it; if not, why not.
 //!
-//! Decided when the head of a response has arrived. That its body arrives whole, and fits, is for the caller to see. What a
-//! status alone says is in `store_rule/status.rs`.
+//! The decision is made when the head of a response has arrived. The caller checks that its body arrives completely and
+//! fits. `store_rule/status.rs` says what follows from a status alone.
 
 mod status;
 
@@ -22,32 +22,32 @@ pub use status::may_be_stored;
 pub enum NotStored {
     /// The request's method.
     Method,
-    /// A POST that was answered without saying both how long and under which name to keep it (RFC 9110 §9.3.3).
+    /// A POST whose answer does not say both how long and under which name to keep it (RFC 9110 §9.3.3).
     PostUnnamed,
-    /// 1xx, 304, or a status that the response says must be understood and is not.
+    /// 1xx, 304, or a status that the response says must be understood, but is not.
     Status,
-    /// 206, or 226, a difference: parts are not stored.
+    /// 206 or 226 (a difference): parts are not stored.
     Partial,
-    /// A status that tells of one request alone ([`may_be_stored`]).
+    /// The status is about one request only ([`may_be_stored`]).
     OfRequest,
     /// `no-store` in the response.
     ResponseNoStore,
     /// `no-store` in the request.
     RequestNoStore,
-    /// `private`: nothing for a shared cache.
+    /// `private`: not for a shared cache.
     Private,
     /// The request had `Authorization`, and the response does not say that it may be shared.
     Authorization,
     /// `Vary: *`, or a `Vary` that cannot be read.
     VaryStar,
-    /// `Vary` names a field, and the request had another one that scripts read as the same (`X_Device` for `X-Device`): the
-    /// origin may have gone by that, and no variant tells it.
+    /// `Vary` names a field, and the request had another one that scripts read as the same (`X_Device` for `X-Device`).
+    /// The origin may have used that one, and no variant shows it.
     VaryLookalike,
-    /// `Set-Cookie`, which the route does not want stored like this.
+    /// `Set-Cookie`, which the route's settings do not allow here.
     SetCookie,
-    /// Neither fresh nor with anything to validate it by: it could never be used.
+    /// Neither fresh nor with a validator: it could never be used.
     Useless,
-    /// It was not asked for often enough yet: a later answer may be stored.
+    /// It was not requested often enough yet; a later answer may be stored.
     TooFewUses,
     /// The announced body is larger than the route stores.
     TooLarge,
@@ -73,8 +73,9 @@ impl NotStored {
         Self::TooLarge,
     ];
 
-    /// Whether the next answer under the same key will most likely not be stored either, so that it is no use to wait for
-    /// another one's. What the client's own fields, or a failure of the moment, may have caused says nothing of that.
+    /// Whether the next answer under the same key will most likely not be stored either, so that waiting for another
+    /// request's answer is useless. Reasons that may come from the client's own fields, or from a passing failure, say
+    /// nothing about that.
     pub const fn is_of_every_answer(self, status: u16) -> bool {
         let is_usual = matches!(status, 200..=205 | 300..=303 | 307 | 308 | 404 | 410);
         let is_of_response = match self {
@@ -119,12 +120,12 @@ impl NotStored {
     }
 }
 
-/// What is asked about: a response and the request it answers.
+/// A response and the request it answers.
 #[derive(Debug, Clone, Copy)]
 pub struct Answered<'a> {
     /// The method of the request.
     pub method: Method,
-    /// Whether the primary key has a digest of the request's body in it, so that only an equal POST finds the response.
+    /// Whether the primary key contains a digest of the request's body, so that only an equal POST finds the response.
     pub is_keyed_by_body: bool,
     /// The target of the request as a path with its query.
     pub target: &'a [u8],
@@ -136,13 +137,13 @@ pub struct Answered<'a> {
     pub status: u16,
     /// The fields of the response.
     pub response: Fields<'a>,
-    /// The announced length of the body, where there is one.
+    /// The announced length of the body, if there is one.
     pub body_bytes: Option<u64>,
-    /// When it was asked for and came.
+    /// When it was requested and when it came.
     pub exchanged: Exchanged,
 }
 
-/// Whether to store the response, and as what.
+/// Decides whether to store the response, and as what.
 ///
 /// # Errors
 /// The first reason not to.
@@ -173,7 +174,7 @@ pub fn decide(answered: &Answered<'_>, policy: &CachePolicy) -> Result<Meta, Not
         return Err(NotStored::TooLarge);
     }
     let is_fresh = meta.is_fresh(answered.exchanged.response_time);
-    // Conditions are about a success (RFC 9110 §13.2.1).
+    // Conditions only concern a success (RFC 9110 §13.2.1).
     let may_be_validated = matches!(answered.status, 200..=299)
         && (meta.last_modified.is_some() || answered.response.has(FieldName::Etag));
     let may_be_stale = policy
@@ -189,7 +190,8 @@ pub fn decide(answered: &Answered<'_>, policy: &CachePolicy) -> Result<Meta, Not
     }
 }
 
-/// GET; HEAD has no body to store; POST with a body in its key, or with a name under which GET finds its answer.
+/// Allows GET, and POST with its body in the key or with a name under which GET finds its answer. HEAD has no body to
+/// store.
 fn check_method(answered: &Answered<'_>) -> Result<(), NotStored> {
     match answered.method {
         Method::Get => Ok(()),
@@ -239,7 +241,7 @@ fn check_requested(
 
 fn check_shareable(control: &ResponseControl) -> Result<(), NotStored> {
     let says = control.says;
-    // §5.2.2.3: beside `must-understand`, `no-store` is for caches that do not.
+    // §5.2.2.3: beside `must-understand`, `no-store` is for caches that do not understand.
     if says.has(Directive::NoStore) && !says.has(Directive::MustUnderstand) {
         return Err(NotStored::ResponseNoStore);
     }
@@ -249,10 +251,10 @@ fn check_shareable(control: &ResponseControl) -> Result<(), NotStored> {
     Ok(())
 }
 
-/// Whether a stored response that `arrived`, a 304 or a 200 to HEAD, has `updated` may stay stored: the update may say
-/// `no-store`, `private` or `Vary: *`, come with a cookie that the route does not want beside what it stores, be meant for one
-/// who is authorized or wants nothing stored, or have been selected by a field that passes for another one. Then it answers the
-/// request that it was validated for, and no other.
+/// Whether a stored response may stay stored after `arrived`, a 304 or a 200 to HEAD, has `updated` it. The update may
+/// say `no-store`, `private` or `Vary: *`, or bring a cookie that the route does not store. It may be for an authorized
+/// client or one that wants nothing stored, or be selected by a field that looks like another one. Then it answers only
+/// the request that it was validated for.
 ///
 /// # Errors
 /// Why not.
@@ -273,7 +275,7 @@ pub fn may_stay(
     check_cookies(arrived.response, updated.meta.lifetime_source, policy)
 }
 
-/// What needs the word of the origin itself: sharing cookies, and answers to a POST.
+/// Checks what needs the origin's own statement: sharing cookies, and answers to a POST.
 fn check_origin_said(
     answered: &Answered<'_>,
     source: LifetimeSource,
@@ -326,7 +328,7 @@ pub(crate) fn meta_of(
         request_time: exchanged.request_time,
         response_time: exchanged.response_time,
         date: dates.date,
-        // A date in the future is the clock's fault, not a modification.
+        // A date in the future comes from a wrong clock, not from a modification.
         last_modified: dates
             .last_modified
             .filter(|at| *at <= latest(dates.date, exchanged.response_time)),
@@ -351,7 +353,7 @@ fn demands_of(status: u16, control: &ResponseControl, policy: &CachePolicy) -> D
             demands = demands.and(what);
         }
     };
-    // A forced lifetime is the route's word against the origin's.
+    // A forced lifetime overrides what the origin says.
     let is_forced = policy.ttl.forced_for(status).is_some();
     demand(
         says.has(Directive::NoCache) && !is_forced,

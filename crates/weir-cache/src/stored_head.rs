@@ -1,14 +1,14 @@
-//! What is kept of a response's head: the lines that a hit sends, written once, and what the rules know of them.
+//! What is kept of a response's head: the lines that a hit sends, prepared once, and what the rules know of them.
 //!
 //! A hit copies the fields of [`StoredHead::lines`] as one block and appends what changes from hit to hit: `Age`,
 //! `Cache-Status`, `Connection`. So the block has the status line and every end-to-end field of the response,
-//! `Content-Length` included, and neither the fields that belong to one connection (RFC 9111 §3.1) nor `Age`, nor the
-//! fields that the response itself withholds from shared caches, nor the empty line at its end.
+//! `Content-Length` included. It does not have the fields of one connection (RFC 9111 §3.1), `Age`, the fields that the
+//! response itself withholds from shared caches, or the empty line at its end.
 //!
-//! What a route changes in responses is applied when they are sent, not when they are stored: it must not pass for
-//! the origin's word when a 304 comes, and it may change while the response is stored.
+//! A route's changes to responses are applied when they are sent, not when they are stored. When a 304 comes, they must
+//! not look like statements of the origin, and they may change while the response is stored.
 //!
-//! The form on disk is in `stored_head/bytes.rs`. Bodies are none of this file's business.
+//! The form on disk is in `stored_head/bytes.rs`. This file does not handle bodies.
 
 mod bytes;
 
@@ -27,13 +27,13 @@ use crate::vary;
 
 pub use bytes::Corrupt;
 
-/// What a status line begins with.
+/// The beginning of a status line.
 const VERSION: &[u8] = b"HTTP/1.1 ";
 
 /// The head of a stored response.
 #[derive(Debug, Clone)]
 pub struct StoredHead {
-    /// What the rules know of it.
+    /// What the rules know about it.
     pub meta: Meta,
     lines: Vec<u8>,
     table: Vec<Field>,
@@ -45,21 +45,21 @@ pub struct StoredHead {
 /// What a head is made from.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrived<'a> {
-    /// The status as sent and what follows it on the line.
+    /// The status as sent, with the rest of its line.
     pub status_text: &'a [u8],
-    /// The version the response came in, for `Via`.
+    /// The version of the response, for `Via`.
     pub version: Version,
     /// The fields of the response.
     pub response: Fields<'a>,
     /// The fields of the request it answers, as the client sent them.
     pub request: Fields<'a>,
-    /// The same as the origin was sent them, for what `Vary` names.
+    /// The same fields as they were sent to the origin, for what `Vary` names.
     pub selecting: Fields<'a>,
 }
 
 impl StoredHead {
-    /// The head of a response that [`store_rule::decide`] wants stored, so far without `Content-Length`: how long the
-    /// body is shows when it is there.
+    /// The head of a response that [`store_rule::decide`] wants stored. It has no `Content-Length` yet: the length of
+    /// the body is known when the body is complete.
     pub fn new(arrived: &Arrived<'_>, meta: Meta, policy: &CachePolicy) -> Self {
         let response = arrived.response;
         let mut lines = Vec::with_capacity(512);
@@ -95,7 +95,7 @@ impl StoredHead {
         }
     }
 
-    /// Adds `Content-Length`, now that the body is known; 204 has none (RFC 9110 §8.6).
+    /// Adds `Content-Length` when the body is complete; 204 has none (RFC 9110 §8.6).
     ///
     /// # Panics
     /// When it was added before.
@@ -137,7 +137,7 @@ impl StoredHead {
         &self.secondary
     }
 
-    /// The length of the body, once it is there.
+    /// The length of the body, once it is complete.
     pub fn body_bytes(&self) -> Option<u64> {
         self.body_bytes
     }
@@ -152,7 +152,7 @@ impl StoredHead {
         self.is_negotiated
     }
 
-    /// How many bytes of memory it takes, about.
+    /// How many bytes of memory it takes, approximately.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + self.lines.capacity()
@@ -160,8 +160,8 @@ impl StoredHead {
             + self.secondary.capacity()
     }
 
-    /// Appends the lines of an answer with the stored status, to which the caller adds the status line, `Cache-Status`
-    /// and what belongs to the connection. Where the route changes no fields, this is one copy.
+    /// Appends the lines of an answer with the stored status. The caller adds the status line, `Cache-Status` and what
+    /// belongs to the connection. If the route changes no fields, this is one copy.
     pub fn write(&self, now: Timestamp, edits: Edits<'_>, out: &mut Vec<u8>) {
         if edits.set.is_empty() && edits.remove.is_empty() {
             out.extend_from_slice(&self.lines[self.fields_start()..]);
@@ -171,7 +171,7 @@ impl StoredHead {
         self.write_age(now, out);
     }
 
-    /// Appends the fields that are `wanted`, as the route changes them.
+    /// Appends the `wanted` fields, with the route's changes.
     pub(crate) fn write_fields(
         &self,
         edits: Edits<'_>,
@@ -186,8 +186,8 @@ impl StoredHead {
         edits.write(out);
     }
 
-    /// Appends the lines of a 304, as [`StoredHead::write`] does: everything but what describes the content that
-    /// is not sent (RFC 9110 §15.4.5).
+    /// Appends the lines of a 304, like [`StoredHead::write`], but without the fields that describe content that is not
+    /// sent (RFC 9110 §15.4.5).
     pub fn write_not_modified(&self, now: Timestamp, edits: Edits<'_>, out: &mut Vec<u8>) {
         let has_etag = self.etag().is_some();
         let is_wanted = |id: FieldName, name: &[u8]| match id {
@@ -211,9 +211,9 @@ impl StoredHead {
         out.extend_from_slice(b"\r\n");
     }
 
-    /// What becomes of this head when a 304, or a 200 to HEAD, confirms it (RFC 9111 §3.2, §4.3.4): the new fields
-    /// replace those of their names, except the ones that describe the stored bytes as they are. `arrived` is the 304
-    /// and the request that caused it; its status is not used. [`store_rule::may_stay`] says whether to store the result.
+    /// The head after a 304, or a 200 to HEAD, has confirmed it (RFC 9111 §3.2, §4.3.4). The new fields replace those
+    /// with the same names, except those that describe the stored bytes. `arrived` is the 304 and the request that
+    /// caused it; its status is not used. [`store_rule::may_stay`] says whether to store the result.
     #[must_use]
     pub fn freshened(
         &self,
@@ -233,8 +233,8 @@ impl StoredHead {
         lines.extend_from_slice(self.status_line());
         for (id, name, value) in self.fields().iter() {
             let is_replaced = new.named(name).next().is_some() && replaces(id, name);
-            // A 304 without `Date` was made when it came (RFC 9110 §6.6.1); the stored date is that of a response
-            // that is over.
+            // A 304 without `Date` was made when it came (RFC 9110 §6.6.1); the stored date belongs to the earlier
+            // response.
             if !is_replaced && id != FieldName::Date {
                 write_field(&mut lines, name, value);
             }
@@ -273,8 +273,8 @@ impl StoredHead {
         }
     }
 
-    /// This head for the one client that a confirmation was sent to, with its cookies in the place of those that are stored;
-    /// `None` where it has none. They are for nobody else, so it is not for storing.
+    /// This head for the one client that a confirmation was sent to, with the confirmation's cookies instead of the
+    /// stored ones; `None` if it has none. The cookies are for that client only, so this head must not be stored.
     #[must_use]
     pub fn with_cookies_of(&self, confirmation: Fields<'_>) -> Option<Self> {
         if !confirmation.has(FieldName::SetCookie) {
@@ -298,8 +298,8 @@ impl StoredHead {
         })
     }
 
-    /// The head of the same response with `content`, of `body_bytes` where that is known. It is chosen as this one is: the
-    /// coding is negotiated anew at each request, and no part of the secondary key.
+    /// The head of the same response with `content`, of length `body_bytes` if that is known. It has the same secondary
+    /// key: the coding is negotiated for each request, and no part of the key.
     #[must_use]
     pub fn with_content(&self, content: Content<'_>, body_bytes: Option<u64>) -> Self {
         let mut lines = Vec::with_capacity(self.lines.len() + 64);
@@ -325,7 +325,7 @@ impl StoredHead {
         head
     }
 
-    /// The status as sent and what follows it on the line.
+    /// The status as sent, with the rest of its line.
     pub fn status_text(&self) -> &[u8] {
         &self.lines[VERSION.len()..self.fields_start() - 2]
     }
@@ -341,13 +341,13 @@ impl StoredHead {
     }
 }
 
-/// Whether a response's field is stored at all. `Age` and `Content-Length` are written anew.
+/// Whether a field of a response is stored at all. `Age` and `Content-Length` are written each time.
 fn is_kept(id: FieldName) -> bool {
     !id.is_hop_by_hop() && !matches!(id, FieldName::Age | FieldName::ContentLength)
 }
 
-/// Whether a 304 changes it (RFC 9111 §3.2). These describe the bytes that are stored, which a 304 does not replace; and a
-/// cookie in it is for the client whose request it answers, not for those who get what is stored.
+/// Whether a 304 changes the field (RFC 9111 §3.2). It does not change fields that describe the stored bytes. A cookie
+/// in it is for the client whose request it answers, not for others.
 fn is_updated(id: FieldName) -> bool {
     !matches!(
         id,
@@ -367,7 +367,7 @@ pub(crate) fn write_date(at: Timestamp, lines: &mut Vec<u8>) {
     lines.extend_from_slice(b"\r\n");
 }
 
-/// The fields of a block of lines, if it is one: a status line and fields as this file writes them.
+/// The fields of a block of lines, if it is a status line and fields as this file writes them.
 fn scan(lines: &[u8]) -> Option<Vec<Field>> {
     let is_text = |text: &[u8]| text.iter().all(|&b| b >= 0x20 && b != 0x7f || b == b'\t');
     let mut table = Vec::new();

@@ -3,10 +3,10 @@
 
 use weir_http::{FieldName, Fields};
 
-/// Longer tags are passed over, so that an index of them has a bound.
+/// Longer tags are ignored, so that an index of tags is bounded.
 pub const TAG_BYTES_MAX: usize = 256;
 
-/// A response has no more tags than this; those after it are passed over.
+/// A response has at most this many tags; later ones are ignored.
 pub const TAGS_MAX: usize = 256;
 
 /// The tags of a response, in order; one may come twice.

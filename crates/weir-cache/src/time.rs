@@ -1,4 +1,4 @@
-//! Moments as the rules count them. Nothing here asks what time it is.
+//! Moments in the form that the rules use. Nothing here reads a clock.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ impl Timestamp {
         Self(self.0.saturating_add(ms_of(span)))
     }
 
-    /// The second this moment lies in: HTTP dates know no smaller unit.
+    /// The second in which this moment lies: HTTP dates have no smaller unit.
     #[must_use]
     pub fn whole_second(self) -> Self {
         Self(self.0 - self.0 % 1000)

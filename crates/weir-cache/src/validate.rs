@@ -1,5 +1,5 @@
 //! Validation (RFC 9111 §4.3, RFC 9110 §13): what to ask the origin so that it may answer 304, which stored response a
-//! 304 speaks of, and what a client's own conditions make of a stored response.
+//! 304 is about, and what a client's own conditions mean for a stored response.
 
 use weir_http::{FieldName, Fields, Method};
 
@@ -7,9 +7,9 @@ use crate::freshness::date_of;
 use crate::stored_head::StoredHead;
 use crate::time::Timestamp;
 
-/// Appends the conditions of a request that validates `stored`, as lines: the one response that is to be used again, or
-/// the variants of a key none of which the request selects (RFC 9111 §4.3.1). Returns whether there is anything to
-/// validate by; without it, the request goes out as it is.
+/// Appends the conditions of a request that validates `stored`, as lines. `stored` is the one response that is to be
+/// used again, or the variants of a key if the request selects none of them (RFC 9111 §4.3.1). Returns whether there is
+/// a validator; without one, the request is sent without conditions.
 ///
 /// They replace the client's own conditions, and its `Range`: [`FieldName::makes_conditional`] says which fields those
 /// are.
@@ -26,7 +26,7 @@ pub fn write_conditional(stored: &[&StoredHead], out: &mut Vec<u8>) -> bool {
     if out.len() > start {
         out.extend_from_slice(b"\r\n");
     }
-    // A date means one response; with several, a 304 to it could not be told to belong to one of them.
+    // A date identifies one response only; with several, a 304 could not be assigned to one of them.
     if let [only] = stored
         && only.meta.last_modified.is_some()
         && let Some(text) = only.fields().first(FieldName::LastModified)
@@ -38,8 +38,8 @@ pub fn write_conditional(stored: &[&StoredHead], out: &mut Vec<u8>) -> bool {
     out.len() > start
 }
 
-/// Which of the responses that were validated a 304 confirms (RFC 9111 §4.3.3), as a position among them. `None`: the 304
-/// is of no use, and the request must be made again without conditions.
+/// Which of the validated responses a 304 confirms (RFC 9111 §4.3.3), as a position among them. `None`: the 304 is of
+/// no use, and the request must be made again without conditions.
 pub fn select(stored: &[&StoredHead], not_modified: Fields<'_>) -> Option<usize> {
     let latest = |matches: &dyn Fn(&StoredHead) -> bool| {
         stored
@@ -54,7 +54,7 @@ pub fn select(stored: &[&StoredHead], not_modified: Fields<'_>) -> Option<usize>
             head.etag()
                 .is_some_and(|own| is_weakly_equal(own, etag) && (is_weak(etag) || !is_weak(own)))
         };
-        // A gateway that compressed a response weakened its tag; the origin still sends the strong one.
+        // A gateway that compressed a response has weakened its tag; the origin still sends the strong one.
         return latest(&is_it)
             .or_else(|| latest(&|head| head.etag().is_some_and(|own| is_weakly_equal(own, etag))));
     }
@@ -63,20 +63,20 @@ pub fn select(stored: &[&StoredHead], not_modified: Fields<'_>) -> Option<usize>
             |head: &StoredHead| head.fields().first(FieldName::LastModified) == Some(modified);
         return latest(&has_it);
     }
-    // Without a validator it can only mean the one response that was asked about. RFC 9111 would have that response lack
-    // validators too, but many origins answer `If-Modified-Since` with a 304 that has none.
+    // Without a validator it can only mean the one response that was validated. By the RFC that response would have to
+    // lack validators too, but many origins answer `If-Modified-Since` with a 304 without validators.
     (stored.len() == 1).then_some(0)
 }
 
-/// What the conditions of a request make of a stored response that could answer it.
+/// The result of a request's conditions for a stored response that could answer it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precondition {
     /// Answer with the response, or the range of it that is asked for.
     Holds,
     /// Answer 304.
     NotModified,
-    /// `If-Match` or `If-Unmodified-Since`, which are not for caches to judge (RFC 9111 §4.3.2): send the request on, as
-    /// it came.
+    /// `If-Match` or `If-Unmodified-Since`, which a cache must not evaluate (RFC 9111 §4.3.2): the request is sent on
+    /// as it came.
     ForOrigin,
 }
 
@@ -87,7 +87,7 @@ pub fn evaluate(
     stored: &StoredHead,
     now: Timestamp,
 ) -> Precondition {
-    // The common request has none; one pass over its fields shows that.
+    // Most requests have no conditions; one pass over the fields shows that.
     let mut conditions = request.iter().filter(|(id, ..)| id.makes_conditional());
     if conditions.all(|(id, ..)| id == FieldName::Range) {
         return Precondition::Holds;
@@ -96,7 +96,7 @@ pub fn evaluate(
         return Precondition::ForOrigin;
     }
     let is_read = matches!(method, Method::Get | Method::Head);
-    // Conditions are about a success (§13.2.1).
+    // Conditions only concern a success (§13.2.1).
     if !is_read || !(200..300).contains(&stored.meta.status) {
         return Precondition::Holds;
     }
@@ -111,7 +111,7 @@ pub fn evaluate(
     let Some(since) = since.and_then(|text| date_of(text, now)) else {
         return Precondition::Holds;
     };
-    // RFC 9111 §4.3.2: where the last modification is not known, the date of the response is as good.
+    // RFC 9111 §4.3.2: without a known last modification, the date of the response is used.
     let modified = stored.meta.last_modified.unwrap_or(stored.meta.date);
     if modified <= since {
         Precondition::NotModified
@@ -128,20 +128,20 @@ fn none_matches(request: Fields<'_>, own: Option<&[u8]>) -> bool {
         .all(|tag| tag != b"*" && !own.is_some_and(|own| is_weakly_equal(own, tag)))
 }
 
-/// What a 200 to HEAD means for a stored response to GET (RFC 9111 §4.3.5).
+/// What a 200 to HEAD says about a stored response to GET (RFC 9111 §4.3.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadMeans {
-    /// It is the same still: [`StoredHead::freshened`] with the fields of the HEAD.
+    /// It is still the same: use [`StoredHead::freshened`] with the fields of the HEAD.
     Unchanged,
-    /// It has changed, so the stored one is of no more use.
+    /// It has changed, so the stored response is useless.
     Changed,
-    /// Nothing: there is no validator by which it could be told.
+    /// Nothing: no validator can tell.
     Nothing,
 }
 
-/// Compares the answer to HEAD, a 200, with a stored response, by the validators that came, all of which must be the stored ones,
-/// and by length. Whatever else is stored, an error or a redirect, is not what the origin has now. Where no validator came, the
-/// RFC lets the length alone pass for a match; but a page that has changed is often as long as it was.
+/// Compares the answer to HEAD, a 200, with a stored response: by its validators, all of which must equal the stored
+/// ones, and by length. A stored error or redirect is not what the origin has now. Without validators the RFC accepts
+/// an equal length as a match, but a changed page often has the same length.
 pub fn compare_head(stored: &StoredHead, head: Fields<'_>) -> HeadMeans {
     if stored.meta.status != 200 {
         return HeadMeans::Changed;
@@ -176,8 +176,8 @@ pub fn is_strongly_equal(a: &[u8], b: &[u8]) -> bool {
     a == b && !is_weak(a)
 }
 
-/// The tags of a list. Inside of quotes a tag may have commas, and a backslash is a byte like any other; a tag that has
-/// no quotes ends at the next comma.
+/// The tags of a list. Inside quotes a tag may contain commas, and a backslash is an ordinary byte; a tag without
+/// quotes ends at the next comma.
 pub fn etags(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = list;
     std::iter::from_fn(move || {

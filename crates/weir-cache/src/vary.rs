@@ -1,8 +1,8 @@
-//! Variants of one key (RFC 9111 §4.1): which request fields a response was chosen by, and whether another request would
-//! have it chosen too.
+//! The variants of one key (RFC 9111 §4.1): by which request fields a response was chosen, and whether another request
+//! would get it too.
 //!
-//! A variant is stored with its secondary key: for each field that `Vary` names, sorted, a line for each line that the
-//! original request had of it. A line without a colon says that there was none.
+//! A variant is stored with its secondary key. For each field that `Vary` names, sorted, it has a line for each line of
+//! that field in the original request. A line without a colon means that there was none.
 //!
 //! ```text
 //! accept-language:de,en;q=0.5
@@ -11,8 +11,8 @@
 //! foo
 //! ```
 //!
-//! Values are compared as they stand, byte by byte: an origin is free to tell `a,` from `a`, and a cache that is not would
-//! hand the answer to one to whoever asks with the other. Only four fields have a normal form (`vary/normal.rs`).
+//! Values are compared byte by byte: an origin may distinguish `a,` from `a`, and a cache that does not would give the
+//! answer for one to requests with the other. Only four fields have a normal form (`vary/normal.rs`).
 
 mod normal;
 
@@ -24,15 +24,15 @@ use crate::meta::Meta;
 
 pub(crate) use normal::write_value;
 
-/// Whether no request can be known to select the response: `Vary: *`, or an element that names no field.
+/// Whether no request is known to select the response: `Vary: *`, or an element that is no field name.
 pub fn is_unknowable(response: Fields<'_>) -> bool {
     response
         .elements(FieldName::Vary)
         .any(|element| element == b"*" || !is_name(element))
 }
 
-/// Whether the request has a field that scripts read as one which the response names ([`is_same_variable`]), under another
-/// name. The origin may have gone by it, and the secondary key does not tell it.
+/// Whether the request has a field that scripts read as one that the response names ([`is_same_variable`]), but with
+/// another name. The origin may have used it, and the secondary key does not show it.
 pub fn has_lookalike(response: Fields<'_>, request: Fields<'_>) -> bool {
     response.elements(FieldName::Vary).any(|named| {
         let mut names = request.iter().map(|(_, name, _)| name);
@@ -64,7 +64,7 @@ pub fn write_secondary(
     }
 }
 
-/// Whether `request` selects the variant stored with this secondary key. `scratch` is any buffer, used again.
+/// Whether `request` selects the variant stored with this secondary key. `scratch` is a buffer for reuse.
 pub fn matches(
     secondary: &[u8],
     request: Fields<'_>,
@@ -78,7 +78,7 @@ pub fn matches(
         scratch.clear();
         write_lines(name, request, language_order_matters, scratch);
         match rest.strip_prefix(&scratch[..]) {
-            // A second round of one name: there were more lines of it.
+            // The name comes a second time: there were more lines of it.
             Some(after) if last != Some(name) => rest = after,
             _ => return false,
         }
@@ -87,8 +87,8 @@ pub fn matches(
     true
 }
 
-/// The variant to use for `request`: of those it selects, the one with the latest `Date` (RFC 9111 §4.1), and of those the
-/// one that came last. Each variant comes with its secondary key.
+/// The variant to use for `request`: of those it selects, the one with the latest `Date` (RFC 9111 §4.1), and of
+/// several such the one that came last. Each variant comes with its secondary key.
 pub fn choose<'v>(
     variants: impl Iterator<Item = (&'v [u8], &'v Meta)>,
     request: Fields<'_>,
@@ -111,7 +111,7 @@ pub fn names(secondary: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(move |&name| last.replace(name) != Some(name))
 }
 
-/// Whether a stored secondary key is one.
+/// Whether bytes are a valid secondary key.
 pub(crate) fn is_secondary(bytes: &[u8]) -> bool {
     let is_name = |name: &[u8]| {
         let is_byte = |b: &u8| is_token_byte(*b) && !b.is_ascii_uppercase();
@@ -122,7 +122,7 @@ pub(crate) fn is_secondary(bytes: &[u8]) -> bool {
         .all(|line| line.ends_with(b"\n") && is_name(name_of(line)))
 }
 
-/// The name that a line begins with.
+/// The name at the start of a line.
 fn name_of(line: &[u8]) -> &[u8] {
     let end = line.iter().position(|b| matches!(b, b':' | b'\n'));
     &line[..end.unwrap_or(line.len())]

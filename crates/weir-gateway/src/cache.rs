@@ -38,7 +38,7 @@ use crate::exchange::Exchange;
 use crate::exchange::recall::Disk;
 use crate::failure::Failure;
 use crate::serving::Cached;
-use crate::state::fills::{Late, Place};
+use crate::state::fills::{Late, Role};
 
 mod answer;
 mod body_key;
@@ -148,7 +148,7 @@ fn place(
     miss: &Miss,
     collapse: Collapse,
     late: Option<Late>,
-) -> Place {
+) -> Role {
     let outcome = miss.stale.as_ref().map_or("miss", |_| "revalidated");
     x.recall.says(outcome, miss.forwarded);
     let control = RequestControl::of(x.request.view(&x.head));
@@ -159,14 +159,14 @@ fn place(
 async fn seek(
     x: &mut Exchange,
     on: Cached<'_>,
-    (miss, place): (Miss, Place),
+    (miss, place): (Miss, Role),
     (ticket, now): (Ticket, Timestamp),
     collapse: &mut Collapse,
 ) -> Result<Came, Failure> {
     let forwarded = miss.forwarded;
     let reader = match place {
-        Place::Joins(reader) => reader,
-        Place::Leads(fill) => {
+        Role::Joins(reader) => reader,
+        Role::Leads(fill) => {
             let lead = Lead::new(x, on, fill, (miss.stale, miss.others), ticket, now);
             let ask = ask_by(lead, x, on, (forwarded, now)).await;
             return Ok(match ask {

@@ -1,15 +1,15 @@
-//! What stands between a request and an upstream that may have had enough: the gateway's part of refusing.
+//! What protects an upstream that may be at its limit: the gateway's part of refusing.
 //!
-//! The decisions are `weir-policy`'s. What makes them hold for all workers at once is in `state`, each state machine behind a lock
-//! that is held for one call: `rate`, `breaker`, `gate` (how many requests an upstream holds at once, and who waits), `watch` (which
-//! endpoints stand out), `budget` (how many requests may be sent again) and `hedging`. What a request holds of them on its way is
-//! its `exchange::pass`. Here it is asked for:
+//! `weir-policy` makes the decisions. `state` makes them hold for all workers at once, with each state machine behind a
+//! lock that is held for one call: `rate`, `breaker`, `gate` (how many requests an upstream holds at once, and who
+//! waits), `watch` (which endpoints stand out), `budget` (how many requests may be sent again) and `hedging`.
+//! `exchange::pass` is what a request holds of them on its way. This module asks for it:
 //!
-//! - [`enter`]: leave to ask an upstream,
+//! - [`enter`]: permission to ask an upstream,
 //! - [`rate`]: how often one key may ask,
-//! - [`fallback`]: what a client gets whose request was refused or failed.
+//! - [`fallback`]: what a client gets when its request was refused or failed.
 //!
-//! A route that names none of them takes none of these locks.
+//! A route that uses none of them takes none of these locks.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,9 +27,9 @@ use crate::state::gate::{Gate, Place};
 pub(crate) mod fallback;
 pub(crate) mod rate;
 
-/// Leave to ask the upstream of a route, from the breaker of the route and then from the upstream's gate.
+/// Permission to ask the upstream of a route, from the breaker of the route and then from the upstream's gate.
 ///
-/// Nobody is asked before the body of the request is here, so that a client that sends slowly keeps nobody from anything.
+/// It is asked for only once the body of the request is here, so that a client that sends slowly delays nobody.
 pub(crate) async fn enter(x: &mut Exchange, by: Forwarding<'_>) -> Result<Pass, Failure> {
     let breaker = by.route.breaker.as_ref().filter(|_| !by.is_fallback);
     let upstream = by.upstream();
@@ -45,7 +45,7 @@ pub(crate) async fn enter(x: &mut Exchange, by: Forwarding<'_>) -> Result<Pass, 
     if !is_limited {
         return Ok(Pass::default());
     }
-    // A request may come here a second time, after it has waited for another one's answer.
+    // A request may come here a second time, after it has waited for another request's answer.
     let now = Instant::now();
     let entered = breaker.map(|breaker| breaker.enter(now)).transpose();
     let entered = entered.map_err(|refused| {
@@ -64,7 +64,7 @@ pub(crate) async fn enter(x: &mut Exchange, by: Forwarding<'_>) -> Result<Pass, 
     Ok(pass)
 }
 
-/// Another place for a request that gave the one it had back.
+/// A new place for a request that gave its place back.
 pub(crate) async fn enter_again(x: &mut Exchange, by: Forwarding<'_>) -> Result<(), Failure> {
     if let Some(gate) = &by.upstream().gate {
         let place = place(x, by, gate, Instant::now()).await?;
@@ -87,7 +87,7 @@ async fn place(
     place
 }
 
-/// What the gateway asks for on its own account can wait.
+/// Requests that the gateway makes by itself can wait.
 fn priority(x: &Exchange, rule: &Forward) -> Priority {
     if x.client.is_nobody() {
         return Priority::Low;

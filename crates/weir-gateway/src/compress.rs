@@ -1,15 +1,15 @@
-//! Compression: which responses reach a client smaller than they came from the origin, and who does the work.
+//! Compression: which responses are sent to a client compressed, and who does the work.
 //!
-//! Whether a response is worth it and which coding a client gets is decided by `weir_cache::negotiate`; what becomes of the
-//! head's fields by `weir_http::content`. Here is only when and where:
+//! `weir_cache::negotiate` decides whether a response is worth it and which coding a client gets; `weir_http::content`
+//! changes the fields of the head. This module only decides when and where:
 //!
-//! - A response that passes through, or that a client watches arrive in the cache, is compressed piece by piece on the
-//!   worker ([`passing`], [`arriving`]), and nothing that has come is held back to compress it better.
-//! - A stored response is compressed once for each coding when a client first asks for it ([`stored`]): a small one at
-//!   once, a large one on a thread of its own (`state::compressor`), and meanwhile it is sent as it is. From then on the form is
-//!   a hit like any other.
+//! - A response that passes through, or that a client reads while it arrives in the cache, is compressed piece by piece
+//!   on the worker ([`passing`], [`arriving`]). No data that has come is held back for better compression.
+//! - A stored response is compressed once for each coding, when a client first asks for it ([`stored`]). A small one is
+//!   compressed at once; a large one on a separate thread (`state::compressor`), while it is sent as it is. After that
+//!   the form is a hit like any other.
 //!
-//! `state::encoder` is one stream through one of the libraries.
+//! `state::encoder` runs one stream through one of the libraries.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(crate) mod stored;
 #[derive(Debug)]
 pub(crate) struct Passing {
     pub(crate) content: Content<'static>,
-    /// What its body goes through; there is none for an answer to HEAD, which has the head of one that is compressed.
+    /// The encoder of its body. An answer to HEAD has none, although its head is that of a compressed response.
     pub(crate) encoder: Option<Box<Encoder>>,
 }
 
@@ -42,7 +42,7 @@ impl Passing {
     }
 }
 
-/// What is to be done with the response whose head was read into `x`.
+/// What to do with the response whose head was read into `x`.
 pub(crate) fn passing(x: &Exchange, by: Forwarding<'_>) -> Passing {
     let Some(policy) = by.rule.compress.as_deref() else {
         return Passing::unchanged(Content::AsIs);
@@ -75,17 +75,17 @@ pub(crate) fn passing(x: &Exchange, by: Forwarding<'_>) -> Passing {
     }
 }
 
-/// How a response is sent that is still arriving in the cache.
+/// How a response is sent while it is still arriving in the cache.
 pub(crate) struct Arriving {
     pub(crate) head: Arc<StoredHead>,
-    /// Of what is sent, where that is known.
+    /// The length of what is sent, if it is known.
     pub(crate) length: Option<u64>,
     pub(crate) encoder: Option<Encoder>,
 }
 
-/// The same for a response that is still arriving in the cache. Only the request that `leads`, whose client has waited for
-/// the origin and is the first to read, gets it compressed: a crowd that reads along would have every worker compress the
-/// same bytes at the same time, just before the stored form is made.
+/// The same for a response that is still arriving in the cache. Only the request that `leads` gets it compressed: its
+/// client has waited for the origin and is the first to read. Otherwise every worker would compress the same bytes for
+/// a crowd of readers, just before the stored form is made.
 pub(crate) fn arriving(
     x: &Exchange,
     by: Forwarding<'_>,
@@ -119,13 +119,13 @@ pub(crate) fn arriving(
     }
 }
 
-/// The coding that the client wants most of those that the route makes; `None` when it is to get the bytes as they are.
+/// The coding that the client prefers among those that the route offers; `None` if it must get the bytes as they are.
 fn wanted(x: &Exchange, policy: &CompressPolicy) -> Option<(Coding, Content<'static>)> {
     let request = x.request.view(&x.head);
     if !request.has(FieldName::AcceptEncoding) {
         return None;
     }
-    // A client may ask it of everybody on the way (RFC 9111 §5.2.1.6).
+    // Clients may forbid it to everything on the way (RFC 9111 §5.2.1.6).
     let mut control = request.elements(FieldName::CacheControl);
     if control.any(|directive| directive.eq_ignore_ascii_case(b"no-transform")) {
         return None;
@@ -136,14 +136,15 @@ fn wanted(x: &Exchange, policy: &CompressPolicy) -> Option<(Coding, Content<'sta
     }
 }
 
-/// A part is one of the response as the origin made it, whose tag is strong; a compressed form has no parts.
+/// Whether a part is asked for. Only the response as the origin made it, with its strong tag, has parts; a compressed
+/// form has none.
 fn asks_for_a_part(x: &Exchange) -> bool {
     x.request.known_field(FieldName::Range).is_some()
 }
 
-/// Whether a client asks for the rest of what it may hold compressed. A date does not tell the forms of a response apart, so
-/// it is no strong validator of one that is compressed for this client (RFC 9110 §8.8.2.2), and its `If-Range` is false
-/// (§13.1.5): the origin, which knows no compressed form, would find that it holds.
+/// Whether a client asks for the rest of a form that may be compressed. A date is no strong validator of a response
+/// that is compressed for this client, since it does not tell its forms apart (RFC 9110 §8.8.2.2). So its `If-Range` is
+/// false (§13.1.5); the origin, which knows no compressed form, would accept it.
 pub(crate) fn part_may_be_of_another_form(x: &Exchange, rule: &Forward) -> bool {
     let Some(policy) = rule.compress.as_deref() else {
         return false;
@@ -154,15 +155,15 @@ pub(crate) fn part_may_be_of_another_form(x: &Exchange, rule: &Forward) -> bool 
         && wanted(x, policy).is_some()
 }
 
-/// Whether the client's condition names the weak form of `tag`: then it holds a compressed form, whose tag a 304 must
-/// repeat for its stored response to be found by it (RFC 9111 §4.3.4).
+/// Whether the client's condition names the weak form of `tag`. Then it holds a compressed form. A 304 must repeat that
+/// tag, so that the client finds its stored response (RFC 9111 §4.3.4).
 pub(crate) fn has_weak_form_of(x: &Exchange, tag: &[u8]) -> bool {
     let conditions = x.request.view(&x.head).all(FieldName::IfNoneMatch);
     let mut named = conditions.flat_map(validate::etags);
     !validate::is_weak(tag) && named.any(|named| named.strip_prefix(b"W/") == Some(tag))
 }
 
-/// The length of the body that follows the head in `x`: as announced, or because all of it is here.
+/// The length of the body after the head in `x`: as announced, or because all of it is here.
 fn length_of(x: &Exchange) -> Option<u64> {
     let (head, rest) = x.incoming.unread().split_at(x.response.head_bytes);
     if x.request.method == Method::Head {

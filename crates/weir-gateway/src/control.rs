@@ -1,9 +1,9 @@
 //! Replacing the configuration while the gateway runs.
 //!
-//! All that changes it comes through here, one after the other: a file that is read again, the admin listener, names with
-//! other addresses. Whatever can fail is done first (names, listeners, directories), then the workers are given the
-//! new configuration, and when every one of them has taken it up, the change is complete: no request that begins
-//! later sees the old one. Something that fails changes nothing.
+//! Every change comes through here, one after the other: a file that is read again, the admin listener, names with
+//! other addresses. Whatever can fail is done first (names, listeners, directories). Then the workers get the new
+//! configuration, and the change is complete when all have taken it up: no request that begins later sees the old one.
+//! A change that fails changes nothing.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -26,27 +26,27 @@ use crate::state::storage::Cache;
 pub(crate) mod apps;
 pub(crate) mod servers;
 
-/// How long a change waits for a worker; one that is busy for longer takes it up when it gets to it.
+/// How long a change waits for a worker. A worker that is busy for longer takes it up later.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How often it looks.
+/// How often it checks whether workers have taken it up.
 const POLL: Duration = Duration::from_millis(1);
 
 /// Where the configuration comes from: the seam to the crate that knows files.
 pub trait Source: std::fmt::Debug + Send + Sync {
-    /// What the configuration says now; the error is for the operator.
+    /// Reads the present configuration; the error is for the operator.
     fn read(&self) -> Result<Settings, String>;
 
-    /// What to tell the operator of a configuration that was read and cannot be put to work.
+    /// Explains to the operator why a configuration that was read cannot be put to work.
     fn explain(&self, error: StartError) -> String;
 
-    /// Reads a server as it stands in a configuration.
+    /// Reads a server in the form it has in a configuration.
     fn server(&self, text: &str) -> Result<Server, String>;
 
-    /// Reads an app of guard's; the error is what guard's client is told.
+    /// Reads an app of guard's; the error is for guard's client.
     fn app(&self, json: &[u8]) -> Result<App, String>;
 }
 
-/// The handle by which a running gateway is changed.
+/// The handle through which a running gateway is changed.
 #[derive(Debug)]
 pub struct Control {
     pub(crate) shared: Arc<Shared>,
@@ -55,18 +55,18 @@ pub struct Control {
     services: Box<dyn Services>,
     pub(crate) courier: Courier,
     apps: Option<Apps>,
-    /// Held while a file is read and put to work, so that an older one cannot overtake it.
+    /// Held while a file is read and put to work, so that an older file cannot overtake it.
     reloading: Mutex<()>,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// What the file said when it was last read.
+    /// The file as it was last read.
     file: Settings,
-    /// What holds now: the file, and what was changed through the admin listener since.
+    /// The settings in use: the file, and later changes through the admin listener.
     current: Settings,
-    /// What the cache was opened with; it stays open when no route uses it any more.
+    /// The storage with which the cache was opened. It stays open when no route uses it any more.
     cache: Option<CacheStorage>,
     opened: Opened,
     retired: Retired,
@@ -116,7 +116,7 @@ impl Control {
     }
 
     /// Reads the configuration again and puts it to work; returns when every worker has taken it up. The error says
-    /// what is wrong with it; nothing has changed then.
+    /// what is wrong with it; then nothing has changed.
     pub fn reload(&self) -> Result<Changes, String> {
         let _one_at_a_time = lock(&self.reloading);
         let settings = self.source.read();
@@ -142,24 +142,24 @@ impl Control {
         Ok(notes)
     }
 
-    /// The state, and for as long as it is held the addresses of all that `settings` names.
+    /// Locks the state. While it is locked, all names in `settings` have addresses.
     fn state_with_names(&self, settings: &Settings) -> Result<MutexGuard<'_, State>, StartError> {
         loop {
-            // It may take long, and a name that changes meanwhile takes the lock.
+            // This may take long, and a name that changes meanwhile needs the lock.
             self.names.learn(settings).map_err(StartError::Names)?;
             let state = lock(&self.state);
-            // Another change may have come between, and forgotten them.
+            // Another change may have come between, and dropped them.
             if self.names.knows(settings) {
                 return Ok(state);
             }
         }
     }
 
-    /// The same settings, with the addresses that names have now.
+    /// Puts the same settings to work with the new addresses of names.
     fn names_have_changed(&self) {
         let mut state = lock(&self.state);
         let same = state.current.clone();
-        // It was put to work before, and nothing in it is new but the addresses.
+        // These settings worked before, and only addresses are new.
         let _ = self.put_to_work(&mut state, same);
     }
 
@@ -195,7 +195,7 @@ impl Control {
         let Listeners { listeners, closing } = Listeners::of(&next, &before)?;
         if let (None, Some(storage)) = (&state.cache, &next.cache) {
             let cache = Cache::open(storage, &self.shared.slow.transient)?;
-            // It is set here alone, and `state.cache` says that it was not yet.
+            // Only this code sets it, and `state.cache` says that it was not set.
             let _ = self.shared.cache.set(Arc::new(cache));
             state.cache.clone_from(&next.cache);
         }
@@ -215,7 +215,7 @@ impl Control {
             .adjust(&next.limits, &next.trusted_proxies);
         self.shared.current.send_replace(Arc::clone(&snapshot));
         self.wait_for_workers(snapshot.generation, &closing);
-        // Not before: a worker that knows only the old endpoints must still find one.
+        // Not earlier: a worker that knows only the old endpoints must still find one.
         snapshot.mark_leaving(&before);
         drop(before);
         state.retired.take_over(&state.opened, &opened);
@@ -224,7 +224,7 @@ impl Control {
         Ok(())
     }
 
-    /// Waits until every worker serves by `generation` and has stopped accepting on what is closing.
+    /// Waits until every worker uses `generation` and has stopped accepting on closing addresses.
     fn wait_for_workers(&self, generation: u64, closing: &[Arc<Listening>]) {
         let started = Instant::now();
         let is_taken_up = || {
@@ -255,7 +255,7 @@ impl Control {
     }
 }
 
-/// The first key whose change cannot be taken up by a gateway that runs.
+/// The first key whose change a running gateway cannot take up.
 fn needs_restart(state: &State, next: &Settings) -> Option<&'static str> {
     let current = &state.current;
     let admin_listens = |settings: &Settings| settings.admin.as_ref().map(|admin| admin.listen);
@@ -292,9 +292,9 @@ fn needs_restart(state: &State, next: &Settings) -> Option<&'static str> {
 
 /// Where a configuration accepts connections.
 struct Listeners {
-    /// All of them; those that it adds are bound.
+    /// All listeners; the added ones are bound.
     listeners: Vec<Arc<Listening>>,
-    /// Those of the configuration before that it has no longer.
+    /// Listeners that only the configuration before has.
     closing: Vec<Arc<Listening>>,
 }
 
@@ -322,8 +322,8 @@ impl Listeners {
 }
 
 impl State {
-    /// What `file` says, with the servers of upstreams that it has not changed as they were changed through the admin
-    /// listener; and a note on each upstream that this concerns.
+    /// The settings of `file`. Where it has not changed an upstream, the changes through the admin listener are kept,
+    /// with a note on each such upstream.
     fn with_edits(&self, file: &Settings) -> (Settings, Changes) {
         let named = |settings: &Settings, name: &str| -> Option<Upstream> {
             let mut all = settings.upstreams.iter();

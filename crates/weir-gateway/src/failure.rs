@@ -1,9 +1,9 @@
-//! Why an exchange did not go well: whose fault it was, whether trying again is safe, and what the client is told.
+//! Why an exchange failed: whose fault it was, whether a retry is safe, and what the client is told.
 
 use weir_http::Reject;
 use weir_policy::limit::concurrency::Refusal;
 
-/// Whose doing a failure is.
+/// Whose fault a failure is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     Client,
@@ -22,19 +22,19 @@ pub(crate) enum Failure {
     BodyTimeout,
     /// The request body is larger than the route allows.
     BodyTooLarge,
-    /// The client closed before its request was complete, or no longer takes the response.
+    /// The client closed before its request was complete, or stopped reading the response.
     ClientGone,
-    /// No route is for this request.
+    /// No route serves this request.
     NoRoute,
-    /// Routes are for this path, but not with this method.
+    /// Routes serve this path, but not with this method.
     MethodNotAllowed,
-    /// The client wants nothing that is not stored, and nothing is.
+    /// The client only accepts a stored response, and there is none.
     OnlyIfCached,
     /// The key of the request has used up its rate.
     RateLimited,
-    /// The breaker of the route is open, or those of all endpoints are.
+    /// The breaker of the route is open, or the breakers of all endpoints are.
     BreakerOpen,
-    /// The upstream holds as many requests, or as many streams, as it can.
+    /// The upstream has as many requests, or as many streams, as it can hold.
     Shed(Refusal),
     /// Every endpoint of the upstream is being drained.
     NoEndpoint,
@@ -42,7 +42,7 @@ pub(crate) enum Failure {
     ConnectFailed,
     /// The endpoint did not accept the connection in time.
     ConnectTimeout,
-    /// There was no socket, port or memory left to connect with.
+    /// No socket, port or memory was left for a connection.
     NoSocket,
     /// The connection ended before the response head was complete.
     UpstreamClosed,
@@ -52,7 +52,7 @@ pub(crate) enum Failure {
     Response(Reject),
     /// The connection ended or paused for too long inside the response body.
     ResponseCut,
-    /// What was stored is damaged, or its disk does not answer.
+    /// The stored response is damaged, or its disk does not answer.
     StoreFailed,
     /// There is no room for the body of a request that has to be here whole.
     NoRoom,
@@ -95,14 +95,14 @@ impl Failure {
         Self::ShutDown,
     ];
 
-    /// All of them, each at its [`Failure::index`].
+    /// All failures, each at its [`Failure::index`].
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         let requests = Reject::ALL.into_iter().map(Self::Request);
         let responses = Reject::ALL.into_iter().map(Self::Response);
         requests.chain(responses).chain(Self::PLAIN)
     }
 
-    /// Its place in a table of counters.
+    /// Its position in a table of counters.
     pub(crate) fn index(self) -> usize {
         let rejects = Reject::ALL.len();
         match self {
@@ -147,8 +147,8 @@ impl Failure {
         }
     }
 
-    /// Whether the service behind the route gave no answer, and the client is not to blame: then it may get something
-    /// else. A client that asks too often is told just that.
+    /// Whether the service behind the route gave no answer, and the client is not to blame. Then the client may get
+    /// something else. A client that asks too often is told exactly that.
     pub(crate) fn is_of_service(self) -> bool {
         match self.fault() {
             Fault::Client => false,
@@ -160,15 +160,15 @@ impl Failure {
         }
     }
 
-    /// Whether the request was not sent on because that would not have been good for the service.
+    /// Whether the request was not sent on, in order to protect the service.
     pub(crate) fn is_refusal(self) -> bool {
         matches!(self, Self::BreakerOpen | Self::Shed(_))
     }
 
-    /// Whether no endpoint can have acted on the request.
+    /// Whether it is certain that no endpoint has acted on the request.
     pub(crate) fn is_unheard(self) -> bool {
         match self {
-            // Only what has begun turns out to be a stream.
+            // Only a request that has begun can turn out to be a stream.
             Self::Shed(refusal) => refusal != Refusal::StreamsFull,
             Self::BreakerOpen
             | Self::NoEndpoint
@@ -179,13 +179,13 @@ impl Failure {
         }
     }
 
-    /// The status the client gets, or the log when the client can get none.
+    /// The status for the client, or for the log when the client cannot get one.
     pub(crate) fn status(self) -> u16 {
         match self {
             Self::Request(reject) => reject.status(),
             Self::HeadTimeout | Self::BodyTimeout => 408,
             Self::BodyTooLarge => 413,
-            // As nginx logs it; nobody is left to be told.
+            // nginx logs this status; nobody is left to be told.
             Self::ClientGone => 499,
             Self::NoRoute => 404,
             Self::MethodNotAllowed => 405,
@@ -253,14 +253,14 @@ mod tests {
     }
 }
 
-/// What took the place of an answer.
+/// What replaced an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FallbackKind {
     /// A stored response.
     Stale,
     /// The answer of another upstream.
     Upstream,
-    /// A fixed one.
+    /// A fixed answer.
     Fixed,
 }
 

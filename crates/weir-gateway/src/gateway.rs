@@ -1,4 +1,4 @@
-//! Starting and ending a gateway: sockets first, then threads, so that a start that fails leaves nothing behind.
+//! Starting and ending a gateway. Sockets come first, then threads, so that a failed start leaves nothing behind.
 
 use std::io;
 use std::net::SocketAddr;
@@ -33,15 +33,16 @@ use crate::supervision::{Supervision, WorkerFailed};
 use crate::upstream::check;
 use crate::{admin, errands, paths};
 
-/// Tasks that a worker runs before it looks for news from its sockets: a whole round of a busy worker, so that sockets
-/// are asked about together.
+/// Tasks that a worker runs before it looks for events of its sockets: a whole round of a busy worker, so that one
+/// system call asks about many sockets.
 const EVENT_INTERVAL: u32 = 512;
-/// How often a draining gateway looks whether it is done.
+/// How often a draining gateway checks whether it is done.
 const DRAIN_POLL: Duration = Duration::from_millis(20);
-/// How long cut off exchanges have to be noticed and told, and the log then has to be written.
+/// How long exchanges that were cut off may take to notice and report it, and how long the log may then take to be
+/// written.
 const CUT_OFF: Duration = Duration::from_secs(2);
 
-/// How long what is under way has to end when a part of the gateway has failed.
+/// How long requests in flight may take to end when a part of the gateway has failed.
 const END: Duration = Duration::from_secs(5);
 
 /// A running gateway. Dropping it does not end it; see [`Gateway::drain`].
@@ -52,8 +53,8 @@ pub struct Gateway {
     log: Option<LogWriter>,
 }
 
-/// Finds what is wrong with `settings` that only shows when they are put to work, without starting anything that stays.
-/// Whether an address is free is not asked: most likely it is the gateway that has it now which is to be given the file.
+/// Finds mistakes in `settings` that only show when they are put to work, without starting anything that stays. It does
+/// not ask whether an address is free: most likely the running gateway has it, and is about to get this file.
 pub fn check(settings: &Settings, source: &dyn Source) -> Result<(), StartError> {
     let guard_file = settings
         .admin
@@ -85,7 +86,7 @@ pub fn check(settings: &Settings, source: &dyn Source) -> Result<(), StartError>
     Ok(())
 }
 
-/// What is written to one file by two breaks both.
+/// Two writers to one file would break both outputs.
 fn have_files_of_their_own(settings: &Settings) -> Result<(), StartError> {
     let log = settings.access_log.as_ref();
     let log = log.and_then(|log| match &log.target {
@@ -160,7 +161,7 @@ impl Gateway {
         let slow = SlowClients::new(transient);
         let shared = Arc::new(Shared::new(snapshot, settings.workers, admission, slow));
         if let Some(cache) = cache {
-            // Nobody else has it yet.
+            // Nothing else has it yet.
             let _ = shared.cache.set(Arc::new(cache));
         }
         let threads = start_workers(settings, &shared, log.as_ref(), (&courier, parcels))?;
@@ -192,19 +193,19 @@ impl Gateway {
         bound.collect()
     }
 
-    /// By which the configuration is replaced.
+    /// The handle through which the configuration is replaced.
     pub fn control(&self) -> Arc<Control> {
         Arc::clone(&self.control)
     }
 
-    /// What reopens the access log: for the handler of SIGUSR1.
+    /// Reopens the access log: for the handler of SIGUSR1.
     pub fn reopen_log(&self) {
         if let Some(log) = &self.log {
             log.sink.reopen();
         }
     }
 
-    /// Looks at the workers: whether one of them has failed, so that this gateway should end.
+    /// Checks the workers: whether one has failed, so that this gateway should end.
     pub fn look(&self, supervision: &mut Supervision) -> Option<WorkerFailed> {
         let shared = &self.control.shared;
         let stands_still = |worker| shared.stuck().any(|(stuck, _)| stuck == worker);
@@ -215,14 +216,15 @@ impl Gateway {
         }))
     }
 
-    /// Stops accepting, lets what was accepted end, and returns when everything did or the time for it is over. The
-    /// access log is complete then, unless nobody takes it. `false` when connections were cut off.
+    /// Stops accepting, lets accepted requests end, and returns when all did or the time for it is over. The access log
+    /// is then complete, unless its reader has stopped. `false` when connections were cut off.
     pub fn drain(self) -> bool {
         let within = self.control.drain_timeout();
         self.drain_within(within)
     }
 
-    /// The same after a failure: what is under way has a few seconds, because nobody is served until the process has been started anew.
+    /// The same after a failure. Requests in flight get a few seconds, because nobody else is served until the process
+    /// has been restarted.
     pub fn end(self) -> bool {
         let within = self.control.drain_timeout().min(END);
         self.drain_within(within)
@@ -231,7 +233,7 @@ impl Gateway {
     fn drain_within(self, drain_timeout: Duration) -> bool {
         let shared = &self.control.shared;
         shared.is_draining.store(true, Ordering::Relaxed);
-        // Whoever waits for another configuration looks.
+        // Everything that waits for another configuration wakes up.
         shared.current.send_modify(|_| {});
         self.control.drain_services();
         let started = Instant::now();
@@ -249,13 +251,13 @@ impl Gateway {
             std::thread::sleep(DRAIN_POLL);
         }
         for worker in self.workers.into_iter().filter(JoinHandle::is_finished) {
-            // A worker that panicked has said so already.
+            // A worker that panicked has already said so.
             let _ = worker.join();
         }
         if let Some(LogWriter { sink, thread }) = self.log {
             drop(sink);
             let ended = Instant::now();
-            // The disk, or whoever reads the pipe, may take as little as it likes.
+            // The disk, or the reader of the pipe, may be arbitrarily slow.
             while !thread.is_finished() && ended.elapsed() < CUT_OFF {
                 std::thread::sleep(DRAIN_POLL);
             }
@@ -305,7 +307,7 @@ fn start_log(settings: &Settings) -> Result<Option<LogWriter>, StartError> {
         .map_err(|error| StartError::AccessLog(name, error))
 }
 
-/// What a worker's thread begins with.
+/// What the thread of a worker starts with.
 struct WorkerStart {
     index: usize,
     shared: Arc<Shared>,
@@ -324,7 +326,7 @@ impl WorkerStart {
         let thread = std::thread::Builder::new()
             .name(format!("worker-{}", self.index))
             .spawn(move || {
-                // It stays on the thread where it is made.
+                // It must stay on the thread where it is made.
                 let runtime: io::Result<LocalRuntime> =
                     builder.build_local(LocalOptions::default());
                 match runtime {

@@ -1,10 +1,10 @@
-//! Accepting connections: who may come in, and which worker gets them.
+//! Accepts connections: who may come in, and which worker gets them.
 //!
 //! Every worker has its own socket on every address (`SO_REUSEPORT`), so accepting needs no coordination. The kernel
-//! spreads connections by a hash, which for a handful of long-lived ones can put all on one worker; so a worker that
-//! has more than its share passes a new connection on to the least loaded one.
+//! spreads connections by a hash, which can put a handful of long-lived ones all on one worker. So a worker with
+//! more than its share passes a new connection on to the least loaded one.
 //!
-//! Addresses may come and go while the gateway runs; those that stay are not touched, so they accept without a gap.
+//! Addresses may come and go while the gateway runs. Those that stay are not touched, so they accept without a gap.
 
 use std::future::poll_fn;
 use std::io;
@@ -32,11 +32,12 @@ pub(crate) mod round;
 
 /// Connections on their way to another worker.
 pub(crate) const HANDOVER_QUEUE: usize = 1024;
-/// A worker passes a connection on if it has more than the least loaded one, by more than a sixteenth of that.
+/// A worker passes a connection on if it has more than the least loaded one, by more than this part of that one's
+/// load (a sixteenth).
 const SLACK_SHARE: usize = 16;
 /// How long accepting pauses when the process is out of descriptors or the kernel out of memory.
 const PAUSE: Duration = Duration::from_millis(100);
-/// What a client reads that is one too many.
+/// What a client reads when there are too many.
 const OVERLOADED: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 1\r\nConnection: close\r\n\r\n";
 
@@ -48,7 +49,7 @@ pub(crate) struct Arrival {
     listening: Arc<Listening>,
 }
 
-/// Where a worker's connections go: it, or one of the others.
+/// Where a worker's connections go: to itself, or to one of the others.
 #[derive(Debug, Clone)]
 pub(crate) struct Reception {
     pub(crate) worker: Rc<Worker>,
@@ -57,7 +58,7 @@ pub(crate) struct Reception {
 }
 
 impl Reception {
-    /// Takes up every configuration as it comes, until the worker has stopped accepting because it drains.
+    /// Takes up each configuration when it comes, until the worker has stopped accepting because it drains.
     pub(crate) async fn follow(self) {
         let worker = &self.worker;
         let mut changes = worker.shared.current.subscribe();
@@ -66,7 +67,7 @@ impl Reception {
             let snapshot = Arc::clone(&changes.borrow_and_update());
             worker.take_up(&snapshot);
             self.open(&mut accepting);
-            // The sender belongs to what this worker shares, so it is there.
+            // The sender is part of what this worker shares, so it exists.
             let _ = changes.changed().await;
         }
         for accept in accepting {
@@ -74,7 +75,7 @@ impl Reception {
         }
     }
 
-    /// Begins to accept where the worker's configuration says and it does not yet.
+    /// Begins to accept on the configured addresses on which it does not yet.
     fn open(&self, accepting: &mut Vec<JoinHandle<()>>) {
         accepting.retain(|task| !task.is_finished());
         for listening in &self.worker.view().snapshot.listeners {
@@ -86,7 +87,8 @@ impl Reception {
     }
 }
 
-/// Accepts until the worker drains or the address is given up; what the kernel had accepted by then is served too.
+/// Accepts until the worker drains or the address is given up. Connections that the kernel had accepted by then are
+/// served too.
 async fn accept(socket: StdListener, listening: Arc<Listening>, reception: Reception) {
     let socket = TcpListener::from_std(socket).expect("the socket belongs to this runtime");
     let worker = &reception.worker;
@@ -118,7 +120,7 @@ async fn accept(socket: StdListener, listening: Arc<Listening>, reception: Recep
     listening.closed();
 }
 
-/// Accepts what the kernel holds for a socket that is to be closed, which the runtime may not have heard of yet.
+/// Accepts what the kernel still holds for a socket that is about to close; the runtime may not know of it yet.
 fn accept_rest(socket: TcpListener, listening: &Arc<Listening>, reception: &Reception) {
     let Ok(socket) = socket.into_std() else {
         return;
@@ -136,7 +138,8 @@ fn accept_rest(socket: TcpListener, listening: &Arc<Listening>, reception: &Rece
     }
 }
 
-/// Serves what other workers pass on. A draining worker takes no more, so that they keep what they still accept.
+/// Serves connections from other workers. A draining worker takes no more, so that the others serve what they still
+/// accept.
 pub(crate) async fn receive(mut arrivals: mpsc::Receiver<Arrival>, reception: Reception) {
     let worker = &reception.worker;
     let mut tick = tokio::time::interval(TICK);
@@ -168,12 +171,12 @@ pub(crate) async fn receive(mut arrivals: mpsc::Receiver<Arrival>, reception: Re
     }
 }
 
-/// Lets a connection in, here or on the least loaded worker.
+/// Admits a connection, here or on the least loaded worker.
 fn place(stream: TcpStream, address: IpAddr, listening: &Arc<Listening>, reception: &Reception) {
     let Reception { worker, others, .. } = reception;
     if !worker.shared.admission.enter(address) {
         worker.view().metrics.connections_refused.add(1);
-        // A fresh socket takes this much; if not, the close says it too.
+        // A fresh socket has room for this much; if not, the close is answer enough.
         let _ = stream.try_write(OVERLOADED);
         return;
     }
@@ -192,7 +195,7 @@ fn place(stream: TcpStream, address: IpAddr, listening: &Arc<Listening>, recepti
         listening: Arc::clone(listening),
     };
     if let Err(refused) = others[chosen].try_send(arrival) {
-        // The other worker is behind with what it was given, so it is not less loaded after all.
+        // The other worker has not yet taken what it was given, so it is not less loaded after all.
         open[chosen].fetch_sub(1, Ordering::Relaxed);
         open[worker.index].fetch_add(1, Ordering::Relaxed);
         match TcpStream::from_std(refused.into_inner().stream) {
@@ -202,7 +205,7 @@ fn place(stream: TcpStream, address: IpAddr, listening: &Arc<Listening>, recepti
     }
 }
 
-/// This worker, unless another has clearly less to do.
+/// This worker, unless another one is clearly less loaded.
 fn least_loaded(open: &[AtomicUsize], own: usize) -> usize {
     let load = |worker: usize| open[worker].load(Ordering::Relaxed);
     let least = (0..open.len())
@@ -215,7 +218,7 @@ fn least_loaded(open: &[AtomicUsize], own: usize) -> usize {
     }
 }
 
-/// Starts the task that owns the connection from here on. This is the only place where such tasks begin.
+/// Starts the task that owns the connection from now on. Such tasks begin only here.
 fn serve(
     stream: TcpStream,
     address: IpAddr,
@@ -241,7 +244,7 @@ fn serve(
     tokio::task::spawn_local(async move { h1::serve(client, &presence.worker, &rounds).await });
 }
 
-/// Keeps a connection in the counts for as long as its task lives, however it ends.
+/// Counts a connection as long as its task lives, however it ends.
 struct Presence {
     worker: Rc<Worker>,
     metrics: Arc<WorkerMetrics>,

@@ -1,8 +1,8 @@
-//! Counting, without anything that workers share: each worker has its own table and writes it with plain stores.
+//! Counts without any sharing between workers: each worker has its own table and writes it with plain stores.
 //!
-//! A cell has one writer, so adding is a load and a store; readers sum the tables of all workers whenever somebody
-//! asks. The sums are exact once the workers are quiet, and never run backwards: the tables of a route or an endpoint
-//! belong to it, and go with it from one configuration to the next (see `snapshot.rs`).
+//! A cell has one writer, so adding is a load and a store. Readers add up the tables of all workers when somebody
+//! asks. The sums are exact once the workers are quiet, and never go backwards: the tables of a route or endpoint
+//! belong to it, and stay with it from one configuration to the next (see `snapshot.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
     pub(crate) fn add(&self, count: u64) {
-        // Not a read-modify-write: the worker that owns the table is its only writer.
+        // This is no read-modify-write: the worker that owns the table is its only writer.
         self.0.store(
             self.0.load(Ordering::Relaxed).wrapping_add(count),
             Ordering::Relaxed,
@@ -41,7 +41,7 @@ impl Counter {
     }
 }
 
-/// Upper bounds of the latency histograms in microseconds; a last bucket holds what is slower.
+/// Upper bounds of the latency histograms in microseconds; a last bucket holds slower ones.
 pub(crate) const LATENCY_BOUNDS_US: [u64; 18] = [
     100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
     1_000_000, 2_500_000, 5_000_000, 10_000_000, 30_000_000, 60_000_000,
@@ -61,7 +61,7 @@ impl Histogram {
         self.sum_us.add(micros);
     }
 
-    /// A count for each of [`LATENCY_BOUNDS_US`], and a last one for what is slower.
+    /// A count for each of [`LATENCY_BOUNDS_US`], and a last one for slower requests.
     pub(crate) fn counts(&self) -> [u64; LATENCY_BOUNDS_US.len() + 1] {
         self.buckets.each_ref().map(Counter::read)
     }
@@ -92,7 +92,7 @@ pub(crate) fn added<const N: usize>(tables: impl IntoIterator<Item = [u64; N]>) 
     })
 }
 
-/// A table for each worker, none of which shares a cache line with another.
+/// A table for each worker. No two of them share a cache line.
 #[derive(Debug)]
 pub(crate) struct PerWorker<T>(Box<[Apart<T>]>);
 
@@ -105,7 +105,7 @@ impl<T: Default> PerWorker<T> {
         Self((0..workers).map(|_| Apart::default()).collect())
     }
 
-    /// The table of one worker, which it alone writes.
+    /// The table of one worker, which only that worker writes.
     pub(crate) fn of(&self, worker: usize) -> &T {
         &self.0[worker].0
     }
@@ -114,7 +114,7 @@ impl<T: Default> PerWorker<T> {
         self.0.iter().map(|table| &table.0)
     }
 
-    /// A count added up over the workers. It wraps, because a gauge may be below zero on one of them.
+    /// The sum of a count over the workers. It wraps, because a gauge may be below zero on one of them.
     pub(crate) fn sum(&self, of: impl Fn(&T) -> &Counter) -> u64 {
         let counts = self.iter().map(|table| of(table).read());
         counts.fold(0, u64::wrapping_add)
@@ -140,35 +140,35 @@ pub(crate) struct EndpointMetrics {
     pub(crate) pool_hits: Counter,
     /// Requests sent again after it, by [`RetryReason::ALL`].
     pub(crate) retries: [Counter; RetryReason::ALL.len()],
-    /// Requests that would have been, and second copies, for which the budget had nothing left.
+    /// Retries and second copies that the budget did not allow.
     pub(crate) retries_refused: Counter,
-    /// Second copies of requests that were sent here, and those that answered first.
+    /// Second copies sent to this endpoint, and those that answered first.
     pub(crate) hedges: Counter,
     pub(crate) hedges_won: Counter,
     pub(crate) idle: Counter,
-    /// Requests on their way, tunnels included.
+    /// Requests in flight, tunnels included.
     pub(crate) in_flight: Counter,
 }
 
 /// What one worker counts of the cache.
 #[derive(Debug, Default)]
 pub(crate) struct CacheMetrics {
-    /// Answered as it was stored and fresh.
+    /// Requests answered from a fresh stored response.
     pub(crate) hits: Counter,
-    /// Answered as it was stored and stale.
+    /// Requests answered from a stale stored response.
     pub(crate) stale_hits: Counter,
     /// Stored answers that the origin confirmed.
     pub(crate) revalidated: Counter,
-    /// Requests that passed by the cache.
+    /// Requests that bypassed the cache.
     pub(crate) passed: Counter,
-    /// Requests that asked the origin for something to be stored.
+    /// Requests that asked the origin for something to store.
     pub(crate) fills: Counter,
-    /// Requests that waited for the fill of another one, and those that were answered by it.
+    /// Requests that waited for the fill of another request, and those that it answered.
     pub(crate) waits: Counter,
     pub(crate) joins: Counter,
     /// Requests that the gateway made by itself.
     pub(crate) refreshes: Counter,
-    /// URLs that ended because a request changed something.
+    /// URLs that were invalidated because a request changed something.
     pub(crate) invalidations: Counter,
     missed: [Counter; Forwarded::ALL.len()],
     not_stored: [Counter; NotStored::ALL.len()],
@@ -196,11 +196,11 @@ impl CacheMetrics {
     }
 }
 
-/// What one worker compresses while it passes.
+/// What one worker compresses while responses pass through.
 #[derive(Debug, Default)]
 pub(crate) struct CompressMetrics {
     responses: [Counter; Coding::ALL.len()],
-    /// Responses that were to be, while too many were.
+    /// Responses that were not compressed because too many others were.
     pub(crate) refused: Counter,
     pub(crate) bytes_in: Counter,
     pub(crate) bytes_out: Counter,
@@ -220,18 +220,18 @@ impl CompressMetrics {
     }
 }
 
-/// What the control thread counts of purges.
+/// What the control thread counts about purges.
 #[derive(Debug, Default)]
 pub(crate) struct PurgeCounts {
     pub(crate) hard: Counter,
     pub(crate) soft: Counter,
-    /// Keys in memory, objects on disk.
+    /// Keys in memory, and objects on disk.
     pub(crate) in_memory: Counter,
     pub(crate) on_disk: Counter,
 }
 
 impl PurgeCounts {
-    /// A purge of `kind` has met so much.
+    /// A purge of `kind` has covered this many.
     pub(crate) fn add(&self, kind: PurgeKind, in_memory: u64, on_disk: u64) {
         match kind {
             PurgeKind::Hard => self.hard.add(1),
@@ -242,12 +242,12 @@ impl PurgeCounts {
     }
 }
 
-/// What one worker counts that belongs to no route and no endpoint.
+/// What one worker counts outside routes and endpoints.
 #[derive(Debug)]
 pub(crate) struct WorkerMetrics {
     pub(crate) accepted: Counter,
     pub(crate) open: Counter,
-    /// Requests answered, with or without a route, also those of routes that are gone.
+    /// All answered requests, also those without a route or of routes that are gone.
     pub(crate) responses: ByClass,
     pub(crate) unrouted: ByClass,
     pub(crate) bytes_from_clients: Counter,
@@ -277,7 +277,7 @@ impl WorkerMetrics {
         })
     }
 
-    /// Counts an exchange that failed, by its reason.
+    /// Counts a failed exchange by its reason.
     pub(crate) fn failed(&self, failure: Failure) {
         self.failures[failure.index()].add(1);
     }
@@ -286,13 +286,13 @@ impl WorkerMetrics {
 /// Why a request is sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RetryReason {
-    /// No connection stood.
+    /// No connection could be opened.
     Unreachable,
-    /// A kept connection had died of old age.
+    /// A kept connection had been closed by the endpoint.
     Stale,
     /// The connection ended before the answer.
     Closed,
-    /// The answer has a status that is asked for again.
+    /// The status of the answer is one that is retried.
     Status,
     /// The time of the attempt is over.
     Late,

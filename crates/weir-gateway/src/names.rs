@@ -1,8 +1,8 @@
-//! The addresses of the names that servers have: looked up when a configuration brings a name, and again when the time
-//! is over for which a name server vouched for the answer.
+//! The addresses of servers that have names. They are looked up when a configuration brings a name, and again when the
+//! TTL of the answer is over.
 //!
-//! The last good answer is kept for as long as no other one comes: a name server that fails, does not answer, or knows
-//! the name no longer takes nothing out of service. Nothing here is asked by a worker, and no request waits for it.
+//! The last good answer is kept until another one comes. So a name server that fails, does not answer, or no longer
+//! knows the name takes nothing out of service. No worker asks this module, and no request waits for it.
 
 mod lookup;
 
@@ -21,14 +21,14 @@ use crate::names::lookup::{Answer, Resolver};
 use crate::settings::{Dns, ServerAddress, Settings};
 use crate::tell::tell;
 
-/// A name is not asked for again before this long, whatever its TTL.
+/// The shortest time between two look-ups of a name, whatever its TTL.
 const TTL_MIN: Duration = Duration::from_secs(1);
-/// And at the latest after so long: what is in `/etc/hosts` has no TTL, and a wrong record should not last a day.
+/// The longest time: `/etc/hosts` has no TTLs, and a wrong record should not last a day.
 const TTL_MAX: Duration = Duration::from_secs(300);
-/// After an answer that is of no use: this long, doubled for each one in a row, up to `RETRY_MAX`.
+/// The wait after a useless answer, doubled for each one in a row, up to `RETRY_MAX`.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(30);
-/// Configurations that wait for their names at once.
+/// Configurations that may wait for their names at once.
 const ORDERS_MAX: usize = 16;
 
 /// The last good answer for each name.
@@ -36,7 +36,7 @@ const ORDERS_MAX: usize = 16;
 pub(crate) struct Known(HashMap<String, Vec<IpAddr>>);
 
 impl Known {
-    /// The addresses of a name, in order; none when it was never looked up.
+    /// The addresses of a name, in order; none if it was never looked up.
     pub(crate) fn addresses(&self, host: &str) -> &[IpAddr] {
         self.0.get(host).map_or(&[], Vec::as_slice)
     }
@@ -47,7 +47,7 @@ impl Known {
 pub struct Unresolved {
     /// As written in the config.
     pub host: String,
-    /// What kept it from being resolved.
+    /// Why it could not be resolved.
     pub reason: String,
 }
 
@@ -64,15 +64,15 @@ impl fmt::Display for Unresolved {
 /// What is known of a name, for the admin listener.
 #[derive(Debug, Clone)]
 pub(crate) struct NameStatus {
-    /// Since the last good answer.
+    /// Time since the last good answer.
     pub(crate) age: Duration,
-    /// Until it is asked for again.
+    /// Time until the next look-up.
     pub(crate) next_in: Duration,
-    /// Why the last answer was of no use, if it was not.
+    /// Why the last answer was useless, if it was.
     pub(crate) error: Option<String>,
 }
 
-/// All names, and the thread that looks them up, which begins with the first name.
+/// All names, and the thread that looks them up. The thread starts with the first name.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     table: Arc<Mutex<Table>>,
@@ -86,7 +86,7 @@ struct Table {
     on_change: OnChange,
 }
 
-/// What is done when an address changed.
+/// What to do when an address has changed.
 #[derive(Default)]
 struct OnChange(Option<Arc<dyn Fn() + Send + Sync>>);
 
@@ -99,7 +99,7 @@ struct Name {
     error: Option<String>,
 }
 
-/// Names to look up, and who waits for them.
+/// Names to look up, and who waits for the result.
 #[derive(Debug)]
 struct Order {
     hosts: BTreeSet<String>,
@@ -108,12 +108,13 @@ struct Order {
 }
 
 impl Names {
-    /// Calls `on_change` from now on whenever a name has other addresses than before.
+    /// From now on, calls `on_change` whenever a name has other addresses than before.
     pub(crate) fn on_change(&self, on_change: impl Fn() + Send + Sync + 'static) {
         lock(&self.table).on_change = OnChange(Some(Arc::new(on_change)));
     }
 
-    /// Looks up what `settings` names and is not known yet. Waits for it, so it must not be called with a lock held.
+    /// Looks up the names in `settings` that are unknown, and waits for that. So no lock may be held when it is
+    /// called.
     pub(crate) fn learn(&self, settings: &Settings) -> Result<(), Vec<Unresolved>> {
         let known = self.known();
         let mut hosts = names_of(settings);
@@ -128,7 +129,7 @@ impl Names {
             done,
         };
         let orders = self.orders.get_or_init(|| start(Arc::clone(&self.table)));
-        // When there is nobody to take it, nobody answers either.
+        // If nobody takes the order, nobody answers either.
         let _ = orders.blocking_send(order);
         let unresolved = answer.blocking_recv().unwrap_or_else(|_| {
             let reason = "the thread that looks up names has ended".to_owned();
@@ -145,14 +146,14 @@ impl Names {
         }
     }
 
-    /// Whether all that `settings` names has an address.
+    /// Whether all names in `settings` have an address.
     pub(crate) fn knows(&self, settings: &Settings) -> bool {
         let table = lock(&self.table);
         let hosts = names_of(settings);
         hosts.iter().all(|host| table.names.contains_key(host))
     }
 
-    /// Keeps up what `settings` names, and nothing else.
+    /// Keeps only the names in `settings` up to date.
     pub(crate) fn keep(&self, settings: &Settings) {
         let hosts = names_of(settings);
         let mut table = lock(&self.table);
@@ -160,7 +161,7 @@ impl Names {
         table.dns = settings.dns.clone();
     }
 
-    /// All that is known now.
+    /// The addresses that are known now.
     pub(crate) fn known(&self) -> Known {
         let table = lock(&self.table);
         let names = table.names.iter();
@@ -189,7 +190,7 @@ fn names_of(settings: &Settings) -> BTreeSet<String> {
     names.collect()
 }
 
-/// Starts the thread that asks name servers. It ends with the sender that this returns.
+/// Starts the thread that asks name servers. It ends when the returned sender is dropped.
 fn start(table: Arc<Mutex<Table>>) -> mpsc::Sender<Order> {
     let (orders, to_do) = mpsc::channel(ORDERS_MAX);
     let look_up = move || {
@@ -210,7 +211,7 @@ fn start(table: Arc<Mutex<Table>>) -> mpsc::Sender<Order> {
     orders
 }
 
-/// Looks up what is ordered, and what is due, until nobody can order any more.
+/// Looks up ordered names and due names, until no more orders can come.
 async fn keep_up(mut orders: mpsc::Receiver<Order>, shared: &Mutex<Table>) {
     loop {
         let due = lock(shared).names.values().map(|name| name.due).min();
@@ -223,7 +224,7 @@ async fn keep_up(mut orders: mpsc::Receiver<Order>, shared: &Mutex<Table>) {
             Ok(Some(Order { hosts, dns, done })) => {
                 let answers = look_up(hosts, &dns).await;
                 let unresolved = lock(shared).learn(answers);
-                // Whoever ordered may have ended.
+                // The caller may have ended.
                 let _ = done.send(unresolved);
             }
             Err(_) => {
@@ -238,9 +239,9 @@ async fn keep_up(mut orders: mpsc::Receiver<Order>, shared: &Mutex<Table>) {
     }
 }
 
-/// Asks for all of `hosts` at once.
+/// Looks up all `hosts` at once.
 async fn look_up(hosts: BTreeSet<String>, dns: &Dns) -> Vec<(String, Result<Answer, String>)> {
-    // Made anew, so that changes of `/etc/resolv.conf` and `/etc/hosts` are seen.
+    // A new resolver sees changes of `/etc/resolv.conf` and `/etc/hosts`.
     let resolver = Arc::new(Resolver::new(dns));
     let mut lookups = JoinSet::new();
     for host in hosts {
@@ -260,7 +261,7 @@ impl Table {
         (hosts, self.dns.clone())
     }
 
-    /// Takes answers for names that were not known, if all are good; what is left are those without an address.
+    /// Stores answers for new names, if all are good. Returns the names without an address.
     fn learn(&mut self, answers: Vec<(String, Result<Answer, String>)>) -> Vec<Unresolved> {
         let mut unresolved = Vec::new();
         let mut learnt = Vec::new();
@@ -277,7 +278,7 @@ impl Table {
         unresolved
     }
 
-    /// Takes answers for names that were known; what is to be done when one of them has changed.
+    /// Stores answers for known names. Returns what to do if one of them has changed.
     fn refresh(
         &mut self,
         answers: Vec<(String, Result<Answer, String>)>,
@@ -310,7 +311,7 @@ impl Name {
         }
     }
 
-    /// Whether it says something else than before.
+    /// Stores an answer. Returns whether the addresses have changed.
     fn answered(&mut self, host: &str, answer: Answer) -> bool {
         if self.error.is_some() {
             tell(format_args!("{host} can be looked up again"));
@@ -325,7 +326,7 @@ impl Name {
         has_changed
     }
 
-    /// Said once, until there is a good answer again.
+    /// Stores a failure. It is reported once, until there is a good answer again.
     fn failed(&mut self, host: &str, reason: String) {
         if self.error.is_none() {
             let kept = list(&self.addresses);

@@ -1,8 +1,9 @@
-//! Which route a request takes: host, then path, then method; the most specific one wins, whatever their order.
+//! Which route a request takes: host, then path, then method. The most specific route wins, whatever the order in the
+//! file.
 //!
 //! Hosts are tried from the most to the least specific: the exact name, `*.` patterns from the longest, any. Within a
-//! host the radix tree prefers static segments to `{name}` and that to `{*rest}`. A path that only other methods serve
-//! is a 405 unless a less specific host serves it.
+//! host, the radix tree prefers static segments to `{name}`, and that to `{*rest}`. A path that exists only with other
+//! methods is a 405, unless a less specific host serves it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -87,7 +88,7 @@ impl Router {
         found.unwrap_or(refused)
     }
 
-    /// The value that the path of `route` gives to its parameter `name`.
+    /// The value of the parameter `name` in the path of `route`.
     pub(crate) fn parameter<'p>(
         &self,
         authority: Option<&[u8]>,
@@ -102,7 +103,7 @@ impl Router {
                 .routes
                 .iter()
                 .find(|entry| entry.route == route)?;
-            // Routes that share a node may call the same parameter differently, so its place counts.
+            // Routes that share a node may name the same parameter differently, so its position counts.
             let place = entry.parameters.iter().position(|own| own == name)?;
             matched.params.iter().nth(place).map(|(_, value)| value)
         })
@@ -133,7 +134,7 @@ impl Router {
         mut visit: impl FnMut(&'r Paths) -> Option<T>,
     ) -> Option<T> {
         let has_names = !(self.exact.is_empty() && self.wildcards.is_empty());
-        // The authority was read when the head was, so it has a host.
+        // The authority was checked when the head was read, so it has a host.
         let host = authority
             .filter(|_| has_names)
             .and_then(|authority| host::name(authority).ok());
@@ -153,8 +154,8 @@ impl Router {
 
 /// The paths of one host.
 ///
-/// The radix tree refuses a parameter and a catch-all in the same place, though a path can tell them apart by its
-/// length. So patterns are kept apart by where their catch-all stands, and the most specific match of all trees counts.
+/// The radix tree refuses a parameter and a catch-all at the same position, although the length of a path can tell them
+/// apart. So each position of a catch-all has a tree of its own, and the most specific match of all trees counts.
 #[derive(Debug, Default)]
 struct Paths {
     trees: Vec<matchit::Router<Node>>,
@@ -163,7 +164,7 @@ struct Paths {
 /// The routes that share one path.
 #[derive(Debug)]
 struct Node {
-    /// How much each segment leaves open; compared from the first on, less is more specific.
+    /// How general each segment is. Compared from the first segment on; less is more specific.
     openness: Vec<Openness>,
     routes: Vec<Entry>,
     allow: String,
@@ -179,7 +180,7 @@ enum Openness {
 #[derive(Debug)]
 struct Entry {
     route: usize,
-    /// `None` is any.
+    /// `None` is any method.
     methods: Option<Vec<String>>,
     /// The names of the path's parameters, in order.
     parameters: Vec<String>,
@@ -190,11 +191,11 @@ impl Paths {
         let own = indexes
             .iter()
             .map(|&route| (route, routes[route].path.as_str()));
-        // `/{*rest}` serves `/` too; the tree wants at least one byte for the rest.
+        // `/{*rest}` serves `/` too, but the tree needs at least one byte for the rest.
         let bases = own
             .clone()
             .filter_map(|(route, path)| Some((route, path.split_once("{*")?.0)));
-        // Routes that differ in their methods alone share a node, in the order of the file.
+        // Routes that differ only in their methods share a node, in the order of the file.
         let mut nodes: Vec<(&str, Node)> = Vec::new();
         for (route, pattern) in own.chain(bases) {
             let entry = Entry::new(route, &routes[route]);
@@ -306,7 +307,7 @@ impl Entry {
     }
 }
 
-/// Whether there is a request that both routes are for, and nothing says which of them gets it.
+/// Whether both routes serve some request, and no rule says which one gets it.
 pub(crate) fn overlap(one: &Route, other: &Route) -> bool {
     let serves = |route: &Route, method: &String| {
         let methods = route.methods.as_ref();
@@ -324,7 +325,7 @@ pub(crate) fn overlap(one: &Route, other: &Route) -> bool {
         && (have_common || (have_head(one) && have_head(other)))
 }
 
-/// The path with its parameters' names taken out: what decides whether two patterns match the same paths.
+/// The path without the names of its parameters: it decides whether two patterns match the same paths.
 fn shape(pattern: &str) -> String {
     let mut shape = String::with_capacity(pattern.len());
     let mut inside = false;

@@ -12,7 +12,7 @@ use weir_cache::{CachePolicy, RequestControl};
 
 use crate::exchange::Exchange;
 use crate::settings::{Action, Forward};
-use crate::state::fills::{Late, Place, UNSHARED_FOR};
+use crate::state::fills::{Late, Role, UNSHARED_FOR};
 use crate::state::snapshot::{RouteState, UpstreamState};
 use crate::state::storage::Cache;
 use crate::state::view::View;
@@ -156,10 +156,10 @@ impl<'a> Cached<'a> {
         forwarded: Forwarded,
         collapse: Collapse,
         late: Option<Late>,
-    ) -> Place {
+    ) -> Role {
         use weir_cache::control::Directive;
         if let Some(late) = late {
-            return Place::Leads(self.cache.fills.instead_of(late, &x.recall.key));
+            return Role::Leads(self.cache.fills.instead_of(late, &x.recall.key));
         }
         let wants_own = self.policy.obeys_clients
             && (control.says.has(Directive::NoStore) || control.says.has(Directive::NoCache));
@@ -171,9 +171,9 @@ impl<'a> Cached<'a> {
                 .view(&x.head)
                 .has(weir_http::FieldName::Authorization);
         if is_alone {
-            Place::Leads(self.cache.fills.alone(&x.recall.key))
+            Role::Leads(self.cache.fills.alone(&x.recall.key))
         } else {
-            self.cache.fills.place(&x.recall.fill_key)
+            self.cache.fills.enter(&x.recall.fill_key)
         }
     }
 

@@ -1,8 +1,8 @@
 //! What a gateway is told to do: plain data that is already valid.
 //!
-//! The binary crate turns a config file into these structs and refuses what makes no sense; nothing here parses text
-//! or has an invalid state worth checking again. Every limit and deadline is named here, with the default that the
-//! reference states. A default is chosen for a listener on the open internet.
+//! The binary crate turns a config file into these structs and refuses what makes no sense. Nothing here parses text or
+//! can be invalid. Every limit and deadline is named here, with the default that the reference states. Defaults are
+//! chosen for a listener on the open internet.
 
 pub(crate) mod care;
 
@@ -21,8 +21,8 @@ pub use crate::settings::care::{
 };
 pub use weir_socket::Address as EndpointAddress;
 
-/// Whether connections to one of the addresses could be meant for the other: they have the same port, and the same IP address
-/// or one of them stands for all. `[::]` stands for those of IPv4 too.
+/// Whether a connection to one address could be meant for the other: the ports are equal, and so are the IP addresses,
+/// or one of them stands for all. `[::]` stands for IPv4 addresses too.
 pub fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
     let stands_for =
         |all: IpAddr, one: IpAddr| all.is_unspecified() && (all.is_ipv6() || one.is_ipv4());
@@ -55,7 +55,7 @@ pub struct Settings {
     pub dns: Dns,
     /// The groups of servers that routes forward to.
     pub upstreams: Vec<Upstream>,
-    /// What is done with which request; the most specific one wins, whatever the order.
+    /// What is done with which request. The most specific route wins, whatever the order.
     pub routes: Vec<Route>,
 }
 
@@ -64,16 +64,16 @@ pub struct Settings {
 pub struct CacheStorage {
     /// Bytes of RAM for everything stored, bookkeeping included.
     pub memory_bytes: u64,
-    /// Bytes of RAM for what is held for clients and not stored.
+    /// Bytes of RAM held for clients and not stored.
     pub transient_bytes: u64,
-    /// A directory for what does not fit.
+    /// A directory for responses that do not fit into RAM.
     pub disk: Option<CacheDisk>,
 }
 
 impl CacheStorage {
     /// Bytes of RAM unless the config says otherwise.
     pub const MEMORY_BYTES: u64 = 256 << 20;
-    /// The least that is held for clients unless the config says otherwise, also without a cache.
+    /// The least RAM held for clients unless the config says otherwise, also without a cache.
     pub const TRANSIENT_BYTES_MIN: u64 = 16 << 20;
 
     /// The usual storage in RAM.
@@ -89,27 +89,27 @@ impl CacheStorage {
 /// The cache's directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheDisk {
-    /// Made when it is not there; nothing else may be in it.
+    /// It is created if it does not exist; nothing else may be in it.
     pub path: PathBuf,
-    /// Bytes of all files.
+    /// Bytes of all files together.
     pub bytes: u64,
 }
 
 /// Who is asked for the addresses of names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Dns {
-    /// Name servers; when there are none, those of `/etc/resolv.conf`.
+    /// Name servers; if there are none, those of `/etc/resolv.conf`.
     pub servers: Vec<SocketAddr>,
 }
 
 /// The control listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admin {
-    /// Loopback unless `token` is set.
+    /// A loopback address unless `token` is set.
     pub listen: SocketAddr,
     /// When set, every request needs `Authorization: Bearer TOKEN`.
     pub token: Option<String>,
-    /// Takes apps as guard does, and keeps them in this file.
+    /// If set, apps are accepted as by guard, and kept in this file.
     pub guard_file: Option<PathBuf>,
 }
 
@@ -122,7 +122,7 @@ pub struct AccessLog {
     pub format: LogFormat,
     /// A worker hands its lines over when it has collected this many bytes.
     pub buffer_bytes: usize,
-    /// And at the latest after this long.
+    /// It also hands them over after this long.
     pub flush: Duration,
 }
 
@@ -157,23 +157,24 @@ pub struct Limits {
     pub header_count: usize,
     /// Bytes of a request body unless the route says otherwise; more is 413.
     pub body_bytes: u64,
-    /// Bytes a second of a request body that a client has to keep up in the time that is spent waiting for it, after the
-    /// first [`ClientTimeouts::body`]; slower is 408. Zero lets it take its time.
+    /// Bytes of a request body that a client must send each second, counted over the time spent waiting for it, after
+    /// the first [`ClientTimeouts::body`]; slower is 408. Zero allows any speed.
     pub body_rate: u64,
-    /// Bytes of bodies held for clients that send or read slowly, all of them together; see [`Forward::request_buffer`].
-    /// What of a body fits into one buffer of 32 KiB is not counted.
+    /// Bytes of bodies held for clients that send or read slowly, all together; see [`Forward::request_buffer`]. The
+    /// part of a body that fits into one buffer of 32 KiB does not count.
     pub held_body_bytes: u64,
-    /// Idle upstream connections kept in all, so that many endpoints cannot use up the descriptors that clients need.
+    /// Idle upstream connections kept in all. The bound keeps many endpoints from using up the descriptors that clients
+    /// need.
     pub idle_connections: usize,
 }
 
 /// How many connections one client address may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PerAddress {
-    /// The default: the bound holds for remote addresses only, since connections from loopback come from proxies
-    /// and tools of this very machine.
+    /// The default: the bound holds only for remote addresses, since connections from loopback come from proxies and
+    /// tools on this machine.
     Remote(u32),
-    /// A bound the operator wrote down: it holds for every address.
+    /// The operator's own bound: it holds for every address.
     Every(u32),
 }
 
@@ -192,7 +193,7 @@ impl Default for Limits {
     }
 }
 
-/// Deadlines on the client's side of a connection.
+/// Deadlines for clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientTimeouts {
     /// From the first byte of a request head to its end; late is 408.
@@ -237,7 +238,7 @@ pub struct Upstream {
     pub idle_connections: usize,
     /// How long an idle connection is kept.
     pub idle_timeout: Duration,
-    /// Which of its endpoints get requests, and how many there may be at once.
+    /// Which endpoints get requests, and how many they may hold at once.
     pub care: UpstreamCare,
 }
 
@@ -251,22 +252,22 @@ impl Upstream {
 /// One server of an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
-    /// As written in the config; the label in metrics and the `Host` of requests that came without one.
+    /// As written in the config. It is the label in metrics, and the `Host` of requests that came without one.
     pub label: String,
     /// Where to connect.
     pub address: ServerAddress,
-    /// Share of the requests relative to its siblings; at least 1. Each address of a name has this weight.
+    /// Its share of the requests relative to its siblings; at least 1. Each address of a name has this weight.
     pub weight: u32,
-    /// Takes no new requests. Set through the admin listener alone.
+    /// Takes no new requests. Only the admin listener sets it.
     pub is_draining: bool,
 }
 
 /// Where a server is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerAddress {
-    /// Needs no lookup.
+    /// It needs no look-up.
     Known(EndpointAddress),
-    /// Every address that the name has now is an endpoint.
+    /// Each current address of the name is an endpoint.
     Name(String, u16),
 }
 
@@ -294,17 +295,17 @@ pub enum HashOn {
 pub struct Route {
     /// The label in metrics: the config's `name`, else host and path.
     pub name: String,
-    /// Which hosts.
+    /// Hosts.
     pub host: HostPattern,
-    /// Which paths: static, `{name}` and `{*rest}`.
+    /// Paths: static, `{name}` and `{*rest}`.
     pub path: String,
-    /// Which methods, in upper case; `None` is any. GET brings HEAD along.
+    /// Methods, in upper case; `None` is any. GET includes HEAD.
     pub methods: Option<Vec<String>>,
-    /// What every request has to keep to, whatever happens to it.
+    /// Limits for every request, whatever the action.
     pub limits: RouteLimits,
-    /// What happens.
+    /// What the route does.
     pub action: Action,
-    /// The app of guard's interface that it belongs to; `None` for all that a file says.
+    /// The app of guard's interface that it belongs to; `None` for routes of a file.
     pub app: Option<Box<str>>,
 }
 
@@ -378,7 +379,7 @@ pub struct Serve {
 pub struct Forward {
     /// Index into [`Settings::upstreams`].
     pub upstream: usize,
-    /// Cut off the front of the path before forwarding; what remains always begins with `/`.
+    /// Removed from the front of the path before forwarding; the rest always begins with `/`.
     pub strip_prefix: Option<String>,
     /// Changes to the request's fields, after the gateway's own.
     pub request_headers: HeaderEdits,
@@ -386,17 +387,18 @@ pub struct Forward {
     pub response_headers: HeaderEdits,
     /// Deadlines on the upstream's side.
     pub timeouts: UpstreamTimeouts,
-    /// Bytes of a request body that are collected before an upstream with a limit or a breaker is asked.
+    /// Bytes of a request body that are collected before a request enters an upstream with a limit or a breaker.
     pub request_buffer: u64,
-    /// Bytes of a response of an upstream with a limit that are read ahead of a slow client.
+    /// Bytes of a response that are read ahead of a slow client, from an upstream with a limit.
     pub response_buffer: u64,
-    /// How responses are cached; `None` passes everything on. Takes [`Settings::cache`].
+    /// How responses are cached; `None` caches nothing. It needs [`Settings::cache`].
     pub cache: Option<Box<CachePolicy>>,
-    /// What is compressed for clients that take it; `None` passes everything on as it is.
+    /// What is compressed for clients that accept it; `None` compresses nothing.
     pub compress: Option<Box<CompressPolicy>>,
-    /// Protocols that a client may upgrade to, in lower case; others are answered as if no upgrade had been asked for.
+    /// Protocols that a client may upgrade to, in lower case. Other requests are answered as if they had asked for no
+    /// upgrade.
     pub upgrade: Vec<String>,
-    /// When a request is not forwarded, when it is sent again, and what its client gets instead.
+    /// When a request is not forwarded, when it is sent again, and what its client gets instead of an answer.
     pub care: Box<RouteCare>,
 }
 
@@ -407,7 +409,7 @@ impl Forward {
     pub const RESPONSE_BUFFER: u64 = 256 << 10;
 }
 
-/// Fields to set (replacing all of that name) and to remove. Names are in lower case.
+/// Fields to set (which replaces all of that name) and to remove. Names are in lower case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HeaderEdits {
     /// Name and value.
@@ -417,20 +419,20 @@ pub struct HeaderEdits {
 }
 
 impl HeaderEdits {
-    /// Whether nothing is to be changed.
+    /// Whether nothing changes.
     pub fn is_empty(&self) -> bool {
         self.set.is_empty() && self.remove.is_empty()
     }
 }
 
-/// Deadlines on the upstream's side of an exchange.
+/// Deadlines for the upstream's side of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UpstreamTimeouts {
-    /// Until a connection stands; late is a try elsewhere, then 504.
+    /// Until a connection is open; late means another endpoint is tried, then 504.
     pub connect: Duration,
     /// From the end of the request until the response head is complete; late is 504.
     pub response: Duration,
-    /// Between two reads of the response body, or two writes of the request body; late breaks the response off.
+    /// Between two reads of the response body, or two writes of the request body; late breaks off the response.
     pub idle: Duration,
 }
 
@@ -449,14 +451,14 @@ impl Default for UpstreamTimeouts {
 pub struct Redirect {
     /// 301, 302, 303, 307 or 308.
     pub status: u16,
-    /// The `Location`, in pieces; the request's query is appended when it has none of its own.
+    /// The `Location`, in pieces. The request's query is appended if the `Location` has none.
     pub location: Vec<Piece>,
 }
 
 /// A piece of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
-    /// Copied as it is.
+    /// Text that is copied as it is.
     Text(String),
     /// The value of a parameter of the route's path.
     Parameter(String),
@@ -467,8 +469,8 @@ pub enum Piece {
 pub struct Respond {
     /// 200 to 599.
     pub status: u16,
-    /// Sent as it is; must be empty for 204 and 304.
+    /// Must be empty for 204 and 304.
     pub body: Vec<u8>,
-    /// Further fields, `content-type` among them. Names are in lower case.
+    /// Further fields, such as `content-type`. Names are in lower case.
     pub headers: Vec<(String, String)>,
 }

@@ -1,7 +1,7 @@
 //! What outlives a request.
 //!
-//! - [`snapshot`]: one configuration, and what goes on under the next ([`carried`]); [`view`]: the same, with what a worker keeps
-//!   for it; [`worker`]: what a worker has besides; [`shared`]: what all workers see; [`clock`]
+//! - [`snapshot`]: one configuration, and what goes on under the next ([`carried`]); [`view`]: the same with a worker's
+//!   own state for it; [`worker`]: the rest of a worker's state; [`shared`]: what all workers see; [`clock`]
 //! - of an upstream and its endpoints: [`gate`], [`breaker`], [`budget`], [`rate`], [`hedging`], [`watch`], [`health`], [`checked`],
 //!   [`pool`]
 //! - of the cache: [`storage`], [`fill`], [`fills`], [`bound`], [`compressor`], [`encoder`]

@@ -1,19 +1,19 @@
-//! Workers that will serve nobody any more. A gateway that goes on with half of its workers looks well to whoever started it, and
-//! keeps every second client waiting.
+//! Finds workers that will not serve anybody any more. A gateway that goes on with half of its workers looks healthy
+//! from outside, and keeps every second client waiting.
 
 use std::fmt;
 use std::time::Duration;
 
-/// A worker that has stood still at so many looks, one after the other, is given up. A process that was stopped as a whole has not
-/// looked meanwhile either.
+/// A worker that stood still at this many checks in a row is given up. If the whole process was stopped, no checks were
+/// made either.
 const LOOKS_MAX: u32 = 30;
 
-/// Why a gateway should end, so that whoever supervises it starts it anew.
+/// Why a gateway should end, so that its supervisor restarts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkerFailed {
-    /// The thread of this worker has ended by itself, by a panic.
+    /// The thread of this worker has ended by a panic.
     Ended(usize),
-    /// This worker has not turned for so many looks.
+    /// This worker has not turned for this many checks.
     Stuck(usize, u32),
 }
 
@@ -29,10 +29,10 @@ impl fmt::Display for WorkerFailed {
     }
 }
 
-/// Looks at the workers of a gateway, every [`Supervision::LOOK_EVERY`].
+/// Checks the workers of a gateway, every [`Supervision::LOOK_EVERY`].
 #[derive(Debug, Default)]
 pub struct Supervision {
-    /// At how many looks in a row each worker stood still.
+    /// At how many checks in a row each worker stood still.
     stood_still: Vec<u32>,
 }
 
@@ -40,7 +40,8 @@ impl Supervision {
     /// How often to look.
     pub const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-    /// Takes in for each worker whether its thread has ended and whether it stands still. Says which has failed, if one has.
+    /// Takes for each worker whether its thread has ended and whether it stands still. Returns the one that has failed,
+    /// if any.
     pub(crate) fn look(
         &mut self,
         workers: impl Iterator<Item = (bool, bool)>,

@@ -1,12 +1,12 @@
-//! `CDN-Cache-Control` (RFC 9213): a Dictionary of Structured Fields (RFC 9651 §3.2), read strictly. A field with one
-//! error in it is as good as absent, and so is an empty one: then `Cache-Control` speaks, and `unreadable.rs` sees to it that
-//! this opens nothing.
+//! `CDN-Cache-Control` (RFC 9213): a Dictionary of Structured Fields (RFC 9651 §3.2), read strictly. A field with an
+//! error in it counts as absent, and so does an empty one. Then `Cache-Control` is used, and `unreadable.rs` makes sure
+//! that this allows nothing.
 
 use weir_http::{FieldName, Fields};
 
 use super::{Directive, ResponseControl, SECONDS_MAX};
 
-/// What the field says, when it is there, without error and not empty.
+/// What the field says, if it is there, without errors and not empty.
 pub(super) fn read(fields: Fields<'_>) -> Option<ResponseControl> {
     let mut control = ResponseControl {
         is_targeted: true,
@@ -45,7 +45,7 @@ pub(super) fn read(fields: Fields<'_>) -> Option<ResponseControl> {
 
 /// A later member of a dictionary replaces an earlier one of its name.
 fn set(control: &mut ResponseControl, key: &[u8], value: Value) {
-    // A number that is none, or negative, is no freshness.
+    // A negative number, or none, means no freshness.
     let seconds = match value {
         Value::Integer(number) => u32::try_from(number.clamp(0, i64::from(SECONDS_MAX))).ok(),
         _ => Some(0),
@@ -68,8 +68,8 @@ fn set(control: &mut ResponseControl, key: &[u8], value: Value) {
                 b"immutable" => Directive::Immutable,
                 _ => return,
             };
-            // `no-store=?0` says that it does not hold. Any other argument leaves the directive as strict as it is
-            // without one.
+            // `no-store=?0` says that it does not hold. With any other argument the directive is as strict as without
+            // one.
             if value == Value::False {
                 control.says.remove(directive);
             } else {
@@ -79,7 +79,7 @@ fn set(control: &mut ResponseControl, key: &[u8], value: Value) {
     }
 }
 
-/// The values that a directive can have; the others are only read over.
+/// The values that a directive can have; others are skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Value {
     True,

@@ -12,7 +12,7 @@ fn says(directives: &[Directive]) -> Directives {
 }
 
 #[test]
-fn max_age_is_read_whatever_it_looks_like() {
+fn max_age_is_read_in_every_spelling() {
     let cases: [(&[&str], Option<u32>); 21] = [
         (&[], None),
         (&["max-age=60"], Some(60)),
@@ -23,7 +23,7 @@ fn max_age_is_read_whatever_it_looks_like() {
         (&["max-age=2147483647"], Some(SECONDS_MAX - 1)),
         (&["max-age=2147483648"], Some(SECONDS_MAX)),
         (&["max-age=99999999999999999999999"], Some(SECONDS_MAX)),
-        // What cannot be read is no freshness.
+        // Unreadable freshness means no freshness.
         (&["max-age"], Some(0)),
         (&["max-age="], Some(0)),
         (&["max-age=-1"], Some(0)),
@@ -33,10 +33,10 @@ fn max_age_is_read_whatever_it_looks_like() {
         (&["max-age =60"], Some(0)),
         (&["max-age= 60"], Some(0)),
         (&["max-age=\"60"], Some(0)),
-        // Of two, the shorter.
+        // Of two, the shorter counts.
         (&["max-age=60, max-age=5"], Some(5)),
         (&["max-age=5", "max-age=60"], Some(5)),
-        // What stands in a string is no directive.
+        // Text inside a string is no directive.
         (&["a=\"max-age=60\", max-age=5"], Some(5)),
     ];
     for (lines, expected) in cases {
@@ -62,7 +62,7 @@ fn directives_may_be_about_some_fields_only() {
     let cases: [(&str, &[Directive], &[&str]); 11] = [
         ("no-cache", &[Directive::NoCache], &[]),
         ("no-cache=\"a, B\"", &[], &["a", "b"]),
-        // Not as it should be written, so it may mean anything; `private=true` is no field.
+        // This is not as it should be written, so it may mean anything; `private=true` names no field.
         ("no-cache=a", &[Directive::NoCache], &["a"]),
         ("private=true", &[Directive::Private], &[]),
         ("private=set-cookie", &[Directive::Private], &["set-cookie"]),
@@ -84,9 +84,9 @@ fn directives_may_be_about_some_fields_only() {
     }
 }
 
-/// What cannot be read as a whole says what stands in it as a word.
+/// A value that cannot be read as a whole says the words that stand in it.
 #[test]
-fn an_unreadable_value_closes_what_it_may_have_meant_to_close() {
+fn an_unreadable_value_forbids_what_it_may_have_meant_to_forbid() {
     use Directive::{MustUnderstand, NoCache, NoStore, Private};
     let cases: [(&[&str], &[Directive]); 31] = [
         (&["private; max-age=0"], &[Private]),
@@ -115,7 +115,7 @@ fn an_unreadable_value_closes_what_it_may_have_meant_to_close() {
         (&["must-understand, no-store, ;"], &[NoStore]),
         (&["must-understand;"], &[]),
         (&["must-understand, a;"], &[MustUnderstand]),
-        // Other words that begin or end alike are other words.
+        // Words that only begin or end alike are other words.
         (&["x-private-hint; max-age=60"], &[]),
         (&["no-stores; privately; no_cache"], &[]),
         (&["max-age=60;"], &[]),
@@ -166,10 +166,10 @@ fn a_readable_value_means_what_it_says() {
     }
 }
 
-/// RFC 9213 has a cache ignore a targeted field that is none. What it may have meant to close stays closed all the same,
-/// and so does what `Cache-Control` closes.
+/// RFC 9213 tells a cache to ignore an invalid targeted field. What it may have meant to forbid stays forbidden, and so
+/// does what `Cache-Control` forbids.
 #[test]
-fn a_targeted_field_that_is_none_opens_nothing() {
+fn an_invalid_targeted_field_allows_nothing() {
     use Directive::{NoCache, NoStore, Private};
     let cases: [(&str, &str, &[Directive]); 10] = [
         ("no-store,", "max-age=60", &[NoStore]),
@@ -255,7 +255,7 @@ fn requests_ask_in_two_fields() {
     assert_eq!(stale("max-stale, max-stale=5"), Some(MaxStale::Seconds(5)));
 }
 
-/// RFC 9213 §2.1: one error, and the field is as good as absent.
+/// RFC 9213 §2.1: with one error, the field counts as absent.
 #[test]
 fn the_targeted_field_is_read_strictly() {
     let of = |value: &str| {

@@ -1,16 +1,15 @@
-//! What a value says that cannot be read as a whole: of `private`, `no-store` and `no-cache`, whatever stands there as a
-//! word.
+//! What an unreadable value says: those of `private`, `no-store` and `no-cache` that stand in it as words.
 //!
-//! `private; max-age=0` and `x="y, private` are not what RFC 9111 §5.2 describes, and yet nobody writes them who wants the
-//! response shared. A value that can be read means what it says, and this file has nothing to add to it.
+//! `private; max-age=0` and `x="y, private` are not valid by RFC 9111 §5.2, but nobody who writes them wants the
+//! response shared. A readable value means what it says, and this file adds nothing to it.
 
 use weir_http::head::is_token_byte;
 
 use super::{Directive, Directives};
 
-/// Whether a line is a list of directives to the letter of RFC 9111 §5.2: `name`, `name=token` or `name="string"`, with
-/// commas in between. Elements may be empty (RFC 9110 §5.6.1.2). A name of more than letters, digits, `-` and `_` is a
-/// token too, but `'private'` or `private|no-store` is no directive that anybody has defined.
+/// Whether a line is exactly a list of directives by RFC 9111 §5.2: `name`, `name=token` or `name="string"`, separated
+/// by commas. Elements may be empty (RFC 9110 §5.6.1.2). Names with other bytes than letters, digits, `-` and `_` are
+/// tokens too, but `'private'` or `private|no-store` is no directive that anybody has defined.
 pub(super) fn is_readable(line: &[u8]) -> bool {
     let mut rest = line.trim_ascii_start();
     while !rest.is_empty() {
@@ -29,7 +28,7 @@ pub(super) fn is_readable(line: &[u8]) -> bool {
     true
 }
 
-/// What follows the directive that `text` begins with.
+/// What follows the directive at the start of `text`.
 fn after_directive(text: &[u8]) -> Option<&[u8]> {
     let text = after_run(text, is_word_byte)?;
     match text.strip_prefix(b"=") {
@@ -39,14 +38,14 @@ fn after_directive(text: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// What follows one byte or more of a kind.
+/// What follows one or more bytes of a kind.
 fn after_run(text: &[u8], belongs: impl Fn(u8) -> bool) -> Option<&[u8]> {
     let end = text.iter().position(|&b| !belongs(b));
     let end = end.unwrap_or(text.len());
     (end > 0).then(|| &text[end..])
 }
 
-/// What follows a quoted string (RFC 9110 §5.6.4), behind its first quote.
+/// What follows a quoted string (RFC 9110 §5.6.4); `text` begins after its first quote.
 fn after_string(text: &[u8]) -> Option<&[u8]> {
     let mut rest = text;
     loop {
@@ -58,7 +57,7 @@ fn after_string(text: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Those of the three directives that stand in `line` as words, in quotes or not.
+/// Those of the three directives that stand in `line` as words, with or without quotes.
 pub(super) fn words(line: &[u8]) -> Directives {
     let mut found = Directives::default();
     for word in line.split(|&b| !is_word_byte(b)) {

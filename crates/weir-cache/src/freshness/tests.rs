@@ -14,7 +14,7 @@ fn lifetime_of(status: u16, lines: &[&str], policy: &CachePolicy) -> (u64, Lifet
     (lifetime.length.as_secs(), lifetime.source)
 }
 
-/// The later of two says less: targeted, s-maxage, max-age, Expires, the route, a guess.
+/// The first of these counts: targeted, s-maxage, max-age, Expires, the route, a guess.
 #[test]
 fn the_first_that_speaks_counts() {
     use LifetimeSource as S;
@@ -34,7 +34,7 @@ fn the_first_that_speaks_counts() {
             &["CDN-Cache-Control: s-maxage=7, max-age=9"],
             (7, S::Targeted),
         ),
-        // A targeted field hides `Expires` even when it says nothing of freshness.
+        // A targeted field hides `Expires` even if it says nothing about freshness.
         (
             &["CDN-Cache-Control: public", expires, date],
             (0, S::Nobody),
@@ -119,7 +119,7 @@ fn a_route_speaks_last_or_first() {
         let found = lifetime_of(status, &["Cache-Control: max-age=9"], &unnamed);
         assert_eq!(found, (3, LifetimeSource::Forced), "{status}");
     }
-    // Of others the origin speaks, and then the route's `ttl`.
+    // For other statuses the origin decides, and then the route's `ttl`.
     for status in [400, 403, 405, 411, 500, 501, 503] {
         let found = lifetime_of(status, &["Cache-Control: max-age=9"], &unnamed);
         assert_eq!(found, (9, LifetimeSource::MaxAge), "{status}");
@@ -177,7 +177,7 @@ fn responses_arrive_with_an_age() {
     let cases = [
         (AgeField::Absent, at(0), exchanged(0, 0), ms(0)),
         (AgeField::Absent, at(0), exchanged(0, 900), ms(900)),
-        // Less than a second after a `Date` in whole seconds is no age.
+        // Less than a second after a `Date` in whole seconds counts as no age.
         (AgeField::Absent, at(0), exchanged(900, 900), ms(0)),
         (AgeField::Absent, at(0), exchanged(5100, 5100), ms(5000)),
         (AgeField::Seconds(3), at(0), exchanged(0, 500), ms(3500)),

@@ -17,7 +17,7 @@ fn key_of(parts: &KeyParts, url: &str, lines: &[&str]) -> String {
     let mut normal = Vec::new();
     let authority = Authority::parse(authority.as_bytes()).unwrap();
     authority.write_normal(scheme.as_bytes(), &mut normal);
-    let asked = Asked {
+    let asked = Inputs {
         scheme: scheme.as_bytes(),
         authority: &normal,
         path: path.as_bytes(),
@@ -40,7 +40,7 @@ fn spellings_that_mean_the_same() {
         ("http://a:", "http://a/"),
         ("http://[::1]:80/", "http://[::1]/"),
         ("http://a?q", "http://a/?q"),
-        // What an origin may tell apart stays apart.
+        // URLs that an origin may distinguish have different keys.
         ("http://a/B//c/../%61?", "http://a/B//c/../%61?"),
         ("http://a/?b=2&a=1", "http://a/?b=2&a=1"),
     ];
@@ -116,7 +116,8 @@ fn routes_choose_headers_and_cookies() {
     assert_eq!(target_of(key), b"/p");
 }
 
-/// What an origin may tell apart in a field or a cookie of the key stays apart.
+/// Values of a field or cookie in the key that an origin may distinguish give different
+/// keys.
 #[test]
 fn fields_and_cookies_of_the_key_are_taken_as_they_stand() {
     let parts = KeyParts {
@@ -170,12 +171,12 @@ fn fields_and_cookies_of_the_key_are_taken_as_they_stand() {
     }
 }
 
-/// RFC 9110 §8: a body means nothing without the fields that describe it.
+/// RFC 9110 §8: a body has no meaning without the fields that describe it.
 #[test]
 fn what_describes_a_body_is_part_of_its_key() {
     let key = |lines: &[&str]| {
         let head = get(lines);
-        let asked = Asked {
+        let asked = Inputs {
             scheme: b"http",
             authority: b"a",
             path: b"/",
@@ -211,7 +212,7 @@ fn what_describes_a_body_is_part_of_its_key() {
 #[test]
 fn bodies_can_be_part_of_the_key() {
     let head = get(&[]);
-    let asked = Asked {
+    let asked = Inputs {
         scheme: b"http",
         authority: b"a",
         path: b"/",
@@ -236,7 +237,7 @@ fn some_requests_pass_by() {
     };
     let of = |lines: &[&str], query: Option<&str>| {
         let head = get(lines);
-        let asked = Asked {
+        let asked = Inputs {
             scheme: b"http",
             authority: b"a",
             path: b"/",
@@ -256,7 +257,7 @@ fn some_requests_pass_by() {
     assert_eq!(of(&[], Some("no%63ache")), Err(Pass::Bypass));
 
     let head = get(&[]);
-    let asked = Asked {
+    let asked = Inputs {
         scheme: b"http",
         authority: b"a",
         path: b"/",

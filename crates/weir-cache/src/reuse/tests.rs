@@ -1,4 +1,5 @@
-//! Who may be answered with what, as tables. Every response here arrived at second 1000 and is fresh for 100 seconds.
+//! Which requests may be answered with what, as tables. Every response here arrived at second 1000 and is fresh for 100
+//! seconds.
 
 use super::*;
 use crate::meta::LifetimeSource;
@@ -111,7 +112,7 @@ fn stale_while_revalidate() {
     assert_eq!(of(&allowing, &policy, 100), Reuse::StaleWhileRevalidate);
     assert_eq!(of(&allowing, &policy, 109), Reuse::StaleWhileRevalidate);
     assert_eq!(of(&allowing, &policy, 110), stale);
-    // By name beside `s-maxage`: yes. Beside `must-revalidate`: no.
+    // An explicit permission counts beside `s-maxage`, but not beside `must-revalidate`.
     let shared = Meta {
         demands: Demands::SHARED_FRESHNESS,
         ..allowing
@@ -122,7 +123,7 @@ fn stale_while_revalidate() {
     };
     assert_eq!(of(&shared, &policy, 105), Reuse::StaleWhileRevalidate);
     assert_eq!(of(&strict, &policy, 105), stale);
-    // The word of the route, longer or shorter, counts where the response forbids nothing.
+    // The route's setting, longer or shorter, counts if the response forbids nothing.
     let with = |secs| CachePolicy {
         stale_while_revalidate: Some(Duration::from_secs(secs)),
         ..CachePolicy::default()
@@ -188,8 +189,8 @@ fn origins_fail() {
     assert!(!serves(&saying, "no-cache", &plain, Unreachable, 101));
 }
 
-/// What a route says of staleness is for what tells of the resource: an error that is over helps nobody. The response itself,
-/// and a client for its own part, may say otherwise.
+/// A route's settings of staleness are for responses that describe the resource: an old error helps nobody. The
+/// response itself, and a client for itself, may say otherwise.
 #[test]
 fn a_route_keeps_no_error_beyond_its_lifetime() {
     use OriginFailure::{Status, Unreachable};
@@ -239,7 +240,7 @@ fn hot_objects_are_refreshed_ahead() {
     assert_eq!(of(90), Reuse::Fresh { refresh: true });
 }
 
-/// A `ttl` of the route runs from the arrival of the response, whatever its `Age`.
+/// A `ttl` of the route counts from the arrival of the response, whatever its `Age`.
 #[test]
 fn the_time_of_a_route_runs_from_arrival() {
     let old = Meta {

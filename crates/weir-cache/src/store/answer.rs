@@ -1,7 +1,7 @@
 //! The future of a disk job, and the bounded queue that disk threads take jobs from.
 //!
-//! An [`Answer`] wakes whoever polls it through the standard `Waker`, so that it can be awaited on any runtime and this
-//! crate depends on none. The queue never blocks whoever adds a job: a full queue refuses it.
+//! An [`Answer`] wakes its task through the standard `Waker`, so it can be awaited on any runtime and this crate
+//! depends on none. Adding a job never blocks: a full queue refuses it.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -11,11 +11,11 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use super::StoreError;
 
-/// The result of a job that a disk thread does. Dropping it does not cancel the job.
+/// The result of a job of a disk thread. Dropping it does not cancel the job.
 #[derive(Debug)]
 pub struct Answer<T>(Arc<Mutex<State<T>>>);
 
-/// The other end of an [`Answer`]. Dropped without an answer, it answers [`StoreError::Closed`].
+/// The other end of an [`Answer`]. If it is dropped without an answer, the answer is [`StoreError::Closed`].
 #[derive(Debug)]
 pub(crate) struct Reply<T>(Arc<Mutex<State<T>>>);
 
@@ -32,7 +32,7 @@ impl<T> Answer<T> {
         (Reply(Arc::clone(&state)), Self(state))
     }
 
-    /// An answer that is already there.
+    /// An answer that is ready.
     pub(crate) fn ready(result: Result<T, StoreError>) -> Self {
         Self(Arc::new(Mutex::new(State::Done(result))))
     }
@@ -99,7 +99,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Jobs waiting for a disk thread; at most so many.
+/// Jobs that wait for a disk thread; their number is bounded.
 pub(crate) struct JobQueue<J> {
     jobs: Mutex<Jobs<J>>,
     arrived: Condvar,
@@ -124,23 +124,23 @@ impl<J> JobQueue<J> {
         }
     }
 
-    /// Adds a job, or says that there are too many or that the store is closed.
+    /// Adds a job. Fails if there are too many or the store is closed.
     pub(crate) fn push(&self, job: J) -> Result<(), StoreError> {
         self.push_below(job, self.jobs_max)
     }
 
-    /// Adds a job that can be left undone only while the queue is at most half full.
+    /// Adds an optional job, if the queue is at most half full.
     pub(crate) fn push_if_calm(&self, job: J) -> Result<(), StoreError> {
         self.push_below(job, self.jobs_max.div_ceil(2))
     }
 
-    /// Adds a job that frees what another one holds. It is never refused for number: each belongs to a job or a writer
-    /// that was counted.
+    /// Adds a job that frees what another one holds. The number of jobs does not matter here: each belongs to a job or
+    /// a writer that was counted.
     pub(crate) fn push_always(&self, job: J) -> Result<(), StoreError> {
         self.push_below(job, usize::MAX)
     }
 
-    /// Adds a job like those of [`JobQueue::push_always`] that is done before all that wait.
+    /// Like [`JobQueue::push_always`], but the job is done before all others.
     pub(crate) fn push_first(&self, job: J) -> Result<(), StoreError> {
         let mut jobs = lock(&self.jobs);
         if jobs.closed {
@@ -190,8 +190,8 @@ impl<J> JobQueue<J> {
     }
 }
 
-/// Locks. A thread that panicked while it held the lock has left nothing half done that the next one could not see:
-/// every critical section of the stores changes its values at its end.
+/// Locks. A thread that panicked with the lock has left nothing half done that could harm the next: every critical
+/// section of the stores changes its values at its end.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,23 +1,23 @@
 //! The disk tier: one file for each object, crash-safe, within a budget of bytes.
 //!
 //! What it promises:
-//! - Killed at any moment, the next start finds each object whole or not at all. Every byte that is handed out has been
+//! - Killed at any moment, the next start finds each object whole or not at all. Every byte that is read has been
 //!   verified against its sum in the same read.
-//! - A purge that was answered stays in force after a kill -9, and so does what a request has changed. After a loss of power
-//!   it may be undone, as may the last commits: nothing waits for the disk unless `sync` says so, and then only the bytes of
-//!   an object are waited for.
-//! - No more than one block of an object, and what its writer has pending, is held in RAM, unless it is loaded for RAM.
-//! - No call of a worker touches a file. It looks at the index under a short lock, or leaves a job to a disk thread.
+//! - A purge that was answered stays in force after a kill -9, and so does a change by a request. After a loss of power
+//!   it may be undone, and the last commits too. Nothing waits for the disk unless `sync` says so, and then only for
+//!   the bytes of an object.
+//! - RAM holds at most one block of an object, and what its writer has pending, unless the object is loaded for RAM.
+//! - No call of a worker touches a file. It reads the index under a short lock, or leaves a job to a disk thread.
 //!
 //! - [`format`](self): the file, byte by byte, is described in `disk/format.rs`
 //! - `disk/volume.rs`: the directory, names, bytes, eviction, purges
 //! - `disk/writing.rs`, `disk/writer.rs`: an object on its way to disk, the disk thread's side and the worker's
-//! - `disk/arriving.rs`: read while it is written
-//! - `disk/reading.rs`: and back
-//! - `disk/renewing.rs`: another head for the same body
-//! - `disk/rebuild.rs`: what a start finds
-//! - `disk/ending.rs`, `disk/sweeping.rs`, `disk/ended.rs`: what is purged and what requests have changed, on its way off
-//!   the disk, and after a kill
+//! - `disk/arriving.rs`: reading an object while it is written
+//! - `disk/reading.rs`: reading an object
+//! - `disk/renewing.rs`: a new head for the same body
+//! - `disk/rebuild.rs`: indexing at a start
+//! - `disk/ending.rs`, `disk/sweeping.rs`, `disk/ended.rs`: purges and changes by requests, on their way to the disk
+//!   and after a kill
 
 mod arriving;
 mod config;
@@ -60,18 +60,18 @@ pub use index::Stored;
 pub use open_object::DiskObject;
 pub use writer::DiskWriter;
 
-/// One object on disk, and no other that had or will have its place.
+/// One object on disk, and no earlier or later one with the same key and variant.
 #[derive(Debug, Clone, Copy)]
 pub struct DiskName<'a> {
     /// Its primary key.
     pub key: &'a [u8],
     /// Its variant.
     pub variant: &'a [u8],
-    /// Its identity, as the index, an open object or a commit says it.
+    /// Its identity, as given by the index, an open object or a commit.
     pub identity: u64,
 }
 
-/// The disk tier. Dropped, it does the jobs that wait and then stops its threads.
+/// The disk tier. When dropped, it does the waiting jobs and then stops its threads.
 #[derive(Debug)]
 pub struct DiskStore {
     shared: Arc<Shared>,
@@ -133,8 +133,8 @@ impl DiskStore {
         Ok(store)
     }
 
-    /// The variants stored under a primary key, the newest first, but for those that a purge covers whose sweep has yet to
-    /// come to them. The rules choose among them.
+    /// The variants stored under a primary key, the newest first. Those that a purge covers are left out even before
+    /// its sweep reaches them. The rules choose among the variants.
     pub fn find(&self, key: &[u8]) -> Vec<Stored> {
         let volume = &self.shared.volume;
         let ticket = volume.purges.settled_on_disk();
@@ -152,7 +152,7 @@ impl DiskStore {
         found
     }
 
-    /// Opens one of them. Counts as a use.
+    /// Opens one of the variants. It counts as a use.
     pub fn open_object(&self, key: &[u8], variant: &[u8]) -> Answer<DiskObject> {
         let (key, variant) = (Box::from(key), Box::from(variant));
         let shared = Arc::clone(&self.shared);
@@ -162,7 +162,7 @@ impl DiskStore {
         })
     }
 
-    /// Reads one of them whole, for RAM. Counts as a use.
+    /// Reads one of the variants whole, for RAM. It counts as a use.
     pub fn load(&self, key: &[u8], variant: &[u8]) -> Answer<Object> {
         let (key, variant): (Box<[u8]>, Box<[u8]>) = (key.into(), variant.into());
         self.ask(move |volume| {
@@ -184,8 +184,8 @@ impl DiskStore {
         })
     }
 
-    /// Begins to write an object; `ticket` is from before its first byte was read. Beyond what its share says, the oldest
-    /// variants of its key go.
+    /// Begins to write an object; `ticket` is from before its first byte was read. If its key has more variants than
+    /// its share allows, the oldest are removed.
     pub fn write(
         &self,
         key: &[u8],
@@ -205,8 +205,8 @@ impl DiskStore {
         ))
     }
 
-    /// Writes an object that is whole in RAM, unless the disk is busy already. `is_wanted` is asked, in a disk thread, at
-    /// the moment when it would be found.
+    /// Writes an object that is whole in RAM, unless the disk is too busy. `is_wanted` is called in a disk thread, just
+    /// before the object could be found.
     pub fn store(
         &self,
         key: &[u8],
@@ -219,7 +219,7 @@ impl DiskStore {
         let job: Job = Box::new(move |volume| {
             let (key, object) = (key_of_job, object_of_job);
             let stored = store_whole(volume, &key, &object, ticket, is_wanted);
-            // What cannot be written must not leave an older one in its place.
+            // An object that cannot be written must not leave an older one in its place.
             if !matches!(stored, Ok(()) | Err(StoreError::Gone | StoreError::Purged)) {
                 volume.remove(&key, &object.variant, None);
             }
@@ -236,8 +236,8 @@ impl DiskStore {
         }
     }
 
-    /// Gives the object that is named another head and other metadata, as after a validation; it is fresh again. Where
-    /// that fails, the object is removed, since its head is known to be out of date.
+    /// Gives the named object another head and other metadata, as after a validation; it is fresh again. If that fails,
+    /// the object is removed, since its head is known to be out of date.
     pub fn renew(
         &self,
         object: DiskName<'_>,
@@ -264,19 +264,19 @@ impl DiskStore {
         })
     }
 
-    /// Removes an object that a newer one in RAM has superseded. What is not there yet but on its way is met by
-    /// the `is_wanted` of [`DiskStore::store`].
+    /// Removes an object that a newer one in RAM has superseded. An object on its way to disk is handled by the
+    /// `is_wanted` of [`DiskStore::store`].
     pub(super) fn remove(&self, key: &[u8], variant: &[u8]) {
         let (key, variant): (Box<[u8]>, Box<[u8]>) = (key.into(), variant.into());
-        // Refused only when the store is closed.
+        // This fails only when the store is closed.
         _ = self
             .shared
             .jobs
             .push_always(Box::new(move |volume| volume.remove(&key, &variant, None)));
     }
 
-    /// Some of what a scope covers: the objects of the next `keys_max` keys behind `after`, sorted by key; and where to go
-    /// on. For tools.
+    /// Some of the objects that a scope covers: those of the next `keys_max` keys after `after`, sorted by key. Also
+    /// returns the key after which to go on. For tools.
     pub fn step(
         &self,
         scope: &PurgeScope,
@@ -302,7 +302,7 @@ impl DiskStore {
             .map(|stored| stored.identity)
     }
 
-    /// The largest body that is taken now; nothing is, until the files of the last run have been indexed.
+    /// The largest body accepted now. Nothing is accepted until the files of the last run have been indexed.
     pub fn object_bytes_max(&self) -> u64 {
         let volume = &self.shared.volume;
         if volume.is_indexed.load(Ordering::Acquire) {
@@ -360,7 +360,7 @@ impl Drop for DiskStore {
         self.shared.volume.is_closing.store(true, Ordering::Release);
         self.shared.jobs.close();
         for thread in lock(&self.threads).drain(..) {
-            // A thread that has panicked has said so already.
+            // A thread that panicked has already said so.
             _ = thread.join();
         }
     }

@@ -1,7 +1,7 @@
-//! The compressed forms of one stored response, beside it in RAM: they are found with it, and go when it goes.
+//! The compressed forms of one stored response, beside it in RAM: they are found and removed with it.
 //!
-//! A form is made by whoever claims it, once for each coding, on whatever thread; meanwhile the response is sent as it is.
-//! A form that would not be smaller is noted as useless and never made again. Nothing here compresses.
+//! A form is made by the caller that claims it, once for each coding, on any thread; meanwhile the response is sent as
+//! it is. A form that would not be smaller is noted as useless and never made again. Nothing here compresses.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,10 +14,10 @@ use super::purge::Ticket;
 use crate::StoredHead;
 use crate::negotiate::Coding;
 
-/// See the module.
+/// See the module's description.
 #[derive(Debug)]
 pub struct Forms {
-    /// The head of the response as it is stored, which says that it is negotiated.
+    /// The stored head of the response, which says that it is negotiated.
     head: Arc<StoredHead>,
     /// By [`Coding::ALL`].
     slots: [Slot; Coding::ALL.len()],
@@ -26,23 +26,23 @@ pub struct Forms {
 #[derive(Debug, Default)]
 struct Slot {
     is_claimed: AtomicBool,
-    /// `None`: it is of no use.
+    /// `None`: the form is useless.
     form: OnceLock<Option<Arc<Object>>>,
 }
 
-/// What there is of a form.
+/// The state of a form.
 #[derive(Debug, Clone, Copy)]
 pub enum Form<'f> {
-    /// All of it.
+    /// It is complete.
     Made(&'f Arc<Object>),
-    /// Nothing, or somebody is making it. [`Forms::claim`] tells these apart.
+    /// It does not exist, or is being made. [`Forms::claim`] distinguishes these.
     Missing,
     /// It would be no smaller.
     Useless,
 }
 
 impl Forms {
-    /// No forms yet of a response with this head.
+    /// No forms yet, for a response with this head.
     pub(super) fn new(head: &StoredHead) -> Self {
         Self {
             head: Arc::new(head.with_content(Content::Negotiated, head.body_bytes())),
@@ -65,20 +65,20 @@ impl Forms {
         }
     }
 
-    /// Whether the caller is to make the form: `true` once, until it is given up.
+    /// Whether the caller must make the form: `true` once, until it is given up.
     pub fn claim(&self, coding: Coding) -> bool {
         let claims = |slot: &Slot| !slot.is_claimed.swap(true, Ordering::AcqRel);
         self.slot(coding).is_some_and(claims)
     }
 
-    /// Whoever claimed the form cannot make it now.
+    /// The caller that claimed the form cannot make it now.
     pub fn give_up(&self, coding: Coding) {
         if let Some(slot) = self.slot(coding) {
             slot.is_claimed.store(false, Ordering::Release);
         }
     }
 
-    /// The form that was claimed, or that it is of no use: what `object` has for a body, in `coding`.
+    /// Stores the claimed form: the body of `object` in `coding`. Without `body`, the form is useless.
     pub fn made(&self, object: &Object, coding: Coding, body: Option<Bytes>) {
         let head = object.stored_head();
         if let (Some(body), Some(pins)) = (&body, object.pins()) {
@@ -92,7 +92,7 @@ impl Forms {
         }
     }
 
-    /// The same under another head of the response.
+    /// The same forms under a new head of the response.
     pub(super) fn renewed(&self, head: &StoredHead, ticket: Ticket) -> Self {
         let renewed = Self::new(head);
         for (coding, slot) in Coding::ALL.into_iter().zip(&self.slots) {
@@ -109,7 +109,7 @@ impl Forms {
         renewed
     }
 
-    /// Bytes they count for in RAM.
+    /// Bytes that they count in RAM.
     pub(super) fn weight(&self) -> u64 {
         let made = self
             .slots
@@ -125,7 +125,7 @@ impl Forms {
     }
 }
 
-/// The response with this head and a body that is encoded already.
+/// The response with this head and an encoded body.
 fn encoded(head: &StoredHead, ticket: Ticket, coding: Coding, body: Bytes) -> Object {
     let content = Content::Encoded(coding.token().as_bytes());
     let head = Arc::new(head.with_content(content, Some(body.len() as u64)));
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_none_has_none() {
+    fn a_response_that_may_have_no_forms_has_none() {
         let object = object(&Purges::default());
         assert!(object.forms(|_| false).is_none());
         assert!(object.forms(|_| true).is_none());

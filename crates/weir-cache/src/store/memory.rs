@@ -1,11 +1,11 @@
 //! The RAM tier: entries by primary key within a budget of bytes.
 //!
-//! A hit takes the read side of a sharded lock, in a cache line of its own thread, and clones one `Arc`. Everything that
-//! changes the store takes one mutex of writers, which no hit ever waits for. The budget covers what is stored; what is
-//! still being sent after its eviction counts in [`Transient`]. Nothing is stored while that is overdrawn, so that both
-//! together stay within both budgets.
+//! A hit takes the read side of a sharded lock, in a cache line of its own thread, and clones one `Arc`. Everything
+//! that changes the store takes one mutex of writers, for which no hit ever waits. The budget covers what is stored.
+//! Objects that are still being sent after their eviction count in [`Transient`]. While that is overdrawn nothing is
+//! stored, so both together stay within both budgets.
 //!
-//! Admission and eviction are those of `quick_cache` (S3-FIFO with ghosts), with one rule added for objects larger than
+//! Admission and eviction are those of `quick_cache` (S3-FIFO with ghosts), with one more rule for objects larger than
 //! the average: see `memory/admission.rs`. `docs/decisions/0004-cache-stores.md` has the measurements behind both.
 
 mod admission;
@@ -38,9 +38,9 @@ use super::walk::Key;
 pub use config::{MemoryConfig, MemoryStats};
 pub use inserted::{Inserted, Refusal};
 
-/// Keys that a purge looks at before it lets other writers at the store.
+/// Keys that a purge checks before it lets other writers use the store.
 const PURGE_KEYS: usize = 256;
-/// Entries of a share that one insert gives another round.
+/// Entries of a share to which one insert gives another round.
 const SPARED_MAX: usize = 64;
 
 /// The RAM tier.
@@ -50,7 +50,7 @@ pub struct MemoryStore {
     config: MemoryConfig,
     purges: Arc<Purges>,
     transient: Arc<Transient>,
-    /// Taken by whoever changes the store. While it is held, what is noted there and the entries agree.
+    /// Locked by code that changes the store. While it is locked, its contents and the entries agree.
     writers: Mutex<Writers>,
     counts: Counts,
 }
@@ -65,7 +65,7 @@ struct Counts {
 }
 
 impl MemoryStore {
-    /// An empty store, beside which clients may hold as much as they like.
+    /// An empty store; clients may hold any amount beside it.
     pub fn new(config: MemoryConfig, purges: Arc<Purges>) -> Self {
         Self::beside(Transient::new(u64::MAX), config, purges)
     }
@@ -98,7 +98,7 @@ impl MemoryStore {
         }
     }
 
-    /// The entry of a primary key. Its variants are chosen from with [`Entry::variant`].
+    /// The entry of a primary key. [`Entry::variant`] picks one of its variants.
     pub fn get(&self, key: &[u8]) -> Option<Arc<Entry>> {
         let found = self.entries.get(key);
         let count = if found.is_some() {
@@ -124,8 +124,8 @@ impl MemoryStore {
             .map(Arc::clone)
     }
 
-    /// Stores an object beside the other variants of its key, in place of the one with the same variant; unless that one
-    /// was asked for after a purge that this one was asked for before.
+    /// Stores an object beside the other variants of its key, and replaces the one with the same variant. If that one
+    /// was requested after a purge and this one before it, the stored one stays.
     pub fn insert(&self, key: &[u8], object: Arc<Object>) -> Inserted {
         let (variant, ticket) = (object.variant.clone(), object.ticket);
         if self.transient.is_overdrawn() {
@@ -137,7 +137,7 @@ impl MemoryStore {
         })
     }
 
-    /// The same for an object that had other tags before: a purge of one of those meets it too.
+    /// The same for an object that had other tags before: a purge of one of those covers it too.
     pub(super) fn insert_renewed(
         &self,
         key: &[u8],
@@ -147,7 +147,7 @@ impl MemoryStore {
         self.insert_unless(key, object, former_tags, |_| false)
     }
 
-    /// Stores an object that was read from disk, unless there is one with the same variant.
+    /// Stores an object that was read from disk, unless one with the same variant is stored.
     pub(super) fn insert_absent(&self, key: &[u8], object: Arc<Object>) -> Inserted {
         let variant = object.variant.clone();
         if self.transient.is_overdrawn() {
@@ -197,14 +197,14 @@ impl MemoryStore {
         Inserted::Refused(why)
     }
 
-    /// Whether this object is the one that is found.
+    /// Whether lookups find this object.
     pub fn holds(&self, key: &[u8], object: &Arc<Object>) -> bool {
         self.peek(key)
             .is_some_and(|entry| entry.variants().iter().any(|own| Arc::ptr_eq(own, object)))
     }
 
-    /// Counts anew what an object weighs that has grown, and hands back what had to make room for it, other variants of its
-    /// key left out. An object that is not stored any more is not brought back.
+    /// Updates the weight of an object that has grown, and returns what had to make room, without other variants of its
+    /// key. An object that is not stored any more is not brought back.
     pub fn reweigh(&self, key: &[u8], object: &Arc<Object>) -> Vec<Arc<Entry>> {
         let mut writers = lock(&self.writers);
         let Some(old) = self.entries.peek(key) else {
@@ -223,10 +223,10 @@ impl MemoryStore {
         self.put(&mut writers, entry, Some(&old))
     }
 
-    /// Puts an entry in the place of the `old` one of its key, and hands back what made room.
+    /// Replaces the `old` entry of a key, and returns what had to make room.
     fn put(&self, writers: &mut Writers, entry: Entry, old: Option<&Entry>) -> Vec<Arc<Entry>> {
         let entry = Arc::new(entry);
-        // Before the old one leaves, so that what both have never counts as left.
+        // It comes before the old one leaves, so that what both share never counts as left.
         entry.enter();
         if let Some(old) = old {
             writers.leave(old);
@@ -239,7 +239,7 @@ impl MemoryStore {
             Arc::clone(&entry),
             &mut evicted,
         );
-        // What it replaced is reported like what made room, but it has left already.
+        // The replaced entry is reported like an evicted one, but it has left already.
         evicted.retain(|gone| *gone.key != *entry.key || Arc::ptr_eq(gone, &entry));
         for gone in &evicted {
             writers.leave(gone);
@@ -254,12 +254,12 @@ impl MemoryStore {
         evicted
     }
 
-    /// Removes all variants of a primary key; says whether there were any.
+    /// Removes all variants of a primary key. Returns whether there were any.
     pub fn remove(&self, key: &[u8]) -> bool {
         self.remove_entry(&mut lock(&self.writers), key).is_some()
     }
 
-    /// Removes one object, if it still is there.
+    /// Removes one object, if it is still there.
     pub(super) fn remove_object(&self, key: &[u8], object: &Arc<Object>) {
         let mut writers = lock(&self.writers);
         let Some(entry) = self.entries.peek(key) else {
@@ -283,16 +283,16 @@ impl MemoryStore {
         }
     }
 
-    /// Removes or marks what a purge covers, and says how many entries that were. The purge has been announced in the log
-    /// of purges. When this returns, no lookup finds a covered object as it was. An entry is removed with all its variants
-    /// when one of them carries the tag.
+    /// Removes or marks what a purge covers, and returns the number of entries. The purge must be in the log of purges.
+    /// When this returns, no lookup finds a covered object as it was. If one variant has the tag, the entry is removed
+    /// with all its variants.
     pub fn sweep(&self, scope: &PurgeScope, kind: PurgeKind) -> u64 {
         let (mut after, mut covered) = (None::<Key>, 0);
         loop {
             // What is stored between two steps has asked the log.
             let mut writers = lock(&self.writers);
             let (keys, last) = writers.step(scope, after.as_deref(), PURGE_KEYS);
-            // Freed outside of the lock.
+            // Freed outside the lock.
             let mut removed = Vec::new();
             for key in &keys {
                 match kind {
@@ -309,8 +309,8 @@ impl MemoryStore {
         }
     }
 
-    /// The entries that `scope` covers among the next `keys_max` keys behind `after`, sorted, without counting as a use;
-    /// and where to go on. For tools.
+    /// The entries that `scope` covers among the next `keys_max` keys after `after`, sorted, without counting as a use;
+    /// and the key after which to go on. For tools.
     pub fn step(
         &self,
         scope: &PurgeScope,
@@ -330,7 +330,7 @@ impl MemoryStore {
         }
     }
 
-    /// What is held beside it for clients.
+    /// What is held for clients beside it.
     pub(super) fn transient(&self) -> &Arc<Transient> {
         &self.transient
     }
@@ -349,7 +349,7 @@ impl MemoryStore {
         }
     }
 
-    /// The largest object that is ever admitted.
+    /// The largest object that is admitted.
     pub fn object_bytes_max(&self) -> u64 {
         self.config
             .object_bytes_max
@@ -366,7 +366,8 @@ impl MemoryStore {
                 .admits(hash, weight, bytes / entries.max(1))
     }
 
-    /// The entry with `object` first; the oldest variants go when there are too many or they are too large together.
+    /// The entry with `object` first. The oldest variants are dropped if there are too many or they are too large
+    /// together.
     fn with_variant(
         &self,
         key: &[u8],
@@ -395,7 +396,7 @@ impl MemoryStore {
         Entry::new(key, variants, serial)
     }
 
-    /// Lets entries of a share make room until it is within its limit.
+    /// Evicts entries of a share until it is within its limit.
     fn keep_within(&self, share: &Share, writers: &mut Writers, evicted: &mut Vec<Arc<Entry>>) {
         let mut spared = 0;
         while let Some(key) = share.next_to_leave()

@@ -1,8 +1,8 @@
-//! One stored response, and the variants of it that share a primary key. Its body is in RAM, or in a file that is open.
+//! One stored response; several variants may share a primary key. Its body is in RAM, or in an open file.
 //!
-//! Nothing here is ever changed once it is stored, except the marks that a purge, a hit and a copy to disk leave, and that
-//! compressed forms of it are added. To
-//! change a head, a new object with the same body is stored; the bytes of the body are shared, not copied.
+//! Nothing here changes once it is stored, with two exceptions: the marks of a purge, a hit and a copy to disk, and
+//! added compressed forms. To change a head, a new object with the same body is stored; the bytes of the body are
+//! shared, not copied.
 
 mod entry;
 #[cfg(test)]
@@ -25,57 +25,58 @@ use crate::meta::Demands;
 
 pub use entry::Entry;
 
-/// What the bookkeeping of one object costs besides its bytes: the object, its entry, its place in the map, in the queues
-/// and among the sorted keys, and its tags.
+/// What the bookkeeping of one object costs besides its bytes: the object, its entry, its place in the map, in the
+/// queues and among the sorted keys, and its tags.
 pub const OBJECT_OVERHEAD_BYTES: u64 = 384;
 
 /// A stored response.
 #[derive(Debug)]
 pub struct Object {
-    /// What tells it from other responses with the same primary key: opaque to the stores, empty when there is no other.
+    /// What distinguishes it from other responses with the same primary key: opaque to the stores, empty when there is
+    /// no other.
     pub variant: Box<[u8]>,
-    /// What the rules need to know of it, as they wrote it.
+    /// What the rules need to know of it, in the form in which they wrote it.
     pub metadata: Bytes,
     /// The tags by which it can be purged.
     pub tags: Box<[Box<str>]>,
-    /// From before it was read.
+    /// A ticket from before it was read.
     pub ticket: Ticket,
     /// The prepared head.
     pub head: Bytes,
-    /// The head as the rules read it, so that no hit reads it from bytes; what comes from disk is read at its first use.
+    /// The head as the rules read it, so that no hit parses bytes. An object from disk is parsed at its first use.
     parsed: OnceLock<Option<Arc<StoredHead>>>,
     body: Body,
     body_bytes: u64,
-    /// Its compressed forms, once somebody has asked whether it may have any; `None` when it may not. In RAM alone: what
-    /// goes to disk comes back without them.
+    /// Its compressed forms, once a request has asked whether it may have any; `None` when it may not. They are only in
+    /// RAM: an object that goes to disk comes back without them.
     forms: OnceLock<Option<Box<Forms>>>,
     marks: Marks,
-    /// The share of RAM it is stored in; none is as much as there is.
+    /// The share of RAM it is stored in; without one, there is no limit.
     share: OnceLock<Arc<Share>>,
 }
 
 #[derive(Debug, Clone)]
 enum Body {
-    /// In the pieces it arrived in, each of which should own about as much as it shows; and who has them.
+    /// In the pieces in which it arrived, each of which should own about as much as it shows; and who holds them.
     InMemory(Box<[Bytes]>, Arc<Pins>),
     OnDisk(DiskObject),
 }
 
-/// Uses that are told apart: none, one, and more.
+/// The counts of uses that are distinguished: none, one, and more.
 const USES_TOLD_APART: u8 = 2;
-/// In [`Marks::uses`]: there was a use since somebody took note of it.
+/// In [`Marks::uses`]: it was used since this was last checked.
 const RECENTLY: u8 = 1 << 7;
 
 #[derive(Debug, Default)]
 struct Marks {
     stale: AtomicBool,
-    /// Which object on disk is the same; 0 for none.
+    /// The identity of the same object on disk; 0 for none.
     on_disk: AtomicU64,
     uses: AtomicU8,
 }
 
 impl Object {
-    /// A response as it was received. Pieces of the body that are empty are left out.
+    /// A response as it was received. Empty pieces of the body are left out.
     pub fn new(
         variant: &[u8],
         ticket: Ticket,
@@ -101,7 +102,7 @@ impl Object {
         }
     }
 
-    /// A response whose body stays on disk; `ticket` is from before it was opened. Such an object never gets into RAM.
+    /// A response whose body stays on disk; `ticket` is from before it was opened. Such an object never goes to RAM.
     pub fn on_disk(disk: DiskObject, variant: &[u8], ticket: Ticket) -> Self {
         let (metadata, head) = (disk.metadata().clone(), disk.head().clone());
         let (tags, body_bytes) = (disk.tags().into(), disk.body_bytes());
@@ -131,20 +132,20 @@ impl Object {
         object
     }
 
-    /// A compressed form of a response, which is found through that response alone.
+    /// A compressed form of a response. It is found only through that response.
     pub(super) fn of_form(head: Arc<StoredHead>, ticket: Ticket, body: Bytes) -> Self {
         let form = Self::new(b"", ticket, Bytes::new(), Bytes::new(), vec![body]);
         _ = form.parsed.set(Some(head));
         form
     }
 
-    /// The head as the rules read it; `None` when its bytes, which came from disk, are none.
+    /// The head as the rules read it; `None` when its bytes, which came from disk, are no head.
     pub fn stored_head(&self) -> Option<&Arc<StoredHead>> {
         let read = || StoredHead::from_bytes(&self.metadata).ok().map(Arc::new);
         self.parsed.get_or_init(read).as_ref()
     }
 
-    /// What the disk keeps of the head: the bytes of what the rules read, and the prepared head.
+    /// What the disk keeps of the head: the bytes that the rules read, and the prepared head.
     pub fn bytes_for_disk(&self) -> (Bytes, Bytes) {
         match self.parsed.get() {
             Some(Some(head)) if self.metadata.is_empty() => {
@@ -156,8 +157,8 @@ impl Object {
         }
     }
 
-    /// The same body under another head that the rules have made, as after a validation. Its compressed forms are those of
-    /// before under heads of their own, so that nothing is compressed again, unless they may not be any more.
+    /// The same body under another head from the rules, as after a validation. It keeps its compressed forms, under new
+    /// heads, so that nothing is compressed again, unless forms are no longer allowed.
     #[must_use]
     pub fn renewed_head(&self, head: Arc<StoredHead>, ticket: Ticket) -> Self {
         let mut renewed = self.renewed(ticket, Bytes::new(), Bytes::new());
@@ -173,8 +174,8 @@ impl Object {
         renewed
     }
 
-    /// Its compressed forms, if it may have any. That is decided once, with `may_have_forms`, at the first request. Of what
-    /// stays on disk none can be made; others may still have them, which the head says.
+    /// Its compressed forms, if it may have any. That is decided once, with `may_have_forms`, at the first request. An
+    /// object that stays on disk gets no forms; its head says that others may have them.
     pub fn forms(&self, may_have_forms: impl FnOnce(&StoredHead) -> bool) -> Option<&Forms> {
         let decide = || {
             let head = self.stored_head()?;
@@ -193,8 +194,8 @@ impl Object {
         self
     }
 
-    /// The same body under another head and other metadata, as after a validation. It is fresh again, and its copy on
-    /// disk, if any, is the old one.
+    /// The same body under another head and other metadata, as after a validation. It is fresh again. Its copy on disk,
+    /// if there is one, is the old one.
     #[must_use]
     pub fn renewed(&self, ticket: Ticket, metadata: Bytes, head: Bytes) -> Self {
         let (variant, tags, body) = (self.variant.clone(), self.tags.clone(), self.body.clone());
@@ -213,7 +214,7 @@ impl Object {
         }
     }
 
-    /// It is stored in this share, unless it is in another already.
+    /// Stores it in this share, unless it is in another already.
     pub fn belongs_to(&self, share: &Arc<Share>) {
         _ = self.share.set(Arc::clone(share));
     }
@@ -228,7 +229,7 @@ impl Object {
         self.body_bytes
     }
 
-    /// The pieces of the body; none, when it is on disk.
+    /// The pieces of the body; none when it is on disk.
     pub fn body(&self) -> &[Bytes] {
         match &self.body {
             Body::InMemory(pieces, _) => pieces,
@@ -236,7 +237,7 @@ impl Object {
         }
     }
 
-    /// Where to read the body from, when it is not in RAM.
+    /// Where to read the body from when it is not in RAM.
     pub fn disk(&self) -> Option<&DiskObject> {
         match &self.body {
             Body::InMemory(..) => None,
@@ -244,8 +245,8 @@ impl Object {
         }
     }
 
-    /// A client has yet to take the rest of the body: as long as that is so, it counts in `of` when it is not stored.
-    /// `None` when it is on disk.
+    /// A client has not read all of the body. Until it has, the body counts in `of` while it is not stored. `None` when
+    /// it is on disk.
     pub fn pin(&self, of: &Arc<Transient>) -> Option<Pin> {
         self.pins().map(|pins| pins.pin(of))
     }
@@ -257,7 +258,7 @@ impl Object {
         }
     }
 
-    /// Bytes it counts for in RAM.
+    /// Bytes that it counts in RAM.
     pub fn weight(&self) -> u64 {
         let tags: usize = self.tags.iter().map(|tag| 2 * tag.len() + 64).sum();
         let parsed = self.parsed.get().and_then(Option::as_ref);
@@ -269,8 +270,9 @@ impl Object {
         self.body_bytes + small as u64 + forms + OBJECT_OVERHEAD_BYTES + pieces
     }
 
-    /// For a body in RAM: fills `slices` with what is still to be sent of `head` followed by `range` of the body, when `sent`
-    /// bytes of that are out already; returns how many slices it filled. One `writev` of them sends as much as fits; nothing is copied.
+    /// For a body in RAM: fills `slices` with what is still to be sent of `head` followed by `range` of the body, after
+    /// `sent` bytes of that have been sent. Returns how many slices it filled. One `writev` of them sends as much as
+    /// fits; nothing is copied.
     pub fn slices<'a>(
         &'a self,
         head: &'a [u8],
@@ -313,7 +315,7 @@ impl Object {
         self.marks.stale.store(true, Ordering::Release);
     }
 
-    /// The identity of the same object in the disk tier, where it may have been evicted meanwhile.
+    /// The identity of the same object in the disk tier, from which it may have been evicted meanwhile.
     pub fn disk_identity(&self) -> Option<u64> {
         Some(self.marks.on_disk.load(Ordering::Relaxed)).filter(|identity| *identity != 0)
     }
@@ -322,7 +324,7 @@ impl Object {
         self.marks.on_disk.store(identity, Ordering::Relaxed);
     }
 
-    /// Notes a hit. Two are told from one and from none; a popular object is only read here, not written.
+    /// Notes a hit. Only none, one and more are distinguished, so a popular object is only read here, not written.
     pub fn touch(&self) {
         let marks = self.marks.uses.load(Ordering::Relaxed);
         if marks != USES_TOLD_APART | RECENTLY {
@@ -332,7 +334,7 @@ impl Object {
         }
     }
 
-    /// How often it was used at least since it came into RAM; more than twice is not counted.
+    /// How often it was used since it came into RAM; more than two are not counted.
     pub fn uses(&self) -> u8 {
         self.marks.uses.load(Ordering::Relaxed) & !RECENTLY
     }
@@ -342,7 +344,7 @@ impl Object {
         self.uses() > 0
     }
 
-    /// Whether it was used since this was last asked.
+    /// Whether it was used since the last call.
     fn take_recent_use(&self) -> bool {
         self.marks.uses.fetch_and(!RECENTLY, Ordering::Relaxed) & RECENTLY != 0
     }

@@ -1,14 +1,14 @@
-//! What a purge covers, and why a fill that was under way cannot undo it.
+//! What a purge covers, and why a fill in progress cannot undo it.
 //!
-//! A purge sweeps what is stored. What is on its way into a store at that moment (a fill, a promotion, a demotion, the
-//! rebuilding of the disk index) is met by the log here: it carries a [`Ticket`] from before it read what it brings, and
-//! whoever stores it asks [`Purges::verdict`] first. The memory and the disk tier share one log.
+//! A purge sweeps what is stored. The log here covers what is on its way into a store at that moment (a fill, a
+//! promotion, a demotion, the rebuilding of the disk index). That carries a [`Ticket`] from before its contents were
+//! read, and before it is stored, [`Purges::verdict`] is asked. The memory and the disk tier share one log.
 //!
-//! RAM is swept in a moment, the disk in its own time. So a lookup on disk asks the log as well, and a purge has taken effect
+//! RAM is swept in a moment, but the disk takes time. So a lookup on disk asks the log as well. A purge takes effect
 //! for every request as soon as it is in the log and RAM was swept.
 //!
-//! The log never grows without bound (`purge/log.rs`). A ticket older than what it remembers is treated as purged: something
-//! that is merely cached may be dropped, but must not come back after a purge was answered.
+//! The log is bounded (`purge/log.rs`). A ticket older than the log counts as purged: a cached object may always be
+//! dropped, but must not come back after a purge was answered.
 
 mod log;
 #[cfg(test)]
@@ -28,11 +28,11 @@ pub enum PurgeScope {
     All,
     /// All variants of one primary key.
     Key(Box<[u8]>),
-    /// All whose primary key has this first line: all that is stored of one URL.
+    /// All whose primary key has this first line: everything stored for one URL.
     FirstLine(Box<[u8]>),
     /// All whose primary key begins with these bytes.
     Prefix(Box<[u8]>),
-    /// All whose path begins with these bytes, on whichever host.
+    /// All whose path begins with these bytes, on any host.
     Path(Box<[u8]>),
     /// All that carry this tag.
     Tag(Box<str>),
@@ -47,7 +47,7 @@ impl PurgeScope {
         }
     }
 
-    /// Whether an object with this primary key is covered, whatever its tags are.
+    /// Whether an object with this primary key is covered, whatever its tags.
     pub fn names(&self, key: &[u8]) -> bool {
         match self {
             Self::All | Self::Tag(_) => true,
@@ -63,7 +63,7 @@ impl PurgeScope {
         matches!(self, Self::Key(_) | Self::FirstLine(_) | Self::Prefix(_))
     }
 
-    /// No key before this one is named.
+    /// No key that sorts before this one is covered.
     pub(super) fn first(&self) -> &[u8] {
         match self {
             Self::Key(first) | Self::FirstLine(first) | Self::Prefix(first) => first,
@@ -77,15 +77,15 @@ impl PurgeScope {
 pub enum PurgeKind {
     /// They are removed.
     Hard,
-    /// They stay, but must be validated before they are used as fresh.
+    /// They stay, but must be validated before use.
     Soft,
 }
 
-/// A moment between two purges.
+/// A point in time between two purges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(u64);
 
-/// What the purges since a ticket ask of an object.
+/// What the purges since a ticket mean for an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// No purge covers it.
@@ -100,9 +100,9 @@ pub enum Verdict {
 #[derive(Debug, Default)]
 pub struct Purges {
     generation: AtomicU64,
-    /// The highest generation before which no sweep of RAM is under way.
+    /// The generation up to which all sweeps of RAM are done.
     settled: AtomicU64,
-    /// The highest before which no sweep is.
+    /// The generation up to which all sweeps are done.
     settled_on_disk: AtomicU64,
     log: Mutex<Log>,
 }
@@ -113,8 +113,8 @@ impl Purges {
         Ticket(self.generation.load(Ordering::Acquire))
     }
 
-    /// A ticket for something that RAM holds now or held a moment ago: a purge whose sweep may have missed it is not older
-    /// than the ticket. Takes no lock.
+    /// A ticket for something that RAM holds now or held a moment ago. A purge whose sweep may have missed it is not
+    /// older than the ticket. It takes no lock.
     pub fn settled(&self) -> Ticket {
         Ticket(self.settled.load(Ordering::Acquire))
     }
@@ -124,7 +124,7 @@ impl Purges {
         Ticket(self.settled_on_disk.load(Ordering::Acquire))
     }
 
-    /// Announces a purge: from now on it is answered for by every verdict. Its sweeps follow: of RAM, then
+    /// Announces a purge: from now on every verdict respects it. Its sweeps follow: of RAM, then
     /// [`Purges::swept_memory`], and of the disk, then [`Purges::finish`].
     pub fn begin(&self, scope: &PurgeScope, kind: PurgeKind) -> Ticket {
         let mut log = lock(&self.log);
@@ -137,7 +137,7 @@ impl Purges {
         Ticket(generation)
     }
 
-    /// The purge that got this ticket has met all that is in RAM.
+    /// The purge with this ticket has swept all of RAM.
     pub fn swept_memory(&self, purge: Ticket) {
         let mut log = lock(&self.log);
         log.sweeping_memory.remove(&purge.0);
@@ -145,7 +145,7 @@ impl Purges {
         self.settled.store(settled, Ordering::Release);
     }
 
-    /// The sweep of the purge that got this ticket is done in all stores.
+    /// The purge with this ticket has swept all stores.
     pub fn finish(&self, purge: Ticket) {
         self.swept_memory(purge);
         let mut log = lock(&self.log);
@@ -154,14 +154,14 @@ impl Purges {
         self.settled_on_disk.store(settled, Ordering::Release);
     }
 
-    /// To be called while the log is locked.
+    /// Must be called while the log is locked.
     fn settled_before(&self, first_sweeping: Option<&u64>) -> u64 {
         let generation = || self.generation.load(Ordering::Acquire);
         first_sweeping.map_or_else(generation, |first| first - 1)
     }
 
-    /// What the purges since `ticket` ask of an object. Whoever stores it calls this while no sweep of that store can run
-    /// between the verdict and the storing.
+    /// What the purges since `ticket` mean for an object. When the object is then stored, no sweep of that store may
+    /// run between the verdict and the storing.
     pub fn verdict(&self, ticket: Ticket, key: &[u8], tags: &[Box<str>]) -> Verdict {
         if ticket == self.ticket() {
             return Verdict::Keep;
@@ -170,7 +170,8 @@ impl Purges {
     }
 }
 
-/// A purge whose sweep is under way, also when whoever purged has stopped waiting. Dropped, the sweep is done in all stores.
+/// A purge whose sweep is in progress, even if its caller has stopped waiting. When it is dropped, the sweep is done in
+/// all stores.
 #[derive(Debug)]
 pub struct Sweep {
     purges: Arc<Purges>,
@@ -178,7 +179,7 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Announces a purge, as [`Purges::begin`].
+    /// Announces a purge, like [`Purges::begin`].
     pub fn begin(purges: &Arc<Purges>, scope: &PurgeScope, kind: PurgeKind) -> Self {
         let ticket = purges.begin(scope, kind);
         let purges = Arc::clone(purges);

@@ -1,7 +1,7 @@
-//! What one route may take of RAM, so that it cannot push out what the others have stored.
+//! The part of RAM that one route may use, so that it cannot push out responses of other routes.
 //!
-//! Its own entries make room, in the order they came, except that one which was used since gets another round. Changed
-//! under the lock of the RAM tier's writers only; hits do not know it.
+//! Its own entries make room, in the order in which they came, except that an entry used since then gets another
+//! round. It changes only under the lock of the RAM tier's writers; hits do not use it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -23,12 +23,12 @@ pub struct Share {
 #[derive(Debug, Default)]
 struct Taken {
     bytes: u64,
-    /// Keys by the serials of their entries: the oldest first.
+    /// Keys by the serial numbers of their entries: the oldest first.
     order: BTreeMap<u64, Key>,
 }
 
 impl Share {
-    /// A share of which nothing is taken.
+    /// An empty share.
     pub fn new(bytes_max: u64, variants_max: usize) -> Self {
         let taken = Mutex::default();
         Self {
@@ -38,7 +38,7 @@ impl Share {
         }
     }
 
-    /// Bytes that are taken.
+    /// Bytes in use.
     pub fn bytes(&self) -> u64 {
         lock(&self.taken).bytes
     }
@@ -56,7 +56,7 @@ impl Share {
         }
     }
 
-    /// The key whose turn it is to make room; `None` when everything is within the limit.
+    /// The key that must make room next; `None` when everything is within the limit.
     pub(super) fn next_to_leave(&self) -> Option<Key> {
         let taken = lock(&self.taken);
         let oldest = taken.order.first_key_value();
@@ -65,7 +65,7 @@ impl Share {
             .map(|(_, key)| Arc::clone(key))
     }
 
-    /// An entry stays for another round: it goes behind all others.
+    /// An entry stays for another round: it goes to the end.
     pub(super) fn spare(&self, entry: &Entry, serial: u64) {
         let mut taken = lock(&self.taken);
         if let Some(key) = taken.order.remove(&entry.serial()) {

@@ -1,4 +1,4 @@
-//! Which primary keys carry a tag. Each tier keeps one for itself, changed by its writers; hits do not know it.
+//! Which primary keys have a tag. Each tier has its own index, which its writers change; hits do not use it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ impl TagIndex {
         }
     }
 
-    /// Forgets that `key` carries these tags. What other variants of it carry is added again by the caller.
+    /// Forgets that `key` has these tags. The caller adds those of other variants again.
     pub(crate) fn remove<'t>(&mut self, key: &[u8], tags: impl Iterator<Item = &'t Box<str>>) {
         for tag in tags {
             let Some(keys) = self.keys_by_tag.get_mut(tag) else {
@@ -35,7 +35,7 @@ impl TagIndex {
         }
     }
 
-    /// The keys of which a variant carries this tag.
+    /// The keys with a variant that has this tag.
     pub(crate) fn keys(&self, tag: &str) -> &BTreeSet<Key> {
         static NONE: BTreeSet<Key> = BTreeSet::new();
         self.keys_by_tag.get(tag).unwrap_or(&NONE)

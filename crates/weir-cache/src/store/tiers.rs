@@ -1,10 +1,10 @@
 //! RAM and disk as one store: what goes where, and when it moves.
 //!
-//! - A new object goes to RAM. What does not get in there (too large, too rare while RAM is full) goes to disk.
-//! - What is evicted from RAM goes to disk if it was used there and is not on disk already, unless the disk is busy.
-//! - What is found on disk for the second time and fits goes back to RAM; its file stays, so that it need not be written
-//!   again. Everything else that is larger than a block is sent from its file.
-//! - A newer object supersedes what the other tier has under the same key and variant.
+//! - A new object goes to RAM. If RAM does not accept it (too large, too rare while RAM is full), it goes to disk.
+//! - An object evicted from RAM goes to disk if it was used and is not on disk already, unless the disk is busy.
+//! - An object found on disk for the second time goes back to RAM if it fits. Its file stays, so that it need not be
+//!   written again. Any other object larger than a block is sent from its file.
+//! - A newer object replaces the one with the same key and variant in the other tier.
 //!
 //! An object too large for RAM is written to disk while it arrives ([`large`]).
 
@@ -39,11 +39,11 @@ pub struct Tiers {
     disk: Option<DiskStore>,
     purges: Arc<Purges>,
     moving: Arc<Moving>,
-    /// Keys of which an object is being loaded for RAM: one request does that, however many ask.
+    /// Keys of which an object is being loaded into RAM: only one request does that.
     promoting: Mutex<HashSet<Box<[u8]>>>,
 }
 
-/// Where a new object is.
+/// Where a new object went.
 #[derive(Debug)]
 pub enum Placed {
     /// In RAM.
@@ -54,7 +54,7 @@ pub enum Placed {
     Nowhere(Refusal),
 }
 
-/// What a purge met.
+/// What a purge covered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Purged {
     /// Entries in RAM.
@@ -75,22 +75,22 @@ impl Tiers {
         }
     }
 
-    /// A ticket for a request: to be taken before it looks for what is stored, and before it asks the origin.
+    /// A ticket for a request. It must be taken before the request looks for stored responses or asks the origin.
     pub fn ticket(&self) -> Ticket {
         self.purges.settled()
     }
 
-    /// What the purges since `ticket` ask of an object that was found behind it.
+    /// What the purges since `ticket` mean for an object that was found after it.
     pub fn verdict(&self, ticket: Ticket, key: &[u8], tags: &[Box<str>]) -> Verdict {
         self.purges.verdict(ticket, key, tags)
     }
 
-    /// What RAM has of a primary key: the way of nearly every hit.
+    /// What RAM has for a primary key: the path of nearly every hit.
     pub fn find(&self, key: &[u8]) -> Option<Arc<Entry>> {
         self.memory.get(key)
     }
 
-    /// What the disk has of a primary key, when RAM has nothing that fits. The one that is chosen is then fetched.
+    /// What the disk has for a primary key, when RAM has nothing that fits. The chosen one is then fetched.
     pub fn find_on_disk(&self, key: &[u8]) -> Vec<Stored> {
         self.disk
             .as_ref()
@@ -98,7 +98,7 @@ impl Tiers {
             .unwrap_or_default()
     }
 
-    /// Stores a response that has arrived whole.
+    /// Stores a response that has arrived completely.
     pub fn insert(&self, key: &[u8], object: &Arc<Object>) -> Placed {
         let left = self.purges.settled();
         let _evicting = self.moving.evicting();
@@ -124,7 +124,7 @@ impl Tiers {
         }
     }
 
-    /// RAM has not taken `object`, and may have an older one.
+    /// RAM has not accepted `object`, but may have an older one.
     fn remove_older(&self, key: &[u8], object: &Object) {
         if let Some(older) = self.memory.variant(key, &object.variant)
             && older.ticket <= object.ticket
@@ -133,7 +133,7 @@ impl Tiers {
         }
     }
 
-    /// Counts anew what an object in RAM weighs, after it was given a compressed form.
+    /// Updates the weight of an object in RAM after it got a compressed form.
     pub fn reweigh(&self, key: &[u8], object: &Arc<Object>) {
         let left = self.purges.settled();
         let _evicting = self.moving.evicting();
@@ -154,8 +154,8 @@ impl Tiers {
         self.insert_renewed(key, old, renewed, ticket)
     }
 
-    /// The same with a head that the rules have made. The answer comes when lookups find it, also where the body is only on
-    /// disk; whoever does not wait for it may still send the object.
+    /// The same with a head from the rules. The answer comes when lookups find it, also if the body is only on disk. A
+    /// caller that does not wait may still send the object.
     pub fn renew_head(
         &self,
         key: &[u8],
@@ -190,10 +190,10 @@ impl Tiers {
                     identity,
                 };
                 renewed.mark_on_disk(identity);
-                // Where it fails, the object is gone from disk; this response can still be sent from the open file.
+                // If it fails, the object is gone from disk; this response can still be sent from the open file.
                 return disk.renew(name, ticket, metadata, head);
             }
-            // Its file lies under the name of a variant that it no longer is, or has tags that it no longer has.
+            // Its file has the name of a variant, or the tags, that it no longer has.
             disk.remove(key, &old.variant);
         }
         Answer::ready(Ok(()))
@@ -209,13 +209,13 @@ impl Tiers {
         let identity = old.disk_identity();
         if let (Some(disk), Some(identity)) = (&self.disk, identity)
             && renewed.variant == old.variant
-            // The tags of a file stay as they are; one with others is superseded.
+            // The tags of a file never change; a file with other tags is replaced.
             && renewed.tags == old.tags
             && disk.identity(key, &old.variant) == Some(identity)
         {
             renewed.mark_on_disk(identity);
             let (metadata, head) = renewed.bytes_for_disk();
-            // Nobody waits for it: where it fails, the object is gone from disk.
+            // Nobody waits for it: if it fails, the object is gone from disk.
             drop(disk.renew(
                 DiskName {
                     key,
@@ -240,8 +240,8 @@ impl Tiers {
         renewed
     }
 
-    /// Purges, and returns when no worker finds a covered object as it was and no fill under way can bring one back.
-    /// `announced` is called when whatever is looked for from now on is met by the purge.
+    /// Purges. When this returns, no worker finds a covered object as it was, and no fill in progress can bring one
+    /// back. `announced` is called when the purge covers everything that is looked up from then on.
     pub async fn purge(
         &self,
         scope: PurgeScope,
@@ -258,14 +258,14 @@ impl Tiers {
         Ok(Purged { in_memory, on_disk })
     }
 
-    /// Ends what a request has changed. When this returns, no worker finds what `scope` covers as it was; it has no need
-    /// to wait for the disk. The answer comes when no restart brings it back either.
+    /// Ends what a request has changed. When this returns, no worker finds what `scope` covers as it was, without
+    /// waiting for the disk. The answer comes once no restart can bring it back either.
     pub fn end(&self, scope: PurgeScope, kind: PurgeKind, announced: impl FnOnce()) -> Answer<()> {
         let sweep = Sweep::begin(&self.purges, &scope, kind);
         announced();
         self.sweep_memory(&scope, kind, &sweep);
         match &self.disk {
-            // What is on its way to disk has asked the log, or will: it may have asked before, and be in the index only now.
+            // An object on its way to disk may have asked the log before, and be in the index only now.
             Some(disk) if self.moving.has(scope.first()) || disk.may_hold(&scope) => {
                 disk.end(scope, kind, sweep)
             }
@@ -279,9 +279,9 @@ impl Tiers {
         covered
     }
 
-    /// Whether anything is stored, or may turn out to be, that `scope` covers, which is a key or a first line.
+    /// Whether anything stored, or on its way, is covered by `scope`, which is a key or a first line.
     pub fn may_hold(&self, scope: &PurgeScope) -> bool {
-        // In the order in which an object moves, so that none is missed between two looks.
+        // The order is that in which objects move, so that none is missed in between.
         !self.memory.step(scope, None, 1).0.is_empty()
             || self.moving.may_have(scope.first())
             || self.disk.as_ref().is_some_and(|disk| disk.may_hold(scope))
@@ -302,8 +302,8 @@ impl Tiers {
         self.disk.as_ref()
     }
 
-    /// Gives what had to leave RAM a place on disk, where that is worth a write. `left` is from before it left: a purge
-    /// whose sweep came too late for it is not older.
+    /// Moves objects that left RAM to disk, if that is worth a write. `left` is from before they left: a purge whose
+    /// sweep came too late for them is not older.
     fn demote(&self, evicted: &[Arc<Entry>], left: Ticket) {
         let Some(disk) = &self.disk else { return };
         for entry in evicted {
@@ -323,8 +323,8 @@ impl Tiers {
         }
     }
 
-    /// Writes an object that is not in RAM (any more), unless the disk is busy or no memory is left to hold the object until it
-    /// is written.
+    /// Writes an object that is not in RAM (any more), unless the disk is busy or no memory is left to hold the object
+    /// until it is written.
     fn write(
         &self,
         disk: &DiskStore,
@@ -335,7 +335,7 @@ impl Tiers {
     ) -> Answer<()> {
         let held = Grant::new(self.memory.transient());
         if !held.try_add(object.body_bytes()) {
-            // Nor may an older one stay in its place.
+            // An older object must not stay in its place either.
             if disk.identity(key, &object.variant).is_some() {
                 disk.remove(key, &object.variant);
             }
@@ -347,9 +347,9 @@ impl Tiers {
         })
     }
 
-    /// To be asked in a disk thread at the moment when an object would be found on disk: whether RAM has nothing of its
-    /// variant then, or only what it had before. What comes into RAM afterwards removes it from disk again, because
-    /// this counts as a demotion until it is dropped, which is after the index has the object.
+    /// Asked in a disk thread, just before an object could be found on disk: whether RAM has nothing of its variant, or
+    /// only what it had before. What comes into RAM later removes the object from disk again, because this counts as a
+    /// demotion until it is dropped, after the index has the object.
     fn is_wanted(
         &self,
         key: &[u8],

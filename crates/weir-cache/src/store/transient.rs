@@ -1,32 +1,32 @@
-//! Memory that is held for clients without being stored: a budget that all threads share, and what each holder has of it.
+//! Memory that is held for clients without being stored: a budget for all threads, and the part of each holder.
 //!
-//! It counts, and decides nothing. What is optional asks first ([`Grant::try_add`]) and does without when there is no
-//! room. What is in memory already is counted in any case ([`Grant::set`]), so the budget may be overdrawn; then nothing
-//! new is stored, until those who hold it let go.
+//! It counts, and decides nothing. Optional memory is asked for first ([`Grant::try_add`]); the caller does without it
+//! if there is no room. Memory that is already in use is always counted ([`Grant::set`]), so the budget may be
+//! overdrawn. Then nothing new is stored until the holders release it.
 //!
-//! The body of an object that is sent counts as long as a client has yet to take it ([`Pin`]) and the object is not stored
-//! (any more): what is stored is counted there. An object that is sent at once is not pinned.
+//! The body of an object that is sent counts while a client has not read all of it ([`Pin`]) and the object is not
+//! stored (any more). A stored object counts in its store. An object that is sent at once is not pinned.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::answer::lock;
 
-/// Which part of the budget is to come free at least when it is short.
+/// When the budget is short, at least this part of it must become free.
 const PART_FREED: u64 = 8;
 
-/// Bytes for everything that is held for clients.
+/// The bytes for everything that is held for clients.
 #[derive(Debug)]
 pub struct Transient {
-    /// Below zero for a moment, where one thread gives back what another one is about to count.
+    /// It may be below zero for a moment, when one thread gives back what another is about to count.
     used: AtomicI64,
     bytes_max: AtomicI64,
-    /// The most that was asked for in vain since somebody looked.
+    /// The largest request refused since the last check.
     refused: AtomicU64,
 }
 
 impl Transient {
-    /// A budget of which nothing is used.
+    /// A budget with nothing in use.
     pub fn new(bytes_max: u64) -> Arc<Self> {
         let budget = Self {
             used: AtomicI64::new(0),
@@ -37,13 +37,13 @@ impl Transient {
         Arc::new(budget)
     }
 
-    /// From now on, so many bytes may be used.
+    /// Sets how many bytes may be used.
     pub fn resize(&self, bytes_max: u64) {
         let bytes_max = i64::try_from(bytes_max).unwrap_or(i64::MAX);
         self.bytes_max.store(bytes_max, Ordering::Relaxed);
     }
 
-    /// Bytes that are used.
+    /// Bytes in use.
     pub fn bytes(&self) -> u64 {
         self.used.load(Ordering::Relaxed).max(0) as u64
     }
@@ -63,11 +63,11 @@ impl Transient {
         self.bytes() > self.bytes_max()
     }
 
-    /// How many bytes are to come free: none while nobody was refused since this was last asked and no more is used than may
-    /// be; else so many that who was refused finds room, and an eighth of the budget at least is free.
+    /// How many bytes must become free. None if nothing was refused since the last call and the budget is not
+    /// overdrawn. Otherwise enough for the refused request, and for at least an eighth of the budget to be free.
     pub fn take_shortage(&self) -> u64 {
         let (used, bytes_max) = (self.bytes(), self.bytes_max());
-        // Nearly always there is nothing to take.
+        // Nearly always there was no refusal.
         let refused = match self.refused.load(Ordering::Relaxed) {
             0 if used <= bytes_max => return 0,
             0 => 0,
@@ -77,7 +77,7 @@ impl Transient {
         (used + free).saturating_sub(bytes_max)
     }
 
-    /// What could never be granted is no reason to take from others.
+    /// A request that could never be granted is no reason to take from others.
     fn note_refusal(&self, bytes: u64) {
         if bytes <= self.bytes_max() {
             self.refused.fetch_max(bytes, Ordering::Relaxed);
@@ -89,7 +89,7 @@ impl Transient {
     }
 }
 
-/// What one holder has of a budget; given back when it is dropped.
+/// The part of a budget that one holder has; it is given back when this is dropped.
 #[derive(Debug)]
 pub struct Grant {
     of: Arc<Transient>,
@@ -97,7 +97,7 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// Nothing yet.
+    /// An empty grant.
     pub fn new(of: &Arc<Transient>) -> Self {
         Self {
             of: Arc::clone(of),
@@ -105,7 +105,7 @@ impl Grant {
         }
     }
 
-    /// Takes so much more, if there is so much.
+    /// Takes this much more, if there is room.
     pub fn try_add(&self, bytes: u64) -> bool {
         let bytes_max = self.of.bytes_max.load(Ordering::Relaxed);
         let fits = |used: i64| {
@@ -124,7 +124,7 @@ impl Grant {
         has_room
     }
 
-    /// This is what is held now, whether there is room for it or not.
+    /// Sets how much is held now, whether there is room for it or not.
     pub fn set(&self, bytes: u64) {
         let before = self.bytes.swap(bytes, Ordering::Relaxed);
         if before != bytes {
@@ -132,12 +132,12 @@ impl Grant {
         }
     }
 
-    /// The budget that it is of.
+    /// The budget that it belongs to.
     pub fn budget(&self) -> &Arc<Transient> {
         &self.of
     }
 
-    /// Bytes that it counts for.
+    /// Bytes that it counts.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -149,17 +149,17 @@ impl Drop for Grant {
     }
 }
 
-/// Who has the body of an object: the store, which counts it by itself, or clients alone.
+/// Who holds the body of an object: the store, which counts it by itself, or only clients.
 #[derive(Debug)]
 pub(super) struct Pins(Mutex<Owners>);
 
 #[derive(Debug)]
 struct Owners {
-    /// Stored objects with this body: more than one where a head was renewed.
+    /// Stored objects with this body: more than one if a head was renewed.
     stored: u32,
     pins: u32,
     bytes: u64,
-    /// From the first pin on.
+    /// Exists from the first pin on.
     grant: Option<Grant>,
 }
 
@@ -178,12 +178,12 @@ impl Pins {
         self.change(|owners| owners.stored += 1);
     }
 
-    /// An object with this body is stored no longer.
+    /// An object with this body is no longer stored.
     pub(super) fn leave(&self) {
         self.change(|owners| owners.stored = owners.stored.saturating_sub(1));
     }
 
-    /// There is more of it in memory: a compressed form.
+    /// The body takes more memory: a compressed form was added.
     pub(super) fn grow(&self, bytes: u64) {
         self.change(|owners| owners.bytes += bytes);
     }
@@ -206,12 +206,12 @@ impl Pins {
     }
 }
 
-/// A client that has yet to take the rest of an object.
+/// A client that has not read all of an object.
 #[derive(Debug)]
 pub struct Pin(Arc<Pins>);
 
 impl Pin {
-    /// Bytes that are held for it and for others who have the same object, and are not stored.
+    /// Bytes that are held for it, and for others with the same object, and are not stored.
     pub fn held_bytes(&self) -> u64 {
         lock(&self.0.0).grant.as_ref().map_or(0, Grant::bytes)
     }
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_asks_is_refused_what_is_not_there_and_what_is_held_counts_anyway() {
+    fn optional_memory_is_refused_and_used_memory_always_counts() {
         let budget = Transient::new(100);
         let (first, second) = (Grant::new(&budget), Grant::new(&budget));
         assert!(first.try_add(60) && !second.try_add(101) && second.bytes() == 0);
@@ -255,7 +255,7 @@ mod tests {
         pins.enter();
         let first = pins.pin(&budget);
         assert_eq!(budget.bytes(), 0, "it is stored");
-        // A renewed head: the new object comes before the old one goes.
+        // For a renewed head, the new object comes before the old one leaves.
         pins.enter();
         pins.leave();
         assert_eq!(budget.bytes(), 0);

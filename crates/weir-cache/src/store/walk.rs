@@ -1,6 +1,6 @@
-//! Walking through sorted keys in steps, so that whoever has the lock on them has it for a moment only.
+//! Walks through sorted keys in steps, so that the lock on them is held only for a moment.
 //!
-//! Between two steps keys may come and go; a walk meets every key that is there from its beginning to its end.
+//! Between two steps keys may come and go. A walk meets every key that exists from its beginning to its end.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -11,7 +11,7 @@ use super::purge::PurgeScope;
 /// A primary key, as the stores share it.
 pub type Key = Arc<[u8]>;
 
-/// Where a walk over what `scope` covers begins, or goes on behind `after`.
+/// Where a walk over what `scope` covers begins, or goes on after `after`.
 pub(super) fn bounds<'b>(
     scope: &'b PurgeScope,
     after: Option<&'b [u8]>,
@@ -24,8 +24,8 @@ pub(super) fn bounds<'b>(
     (from, Bound::Unbounded)
 }
 
-/// The keys among the next `keys_max` that `scope` names. With them the last key that was looked at; `None` when there
-/// are no more.
+/// The keys among the next `keys_max` that `scope` names. Also returns the last key that was looked at; `None` when
+/// there are no more.
 pub(super) fn step<'k>(
     keys: impl Iterator<Item = &'k Key>,
     scope: &PurgeScope,

@@ -19,8 +19,8 @@
 //! 88  the secondary key, then the lines
 //! ```
 //!
-//! There is no checksum: the store has one over what it keeps. Reading trusts nothing all the same, because a head that
-//! is wrong is sent to clients.
+//! There is no checksum: the store has one over all it keeps. Reading still trusts nothing, because a wrong head would
+//! be sent to clients.
 
 use std::time::Duration;
 
@@ -35,18 +35,18 @@ const MAGIC: [u8; 4] = *b"WSH\x01";
 const FIXED_BYTES: usize = 88;
 const ABSENT: u64 = u64::MAX;
 
-/// What is wrong with bytes that should be a stored head.
+/// Why bytes are no stored head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Corrupt {
     /// Too short, or of another kind or version.
     Form,
     /// The lengths inside do not add up to the length of all.
     Length,
-    /// A number that means nothing.
+    /// A number without a meaning.
     Number,
-    /// The lines are none.
+    /// The lines are no lines of a head.
     Lines,
-    /// The secondary key is none.
+    /// The secondary key is not valid.
     Secondary,
 }
 
@@ -95,7 +95,7 @@ impl StoredHead {
     /// Reads what [`StoredHead::write_bytes`] wrote: all of `bytes`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Why the bytes are no head.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Corrupt> {
         let (fixed, rest) = bytes.split_at_checked(FIXED_BYTES).ok_or(Corrupt::Form)?;
         if !fixed.starts_with(&MAGIC) {
@@ -142,7 +142,7 @@ impl StoredHead {
         Ok(head)
     }
 
-    /// What the parts of a head say of each other.
+    /// Checks that the parts of a head agree with each other.
     fn check(&self) -> Result<(), Corrupt> {
         let status = &self.lines[VERSION.len()..][..3];
         let written = status

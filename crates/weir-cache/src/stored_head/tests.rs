@@ -128,7 +128,7 @@ fn a_hit_is_a_copy_and_an_age() {
 }
 
 #[test]
-fn a_304_has_what_describes_no_content() {
+fn a_304_has_no_fields_that_describe_content() {
     let head = stored(&[
         "ETag: \"a\"",
         "Last-Modified: Sun, 06 Nov 1994 08:49:36 GMT",
@@ -146,7 +146,7 @@ fn a_304_has_what_describes_no_content() {
     assert_eq!(String::from_utf8(out).unwrap(), expected);
 }
 
-/// RFC 9111 §3.2: everything but what describes the stored bytes.
+/// RFC 9111 §3.2: all fields but those that describe the stored bytes.
 #[test]
 fn a_304_updates() {
     let before = [
@@ -252,7 +252,7 @@ fn the_form_on_disk_is_read_again() {
     }
 }
 
-/// Whatever is read from changed bytes is either refused or a head like any other; nothing panics.
+/// Changed bytes are either refused or give a valid head; nothing panics.
 #[test]
 fn changed_bytes_are_refused_or_harmless() {
     let head = stored_for(&["A: 1"], &["Vary: A", "ETag: \"a\""]);

@@ -154,7 +154,7 @@ fn head_tells_of_changes() {
         of(&[&format!("Last-Modified: {LATER}")]),
         HeadMeans::Changed
     );
-    // What came has to be what is stored: that there is nothing to compare it with confirms nothing.
+    // What came must equal what is stored: having nothing to compare confirms nothing.
     let other_validator = format!("Last-Modified: {EARLIER}");
     for own in [&[][..], &[other_validator.as_str()]] {
         let means = compare_head(&stored(own), ok(&["ETag: \"a\""]).fields());

@@ -1,18 +1,19 @@
 //! The normal form of the four fields whose grammar and meaning are known (RFC 9110 §12.5.1 to §12.5.4): lists of ranges
 //! with weights.
 //!
-//! It undoes what says nothing: blanks around commas and semicolons, zeros of weights, letters of codings, charsets and
-//! languages, and the order of codings and charsets. A value that does not match its grammar to the letter stays as it is:
-//! whoever reads it may read it in any way. A normal form matches the grammar too, so no other value can pass for it.
+//! It removes differences without meaning: blanks around commas and semicolons, zeros of weights, the case of codings,
+//! charsets and languages, and the order of codings and charsets. A value that does not match its grammar exactly stays
+//! as it is, because readers may read it in any way. A normal form matches the grammar too, so no other value can look
+//! like it.
 //!
-//! The order stays in `Accept`, and in `Accept-Language` unless the route says otherwise. RFC 9110 gives it no meaning, but
-//! origins do: many take the first of equals, or the first language whatever the weights.
+//! The order stays in `Accept`, and in `Accept-Language` unless the route says otherwise. RFC 9110 gives it no meaning,
+//! but origins do: many take the first of equals, or the first language whatever the weights.
 
 use weir_http::FieldName;
 use weir_http::head::is_token_byte;
 
-/// Appends a value in its normal form, if it has one, or else as it stands. It has none unless it `is_alone`, the only line
-/// of its field: whether a second line counts is for the origin to say.
+/// Appends a value in its normal form if it has one, or else as it is. It has none unless it `is_alone`, the only line
+/// of its field: only the origin knows whether a second line counts.
 pub(crate) fn write_value(
     id: FieldName,
     value: &[u8],
@@ -32,7 +33,7 @@ pub(crate) fn write_value(
 #[derive(Clone, Copy)]
 struct Form {
     is_range: fn(&[u8]) -> bool,
-    /// Whether its parameters are more than a weight.
+    /// Whether it has other parameters besides a weight.
     has_parameters: bool,
     is_caseless: bool,
     is_set: bool,
@@ -63,9 +64,9 @@ impl Form {
         }
     }
 
-    /// Appends the normal form; `None`, and something, where there is none.
+    /// Appends the normal form. If there is none, returns `None`; something may have been appended.
     fn write(self, value: &[u8], out: &mut Vec<u8>) -> Option<()> {
-        // Commas and semicolons in strings would separate nothing.
+        // Commas and semicolons inside strings separate nothing.
         if value.contains(&b'"') {
             return None;
         }
@@ -103,7 +104,7 @@ impl Form {
                     out.extend_from_slice(b";q=");
                     out.extend_from_slice(weight);
                 }
-                // The weight is the last of the parameters.
+                // The weight must be the last parameter.
                 return parts.next().is_none().then_some(());
             }
             if !self.has_parameters || !is_token(name) || !is_token(value) {
@@ -120,7 +121,8 @@ fn is_token(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(|&b| is_token_byte(b))
 }
 
-/// `*`, or a basic language range of RFC 4647 §2.1: letters, and behind hyphens letters and digits, of each at most eight.
+/// `*`, or a basic language range of RFC 4647 §2.1: letters, and after hyphens letters and digits, at most eight of
+/// each.
 fn is_language_range(text: &[u8]) -> bool {
     let mut subtags = text.split(|&b| b == b'-');
     let is_word = |subtag: &[u8]| (1..=8).contains(&subtag.len());
@@ -140,7 +142,7 @@ fn is_media_range(text: &[u8]) -> bool {
     is_token(main) && is_token(sub) && (main != b"*" || sub == b"*")
 }
 
-/// A weight of RFC 9110 §12.4.2 without the zeros that say nothing.
+/// A weight of RFC 9110 §12.4.2 without redundant zeros.
 fn shortest_weight(weight: &[u8]) -> Option<&[u8]> {
     let (whole, fraction) = match weight {
         [whole @ (b'0' | b'1')] => (whole, &b""[..]),
@@ -155,7 +157,7 @@ fn shortest_weight(weight: &[u8]) -> Option<&[u8]> {
     Some(end.map_or(&weight[..1], |end| &weight[..end + 3]))
 }
 
-/// Where the elements of a normal form lie, so that they can be sorted without being kept apart.
+/// The positions of the elements of a normal form, by which they are sorted in place.
 struct Places {
     table: [(u32, u32); Places::MAX],
     count: usize,
@@ -180,7 +182,7 @@ impl Places {
         Some(())
     }
 
-    /// Sorts the elements, which are all that lies in `out` from `start`, and drops repetitions.
+    /// Sorts the elements, which are everything in `out` from `start`, and drops repetitions.
     fn sort(&mut self, start: usize, out: &mut Vec<u8>) {
         let places = &mut self.table[..self.count];
         let end = out.len();

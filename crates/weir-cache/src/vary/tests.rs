@@ -112,7 +112,8 @@ fn requests_that_select_another() {
         ("Foo", &["Foo: 1, 2"], &["Foo: 2, 1"]),
         ("Foo", &["Foo: 1 2"], &["Foo: 1,2"]),
         ("Foo", &["Foo: \"a,b\""], &["Foo: \"a, b\""]),
-        // What an origin can tell apart is not the same for being a list to some.
+        // Values that an origin can distinguish are different, even if they are equal as
+        // lists.
         ("Origin", &["Origin: https://a,"], &["Origin: https://a"]),
         ("Origin", &["Origin: ,https://a"], &["Origin: https://a"]),
         (
@@ -162,7 +163,7 @@ fn requests_that_select_another() {
     }
 }
 
-/// A value that its grammar does not describe is equal to itself alone.
+/// A value outside its grammar equals only itself.
 #[test]
 fn values_off_the_grammar_have_no_normal_form() {
     let cases = [

@@ -2,7 +2,7 @@
 //! count what other tests allocate.
 
 use weir_cache::freshness::Exchanged;
-use weir_cache::key::{self, Asked};
+use weir_cache::key::{self, Inputs};
 use weir_cache::policy::{KeyParts, QueryKey};
 use weir_cache::range::{self, Multipart, Wanted};
 use weir_cache::store_rule::{self, Answered};
@@ -67,7 +67,7 @@ fn stored(request: &RequestHead, policy: &CachePolicy) -> StoredHead {
 
 fn hit(request: &RequestHead, stored: &StoredHead, policy: &CachePolicy, buffers: &mut Buffers) {
     let fields = request.view(REQUEST);
-    let asked = Asked {
+    let asked = Inputs {
         scheme: b"http",
         authority: request.authority.expect("a host").of(REQUEST),
         path: request.target.path.of(REQUEST),

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use weir_cache::key::{self, Asked};
+use weir_cache::key::{self, Inputs};
 use weir_cache::policy::KeyParts;
 use weir_http::forward::{self, Edits, RequestRewrite};
 use weir_http::head::HeadScan;
@@ -31,7 +31,7 @@ fn key_and_hosts(text: &str) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
     let authority = request.authority?;
     let read = Authority::parse(authority.of(&head)).expect("it was read before");
     assert!(read.is_normal(b"http"), "{text}");
-    let asked = Asked {
+    let asked = Inputs {
         scheme: b"http",
         authority: authority.of(&head),
         path: b"/",

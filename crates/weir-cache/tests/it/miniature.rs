@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use weir_cache::cache_status::{CacheStatus, Forwarded};
 use weir_cache::freshness::Exchanged;
 use weir_cache::invalidate::{self, Changed};
-use weir_cache::key::{self, Asked, Class};
+use weir_cache::key::{self, Class, Inputs};
 use weir_cache::range::{self, Wanted};
 use weir_cache::reuse::{self, OriginFailure, Reuse};
 use weir_cache::store_rule::{self, Answered};
@@ -48,9 +48,9 @@ struct Asking<'t> {
 }
 
 impl Asking<'_> {
-    fn asked(&self) -> Asked<'_> {
+    fn asked(&self) -> Inputs<'_> {
         let bytes = self.text.as_bytes();
-        Asked {
+        Inputs {
             scheme: b"http",
             authority: self.head.authority.expect("a Host").of(bytes),
             path: self.head.target.path.of(bytes),
@@ -337,7 +337,7 @@ impl Miniature {
         };
         for target in invalidate::targets(&changed) {
             let mark = target.iter().position(|&b| b == b'?');
-            let asked = Asked {
+            let asked = Inputs {
                 path: &target[..mark.unwrap_or(target.len())],
                 query: mark.map(|at| &target[at + 1..]),
                 ..asking.asked()

@@ -27,9 +27,9 @@ use crate::control::servers::{Edit, EditError, WEIGHT_MAX};
 const BODY_BYTES_MAX: usize = 4 << 10;
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A change that makes sense so far.
+/// A requested change that can be read. It may still be refused.
 #[derive(Debug)]
-enum Asked {
+enum Change {
     Reload,
     Server {
         upstream: String,
@@ -68,24 +68,24 @@ pub(super) async fn answer(
                 _ => Err(Refusal::method("GET, HEAD")),
             };
         }
-        let asked = asked(request).await?;
-        change(control, asked).await
+        let wanted = read(request).await?;
+        change(control, wanted).await
     };
     let result: Result<Reply, Refusal> = result.await;
     result.unwrap_or_else(Reply::from)
 }
 
 /// What is to be changed.
-async fn asked(request: Request<Incoming>) -> Result<Asked, Refusal> {
+async fn read(request: Request<Incoming>) -> Result<Change, Refusal> {
     let path = request.uri().path().to_owned();
     let segments: Vec<&str> = path.split('/').skip(1).collect();
     match segments.as_slice() {
         ["reload"] if request.method() == Method::POST => {
             authentication::require_json(&request)?;
-            Ok(Asked::Reload)
+            Ok(Change::Reload)
         }
         ["reload"] => Err(Refusal::method("POST")),
-        ["upstreams", upstream, "servers", server] => Ok(Asked::Server {
+        ["upstreams", upstream, "servers", server] => Ok(Change::Server {
             upstream: decoded(upstream)?,
             server: decoded(server)?,
             edit: edit(request).await?,
@@ -99,14 +99,14 @@ async fn asked(request: Request<Incoming>) -> Result<Asked, Refusal> {
 
 /// Changes wait for workers and name servers, so each has a thread: `/healthz` and `/metrics` do not wait with them. What
 /// has begun goes on when whoever asked for it leaves.
-async fn change(control: &Arc<Control>, asked: Asked) -> Result<Reply, Refusal> {
+async fn change(control: &Arc<Control>, wanted: Change) -> Result<Reply, Refusal> {
     let control = Arc::clone(control);
     let changing = tokio::task::spawn_blocking(move || {
-        let changes = match asked {
-            Asked::Reload => control
+        let changes = match wanted {
+            Change::Reload => control
                 .reload()
                 .map_err(|reason| Refusal::new(StatusCode::CONFLICT, reason))?,
-            Asked::Server {
+            Change::Server {
                 upstream,
                 server,
                 edit,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_cache::cache_status::Forwarded;
-use weir_cache::key::{self, Asked, Class, Pass};
+use weir_cache::key::{self, Class, Inputs, Pass};
 use weir_cache::look::{self, Absent, Kind, Lack, Look};
 use weir_cache::reuse::Reuse;
 use weir_cache::store::{Entry, Object};
@@ -47,7 +47,7 @@ pub(super) fn begin(x: &mut Exchange, on: Cached<'_>, body_digest: Option<u128>)
     sent::prepare(x, on, differs);
     let mut key = std::mem::take(&mut x.recall.key);
     key.clear();
-    let asked = Asked {
+    let asked = Inputs {
         fields: sent::fields(x, differs),
         ..asked(x)
     };
@@ -61,8 +61,8 @@ pub(super) fn begin(x: &mut Exchange, on: Cached<'_>, body_digest: Option<u128>)
 }
 
 /// What the key is made of.
-pub(super) fn asked(x: &Exchange) -> Asked<'_> {
-    Asked {
+pub(super) fn asked(x: &Exchange) -> Inputs<'_> {
+    Inputs {
         scheme: SCHEME,
         authority: x.request.authority.map_or(b"", |span| span.of(&x.head)),
         path: x.forwarded_path(),
@@ -73,7 +73,7 @@ pub(super) fn asked(x: &Exchange) -> Asked<'_> {
 
 /// The path of the request with its query, in whatever form its target came.
 pub(super) fn target(x: &Exchange) -> Vec<u8> {
-    let Asked { path, query, .. } = asked(x);
+    let Inputs { path, query, .. } = asked(x);
     let path = if path.is_empty() { b"/" } else { path };
     match query {
         Some(query) => [path, b"?", query].concat(),

@@ -13,7 +13,7 @@ use crate::cache::lead::{Ask, Lead};
 use crate::connection::Client;
 use crate::exchange::Exchange;
 use crate::serving::Cached;
-use crate::state::fills::{Place, REFRESHED_FOR, Remembered};
+use crate::state::fills::{REFRESHED_FOR, Remembered, Role};
 use crate::state::view::View;
 use crate::state::worker::Worker;
 
@@ -69,7 +69,7 @@ pub(super) fn if_due(
     }
     // What it takes the place of stays usable for now: a later hit asks again.
     let slot = on.cache.refreshing.take()?;
-    let Place::Leads(lent) = on.cache.fills.place(&key) else {
+    let Role::Leads(lent) = on.cache.fills.enter(&key) else {
         return None;
     };
     asking.copy_head(x);

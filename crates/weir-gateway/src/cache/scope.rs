@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use weir_cache::key::{self, Asked, UPSTREAM_MARK};
+use weir_cache::key::{self, Inputs, UPSTREAM_MARK};
 use weir_cache::policy::{HostKey, KeyParts};
 use weir_cache::store::PurgeScope;
 use weir_cache::tags::TAG_BYTES_MAX;
@@ -192,8 +192,8 @@ impl Url<'_> {
         }
     }
 
-    fn asked(&self) -> Asked<'_> {
-        Asked {
+    fn asked(&self) -> Inputs<'_> {
+        Inputs {
             scheme: self.scheme.as_bytes(),
             authority: self.authority.as_bytes(),
             path: self.path.as_bytes(),

@@ -1,8 +1,8 @@
-//! What a client gets whose request was refused or failed: a stored response however stale, what another upstream answers, a
-//! fixed answer; the first of these that there is, and otherwise the failure itself.
+//! What a client gets when its request was refused or failed: a stored response however stale, the answer of another
+//! upstream, or a fixed answer. The first of these that exists is used, and otherwise the failure itself.
 //!
-//! Nothing here answers for a failure of the client's own, and nothing is sent after a byte of another final response. The
-//! other upstream has its own gate, ejection and breakers of endpoints; when it fails too, the fixed answer is next, and no
+//! There is no fallback for a failure of the client, and none after a byte of another final response was sent. The
+//! other upstream has its own gate, ejection and endpoint breakers. When it fails too, the fixed answer is next, and no
 //! third upstream.
 
 use crate::connection::After;
@@ -42,14 +42,14 @@ pub(crate) fn count(
     tried
 }
 
-/// Whether another upstream can be sent the whole request, and may: an endpoint that has heard of it may have acted on it,
-/// and what is not idempotent must not be done twice (RFC 9110 §9.2.2).
+/// Whether the whole request can and may be sent to another upstream. An endpoint that has seen the request may have
+/// acted on it, and a request that is not idempotent must not be executed twice (RFC 9110 §9.2.2).
 pub(crate) fn may_go_elsewhere(x: &Exchange, failure: Failure) -> bool {
     let is_harmless = failure.is_unheard() || x.request.method.is_idempotent();
     is_harmless && x.upload.may_go_elsewhere()
 }
 
-/// Forgets what has come of asking the first upstream.
+/// Discards the results of asking the first upstream.
 pub(crate) fn begin_again(x: &mut Exchange, worker: &Worker) {
     x.incoming.consume(x.incoming.unread().len());
     x.incoming.release(&worker.buffers);

@@ -6,8 +6,8 @@ use crate::serving::Serving;
 use crate::settings::RateKey;
 use crate::state::rate::RateGate;
 
-/// Counts the request for every rule of its route, unless one of them refuses it: then it counts for none. The client is told
-/// of the rule that leaves it the least.
+/// Counts the request for every rule of its route. If one of them refuses it, it counts for none. The client is told
+/// about the rule that leaves it least.
 pub(crate) fn ask(x: &mut Exchange, at: Serving<'_>) -> Result<(), Failure> {
     let rates = &at.route.rates;
     let Some(now) = x.facts.started.filter(|_| !rates.is_empty()) else {

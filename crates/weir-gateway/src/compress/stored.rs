@@ -1,7 +1,8 @@
-//! Stored responses: which form of one answers a request, and the making of a form that is missing.
+//! Stored responses: which form of one answers a request, and how a missing form is made.
 //!
-//! A hit reads what was prepared: it parses `Accept-Encoding` and nothing else, and allocates nothing. Who finds a form
-//! missing claims it, so that it is made once; everybody else gets the response as it is until it is there.
+//! A hit reads what was prepared: it parses `Accept-Encoding` and nothing else, and allocates nothing. The first
+//! request that finds a form missing claims it, so it is made once; the others get the response as it is until the form
+//! is there.
 
 use std::sync::Arc;
 
@@ -15,8 +16,8 @@ use crate::exchange::Exchange;
 use crate::serving::Cached;
 use crate::state::compressor::{Job, make};
 
-/// Bodies up to this are compressed by the worker that needs them, where the level is not above the default: less than a
-/// millisecond, once.
+/// Bodies up to this size are compressed by the worker that needs them, if the level is not above the default: that
+/// takes less than a millisecond, once.
 const INLINE_BYTES_MAX: u64 = 16 << 10;
 
 /// The form of a stored response that answers the request, with its head; `None` when the response has no head.
@@ -40,14 +41,14 @@ pub(crate) fn select<'o>(
         return Some((object, head));
     };
     if is_decided_now {
-        // Another head is kept with it from now on.
+        // From now on another head is kept with it.
         on.cache.tiers.reweigh(key, object);
     }
     let as_it_is = Some((object, forms.head()));
     let Some((coding, _)) = wanted(x, policy).filter(|_| !asks_for_a_part(x)) else {
         return as_it_is;
     };
-    // What RAM has not taken is another object at the next hit: a form would be made, and lost, each time.
+    // If RAM has not taken the response, the next hit brings another object: a form would be made and lost each time.
     if let Form::Missing = forms.find(coding)
         && on.cache.tiers.memory().holds(key, object)
         && forms.claim(coding)
@@ -60,7 +61,7 @@ pub(crate) fn select<'o>(
     }
 }
 
-/// Makes the form, or has it made.
+/// Makes the form, or gives the job to the compressor.
 fn ask_for(
     on: Cached<'_>,
     key: &[u8],

@@ -1,8 +1,8 @@
-//! The apps of guard's interface: routes that come from an admin request, and stay over a restart.
+//! The apps of guard's interface: routes that come from an admin request and survive a restart.
 //!
-//! An app is saved before it is answered for, by a file that takes the place of the one before in one step: whatever the
-//! process dies of, the file has all of one state. Its form is guard's own, so that one of guard's can be taken over. What an
-//! app means is the [`Source`]'s to say; this puts it beside what the config file says, which goes first where both serve a
+//! An app is saved before its request is answered, by a file that replaces the old one in one step. So the file holds
+//! one complete state, however the process dies. Its form is guard's own, so that guard's file can be taken over. The
+//! [`Source`] says what an app means. This module combines it with the config file, which goes first where both serve a
 //! request.
 
 use std::collections::BTreeMap;
@@ -19,16 +19,16 @@ use crate::router;
 use crate::settings::{Action, Route, Settings, Upstream};
 use crate::start_error::StartError;
 
-/// What an app means.
+/// The meaning of an app.
 #[derive(Debug, Clone)]
 pub struct App {
-    /// What it is posted by again.
+    /// The name under which it is posted again.
     pub name: String,
-    /// As guard keeps it.
+    /// In the form that guard keeps.
     pub json: Value,
-    /// What its routes forward to, by index; their names are in no config file.
+    /// The upstreams of its routes, by index; their names are in no config file.
     pub upstreams: Vec<Upstream>,
-    /// With [`Route::app`] set.
+    /// Its routes, with [`Route::app`] set.
     pub routes: Vec<Route>,
 }
 
@@ -36,23 +36,23 @@ pub struct App {
 #[derive(Debug)]
 pub(crate) struct Apps {
     path: PathBuf,
-    /// What the file says.
+    /// The contents of the file.
     saved: Mutex<BTreeMap<String, Value>>,
-    /// Held while an app is posted: one after the other.
+    /// Held while an app is posted, so that only one is posted at a time.
     posting: Mutex<()>,
 }
 
-/// Why an app is not taken.
+/// Why an app is refused.
 #[derive(Debug)]
 pub(crate) enum AppError {
-    /// What is posted makes no sense, or does not work.
+    /// It makes no sense, or does not work.
     Bad(String),
     /// It could not be saved.
     Unsaved(String),
 }
 
 impl Apps {
-    /// Reads what was saved; and `settings` with it. Without a file there are no apps.
+    /// Reads the saved apps and adds them to `settings`. Without a file there are no apps.
     pub(crate) fn load(
         path: &Path,
         source: &dyn Source,
@@ -76,7 +76,7 @@ impl Apps {
         for (name, app) in parsed(&text).map_err(wrong)? {
             let wrong = |what: String| wrong(format!("app {name:?}: {what}"));
             let json = app.to_string();
-            // Where the file has come to serve the same, it goes first, as after a reload.
+            // If the config file now serves the same, it goes first, as after a reload.
             let app = source.app(json.as_bytes()).map_err(wrong)?;
             adopt(&mut settings, &app.upstreams, &app.routes);
             let _ = saved.insert(name, app.json);
@@ -89,12 +89,12 @@ impl Apps {
         Ok((apps, settings))
     }
 
-    /// What was saved last, as a file has it.
+    /// The last saved state, in the form of the file.
     pub(crate) fn text(&self) -> Vec<u8> {
         text(&lock(&self.saved))
     }
 
-    /// Writes what is to be saved, beside what is.
+    /// Writes what is to be saved into a file beside the saved one.
     fn draft(&self, apps: &BTreeMap<String, Value>) -> io::Result<PathBuf> {
         let mut name = self.path.clone().into_os_string();
         name.push(".draft");
@@ -105,10 +105,10 @@ impl Apps {
         Ok(draft)
     }
 
-    /// Puts a draft in the place of what is saved, for good.
+    /// Replaces the saved file with a draft, durably.
     fn publish(&self, draft: &Path) -> io::Result<()> {
         let directory = self.path.parent().filter(|at| !at.as_os_str().is_empty());
-        // What can fail of this comes before the new file is there.
+        // Whatever can fail here comes before the new file is in place.
         let directory = File::open(directory.unwrap_or(Path::new(".")))?;
         fs::rename(draft, &self.path)?;
         directory.sync_all()
@@ -136,13 +136,13 @@ fn parsed(text: &[u8]) -> Result<Map<String, Value>, String> {
 }
 
 impl Control {
-    /// The apps of guard's interface, where it is on.
+    /// The apps of guard's interface, if it is on.
     pub(crate) fn apps(&self) -> Option<&Apps> {
         self.apps.as_ref()
     }
 
-    /// Puts the app that `json` describes in the place of the one of its name, if there is one. Returns when every worker
-    /// has taken it up and it is saved.
+    /// Adds the app that `json` describes, or replaces the one of the same name. Returns when every worker has taken it
+    /// up and it is saved.
     pub(crate) fn post_app(&self, apps: &Apps, json: &[u8]) -> Result<(), AppError> {
         let app = self.source.app(json).map_err(AppError::Bad)?;
         let bad = |error: StartError| match error {
@@ -164,16 +164,16 @@ impl Control {
         let named = with_app(&lock(&self.state).current)?;
         let mut state = self.state_with_names(&named).map_err(bad)?;
         let next = with_app(&state.current)?;
-        // A disk that takes no draft changes nothing.
+        // If the disk takes no draft, nothing changes.
         let draft = apps.draft(&next_saved).map_err(unsaved)?;
         let before = state.current.clone();
         if let Err(error) = self.put_to_work(&mut state, next) {
-            // It would be overwritten by the next, and is nothing that anybody should find.
+            // The next draft would overwrite it, but nobody should find it.
             let _ = fs::remove_file(&draft);
             return Err(bad(error));
         }
         if let Err(error) = apps.publish(&draft) {
-            // What is not saved is not to be served as if it were. It was put to work a moment ago, so it can be again.
+            // An app that is not saved must not be served. The settings before worked a moment ago, so they do again.
             let _ = self.put_to_work(&mut state, before);
             return Err(unsaved(error));
         }
@@ -182,14 +182,14 @@ impl Control {
     }
 }
 
-/// `next` with the apps that `current` has.
+/// Adds the apps of `current` to `next`.
 pub(super) fn keep(next: &mut Settings, current: &Settings) {
     let routes = current.routes.iter().filter(|route| route.app.is_some());
     let routes: Vec<Route> = routes.cloned().collect();
     adopt(next, &current.upstreams, &routes);
 }
 
-/// Adds `routes` to `settings`, with those of `upstreams` that they forward to.
+/// Adds `routes` to `settings`, with the `upstreams` that they forward to.
 fn adopt(settings: &mut Settings, upstreams: &[Upstream], routes: &[Route]) {
     for route in routes {
         let mut route = route.clone();
@@ -208,7 +208,7 @@ fn adopt(settings: &mut Settings, upstreams: &[Upstream], routes: &[Route]) {
     }
 }
 
-/// `settings` without the routes of an app, and without what only these forward to.
+/// `settings` without the routes of an app, and without upstreams that only these use.
 fn without(settings: &Settings, app: &str) -> Settings {
     let is_of_app = |route: &Route| route.app.as_deref() == Some(app);
     let forwards_to = |route: &Route, index: usize| {
@@ -239,10 +239,10 @@ fn without(settings: &Settings, app: &str) -> Settings {
     next
 }
 
-/// Two routes for one request would leave it open who gets it.
+/// With two routes for one request, it would be unclear which one serves it.
 fn refuse_overlap(settings: &Settings, app: &App) -> Result<(), String> {
     for route in &app.routes {
-        // A redirect is for what nobody serves.
+        // A redirect only serves what no other route does.
         if matches!(route.action, Action::Redirect(_)) {
             continue;
         }

@@ -1,7 +1,7 @@
 //! Adding, weighting, draining and removing servers while the gateway runs.
 //!
-//! Such a change is a configuration like any other, and lives until the process ends or a file is read that says
-//! something else of the upstream.
+//! Such a change is a configuration like any other. It lasts until the process ends, or until a file is read
+//! that changes the upstream.
 
 use std::fmt;
 
@@ -14,37 +14,37 @@ use crate::start_error::StartError;
 /// The range of weights, as in the file.
 pub(crate) const WEIGHT_MAX: u32 = 1000;
 
-/// What is to become of a server.
+/// What happens to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Edit {
-    /// It is there, with this weight, and is not drained.
+    /// It exists, with this weight, and is not drained.
     Put { weight: u32 },
-    /// It is there already; what is `None` stays as it is.
+    /// It exists already; what is `None` stays as it is.
     Change {
         weight: Option<u32>,
         is_draining: Option<bool>,
     },
-    /// It is there no longer.
+    /// It exists no longer.
     Remove,
 }
 
-/// Why a server stays as it is.
+/// Why a server stays as it was.
 #[derive(Debug)]
 pub(crate) enum EditError {
     /// No upstream has this name.
     NoUpstream(String),
     /// The upstream has no such server.
     NoServer(String),
-    /// An upstream has at least one server.
+    /// An upstream needs at least one server.
     LastServer,
-    /// What is asked for makes no sense.
+    /// The request makes no sense.
     Invalid(String),
-    /// It makes sense and does not work.
+    /// The request makes sense, but the change does not work.
     Refused(String),
 }
 
 impl Control {
-    /// Does `edit` to the server called `text` of an upstream. Returns when every worker has taken it up.
+    /// Applies `edit` to the server `text` of an upstream. Returns when every worker has taken it up.
     pub(crate) fn edit_server(
         &self,
         upstream: &str,

@@ -1,4 +1,4 @@
-//! The life of an HTTP/1.1 connection: wait, read a head, let the story happen, again.
+//! The life of an HTTP/1.1 connection: wait, read a head, run the story, and again.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -19,17 +19,17 @@ use crate::story;
 
 /// Empty lines skipped before a request line. One is what RFC 9112 §2.2 asks for; some old clients send two.
 const LEADING_EMPTY_LINES_MAX: usize = 2;
-/// How long a closing connection is read from, and how much.
+/// How long a closing connection is read, and how much is read from it.
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES_MAX: usize = 1 << 20;
-/// How long a draining worker waits for a request that may be on its way on an idle connection.
+/// How long a draining worker waits for a request that may be in flight on an idle connection.
 const DRAIN_IDLE: Duration = Duration::from_secs(1);
 
 /// Serves a client until its connection ends.
 pub(crate) async fn serve(mut client: Box<Client>, worker: &Rc<Worker>, rounds: &Rounds) {
     let mut after = After::KeepAlive;
     while after == After::KeepAlive && wait_for_request(&mut client, worker).await {
-        // A client that sends many requests at once takes turns with the others.
+        // A client that sends many requests at once takes turns with others.
         tokio::task::coop::consume_budget().await;
         let mut round = rounds.take();
         (client, after) = round.serve(client, worker).await;
@@ -42,7 +42,7 @@ pub(crate) async fn serve(mut client: Box<Client>, worker: &Rc<Worker>, rounds: 
     }
 }
 
-/// Reads a request and has it answered.
+/// Reads a request and answers it.
 pub(crate) async fn serve_request(x: &mut Exchange, worker: &Rc<Worker>) -> After {
     match read_head(x, worker).await {
         Ok(true) => story::run(x, worker).await,
@@ -63,7 +63,7 @@ async fn wait_for_request(client: &mut Client, worker: &Worker) -> bool {
             seen_draining = true;
             client.timer.set(DRAIN_IDLE);
         }
-        // Only a read tells: the runtime takes a connection that was just accepted for readable.
+        // Only a read can tell: the runtime takes a connection that was just accepted for readable.
         match client.link.poll_read(&worker.buffers, cx) {
             Poll::Ready(count) => Poll::Ready(count.is_ok_and(|count| count > 0)),
             Poll::Pending => client.timer.poll(cx).map(|()| false),
@@ -74,7 +74,7 @@ async fn wait_for_request(client: &mut Client, worker: &Worker) -> bool {
     has_begun
 }
 
-/// Reads a request head into the x; `false` when the client closed before it sent one.
+/// Reads a request head into `x`; `false` when the client closed before it sent one.
 async fn read_head(x: &mut Exchange, worker: &Worker) -> Result<bool, Failure> {
     let (limits, timeout) = {
         let view = worker.view();
@@ -124,8 +124,8 @@ fn skip_empty_line(client: &mut Client, skipped: usize) -> Result<bool, Failure>
     Ok(true)
 }
 
-/// Closes so that the client can read the response: data that arrives on a closed socket would reset the connection
-/// and take the response with it.
+/// Closes so that the client can still read the response: data that arrives on a closed socket would reset the
+/// connection, and the response would be lost.
 async fn linger(client: &mut Client, buffers: &Buffers) {
     client.h1().stream.finish_sending();
     client.timer.set(LINGER);

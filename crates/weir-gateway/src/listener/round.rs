@@ -1,9 +1,9 @@
-//! The state of a request while it is served, in memory that the next request uses again.
+//! The state of a request while it is served, in memory that the next request reuses.
 //!
-//! A request on its way needs many times what a connection needs that waits for one: nested futures of more than a
+//! A request in progress needs much more memory than a connection that waits for one: nested futures of more than a
 //! kilobyte, an [`Exchange`], buffers. So none of that is part of the connection's task. It lives in a coroutine that
-//! serves one request after the other, for whichever connection has one, and that the connection's task polls as if it
-//! were its own. Idle connections hold no round, and a round in steady state allocates nothing.
+//! serves one request after the other, for any connection, and that the connection's task polls like its own future.
+//! Idle connections hold no round, and a round in steady state allocates nothing.
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -17,10 +17,10 @@ use crate::exchange::Exchange;
 use crate::listener::h1;
 use crate::state::worker::Worker;
 
-/// Rounds kept for reuse; as many requests may be on their way at once without allocating.
+/// Rounds kept for reuse. As many requests may be in progress at once without allocations.
 const KEPT_MAX: usize = 1024;
 
-/// The rounds of a worker that serve nobody now.
+/// The idle rounds of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct Rounds(RefCell<Vec<Round>>);
 
@@ -29,7 +29,7 @@ impl Rounds {
         self.0.borrow_mut().pop().unwrap_or_default()
     }
 
-    /// Keeps the memory of a request that is over for the next one.
+    /// Keeps the memory of a finished request for the next one.
     pub(crate) fn put(&self, round: Round) {
         let mut kept = self.0.borrow_mut();
         if kept.len() < KEPT_MAX {
@@ -38,13 +38,13 @@ impl Rounds {
     }
 }
 
-/// A place to serve one request at a time. Dropping it drops what it serves.
+/// Serves one request at a time. Dropping it drops the request.
 pub(crate) struct Round {
     handover: Rc<Handover>,
     coroutine: Pin<Box<dyn Future<Output = Infallible>>>,
 }
 
-/// What passes between a connection's task and the coroutine.
+/// What a connection's task and the coroutine pass to each other.
 #[derive(Default)]
 struct Handover {
     request: Cell<Option<(Box<Client>, Rc<Worker>)>>,
@@ -62,7 +62,7 @@ impl Default for Round {
 }
 
 impl Round {
-    /// Serves the request that begins to arrive, as part of the task that calls.
+    /// Serves the request that begins to arrive, as part of the calling task.
     pub(crate) async fn serve(
         &mut self,
         client: Box<Client>,

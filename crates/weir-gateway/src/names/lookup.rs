@@ -1,7 +1,7 @@
 //! One question to the name servers: the addresses of a name.
 //!
-//! hickory does what a stub resolver does (`/etc/hosts`, `/etc/resolv.conf` with its search list, UDP and TCP); unlike the
-//! system's `getaddrinfo` it says for how long an answer may be used. Its cache is off: what is asked for is asked.
+//! hickory does what a stub resolver does (`/etc/hosts`, `/etc/resolv.conf` with its search list, UDP and TCP). Unlike
+//! the system's `getaddrinfo`, it says how long an answer may be used. Its cache is off, so each call asks.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -14,18 +14,18 @@ use hickory_resolver::net::runtime::TokioRuntimeProvider;
 
 use crate::settings::Dns;
 
-/// For how long a configured name server may be silent, each of the two times that it is asked.
+/// How long a configured name server may be silent, each of the two times it is asked.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// An answer that is of use.
+/// A usable answer.
 #[derive(Debug)]
 pub(super) struct Answer {
-    /// At least one, in order, each once.
+    /// At least one address, in order and without duplicates.
     pub(super) addresses: Vec<IpAddr>,
     pub(super) ttl: Duration,
 }
 
-/// Whoever is asked.
+/// The resolver, or why there is none.
 pub(super) struct Resolver(Result<TokioResolver, String>);
 
 impl Resolver {
@@ -53,12 +53,12 @@ impl Resolver {
         };
         let options = builder.options_mut();
         options.cache_size = 0;
-        // A server that is known by both is one server, not two.
+        // A server with addresses of both kinds must count once, not twice.
         options.ip_strategy = LookupIpStrategy::Ipv4thenIpv6;
         Self(builder.build().map_err(|error| error.to_string()))
     }
 
-    /// The addresses of `host` and for how long that holds, or why there are none.
+    /// The addresses of `host` and how long they hold, or why there are none.
     pub(super) async fn look_up(&self, host: &str) -> Result<Answer, String> {
         let resolver = self.0.as_ref().map_err(Clone::clone)?;
         let found = resolver.lookup_ip(host).await;

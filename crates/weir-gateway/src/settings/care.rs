@@ -1,7 +1,7 @@
-//! What is done so that an upstream is not broken by its load: the settings of refusing.
+//! What keeps load from breaking an upstream: the settings of refusing.
 //!
-//! Everything is off unless a file says otherwise. The decisions are `weir-policy`'s; this says which of them are made,
-//! and what they go by.
+//! Everything is off unless a file says otherwise. `weir-policy` makes the decisions; these settings say which ones,
+//! and on what basis.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -15,25 +15,25 @@ use weir_policy::{breaker, ejection, hedge};
 
 use crate::settings::Respond;
 
-/// What a route asks of every request, be it forwarded, redirected or answered here.
+/// What a route requires of every request, whether it is forwarded, redirected or answered here.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RouteLimits {
-    /// How often one key may ask; a request must pass all of them, or is 429.
+    /// How often one key may ask. A request must pass all rules, or it is answered 429.
     pub rates: Vec<RateRule>,
     /// Bytes of a request body; more is 413.
     pub body_bytes: u64,
 }
 
-/// What a route does for its upstream, and for clients whose requests do not get through.
+/// What a route does for its upstream, and for clients whose requests fail.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RouteCare {
-    /// Whether to ask at all.
+    /// Whether to ask the upstream at all.
     pub breaker: Option<BreakerRule>,
     /// Who goes first when requests have to wait.
     pub priority: PriorityRule,
     /// When a request is sent again.
     pub retry: RetryRule,
-    /// What a client gets whose request was refused or failed.
+    /// What a client gets when its request was refused or failed.
     pub fallback: Option<Box<Fallback>>,
 }
 
@@ -42,24 +42,24 @@ pub struct RouteCare {
 pub struct UpstreamCare {
     /// How many requests may be in flight, and who waits. `None`: any number.
     pub concurrency: Option<concurrency::Settings>,
-    /// Whether a fixed limit in it is for each endpoint, so that none is given more, whatever becomes of the others.
+    /// Whether a fixed limit in it counts for each endpoint, so that none gets more even if others fail.
     pub is_limited_per_endpoint: bool,
-    /// When an endpoint that stands out among its siblings leaves. `None`: never.
+    /// When an endpoint that is worse than its siblings leaves. `None`: never.
     pub ejection: Option<ejection::Settings>,
     /// A breaker for each endpoint.
     pub breaker: Option<BreakerRule>,
-    /// How endpoints are asked whether they are well. `None`: they are not.
+    /// How endpoints are checked. `None`: they are not.
     pub health: Option<HealthCheck>,
     /// How many requests may be sent again.
     pub retry_budget: BudgetSettings,
 }
 
-/// A circuit breaker, and what it takes for a failure.
+/// A circuit breaker, and what counts as a failure for it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BreakerRule {
     /// When it opens, and for how long.
     pub breaker: breaker::Settings,
-    /// Answers with these statuses are failures, as is no answer.
+    /// Answers with these statuses are failures; no answer is one too.
     pub failures: StatusSet,
 }
 
@@ -73,8 +73,8 @@ impl StatusSet {
         self.0.iter().any(|range| range.contains(&status))
     }
 
-    /// 500 to 599, but for what a client can provoke: any service answers 501 to a method or coding that it does not know,
-    /// and 505 to such a version. Whoever may ask could otherwise have it taken for broken.
+    /// 500 to 599, except for those that a client can provoke: any service answers 501 to a method or coding that it
+    /// does not know, and 505 to such a version. Otherwise any client could make the service look broken.
     pub fn server_errors() -> Self {
         Self(vec![500..=500, 502..=504, 506..=599])
     }
@@ -87,7 +87,7 @@ pub struct RateRule {
     pub quota: Quota,
     /// What the key is.
     pub key: RateKey,
-    /// Keys remembered at once; when there are more, those go that have used least of late.
+    /// Keys remembered at once. When there are more, those that used least lately are forgotten.
     pub keys_max: usize,
 }
 
@@ -96,14 +96,14 @@ impl RateRule {
     pub const KEYS_MAX_DEFAULT: usize = 100_000;
 }
 
-/// What requests have in common that are counted together.
+/// What requests that are counted together have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RateKey {
     /// All requests of the route.
     Route,
     /// The address of the client's end of the connection.
     ClientAddress,
-    /// The value of a field, whose name is in lower case; requests without one are counted together.
+    /// The value of a field, whose name is in lower case; requests without it are counted together.
     Header(String),
     /// The value of a parameter of the route's path.
     Parameter(String),
@@ -112,9 +112,9 @@ pub enum RateKey {
 /// Where the priority of a request comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PriorityRule {
-    /// The field that has it, whose name is in lower case. Whoever can set it can push in front of others.
+    /// The field that contains it, whose name is in lower case. Anyone who can set it can get ahead of others.
     pub header: Option<String>,
-    /// Without such a field, or with another word in it.
+    /// The priority without such a field, or with an unknown word in it.
     pub otherwise: Priority,
 }
 
@@ -127,24 +127,25 @@ impl Default for PriorityRule {
     }
 }
 
-/// When a request is sent again after it was not answered well. That a connection did not stand, or that a kept one had
-/// died of old age, is no such case: then the endpoint has not seen the request.
+/// When a request is sent again after a bad answer or none. This does not cover connections that could not be opened,
+/// nor kept ones that had been closed: there the endpoint has not seen the request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RetryRule {
-    /// How often one request is sent at most, from 1. Copies of `hedge` are not counted.
+    /// How often one request is sent at most, from 1. Copies by `hedge` do not count.
     pub attempts: u32,
-    /// Answers with these statuses are asked for again.
+    /// Answers with these statuses are retried.
     pub statuses: StatusSet,
-    /// How long one attempt may take from the sending of the request to the response head, if another may follow it.
+    /// How long one attempt may take, from the sending of the request to the response head, if another attempt may
+    /// follow.
     pub per_try: Option<Duration>,
-    /// How long to wait before each.
+    /// How long to wait before each retry.
     pub backoff: FullJitter,
-    /// When a second endpoint is asked besides. `None`: never.
+    /// When a second endpoint is asked as well. `None`: never.
     pub hedge: Option<hedge::Settings>,
 }
 
 impl Default for RetryRule {
-    /// One attempt.
+    /// A single attempt.
     fn default() -> Self {
         Self {
             attempts: 1,
@@ -156,14 +157,14 @@ impl Default for RetryRule {
     }
 }
 
-/// What a client gets whose request was refused or failed: the first of these that there is.
+/// What a client gets when its request was refused or failed: the first of these that exists.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fallback {
     /// Which requests get one.
     pub on: FallbackOn,
     /// A stored response to the same request, however stale.
     pub stale: bool,
-    /// What another upstream answers: an index into [`super::Settings::upstreams`].
+    /// The answer of another upstream: an index into [`super::Settings::upstreams`].
     pub upstream: Option<usize>,
     /// A fixed answer.
     pub answer: Option<Respond>,
@@ -172,23 +173,23 @@ pub struct Fallback {
 /// Which requests get a fallback.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum FallbackOn {
-    /// All that get no answer.
+    /// All requests without an answer.
     #[default]
     Any,
-    /// Those that were not sent on: a breaker is open, or the upstream has no place for them.
+    /// Requests that were not sent on: a breaker is open, or the upstream has no place.
     Refused,
-    /// Those that were to be sent on, to no avail.
+    /// Requests that were to be sent on, but failed.
     Failed,
 }
 
-/// How endpoints are asked whether they are well.
+/// How endpoints are checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HealthCheck {
-    /// How often, and how many answers it takes.
+    /// How often, and how many results change the state.
     pub check: check::Settings,
     /// How long one check may take.
     pub timeout: Duration,
-    /// What is asked.
+    /// What the check asks.
     pub probe: Probe,
 }
 
@@ -197,7 +198,7 @@ impl HealthCheck {
     pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(1);
 }
 
-/// What an endpoint is asked.
+/// What a check asks of an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Probe {
     /// To accept a connection.

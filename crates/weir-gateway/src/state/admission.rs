@@ -1,4 +1,4 @@
-//! Who may come in: how many connections there are, in all and from one address. Consulted once for each connection.
+//! Who may connect: how many connections there are, in all and from one address. Asked once for each connection.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use crate::lock::lock;
 use crate::settings::{Limits, PerAddress};
 
-/// The client connections of the process, and how many there may be.
+/// The client connections of the process, and their limits.
 #[derive(Debug)]
 pub(crate) struct Admission {
     connections: AtomicUsize,
@@ -18,17 +18,17 @@ pub(crate) struct Admission {
     addresses: Mutex<Addresses>,
 }
 
-/// The connections of each address. All are counted, also while their number is not bounded: it may be later.
+/// The connections of each address. All are counted, even without a bound: there may be one later.
 #[derive(Debug)]
 struct Addresses {
     limit: PerAddress,
-    /// Proxies, which stand for many clients.
+    /// Trusted proxies, which stand for many clients.
     proxies: Vec<IpNet>,
     open: HashMap<IpAddr, u32>,
 }
 
 impl Admission {
-    /// Under these limits, where `proxies` are trusted.
+    /// Begins with these limits; `proxies` are trusted.
     pub(crate) fn new(limits: &Limits, proxies: &[IpNet]) -> Self {
         Self {
             connections: AtomicUsize::new(0),
@@ -41,7 +41,7 @@ impl Admission {
         }
     }
 
-    /// Holds new connections to other limits; those that are open stay.
+    /// Applies other limits to new connections; open ones stay.
     pub(crate) fn adjust(&self, limits: &Limits, proxies: &[IpNet]) {
         let connections_max = limits.connections;
         self.connections_max
@@ -79,7 +79,7 @@ impl Admission {
         }
     }
 
-    /// Connections open now.
+    /// The number of open connections.
     pub(crate) fn open(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }
@@ -103,7 +103,7 @@ impl Addresses {
     }
 }
 
-/// What counts as one client: an IPv4 address, or the 64 bits of an IPv6 address that a network hands out whole.
+/// One client: an IPv4 address, or the 64-bit prefix of an IPv6 address that a network hands out as a whole.
 fn client_of(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
@@ -161,7 +161,7 @@ mod tests {
         assert!(admission.enter(THERE) && !admission.enter(THERE));
     }
     #[test]
-    fn limits_that_change_hold_for_who_comes_next() {
+    fn changed_limits_hold_for_new_connections() {
         let admission = admission(10, PerAddress::Remote(9));
         assert!((0..3).all(|_| admission.enter(HERE)));
         admission.adjust(

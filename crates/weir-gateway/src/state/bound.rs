@@ -1,9 +1,10 @@
-//! How many of a kind there may be at once, of all workers; what finds no place is given up, and counted.
+//! A bound on how many of a kind there may be at once, over all workers. Whatever finds no slot is given
+//! up, and counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// See the module.
+/// See the module's description.
 #[derive(Debug)]
 pub(crate) struct Bound(Arc<Counts>);
 
@@ -14,7 +15,7 @@ struct Counts {
     refused: AtomicU64,
 }
 
-/// One of them; the next finds room when this is dropped.
+/// One of them. When this is dropped, the next finds room.
 #[derive(Debug)]
 pub(crate) struct Slot(Arc<Counts>);
 
@@ -27,7 +28,7 @@ impl Bound {
         }))
     }
 
-    /// A slot, if there is one.
+    /// Takes a slot, if one is free.
     pub(crate) fn take(&self) -> Option<Slot> {
         let counts = &self.0;
         let next = |taken| (taken < counts.max).then_some(taken + 1);
@@ -39,7 +40,7 @@ impl Bound {
         Some(Slot(Arc::clone(counts)))
     }
 
-    /// How many there are.
+    /// How many slots are taken.
     pub(crate) fn taken(&self) -> u64 {
         self.0.taken.load(Ordering::Relaxed) as u64
     }

@@ -10,7 +10,8 @@ use crate::ended::Ended;
 use crate::lock::lock;
 use crate::settings::BreakerRule;
 
-/// No probe is lost: each ends by the deadlines of its request, however long its route lets an answer take.
+/// Longer than any probe: each ends by the deadlines of its request, however long its route lets an answer
+/// take.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The breaker of one route or endpoint.
@@ -43,7 +44,7 @@ impl SharedBreaker {
         }
     }
 
-    /// Whether a request may go.
+    /// Whether a request may be sent.
     pub(crate) fn enter(self: &Arc<Self>, now: Instant) -> Result<Entered, Refused> {
         let (breaker, random) = &mut *lock(&self.breaker);
         let permit = breaker.acquire(now, random)?;
@@ -65,7 +66,7 @@ impl SharedBreaker {
     }
 }
 
-/// A request that a breaker let through. Dropped without a report, it says nothing.
+/// A request that a breaker admitted. Dropped without a report, it says nothing.
 #[derive(Debug)]
 pub(crate) struct Entered {
     breaker: Arc<SharedBreaker>,
@@ -73,7 +74,7 @@ pub(crate) struct Entered {
 }
 
 impl Entered {
-    /// How it ended, `latency` after it was let through.
+    /// Reports how the request ended, `latency` after its admission.
     pub(crate) fn report(mut self, now: Instant, ended: Ended, latency: Duration) {
         let failures = &self.breaker.rule.failures;
         let outcome = ended.outcome(|status| failures.has(status), latency);

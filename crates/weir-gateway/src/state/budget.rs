@@ -1,6 +1,6 @@
 //! How many requests of one upstream may be sent again, over all workers.
 //!
-//! Asked only by routes that send requests again or hedge; whoever is allowed to must then do it.
+//! Only routes that retry or hedge ask it. A caller that is allowed a retry must then make it.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -32,7 +32,7 @@ impl SharedBudget {
         lock(&self.budget).on_request(now);
     }
 
-    /// Takes one retry or hedge out of it, if there is one.
+    /// Takes one retry or hedge from the budget, if there is one.
     pub(crate) fn try_spend(&self, now: Instant) -> bool {
         lock(&self.budget).try_spend(now)
     }

@@ -1,9 +1,10 @@
-//! What goes on under another configuration.
+//! What goes on under the next configuration.
 
 use std::sync::Arc;
 
-/// What goes by one identity is what it was `before`, if there was one: the one rule by which state outlives a
-/// configuration. State that was made for some settings is taken over only while these are the same; filter `before`.
+/// The one rule by which state outlives a configuration: what has the same identity as `before` is the same value,
+/// otherwise it is new. State that depends on settings is taken over only while these are equal; for that, filter
+/// `before`.
 pub(crate) fn carried<T>(before: Option<&Arc<T>>, fresh: impl FnOnce() -> T) -> Arc<T> {
     before.map_or_else(|| Arc::new(fresh()), Arc::clone)
 }

@@ -9,7 +9,7 @@ use crate::lock::lock;
 pub(crate) struct Checked(Mutex<Option<Result<(), String>>>);
 
 impl Checked {
-    /// `None` when it is not checked, or was not yet.
+    /// `None` when it is not checked, or not yet.
     pub(crate) fn last(&self) -> Option<Result<(), String>> {
         lock(&self.0).clone()
     }

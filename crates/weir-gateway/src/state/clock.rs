@@ -12,7 +12,7 @@ use crate::time;
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     unix_seconds: Cell<u64>,
-    /// One moment on both clocks: that of the system, which may be set, and the one that only runs forward.
+    /// One moment on both clocks: the system's, which may be set, and the monotonic one.
     both: Cell<Option<(Instant, u64)>>,
     texts: RefCell<ClockTexts>,
 }

@@ -1,7 +1,7 @@
-//! The thread that compresses large stored responses, so that no worker does.
+//! The thread that compresses large stored responses, so that no worker has to.
 //!
-//! It starts with its first job and runs at a lower priority than the workers: they have clients that wait, and while a form
-//! is not made, the response is sent as it is. A queue that is full refuses a job, and a later hit asks again.
+//! It starts with its first job and runs at a lower priority than the workers, since their clients wait. Until a form
+//! is made, the response is sent as it is. A full queue refuses a job, and a later hit asks again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -13,12 +13,12 @@ use weir_cache::store::Object;
 use crate::state::encoder;
 use crate::state::storage::Cache;
 
-/// Jobs that wait.
+/// The most jobs that wait.
 const JOBS_MAX: usize = 64;
-/// Added to the niceness of the thread: about a tenth of a core that a worker wants too.
+/// Added to the niceness of the thread. It then gets about a tenth of a core that a worker wants too.
 const NICENESS: i32 = 10;
 
-/// See the module. One for each cache.
+/// See the module's description. There is one for each cache.
 #[derive(Debug, Default)]
 pub(crate) struct Compressor {
     /// `None` when the thread could not be started.
@@ -26,7 +26,7 @@ pub(crate) struct Compressor {
     pub(crate) counts: Counts,
 }
 
-/// What was made of stored responses, on whatever thread. Several may write at once, but seldom do.
+/// What was made of stored responses, on any thread. Several threads may write at once, but rarely do.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     /// Forms made, by [`Coding::ALL`].
@@ -39,19 +39,19 @@ pub(crate) struct Counts {
     pub(crate) bytes_out: AtomicU64,
 }
 
-/// A form that was claimed.
+/// A form that was claimed and has to be made.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) cache: Arc<Cache>,
     pub(crate) key: Box<[u8]>,
-    /// Not kept in memory for this: when it is no longer stored, nothing is to be made of it.
+    /// A weak reference: when the object is no longer stored, no form of it is made.
     pub(crate) object: Weak<Object>,
     pub(crate) coding: Coding,
     pub(crate) level: u8,
 }
 
 impl Compressor {
-    /// Whether the job will be done.
+    /// Queues the job. Returns whether it will be done.
     pub(crate) fn take(&self, job: Job) -> bool {
         let jobs = self.jobs.get_or_init(start).as_ref();
         let is_taken = jobs.is_some_and(|jobs| jobs.try_send(job).is_ok());
@@ -65,12 +65,12 @@ impl Compressor {
 fn start() -> Option<SyncSender<Job>> {
     let (sender, jobs) = sync_channel(JOBS_MAX);
     let thread = std::thread::Builder::new().name("compressor".to_owned());
-    // It ends with the cache, which holds the other end of its queue.
+    // It ends with the cache, which holds the other end of the queue.
     thread.spawn(move || work(&jobs)).is_ok().then_some(sender)
 }
 
 fn work(jobs: &Receiver<Job>) {
-    // Where that is not allowed, it works as everybody does.
+    // If lowering it is not allowed, the thread keeps its priority.
     let _ = rustix::process::nice(NICENESS);
     while let Ok(job) = jobs.recv() {
         let object = job.object.upgrade();
@@ -82,7 +82,7 @@ fn work(jobs: &Receiver<Job>) {
 }
 
 impl Counts {
-    /// Adds a form of `bytes_out` made of `bytes_in`, or that there is none.
+    /// Counts a form of `bytes_out` made of `bytes_in`, or that none was made.
     pub(crate) fn made(&self, coding: Coding, bytes_in: u64, bytes_out: Option<u64>) {
         self.bytes_in.fetch_add(bytes_in, Ordering::Relaxed);
         let Some(bytes_out) = bytes_out else {
@@ -97,16 +97,16 @@ impl Counts {
     }
 }
 
-/// What a form takes besides its bytes, at most: its bookkeeping and its head.
+/// The most memory that a form takes besides its bytes: its bookkeeping and its head.
 const FORM_OVERHEAD_BYTES: u64 = 4 << 10;
 
-/// Makes the form, which was claimed, and counts it in the budget of RAM.
+/// Makes the claimed form, and counts it in the budget of RAM.
 pub(crate) fn make(cache: &Cache, key: &[u8], object: &Arc<Object>, coding: Coding, level: u8) {
     let Some(forms) = object.forms(|_| false) else {
         return;
     };
     let body = encoder::whole(object.body(), coding, level);
-    // Beside a form that makes both larger than RAM takes, the response itself would be lost.
+    // If the form made both too large for RAM, the response itself would be lost.
     let room = cache.tiers.memory().object_bytes_max();
     let room = room.saturating_sub(object.weight() + key.len() as u64 + FORM_OVERHEAD_BYTES);
     let body = body.filter(|body| body.len() as u64 <= room);

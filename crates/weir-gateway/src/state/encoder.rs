@@ -1,7 +1,8 @@
-//! One stream through one of the libraries, into memory.
+//! An encoder: one stream through one of the libraries, into memory.
 //!
-//! What an encoder holds ([`state_bytes`]) counts in the budget of all that is held for clients; where there is no room for
-//! it, and beyond [`ENCODERS_MAX`] for each worker, responses pass as they are. Nothing here knows HTTP or decides anything.
+//! The memory of an encoder ([`state_bytes`]) counts in the budget of all that is held for clients. If there is no
+//! room, or the worker already has [`ENCODERS_MAX`], responses pass as they are. Nothing here knows HTTP or decides
+//! anything.
 
 use std::cell::Cell;
 use std::io::Write;
@@ -18,16 +19,16 @@ use weir_cache::store::{Grant, Transient};
 
 use crate::metrics::WorkerMetrics;
 
-/// Encoders that a worker has at once.
+/// The most encoders that a worker has at once.
 const ENCODERS_MAX: usize = 256;
-/// Windows of streams, as powers of two: what an encoder holds is a multiple of them.
+/// The window of streams, as a power of two. The memory of an encoder is a multiple of it.
 const STREAM_WINDOW_LOG: u8 = 18;
-/// The window of a stored form: Brotli's usual one. Zstandard chooses by level and length, within the 8 MiB that decoders
-/// of the coding must have (RFC 9659).
+/// The window of a stored form: Brotli's usual one. Zstandard chooses by level and length, within the 8 MiB that
+/// decoders must support (RFC 9659).
 const BROTLI_WINDOW_LOG: u8 = 22;
-/// Output is handed on from the library in pieces of this size.
+/// The library hands its output on in pieces of this size.
 const BROTLI_BUFFER_BYTES: usize = 4 << 10;
-/// Why the results of the libraries are not looked at: they pass on what the writer says, and a vector takes everything.
+/// Why errors of the libraries are not handled: they only pass on the writer's, and writing to a vector cannot fail.
 const IN_MEMORY: &str = "compression into memory fails only when there is none left";
 
 /// A worker's encoders.
@@ -42,7 +43,7 @@ struct Running {
 }
 
 impl Encoders {
-    /// None yet; what they do is counted in `metrics`, and what they hold in `transient`.
+    /// A worker's encoders, none so far. `metrics` counts what they do, `transient` what they hold.
     pub(crate) fn new(metrics: Arc<WorkerMetrics>, transient: Arc<Transient>) -> Self {
         Self(Rc::new(Running {
             count: Cell::default(),
@@ -51,7 +52,7 @@ impl Encoders {
         }))
     }
 
-    /// An encoder for a stream, unless there are too many or they hold too much.
+    /// An encoder for a stream, unless there are too many or they hold too much memory.
     pub(crate) fn begin(&self, coding: Coding, levels: Levels) -> Option<Encoder> {
         let running = &self.0;
         let level = levels.of(coding);
@@ -76,7 +77,7 @@ impl Encoders {
 pub(crate) struct Encoder {
     /// `None` once the stream has ended.
     library: Option<Library>,
-    /// Shared with whoever looks for room.
+    /// Shared with the code that looks for room.
     grant: Arc<Grant>,
     running: Rc<Running>,
 }
@@ -88,12 +89,12 @@ impl Drop for Encoder {
 }
 
 impl Encoder {
-    /// What it holds.
+    /// The memory that it holds.
     pub(crate) fn grant(&self) -> &Arc<Grant> {
         &self.grant
     }
 
-    /// Takes more of the content; what comes out of it may wait for more.
+    /// Takes more of the content; its output may wait for more.
     pub(crate) fn write(&mut self, content: &[u8]) {
         self.running
             .metrics
@@ -105,7 +106,7 @@ impl Encoder {
         }
     }
 
-    /// Hands everything that was taken to `out`, in a form that can be decoded without what follows.
+    /// Hands all content taken so far to `out`, in a form that can be decoded without what follows.
     pub(crate) fn flush(&mut self, out: impl FnOnce(&[u8])) {
         if let Some(library) = &mut self.library {
             library.writer().flush().expect(IN_MEMORY);
@@ -113,7 +114,7 @@ impl Encoder {
         self.take(out);
     }
 
-    /// Hands what has come out to `out`.
+    /// Hands the finished output to `out`.
     pub(crate) fn take(&mut self, out: impl FnOnce(&[u8])) {
         if let Some(library) = &mut self.library {
             let made = library.made();
@@ -127,7 +128,7 @@ impl Encoder {
         }
     }
 
-    /// Ends the stream and hands its rest to `out`.
+    /// Ends the stream and hands the rest to `out`.
     pub(crate) fn finish(&mut self, out: impl FnOnce(&[u8])) {
         if let Some(library) = self.library.take() {
             let rest = library.finish();
@@ -142,7 +143,7 @@ impl Encoder {
     }
 }
 
-/// KiB that an encoder for a stream holds at most, by level, as measured with a window of [`STREAM_WINDOW_LOG`].
+/// The most KiB that an encoder for a stream holds, by level, as measured with a window of [`STREAM_WINDOW_LOG`].
 const ZSTD_KIB: [u64; 20] = [
     448, 448, 640, 1_152, 2_432, 3_072, 3_072, 5_632, 5_632, 10_752, 21_504, 21_504, 41_472,
     33_280, 49_664, 65_920, 33_280, 49_664, 50_176, 82_944,
@@ -150,10 +151,10 @@ const ZSTD_KIB: [u64; 20] = [
 const BROTLI_KIB: [u64; 12] = [
     192, 192, 1_088, 1_088, 1_408, 1_920, 2_944, 9_088, 15_808, 24_576, 3_712, 3_712,
 ];
-/// The same for every level.
+/// It is the same for every level.
 const GZIP_KIB: u64 = 384;
 
-/// What an encoder for a stream holds at most.
+/// The most bytes that an encoder for a stream holds.
 fn state_bytes(coding: Coding, level: u8) -> u64 {
     let of = |table: &[u64]| {
         let at = usize::from(level).min(table.len() - 1);
@@ -168,7 +169,7 @@ fn state_bytes(coding: Coding, level: u8) -> u64 {
     kib << 10
 }
 
-/// All of a body at once; `None` when that would be no smaller.
+/// Compresses a whole body at once; `None` when that would be no smaller.
 pub(crate) fn whole(body: &[Bytes], coding: Coding, level: u8) -> Option<Bytes> {
     let bytes = body.iter().map(Bytes::len).sum();
     let mut library = Library::new(coding, level, Some(bytes))?;
@@ -187,7 +188,7 @@ enum Library {
 }
 
 impl Library {
-    /// `None` for [`Coding::Identity`]. `bytes` is how many there will be, which is known of what is stored.
+    /// `None` for [`Coding::Identity`]. `bytes` is the length of the content, which is known for stored responses.
     fn new(coding: Coding, level: u8, bytes: Option<usize>) -> Option<Self> {
         match coding {
             Coding::Gzip => {
@@ -197,7 +198,7 @@ impl Library {
             Coding::Zstd => {
                 let encoder = zstd::stream::write::Encoder::new(Vec::new(), i32::from(level));
                 let mut encoder = encoder.expect(IN_MEMORY);
-                // The level and the window come from a config that was checked, and are within what the library takes.
+                // The level and the window come from a checked config, and are within the library's range.
                 match bytes {
                     Some(bytes) => encoder.set_pledged_src_size(Some(bytes as u64)),
                     None => encoder.window_log(u32::from(STREAM_WINDOW_LOG)),

@@ -1,6 +1,6 @@
 //! Which keys are being asked for, so that one request asks and the others wait; and two bounded memories of keys.
 //!
-//! Hits never come here: every lock in this file is taken by requests that go to the origin, or wait for one that did.
+//! Hits never come here: only requests that go to the origin, or wait for one that did, take the locks in this file.
 
 use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};
@@ -16,36 +16,37 @@ use crate::failure::Failure;
 use crate::lock::lock;
 use crate::state::fill::{Fill, Outcome, Reader};
 
-/// How long requests of a key go on their own after an answer that said it was not to be shared. The first answer that may be
-/// stored ends it, so it costs nothing to be long; to be short costs those who then wait for a leader in vain.
+/// How long requests for a key do not wait for each other after an answer that was not to be shared. The first answer
+/// that may be stored ends this, so a long time costs nothing. A short time costs requests that then wait for a leader
+/// in vain.
 pub(crate) const UNSHARED_FOR: Duration = Duration::from_secs(600);
-/// How long what came to nothing in the background is not asked for there again.
+/// How long a key is not refreshed again after a refresh in the background brought nothing.
 pub(crate) const REFRESHED_FOR: Duration = Duration::from_secs(10);
 /// Keys remembered of each kind, in each of two generations.
 const REMEMBERED_MAX: usize = 1 << 15;
 
-/// The fills under way, by key.
+/// The fills in progress, by key.
 #[derive(Debug, Default)]
 pub(crate) struct Fills(Mutex<Table>);
 
 type Table = HashMap<Box<[u8]>, Arc<Fill>>;
 
-/// What a request that misses does.
-pub(crate) enum Place {
-    /// It asks.
+/// The role of a request after a miss.
+pub(crate) enum Role {
+    /// It asks the origin.
     Leads(Lent),
-    /// It waits.
+    /// It waits and reads.
     Joins(Reader),
 }
 
-/// A fill that is led, and its key while it can be found.
+/// A fill with its leader, and its key while others can find it.
 #[derive(Debug)]
 pub(crate) struct Lent {
     pub(crate) fill: Arc<Fill>,
     pub(crate) key: Option<Box<[u8]>>,
-    /// Whether nobody can join it.
+    /// Whether no request can join it.
     pub(crate) is_alone: bool,
-    /// The one in whose place it is asked for.
+    /// The late fill in whose place it asks.
     relieves: Option<Late>,
 }
 
@@ -53,7 +54,7 @@ pub(crate) struct Lent {
 #[derive(Debug)]
 pub(crate) struct Late {
     pub(crate) fill: Arc<Fill>,
-    /// By which requests find it.
+    /// The key by which requests find it.
     pub(crate) key: Box<[u8]>,
 }
 
@@ -64,14 +65,14 @@ impl Lent {
 }
 
 impl Fills {
-    /// Whether somebody asks for `key` already.
-    pub(crate) fn place(&self, key: &[u8]) -> Place {
+    /// Joins the fill for `key`, or begins one if there is none.
+    pub(crate) fn enter(&self, key: &[u8]) -> Role {
         match lock(&self.0).entry(key.into()) {
-            Entry::Occupied(fill) => Place::Joins(Reader::new(fill.get())),
+            Entry::Occupied(fill) => Role::Joins(Reader::new(fill.get())),
             Entry::Vacant(vacant) => {
                 let fill = Arc::<Fill>::default();
                 vacant.insert(Arc::clone(&fill));
-                Place::Leads(Lent {
+                Role::Leads(Lent {
                     fill,
                     key: Some(key.into()),
                     is_alone: false,
@@ -81,11 +82,11 @@ impl Fills {
         }
     }
 
-    /// A fill of `key` that nobody joins. Whoever ends what is under way finds it all the same.
+    /// A fill for `key` that no request joins. Whatever ends fills in progress still finds it.
     pub(crate) fn alone(&self, key: &[u8]) -> Lent {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed).to_le_bytes();
-        // No other fill has two NULs behind its key.
+        // No other fill has two NULs after its key.
         let own: Box<[u8]> = [key, &[0, 0], &number].concat().into();
         let fill = Arc::<Fill>::default();
         lock(&self.0).insert(own.clone(), Arc::clone(&fill));
@@ -97,7 +98,7 @@ impl Fills {
         }
     }
 
-    /// A fill of `key` in the place of `late`. Nobody joins it before it has an answer.
+    /// A fill for `key` in place of `late`. No request joins it before it has an answer.
     pub(crate) fn instead_of(&self, late: Late, key: &[u8]) -> Lent {
         Lent {
             relieves: Some(late),
@@ -105,19 +106,19 @@ impl Fills {
         }
     }
 
-    /// The fill has this answer. If it was asked for in the place of one that is late, whoever waits for that one goes by
-    /// this one from here on.
+    /// The fill has this answer. If it was begun in place of a late one, those that wait for the late one now go by
+    /// this one.
     pub(crate) fn take_over(&self, lent: &mut Lent, answer: &Outcome) {
         let Some(Late { fill: late, key }) = lent.relieves.take() else {
             return;
         };
         if let Outcome::Stale(..) = answer {
-            // The origin may answer the late one, for those who come later.
+            // The origin may still answer the late one, for later requests.
             late.release_waiting(answer.clone(), &lent.fill);
             return;
         }
         let mut table = lock(&self.0);
-        // The late one keeps a place here, so that a purge still finds what is asked for.
+        // The late one keeps an entry here, so that a purge still finds it.
         if let Some(own) = lent.key.as_deref()
             && table.get(&key).is_some_and(|fill| Arc::ptr_eq(fill, &late))
             && let Some(place) = table.get_mut(own)
@@ -136,18 +137,18 @@ impl Fills {
         lock(&self.0).len()
     }
 
-    /// Whether anything that `scope` covers is asked for.
+    /// Whether anything covered by `scope` is being asked for.
     pub(super) fn holds(&self, scope: &PurgeScope) -> bool {
         let table = lock(&self.0);
         table.iter().any(|(key, fill)| is_covered(key, fill, scope))
     }
 
-    /// No further request finds the fills that a purge covers: what they bring was asked for before it.
+    /// Hides the fills that a purge covers: they were asked for before it.
     pub(super) fn cut_off(&self, scope: &PurgeScope) {
         lock(&self.0).retain(|key, fill| !is_covered(key, fill, scope));
     }
 
-    /// No further request finds the fill.
+    /// Hides the fill from further requests.
     pub(crate) fn hide(&self, lent: &mut Lent) {
         if let Some(key) = lent.key.take() {
             let mut table = lock(&self.0);
@@ -155,24 +156,24 @@ impl Fills {
             if table.get(&key).is_some_and(is_own) {
                 table.remove(&key);
             } else if lent.fill.relieved().is_some() {
-                // Under the key of the one that took over from it.
+                // It may be under the key of the late one that it took over from.
                 table.retain(|_, fill| !is_own(fill));
             }
         }
     }
 
-    /// Tells everybody who waits how it ended.
+    /// Tells all that wait how it ended.
     pub(crate) fn end(&self, lent: &mut Lent, outcome: Outcome) {
-        // Others wait on for a leader that is late where this one has nothing for them.
+        // If this one has nothing for them, those that wait for a late leader wait on.
         if let Outcome::Whole(_) | Outcome::Stale(..) = &outcome {
             self.take_over(lent, &outcome);
         }
-        // Whoever looks from now on finds what was stored before this.
+        // A request that looks from now on finds what was stored before this.
         self.hide(lent);
         lent.fill.end(outcome);
     }
 
-    /// The leader is gone before there was an answer.
+    /// The leader has gone before there was an answer.
     pub(crate) fn abandon(&self, lent: &mut Lent) {
         self.end(lent, Outcome::Failed(Failure::ClientGone));
     }
@@ -180,7 +181,7 @@ impl Fills {
 
 /// Whether a purge of `scope` may cover what the fill brings.
 fn is_covered(fill_key: &[u8], fill: &Fill, scope: &PurgeScope) -> bool {
-    // Behind a NUL, which no key has, stands what tells variants apart.
+    // A NUL, which no key contains, separates the key from what tells variants apart.
     let key = fill_key.split(|&b| b == 0).next().unwrap_or_default();
     match scope {
         PurgeScope::Tag(tag) => fill.may_have_tag(tag),
@@ -188,8 +189,8 @@ fn is_covered(fill_key: &[u8], fill: &Fill, scope: &PurgeScope) -> bool {
     }
 }
 
-/// Hashes of keys, with a number each. Two keys with one hash pass for the same, which costs an optimisation and no more.
-/// What has not been used while as many others came as a generation holds is forgotten; what is used stays.
+/// Hashes of keys, each with a number. Two keys with one hash count as the same, which only costs an optimisation. An
+/// entry is forgotten if it is not used while a generation's worth of others comes; one that is used stays.
 #[derive(Debug, Default)]
 pub(crate) struct Remembered {
     hasher: RandomState,
@@ -234,7 +235,7 @@ impl Remembered {
         tables.old.remove(&hash);
     }
 
-    /// Counts a use of the key and says how many there were.
+    /// Counts a use of the key, and returns how many there were.
     pub(crate) fn count(&self, key: &[u8]) -> u64 {
         let mut tables = lock(&self.tables);
         let count = tables.number(self.hasher.hash_one(key));
@@ -248,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_used_is_counted_on_through_a_scan_of_others() {
+    fn counts_of_used_keys_survive_a_scan_of_others() {
         let uses = Remembered::default();
         let others = |from: usize| {
             for number in from..from + REMEMBERED_MAX - 1 {
@@ -259,7 +260,7 @@ mod tests {
             assert_eq!(uses.count(b"k"), count);
             others(count as usize * REMEMBERED_MAX);
         }
-        // What is not used meanwhile is forgotten.
+        // An entry that is not used meanwhile is forgotten.
         others(10 * REMEMBERED_MAX);
         others(11 * REMEMBERED_MAX);
         assert_eq!(uses.count(b"k"), 1);

@@ -1,12 +1,12 @@
 //! How many requests an upstream holds at once, over all workers, and who waits for a place.
 //!
-//! A request that finds no place leaves one end of a channel in the limiter's queue and waits at the other. Whoever
-//! changes something (a place that comes back, a wait that is up) decides about the waiters, and so do waiters when
-//! their own time has come: there is no task that does it for them.
+//! A request that finds no place leaves one end of a channel in the limiter's queue and waits at the other. Each change
+//! (a place that comes back, a wait that is over) decides about the waiters, and so do waiters when their own time has
+//! come. No separate task does it.
 //!
-//! A [`Permit`] always lies in one of four hands: in a [`Place`], in a channel, in [`Gate::change`], or back in the limiter.
-//! Each of them gives it on or gives it back when it is dropped. Requests that wait when a configuration brings another
-//! gate keep to the one they came to, whose places come back to it.
+//! A [`Permit`] is always in one of four places: in a [`Place`], in a channel, in [`Gate::change`], or back in the
+//! limiter. Each of them passes it on, or gives it back when it is dropped. If a new configuration brings another gate,
+//! waiting requests stay at the old one, and their places go back to it.
 
 mod at;
 
@@ -35,7 +35,7 @@ pub(crate) use crate::state::gate::at::{At, Places};
 /// Gateways in front of one service measure it at the same times: when the seconds since 1970 are a multiple of this.
 const EPOCH: Duration = Duration::from_secs(1_024);
 
-/// However small its share, an endpoint is passed over for others only with so many places.
+/// An endpoint may always hold this many places before it is avoided, however small its share.
 const FAIR_MIN: u64 = 4;
 
 type Waiter = oneshot::Sender<Result<Permit, Refusal>>;
@@ -43,27 +43,27 @@ type Waiter = oneshot::Sender<Result<Permit, Refusal>>;
 /// The places of one upstream.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// As they were at first: a fixed limit may have become another one.
+    /// The settings at the beginning; a fixed limit may have changed since.
     settings: Settings,
-    /// How many of the places each endpoint has, if that is said.
+    /// How many of the places each endpoint has, if that is configured.
     per_endpoint: Option<u32>,
     limiter: Mutex<Limiter<Waiter>>,
-    /// The limit when it was asked last.
+    /// The limit when it was last read.
     limit: AtomicU32,
 }
 
 /// How many places of its upstream an endpoint may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Allowance {
-    /// So many, and not one more.
+    /// This many, and not one more.
     AtMost(u32),
-    /// So many while others have room: one that hangs holds its own, and leaves the rest to them.
+    /// This many while others have room: an endpoint that hangs holds its own places, and leaves the rest to others.
     Fair(u32),
 }
 
 impl Gate {
-    /// The gate for `care` of an upstream with so many endpoints: the one `before`, which takes up another fixed limit, unless
-    /// something else about it has changed.
+    /// The gate for `care` of an upstream with `endpoints` endpoints: the one `before`, with a changed fixed limit if
+    /// there is one. If anything else about it has changed, it is a new one.
     pub(crate) fn succeed(
         before: Option<&Arc<Self>>,
         care: &UpstreamCare,
@@ -88,7 +88,7 @@ impl Gate {
         Some(Arc::clone(before))
     }
 
-    /// So many endpoints are asked. Where each has places of its own, nobody is let in for those of the others.
+    /// `endpoints` endpoints are in use. If each has places of its own, nobody is admitted for those of the others.
     pub(crate) fn follow(&self, endpoints: usize) {
         let Some(each) = self.per_endpoint else {
             return;
@@ -116,7 +116,7 @@ impl Gate {
         if let Some(each) = self.per_endpoint {
             return Allowance::AtMost(each);
         }
-        // Half as much again as its share, and a few, leave room for chance; half of what is the share of others is theirs.
+        // Half more than its share, plus a few, leaves room for chance; half of the share of the others stays theirs.
         let limit = u64::from(self.limit.load(Ordering::Relaxed));
         let weight = u64::from(weight);
         let half_of = |weight: u64| (limit * weight).div_ceil(2 * total.max(1));
@@ -166,7 +166,7 @@ impl Gate {
             Acquired::Refused(refusal) => Err(Failure::Shed(refusal)),
             Acquired::Queued(queued) => {
                 if let Some(displaced) = queued.displaced {
-                    // Who has left meanwhile need not be told.
+                    // A request that has left meanwhile need not be told.
                     let _ = displaced.send(Err(Refusal::Displaced));
                 }
                 let waiting = Waiting {
@@ -185,7 +185,7 @@ impl Gate {
         lock(&self.limiter).status(now)
     }
 
-    /// A place for a copy of a request that has one: at once, or never. It takes none from those who wait.
+    /// A place for a copy of a request that has one: at once, or never. It takes no place from those that wait.
     pub(crate) fn enter_at_once(self: &Arc<Self>, now: Instant) -> Option<Place> {
         let permit = self.change(now, |limiter| limiter.try_acquire(now))?;
         Some(self.place(permit, now))
@@ -203,7 +203,7 @@ impl Gate {
         }
     }
 
-    /// Changes something, and tells every waiter whose wait is over with it.
+    /// Makes a change, and tells every waiter whose wait ends with it.
     fn change<R>(&self, now: Instant, change: impl FnOnce(&mut Limiter<Waiter>) -> R) -> R {
         let (result, mut decision) = {
             let mut limiter = lock(&self.limiter);
@@ -212,7 +212,7 @@ impl Gate {
                 .store(limiter.limit_without_hold(), Ordering::Relaxed);
             changed
         };
-        // To wake another worker is a system call, which nobody has to wait for.
+        // Waking another worker is a system call, so the lock is released first.
         while let Some(decided) = decision {
             let (waiter, verdict) = match decided {
                 Decision::Admitted(waiter, permit) => (waiter, Ok(permit)),
@@ -229,11 +229,11 @@ impl Gate {
     }
 }
 
-/// Whoever waits for a place.
+/// A client that waits for a place.
 pub(crate) trait Waits {
     fn timer(&self) -> &Timer;
 
-    /// Whether nobody is there any more who would take an answer.
+    /// Whether the client has left, so that nobody would take an answer.
     fn has_left(&self, cx: &mut Context<'_>) -> bool;
 }
 
@@ -248,7 +248,7 @@ struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
-    /// How long it takes until it may be decided about: a millisecond at least.
+    /// How long it takes until it may be decided about: at least a millisecond.
     fn patience(&self, now: Instant) -> Duration {
         let hold_ends = lock(&self.gate.limiter).hold_ends(now);
         let due = hold_ends.unwrap_or(self.deadline);
@@ -257,8 +257,8 @@ impl Waiting<'_> {
     }
 
     async fn wait(mut self, client: &impl Waits, now: Instant) -> Result<Place, Failure> {
-        // Whatever happens at the gate ends all waits that are up, so a timer is for when nothing does. To be as late as a
-        // tick matters to those who wait for less than that.
+        // Whatever happens at the gate ends all waits that are over, so the timer only matters when nothing happens. A
+        // wait shorter than a tick must not be a tick late.
         let set = |patience: Duration| {
             client.timer().set(patience);
             if patience < TICK {
@@ -270,7 +270,8 @@ impl Waiting<'_> {
         let mut late = set(self.patience(now));
         poll_fn(|cx| {
             loop {
-                // Neither fires early, so whoever is not decided about by then is now, but who was held for a moment.
+                // Neither timer fires early, so the request is decided about now at the latest, unless it was held for
+                // a moment.
                 let is_due = late.poll(cx).is_ready() || client.timer().poll(cx).is_ready();
                 if is_due {
                     self.gate.change(Instant::now(), |_| ());
@@ -299,7 +300,7 @@ impl Waiting<'_> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket else { return };
-        // From here on nothing is sent any more; what was sent may not have been read.
+        // From here on nothing more is sent; a verdict may have been sent and not read.
         self.receiver.close();
         let verdict = self.receiver.try_recv();
         let now = Instant::now();
@@ -318,7 +319,7 @@ pub(crate) struct Place {
     since: Instant,
     permit: Option<Permit>,
     outcome: Outcome,
-    /// At which endpoint it is, and at which it was before it was set apart.
+    /// The endpoint where it is counted, and where it was counted before it was set apart.
     at: Option<At>,
     was_at: Option<Arc<Places>>,
     is_apart: bool,
@@ -330,33 +331,33 @@ impl Place {
         self.at = Some(at);
     }
 
-    /// It does not any more.
+    /// The request does not go to its endpoint any more.
     pub(crate) fn leave_endpoint(&mut self) {
         self.at = None;
         self.was_at = None;
     }
 
-    /// Whether it is for others, because its endpoint has been taken out.
+    /// Whether others may use it, because its endpoint has been ejected.
     pub(crate) fn was_given_up(&self) -> bool {
         self.at.as_ref().is_some_and(At::was_given_up)
     }
 
-    /// What counts it at its endpoint, for another place that goes on there.
+    /// Takes out what counts it at its endpoint, for another place that goes on there.
     pub(crate) fn take_endpoint(&mut self) -> Option<At> {
         self.at.take()
     }
 
-    /// Whether it is counted apart.
+    /// Whether it counts as a stream.
     pub(crate) fn is_apart(&self) -> bool {
         self.is_apart
     }
 
-    /// Since when it is taken.
+    /// When it was taken.
     pub(crate) fn since(&self) -> Instant {
         self.since
     }
 
-    /// The request is no work for the upstream any more, and its place is for the next. See [`Limiter::set_apart`].
+    /// The request is no more work for the upstream, so its place goes to the next. See [`Limiter::set_apart`].
     pub(crate) fn set_apart(&mut self) -> Result<(), Failure> {
         let Some(permit) = &mut self.permit else {
             return Ok(());
@@ -364,7 +365,7 @@ impl Place {
         if self.gate.settings.streams_max == 0 {
             return Ok(());
         }
-        // What was given up is work again before it ceases to be.
+        // A place that was given up must count as work again before it ends.
         if let Some(at) = self.at.take() {
             self.was_at = Some(at.places());
         }
@@ -375,7 +376,7 @@ impl Place {
         Ok(())
     }
 
-    /// It is work again, where it was before.
+    /// The request is work again, at the same endpoint.
     pub(crate) fn bring_back(&mut self) {
         self.is_apart = false;
         if let Some(places) = self.was_at.take() {
@@ -388,7 +389,7 @@ impl Place {
         }
     }
 
-    /// What it will say when it is given back.
+    /// Sets the outcome that it reports when it is given back.
     pub(crate) fn will_say(&mut self, outcome: Outcome) {
         self.outcome = outcome;
     }

@@ -1,8 +1,8 @@
-//! What all workers know about an endpoint that refuses connections, or that checks found to be down: whether, and until
-//! when, it is passed over.
+//! What all workers know about an endpoint that refuses connections, or that checks found to be down: whether, and
+//! until when, it is avoided.
 //!
-//! Three atomics an endpoint, read once per choice and written only when something fails or recovers, so their cache
-//! line stays shared by all workers while all is well.
+//! It is three atomics for each endpoint, read once for each choice and written only when something fails or recovers.
+//! So their cache line stays shared by all workers while all is well.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,7 +10,8 @@ use std::time::Duration;
 use weir_policy::balance::preference::Standing;
 use weir_policy::health::Backoff;
 
-/// Growing waits of an endpoint that refuses: short enough that a restarted server is used again within seconds.
+/// Growing waits of an endpoint that refuses connections: short enough that a restarted server is used again within
+/// seconds.
 const BACKOFF: Backoff = Backoff {
     first: Backoff::FIRST_DEFAULT,
     max: Backoff::MAX_DEFAULT,
@@ -21,7 +22,7 @@ const BACKOFF: Backoff = Backoff {
 pub(crate) struct Health {
     failures: AtomicU32,
     down_until_ms: AtomicU64,
-    /// What its checks say, if there are any.
+    /// The result of its checks, if there are any.
     is_checked_down: AtomicBool,
 }
 
@@ -42,23 +43,23 @@ impl Health {
         self.standing(now_ms) == Standing::Well
     }
 
-    /// Whether no check speaks against it.
+    /// Whether no check says that it is down.
     pub(crate) fn is_checked_up(&self) -> bool {
         !self.is_checked_down.load(Ordering::Relaxed)
     }
 
-    /// What its checks say from now on.
+    /// Sets the result of its checks.
     pub(crate) fn checked(&self, is_up: bool) {
         self.is_checked_down.store(!is_up, Ordering::Relaxed);
     }
 
-    /// Whether nothing is known against it: it need not be tried first.
+    /// Whether it has no failures, so that no trial is needed.
     pub(crate) fn is_trusted(&self) -> bool {
         self.failures.load(Ordering::Relaxed) == 0
     }
 
-    /// Asks for leave to connect. An endpoint whose wait is over is tried by one request at a time: the others go
-    /// elsewhere for as long as the attempt may take.
+    /// Permission to connect. An endpoint whose wait is over is tried by one request at a time: the others go elsewhere
+    /// for as long as the attempt may take.
     pub(crate) fn leave(&self, now_ms: u64, attempt: Duration) -> Option<Leave> {
         if self.is_trusted() {
             return Some(Leave::Usual);
@@ -73,7 +74,7 @@ impl Health {
         is_mine.then_some(Leave::Trial)
     }
 
-    /// A connection stands.
+    /// A connection was opened.
     pub(crate) fn connected(&self) {
         if self.failures.load(Ordering::Relaxed) != 0 {
             self.failures.store(0, Ordering::Relaxed);
@@ -81,8 +82,8 @@ impl Health {
         }
     }
 
-    /// A connection was refused or did not stand in time. Of many usual attempts that fail at once only the first
-    /// counts; after that, only trials do.
+    /// A connection was refused, or was not open in time. If many usual attempts fail at once, only the first counts;
+    /// after that, only trials do.
     pub(crate) fn refused(&self, leave: Leave, now_ms: u64, random: &mut fastrand::Rng) {
         let counted = match leave {
             Leave::Usual => self
@@ -98,12 +99,12 @@ impl Health {
     }
 }
 
-/// Why an endpoint may be connected to.
+/// Why a connection to an endpoint is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Leave {
-    /// Nothing is known against it.
+    /// It has no failures.
     Usual,
-    /// It refused before, and its wait is over.
+    /// It refused connections before, and its wait is over.
     Trial,
 }
 

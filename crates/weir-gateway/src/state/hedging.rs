@@ -1,4 +1,5 @@
-//! How long the answers of one route take, as all workers see it: when a second copy of a request is due.
+//! How long the answers of one route take, as seen by all workers: it says when a second copy of a
+//! request is sent.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -30,7 +31,7 @@ impl SharedHedge {
         }))
     }
 
-    /// How long after the first copy the second is due; `None` while too little is known.
+    /// How long after the first copy the second is sent; `None` while too little is known.
     pub(crate) fn delay(&self, now: Instant) -> Option<Duration> {
         lock(&self.hedge).delay(now)
     }

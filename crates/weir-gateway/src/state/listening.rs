@@ -1,7 +1,7 @@
-//! The sockets of one address that clients connect to: a socket for each worker, bound before anything else happens.
+//! The sockets of one listening address: one for each worker, bound before anything else happens.
 //!
-//! A worker takes its socket when it takes up a configuration that has the address. One that is in no configuration any
-//! more is closing: workers stop accepting, and its connections end with the request that they are on.
+//! A worker takes its socket when it takes up a configuration with the address. An address that is in no configuration
+//! any more is closing: workers stop accepting, and its connections end with their current request.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
@@ -13,7 +13,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::lock::lock;
 use crate::start_error::StartError;
 
-/// Connections the kernel may hold for us while a worker is busy.
+/// Connections that the kernel may hold while a worker is busy.
 pub(crate) const BACKLOG: i32 = 4096;
 
 /// An address that clients connect to.
@@ -23,26 +23,26 @@ pub(crate) struct Listening {
     pub(crate) configured: SocketAddr,
     /// With the port that the kernel chose.
     pub(crate) bound: SocketAddr,
-    /// For each worker, until it has taken it.
+    /// The socket of each worker, until the worker has taken it.
     sockets: Vec<Mutex<Option<StdListener>>>,
     open: AtomicUsize,
     is_closing: AtomicBool,
 }
 
 impl Listening {
-    /// Binds a socket for each worker, to an address that nobody has.
+    /// Binds a socket for each worker, to an address that no process uses.
     pub(crate) fn bind(configured: SocketAddr, workers: usize) -> Result<Arc<Self>, StartError> {
         refuse_taken(configured).map_err(|error| StartError::Listen(configured, error))?;
         Self::bind_beside(configured, workers)
     }
 
-    /// The same where this process has an address that overlaps, and is about to give it up.
+    /// The same when this process has an overlapping address that it is about to give up.
     pub(crate) fn bind_beside(
         configured: SocketAddr,
         workers: usize,
     ) -> Result<Arc<Self>, StartError> {
         let fail = |error| StartError::Listen(configured, error);
-        // Port 0 asks the kernel for one; it must be the same for all workers.
+        // With port 0 the kernel chooses one, which must be the same for all workers.
         let mut bound = configured;
         let mut sockets = Vec::with_capacity(workers);
         for _ in 0..workers {
@@ -59,7 +59,7 @@ impl Listening {
         }))
     }
 
-    /// The socket of a worker that did not take it before.
+    /// The socket of a worker, if the worker has not taken it before.
     pub(crate) fn take(&self, worker: usize) -> Option<StdListener> {
         lock(&self.sockets[worker]).take()
     }
@@ -77,7 +77,7 @@ impl Listening {
         self.open.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether no worker accepts any more.
+    /// Whether no worker accepts here any more.
     pub(crate) fn is_closed(&self) -> bool {
         self.open.load(Ordering::Relaxed) == 0
     }
@@ -100,7 +100,8 @@ fn bind(address: SocketAddr) -> io::Result<StdListener> {
     Ok(socket.into())
 }
 
-/// `SO_REUSEPORT` would let a second gateway of the same user share the address, and halve its traffic silently.
+/// Fails if the address is taken. `SO_REUSEPORT` would let a second gateway of the same user share the address, and
+/// silently take half of its traffic.
 fn refuse_taken(address: SocketAddr) -> io::Result<()> {
     StdListener::bind(address).map(drop)
 }

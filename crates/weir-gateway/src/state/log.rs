@@ -1,7 +1,7 @@
-//! The access log: a line for each exchange, collected by each worker, written by one thread.
+//! The access log: a line for each exchange, collected by each worker and written by one thread.
 //!
-//! A worker formats into its own buffer and hands the buffer over when it is full or old. If the disk cannot keep up,
-//! so that no empty buffer is left, lines are dropped and counted rather than requests delayed.
+//! A worker formats lines into its own buffer, and hands the buffer over when it is full or old. If the disk is too
+//! slow and no empty buffer is left, lines are dropped and counted; requests are not delayed.
 
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ pub(crate) use crate::state::log::writer::{LogWriter, Sink};
 
 mod writer;
 
-/// A worker's lines that were not handed over yet.
+/// A worker's lines that are not handed over yet.
 #[derive(Debug)]
 pub(crate) struct LogBuffer {
     lines: RefCell<Vec<u8>>,
@@ -51,7 +51,8 @@ impl LogBuffer {
         true
     }
 
-    /// Hands over what has waited for long enough, or could not be handed over before; everything when `now`.
+    /// Hands over lines that have waited long enough, or that could not be handed over before; with `now`, all of
+    /// them.
     pub(crate) fn tick(&self, now: bool) {
         let mut lines = self.lines.borrow_mut();
         let is_old = self
@@ -65,7 +66,7 @@ impl LogBuffer {
 }
 
 impl Drop for LogBuffer {
-    /// What a worker leaves behind when it ends is written before the log is closed.
+    /// When a worker ends, its lines are written before the log is closed.
     fn drop(&mut self) {
         self.sink.hand_over_last(&mut self.lines.borrow_mut());
     }

@@ -1,9 +1,10 @@
 //! Idle connections to one endpoint, kept by one worker.
 //!
-//! The one used last is used next: its socket is warm, and the ones at the bottom grow old and are closed. An idle
-//! connection must be silent: one that was closed or that speaks unasked is dropped, on taking and by the worker's sweep.
+//! The connection used last is used next: its socket is warm, and those at the bottom grow old and are closed. An idle
+//! connection must be silent. One that was closed, or that sends unasked, is dropped when it is taken and by the
+//! worker's sweep.
 //!
-//! Where requests wait in the [`mod@line`], none is idle: what comes back goes to the first of them.
+//! While requests wait in the [`mod@line`], no connection is idle: one that comes back goes to the first of them.
 
 pub(crate) mod line;
 
@@ -21,7 +22,7 @@ use crate::state::pool::line::Line;
 pub(crate) struct Pool {
     idle: RefCell<VecDeque<Idle>>,
     limits: Cell<PoolLimits>,
-    /// Idle connections of all the worker's pools.
+    /// Idle connections in all pools of the worker.
     total: Rc<Cell<usize>>,
     pub(crate) line: Line,
 }
@@ -31,7 +32,7 @@ pub(crate) struct Pool {
 pub(crate) struct PoolLimits {
     pub(crate) connections: usize,
     pub(crate) idle_timeout: Duration,
-    /// Of all the worker's pools together.
+    /// In all pools of the worker together.
     pub(crate) total: usize,
 }
 
@@ -51,12 +52,12 @@ impl Pool {
         }
     }
 
-    /// Keeps to other limits from now on.
+    /// Applies other limits.
     pub(crate) fn adjust(&self, limits: PoolLimits) {
         self.limits.set(limits);
     }
 
-    /// Closes all, and keeps none of those that come back later.
+    /// Closes all connections, and keeps none of those that come back later.
     pub(crate) fn close(&self) {
         self.limits.update(|limits| PoolLimits {
             connections: 0,
@@ -65,7 +66,7 @@ impl Pool {
         self.clear();
     }
 
-    /// An idle connection that still stands, if there is one.
+    /// An idle connection that is still open, if there is one.
     pub(crate) fn take(&self, can_repeat: bool) -> Option<Stream> {
         let mut idle = self.idle.borrow_mut();
         while let Some(Idle { stream, .. }) = idle.pop_back() {
@@ -77,7 +78,7 @@ impl Pool {
         None
     }
 
-    /// Keeps a connection whose last response was read to its end, or gives it to who waits.
+    /// Keeps a connection whose last response was read to its end, or gives it to a waiting request.
     pub(crate) fn put(&self, stream: Stream, now_ms: u64) {
         let limits = self.limits.get();
         if limits.connections == 0 {
@@ -93,7 +94,7 @@ impl Pool {
         if self.total.get() < limits.total {
             self.total.update(|total| total + 1);
         } else if idle.pop_front().is_none() {
-            // Others hold all that may be held. Otherwise it took the place of the oldest one here.
+            // Other pools hold all that may be held. Otherwise it would have replaced the oldest one here.
             return;
         }
         idle.push_back(Idle {
@@ -102,14 +103,14 @@ impl Pool {
         });
     }
 
-    /// Closes all.
+    /// Closes all connections.
     pub(crate) fn clear(&self) {
         let mut idle = self.idle.borrow_mut();
         self.total.update(|total| total - idle.len());
         idle.clear();
     }
 
-    /// Closes what has been idle for too long or was closed by the endpoint.
+    /// Closes connections that were idle for too long or that the endpoint closed.
     pub(crate) fn sweep(&self, now_ms: u64) {
         let idle_timeout_ms = self.limits.get().idle_timeout.as_millis() as u64;
         let is_old = |idle: &Idle| idle.since_ms + idle_timeout_ms <= now_ms;
@@ -124,8 +125,8 @@ impl Pool {
     }
 }
 
-/// Whether a connection still stands, as far as the worker has heard. A request that `can_repeat` on another one takes that
-/// for granted; for others the kernel is asked, so that what happened since the last wait is seen too.
+/// Whether a connection is still open, as far as the worker knows. For a request that `can_repeat` on another one that
+/// is enough. For others the kernel is asked, which knows what happened since the last wait.
 pub(crate) fn still_stands(stream: &Stream, can_repeat: bool) -> bool {
     stream.is_quiet() && (can_repeat || stream.peek() == Peek::Nothing)
 }

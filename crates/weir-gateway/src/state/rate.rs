@@ -16,7 +16,7 @@ pub(crate) struct RateGate {
 }
 
 impl RateGate {
-    /// The counts for each of `rules`: those `before`, where the rule has not changed.
+    /// The counts for each of `rules`: those `before`, if the rule has not changed.
     pub(crate) fn succeed(before: &[Arc<Self>], rules: &[RateRule]) -> Vec<Arc<Self>> {
         let succeed = |rule: &RateRule| {
             let known = before.iter().find(|gate| gate.rule == *rule);
@@ -34,17 +34,17 @@ impl RateGate {
         }
     }
 
-    /// What tells its keys apart.
+    /// What its keys are made of.
     pub(crate) fn keyed_by(&self) -> &RateKey {
         &self.rule.key
     }
 
-    /// Whether a request of `key` may pass.
+    /// Whether a request with `key` may pass.
     pub(crate) fn ask(&self, key: &[u8], now: Instant) -> Decision {
         lock(&self.limiter).acquire(now, key)
     }
 
-    /// A request that might have passed was refused elsewhere.
+    /// A request that was allowed here was refused by another rule.
     pub(crate) fn give_back(&self, key: &[u8]) {
         lock(&self.limiter).give_back(key);
     }

@@ -14,13 +14,14 @@ use crate::state::snapshot::Snapshot;
 use crate::state::storage::Cache;
 use crate::time;
 
-/// A worker that has not turned for so long serves nobody: its tick comes twenty times in that time.
+/// A worker that has not turned for this long serves nobody: its tick comes twenty times in that
+/// time.
 const STUCK_AFTER: Duration = Duration::from_secs(2);
 
 /// What all workers see.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// The configuration. Whoever replaces it is `control.rs`.
+    /// The configuration. Only `control.rs` replaces it.
     pub(crate) current: watch::Sender<Arc<Snapshot>>,
     /// The generation of the configuration that each worker has taken up.
     pub(crate) taken_up: Vec<AtomicU64>,
@@ -28,18 +29,18 @@ pub(crate) struct Shared {
     /// Client connections open on each worker, for spreading new ones.
     pub(crate) open: Vec<AtomicUsize>,
     pub(crate) metrics: Vec<Arc<WorkerMetrics>>,
-    /// What all workers remember; empty until a route does.
+    /// The cache of all workers; empty until a route uses it.
     pub(crate) cache: OnceLock<Arc<Cache>>,
-    /// What is held for clients, and for which of them.
+    /// Clients for which memory is held.
     pub(crate) slow: SlowClients,
     /// Bodies held for slow clients.
     pub(crate) held_bodies: Arc<HeldBodies>,
     pub(crate) is_draining: AtomicBool,
-    /// Draining has taken too long: whatever still runs ends now.
+    /// Draining has taken too long: everything that still runs ends now.
     pub(crate) is_cut_off: AtomicBool,
     /// When each worker last turned, in milliseconds since the start.
     pub(crate) turned: Vec<AtomicU64>,
-    /// Whether something has panicked without which a worker serves nobody.
+    /// Whether a task has panicked that a worker cannot serve without.
     pub(crate) has_failed: Vec<AtomicBool>,
     /// Reloads that were put to work, and those that were refused.
     pub(crate) reloads: [AtomicU64; 2],
@@ -47,7 +48,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// What workers of `snapshot` share when they begin.
+    /// What the workers of `snapshot` share at the start.
     pub(crate) fn new(
         snapshot: Arc<Snapshot>,
         workers: usize,
@@ -72,17 +73,17 @@ impl Shared {
         }
     }
 
-    /// The configuration that requests begin with now.
+    /// The configuration for requests that begin now.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.current.borrow())
     }
 
-    /// The time that deadlines and the health of endpoints are kept in.
+    /// The time in which deadlines and the health of endpoints are kept.
     pub(crate) fn since_start(&self) -> Duration {
         time::now().saturating_duration_since(self.started)
     }
 
-    /// For how many milliseconds each worker has not turned. One that has ended is not asked to.
+    /// For how many milliseconds each worker has not turned. A worker that has ended does not count.
     pub(crate) fn standstills(&self) -> impl Iterator<Item = u64> {
         let now_ms = self.since_start().as_millis() as u64;
         let turned = self

@@ -1,4 +1,4 @@
-//! Clients that keep memory in use by not taking what they asked for: all of them, of all workers.
+//! Clients that keep memory in use because they read slowly: all of them, of all workers.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,13 +9,13 @@ use weir_cache::store::{Grant, Transient};
 
 use crate::lock::lock;
 
-/// How far behind that a client has to lie before it is cut off.
+/// How far behind a client must be before it is cut off.
 const PATIENCE_MS: u64 = 5_000;
 
-/// How long a client has to wait before what can be had again is asked for.
+/// How long a client must wait before it is asked to release memory that can be had again.
 const PATIENCE_FOR_LETTING_GO_MS: u64 = 100;
 
-/// All that wait for their clients, of all workers.
+/// All responses that wait for their clients, of all workers.
 #[derive(Debug)]
 pub(crate) struct SlowClients {
     pub(crate) transient: Arc<Transient>,
@@ -32,14 +32,14 @@ pub(crate) struct List {
 
 /// What a response holds while it waits.
 pub(crate) struct Holding {
-    /// How many bytes come free when it ends.
+    /// How many bytes become free when it ends.
     pub(crate) bytes: Box<dyn Fn() -> u64 + Send + Sync>,
-    /// Whether it can let go of them without ending.
+    /// Whether it can release them without ending.
     pub(crate) may_let_go: bool,
 }
 
 impl Holding {
-    /// What `grant` counts, and cannot be had again.
+    /// Holds what `grant` counts, which cannot be had again.
     pub(crate) fn of(grant: &Arc<Grant>) -> Self {
         let grant = Arc::clone(grant);
         Self {
@@ -51,7 +51,7 @@ impl Holding {
 
 pub(crate) struct Entry {
     pub(crate) holding: Holding,
-    /// When an ordinary client would have taken the last of what this one took.
+    /// When an ordinary client would have read all that this one has read.
     pub(crate) since_ms: AtomicU64,
     pub(crate) is_waiting: AtomicBool,
     pub(crate) is_cut: AtomicBool,
@@ -66,7 +66,7 @@ impl std::fmt::Debug for Entry {
     }
 }
 
-/// It is to let go of what it holds, or, if it cannot, to end.
+/// The response must release what it holds or, if it cannot, end.
 #[derive(Debug)]
 pub(crate) struct Cut;
 
@@ -79,7 +79,7 @@ impl SlowClients {
         }
     }
 
-    /// Makes room where there is none. For a worker's tick; it looks at nobody while there is room.
+    /// Makes room if there is none. For a worker's tick; it looks at no client while there is room.
     pub(crate) fn relieve(&self, now_ms: u64) {
         let mut wanted = self.transient.take_shortage();
         if wanted == 0 {
@@ -90,7 +90,7 @@ impl SlowClients {
                 break;
             }
             let bytes = (entry.holding.bytes)();
-            // One that was cut off and has not gone yet is about to.
+            // One that was cut off and has not gone yet will go soon.
             wanted = wanted.saturating_sub(bytes);
             if bytes > 0 && !entry.is_cut.swap(true, Ordering::Relaxed) {
                 if !may_let_go {
@@ -103,7 +103,8 @@ impl SlowClients {
         }
     }
 
-    /// Those that may be asked or cut off: first those that can let go, and of either the slowest first.
+    /// Responses that may be asked or cut off: first those that can release memory, and the slowest of
+    /// each first.
     fn in_order(&self, now_ms: u64) -> impl Iterator<Item = (Arc<Entry>, bool)> {
         let waiting = lock(&self.waiting);
         let entries = waiting.entries.values();
@@ -176,10 +177,10 @@ mod tests {
         clients.relieve(now_ms);
         assert_eq!(cut(&entries), [false; 5], "there is room");
         held.set(90);
-        // 20 bytes are to come free.
+        // 20 bytes must become free.
         clients.relieve(now_ms);
         assert_eq!(cut(&entries), [true, true, false, false, false]);
-        // Who was cut off and has not gone yet makes room for others.
+        // One that was cut off and has not gone yet counts as room.
         clients.relieve(now_ms);
         assert_eq!(cut(&entries), [true, true, false, false, false]);
         held.set(101);
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn who_can_let_go_is_asked_before_anybody_is_cut() {
+    fn clients_that_can_release_memory_are_asked_before_others_are_cut() {
         let clients = clients(80);
         let held = Grant::new(&clients.transient);
         let now_ms = 100_000;

@@ -1,8 +1,8 @@
 //! One configuration as the workers see it: immutable, shared, held by a request for its whole life.
 //!
-//! What is known about routes and endpoints outlives a configuration: it hangs on them in `Arc`s, and
-//! [`Snapshot::succeed`] takes those over whose identity stays. That is the one place where this is decided; workers
-//! find again what they keep themselves (pools, loads) by the same `Arc`s.
+//! What is known about routes and endpoints outlives a configuration: it is kept in `Arc`s, and [`Snapshot::succeed`]
+//! takes over those whose identity stays. Only that function decides this; workers find their own state (pools, loads)
+//! by the same `Arc`s.
 
 mod named;
 
@@ -36,7 +36,7 @@ use crate::state::rate::RateGate;
 use crate::state::storage::share;
 use crate::state::watch::Watch;
 
-/// What requests are decided by.
+/// The data by which requests are decided.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     /// Counts the configurations of this process, from 1.
@@ -47,7 +47,7 @@ pub(crate) struct Snapshot {
     /// Where connections are accepted.
     pub(crate) listeners: Vec<Arc<Listening>>,
     pub(crate) head_limits: HeadLimits,
-    /// The fields of requests that any of it names.
+    /// The fields of requests that any part of the configuration names.
     pub(crate) named_fields: NamedFields,
     pub(crate) timeouts: ClientTimeouts,
     pub(crate) trusted_proxies: Vec<IpNet>,
@@ -71,14 +71,14 @@ pub(crate) struct Made<'a> {
 #[derive(Debug)]
 pub(crate) struct RouteState {
     pub(crate) settings: Route,
-    /// What it may take of the cache's RAM.
+    /// Its share of the cache's RAM.
     pub(crate) share: Option<Arc<Share>>,
     pub(crate) rates: Vec<Arc<RateGate>>,
     pub(crate) breaker: Option<Arc<SharedBreaker>>,
-    /// How a request is forwarded to the upstream of its fallback, if there is one.
+    /// How a request is forwarded to the upstream of its fallback, if it has one.
     pub(crate) elsewhere: Option<Box<Forward>>,
     pub(crate) hedge: Option<Arc<SharedHedge>>,
-    /// How long its upstream takes to answer, where requests wait for each other's answers.
+    /// How long its upstream takes to answer, if requests wait for each other's answers.
     pub(crate) answers: Option<Arc<SharedHedge>>,
     /// What answers its requests, if a service does.
     pub(crate) service: Option<Arc<dyn Service>>,
@@ -91,17 +91,17 @@ pub(crate) struct RouteState {
 pub(crate) struct UpstreamState {
     pub(crate) settings: Upstream,
     pub(crate) endpoints: Vec<Endpoint>,
-    /// Of all endpoints together.
+    /// The sum over all endpoints.
     pub(crate) weights: u64,
     pub(crate) gate: Option<Arc<Gate>>,
     pub(crate) watch: Option<Arc<Watch>>,
     pub(crate) retry_budget: Arc<SharedBudget>,
 }
 
-/// One place that requests of an upstream go to: a server, or one of the addresses of a server's name.
+/// One destination for requests of an upstream: a server, or one of the addresses of a server's name.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
-    /// The label in metrics, and what consistent hashing goes by.
+    /// The label in metrics, and the key for consistent hashing.
     pub(crate) label: String,
     pub(crate) address: EndpointAddress,
     pub(crate) weight: u32,
@@ -113,14 +113,14 @@ pub(crate) struct Endpoint {
     pub(crate) state: Arc<EndpointState>,
 }
 
-/// What is known about an endpoint, for as long as its upstream has its address.
+/// What is known about an endpoint, as long as its upstream has its address.
 #[derive(Debug)]
 pub(crate) struct EndpointState {
     pub(crate) health: Health,
     pub(crate) checked: Checked,
     pub(crate) metrics: PerWorker<EndpointMetrics>,
-    /// It is being drained, or is in no configuration any more: requests go elsewhere. Not part of the snapshot, so that
-    /// it also holds for requests that began with an older one.
+    /// Whether it is being drained, or is in no configuration any more: requests go elsewhere. It is not part of the
+    /// snapshot, so that it also holds for requests that began with an older one.
     is_leaving: AtomicBool,
 }
 
@@ -165,7 +165,7 @@ impl Snapshot {
         upstreams.flat_map(|upstream| &upstream.endpoints)
     }
 
-    /// Says of every endpoint of this configuration, and of the one before it, whether requests may still go there.
+    /// Marks every endpoint of this configuration and of the one before: whether requests may still go there.
     pub(crate) fn mark_leaving(&self, before: &Self) {
         let staying: HashSet<_> = self.endpoints().map(|e| Arc::as_ptr(&e.state)).collect();
         for endpoint in before.endpoints() {
@@ -183,8 +183,8 @@ impl Snapshot {
     }
 }
 
-/// The identity of a route is which requests it serves, which no two routes have in common; that of what it counts is its
-/// name, which is the label in metrics.
+/// The identity of a route is the set of requests it serves, which no two routes share. The identity of its counts is
+/// its name, which is the label in metrics.
 fn succeeding_routes(
     before: Option<&Snapshot>,
     routes: &[Route],
@@ -251,7 +251,7 @@ fn is_caching(route: &Route) -> bool {
     matches!(&route.action, Action::Forward(rule) if rule.cache.is_some())
 }
 
-/// The rule of a route with the upstream of its fallback.
+/// The rule of a route, with the upstream of its fallback.
 fn elsewhere(route: &Route) -> Option<Box<Forward>> {
     let Action::Forward(rule) = &route.action else {
         return None;
@@ -267,7 +267,7 @@ impl UpstreamState {
         let mut endpoints: Vec<Endpoint> = Vec::new();
         for (index, server) in settings.servers.iter().enumerate() {
             for (label, address) in addresses(server, names) {
-                // Two names may have an address in common.
+                // Two names may share an address.
                 if endpoints.iter().any(|other| other.address == address) {
                     continue;
                 }
@@ -327,7 +327,7 @@ impl UpstreamState {
 }
 
 impl UpstreamState {
-    /// Does what time alone does: who does not answer is found even when nobody is asked any more.
+    /// Makes the changes that time alone causes, so that a silent endpoint is found even when no request asks.
     pub(crate) fn sweep(&self) {
         let is_up = |endpoint: &Endpoint| {
             let state = &endpoint.state;
@@ -344,14 +344,14 @@ impl UpstreamState {
             });
         }
         if let Some(gate) = &self.gate {
-            // If none is well, all are asked.
+            // If no endpoint is well, all are in use.
             let all = self.endpoints.len();
             gate.follow(if asked == 0 { all } else { asked });
         }
     }
 }
 
-/// The endpoints that a server stands for, by label.
+/// The endpoints of a server, by label.
 fn addresses(server: &Server, names: &Known) -> Vec<(String, EndpointAddress)> {
     match &server.address {
         ServerAddress::Known(address) => vec![(server.label.clone(), address.clone())],

@@ -1,5 +1,5 @@
-//! What all workers remember: both tiers, the fills under way, and what goes with them. It is opened, purged and counted
-//! here; what is looked up or stored for a request is not.
+//! The cache of all workers: both tiers, the fills in progress, and what belongs to them. This file opens, purges and
+//! counts it; it does not look up or store anything for a request.
 
 use std::sync::Arc;
 
@@ -17,25 +17,25 @@ use crate::state::carried::carried;
 use crate::state::compressor::Compressor;
 use crate::state::fills::{Fills, Remembered};
 
-/// Fills under way that nobody reads.
+/// The most fills in progress without readers.
 const UNREAD_MAX: usize = 64;
-/// Refreshes under way.
+/// The most refreshes in progress.
 const REFRESHES_MAX: usize = 256;
 
-/// What all workers remember.
+/// The cache of all workers.
 #[derive(Debug)]
 pub(crate) struct Cache {
     pub(crate) tiers: Tiers,
     pub(crate) compressor: Compressor,
     pub(crate) fills: Fills,
-    /// What is held for clients and not stored, fills on their way to RAM among it.
+    /// What is held for clients and not stored, such as fills on their way to RAM.
     pub(crate) transient: Arc<Transient>,
-    /// Fills that go on though nobody reads them, and refreshes.
+    /// Fills that go on without readers, and refreshes.
     pub(crate) unread: Bound,
     pub(crate) refreshing: Bound,
     /// Keys whose last answer was not to be shared: their requests do not wait for each other.
     pub(crate) unshared: Remembered,
-    /// Keys that were asked for in the background, with nothing to store come of it so far.
+    /// Keys that were refreshed in the background without anything to store so far.
     pub(crate) refreshed: Remembered,
     /// How often keys were asked for that are not stored yet.
     pub(crate) uses: Remembered,
@@ -43,19 +43,19 @@ pub(crate) struct Cache {
     pub(crate) purge_counts: PurgeCounts,
 }
 
-/// What a tier holds now, and what had to make room in it since the start.
+/// What a tier holds now, and how many objects it has evicted since the start.
 #[derive(Debug)]
 pub(crate) struct TierCounts {
     pub(crate) name: &'static str,
     pub(crate) bytes: u64,
     pub(crate) bytes_max: u64,
-    /// Keys in memory, variants on disk.
+    /// Keys in memory, or variants on disk.
     pub(crate) objects: u64,
     pub(crate) evictions: u64,
 }
 
 impl Cache {
-    /// Opens what `storage` says, beside what `transient` counts, which is resized.
+    /// Opens the cache as `storage` says. It shares RAM with what `transient` counts, which is resized.
     pub(crate) fn open(
         storage: &CacheStorage,
         transient: &Arc<Transient>,
@@ -86,8 +86,8 @@ impl Cache {
         })
     }
 
-    /// Ends what is stored or on its way: when this returns, no request that begins finds it as it was, whichever worker
-    /// serves it.
+    /// Ends what is stored or on its way. When this returns, no request that begins later finds it as it was, on any
+    /// worker.
     pub(crate) async fn purge(
         &self,
         scope: PurgeScope,
@@ -98,15 +98,15 @@ impl Cache {
         self.tiers.purge(scope, kind, announced).await
     }
 
-    /// Ends what a request has changed, as [`Cache::purge`], but without a need to wait for the disk: when this returns, no
-    /// request that begins finds it as it was. The answer comes when no restart brings it back either.
+    /// Ends what a request has changed, like [`Cache::purge`], but without waiting for the disk. When this returns, no
+    /// request that begins later finds it as it was. The answer comes once no restart can bring it back either.
     pub(crate) fn end(&self, scope: PurgeScope, kind: PurgeKind) -> Answer<()> {
         let covered = scope.clone();
         let announced = || self.fills.cut_off(&covered);
         self.tiers.end(scope, kind, announced)
     }
 
-    /// How many fills are under way, and what is counted for them.
+    /// How many fills are in progress, and how many bytes are counted for them.
     #[cfg(test)]
     pub(crate) fn held(&self) -> (usize, u64) {
         (self.fills.len(), self.transient.bytes())
@@ -135,14 +135,14 @@ impl Cache {
         [in_memory].into_iter().chain(on_disk).collect()
     }
 
-    /// Whether anything may be stored or on its way that has this URL.
+    /// Whether anything with this URL may be stored or on its way.
     pub(crate) fn may_hold(&self, url: &PurgeScope) -> bool {
-        // What leaves the fills is stored before.
+        // In this order: what leaves the fills has been stored before.
         self.fills.holds(url) || self.tiers.may_hold(url)
     }
 }
 
-/// What a route may take of RAM, if it caches: that which it had `before`, unless it is to be another one.
+/// The share of RAM of a route, if it caches: the one `before`, unless its settings have changed.
 pub(crate) fn share(route: &Route, before: Option<&Arc<Share>>) -> Option<Arc<Share>> {
     let Action::Forward(rule) = &route.action else {
         return None;

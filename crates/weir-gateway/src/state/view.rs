@@ -1,7 +1,7 @@
-//! A configuration with what one worker keeps for it: pools of connections, and balancers.
+//! A configuration with the state that one worker keeps for it: pools of connections, and balancers.
 //!
-//! A new configuration finds what it needs in the view before it. What belongs to an endpoint is shared by all views that
-//! have it, so a request that began under an old one counts, and gives its connection back, where the newer ones look.
+//! A new configuration takes what it needs from the view before. The state of an endpoint is shared by all views that
+//! have it. So a request that began under an old one counts, and gives its connection back, where the newer ones look.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -21,7 +21,7 @@ pub(crate) struct View {
     pub(crate) upstreams: Vec<LocalUpstream>,
     pub(crate) metrics: Arc<WorkerMetrics>,
     worker: usize,
-    /// Idle connections of all pools of the worker.
+    /// Idle connections in all pools of the worker.
     idle_total: Rc<Cell<usize>>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct LocalEndpoint {
     worker: usize,
 }
 
-/// Where the requests in flight to an endpoint are counted: in the balancer of the newest configuration that has it.
+/// Where requests in flight to an endpoint are counted: in the balancer of the newest configuration that has it.
 #[derive(Debug)]
 struct Seat {
     balancer: Rc<RefCell<Balancer>>,
@@ -50,7 +50,8 @@ struct Seat {
 }
 
 impl View {
-    /// What `worker`, one of `workers`, keeps for `snapshot`. What it kept `before` for endpoints that are gone is closed.
+    /// What `worker`, one of `workers`, keeps for `snapshot`. What it kept `before` for endpoints that are gone is
+    /// closed.
     pub(crate) fn succeed(
         before: Option<&Self>,
         snapshot: &Arc<Snapshot>,
@@ -147,7 +148,7 @@ impl LocalUpstream {
     }
 }
 
-/// The balancer goes on as it is unless something changed that it goes by.
+/// The balancer goes on unless something has changed that it depends on.
 fn succeeding_balancer(
     before: Option<(&UpstreamState, &LocalUpstream)>,
     upstream: &UpstreamState,
@@ -180,14 +181,14 @@ impl LocalEndpoint {
         self.state.metrics.of(self.worker)
     }
 
-    /// One more request is on its way there.
+    /// One more request is in flight there.
     pub(crate) fn started(&self) {
         let seat = self.seat.borrow();
         seat.balancer.borrow_mut().on_start(seat.index);
         self.metrics().in_flight.add(1);
     }
 
-    /// One request less is.
+    /// One request fewer is in flight there.
     pub(crate) fn finished(&self, how: Finished) {
         let seat = self.seat.borrow();
         seat.balancer.borrow_mut().on_finish(seat.index, how);

@@ -1,4 +1,4 @@
-//! Which endpoints of an upstream stand out among their siblings, as all workers see it.
+//! Which endpoints of an upstream are much worse than their siblings, as seen by all workers.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -16,18 +16,18 @@ pub(crate) struct Watch {
     ejection: Mutex<Watched>,
 }
 
-/// The state machine, and what it draws its numbers from.
+/// The state machine, and its source of random numbers.
 #[derive(Debug)]
 pub(crate) struct Watched {
     pub(crate) ejection: Ejection,
     random: fastrand::Rng,
-    /// When it was looked at last.
+    /// When it was last looked at.
     pub(crate) looked: Instant,
 }
 
 impl Watch {
-    /// The watch for `settings`. The one `before` stays if neither they nor the endpoints have changed; else what it knows
-    /// of endpoints that stay is taken over: `places` has for each endpoint where it was.
+    /// The watch for `settings`. The one `before` stays if neither settings nor endpoints have changed. Otherwise what
+    /// it knows of endpoints that stay is taken over: `places` has the old position of each endpoint.
     pub(crate) fn succeed(
         before: Option<&Arc<Self>>,
         settings: Option<&Settings>,
@@ -59,8 +59,8 @@ impl Watch {
         }))
     }
 
-    /// For one choice, which is made at the time [`Watched::looked`]: a request may have waited before it comes here, and
-    /// workers may come in another order than that in which they looked at the clock.
+    /// For one choice, made at the time [`Watched::looked`]. A request may have waited before it comes here, and
+    /// workers may come in another order than that of their clock readings.
     pub(crate) fn look(&self) -> MutexGuard<'_, Watched> {
         let mut watched = lock(&self.ejection);
         let now = Instant::now();
@@ -75,7 +75,8 @@ impl Watch {
         watched
     }
 
-    /// Looks at all endpoints, if it is time, and tells who of so many is out, and for the how-manieth time.
+    /// Checks all endpoints, if it is time. Calls `is_out` for each of the first `endpoints` that is out, with the
+    /// number of its ejections.
     pub(crate) fn sweep(&self, endpoints: usize, mut is_out: impl FnMut(usize, u64)) {
         let watched = self.look();
         for endpoint in 0..endpoints {
@@ -91,7 +92,7 @@ impl Watch {
         lock(&self.ejection).ejection.status(endpoint, now)
     }
 
-    /// Whether so many endpoints look bad that none is left out.
+    /// Whether ejection is suspended, because too many endpoints look bad.
     pub(crate) fn is_suspended(&self) -> bool {
         lock(&self.ejection).ejection.is_suspended()
     }
@@ -122,7 +123,7 @@ pub(crate) struct Watching {
 }
 
 impl Watching {
-    /// How it ended, after `latency`.
+    /// Reports how the request ended, after `latency`.
     pub(crate) fn report(mut self, now: Instant, ended: Ended, latency: Duration) {
         let outcome = ended.outcome(is_server_error, latency);
         self.give_back(now, outcome);

@@ -1,10 +1,10 @@
 //! A worker: one thread that owns everything its connections use.
 //!
-//! Nothing here is shared with other workers but what [`Shared`] names, and that is read on the hot path and written
-//! off it. A connection lives and dies on the worker that serves it.
+//! It shares with other workers only what [`Shared`] names, which is read on the hot path and written elsewhere. A
+//! connection lives and dies on the worker that serves it.
 //!
-//! A new configuration is taken up as soon as the worker hears of it: requests that begin from then on see it, and those
-//! that began before keep the one they have. No request looks whether there is one.
+//! A worker takes up a new configuration as soon as it hears of it. Requests that begin from then on use it, and those
+//! that began before keep theirs. No request checks whether there is a new one.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -28,12 +28,12 @@ use crate::state::shared::Shared;
 use crate::state::snapshot::{Snapshot, UpstreamState};
 use crate::state::view::View;
 
-/// Ticks between two looks at the idle upstream connections.
+/// Ticks between two checks of the idle upstream connections.
 const SWEEP_TICKS: u64 = 10;
-/// Ticks between two times that a worker that is cut off lets all deadlines pass.
+/// While a worker is cut off, it lets all deadlines expire once in this many ticks.
 const CUT_OFF_TICKS: u64 = 5;
 
-/// One worker's own things.
+/// The state of one worker.
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) index: usize,
@@ -74,17 +74,17 @@ impl Worker {
         Claim::new(&self.shared.held_bodies, bytes_max)
     }
 
-    /// The configuration that a request beginning now is served by.
+    /// The configuration for a request that begins now.
     pub(crate) fn view(&self) -> Rc<View> {
         Rc::clone(&self.view.borrow())
     }
 
-    /// Whether requests that begin now see what `view` says.
+    /// Whether requests that begin now use `view`.
     pub(crate) fn is_current(&self, view: &Rc<View>) -> bool {
         Rc::ptr_eq(view, &self.view.borrow())
     }
 
-    /// Requests that begin from now on are served by `snapshot`.
+    /// Requests that begin from now on use `snapshot`.
     pub(crate) fn take_up(&self, snapshot: &Arc<Snapshot>) {
         let (before, generation) = (self.view(), snapshot.generation);
         if generation != before.snapshot.generation {
@@ -93,7 +93,7 @@ impl Worker {
             *self.view.borrow_mut() = Rc::new(view);
             let mut listeners = before.snapshot.listeners.iter();
             if listeners.any(|listening| listening.is_closing()) {
-                // Idle connections look whether they are to end.
+                // Idle connections check whether they must end.
                 self.deadlines.wake_all();
             }
         }
@@ -108,7 +108,7 @@ impl Worker {
         self.shared.is_cut_off.load(Ordering::Relaxed)
     }
 
-    /// What a failure is when draining is over: that a deadline passed then is nobody's fault but ours.
+    /// What a failure means once draining is over: a deadline that expires then is our fault alone.
     pub(crate) fn meaning_of(&self, failure: Failure) -> Failure {
         match failure {
             Failure::HeadTimeout
@@ -124,7 +124,7 @@ impl Worker {
         }
     }
 
-    /// Begins a task without which the worker serves nobody. Other tasks that panic take a connection along and no more.
+    /// Starts a task that the worker cannot serve without. If another task panics, only its connection is lost.
     pub(crate) fn begin(
         self: &Rc<Self>,
         task: impl Future<Output = ()> + 'static,
@@ -135,7 +135,7 @@ impl Worker {
             let is_whole = poll_fn(|cx| {
                 let poll = AssertUnwindSafe(|| task.as_mut().poll(cx));
                 let polled = catch_unwind(poll).map(|ready| ready.map(|()| true));
-                // What has panicked is not polled again.
+                // A future that has panicked is not polled again.
                 polled.unwrap_or(Poll::Ready(false))
             });
             if !is_whole.await {
@@ -144,7 +144,7 @@ impl Worker {
         })
     }
 
-    /// Does everything that goes by time until the worker ends.
+    /// Does everything that depends on time, until the worker ends.
     pub(crate) async fn keep_time(self: Rc<Self>) {
         let mut interval = tokio::time::interval(TICK);
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
@@ -163,7 +163,7 @@ impl Worker {
                 self.deadlines.wake_all();
             }
             if self.is_cut_off() {
-                // Now and then, so that what is written last can be read before the connection closes.
+                // Not in every tick, so that the client can read the last bytes before the connection closes.
                 if cut_off_ticks % CUT_OFF_TICKS == 0 {
                     self.deadlines.expire_all();
                 }
@@ -182,7 +182,7 @@ impl Worker {
             }
             ticks += 1;
         }
-        // It has ended, and is asked for nothing more.
+        // The worker has ended, so nothing more is expected of it.
         self.turned(u64::MAX);
     }
 
@@ -192,7 +192,7 @@ impl Worker {
         }
     }
 
-    /// Ends the tasks that go by time, which would keep the worker's things alive.
+    /// Ends the tasks that depend on time; they would keep the worker's state alive.
     pub(crate) fn end(&self) {
         self.is_over.set(true);
     }

@@ -11,7 +11,7 @@ use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::serving::Forwarding;
 use crate::upstream::answer::put_back;
-use crate::upstream::choose::Chosen;
+use crate::upstream::chosen::Chosen;
 use crate::upstream::relay::{Upstream, poll_receive};
 
 /// How much of an answer is kept, and until when it is waited for.

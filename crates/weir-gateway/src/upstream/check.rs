@@ -36,10 +36,10 @@ pub(crate) fn start(shared: Arc<Shared>) -> io::Result<()> {
 /// Has those endpoints asked that the configuration says, each time that there is another one.
 async fn follow(shared: &Shared) {
     let mut configurations = shared.current.subscribe();
-    let mut asked = Vec::new();
+    let mut checks = Vec::new();
     while !shared.is_draining.load(Ordering::Relaxed) {
         let snapshot = Arc::clone(&configurations.borrow_and_update());
-        asked = succeeding(asked, &snapshot);
+        checks = succeeding(checks, &snapshot);
         drop(snapshot);
         if configurations.changed().await.is_err() {
             return;
@@ -48,8 +48,8 @@ async fn follow(shared: &Shared) {
 }
 
 /// The tasks for `snapshot`: those of `before` go on whose subject is still the same.
-fn succeeding(mut before: Vec<Asked>, snapshot: &Snapshot) -> Vec<Asked> {
-    let mut asked = Vec::new();
+fn succeeding(mut before: Vec<Check>, snapshot: &Snapshot) -> Vec<Check> {
+    let mut checks = Vec::new();
     let mut added = Vec::new();
     for upstream in &snapshot.upstreams {
         let Some(rule) = &upstream.settings.care.health else {
@@ -57,16 +57,16 @@ fn succeeding(mut before: Vec<Asked>, snapshot: &Snapshot) -> Vec<Asked> {
         };
         for endpoint in &upstream.endpoints {
             let subject = Subject::new(upstream, endpoint, rule);
-            match before.iter().position(|asked| asked.subject == subject) {
-                Some(known) => asked.push(before.swap_remove(known)),
+            match before.iter().position(|check| check.subject == subject) {
+                Some(known) => checks.push(before.swap_remove(known)),
                 None => added.push(subject),
             }
         }
     }
     // An endpoint that is asked something else from now on forgets first what it said before.
     drop(before);
-    asked.extend(added.into_iter().map(Asked::begin));
-    asked
+    checks.extend(added.into_iter().map(Check::begin));
+    checks
 }
 
 /// An endpoint and what it is asked.
@@ -102,21 +102,21 @@ impl PartialEq for Subject {
     }
 }
 
-/// A task that asks. Dropped, it ends, and nothing is held against the endpoint any more.
+/// The task that checks one endpoint. Dropping it ends the task and forgets what it found.
 #[derive(Debug)]
-struct Asked {
+struct Check {
     subject: Subject,
     task: JoinHandle<()>,
 }
 
-impl Asked {
+impl Check {
     fn begin(subject: Subject) -> Self {
         let task = tokio::spawn(keep_asking(subject.clone()));
         Self { subject, task }
     }
 }
 
-impl Drop for Asked {
+impl Drop for Check {
     fn drop(&mut self) {
         // All tasks are on this thread, so it is not just doing something.
         self.task.abort();

@@ -86,7 +86,7 @@ impl Connector {
         while self.line().begin() {
             tokio::task::spawn_local(self.clone().open());
         }
-        if self.line().is_to_be_watched() {
+        if self.line().begin_watch() {
             tokio::task::spawn_local(self.clone().watch());
         }
     }
@@ -94,7 +94,7 @@ impl Connector {
     /// Sees to it that nobody waits for long without a connect under way: one timer for all of the line, since setting one
     /// is a system call where all others are later.
     async fn watch(self) {
-        while !self.line().is_watched_no_more() {
+        while !self.line().end_watch() {
             tokio::time::sleep(line::PATIENCE / 2).await;
             self.line().owe_to_late();
             self.begin();

@@ -1,6 +1,6 @@
-//! An object that is still being written, for those who are behind its writer: they read whole blocks of its file.
+//! An object that is still being written, for readers behind its writer: they read whole blocks of its file.
 //!
-//! The file can be read for as long as somebody holds this, also when it never gets a name.
+//! The file can be read as long as this value exists, even if the file never gets a name.
 
 use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ pub struct DiskArriving {
     written: Arc<Written>,
 }
 
-/// How far the file is, as the disk threads have left it.
+/// How much of the file the disk threads have written.
 #[derive(Debug, Default)]
 pub(super) struct Written {
     pub(super) file: OnceLock<(Arc<File>, u64)>,
@@ -31,12 +31,12 @@ impl DiskArriving {
         Self { shared, written }
     }
 
-    /// Bytes of the body that can be read, always whole blocks. It only ever grows.
+    /// Bytes of the body that can be read, always whole blocks. The number only grows.
     pub fn bytes_written(&self) -> u64 {
         self.written.bytes.load(Ordering::Acquire)
     }
 
-    /// As [`DiskObject::read`](super::DiskObject::read), up to what was written when this was called.
+    /// Like [`DiskObject::read`](super::DiskObject::read), up to what was written when this was called.
     pub fn read(&self, offset: u64, mut buffer: Vec<u8>) -> Answer<Vec<u8>> {
         let (written, body_bytes) = (Arc::clone(&self.written), self.bytes_written());
         self.shared.ask_always(move |_| {

@@ -1,19 +1,19 @@
-//! Where the disk tier is, its limits, and what it says of itself. Nothing here does anything.
+//! Where the disk tier is, its limits, and its figures. Nothing here does anything.
 
 use std::path::PathBuf;
 
 /// Where the disk tier is, and its limits.
 #[derive(Debug, Clone)]
 pub struct DiskConfig {
-    /// Its directory, which is made when it is not there. Nothing else may be in it.
+    /// Its directory, which is created if it does not exist. Nothing else may be in it.
     pub directory: PathBuf,
-    /// Bytes of all files, with what the file system rounds up. At the first start with less than there is, the rest goes.
+    /// Bytes of all files, as the file system rounds them up. If the limit is lowered, the next start removes the rest.
     pub bytes_max: u64,
     /// Bytes of one body.
     pub object_bytes_max: u64,
     /// Objects, each of which costs about 300 bytes of RAM, its key and its tags.
     pub objects_max: usize,
-    /// Variants kept for one primary key where its share does not say; the oldest go first.
+    /// Variants kept for one primary key if its share does not say; the oldest are removed first.
     pub variants_max: usize,
     /// Threads that read and write.
     pub threads: usize,
@@ -21,7 +21,7 @@ pub struct DiskConfig {
     pub jobs_max: usize,
     /// Bytes of one object that may wait to be written.
     pub pending_bytes_max: usize,
-    /// When written bytes are waited for.
+    /// When to wait until bytes are on the disk.
     pub sync: DiskSync,
 }
 
@@ -45,14 +45,13 @@ impl DiskConfig {
     }
 }
 
-/// When written bytes are waited for. A process that is killed loses nothing in either case; a loss of power may tear an
-/// object, which is then noticed and dropped.
+/// When to wait until bytes are on the disk. A killed process loses nothing in either case. A loss of power may leave
+/// an incomplete object, which is then noticed and dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiskSync {
-    /// Never: the system writes when it likes.
+    /// Never: the system writes when it wants.
     Never,
-    /// The bytes of an object before it gets its name: fewer are dropped after a loss of power, at the cost of one
-    /// `fdatasync` for each.
+    /// Before an object gets its name. Fewer objects are lost with the power, at the cost of one `fdatasync` for each.
     BeforeCommit,
 }
 
@@ -69,12 +68,12 @@ pub struct DiskStats {
     pub opened: u64,
     /// Objects committed.
     pub written: u64,
-    /// Objects that had to make room.
+    /// Objects evicted to make room.
     pub evicted: u64,
     /// Files and objects dropped because they did not verify or could not be read.
     pub damaged: u64,
     /// Writes that met a full file system.
     pub disk_full: u64,
-    /// Whether the files of the last run have all been indexed.
+    /// Whether all files of the last run have been indexed.
     pub is_indexed: bool,
 }

@@ -1,8 +1,9 @@
-//! The URLs that requests have changed while files of the last run were still to be indexed. A process that is killed before
-//! it has met them all leaves this for the next one, which removes what it finds of them.
+//! The URLs that requests have changed while files of the last run were not all indexed. If the process is killed
+//! before it has met them all, the next one reads this, and removes what it finds of them.
 //!
-//! Only the hash of a URL is kept, 16 bytes each (xxh3, little-endian), one behind the other in the file `ended`. A torn one
-//! at the end is of a request that was not answered. Two URLs with one hash end together, which costs a miss.
+//! Only the hash of each URL is kept, 16 bytes (xxh3, little-endian), one after another in the file `ended`. An
+//! incomplete one at the end belongs to a request that was not answered. Two URLs with one hash end together, which
+//! costs a miss.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -14,10 +15,10 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::key::url_of;
 use crate::store::purge::PurgeScope;
 
-/// URLs that are told apart; with more, all that is not indexed yet ends.
+/// URLs that are kept apart. With more, everything that is not indexed yet ends.
 const URLS_MAX: usize = 1 << 16;
 const HASH_BYTES: usize = 16;
-/// In the place of a hash: all URLs. A URL with this hash would end the others with it.
+/// Stands for all URLs, in place of a hash. A URL with this hash would end the others with it.
 const ALL: u128 = u128::MAX;
 
 #[derive(Debug)]
@@ -28,7 +29,7 @@ pub(super) struct Ended {
     urls: HashSet<u128>,
 }
 
-/// What is to be written, and where.
+/// What to write, and where.
 pub(super) struct Note {
     pub(super) bytes: [u8; HASH_BYTES],
     pub(super) offset: u64,
@@ -54,13 +55,13 @@ impl Ended {
         })
     }
 
-    /// Whether a file of the last run with this primary key is to go.
+    /// Whether a file of the last run with this primary key must be removed.
     pub(super) fn covers(&self, key: &[u8]) -> bool {
         !self.urls.is_empty()
             && (self.urls.contains(&xxh3_128(url_of(key))) || self.urls.contains(&ALL))
     }
 
-    /// What is to be written so that the next run meets `scope`, if anything is.
+    /// What to write so that the next run ends `scope`, if anything.
     pub(super) fn note(&self, scope: &PurgeScope) -> Option<Note> {
         let hash = match scope {
             _ if self.hashes >= URLS_MAX => ALL,
@@ -70,7 +71,7 @@ impl Ended {
         if self.urls.contains(&hash) || self.urls.contains(&ALL) {
             return None;
         }
-        // What is torn is written over.
+        // An incomplete entry is overwritten.
         Some(Note {
             bytes: hash.to_le_bytes(),
             offset: (self.hashes * HASH_BYTES) as u64,
@@ -89,7 +90,7 @@ impl Ended {
     /// Every file has been met.
     pub(super) fn clear(&mut self) {
         if !self.urls.is_empty() {
-            // Left there, it would end what is stored from now on, at the next start: a miss each.
+            // If this fails, the next start ends responses stored since then: a miss each.
             _ = self.file.set_len(0);
             (self.hashes, self.urls) = (0, HashSet::new());
         }
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_noted_is_met_by_the_next_run_until_all_was_met() {
+    fn the_next_run_ends_what_was_noted_until_every_file_was_met() {
         let path = std::env::temp_dir().join(format!("weir-ended-{}", std::process::id()));
         let open = || Ended::open(&path).unwrap();
         let mut ended = open();

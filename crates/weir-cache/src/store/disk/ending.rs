@@ -1,10 +1,10 @@
-//! What is to leave the disk: what an operator purges, and what requests have changed. The latter goes ahead of other jobs,
-//! and once for each scope however often it was changed meanwhile.
+//! What must leave the disk: purges of operators and changes by requests. Changes go ahead of other jobs, once for each
+//! scope, however often it changed meanwhile.
 //!
 //! When a request that changes something is answered, no lookup finds what it changed, because lookups ask the log of
-//! purges. What is done here is to keep a restart from finding it, which knows no log: what is in the index is removed or
-//! marked, and what may lie in a file that is not indexed yet is noted in [`Ended`](super::ended::Ended). All of that is
-//! short; a disk that does not answer has at most [`WAITING_MAX`] answers to give for each scope, and one sweep to do.
+//! purges. This file keeps a restart from finding it, since a restart has no log. What is in the index is removed or
+//! marked. What may be in a file that is not indexed yet is noted in [`Ended`](super::ended::Ended). All of that is
+//! short. A disk that hangs has at most [`WAITING_MAX`] answers to give for each scope, and one sweep to do.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ use crate::store::StoreError;
 use crate::store::answer::{Answer, Reply, lock};
 use crate::store::purge::{PurgeKind, PurgeScope, Sweep};
 
-/// Answers about one scope that may be waited for.
+/// How many answers about one scope may be awaited.
 pub(super) const WAITING_MAX: usize = 64;
 
 /// What waits for a disk thread.
@@ -25,16 +25,16 @@ pub(super) struct Ending(Mutex<HashMap<(PurgeScope, PurgeKind), Waiting>>);
 
 #[derive(Debug)]
 struct Waiting {
-    /// The latest of this scope: it meets whatever the ones before it met.
+    /// The latest sweep of this scope: it also meets whatever earlier ones met.
     sweep: Sweep,
     replies: Vec<Reply<()>>,
 }
 
 impl DiskStore {
-    /// Removes or marks what a purge covers, which has been announced in the log of purges; answers how many objects that
-    /// were once no lookup finds them and no restart brings them back. Never refused for a full queue. While the
-    /// files of the last run are being indexed, it takes effect at once and is answered at the end of that. `sweep` is
-    /// dropped when it is done.
+    /// Removes or marks what a purge covers. The purge must be in the log of purges. The answer is the number of
+    /// objects, and comes once no lookup finds them and no restart brings them back. It is never refused because of a
+    /// full queue. While the files of the last run are being indexed, the purge takes effect at once, and the answer
+    /// comes at the end of that. `sweep` is dropped when it is done.
     pub fn sweep(
         &self,
         scope: PurgeScope,
@@ -48,7 +48,7 @@ impl DiskStore {
                 drop(sweep);
                 return reply.send(swept);
             }
-            // What is indexed after the announcement is met by the log; it is not counted.
+            // The log covers what is indexed after the announcement; that is not counted.
             volume.when_indexed(Box::new(move |volume| {
                 let _sweep = sweep;
                 reply.send(
@@ -58,13 +58,13 @@ impl DiskStore {
                 );
             }));
         });
-        // Refused, the reply in the job answers that the store is closed.
+        // If it is refused, the reply in the job answers that the store is closed.
         _ = self.shared.jobs.push_always(job);
         answer
     }
 
-    /// Has a disk thread end what a scope covers, which a request has changed: ahead of other jobs, and answered once no
-    /// restart brings anything of it back.
+    /// Lets a disk thread end what a request has changed, ahead of other jobs. The answer comes once no restart brings
+    /// anything of `scope` back.
     pub(in crate::store) fn end(
         &self,
         scope: PurgeScope,
@@ -75,7 +75,7 @@ impl DiskStore {
         let (reply, answer) = Answer::pair();
         let mut ending = lock(&shared.ending.0);
         if let Some(waiting) = ending.get_mut(&(scope.clone(), kind)) {
-            // The sweep before it is over only when the job is done, which is what this one stands for now.
+            // This sweep now stands for the earlier one, which ends only when the job is done.
             waiting.sweep = sweep;
             if waiting.replies.len() == WAITING_MAX {
                 return Answer::ready(Err(StoreError::Busy));
@@ -87,7 +87,7 @@ impl DiskStore {
         ending.insert((scope.clone(), kind), Waiting { sweep, replies });
         drop(ending);
         let job_shared = Arc::clone(shared);
-        // Refused only when the store is closed.
+        // This fails only when the store is closed.
         _ = shared.jobs.push_first(Box::new(move |volume| {
             let waiting = lock(&job_shared.ending.0).remove(&(scope.clone(), kind));
             if let Some(waiting) = waiting {
@@ -97,7 +97,7 @@ impl DiskStore {
         answer
     }
 
-    /// Whether a lookup may find something that `scope` covers, once everything that is there has been indexed.
+    /// Whether a lookup may find something in `scope`, once everything has been indexed.
     pub(in crate::store) fn may_hold(&self, scope: &PurgeScope) -> bool {
         let volume = &self.shared.volume;
         !volume.is_indexed.load(Ordering::Acquire)
@@ -114,7 +114,7 @@ impl Waiting {
         for reply in replies {
             reply.send(std::mem::replace(&mut done, Ok(())));
         }
-        // Until then it matters to the files that are still to be indexed.
+        // Until then it matters for the files that are still to be indexed.
         volume.when_indexed(Box::new(move |_| drop(sweep)));
     }
 }

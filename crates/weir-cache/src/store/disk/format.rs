@@ -1,4 +1,4 @@
-//! How an object lies in its file. Pure: bytes in, bytes out; no file is touched here.
+//! The layout of an object in its file. Pure: bytes in, bytes out; no file is touched here.
 //!
 //! ```text
 //! offset  bytes
@@ -19,14 +19,14 @@
 //!                 key | variant | metadata | head | for each tag: length, 2, and the tag
 //! ```
 //!
-//! Numbers are little-endian. A sum is XXH3-64; that of block n is seeded with identity + n, so a block of another object
-//! or of another place is as wrong as a torn one. The trailer follows the last block; a new head and new metadata
+//! Numbers are little-endian. A sum is XXH3-64. That of block n is seeded with identity + n, so a block of another
+//! object or position is as wrong as an incomplete one. The trailer follows the last block. A new head and new metadata
 //! are written beside it, and then the first 64 bytes are set to point to them. Gaps in between mean nothing.
 //!
-//! The version counts what keys and variants mean too: version 1 had them in forms in which requests shared an object that
-//! now do not, and objects that are no longer stored. A start removes what is of another version.
+//! The version also covers the meaning of keys and variants. In version 1, requests shared objects that they do not
+//! share now, and objects were stored that no longer are. A start removes objects of other versions.
 //!
-//! The file lies under a name that is the XXH3-128 of the length of the key (8 bytes), the key and the variant.
+//! The file name is the XXH3-128 of the length of the key (8 bytes), the key and the variant.
 
 use bytes::Bytes;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
@@ -34,11 +34,11 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
 /// Bytes of the body that share a sum.
 pub const BLOCK_BYTES: usize = 64 << 10;
 pub(super) const SUM_BYTES: usize = 8;
-/// Bytes of buffer that it takes to read one more block.
+/// Bytes of buffer needed to read one more block.
 pub const READ_BYTES_OF_BLOCK: usize = BLOCK_BYTES + SUM_BYTES;
 pub(super) const HEADER_BYTES: usize = 64;
 pub(super) const STALE_OFFSET: u64 = 56;
-/// A longer trailer is not read: the parts of it have smaller limits of their own.
+/// A longer trailer is not read; its parts have smaller limits of their own.
 const TRAILER_BYTES_MAX: usize = 4 << 20;
 
 const MAGIC: &[u8; 8] = b"weirobj\x02";
@@ -103,7 +103,7 @@ impl Header {
     }
 }
 
-/// What a file says of its object besides the body.
+/// What a file says about its object besides the body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Trailer {
     pub(super) key: Bytes,
@@ -114,7 +114,7 @@ pub(super) struct Trailer {
 }
 
 impl Trailer {
-    /// The bytes of the trailer, or what of it is too long.
+    /// The bytes of the trailer, or which part is too long.
     pub(super) fn encode(&self) -> Result<Vec<u8>, &'static str> {
         let parts = [&self.key, &self.variant, &self.metadata, &self.head];
         let tags: usize = self.tags.iter().map(|tag| 2 + tag.len()).sum();
@@ -242,7 +242,7 @@ mod tests {
         }
     }
 
-    /// What another version has stored under a key may be another's answer by the rules of this one.
+    /// Under the rules of this version, an object of another version may be an answer to another request.
     #[test]
     fn an_object_of_another_version_is_none() {
         let header = Header {

@@ -1,7 +1,7 @@
-//! What the disk holds, in RAM: which variants a primary key has, and in which order they make room.
+//! The contents of the disk, in RAM: which variants a primary key has, and in which order they are evicted.
 //!
-//! Pure: it knows no files. Entries leave in the order they came, except that one which was used since gets another round
-//! (FIFO with reinsertion, the main queue of S3-FIFO). No call takes long, however much there is: lookups wait for it.
+//! Pure: it knows no files. Entries leave in the order in which they came, except that an entry used since then gets
+//! another round (FIFO with reinsertion, the main queue of S3-FIFO). No call takes long, since lookups wait for it.
 //! Keys are sorted, so that a purge by prefix touches only what it covers.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -11,15 +11,15 @@ use crate::store::purge::PurgeScope;
 use crate::store::tags::TagIndex;
 use crate::store::walk::{self, Key};
 
-/// Objects that get another round while one is looked for that does not.
+/// How many objects may get another round in one search for an object to evict.
 const SPARED_MAX: usize = 64;
-/// Places of the queue that are looked at when something is added to it while most of it is gone.
+/// How many places of the queue are checked when something is added while most places are empty.
 const TIDIED: usize = 4;
 
 /// What is known in RAM of an object on disk.
 #[derive(Debug, Clone)]
 pub struct Stored {
-    /// What tells it from other responses with the same key.
+    /// What distinguishes it from other responses with the same key.
     pub variant: Arc<[u8]>,
     /// Bytes of its body.
     pub body_bytes: u64,
@@ -29,7 +29,7 @@ pub struct Stored {
     pub uses: u8,
     /// The tags by which it can be purged.
     pub tags: Arc<[Box<str>]>,
-    /// Tells it from what had or will have its place.
+    /// Distinguishes it from earlier and later objects with the same key and variant.
     pub identity: u64,
     /// How often its head was renewed since it was written or indexed.
     pub renewals: u32,
@@ -66,7 +66,7 @@ pub(super) type Named = (Key, Stored);
 #[derive(Debug, Default)]
 pub(super) struct Index {
     objects: BTreeMap<Key, Vec<Stored>>,
-    /// Key and identity in the order of arrival. What is gone is skipped when its turn comes.
+    /// Keys and identities in the order of arrival. Removed objects are skipped when their turn comes.
     queue: VecDeque<(Key, u64)>,
     tags: TagIndex,
     count: usize,
@@ -87,7 +87,7 @@ impl Index {
             .find(|stored| *stored.variant == *variant)
     }
 
-    /// The variant to be changed in place; its tags and its identity stay.
+    /// The variant, to be changed in place; its tags and its identity stay.
     pub(super) fn variant_mut(&mut self, key: &[u8], variant: &[u8]) -> Option<&mut Stored> {
         self.objects
             .get_mut(key)?
@@ -95,7 +95,7 @@ impl Index {
             .find(|stored| *stored.variant == *variant)
     }
 
-    /// Notes a use, and says which object it was.
+    /// Notes a use, and returns the object.
     pub(super) fn touch(&mut self, key: &[u8], variant: &[u8]) -> Option<Stored> {
         let stored = self.variant_mut(key, variant)?;
         stored.uses = stored.uses.saturating_add(1);
@@ -103,7 +103,7 @@ impl Index {
         Some(stored.clone())
     }
 
-    /// Adds an object, the first of its key; hands back the one with the same variant that it replaces.
+    /// Adds an object as the first of its key. Returns the one with the same variant that it replaces.
     pub(super) fn insert(&mut self, key: &[u8], stored: Stored) -> Option<Stored> {
         let replaced = self.remove(key, &stored.variant, None);
         let key = self
@@ -113,7 +113,7 @@ impl Index {
         self.queue.push_back((Arc::clone(&key), stored.identity));
         self.tags.add(&key, stored.tags.iter());
         self.count += 1;
-        // Most keys have one variant; a vector that grows would begin with room for four.
+        // Most keys have one variant, but a growing vector would begin with room for four.
         let variants = self
             .objects
             .entry(key)
@@ -123,7 +123,7 @@ impl Index {
         replaced
     }
 
-    /// Drops some of what is gone from a queue that is mostly that. What is there and in the way goes to the end.
+    /// Drops some removed objects from a queue that is mostly empty places. Objects in between go to the end.
     fn tidy(&mut self) {
         for _ in 0..TIDIED {
             if self.queue.len() <= 2 * self.count + 64 {
@@ -138,7 +138,7 @@ impl Index {
         }
     }
 
-    /// Removes a variant, if it still is the object with this identity, where one is named.
+    /// Removes a variant. If `identity` is given, only if it is still that object.
     pub(super) fn remove(
         &mut self,
         key: &[u8],
@@ -171,7 +171,7 @@ impl Index {
         self.remove(key, &variant, Some(identity))
     }
 
-    /// Removes whichever object is to make room next.
+    /// Removes the object that must make room next.
     pub(super) fn evict(&mut self) -> Option<(Key, Stored)> {
         let mut spared = 0;
         while let Some((key, identity)) = self.queue.pop_front() {
@@ -198,8 +198,8 @@ impl Index {
         None
     }
 
-    /// Some of the objects that a purge covers: those of the next `keys_max` keys behind `after`. With it the last key that
-    /// was looked at; `None` when there are no more.
+    /// Some of the objects that a purge covers: those of the next `keys_max` keys after `after`. Also returns the last
+    /// key that was looked at; `None` when there are no more.
     pub(super) fn covered(
         &self,
         scope: &PurgeScope,
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_gets_another_round() {
+    fn used_objects_get_another_round() {
         let mut index = Index::default();
         for identity in 0..4 {
             assert!(
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_leaves_the_queue_step_by_step() {
+    fn removed_objects_leave_the_queue_step_by_step() {
         let mut index = Index::default();
         for identity in 0..1000_u64 {
             index.insert(&identity.to_be_bytes(), stored("", &[], identity));

@@ -8,7 +8,7 @@ use super::Shared;
 use super::reading::{self, Opened};
 use crate::store::answer::Answer;
 
-/// An object on disk that is open: it can be read to its end whatever happens to it in the store.
+/// An open object on disk: it can be read to its end, whatever happens to it in the store.
 #[derive(Debug, Clone)]
 pub struct DiskObject {
     shared: Arc<Shared>,
@@ -30,12 +30,12 @@ impl DiskObject {
         &self.opened.trailer.head
     }
 
-    /// Tells it from what had or will have its place.
+    /// Distinguishes it from earlier and later objects with the same key and variant.
     pub fn identity(&self) -> u64 {
         self.opened.header.identity
     }
 
-    /// How often its head had been renewed, at the least, when it was read.
+    /// How often its head had been renewed when it was read, at least.
     pub fn renewals(&self) -> u32 {
         self.opened.renewals
     }
@@ -55,11 +55,12 @@ impl DiskObject {
         self.opened.header.is_stale
     }
 
-    /// Reads from `offset` of the body into the buffer, which is emptied first and handed back: to the end of the block
-    /// that this is in, and on as long as whole blocks fit into its capacity. An empty buffer comes back at the end of
-    /// the body. An error after the first bytes were sent means that the response must be cut off.
+    /// Reads from `offset` of the body into the buffer, which is emptied first and returned. It reads to the end of the
+    /// block, and on as long as whole blocks fit into the buffer's capacity. At the end of the body the buffer comes
+    /// back empty. If there is an error after the first bytes were sent, the response must be cut off.
     ///
-    /// Never refused for a full queue, because a response may be half sent; whoever sends has one read under way.
+    /// It is never refused because of a full queue, since a response may be half sent; each sender has one read in
+    /// progress.
     pub fn read(&self, offset: u64, mut buffer: Vec<u8>) -> Answer<Vec<u8>> {
         let opened = Arc::clone(&self.opened);
         self.shared.ask_always(move |volume| {

@@ -1,6 +1,7 @@
-//! An object on disk: opened, verified, read block by block. Only disk threads call this.
+//! Opens, verifies and reads an object on disk, block by block. Only disk threads call this.
 //!
-//! No byte is handed out whose sum was not right when it was read. What does not verify is dropped from the store.
+//! No byte is returned unless its sum was right in the same read. An object that does not verify is dropped from the
+//! store.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -18,17 +19,17 @@ use super::volume::Volume;
 use crate::store::StoreError;
 use crate::store::purge::Verdict;
 
-/// A file whose header and trailer have been read and are right.
+/// A file whose header and trailer have been read and verified.
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) file: Arc<File>,
     pub(super) header: Header,
     pub(super) trailer: Trailer,
-    /// How often its head had been renewed, at the least, when this was read.
+    /// How often its head had been renewed when this was read, at least.
     pub(super) renewals: u32,
 }
 
-/// The blocks of a body, as far as they are in the file.
+/// The blocks of a body that are in the file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Blocks<'a> {
     pub(super) file: &'a File,
@@ -37,7 +38,7 @@ pub(super) struct Blocks<'a> {
     pub(super) body_bytes: u64,
 }
 
-/// Reads what is not the body.
+/// Reads everything but the body.
 pub(super) fn open(file: File) -> Result<Opened, StoreError> {
     let mut bytes = [0; HEADER_BYTES];
     file.read_exact_at(&mut bytes, 0).map_err(torn)?;
@@ -57,7 +58,7 @@ pub(super) fn open(file: File) -> Result<Opened, StoreError> {
     })
 }
 
-/// Opens the object that the index has under this key and variant.
+/// Opens the object that the index has for this key and variant.
 pub(super) fn open_stored(
     volume: &Volume,
     key: &[u8],
@@ -67,7 +68,7 @@ pub(super) fn open_stored(
     let Some(stored) = super::lock(&volume.index).touch(key, variant) else {
         return Err(StoreError::Gone);
     };
-    // The sweep of a purge may have yet to come to it.
+    // The sweep of a purge may not have reached it yet.
     let verdict = volume.purges.verdict(ticket, key, &stored.tags);
     if verdict == Verdict::Drop {
         return Err(StoreError::Purged);
@@ -80,7 +81,7 @@ pub(super) fn open_stored(
         let renewals = stored.renewals;
         Ok(Opened { renewals, ..opened })
     };
-    // The second attempt is made while nobody changes a head or replaces the file.
+    // During the second attempt, no head changes and no file is replaced.
     let opened = attempt().or_else(|_| volume.with_names_held(attempt));
     match opened {
         Ok(mut opened) => {
@@ -111,8 +112,8 @@ impl Opened {
 }
 
 impl Blocks<'_> {
-    /// Appends the body from `offset` on to `buffer`: at least to the end of the block that this is in, and further as long
-    /// as whole blocks fit into the capacity. Appends nothing at the end of the body.
+    /// Appends the body from `offset` to `buffer`: at least to the end of the block, and further as long as whole
+    /// blocks fit into the capacity. At the end of the body it appends nothing.
     pub(super) fn read(self, offset: u64, buffer: &mut Vec<u8>) -> Result<(), StoreError> {
         let mut offset = offset;
         let mut is_first = true;
@@ -125,7 +126,7 @@ impl Blocks<'_> {
         Ok(())
     }
 
-    /// Appends the rest of one block; returns how many bytes that are.
+    /// Appends the rest of one block; returns its length.
     fn read_block(&self, offset: u64, buffer: &mut Vec<u8>) -> Result<u64, StoreError> {
         let index = offset / BLOCK_BYTES as u64;
         let length =
@@ -186,7 +187,7 @@ pub(super) fn read_or_drop<R>(
     result
 }
 
-/// Whether the object may be all right: what is short is descriptors or memory of the process.
+/// Whether the object may be intact, because the process is only short of descriptors or memory.
 pub(super) fn is_passing(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,9 +1,9 @@
-//! What a start finds on the disk: every file is looked at once, its header and its trailer, never its body.
+//! What a start finds on the disk. Each file is read once, its header and its trailer, never its body.
 //!
-//! Runs in a thread of its own while the store answers already from what has been indexed so far. Until it is done nothing
-//! is written, so that the budget holds. A file that is not exactly an object under its own name is removed; one that cannot
-//! be opened because the process is short of descriptors or memory is tried again until it can. The work is
-//! two reads for each of at most `objects_max` files; what is beyond that number is removed unread.
+//! It runs in a thread of its own, while the store already answers from what has been indexed. Until it is done nothing
+//! is written, so that the budget holds. A file that is not exactly an object under its own name is removed. One that
+//! cannot be opened because the process is short of descriptors or memory is tried again until it can. The work is two
+//! reads for each of at most `objects_max` files; files beyond that number are removed unread.
 
 use std::fs::{self, DirEntry, File};
 use std::path::Path;
@@ -19,10 +19,10 @@ use crate::store::StoreError;
 use crate::store::answer::lock;
 use crate::store::purge::Ticket;
 
-/// Until a file is tried again.
+/// Time until a file is tried again.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Indexes what is there; `ticket` is from before the store answered anything.
+/// Indexes the files; `ticket` is from before the store answered anything.
 pub(super) fn rebuild(volume: &Volume, ticket: Ticket) {
     for first_byte in 0..=u8::MAX {
         let directory = volume
@@ -48,10 +48,10 @@ pub(super) fn rebuild(volume: &Volume, ticket: Ticket) {
         }
     }
     volume.shrink();
-    volume.has_indexed();
+    volume.finish_indexing();
 }
 
-/// Tries again for as long as what fails may be all right. To skip a file would let it come back after a purge, with the
+/// Tries again as long as the object may be intact. If a file were skipped, it could come back after a purge, with the
 /// next start.
 pub(super) fn patiently<R>(
     volume: &Volume,
@@ -102,7 +102,7 @@ fn index_file(
 fn drop_file(volume: &Volume, path: &Path) {
     volume.counts.damaged.fetch_add(1, Ordering::Relaxed);
     if fs::remove_file(path).is_err() {
-        // It stays, whatever it is; what it takes is not free.
+        // The file stays, whatever it is, so its space is not free.
         volume
             .count_existing(fs::metadata(path).map_or(0, |metadata| Volume::cost(metadata.len())));
     }

@@ -1,7 +1,7 @@
 //! A new head and new metadata for an object on disk, as after a validation: its body stays where it is.
 //!
-//! The new trailer is written beside the old one, then the first 64 bytes of the file are set to point to it. A process that
-//! is killed in between leaves the old head, or bytes that do not verify.
+//! The new trailer is written beside the old one. Then the first 64 bytes of the file are set to point to it. A process
+//! that is killed in between leaves the old head, or bytes that do not verify.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -26,7 +26,8 @@ pub(super) struct Renewal {
 }
 
 pub(super) fn renew(volume: &Volume, renewal: &Renewal) -> Result<(), StoreError> {
-    // An old trailer and a new one are never further apart than this; the room for it is taken before names are held.
+    // The old and the new trailer are never further apart than this. The room for it is reserved before names are
+    // locked.
     let more =
         Volume::cost(renewal.metadata.len() as u64 + renewal.head.len() as u64) + (128 << 10);
     volume.reserve(more)?;
@@ -35,7 +36,7 @@ pub(super) fn renew(volume: &Volume, renewal: &Renewal) -> Result<(), StoreError
     used.map(|_| ())
 }
 
-/// Returns how much of the reserved room the file has taken.
+/// Returns how much of the reserved room the file has used.
 fn renew_named(volume: &Volume, renewal: &Renewal, more: u64) -> Result<u64, StoreError> {
     let Renewal {
         key,

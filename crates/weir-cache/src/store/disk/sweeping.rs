@@ -1,4 +1,4 @@
-//! What a purge does to files and to the index. Only disk threads call this; purges have been announced in the log before.
+//! What a purge does to files and the index. Only disk threads call this, after the purge was announced in the log.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -13,13 +13,13 @@ use crate::store::answer::lock;
 use crate::store::purge::{PurgeKind, PurgeScope};
 use crate::store::walk::Key;
 
-/// Keys a purge looks at before it lets others at the index.
+/// Keys that a purge checks before it lets others use the index.
 const PURGE_KEYS: usize = 256;
 
 impl Volume {
-    /// Removes or marks everything in the index that a purge covers, which has been announced in the log of purges.
-    /// Returns how many objects that were. What cannot be removed stays and does not keep the others from being removed;
-    /// the purge fails, and can be tried again.
+    /// Removes or marks everything in the index that a purge covers. The purge must be in the log of purges. Returns
+    /// the number of objects. An object that cannot be removed stays, and the others are still removed; the purge then
+    /// fails, and can be tried again.
     pub(super) fn sweep(&self, scope: &PurgeScope, kind: PurgeKind) -> Result<u64, StoreError> {
         let (mut after, mut objects, mut failed) = (None::<Key>, 0, None);
         loop {
@@ -43,8 +43,8 @@ impl Volume {
         }
     }
 
-    /// Has the next run end what `scope` covers, if this one is killed before every file is in the index; for purges that
-    /// have been announced in the log, which meets them in this run.
+    /// Makes the next run end what `scope` covers, if this one is killed before every file is indexed. In this run the
+    /// log of purges does that.
     pub(super) fn end_unindexed(&self, scope: &PurgeScope) -> Result<(), StoreError> {
         let _waiting = lock(&self.until_indexed);
         if self.is_indexed.load(Ordering::Acquire) {
@@ -58,8 +58,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Unlike what makes room, a purge must not answer while the file is there: the next start would bring it back. What
-    /// cannot be removed stays in the index, so that another purge finds it.
+    /// Unlike an eviction, a purge must not answer while the file exists: the next start would bring it back. An object
+    /// that cannot be removed stays in the index, so that another purge finds it.
     fn remove_named(&self, key: &[u8], stored: &Stored) -> Result<(), StoreError> {
         match fs::remove_file(self.path(key, &stored.variant)) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),

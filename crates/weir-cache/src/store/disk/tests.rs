@@ -1,5 +1,5 @@
-//! What the disk tier promises, with the faults that a test can make: damaged files, a full disk, purges that race. The
-//! kill -9 loop is in `tests/it/store/killed.rs`.
+//! The promises of the disk tier, with the faults that a test can make: damaged files, a full disk, purges that race.
+//! The kill -9 loop is in `tests/it/store/killed.rs`.
 
 mod changed;
 
@@ -166,7 +166,7 @@ fn a_damaged_file_is_dropped_and_never_served() {
         let mut bytes = fs::read(&path).unwrap();
         let length = bytes.len();
         let trailer = body_end(wanted.len() as u64) as usize;
-        // Header and trailer are a small part of a file, and have more in them that matters.
+        // Header and trailer are a small part of a file, but more of their bytes matter.
         let part = [0..length, 0..HEADER_BYTES, 0..length, trailer..length];
         let at = random.usize(part[round % 4].clone());
         if round % 4 == 0 {
@@ -181,7 +181,7 @@ fn a_damaged_file_is_dropped_and_never_served() {
         } else {
             store
         };
-        // The eight bytes that are not summed may change without harm.
+        // The eight unsummed bytes may change without harm.
         if let Ok(read) = get(&store, b"k") {
             assert_eq!(read, wanted);
         } else {
@@ -247,7 +247,7 @@ fn a_full_file_system_costs_objects_not_the_store() {
     let directory = Directory::new("full");
     let (store, purges) = open_with(&directory.0, 64 << 20, |file, bytes, offset| {
         if IS_FULL.load(Ordering::Relaxed) {
-            // Half of it gets there, as on a real disk.
+            // Half of the bytes are written, as on a real disk.
             std::os::unix::fs::FileExt::write_all_at(file, &bytes[..bytes.len() / 2], offset)?;
             return Err(std::io::Error::from(std::io::ErrorKind::StorageFull));
         }
@@ -303,7 +303,7 @@ fn a_renewed_head_is_found_after_a_restart_and_the_file_does_not_grow_without_en
 }
 
 #[test]
-fn purges_hold_for_what_is_stored_on_its_way_and_found_by_a_restart() {
+fn purges_cover_stored_and_arriving_objects_and_those_of_a_restart() {
     let directory = Directory::new("purged");
     let (store, purges) = open(&directory.0, 64 << 20);
     for key in ["a/1", "a/2", "b/1", "b/2"] {
@@ -372,7 +372,7 @@ fn a_start_that_is_short_of_descriptors_waits_for_them() {
         None => Ok(7),
     });
     assert_eq!(found.unwrap(), 7);
-    // What is wrong with the file is not waited for.
+    // A fault of the file itself is not waited for.
     let mut attempts = 0;
     let damaged = rebuild::patiently(volume, || {
         attempts += 1;

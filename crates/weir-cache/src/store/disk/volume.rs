@@ -2,10 +2,10 @@
 //!
 //! What must always hold:
 //! - A file under its final name was complete when it got that name, and no byte of its body changes afterwards.
-//! - Whoever renames, removes or marks files under final names, and changes the index with it, holds `names` meanwhile. So
-//!   index and directory agree outside of it, and a purge is never overtaken by a commit.
-//! - `bytes` is at least what all files together have, temporary ones included, and at most `bytes_max`. Files that
-//!   are gone from the directory but still open for a reader are not counted.
+//! - Code that renames, removes or marks files under final names, and changes the index accordingly, holds `names`
+//!   meanwhile. So index and directory agree whenever it is free, and a commit never overtakes a purge.
+//! - `bytes` is at least the size of all files, temporary ones included, and at most `bytes_max`. Files that are
+//!   removed but still open for a reader do not count.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -24,12 +24,12 @@ use crate::store::answer::lock;
 use crate::store::purge::{Purges, Ticket, Verdict};
 use crate::store::share::Share;
 
-/// Space in the file system and an inode are handed out in pieces; this is what a file costs besides its bytes.
+/// A file also costs an inode, and space is given out in pieces; this is what a file costs besides its bytes.
 const FILE_OVERHEAD_BYTES: u64 = 4096;
-/// Objects that make room when the file system is full before the budget is.
+/// Objects to evict when the file system is full before the budget is.
 const EVICTED_WHEN_FULL: usize = 64;
 
-/// How bytes are written: the seam at which tests let the disk be full.
+/// How bytes are written; tests replace it to make the disk full.
 pub(super) type WriteAt = fn(&File, &[u8], u64) -> io::Result<()>;
 
 type Deferred = Box<dyn FnOnce(&Volume) + Send>;
@@ -38,7 +38,7 @@ pub(super) struct Volume {
     pub(super) config: DiskConfig,
     pub(super) purges: Arc<Purges>,
     pub(super) index: Mutex<Index>,
-    /// Whether every file of the last run is in the index or gone. Nothing is written before.
+    /// Whether every file of the last run is in the index or gone. Before that, nothing is written.
     pub(super) is_indexed: AtomicBool,
     pub(super) is_closing: AtomicBool,
     pub(super) counts: Counts,
@@ -48,7 +48,7 @@ pub(super) struct Volume {
     next_identity: AtomicU64,
     /// Purges that are answered once they have met every file.
     pub(super) until_indexed: Mutex<Vec<Deferred>>,
-    /// What requests have changed before every file was in the index, in this run and in the last.
+    /// What requests changed before every file was in the index, in this run and in the last.
     pub(super) ended: Mutex<Ended>,
     /// Held open: the lock on it says that the directory is in use.
     _in_use: File,
@@ -63,7 +63,7 @@ pub(super) struct Counts {
     pub(super) disk_full: AtomicU64,
 }
 
-/// What a commit puts under its name.
+/// An object that a commit puts under its name.
 pub(super) struct Committed<'a> {
     pub(super) temporary: PathBuf,
     pub(super) file: &'a File,
@@ -75,7 +75,7 @@ pub(super) struct Committed<'a> {
 }
 
 impl Volume {
-    /// Takes the directory, makes what is missing in it, and drops what never got a name.
+    /// Opens the directory, creates what is missing in it, and removes files that never got a name.
     pub(super) fn open(
         config: DiskConfig,
         purges: Arc<Purges>,
@@ -123,8 +123,8 @@ impl Volume {
             .join(&name[2..])
     }
 
-    /// A number no other object of this run has, far from those of other runs; and the temporary file for it. Identities
-    /// are far apart because block sums are seeded with the numbers that follow.
+    /// A number that no other object of this run has, far from those of other runs; and the temporary file for it.
+    /// Identities are far apart because block sums are seeded with the numbers that follow.
     pub(super) fn new_identity(&self) -> (u64, PathBuf) {
         let identity = self
             .next_identity
@@ -138,17 +138,17 @@ impl Volume {
         )
     }
 
-    /// How many variants a key may have whose objects are in this share.
+    /// How many variants a key may have if its objects belong to this share.
     pub(super) fn variants_max(&self, share: Option<&Share>) -> usize {
         share.map_or(self.config.variants_max, |share| share.variants_max)
     }
 
-    /// What a file of this length counts for.
+    /// How many bytes a file of this length counts.
     pub(super) fn cost(file_bytes: u64) -> u64 {
         file_bytes.next_multiple_of(FILE_OVERHEAD_BYTES) + FILE_OVERHEAD_BYTES
     }
 
-    /// Takes `bytes` of the budget, and evicts as many objects as that needs.
+    /// Reserves `bytes` of the budget, and evicts as many objects as necessary.
     pub(super) fn reserve(&self, bytes: u64) -> Result<(), StoreError> {
         loop {
             let taken = self
@@ -166,7 +166,7 @@ impl Volume {
         }
     }
 
-    /// Counts what is on the disk already, however much that is.
+    /// Counts what is already on the disk, however much it is.
     pub(super) fn count_existing(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::AcqRel);
     }
@@ -185,7 +185,7 @@ impl Volume {
         self.bytes.fetch_sub(bytes, Ordering::AcqRel);
     }
 
-    /// Writes into a file that is being made. When the file system is full, objects make room once.
+    /// Writes into a file in progress. If the file system is full, objects are evicted once.
     pub(super) fn write(&self, file: &File, bytes: &[u8], offset: u64) -> Result<(), StoreError> {
         let result = (self.write_at)(file, bytes, offset);
         let Err(error) = result else { return Ok(()) };
@@ -202,8 +202,8 @@ impl Volume {
         Ok((self.write_at)(file, bytes, offset)?)
     }
 
-    /// Gives a complete file its name and puts it in the index, unless a purge has covered it meanwhile; says whether a
-    /// soft one has. The bytes of it have been reserved; those of the object that it replaces are released.
+    /// Gives a complete file its name and puts it into the index, unless a purge has covered it meanwhile. Returns
+    /// whether a soft purge has. Its bytes have been reserved; those of the object it replaces are released.
     pub(super) fn commit(
         &self,
         committed: Committed<'_>,
@@ -253,7 +253,7 @@ impl Volume {
         Ok(is_stale)
     }
 
-    /// Puts a file of the last run in the index, unless a purge of this run covers it; then it is removed or marked.
+    /// Puts a file of the last run into the index. If a purge of this run covers it, it is removed or marked.
     pub(super) fn adopt(&self, key: &[u8], mut stored: Stored, ticket: Ticket) -> io::Result<()> {
         let _names = lock(&self.names);
         let verdict = if lock(&self.ended).covers(key) {
@@ -274,13 +274,13 @@ impl Volume {
         Ok(())
     }
 
-    /// Runs `change` while nothing happens to names. For what reads a file twice or changes one in place.
+    /// Runs `change` while names are locked: for code that reads a file twice or changes it in place.
     pub(super) fn with_names_held<R>(&self, change: impl FnOnce() -> R) -> R {
         let _names = lock(&self.names);
         change()
     }
 
-    /// Drops an object that turned out to be unreadable, if it still is the same one.
+    /// Drops an object that could not be read, if it is still the same one.
     pub(super) fn drop_damaged(&self, key: &[u8], variant: &[u8], identity: u64) {
         let _names = lock(&self.names);
         let removed = lock(&self.index).remove(key, variant, Some(identity));
@@ -290,7 +290,7 @@ impl Volume {
         }
     }
 
-    /// Removes an object that has been superseded: the one with this identity, where one is named.
+    /// Removes a superseded object. If `identity` is given, only if it is still that object.
     pub(super) fn remove(&self, key: &[u8], variant: &[u8], identity: Option<u64>) {
         let _names = lock(&self.names);
         let removed = lock(&self.index).remove(key, variant, identity);
@@ -311,7 +311,7 @@ impl Volume {
     }
 
     /// Every file of the last run is in the index or gone.
-    pub(super) fn has_indexed(&self) {
+    pub(super) fn finish_indexing(&self) {
         let mut waiting = lock(&self.until_indexed);
         lock(&self.ended).clear();
         self.is_indexed.store(true, Ordering::Release);
@@ -347,8 +347,8 @@ impl Volume {
         true
     }
 
-    /// Removes the file of an object that has left the index. A file that cannot be removed stays counted, and is
-    /// dropped or found again by the next start.
+    /// Removes the file of an object that has left the index. A file that cannot be removed stays counted; the next
+    /// start drops or finds it.
     fn unlink(&self, key: &[u8], stored: &Stored) {
         match fs::remove_file(self.path(key, &stored.variant)) {
             Err(error) if error.kind() != ErrorKind::NotFound => {}

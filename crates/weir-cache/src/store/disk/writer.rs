@@ -1,7 +1,7 @@
-//! The worker's side of an object on its way to disk: pieces are handed over and never waited for.
+//! The worker's side of an object on its way to disk: it hands over pieces and never waits for them.
 //!
-//! The pieces of one object are written in order, by one disk thread at a time, and at most `pending_bytes_max` of them wait
-//! in RAM. Whoever has more to append awaits [`DiskWriter::room`] first, or lets the object go without the disk.
+//! The pieces of one object are written in order, by one disk thread at a time, and at most `pending_bytes_max` of them
+//! wait in RAM. A worker with more to append first awaits [`DiskWriter::room`], or gives up the disk for this object.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ use crate::store::StoreError;
 use crate::store::answer::{Answer, Reply, lock};
 use crate::store::purge::Ticket;
 
-/// An object that is being written. Dropped without a commit, nothing of it stays.
+/// An object that is being written. If it is dropped without a commit, nothing of it stays.
 #[derive(Debug)]
 pub struct DiskWriter(Arc<Pending>);
 
@@ -36,7 +36,7 @@ pub(super) struct Pending {
 struct State {
     steps: VecDeque<Step>,
     pending_bytes: usize,
-    /// Whether a disk thread has been asked to take steps, or takes them.
+    /// Whether a disk thread takes steps, or has been asked to.
     is_scheduled: bool,
     failed: Option<StoreError>,
     has_failed: bool,
@@ -84,13 +84,13 @@ impl DiskWriter {
         }))
     }
 
-    /// The object as it can be read meanwhile.
+    /// The object, for reading while it is written.
     pub fn arriving(&self) -> DiskArriving {
         DiskArriving::new(&self.0.shared, &self.0.written)
     }
 
-    /// Hands over the next piece of the body. [`StoreError::Busy`] says that too much is waiting: nothing was taken, and
-    /// [`DiskWriter::room`] tells when to try again. Any other error is final.
+    /// Hands over the next piece of the body. [`StoreError::Busy`] means that too much is waiting: nothing was taken,
+    /// and [`DiskWriter::room`] tells when to try again. Any other error is final.
     pub fn append(&mut self, piece: Bytes) -> Result<(), StoreError> {
         let mut state = lock(&self.0.state);
         if state.has_failed {
@@ -104,7 +104,7 @@ impl DiskWriter {
         Pending::add(&self.0, &mut state, Step::Append(piece))
     }
 
-    /// Answers when at most half of what may wait is waiting, or the object has failed.
+    /// Answers when at most half of the allowed bytes are waiting, or the object has failed.
     pub fn room(&mut self) -> Answer<()> {
         let mut state = lock(&self.0.state);
         if state.has_failed
@@ -117,8 +117,8 @@ impl DiskWriter {
         answer
     }
 
-    /// Ends the body and gives the object its place, if `is_wanted` says so at that moment, in a disk thread. Once this is
-    /// answered, with the object as if it had been opened, it is found.
+    /// Ends the body and makes the object findable, if `is_wanted` is true at that moment, in a disk thread. The answer
+    /// is the open object; from then on lookups find it.
     pub fn commit(
         self,
         metadata: Bytes,
@@ -136,7 +136,7 @@ impl DiskWriter {
         if state.has_failed {
             reply.send(Err(state.failed.take().unwrap_or(StoreError::Closed)));
         } else {
-            // Refused, the reply in the step answers that the store is closed.
+            // If it is refused, the reply in the step answers that the store is closed.
             _ = Pending::add(&self.0, &mut state, Step::Commit(commit, reply));
         }
         drop(state);
@@ -170,7 +170,8 @@ impl Pending {
         Ok(())
     }
 
-    /// Does what waits, in a disk thread. There is one at a time, because `is_scheduled` is true until this ends.
+    /// Takes the waiting steps, in a disk thread. There is only one at a time, because `is_scheduled` is true until
+    /// this ends.
     fn take_steps(&self) {
         let mut unfinished = lock(&self.state).unfinished.take();
         loop {
@@ -200,7 +201,7 @@ impl Pending {
                 let result = object.append(&piece);
                 let bytes = object.bytes_written();
                 self.written.bytes.store(bytes, Ordering::Release);
-                self.has_written(piece.len());
+                self.note_written(piece.len());
                 result
             }
             Step::Commit(commit, reply) => {
@@ -225,7 +226,7 @@ impl Pending {
         }
     }
 
-    fn has_written(&self, bytes: usize) {
+    fn note_written(&self, bytes: usize) {
         let mut state = lock(&self.state);
         state.pending_bytes = state.pending_bytes.saturating_sub(bytes);
         if state.pending_bytes <= self.shared.volume.config.pending_bytes_max / 2

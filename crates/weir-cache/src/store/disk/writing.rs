@@ -1,6 +1,6 @@
 //! An object on its way to disk: its temporary file, block by block. Only disk threads call this.
 //!
-//! At most one block of the body is held here. Dropped before its commit, the temporary file is removed.
+//! It holds at most one block of the body. If it is dropped before its commit, the temporary file is removed.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -91,8 +91,7 @@ impl Unfinished {
         self.blocks * BLOCK_BYTES as u64
     }
 
-    /// Ends the object, and hands it over as if it had been opened. `is_wanted` is asked at the moment when it would get its
-    /// name.
+    /// Ends the object, and returns it opened. `is_wanted` is called just before the object gets its name.
     pub(super) fn commit(
         mut self,
         key: &[u8],
@@ -170,14 +169,14 @@ impl Unfinished {
 impl Drop for Unfinished {
     fn drop(&mut self) {
         if !self.is_committed {
-            // A file that cannot be removed is dropped by the next start.
+            // If the file cannot be removed, the next start drops it.
             _ = fs::remove_file(&self.path);
             self.volume.release(self.reserved);
         }
     }
 }
 
-/// What is needed besides the body when an object is committed.
+/// What a commit needs besides the body.
 pub(super) fn trailer(
     key: &[u8],
     variant: &[u8],

@@ -1,14 +1,14 @@
-//! Whether a full store admits an object: the larger it is, the more often it must have been asked for in vain.
+//! Whether a full store admits an object: the larger it is, the more misses it needs first.
 //!
-//! The queues of the store treat every object alike. A large one pushes out many small ones, each of which may be as
-//! popular; so while the store is full, an object of twice the average weight has to be missed twice before it gets in, and
-//! one of four times or more four times. An object of average weight or less always gets in.
+//! The queues of the store treat all objects alike. A large one pushes out many small ones, each of which may be as
+//! popular. So while the store is full, an object of twice the average weight needs two misses before it is admitted,
+//! and one of four times or more needs four. An object of average weight or less is always admitted.
 //!
-//! Misses are counted in a sketch of two rows (a count-min sketch, Cormode and Muthukrishnan 2005), which is halved now
-//! and then so that it forgets (as in `TinyLFU`, Einziger et al. 2017). It counts too many at times, never too few: then an
-//! object gets in earlier. It is asked on misses only.
+//! Misses are counted in a sketch of two rows (a count-min sketch, Cormode and Muthukrishnan 2005), which is halved
+//! from time to time so that it forgets (as in `TinyLFU`, Einziger et al. 2017). It may count too many, never too few:
+//! then an object is admitted earlier. It is used on misses only.
 
-/// Misses after which any object is admitted that fits at all.
+/// After this many misses any object is admitted that fits at all.
 const MISSES_MAX: u64 = 4;
 
 /// Counters per object that the store is expected to hold.
@@ -29,7 +29,7 @@ impl Admission {
         }
     }
 
-    /// Counts a miss of the key with this hash, and says whether its object gets in.
+    /// Counts a miss of the key with this hash. Returns whether its object is admitted.
     pub(super) fn admits(&mut self, hash: u64, weight: u64, weight_mean: u64) -> bool {
         let mask = self.counters.len() - 1;
         let (first, second) = (hash as usize & mask, (hash >> 32) as usize & mask);

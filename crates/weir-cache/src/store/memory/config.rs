@@ -1,4 +1,4 @@
-//! The limits of the RAM tier, and what it says of itself. Nothing here does anything.
+//! The limits of the RAM tier, and its figures. Nothing here does anything.
 
 /// Limits of the RAM tier.
 #[derive(Debug, Clone, Copy)]
@@ -7,12 +7,12 @@ pub struct MemoryConfig {
     pub bytes_max: u64,
     /// Bytes of one object; a larger one is refused.
     pub object_bytes_max: u64,
-    /// About how large an object is; decides how many evicted keys are remembered. A factor of ten either way costs about a
-    /// point of hit ratio.
+    /// The approximate size of an object; it decides how many evicted keys are remembered. A factor of ten either way
+    /// costs about a point of hit ratio.
     pub object_bytes_mean: u64,
-    /// Variants kept for one primary key where its share does not say; the oldest go first.
+    /// Variants kept for one primary key if its share does not say; the oldest are removed first.
     pub variants_max: usize,
-    /// Seed of the hash of keys, so that nobody outside can choose keys that collide.
+    /// Seed of the hash of keys, so that outsiders cannot choose keys that collide.
     pub seed: u64,
 }
 
@@ -47,7 +47,7 @@ pub struct MemoryStats {
     pub misses: u64,
     /// Objects stored.
     pub inserted: u64,
-    /// Entries that had to make room.
+    /// Entries evicted to make room.
     pub evicted: u64,
     /// Objects that were not admitted.
     pub refused: u64,

@@ -1,14 +1,14 @@
-//! What becomes of an object that is to be stored in RAM.
+//! What happens to an object that is to be stored in RAM.
 
 use std::sync::Arc;
 
 use crate::store::object::Entry;
 
-/// What became of an insert.
+/// The result of an insert.
 #[derive(Debug)]
 pub enum Inserted {
-    /// It is stored. The entries that made room for it are handed back, with the objects that variants of the same key
-    /// replaced or pushed out left out.
+    /// It is stored. Contains the entries that made room for it, without objects that variants of the same key
+    /// replaced or pushed out.
     Stored(Vec<Arc<Entry>>),
     /// It is not stored, and why.
     Refused(Refusal),
@@ -19,12 +19,12 @@ pub enum Inserted {
 pub enum Refusal {
     /// It is larger than one object may be.
     TooLarge,
-    /// The store is full, and an object of its size has to be asked for more often first.
+    /// The store is full, and an object of this size needs more misses first.
     TooRare,
-    /// Clients hold more than they may of what is not stored.
+    /// Clients hold too much that is not stored.
     Crowded,
     /// It was purged while it was on its way.
     Purged,
-    /// It comes from disk or from before a purge, and a newer one has come meanwhile.
+    /// It comes from disk or from before a purge, and a newer one is stored.
     Superseded,
 }

@@ -1,4 +1,5 @@
-//! What the queues of the RAM tier ask of us: what an entry weighs, how a key is hashed, and where what makes room goes.
+//! What the queues of the RAM tier need from us: the weight of an entry, the hash of a key, and a place for evicted
+//! entries.
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ impl Weighter<Arc<[u8]>, Arc<Entry>> for EntryWeight {
     }
 }
 
-/// Collects what makes room, so that it is handed back and dropped outside of every lock.
+/// Collects evicted entries, so that they are returned and dropped outside every lock.
 #[derive(Debug, Clone)]
 pub(super) struct Evicted;
 
@@ -40,7 +41,7 @@ impl BuildHasher for Seeded {
     }
 }
 
-/// Hashes the one slice that a key is.
+/// Hashes a key, which is one slice.
 #[derive(Debug)]
 pub(super) struct KeyHasher(u64);
 

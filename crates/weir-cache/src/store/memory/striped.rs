@@ -1,4 +1,5 @@
-//! A counter that many threads count on without sharing a cache line; reading it adds up the lines.
+//! A counter that many threads increment without sharing a cache line; reading it adds up the
+//! lines.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

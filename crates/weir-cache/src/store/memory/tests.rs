@@ -1,4 +1,4 @@
-//! The rules of the RAM tier, one by one. How good its choices are is measured in `tests/it/store/hit_ratio.rs`.
+//! The rules of the RAM tier, one by one. `tests/it/store/hit_ratio.rs` measures how good its choices are.
 
 use bytes::Bytes;
 
@@ -166,7 +166,7 @@ fn tags_of_evicted_and_replaced_entries_are_forgotten() {
     assert_eq!(indexed, tagged);
 }
 
-/// Stores an object of a share; says whether it was taken.
+/// Stores an object of a share. Returns whether it was accepted.
 fn insert_shared(store: &MemoryStore, share: &Arc<Share>, key: &str, variant: &str) -> bool {
     let object = object(variant, store.purges.ticket(), 1000);
     object.belongs_to(share);
@@ -203,7 +203,7 @@ fn a_share_makes_room_for_itself_and_takes_none_of_others() {
         }
     });
     assert_eq!((others, bytes), (50, share.bytes()));
-    // What is used stays, and of the rest the newest do.
+    // Used entries stay, and of the others the newest do.
     assert!(own.contains(&"hot".to_owned()) && own.contains(&"99".to_owned()));
     assert!(own.len() > 10 && !own.contains(&"50".to_owned()), "{own:?}");
     let ticket = purges.begin(&PurgeScope::All, PurgeKind::Hard);
@@ -245,7 +245,7 @@ fn a_purge_that_takes_many_steps_meets_every_key() {
 }
 
 #[test]
-fn what_was_asked_for_before_a_purge_takes_no_place_from_what_was_asked_for_after() {
+fn an_object_from_before_a_purge_does_not_replace_one_from_after() {
     let (store, purges) = store(64 << 10);
     let before = purges.ticket();
     drop(Sweep::begin(
@@ -261,14 +261,14 @@ fn what_was_asked_for_before_a_purge_takes_no_place_from_what_was_asked_for_afte
         Inserted::Refused(Refusal::Superseded)
     ));
     assert!(store.holds(b"k", &new));
-    // Where nothing newer is, it is better than nothing.
+    // If there is nothing newer, it is better than nothing.
     assert!(is_stored(&store.insert(b"other", Arc::clone(&old))));
     assert!(is_stored(&store.insert(b"other", new)));
 }
 
-/// What was evicted while a client has yet to take it counts as held, and while that is too much nothing is stored.
+/// An evicted object that a client has not fully read counts as held. While too much is held, nothing is stored.
 #[test]
-fn what_clients_hold_beyond_their_budget_keeps_others_out() {
+fn nothing_is_stored_while_clients_hold_too_much() {
     let purges = Arc::new(Purges::default());
     let transient = Transient::new(1000);
     let config = MemoryConfig::with_budget(1 << 20);
@@ -286,7 +286,7 @@ fn what_clients_hold_beyond_their_budget_keeps_others_out() {
     let other = || Arc::new(object("", purges.ticket(), 1));
     let refused = store.insert(b"other", other());
     assert!(matches!(refused, Inserted::Refused(Refusal::Crowded)));
-    // A renewed head brings no bytes.
+    // A renewed head adds no bytes.
     assert!(is_stored(&store.insert_renewed(b"held", renewed, &[])));
     assert_eq!(transient.bytes(), 0);
     assert!(is_stored(&store.insert(b"other", other())));

@@ -1,5 +1,5 @@
-//! What whoever changes the RAM tier keeps beside the entries, under the one lock of writers: sorted keys and tags for
-//! purges and lists, who has which share, and who is admitted. Hits know nothing of it.
+//! What writers of the RAM tier keep beside the entries, under one lock: sorted keys and tags for purges and lists,
+//! shares, and admission. Hits do not use it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Writers {
         }
     }
 
-    /// A number for an entry, higher than those of all before it.
+    /// A number for an entry, higher than those of all earlier ones.
     pub(super) fn serial(&mut self) -> u64 {
         self.next_serial += 1;
         self.next_serial
@@ -43,7 +43,7 @@ impl Writers {
         }
     }
 
-    /// An entry that has entered is no longer stored.
+    /// A stored entry is no longer stored.
     pub(super) fn leave(&mut self, entry: &Entry) {
         self.tags.remove(&entry.key, entry.tags());
         self.keys.remove(&entry.key);
@@ -52,7 +52,7 @@ impl Writers {
         }
     }
 
-    /// The keys among the next `keys_max` of which `scope` covers something, and where to go on.
+    /// The keys among the next `keys_max` of which `scope` covers something, and the key after which to go on.
     pub(super) fn step(
         &self,
         scope: &PurgeScope,

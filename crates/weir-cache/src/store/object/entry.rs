@@ -15,7 +15,7 @@ pub struct Entry {
     pub key: Key,
     variants: Box<[Arc<Object>]>,
     weight: u64,
-    /// Its place among those that share a part of RAM.
+    /// Its number in the order of a share.
     serial: AtomicU64,
 }
 
@@ -31,7 +31,8 @@ impl Entry {
         }
     }
 
-    /// The share of the newest variant: that of all of them, since a key is of one route.
+    /// The share of the newest variant. All have the same one, since a key belongs to one
+    /// route.
     pub(in crate::store) fn share(&self) -> Option<&Share> {
         let newest = self.variants.first()?;
         newest.share().map(Arc::as_ref)
@@ -45,12 +46,12 @@ impl Entry {
         self.serial.store(serial, Ordering::Relaxed);
     }
 
-    /// It is stored.
+    /// The entry is stored.
     pub(in crate::store) fn enter(&self) {
         self.pins().for_each(Pins::enter);
     }
 
-    /// It is stored no longer.
+    /// The entry is no longer stored.
     pub(in crate::store) fn leave(&self) {
         self.pins().for_each(Pins::leave);
     }
@@ -60,7 +61,7 @@ impl Entry {
         variants.filter_map(|object| object.pins().map(Arc::as_ref))
     }
 
-    /// Whether any variant was used since this was last asked.
+    /// Whether any variant was used since the last call.
     pub(in crate::store) fn take_recent_use(&self) -> bool {
         let variants = self.variants.iter();
         variants.fold(false, |used, object| object.take_recent_use() | used)
@@ -71,7 +72,7 @@ impl Entry {
         &self.variants
     }
 
-    /// The object with exactly this variant. Counts as a use of it.
+    /// The object with exactly this variant. It counts as a use of it.
     pub fn variant(&self, variant: &[u8]) -> Option<&Arc<Object>> {
         let object = self
             .variants
@@ -86,7 +87,7 @@ impl Entry {
         self.variants.iter().flat_map(|object| &object.tags)
     }
 
-    /// Bytes it counts for in RAM.
+    /// Bytes that it counts in RAM.
     pub fn weight(&self) -> u64 {
         self.weight
     }

@@ -1,4 +1,4 @@
-//! What is sent of a body, in pieces, and what a renewed object has of the old one.
+//! What is sent of a body, in pieces, and what a renewed object keeps of the old one.
 
 use super::*;
 use crate::store::purge::Purges;

@@ -1,7 +1,7 @@
-//! The purges that are remembered, by what they name: what they ask of an object costs the same however many there are.
+//! The remembered purges, by name: a verdict costs the same however many there are.
 //!
-//! A scope that is purged again moves instead of being added. Beyond [`REMEMBERED_MAX`] the oldest are forgotten; those that
-//! a sweep under way makes matter to every ticket, only beyond [`DURING_SWEEP_MAX`].
+//! A scope that is purged again moves instead of being added. Beyond [`REMEMBERED_MAX`] the oldest are forgotten.
+//! Purges that every ticket needs because of a sweep in progress are forgotten only beyond [`DURING_SWEEP_MAX`].
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use std::sync::Arc;
 use super::{PurgeKind, PurgeScope, Ticket, Verdict};
 use crate::key;
 
-/// Purges that are remembered.
+/// How many purges are remembered.
 pub(super) const REMEMBERED_MAX: usize = 1 << 13;
-/// Purges that are remembered while the sweep of an older one is under way.
+/// How many purges are remembered while the sweep of an older one is in progress.
 pub(super) const DURING_SWEEP_MAX: usize = 1 << 15;
 
 #[derive(Debug, Default)]
@@ -19,17 +19,17 @@ pub(super) struct Log {
     /// By generation.
     recent: BTreeMap<u64, Purge>,
     named: [Named; SORTS],
-    /// Generations of purges that have not met all of RAM yet.
+    /// Generations of purges that have not swept all of RAM yet.
     pub(super) sweeping_memory: BTreeSet<u64>,
     /// Generations of purges whose sweep is not done yet.
     pub(super) sweeping: BTreeSet<u64>,
-    /// The highest generation that is no longer in `recent`.
+    /// The highest generation that is not in `recent` any more.
     forgotten: u64,
 }
 
 type Purge = (Sort, Arc<[u8]>, PurgeKind);
 
-/// The sorts of scopes, each of which names by bytes.
+/// The sorts of scopes; each names objects by bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sort {
     All,
@@ -46,12 +46,12 @@ const SORTS: usize = Sort::Tag as usize + 1;
 #[derive(Debug, Default)]
 struct Named {
     latest: HashMap<Arc<[u8]>, Latest>,
-    /// How many names have which length: a name that covers all that begins with it is looked for by each of them.
+    /// How many names have each length. A name that is a prefix is looked for with each of these lengths.
     lengths: BTreeMap<usize, usize>,
 }
 
-/// The generations of the latest purges of a name, 0 for none: whatever an older one of the same kind meets, the latest meets
-/// as well.
+/// The generations of the latest purges of a name, 0 for none. The latest purge covers everything that an older one of
+/// the same kind covers.
 #[derive(Debug, Default, Clone, Copy)]
 struct Latest {
     hard: u64,
@@ -73,7 +73,7 @@ impl Log {
         self.recent.insert(generation, (sort, name, kind));
     }
 
-    /// Forgets the oldest that are too many. Nothing that is stored from now on has a ticket older than `settled`.
+    /// Forgets the oldest if there are too many. Nothing stored from now on has a ticket older than `settled`.
     pub(super) fn forget(&mut self, settled: u64) {
         while self.recent.len() > REMEMBERED_MAX
             && let Some(oldest) = self.recent.keys().next().copied()

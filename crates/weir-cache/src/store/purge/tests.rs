@@ -1,4 +1,4 @@
-//! What a purge covers, and what the log says of tickets from before and after it.
+//! What a purge covers, and what the log says about tickets from before and after it.
 
 use super::log::{DURING_SWEEP_MAX, REMEMBERED_MAX};
 use super::*;
@@ -40,7 +40,7 @@ fn a_fill_from_before_a_purge_is_met_by_it_and_one_from_after_is_not() {
 }
 
 #[test]
-fn what_left_a_store_during_a_sweep_is_still_met_by_that_purge() {
+fn a_purge_covers_objects_that_left_a_store_during_its_sweep() {
     let purges = Purges::default();
     let purge = purges.begin(&PurgeScope::All, PurgeKind::Hard);
     let during = purges.settled();
@@ -77,7 +77,7 @@ fn a_scope_that_is_purged_again_takes_no_room_and_is_not_lost() {
 }
 
 #[test]
-fn while_a_sweep_is_under_way_what_is_newer_is_remembered_up_to_a_bound() {
+fn purges_during_a_sweep_are_remembered_up_to_a_bound() {
     let purges = Purges::default();
     let slow = purges.begin(&tag("slow"), PurgeKind::Hard);
     let purge = |number: usize| {
@@ -102,7 +102,7 @@ fn a_ticket_older_than_the_log_counts_as_purged() {
 }
 
 #[test]
-fn a_purge_has_met_what_is_in_ram_before_it_has_met_the_disk() {
+fn a_purge_settles_in_ram_before_it_settles_on_disk() {
     let purges = Purges::default();
     let purge = purges.begin(&tag("a"), PurgeKind::Hard);
     purges.swept_memory(purge);

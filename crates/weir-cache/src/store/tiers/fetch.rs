@@ -1,4 +1,4 @@
-//! From disk to whoever asks: to RAM, whole, or open with the body where it is.
+//! Fetches an object from disk: into RAM, whole, or open with its body on disk.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -11,18 +11,18 @@ use crate::store::memory::Inserted;
 use crate::store::object::Object;
 use crate::store::share::Share;
 
-/// Finds of an object on disk after which it goes to RAM.
+/// An object goes to RAM when it is found on disk this many times.
 const USES_FOR_PROMOTION: u8 = 2;
 
 impl Tiers {
-    /// Whether this use of an object on disk should bring it to RAM.
+    /// Whether this use of an object on disk should move it to RAM.
     pub fn is_worth_promoting(&self, stored: &Stored) -> bool {
         stored.uses + 1 >= USES_FOR_PROMOTION
             && stored.body_bytes < self.memory.object_bytes_max() / 2
     }
 
-    /// Fetches an object from disk: to RAM, and to `share` there if one is given, if this use makes it worth that; whole if
-    /// it is no more than a block; and else open, with its body on disk.
+    /// Fetches an object from disk. If this use makes it worth that, it goes to RAM, into `share` if one is given.
+    /// Otherwise it is read whole if it is at most a block, or else opened with its body on disk.
     pub async fn fetch(
         &self,
         key: &[u8],
@@ -42,7 +42,7 @@ impl Tiers {
         Ok(Arc::new(Object::on_disk(opened, &stored.variant, ticket)))
     }
 
-    /// Whether an object that a lookup has found is still what a lookup finds.
+    /// Whether lookups still find this object, which an earlier lookup found.
     pub fn is_current(&self, key: &[u8], object: &Arc<Object>) -> bool {
         if let Some(now) = self.memory.variant(key, &object.variant) {
             return Arc::ptr_eq(&now, object);
@@ -57,8 +57,8 @@ impl Tiers {
         })
     }
 
-    /// Reads an object from disk and puts it in RAM, in `share` if there is one. It is handed back even where RAM does not
-    /// admit it.
+    /// Reads an object from disk and puts it into RAM, into `share` if there is one. It is returned even if RAM does
+    /// not admit it.
     pub async fn promote(
         &self,
         key: &[u8],
@@ -79,7 +79,7 @@ impl Tiers {
     }
 }
 
-/// Ends a promotion, also one whose request has left.
+/// Ends a promotion, also if its request has left.
 struct Promoting<'a>(&'a Mutex<HashSet<Box<[u8]>>>, &'a [u8]);
 
 impl Drop for Promoting<'_> {

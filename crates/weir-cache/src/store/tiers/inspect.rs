@@ -1,4 +1,4 @@
-//! Looking at what both tiers hold, a few keys at a time: for tools. Counts as a use of nothing, and reads no file.
+//! Lists what both tiers hold, a few keys at a time: for tools. It counts as no use, and reads no file.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ pub struct Held {
 }
 
 impl Tiers {
-    /// What is stored of those that `scope` covers among the next keys behind `after`, of which each tier looks at
-    /// `keys_max`; and the key to go on behind, if there are more.
+    /// What is stored under the next keys after `after` that `scope` covers; each tier looks at `keys_max`. Also
+    /// returns the key after which to go on, if there are more.
     pub fn step(
         &self,
         scope: &PurgeScope,
@@ -40,7 +40,7 @@ impl Tiers {
         for (key, stored) in objects {
             held.entry(key).or_default().on_disk.push(stored);
         }
-        // Behind the key that one tier has come to, the other may have more than it has told of.
+        // After the key that one tier has reached, the other may have more than it has returned.
         let last = [last_in_memory, last_on_disk].into_iter().flatten().min();
         if let Some(last) = &last {
             held.retain(|key, _| key <= last);

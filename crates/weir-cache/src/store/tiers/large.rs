@@ -1,8 +1,8 @@
-//! An object that RAM does not take, on its way from the origin to disk. It is never whole in RAM.
+//! An object that is too large for RAM, on its way from the origin to disk. It is never whole in RAM.
 //!
-//! Whoever fills appends what arrives and waits when that is more than the disk can write; others read what has been
-//! written by the [`DiskArriving`] of it. It supersedes what RAM has of the same key and variant when it is found,
-//! and gives way to what came into RAM while it arrived.
+//! The filling request appends what arrives, and waits when the disk cannot keep up; others read what has been
+//! written through its [`DiskArriving`]. When it can be found, it replaces what RAM has for the same key and
+//! variant. It gives way to what came into RAM while it arrived.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use crate::store::object::Object;
 use crate::store::purge::Ticket;
 use crate::store::share::Share;
 
-/// An object on its way to disk. Dropped before its commit, nothing of it stays.
+/// An object on its way to disk. If it is dropped before its commit, nothing of it stays.
 pub struct LargeWrite {
     writer: DiskWriter,
     memory: Arc<MemoryStore>,
     key: Box<[u8]>,
     ticket: Ticket,
-    /// What RAM had of it at the beginning.
+    /// What RAM had for it at the beginning.
     before: Option<Arc<Object>>,
     is_wanted: Box<dyn Fn() -> bool + Send>,
 }
@@ -38,7 +38,7 @@ impl std::fmt::Debug for LargeWrite {
 }
 
 impl Tiers {
-    /// The largest body that is taken now, in RAM or on disk.
+    /// The largest body accepted now, in RAM or on disk.
     pub fn object_bytes_max(&self) -> u64 {
         let on_disk = self
             .disk
@@ -47,7 +47,7 @@ impl Tiers {
         self.memory.object_bytes_max().max(on_disk)
     }
 
-    /// Begins to write an object to disk; `ticket` is from before it was asked for.
+    /// Begins to write an object to disk; `ticket` is from before it was requested.
     pub fn write_large(
         &self,
         key: &[u8],
@@ -79,12 +79,12 @@ impl LargeWrite {
         self.writer.room()
     }
 
-    /// The object as it can be read meanwhile.
+    /// The object, for reading while it is written.
     pub fn arriving(&self) -> DiskArriving {
         self.writer.arriving()
     }
 
-    /// Ends the body. Once this returns, lookups find the object, unless it was purged or superseded meanwhile.
+    /// Ends the body. When this returns, lookups find the object, unless it was purged or replaced meanwhile.
     pub async fn commit(self, head: Arc<StoredHead>) -> Result<Arc<Object>, StoreError> {
         let described = Object::of_head(head, self.ticket, Vec::new());
         let (metadata, prepared) = described.bytes_for_disk();

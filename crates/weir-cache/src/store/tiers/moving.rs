@@ -1,4 +1,4 @@
-//! Which objects have left RAM, or never were in it, and are not in the index of the disk yet.
+//! Objects that have left RAM, or never were in it, and are not in the index of the disk yet.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,24 +9,25 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::key::url_of;
 use crate::store::answer::lock;
 
-/// See the module. Two URLs with one hash pass for the same, which costs a job for a disk thread and no more.
+/// See the module's description. Two URLs with one hash count as the same, which only costs a job for a disk
+/// thread.
 #[derive(Debug, Default)]
 pub(super) struct Moving {
     /// Objects by the hash of their URL.
     urls: Mutex<HashMap<u64, usize>>,
-    /// Changes of RAM under way, each of which may evict objects of any URL.
+    /// Changes of RAM in progress; each may evict objects of any URL.
     evicting: AtomicUsize,
 }
 
 impl Moving {
-    /// Counts an object with this primary key until it is in the index or has been given up.
+    /// Counts an object with this primary key until it is in the index or given up.
     pub(super) fn begin(self: &Arc<Self>, key: &[u8]) -> UnderWay {
         let url = xxh3_64(url_of(key));
         *lock(&self.urls).entry(url).or_default() += 1;
         UnderWay(Arc::clone(self), url)
     }
 
-    /// Something leaves RAM perhaps, and [`Moving::begin`] will say what.
+    /// Something may leave RAM; [`Moving::begin`] will say what.
     pub(super) fn evicting(&self) -> Evicting<'_> {
         self.evicting.fetch_add(1, Ordering::AcqRel);
         Evicting(self)

@@ -1,11 +1,11 @@
-//! Which statuses are stored, and on whose word.
+//! Which statuses are stored, and who decides that.
 
 use std::time::Duration;
 
 use super::*;
 use crate::policy::{KeyParts, QueryKey, StatusMatch, Ttl};
 
-/// What a request alone said, by a condition, a range, a field or a connection that no key names, is answered to it alone:
+/// An answer to something that no key names (a condition, a range, a field or a connection) is for that request only,
 /// whatever the origin, the route and the client want.
 #[test]
 fn statuses_of_one_request_are_never_stored() {
@@ -32,7 +32,7 @@ fn statuses_of_one_request_are_never_stored() {
         let expected = match status {
             206 | 226 => Err(N::Partial),
             304 => Err(N::Status),
-            // 406 says nothing of other forms without `Vary`.
+            // Without `Vary`, 406 says nothing about other forms.
             401
             | 406..=408
             | 411..=413
@@ -62,7 +62,7 @@ fn statuses_of_one_request_are_never_stored() {
     assert_eq!(varied("Vary: Origin"), Err(N::OfRequest));
 }
 
-/// Its key must have all of the URL that was too long.
+/// Its key must contain all of the URL that was too long.
 #[test]
 fn a_url_that_is_too_long_is_that_url() {
     let of = |query| {
@@ -92,8 +92,8 @@ fn a_url_that_is_too_long_is_that_url() {
     }
 }
 
-/// What a route says without naming a status is for those that tell of the resource; errors need a name, or the word of the
-/// origin.
+/// A route's setting without a status is for statuses that describe the resource. Errors need a status in the setting,
+/// or a statement of the origin.
 #[test]
 fn a_route_keeps_errors_only_when_it_names_them() {
     let secs = Duration::from_secs(600);
@@ -133,10 +133,10 @@ fn a_route_keeps_errors_only_when_it_names_them() {
     assert_eq!(stored(&stale, &[]), of_resource);
     let named = forced(&[StatusMatch::Is(500), StatusMatch::Class(2)]);
     assert_eq!(stored(&named, &[]), [200, 500]);
-    // A validator is of use for what can be confirmed by it.
+    // A validator only helps for what it can confirm.
     assert_eq!(stored(&CachePolicy::default(), tag), [200]);
     assert_eq!(stored(&stale, tag), of_resource);
-    // `no-cache` gives way where the route's word holds, and nowhere else.
+    // `no-cache` gives way only to a forced setting of the route.
     let demands: &[&str] = &["Cache-Control: no-cache, max-age=60"];
     assert_eq!(
         stored(&forced(&[StatusMatch::OfResource]), demands),

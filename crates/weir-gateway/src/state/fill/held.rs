@@ -1,4 +1,4 @@
-//! The part of a body that is in RAM: the pieces that came last, each with its place in the body. Pure.
+//! The part of a body that is in RAM: the last pieces, each with its position in the body. Pure.
 
 use std::collections::VecDeque;
 
@@ -7,24 +7,24 @@ use bytes::Bytes;
 #[derive(Debug, Default)]
 pub(super) struct Held {
     pieces: VecDeque<(u64, Bytes)>,
-    /// Where the body so far ends.
+    /// The length of the body so far.
     end: u64,
 }
 
 impl Held {
-    /// The body goes on with `piece`.
+    /// Appends `piece` to the body.
     pub(super) fn push(&mut self, piece: Bytes) {
         let start = self.end;
         self.end += piece.len() as u64;
         self.pieces.push_back((start, piece));
     }
 
-    /// Where the first byte lies that is held.
+    /// The position of the first byte that is held.
     pub(super) fn start(&self) -> u64 {
         self.pieces.front().map_or(self.end, |(start, _)| *start)
     }
 
-    /// Bytes of the body so far, held or not.
+    /// The length of the body so far, held or not.
     pub(super) fn end(&self) -> u64 {
         self.end
     }
@@ -34,19 +34,19 @@ impl Held {
         self.end - self.start()
     }
 
-    /// Where the first piece ends.
+    /// The position at which the first piece ends.
     pub(super) fn first_end(&self) -> Option<u64> {
         self.pieces
             .front()
             .map(|(start, piece)| start + piece.len() as u64)
     }
 
-    /// Lets go of the first piece.
+    /// Drops the first piece.
     pub(super) fn drop_first(&mut self) {
         self.pieces.pop_front();
     }
 
-    /// The body from `at` on, to the end of the piece that this is in; `None` when it is not held.
+    /// The body from `at` to the end of the piece that contains it; `None` when that is not held.
     pub(super) fn from(&self, at: u64) -> Option<Bytes> {
         let behind = self.pieces.partition_point(|(start, _)| *start <= at);
         let (start, piece) = self.pieces.get(behind.checked_sub(1)?)?;

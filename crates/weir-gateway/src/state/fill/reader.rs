@@ -1,4 +1,5 @@
-//! Whoever reads a fill: from its beginning, or from a place of its body on, until it has what it wants or leaves.
+//! A reader of a fill: it reads from the beginning or from some position of the body, until it has what it wants
+//! or leaves.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -7,7 +8,7 @@ use weir_cache::store::Object;
 
 use crate::failure::Failure;
 use crate::lock::lock;
-use crate::state::fill::state::{Keeps, Place, State};
+use crate::state::fill::state::{Keeps, Position, State};
 use crate::state::fill::{Fill, Outcome, Piece, WINDOW_BYTES_MAX};
 
 /// Reads a fill from its beginning.
@@ -25,7 +26,7 @@ impl Reader {
         if free.is_none() {
             state.readers.push(None);
         }
-        state.readers[slot] = Some(Place::default());
+        state.readers[slot] = Some(Position::default());
         drop(state);
         Self {
             fill: Arc::clone(fill),
@@ -33,7 +34,7 @@ impl Reader {
         }
     }
 
-    /// Ready once something is known of the answer, of the leader or of whoever asked in its place.
+    /// Ready once something is known of the answer, from the leader or from a request that asked in its place.
     pub(crate) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         let mut state = lock(&self.fill.0);
         if let Some(outcome) = state.outcome.clone() {
@@ -41,7 +42,7 @@ impl Reader {
         }
         if let Some(relieved) = state.relieved.clone() {
             drop(state);
-            // Nobody relieves that one: it can be found only now that it has an answer.
+            // Nobody relieves that fill: it can be found only now that it has an answer.
             *self = Self::new(&relieved.by);
             return Poll::Ready(relieved.answer);
         }
@@ -49,50 +50,50 @@ impl Reader {
         Poll::Pending
     }
 
-    /// Goes on at this place of the body, which may not have come yet.
+    /// Moves to this position of the body, which may not have come yet.
     pub(crate) fn move_to(&mut self, at: u64) {
         let mut state = lock(&self.fill.0);
-        if let Some(place) = &mut state.readers[self.slot] {
-            place.at = at;
+        if let Some(position) = &mut state.readers[self.slot] {
+            position.at = at;
         }
         state.shed();
     }
 
-    /// What it reads.
+    /// The fill that it reads.
     pub(crate) fn fill(&self) -> &Arc<Fill> {
         &self.fill
     }
 
-    /// Whoever reads has what it wanted, and has not left.
+    /// The reader has all it wanted, rather than having left early.
     pub(crate) fn finish(&self) {
         self.fill.keep_for_later();
     }
 
-    /// Whether the body is on its way to RAM, so far.
+    /// Whether the body goes to RAM, so far.
     pub(crate) fn is_for_memory(&self) -> bool {
         self.fill.is_for_memory()
     }
 
-    /// Whether the body has come so far, or nearly.
+    /// Whether the body has reached this position, or nearly.
     pub(crate) fn is_near(&self, at: u64) -> bool {
         at <= self.fill.bytes() + WINDOW_BYTES_MAX
     }
 
-    /// Whether the next of the body has not come yet, nor its end.
+    /// Whether neither the next part of the body nor its end has come.
     pub(crate) fn is_early(&self) -> bool {
         let state = lock(&self.fill.0);
-        let place = state.readers[self.slot].as_ref();
-        place.is_some_and(|place| place.at >= state.held.end()) && !state.is_over
+        let position = state.readers[self.slot].as_ref();
+        position.is_some_and(|position| position.at >= state.held.end()) && !state.is_over
     }
 
-    /// The next piece of the body. What is read from a file is behind the reader when it has moved.
+    /// The next piece of the body. A reader counts as past what it reads from a file once it has moved.
     pub(crate) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Piece> {
         let mut state = lock(&self.fill.0);
-        let Some(place) = &state.readers[self.slot] else {
+        let Some(position) = &state.readers[self.slot] else {
             return Poll::Ready(Piece::End);
         };
-        let at = place.at;
-        if place.is_cut {
+        let at = position.at;
+        if position.is_cut {
             return Poll::Ready(Piece::Broken(Failure::ClientGone));
         }
         if at < state.held.start()
@@ -101,8 +102,8 @@ impl Reader {
             return Poll::Ready(Piece::Behind(file.clone(), at));
         }
         if let Some(piece) = state.held.from(at) {
-            if let Some(place) = &mut state.readers[self.slot] {
-                place.at = at + piece.len() as u64;
+            if let Some(position) = &mut state.readers[self.slot] {
+                position.at = at + piece.len() as u64;
             }
             state.shed();
             return Poll::Ready(Piece::Bytes(piece));
@@ -117,7 +118,7 @@ impl Reader {
         }
     }
 
-    /// The whole answer, once it is.
+    /// The whole answer, once it is complete.
     pub(crate) fn poll_whole(&mut self, cx: &mut Context<'_>) -> Poll<Option<Arc<Object>>> {
         let mut state = lock(&self.fill.0);
         match &state.outcome {
@@ -131,8 +132,8 @@ impl Reader {
     }
 
     fn wait(&self, state: &mut State, cx: &Context<'_>) {
-        if let Some(place) = &mut state.readers[self.slot] {
-            place.waker = Some(cx.waker().clone());
+        if let Some(position) = &mut state.readers[self.slot] {
+            position.waker = Some(cx.waker().clone());
         }
     }
 }
@@ -142,7 +143,7 @@ impl Drop for Reader {
         let mut state = lock(&self.fill.0);
         state.readers[self.slot] = None;
         state.shed();
-        // A fill that is passed on and that nobody reads is over.
+        // A fill that is passed on ends when nobody reads it.
         let waiting = [state.writer.take(), state.forsaken.take()];
         waiting.into_iter().flatten().for_each(Waker::wake);
     }

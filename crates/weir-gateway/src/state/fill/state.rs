@@ -16,27 +16,28 @@ use crate::state::fill::{
 pub(super) struct State {
     pub(super) outcome: Option<Outcome>,
     pub(super) held: Held,
-    /// What of it counts in the budget: all that came while it was on its way to RAM, and else what is held.
+    /// The part that counts in the budget: everything while the body goes to RAM, and otherwise what is
+    /// held.
     pub(super) grant: Option<Grant>,
-    /// The object that was made of it, for those who have yet to read it here.
+    /// The object that was made of it, for readers that have not read all of it.
     pub(super) pin: Option<Pin>,
     pub(super) keeps: Keeps,
-    /// What has gone to disk so far, also after it stopped going there.
+    /// The file with what has gone to disk so far, also after the body stopped going there.
     pub(super) file: Option<DiskArriving>,
     pub(super) is_over: bool,
-    /// Whether it goes on when nobody reads it.
+    /// Whether it goes on without readers.
     pub(super) is_for_later: bool,
-    /// Since when it does so, with leave to do it.
+    /// Since when it goes on without readers, and its slot for that.
     pub(super) unread: Option<(Slot, u64)>,
-    /// Who asks in the place of its leader when that is late.
+    /// Who asks in place of a late leader.
     pub(super) relief: Relief,
-    /// What somebody has who asked in its leader's place: nobody waits for its head any more.
+    /// What a request has found that asked in the leader's place: nobody waits for its head any more.
     pub(super) relieved: Option<Relieved>,
-    /// Whom to tell of that besides those who read: whoever asks.
+    /// Whom to wake for that besides the readers: the request that asks.
     pub(super) asker: Option<Waker>,
-    pub(super) readers: Vec<Option<Place>>,
+    pub(super) readers: Vec<Option<Position>>,
     pub(super) writer: Option<Waker>,
-    /// Whom to tell when the last reader leaves.
+    /// Whom to wake when the last reader leaves.
     pub(super) forsaken: Option<Waker>,
 }
 
@@ -49,31 +50,35 @@ pub(super) enum Keeps {
     Unread,
 }
 
-/// Where a reader is.
+/// The position of a reader.
 #[derive(Debug, Default)]
-pub(super) struct Place {
+pub(super) struct Position {
     pub(super) at: u64,
     pub(super) waker: Option<Waker>,
-    /// It made others wait for too long.
+    /// Whether it was cut off because it made others wait for too long.
     pub(super) is_cut: bool,
 }
 
 impl State {
     pub(super) fn wake_readers(&mut self) {
-        for place in self.readers.iter_mut().flatten() {
-            if let Some(waker) = place.waker.take() {
+        for reader in self.readers.iter_mut().flatten() {
+            if let Some(waker) = reader.waker.take() {
                 waker.wake();
             }
         }
     }
 
-    /// Where the slowest reader is that is not cut off.
+    /// The position of the slowest reader that is not cut off.
     pub(super) fn slowest(&self) -> u64 {
-        let reading = self.readers.iter().flatten().filter(|place| !place.is_cut);
-        reading.map(|place| place.at).min().unwrap_or(u64::MAX)
+        let reading = self
+            .readers
+            .iter()
+            .flatten()
+            .filter(|reader| !reader.is_cut);
+        reading.map(|reader| reader.at).min().unwrap_or(u64::MAX)
     }
 
-    /// Lets go of what nobody will read from here any more.
+    /// Drops what no reader will read from here any more.
     pub(super) fn shed(&mut self) {
         let written = self.file.as_ref().map_or(0, DiskArriving::bytes_written);
         let (slowest, window) = (self.slowest(), self.window());
@@ -101,7 +106,7 @@ impl State {
         }
     }
 
-    /// Bytes that it may hold for those who are slower than others.
+    /// Bytes that it may hold for slower readers.
     pub(super) fn window(&self) -> u64 {
         let budget = self.grant.as_ref().map(Grant::budget);
         if budget.is_some_and(|budget| budget.is_used_up()) {
@@ -110,7 +115,7 @@ impl State {
         WINDOW_BYTES_MAX
     }
 
-    /// For how long at most it goes on though nobody reads it, if that is bounded.
+    /// How long it may go on without readers, if that is bounded.
     pub(super) fn goes_on_for(
         &mut self,
         unread: Option<&Bound>,
@@ -142,7 +147,7 @@ impl State {
         }
     }
 
-    /// Nothing more comes, and it is not for RAM.
+    /// Nothing more comes, and the body does not go to RAM.
     pub(super) fn over(&mut self) {
         self.is_over = true;
         self.unread = None;

@@ -1,4 +1,4 @@
-//! At which endpoint places are.
+//! The endpoints at which places are counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -8,22 +8,22 @@ use weir_policy::limit::concurrency::Limiter;
 
 use crate::state::gate::Gate;
 
-/// How many of the places of a gate are taken by requests to one endpoint.
+/// How many places of a gate are taken by requests to one endpoint.
 #[derive(Debug)]
 pub(crate) struct Places {
     gate: Arc<Gate>,
     held: AtomicU32,
-    /// In the lower half, how many of them nobody has given up; in the upper one, how often they were given up.
+    /// In the lower half, how many of them have not been given up; in the upper half, how often places were given up.
     kept: AtomicU64,
-    /// For which ejection of the endpoint they were given up last, counted from 1.
+    /// The ejection of the endpoint for which they were last given up, counted from 1.
     given_up_for: AtomicU64,
 }
 
-/// A place at an endpoint, counted among those that it holds. Dropping it ends that.
+/// A place at an endpoint, counted among the endpoint's places. Dropping it ends that.
 #[derive(Debug)]
 pub(crate) struct At {
     places: Arc<Places>,
-    /// How often places had been given up before.
+    /// How often places had been given up when it was taken.
     given_up: u64,
 }
 
@@ -49,12 +49,12 @@ impl Places {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// How many of them were not given up.
+    /// How many of them have not been given up.
     pub(crate) fn kept(&self) -> u32 {
         self.kept.load(Ordering::Relaxed) as u32
     }
 
-    /// One more, unless the endpoint has so many.
+    /// Takes one more place, unless the endpoint has `most`.
     pub(crate) fn take(self: &Arc<Self>, most: u32) -> Option<At> {
         let one_more = |held: u32| (held < most).then_some(held + 1);
         let is_taken = self
@@ -68,15 +68,15 @@ impl Places {
         })
     }
 
-    /// The endpoint has been taken out, for the so-manieth time: its places are for others, though its requests go on, once for each
-    /// time. Where each endpoint has places of its own, they stay taken.
+    /// The endpoint was ejected; `ejection` counts its ejections. Its places go to others, although its requests go on;
+    /// this happens once for each ejection. If each endpoint has places of its own, they stay taken.
     pub(crate) fn give_up(&self, ejection: u64) {
         let before = self.given_up_for.swap(ejection, Ordering::Relaxed);
         if before == ejection || self.gate.is_per_endpoint() {
             return;
         }
         let none_kept = |kept: u64| Some(((kept >> KEPT_BITS) + 1) << KEPT_BITS);
-        // With the limiter in hand: whoever sees that its place was given up comes after this.
+        // The limiter is locked meanwhile: whoever sees that its place was given up comes after this.
         self.gate.change(Instant::now(), |limiter| {
             let before = self
                 .kept
@@ -87,7 +87,7 @@ impl Places {
 }
 
 impl At {
-    /// Those that it is one of.
+    /// The places that it is one of.
     pub(super) fn places(&self) -> Arc<Places> {
         Arc::clone(&self.places)
     }

@@ -1,4 +1,4 @@
-//! Places are neither lost nor given out twice, whoever leaves when.
+//! Places are neither lost nor given out twice, whichever request leaves when.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -70,12 +70,12 @@ fn a_waiter_that_leaves_before_it_reads_its_admission_gives_the_place_back() {
         let mut waits = Box::pin(gate.enter(&client, Priority::Normal, now()));
         assert!(is_pending(waits.as_mut()));
         assert_eq!(gate.status(now()).waiting, 1);
-        // The admission is on its way to somebody who never reads it.
+        // The admission is on its way to a request that never reads it.
         drop(first);
         assert_eq!(gate.status(now()).in_flight, 2);
         drop(waits);
         assert_eq!(gate.status(now()).in_flight, 1);
-        // One who leaves while it waits takes nothing along either.
+        // A request that leaves while it waits takes no place with it either.
         let third = gate.enter(&client, Priority::Normal, now()).await.unwrap();
         let mut waits = Box::pin(gate.enter(&client, Priority::Normal, now()));
         assert!(is_pending(waits.as_mut()));
@@ -87,7 +87,7 @@ fn a_waiter_that_leaves_before_it_reads_its_admission_gives_the_place_back() {
 }
 
 #[test]
-fn a_stream_gives_its_place_to_whoever_waits_and_comes_back_once() {
+fn a_stream_gives_its_place_to_a_waiter_and_comes_back_once() {
     runtime().block_on(async {
         let (gate, client) = (gate(2, LONG), nobody());
         let mut streams = Vec::new();
@@ -106,7 +106,7 @@ fn a_stream_gives_its_place_to_whoever_waits_and_comes_back_once() {
         assert!(is_pending(waits.as_mut()), "a stream had no place to leave");
         first.set_apart().unwrap();
         let third = waits.await.unwrap();
-        // It is work again, so that nobody else is let in.
+        // The stream is work again, so nobody else is admitted.
         first.bring_back();
         let status = gate.status(now());
         assert_eq!((status.in_flight, status.streams), (3, 1));
@@ -182,7 +182,7 @@ fn two_threads_with_impatient_waiters_never_hold_more_than_the_limit() {
 }
 
 #[test]
-fn where_nothing_is_counted_apart_a_place_stays_at_its_endpoint() {
+fn without_streams_a_place_stays_at_its_endpoint() {
     runtime().block_on(async {
         let settings = Settings {
             limit: Limit::Fixed(2),
@@ -204,7 +204,7 @@ fn where_nothing_is_counted_apart_a_place_stays_at_its_endpoint() {
 }
 
 #[test]
-fn what_is_work_again_is_at_its_endpoint_again() {
+fn a_stream_that_is_work_again_counts_at_its_endpoint() {
     runtime().block_on(async {
         let gate = gate(2, LONG);
         let places = Places::new(&gate);
@@ -217,7 +217,7 @@ fn what_is_work_again_is_at_its_endpoint_again() {
         assert_eq!((places.held(), places.kept()), (0, 0));
         place.bring_back();
         assert_eq!((places.held(), places.kept()), (1, 1));
-        // So that it is given up with the others.
+        // So it is given up with the others.
         places.give_up(1);
         assert!(place.was_given_up());
         assert_eq!(gate.status(now()).in_flight, 0);
@@ -227,11 +227,11 @@ fn what_is_work_again_is_at_its_endpoint_again() {
 }
 
 #[test]
-fn places_are_given_up_once_for_each_ejection_whoever_counts_them() {
+fn places_are_given_up_once_for_each_ejection() {
     runtime().block_on(async {
         let gate = gate(4, LONG);
         let places = Places::new(&gate);
-        // The third is the first again: of a watch that began anew.
+        // The third ejection is number 1 again, of a watch that began from nothing.
         for ejection in [1, 2, 1] {
             let client = nobody();
             let mut place = gate.enter(&client, Priority::Normal, now()).await.unwrap();
@@ -265,13 +265,13 @@ fn another_number_is_taken_up_with_all_that_is_in_flight() {
         let _two = first.enter(&client, Priority::Normal, now()).await.unwrap();
         let mut waits = Box::pin(first.enter(&client, Priority::Normal, now()));
         assert!(is_pending(waits.as_mut()));
-        // An endpoint comes, and with it a place for who waits.
+        // A new endpoint brings a place for the waiting request.
         let second = Gate::succeed(Some(&first), &care(settings(1), true), 3).unwrap();
         assert!(Arc::ptr_eq(&first, &second));
         let _three = waits.await.unwrap();
         let status = second.status(now());
         assert_eq!((status.limit, status.in_flight), (3, 3));
-        // Something else is another gate.
+        // Any other change makes another gate.
         let other = Gate::succeed(Some(&first), &care(settings(3), false), 3).unwrap();
         assert!(!Arc::ptr_eq(&first, &other));
         let adaptive = Gate::succeed(Some(&other), &care(Settings::default(), false), 3).unwrap();

@@ -11,10 +11,10 @@ use crate::lock::lock;
 use crate::paths;
 use crate::settings::{AccessLog, LogTarget};
 
-/// Buffers in circulation for each worker: one being filled, the others on their way to the disk and back.
+/// Buffers for each worker: one is being filled, the others are on their way to the disk and back.
 const BUFFERS_PER_WORKER: usize = 4;
 
-/// What the writer is asked to do.
+/// A task for the writer.
 #[derive(Debug)]
 enum Order {
     Write(Vec<u8>),
@@ -29,7 +29,7 @@ pub(crate) struct Sink {
     empty: Arc<Mutex<Receiver<Vec<u8>>>>,
 }
 
-/// The writing thread; it ends when every sink is gone and everything was written.
+/// The writing thread. It ends when every sink is gone and everything was written.
 #[derive(Debug)]
 pub(crate) struct LogWriter {
     pub(crate) sink: Sink,
@@ -42,13 +42,13 @@ impl LogWriter {
         let mut output = Output::open(&settings.target)?;
         let target = settings.target.clone();
         let buffers = workers * BUFFERS_PER_WORKER;
-        // Room for every buffer and one reopening, so there is always room.
+        // Each buffer and one reopening have room, so the queue is never full.
         let (orders, to_do) = sync_channel(buffers + 1);
         let reopening = Arc::<AtomicBool>::default();
         let is_reopening = Arc::clone(&reopening);
         let (give_back, empty) = sync_channel(buffers);
         for _ in 0..buffers {
-            // A line begins before the limit and may end after it.
+            // A line may begin before the limit and end after it.
             let buffer = Vec::with_capacity(settings.buffer_bytes + settings.buffer_bytes / 8);
             let _ = give_back.try_send(buffer);
         }
@@ -89,25 +89,25 @@ impl LogWriter {
 impl Sink {
     /// An empty buffer, unless all are on their way to the disk.
     pub(super) fn empty_buffer(&self) -> Option<Vec<u8>> {
-        // Workers meet here once for each buffer they fill, not for each line.
+        // Workers meet here once for each full buffer, not for each line.
         lock(&self.empty).try_recv().ok()
     }
 
-    /// Swaps `lines` for an empty buffer and has them written; leaves them if there is none.
+    /// Swaps `lines` for an empty buffer and has them written. If there is no empty buffer, `lines` stays.
     pub(super) fn hand_over(&self, lines: &mut Vec<u8>) {
         if let Some(empty) = self.empty_buffer() {
             let full = std::mem::replace(lines, empty);
-            // It fails only when the thread has died, which has been seen then.
+            // It fails only when the thread has died, which has been reported then.
             let _ = self.orders.try_send(Order::Write(full));
         }
     }
 
-    /// Hands `lines` over for good, waiting for the writer if need be.
+    /// Hands `lines` over at the end, and waits for the writer if necessary.
     pub(super) fn hand_over_last(&self, lines: &mut Vec<u8>) {
         let _ = self.orders.send(Order::Write(std::mem::take(lines)));
     }
 
-    /// Has the log opened again, behind what was handed over before.
+    /// Reopens the log, after what was handed over before.
     pub(crate) fn reopen(&self) {
         if !self.reopening.swap(true, Ordering::Relaxed) {
             let _ = self.orders.try_send(Order::Reopen);
@@ -132,11 +132,11 @@ impl Output {
         })
     }
 
-    /// Writes everything or says once that it cannot; a full disk must not end the gateway.
+    /// Writes everything, or reports once that it cannot; a full disk must not end the gateway.
     fn write(&mut self, bytes: &[u8]) {
         match self {
             Self::Stdout => {
-                // A closed pipe leaves nobody to tell.
+                // If the pipe is closed, nobody is left to tell.
                 let mut stdout = io::stdout().lock();
                 let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
             }

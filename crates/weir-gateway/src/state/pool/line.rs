@@ -1,6 +1,6 @@
-//! The requests of one worker that wait for a connection to one endpoint, and what each is given.
+//! The requests of one worker that wait for a connection to one endpoint, and what each gets.
 //!
-//! Who is next, and when a connect is begun, is weir-policy's to say ([`Connects`]); the connects are `connect.rs`'s.
+//! weir-policy decides who is next and when a connect begins ([`Connects`]); `connect.rs` makes the connects.
 
 use std::cell::RefCell;
 use std::task::Waker;
@@ -12,11 +12,11 @@ use weir_socket::Stream;
 use crate::failure::Failure;
 use crate::time;
 
-/// How long a request waits for what comes free before it is owed a connect, if so many are being opened that it has none:
-/// longer than a busy endpoint lets them wait, and nothing beside what a slow one takes to answer.
+/// How long a request without a connect of its own waits for a free connection before it gets a connect. It is longer
+/// than a busy endpoint lets requests wait, and short beside the answers of a slow one.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(10);
 
-/// Who waits.
+/// The waiting requests.
 #[derive(Debug, Default)]
 pub(crate) struct Line(RefCell<Waiters>);
 
@@ -25,7 +25,7 @@ struct Waiters {
     connects: Connects,
     /// By [`Seat::index`].
     seated: Vec<Seated>,
-    /// Whether somebody sees to it that nobody waits for long.
+    /// Whether a task makes sure that nobody waits for long.
     is_watched: bool,
 }
 
@@ -33,18 +33,18 @@ struct Waiters {
 struct Seated {
     given: Option<Given>,
     waker: Option<Waker>,
-    /// Who sits here, and since when it waits, if anybody does.
+    /// Who sits here, and since when it waits, if the seat is taken.
     waits: Option<(Seat, Instant)>,
 }
 
 /// What a waiter gets.
 #[derive(Debug)]
 pub(crate) enum Given {
-    /// A connection that has served.
+    /// A connection that has served before.
     Kept(Stream),
-    /// One that has not, which is to be told of with [`Line::proven`].
+    /// A new connection. [`Line::proven`] must be called for it.
     New(Stream),
-    /// The connect failed that was to be its own.
+    /// The connect that it waited for has failed.
     Failed(Failure),
 }
 
@@ -59,7 +59,7 @@ impl Line {
         seat
     }
 
-    /// What came for a waiter, if anything did; until then `waker` is woken when something does.
+    /// What has come for a waiter, if anything. Until then, `waker` is woken when something does.
     pub(crate) fn take(&self, seat: Seat, waker: &Waker) -> Option<Given> {
         let seated = &mut self.0.borrow_mut().seated[seat.index()];
         if seated.given.is_none() {
@@ -78,32 +78,33 @@ impl Line {
         waiting.owe_to_late(|other| other == seat);
     }
 
-    /// Whoever has waited for long is owed a connect.
+    /// Gives a connect to those that have waited for long.
     pub(crate) fn owe_to_late(&self) {
         self.0.borrow_mut().owe_to_late(|_| true);
     }
 
-    /// Whether somebody is to see to it from now on that nobody waits for long, and nobody does.
-    pub(crate) fn is_to_be_watched(&self) -> bool {
+    /// Begins the watch that lets nobody wait for long, if requests wait and no task watches. Returns whether the
+    /// caller is to watch.
+    pub(crate) fn begin_watch(&self) -> bool {
         let waiting = &mut *self.0.borrow_mut();
         waiting.connects.is_short() && !std::mem::replace(&mut waiting.is_watched, true)
     }
 
-    /// Whether nobody need see to it any more.
-    pub(crate) fn is_watched_no_more(&self) -> bool {
+    /// Ends the watch, if connects are in progress for all that wait. Returns whether it has ended.
+    pub(crate) fn end_watch(&self) -> bool {
         let waiting = &mut *self.0.borrow_mut();
         waiting.is_watched = waiting.connects.is_short();
         !waiting.is_watched
     }
 
-    /// A waiter leaves, with what it was given and did not take.
+    /// A waiter leaves. Returns what it was given and did not take.
     pub(crate) fn leave(&self, seat: Seat) -> Option<Given> {
         let waiting = &mut *self.0.borrow_mut();
         waiting.connects.leave(seat);
         std::mem::take(&mut waiting.seated[seat.index()]).given
     }
 
-    /// Gives a connection that came free to who is first. Without anybody it is handed back.
+    /// Gives a free connection to the first waiter. Without waiters it is returned.
     pub(super) fn offer(&self, stream: Stream) -> Option<Stream> {
         let waiting = &mut *self.0.borrow_mut();
         let Some(seat) = waiting.connects.freed() else {
@@ -113,7 +114,7 @@ impl Line {
         None
     }
 
-    /// The same with one that was under way.
+    /// The same for a new connection.
     pub(crate) fn connected(&self, stream: Stream) -> Option<Stream> {
         let waiting = &mut *self.0.borrow_mut();
         let Some(seat) = waiting.connects.connected() else {
@@ -123,7 +124,7 @@ impl Line {
         None
     }
 
-    /// One that was under way does not stand.
+    /// A connect has failed.
     pub(crate) fn failed(&self, failure: Failure) {
         let waiting = &mut *self.0.borrow_mut();
         for _ in 0..waiting.connects.failed() {
@@ -134,17 +135,17 @@ impl Line {
         }
     }
 
-    /// Whether another connect is to be begun, which then is under way.
+    /// Whether to begin another connect; it then counts as in progress.
     pub(crate) fn begin(&self) -> bool {
         self.0.borrow_mut().connects.begin()
     }
 
-    /// A new connection was answered on, or is gone.
+    /// A new connection has carried an answer, or is gone.
     pub(crate) fn proven(&self) {
         self.0.borrow_mut().connects.proven();
     }
 
-    /// A connection stands that nobody in the line waited for.
+    /// A connection was opened that nobody in the line waited for.
     pub(crate) fn stood(&self) {
         self.0.borrow_mut().connects.stood();
     }

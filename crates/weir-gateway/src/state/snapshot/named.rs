@@ -1,11 +1,12 @@
-//! Which fields of requests a configuration says anything about. Nothing that only passes for one of them is forwarded.
+//! Which fields of requests a configuration names. A field that scripts would mistake for one of them is not forwarded.
 
 use weir_cache::policy::Bypass;
 use weir_http::NamedFields;
 
 use crate::settings::{Forward, HashOn, RateKey, Settings};
 
-/// The fields of all routes: a request may take another route than the one that names the field, and lead to the same script.
+/// The fields of all routes. A request may take another route than the one that names the field, and reach the same
+/// script.
 pub(super) fn named_fields(settings: &Settings) -> NamedFields {
     let mut names: Vec<String> = Vec::new();
     for route in &settings.routes {

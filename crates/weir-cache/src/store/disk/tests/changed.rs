@@ -1,9 +1,9 @@
-//! What requests have changed, while the disk has yet to come to it.
+//! Changes by requests, while the disk has not processed them yet.
 
 use super::*;
 use crate::store::purge::Sweep;
 
-/// Has all disk threads wait until what it returns is dropped.
+/// Makes all disk threads wait until the returned value is dropped.
 fn stop_threads(store: &DiskStore) -> std::sync::mpsc::Sender<()> {
     let (go, wait) = std::sync::mpsc::channel::<()>();
     let (stopped, stops) = std::sync::mpsc::channel::<()>();
@@ -21,7 +21,7 @@ fn stop_threads(store: &DiskStore) -> std::sync::mpsc::Sender<()> {
 }
 
 #[test]
-fn what_a_request_changed_is_not_found_while_the_disk_has_yet_to_come_to_it() {
+fn a_change_is_not_found_before_the_disk_has_processed_it() {
     let directory = Directory::new("changed");
     let (store, purges) = open(&directory.0, 64 << 20);
     for key in ["u", "u\nheader a:1", "v", "w"] {
@@ -42,7 +42,7 @@ fn what_a_request_changed_is_not_found_while_the_disk_has_yet_to_come_to_it() {
     };
     let found = || ["u", "u\nheader a:1", "v", "w"].map(stale);
     assert_eq!(found(), [None, None, Some(true), Some(false)]);
-    // Asked before the sweep, answered behind it or before it.
+    // It is asked for before the sweep, and may be answered before or after it.
     let opened = store.open_object(b"v", b"");
     assert_eq!(directory.files().len(), 4, "the disk waits");
     assert!(purges.settled_on_disk() < purges.ticket());
@@ -58,7 +58,7 @@ fn what_a_request_changed_is_not_found_while_the_disk_has_yet_to_come_to_it() {
     assert_eq!(found(), [Some(false), None, Some(true), Some(false)]);
 }
 
-/// A sweep is over a moment after its answer.
+/// A sweep ends a moment after its answer.
 fn wait_until_settled(purges: &Purges) {
     while purges.settled_on_disk() != purges.ticket() {
         std::thread::yield_now();
