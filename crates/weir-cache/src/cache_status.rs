@@ -118,18 +118,8 @@ impl CacheStatus {
 }
 
 /// Appends a number in decimal, without allocating.
-pub(crate) fn write_number(mut number: u64, out: &mut Vec<u8>) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
+pub(crate) fn write_number(number: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 #[cfg(test)]
@@ -193,15 +183,6 @@ mod tests {
                 out.escape_ascii().to_string(),
                 line.escape_default().to_string()
             );
-        }
-    }
-
-    #[test]
-    fn numbers_are_written_in_decimal() {
-        for number in [0, 1, 9, 10, 99, 100, 65_535, u64::MAX] {
-            let mut out = Vec::new();
-            write_number(number, &mut out);
-            assert_eq!(out, number.to_string().as_bytes());
         }
     }
 }

@@ -26,7 +26,6 @@ mod compress;
 mod connection;
 mod control;
 mod deadline;
-mod decimal;
 mod ended;
 mod errands;
 mod exchange;

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use weir_http::FieldName;
 
-use crate::decimal;
 use crate::exchange::Exchange;
 use crate::settings::LogFormat;
 use crate::state::view::View;
@@ -19,9 +18,9 @@ pub(super) fn combined(x: &Exchange, worker: &Worker, out: &mut Vec<u8>) {
     out.extend_from_slice(b"] \"");
     escape(request_line(x), LogFormat::Combined, out);
     out.extend_from_slice(b"\" ");
-    decimal::write(u64::from(x.facts.status), out);
+    number(u64::from(x.facts.status), out);
     out.push(b' ');
-    decimal::write(
+    number(
         x.facts.bytes_sent.saturating_sub(x.facts.head_bytes_sent),
         out,
     );
@@ -126,7 +125,11 @@ fn member(name: &str, value: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(b",\"");
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b"\":");
-    decimal::write(value, out);
+    number(value, out);
+}
+
+fn number(value: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
 /// Copies `value`; quotes, backslashes and what is not printable ASCII come out as `\xHH`, in JSON as `\u00HH`.

@@ -14,7 +14,6 @@ use weir_http::opening::{self, End, Opening};
 use weir_policy::limit::rate::Decision;
 
 use crate::connection::After;
-use crate::decimal;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::state::worker::Worker;
@@ -240,7 +239,7 @@ fn write_rate_fields(decision: &Decision, out: &mut Vec<u8>) {
     ];
     for (name, value) in parts {
         out.extend_from_slice(name);
-        decimal::write(value, out);
+        out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
     }
     out.extend_from_slice(b"\r\n");
 }

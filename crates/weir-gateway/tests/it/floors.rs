@@ -33,7 +33,6 @@ const FLOORS: [(&str, &[&str]); 7] = [
             "buffers",
             "changes",
             "deadline",
-            "decimal",
             "ended",
             "failure",
             "held_bodies",
