@@ -28,7 +28,8 @@ use tokio::task::AbortHandle;
 
 use crate::admin::crowd::Crowd;
 use crate::admin::patience::Patient;
-use crate::admin::reply::{Reply, of_type, text};
+use crate::admin::reply::{Reply, json, of_type, text};
+use crate::admin::status::Status;
 use crate::control::Control;
 use crate::lock::lock;
 use crate::settings::Admin;
@@ -43,7 +44,7 @@ mod crowd;
 mod patience;
 pub(crate) mod prometheus;
 mod reply;
-pub(crate) mod status;
+mod status;
 mod upstreams;
 
 /// What is answered with a page; what has parts of its own below a path is not among them.
@@ -181,7 +182,7 @@ impl State {
                 "text/plain; version=0.0.4; charset=utf-8",
                 prometheus::write(shared),
             ),
-            "/status" => of_type("application/json", status::write(shared)),
+            "/status" => json(StatusCode::OK, &Status::read(shared, &shared.snapshot())),
             _ => text(
                 StatusCode::NOT_FOUND,
                 "here are /, /metrics, /status, /healthz, /upstreams, /reload and /cache/\n",

@@ -183,16 +183,18 @@ impl CacheMetrics {
         self.not_stored[why as usize].add(1);
     }
 
-    /// Each reason to ask the origin, with its count.
-    pub(crate) fn misses(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let all = Forwarded::ALL.iter().zip(&self.missed);
-        all.map(|(why, count)| (why.name(), count.read()))
+    /// Each reason to ask the origin, and how often it was one in all `tables`.
+    pub(crate) fn misses<'m>(tables: impl Iterator<Item = &'m Self>) -> Vec<(&'static str, u64)> {
+        let counts = added(tables.map(|table| table.missed.each_ref().map(Counter::read)));
+        let reasons = Forwarded::ALL.map(Forwarded::name);
+        reasons.into_iter().zip(counts).collect()
     }
 
-    /// Each reason not to store an answer, with its count.
-    pub(crate) fn refusals(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let all = NotStored::ALL.iter().zip(&self.not_stored);
-        all.map(|(why, count)| (why.name(), count.read()))
+    /// Each reason not to store an answer, and how often it was one in all `tables`.
+    pub(crate) fn refusals<'m>(tables: impl Iterator<Item = &'m Self>) -> Vec<(&'static str, u64)> {
+        let counts = added(tables.map(|table| table.not_stored.each_ref().map(Counter::read)));
+        let reasons = NotStored::ALL.map(NotStored::name);
+        reasons.into_iter().zip(counts).collect()
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! POST   /reload                                 → {"generation", "changes": ["a line for each"]}; 409 when refused
-//! GET    /upstreams                              → see `upstreams.rs`
+//! GET    /upstreams                              → see `Upstreams`
 //! PUT    /upstreams/NAME/servers/SERVER          {"weight": 5}: it is there and takes requests
 //! PATCH  /upstreams/NAME/servers/SERVER          {"weight": 5, "draining": true}, or one of both
 //! DELETE /upstreams/NAME/servers/SERVER          what is on its way there ends by itself
@@ -18,8 +18,9 @@ use hyper::{Method, Request, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::admin::reply::{Refusal, Reply, json, of_type};
-use crate::admin::{authentication, upstreams};
+use crate::admin::authentication;
+use crate::admin::reply::{Refusal, Reply, json};
+use crate::admin::upstreams::Upstreams;
 use crate::changes::Changes;
 use crate::control::Control;
 use crate::control::servers::{Edit, EditError, WEIGHT_MAX};
@@ -63,7 +64,9 @@ pub(super) async fn answer(
         if request.uri().path() == "/upstreams" {
             return match *request.method() {
                 Method::GET | Method::HEAD => {
-                    Ok(of_type("application/json", upstreams::write(control)))
+                    let snapshot = control.shared.snapshot();
+                    let upstreams = Upstreams::read(control, &snapshot);
+                    Ok(json(StatusCode::OK, &upstreams))
                 }
                 _ => Err(Refusal::method("GET, HEAD")),
             };

@@ -4,150 +4,178 @@
 //! gives without the delays of the network.
 
 mod cache;
-pub(crate) mod care;
+mod care;
 
-use std::fmt::{Display, Write as _};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use serde::{Serialize, Serializer};
+
+use crate::admin::status::cache::CacheTotals;
+use crate::admin::status::care::{
+    BreakerStatus, Checks, Concurrency, EjectionStatus, Position, RouteStatus,
+};
 use crate::metrics::{self, CLASSES, LATENCY_BOUNDS_US};
 use crate::state::shared::Shared;
-use crate::state::snapshot::{Endpoint, UpstreamState};
+use crate::state::snapshot::{Endpoint, Snapshot, UpstreamState};
+use crate::time;
 
-/// `{"uptime_ms", "connections", "workers", "stuck": [{"worker", "for_ms"}], "requests", "responses", "latency_bounds_us", "routes", "upstreams": [{"name",
-/// "concurrency", "ejection", "endpoints": [{"endpoint", "up", "check", "place", "breaker", "requests", "responses",
-/// "failures", "idle", "latency_counts"}]}], "transient": {"bytes", "bytes_max", "cut"}, "cache"}`
-///
-/// `stuck` are the workers that have not turned for two seconds, and for how long: they serve nobody.
-///
-/// What `cache` has stands in `status/cache.rs`; what `routes`, `concurrency`, `ejection`, `check`, `place` and `breaker`
-/// have, in `status/care.rs`.
-///
-/// All counts are since the start, except for `connections`, those of clients, and `idle`, those kept to the endpoint:
-/// they are open now. `requests` is the sum of `responses`, an object with a count for each of `1xx` to `5xx`; at the
-/// top these are the answers to clients, at an endpoint its own. `failures` counts connections to the endpoint that
-/// did not stand; `up` is false while it is passed over for that, or because of its checks. `latency_counts` has for each
-/// of `latency_bounds_us` the responses that took at most so long and more than the bound before, and then those that
-/// took longer than all.
-pub(crate) fn write(shared: &Shared) -> String {
-    let uptime_ms = shared.since_start().as_millis() as u64;
-    write_at(shared, uptime_ms)
+/// All of it. Counts are since the start.
+#[derive(Debug, Serialize)]
+pub(super) struct Status<'s> {
+    uptime_ms: u64,
+    /// Clients that are connected now.
+    connections: usize,
+    workers: usize,
+    stuck: Vec<Stuck>,
+    /// The sum of `responses`.
+    requests: u64,
+    /// Answers to clients, from `1xx` to `5xx`.
+    responses: NamedCounts,
+    latency_bounds_us: [u64; LATENCY_BOUNDS_US.len()],
+    routes: Vec<RouteStatus<'s>>,
+    upstreams: Vec<UpstreamStatus<'s>>,
+    transient: TransientStatus,
+    cache: Option<CacheTotals>,
 }
 
-fn write_at(shared: &Shared, uptime_ms: u64) -> String {
-    let responses = metrics::added(
-        shared
-            .metrics
-            .iter()
-            .map(|worker| worker.responses.counts()),
-    );
-    let snapshot = shared.snapshot();
-    let now = Instant::now();
-    let upstreams = snapshot.upstreams.iter().map(|upstream| {
-        let endpoints =
-            (0..upstream.endpoints.len()).map(|e| endpoint(upstream, e, uptime_ms, now));
-        object([
-            ("name", quoted(&upstream.settings.name)),
-            ("concurrency", care::gate(upstream.gate.as_deref(), now)),
-            ("ejection", care::watch(upstream.watch.as_deref())),
-            ("endpoints", list(endpoints)),
-        ])
-    });
-    let stuck = shared.stuck().map(|(worker, for_ms)| {
-        object([
-            ("worker", worker.to_string()),
-            ("for_ms", for_ms.to_string()),
-        ])
-    });
-    let mut text = object([
-        ("uptime_ms", uptime_ms.to_string()),
-        ("connections", shared.admission.open().to_string()),
-        ("workers", shared.metrics.len().to_string()),
-        ("stuck", list(stuck)),
-        ("requests", responses.iter().sum::<u64>().to_string()),
-        ("responses", by_class(responses)),
-        ("latency_bounds_us", list(LATENCY_BOUNDS_US)),
-        ("routes", care::routes(&snapshot.routes, now)),
-        ("upstreams", list(upstreams)),
-        ("transient", transient(shared)),
-        ("cache", cache::write(shared)),
-    ]);
-    text.push('\n');
-    text
+/// A worker that has not turned for two seconds: it serves nobody.
+#[derive(Debug, Serialize)]
+struct Stuck {
+    worker: usize,
+    for_ms: u64,
 }
 
-/// What is held for clients and not stored, and how many were cut off for that.
-fn transient(shared: &Shared) -> String {
-    let slow = &shared.slow;
-    object([
-        ("bytes", slow.transient.bytes().to_string()),
-        ("bytes_max", slow.transient.bytes_max().to_string()),
-        ("cut", slow.cut.load(Ordering::Relaxed).to_string()),
-    ])
+#[derive(Debug, Serialize)]
+struct UpstreamStatus<'s> {
+    name: &'s str,
+    /// `None`: it takes any number of requests.
+    concurrency: Option<Concurrency>,
+    /// `None`: its endpoints are not compared.
+    ejection: Option<EjectionStatus>,
+    endpoints: Vec<EndpointStatus<'s>>,
 }
 
-fn endpoint(upstream: &UpstreamState, index: usize, uptime_ms: u64, now: Instant) -> String {
-    let endpoint: &Endpoint = &upstream.endpoints[index];
-    let tables = &endpoint.state.metrics;
-    let responses = metrics::added(tables.iter().map(|table| table.responses.counts()));
-    let latency = metrics::added(tables.iter().map(|table| table.latency.counts()));
-    let is_up = endpoint.state.health.is_available(uptime_ms);
-    let failures = tables.sum(|table| &table.connect_failures);
-    object([
-        ("endpoint", quoted(&endpoint.label)),
-        ("up", is_up.to_string()),
-        ("check", care::check(&endpoint.state)),
-        ("place", care::place(upstream.watch.as_deref(), index, now)),
-        ("breaker", care::breaker(endpoint.breaker.as_deref(), now)),
-        ("requests", responses.iter().sum::<u64>().to_string()),
-        ("responses", by_class(responses)),
-        ("failures", failures.to_string()),
-        ("idle", tables.sum(|table| &table.idle).to_string()),
-        ("latency_counts", list(latency)),
-    ])
+#[derive(Debug, Serialize)]
+struct EndpointStatus<'s> {
+    endpoint: &'s str,
+    /// False while it is passed over: it refused connections, or its checks say so.
+    up: bool,
+    /// `None`: it was not checked yet.
+    check: Option<Checks>,
+    /// `None`: it is not compared with others.
+    place: Option<Position>,
+    breaker: Option<BreakerStatus>,
+    /// The sum of `responses`.
+    requests: u64,
+    /// Its own answers.
+    responses: NamedCounts,
+    /// Connections to it that did not stand.
+    failures: u64,
+    /// Connections that are kept to it now.
+    idle: u64,
+    /// For each of `latency_bounds_us` the responses that took at most so long and more than the bound before, and then
+    /// those that took longer than all.
+    latency_counts: [u64; LATENCY_BOUNDS_US.len() + 1],
 }
 
-fn by_class(counts: [u64; CLASSES.len()]) -> String {
-    let counts = counts.map(|count| count.to_string());
-    object(CLASSES.into_iter().zip(counts))
+/// What is held for clients and not stored, how much may be, and how many clients were cut off for that.
+#[derive(Debug, Serialize)]
+struct TransientStatus {
+    bytes: u64,
+    bytes_max: u64,
+    cut: u64,
 }
 
-/// A JSON object of values that are JSON; the names need no escape.
-pub(super) fn object<'n>(members: impl IntoIterator<Item = (&'n str, String)>) -> String {
-    let members = members.into_iter();
-    let members = members.map(|(name, value)| format!("\"{name}\":{value}"));
-    format!("{{{}}}", joined(members))
-}
+/// An object with a count under each name, in this order.
+#[derive(Debug)]
+struct NamedCounts(Vec<(&'static str, u64)>);
 
-/// A JSON array of values that are JSON.
-pub(super) fn list(items: impl IntoIterator<Item = impl Display>) -> String {
-    format!("[{}]", joined(items))
-}
-
-fn joined(items: impl IntoIterator<Item = impl Display>) -> String {
-    let mut text = String::new();
-    for (index, item) in items.into_iter().enumerate() {
-        let separator = if index == 0 { "" } else { "," };
-        let _ = write!(text, "{separator}{item}");
+impl Serialize for NamedCounts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().copied())
     }
-    text
 }
 
-/// A JSON string (RFC 8259 §7).
-pub(super) fn quoted(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            c if c < ' ' => {
-                let _ = write!(quoted, "\\u{:04x}", c as u32);
-            }
-            c => quoted.push(c),
+impl<'s> Status<'s> {
+    /// The state under `snapshot`, which is the current one.
+    pub(super) fn read(shared: &Shared, snapshot: &'s Snapshot) -> Self {
+        let uptime_ms = shared.since_start().as_millis() as u64;
+        Self::read_at(shared, snapshot, uptime_ms)
+    }
+
+    fn read_at(shared: &Shared, snapshot: &'s Snapshot, uptime_ms: u64) -> Self {
+        let now = time::now();
+        let workers = shared.metrics.iter();
+        let responses = metrics::added(workers.map(|worker| worker.responses.counts()));
+        let stuck = shared.stuck();
+        let slow = &shared.slow;
+        let upstreams = snapshot.upstreams.iter();
+        Self {
+            uptime_ms,
+            connections: shared.admission.open(),
+            workers: shared.metrics.len(),
+            stuck: stuck
+                .map(|(worker, for_ms)| Stuck { worker, for_ms })
+                .collect(),
+            requests: responses.iter().sum(),
+            responses: by_class(responses),
+            latency_bounds_us: LATENCY_BOUNDS_US,
+            routes: care::routes(&snapshot.routes, now),
+            upstreams: upstreams
+                .map(|upstream| UpstreamStatus::read(upstream, uptime_ms, now))
+                .collect(),
+            transient: TransientStatus {
+                bytes: slow.transient.bytes(),
+                bytes_max: slow.transient.bytes_max(),
+                cut: slow.cut.load(Ordering::Relaxed),
+            },
+            cache: shared.cache().map(|cache| CacheTotals::read(shared, cache)),
         }
     }
-    quoted.push('"');
-    quoted
+}
+
+impl<'s> UpstreamStatus<'s> {
+    fn read(upstream: &'s UpstreamState, uptime_ms: u64, now: Instant) -> Self {
+        let places = 0..upstream.endpoints.len();
+        Self {
+            name: &upstream.settings.name,
+            concurrency: upstream
+                .gate
+                .as_deref()
+                .map(|gate| Concurrency::read(gate, now)),
+            ejection: upstream.watch.as_deref().map(EjectionStatus::read),
+            endpoints: places
+                .map(|place| EndpointStatus::read(upstream, place, uptime_ms, now))
+                .collect(),
+        }
+    }
+}
+
+impl<'s> EndpointStatus<'s> {
+    fn read(upstream: &'s UpstreamState, place: usize, uptime_ms: u64, now: Instant) -> Self {
+        let endpoint: &Endpoint = &upstream.endpoints[place];
+        let tables = &endpoint.state.metrics;
+        let responses = metrics::added(tables.iter().map(|table| table.responses.counts()));
+        let breaker = endpoint.breaker.as_deref();
+        let watch = upstream.watch.as_deref();
+        Self {
+            endpoint: &endpoint.label,
+            up: endpoint.state.health.is_available(uptime_ms),
+            check: Checks::read(&endpoint.state),
+            place: watch.map(|watch| Position::read(watch, place, now)),
+            breaker: breaker.map(|breaker| BreakerStatus::read(breaker, now)),
+            requests: responses.iter().sum(),
+            responses: by_class(responses),
+            failures: tables.sum(|table| &table.connect_failures),
+            idle: tables.sum(|table| &table.idle),
+            latency_counts: metrics::added(tables.iter().map(|table| table.latency.counts())),
+        }
+    }
+}
+
+fn by_class(counts: [u64; CLASSES.len()]) -> NamedCounts {
+    NamedCounts(CLASSES.into_iter().zip(counts).collect())
 }
 
 #[cfg(test)]
@@ -249,16 +277,9 @@ mod tests {
             r#""responses":{"1xx":0,"2xx":0,"3xx":0,"4xx":0,"5xx":0},"failures":1,"idle":0,"#,
             r#""latency_counts":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}]}],"#,
             r#""transient":{"bytes":0,"bytes_max":7,"cut":0},"cache":null}"#,
-            "\n",
         );
-        assert_eq!(write_at(&shared, 300), expected);
-    }
-
-    #[test]
-    fn a_label_cannot_leave_its_string() {
-        assert_eq!(
-            quoted("a\"b\\c\nd\u{7f}é"),
-            "\"a\\\"b\\\\c\\u000ad\u{7f}é\""
-        );
+        let status = Status::read_at(&shared, &snapshot, 300);
+        let written = serde_json::to_string(&status).expect("plain values have a JSON form");
+        assert_eq!(written, expected);
     }
 }

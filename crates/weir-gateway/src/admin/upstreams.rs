@@ -1,73 +1,110 @@
 //! The upstreams as one JSON object: their servers, the endpoints that these stand for now, and what is under way to each.
 
-use crate::admin::status::{list, object, quoted};
+use serde::Serialize;
+
 use crate::control::Control;
 use crate::settings::{Server, ServerAddress};
-use crate::state::snapshot::{Endpoint, UpstreamState};
+use crate::state::snapshot::{Endpoint, Snapshot, UpstreamState};
 
-/// `{"generation", "upstreams": [{"name", "servers": [{"server", "weight", "draining", "dns", "endpoints":
-/// [{"endpoint", "up", "in_flight", "idle"}]}]}]}`
-///
-/// `generation` counts the configurations since the start. `dns` is only there for a name: `{"age_ms", "next_in_ms",
-/// "error"}`, the age of the last good answer, the time until the name is asked for again, and why the last answer was of
-/// no use, if it was not. `in_flight` are the requests that are on their way to the endpoint, tunnels included.
-pub(super) fn write(control: &Control) -> String {
-    let snapshot = control.shared.snapshot();
-    let now_ms = control.shared.since_start().as_millis() as u64;
-    let upstreams = snapshot.upstreams.iter().map(|upstream| {
-        let servers = upstream.settings.servers.iter().enumerate();
-        let servers = servers.map(|(index, it)| server(control, (index, it), upstream, now_ms));
-        object([
-            ("name", quoted(&upstream.settings.name)),
-            ("servers", list(servers)),
-        ])
-    });
-    let mut text = object([
-        ("generation", snapshot.generation.to_string()),
-        ("upstreams", list(upstreams)),
-    ]);
-    text.push('\n');
-    text
+/// All of them.
+#[derive(Debug, Serialize)]
+pub(super) struct Upstreams<'s> {
+    /// Configurations since the start.
+    generation: u64,
+    upstreams: Vec<Servers<'s>>,
 }
 
-fn server(
-    control: &Control,
-    (index, server): (usize, &Server),
-    upstream: &UpstreamState,
-    now_ms: u64,
-) -> String {
-    let endpoints = upstream.endpoints.iter();
-    let endpoints = endpoints.filter(|endpoint| endpoint.server == index);
-    let mut members = vec![
-        ("server", quoted(&server.label)),
-        ("weight", server.weight.to_string()),
-        ("draining", server.is_draining.to_string()),
-    ];
-    if let ServerAddress::Name(host, _) = &server.address
-        && let Some(status) = control.names.status(host)
-    {
-        let mut dns = vec![
-            ("age_ms", status.age.as_millis().to_string()),
-            ("next_in_ms", status.next_in.as_millis().to_string()),
-        ];
-        dns.extend(status.error.map(|error| ("error", quoted(&error))));
-        members.push(("dns", object(dns)));
+/// One upstream.
+#[derive(Debug, Serialize)]
+struct Servers<'s> {
+    name: &'s str,
+    servers: Vec<ServerNow<'s>>,
+}
+
+#[derive(Debug, Serialize)]
+struct ServerNow<'s> {
+    server: &'s str,
+    weight: u32,
+    draining: bool,
+    /// Only there for a name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dns: Option<Lookups>,
+    endpoints: Vec<EndpointNow<'s>>,
+}
+
+/// How it stands with the name of a server.
+#[derive(Debug, Serialize)]
+struct Lookups {
+    /// Of the last good answer.
+    age_ms: u64,
+    /// Until the name is asked for again.
+    next_in_ms: u64,
+    /// Why the last answer was of no use, if it was not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct EndpointNow<'s> {
+    endpoint: &'s str,
+    up: bool,
+    /// Requests on their way to it, tunnels included.
+    in_flight: u64,
+    /// Connections kept to it.
+    idle: u64,
+}
+
+impl<'s> Upstreams<'s> {
+    /// Those of `snapshot`, which is the current one.
+    pub(super) fn read(control: &Control, snapshot: &'s Snapshot) -> Self {
+        let now_ms = control.shared.since_start().as_millis() as u64;
+        let upstreams = snapshot.upstreams.iter().map(|upstream| {
+            let servers = upstream.settings.servers.iter().enumerate();
+            let servers = servers.map(|(index, server)| ServerNow {
+                server: &server.label,
+                weight: server.weight,
+                draining: server.is_draining,
+                dns: Lookups::read(control, server),
+                endpoints: endpoints(upstream, index, now_ms),
+            });
+            Servers {
+                name: &upstream.settings.name,
+                servers: servers.collect(),
+            }
+        });
+        Self {
+            generation: snapshot.generation,
+            upstreams: upstreams.collect(),
+        }
     }
-    let endpoints = list(endpoints.map(|it| endpoint(it, now_ms)));
-    members.push(("endpoints", endpoints));
-    object(members)
 }
 
-fn endpoint(endpoint: &Endpoint, now_ms: u64) -> String {
-    let tables = &endpoint.state.metrics;
-    let is_up = endpoint.state.health.is_available(now_ms);
-    object([
-        ("endpoint", quoted(&endpoint.label)),
-        ("up", is_up.to_string()),
-        (
-            "in_flight",
-            tables.sum(|table| &table.in_flight).to_string(),
-        ),
-        ("idle", tables.sum(|table| &table.idle).to_string()),
-    ])
+impl Lookups {
+    fn read(control: &Control, server: &Server) -> Option<Self> {
+        let ServerAddress::Name(host, _) = &server.address else {
+            return None;
+        };
+        let status = control.names.status(host)?;
+        Some(Self {
+            age_ms: status.age.as_millis() as u64,
+            next_in_ms: status.next_in.as_millis() as u64,
+            error: status.error,
+        })
+    }
+}
+
+/// What the server of this index stands for.
+fn endpoints(upstream: &UpstreamState, server: usize, now_ms: u64) -> Vec<EndpointNow<'_>> {
+    let of_server = |endpoint: &&Endpoint| endpoint.server == server;
+    let endpoints = upstream.endpoints.iter().filter(of_server);
+    let endpoints = endpoints.map(|endpoint| {
+        let tables = &endpoint.state.metrics;
+        EndpointNow {
+            endpoint: &endpoint.label,
+            up: endpoint.state.health.is_available(now_ms),
+            in_flight: tables.sum(|table| &table.in_flight),
+            idle: tables.sum(|table| &table.idle),
+        }
+    });
+    endpoints.collect()
 }

@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 
 use crate::admin::prometheus::Page;
-use crate::metrics::{Counter, WorkerMetrics};
+use crate::metrics::{CacheMetrics, Counter, WorkerMetrics};
+use crate::state::shared::Shared;
 use crate::state::storage::TierCounts;
 
 type Of = fn(&WorkerMetrics) -> &Counter;
 type OfTier = fn(&TierCounts) -> u64;
-type Reasons = fn(&WorkerMetrics) -> Vec<(&'static str, u64)>;
+type Reasons = fn(&Shared) -> Vec<(&'static str, u64)>;
 
 const COUNTS: [(&str, &str, Of); 9] = [
     (
@@ -57,12 +58,16 @@ const COUNTS: [(&str, &str, Of); 9] = [
 ];
 
 const REASONS: [(&str, &str, Reasons); 2] = [
-    ("misses", "Requests that asked the origin, by why.", |w| {
-        w.cache.misses().collect()
-    }),
-    ("not_stored", "Answers that were not stored, by why.", |w| {
-        w.cache.refusals().collect()
-    }),
+    (
+        "misses",
+        "Requests that asked the origin, by why.",
+        |shared| CacheMetrics::misses(shared.metrics.iter().map(|worker| &worker.cache)),
+    ),
+    (
+        "not_stored",
+        "Answers that were not stored, by why.",
+        |shared| CacheMetrics::refusals(shared.metrics.iter().map(|worker| &worker.cache)),
+    ),
 ];
 
 /// Appends the cache's families.
@@ -87,15 +92,7 @@ pub(super) fn write(page: &mut Page<'_>) {
 }
 
 fn by_reason(page: &mut Page<'_>, name: &str, of: Reasons) {
-    let tables: Vec<_> = page
-        .shared
-        .metrics
-        .iter()
-        .map(|worker| of(worker))
-        .collect();
-    let reasons = tables.first().cloned().unwrap_or_default();
-    for (at, (reason, _)) in reasons.into_iter().enumerate() {
-        let sum: u64 = tables.iter().map(|table| table[at].1).sum();
+    for (reason, sum) in of(page.shared) {
         if sum > 0 {
             let _ = writeln!(page.text, "{name}{{reason=\"{reason}\"}} {sum}");
         }

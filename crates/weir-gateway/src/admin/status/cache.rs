@@ -1,59 +1,81 @@
 //! The cache's part of `/status`.
 
-use crate::admin::status::{list, object, quoted};
+use serde::Serialize;
+
+use crate::admin::status::NamedCounts;
 use crate::metrics::{CacheMetrics, Counter};
 use crate::state::shared::Shared;
-use crate::state::storage::TierCounts;
+use crate::state::storage::{Cache, TierCounts};
 
-/// `null` without a cache, else `{"hits", "stale_hits", "joins", "fills", "passed", "revalidated", "refreshes",
-/// "invalidations", "misses", "purges": {"hard", "soft"}, "tiers": [{"tier", "bytes", "bytes_max", "objects",
-/// "evictions"}]}`
-///
-/// Each request to a route with a cache is one of `hits`, `stale_hits` (answered with something stale), `joins` (answered
-/// by what another one asked for), `fills` (asked the origin for something to store) and `passed`, unless it failed
-/// while it waited. `misses` has the `fills` by reason; `revalidated` are those that the origin confirmed. `objects` are keys
-/// in memory and variants on disk.
-pub(super) fn write(shared: &Shared) -> String {
-    let Some(cache) = shared.cache() else {
-        return "null".to_owned();
-    };
-    let tables = || shared.metrics.iter().map(|worker| &worker.cache);
-    let sum = |of: fn(&CacheMetrics) -> &Counter| -> String {
-        let sum: u64 = tables().map(|table| of(table).read()).sum();
-        sum.to_string()
-    };
-    let reasons: Vec<Vec<_>> = tables().map(|table| table.misses().collect()).collect();
-    let first = reasons.first().map(Vec::as_slice).unwrap_or_default();
-    let misses = first.iter().enumerate().map(|(at, (reason, _))| {
-        let count: u64 = reasons.iter().map(|table| table[at].1).sum();
-        (*reason, count.to_string())
-    });
-    let purges = &cache.purge_counts;
-    let purges = [("hard", &purges.hard), ("soft", &purges.soft)];
-    object([
-        ("hits", sum(|table| &table.hits)),
-        ("stale_hits", sum(|table| &table.stale_hits)),
-        ("joins", sum(|table| &table.joins)),
-        ("fills", sum(|table| &table.fills)),
-        ("passed", sum(|table| &table.passed)),
-        ("revalidated", sum(|table| &table.revalidated)),
-        ("refreshes", sum(|table| &table.refreshes)),
-        ("invalidations", sum(|table| &table.invalidations)),
-        ("misses", object(misses)),
-        (
-            "purges",
-            object(purges.map(|(kind, count)| (kind, count.read().to_string()))),
-        ),
-        ("tiers", list(cache.tier_counts().iter().map(tier))),
-    ])
+/// Each request to a route with a cache is one of `hits`, `stale_hits`, `joins`, `fills` and `passed`, unless it failed while
+/// it waited.
+#[derive(Debug, Serialize)]
+pub(super) struct CacheTotals {
+    hits: u64,
+    /// Answered with something stale.
+    stale_hits: u64,
+    /// Answered by what another one asked for.
+    joins: u64,
+    /// Asked the origin for something to store.
+    fills: u64,
+    passed: u64,
+    /// The `fills` that the origin confirmed.
+    revalidated: u64,
+    refreshes: u64,
+    invalidations: u64,
+    /// The `fills` by why.
+    misses: NamedCounts,
+    purges: PurgeStatus,
+    tiers: Vec<TierStatus>,
 }
 
-fn tier(tier: &TierCounts) -> String {
-    object([
-        ("tier", quoted(tier.name)),
-        ("bytes", tier.bytes.to_string()),
-        ("bytes_max", tier.bytes_max.to_string()),
-        ("objects", tier.objects.to_string()),
-        ("evictions", tier.evictions.to_string()),
-    ])
+#[derive(Debug, Serialize)]
+struct PurgeStatus {
+    hard: u64,
+    soft: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct TierStatus {
+    tier: &'static str,
+    bytes: u64,
+    bytes_max: u64,
+    /// Keys in memory, variants on disk.
+    objects: u64,
+    evictions: u64,
+}
+
+impl CacheTotals {
+    pub(super) fn read(shared: &Shared, cache: &Cache) -> Self {
+        let tables = || shared.metrics.iter().map(|worker| &worker.cache);
+        let sum = |of: fn(&CacheMetrics) -> &Counter| tables().map(|table| of(table).read()).sum();
+        Self {
+            hits: sum(|table| &table.hits),
+            stale_hits: sum(|table| &table.stale_hits),
+            joins: sum(|table| &table.joins),
+            fills: sum(|table| &table.fills),
+            passed: sum(|table| &table.passed),
+            revalidated: sum(|table| &table.revalidated),
+            refreshes: sum(|table| &table.refreshes),
+            invalidations: sum(|table| &table.invalidations),
+            misses: NamedCounts(CacheMetrics::misses(tables())),
+            purges: PurgeStatus {
+                hard: cache.purge_counts.hard.read(),
+                soft: cache.purge_counts.soft.read(),
+            },
+            tiers: cache.tier_counts().iter().map(TierStatus::of).collect(),
+        }
+    }
+}
+
+impl TierStatus {
+    fn of(tier: &TierCounts) -> Self {
+        Self {
+            tier: tier.name,
+            bytes: tier.bytes,
+            bytes_max: tier.bytes_max,
+            objects: tier.objects,
+            evictions: tier.evictions,
+        }
+    }
 }

@@ -2,128 +2,211 @@
 
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use weir_policy::breaker::{Counts, Status};
-use weir_policy::ejection::Place;
+use weir_policy::ejection::{Place, Reason};
 
-use crate::admin::status::{list, object, quoted};
 use crate::state::breaker::SharedBreaker;
 use crate::state::gate::Gate;
 use crate::state::snapshot::{EndpointState, RouteState};
 use crate::state::watch::Watch;
 
-/// `[{"route", "breaker"}]`, the routes that have a breaker.
-pub(super) fn routes(routes: &[RouteState], now: Instant) -> String {
-    let with_breaker = routes.iter().filter(|route| route.breaker.is_some());
-    list(with_breaker.map(|route| {
-        object([
-            ("route", quoted(&route.settings.name)),
-            ("breaker", breaker(route.breaker.as_deref(), now)),
-        ])
-    }))
+/// A route that has a breaker.
+#[derive(Debug, Serialize)]
+pub(super) struct RouteStatus<'s> {
+    route: &'s str,
+    breaker: BreakerStatus,
 }
 
-/// `null` without a breaker, else `{"state", "openings"}` and what its state has: `closed` and `recovering` have
-/// `"requests", "failures", "slow"`, the counts in the window; `recovering` has `"share"` too, of the requests that it lets
-/// through; `open` has `"remaining_ms"`, `half-open` the probes `"in_flight"` and the `"successes"` so far. `openings` are
-/// all since the start.
-pub(super) fn breaker(breaker: Option<&SharedBreaker>, now: Instant) -> String {
-    let Some(breaker) = breaker else {
-        return "null".to_owned();
-    };
-    let status = breaker.status(now);
-    let mut members = vec![
-        ("state", quoted(status.as_str())),
-        ("openings", breaker.openings().to_string()),
-    ];
-    match status {
-        Status::Closed(counts) => members.extend(in_window(counts)),
-        Status::Open { remaining, .. } => members.push(("remaining_ms", millis(remaining))),
-        Status::HalfOpen {
-            in_flight,
-            successes,
-        } => members.extend([
-            ("in_flight", in_flight.to_string()),
-            ("successes", successes.to_string()),
-        ]),
-        Status::Recovering { share, counts } => {
-            members.push(("share", hundredths(share)));
-            members.extend(in_window(counts));
+/// `closed`, `open`, `half-open` or `recovering`, and what that state has.
+#[derive(Debug, Serialize)]
+pub(super) struct BreakerStatus {
+    state: &'static str,
+    /// All since the start.
+    openings: u64,
+    #[serde(flatten)]
+    details: Details,
+}
+
+/// What a breaker's state has.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Details {
+    Closed(InWindow),
+    Open {
+        remaining_ms: u64,
+    },
+    HalfOpen {
+        /// Probes that have no answer yet.
+        in_flight: u32,
+        /// Good ones so far.
+        successes: u32,
+    },
+    Recovering {
+        /// Of the requests, that which it lets through.
+        share: f64,
+        #[serde(flatten)]
+        counts: InWindow,
+    },
+}
+
+/// The counts in a breaker's window.
+#[derive(Debug, Serialize)]
+struct InWindow {
+    requests: u32,
+    failures: u32,
+    slow: u32,
+}
+
+/// The limit of an upstream.
+#[derive(Debug, Serialize)]
+pub(super) struct Concurrency {
+    limit: u32,
+    in_flight: u32,
+    streams: u32,
+    waiting: usize,
+    overloaded: bool,
+    /// Only an adaptive limit learns it.
+    base_latency_us: Option<u64>,
+}
+
+/// The watch over the endpoints of an upstream.
+#[derive(Debug, Serialize)]
+pub(super) struct EjectionStatus {
+    /// Whether so many look bad that all are used.
+    suspended: bool,
+}
+
+/// What the checks of an endpoint say.
+#[derive(Debug, Serialize)]
+pub(super) struct Checks {
+    up: bool,
+    /// Why the last one was bad, if it was.
+    error: Option<String>,
+}
+
+/// Where an endpoint stands among its siblings: `in`, `out`, `trial` or `rising`.
+#[derive(Debug, Serialize)]
+pub(super) struct Position {
+    state: &'static str,
+    /// All since the start.
+    ejections: u64,
+    /// That of the last.
+    reason: Option<&'static str>,
+    /// While it is `out`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remaining_ms: Option<u64>,
+    /// While it is `rising`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    share: Option<f64>,
+}
+
+/// The routes that have a breaker.
+pub(super) fn routes(routes: &[RouteState], now: Instant) -> Vec<RouteStatus<'_>> {
+    let with_breaker = routes.iter().filter_map(|route| {
+        let breaker = route.breaker.as_deref()?;
+        Some(RouteStatus {
+            route: &route.settings.name,
+            breaker: BreakerStatus::read(breaker, now),
+        })
+    });
+    with_breaker.collect()
+}
+
+impl BreakerStatus {
+    pub(super) fn read(breaker: &SharedBreaker, now: Instant) -> Self {
+        let status = breaker.status(now);
+        Self {
+            state: status.as_str(),
+            openings: breaker.openings(),
+            details: match status {
+                Status::Closed(counts) => Details::Closed(InWindow::of(counts)),
+                Status::Open { remaining, .. } => Details::Open {
+                    remaining_ms: millis(remaining),
+                },
+                Status::HalfOpen {
+                    in_flight,
+                    successes,
+                } => Details::HalfOpen {
+                    in_flight,
+                    successes,
+                },
+                Status::Recovering { share, counts } => Details::Recovering {
+                    share: hundredths(share),
+                    counts: InWindow::of(counts),
+                },
+            },
         }
     }
-    object(members)
 }
 
-fn in_window(counts: Counts) -> [(&'static str, String); 3] {
-    [
-        ("requests", counts.requests.to_string()),
-        ("failures", counts.failures.to_string()),
-        ("slow", counts.slow.to_string()),
-    ]
+impl InWindow {
+    fn of(counts: Counts) -> Self {
+        Self {
+            requests: counts.requests,
+            failures: counts.failures,
+            slow: counts.slow,
+        }
+    }
 }
 
-/// `null` for an upstream that takes any number of requests, else `{"limit", "in_flight", "streams", "waiting",
-/// "overloaded", "base_latency_us"}`; the last is `null` unless the limit is adaptive and knows it.
-pub(super) fn gate(gate: Option<&Gate>, now: Instant) -> String {
-    let Some(status) = gate.map(|gate| gate.status(now)) else {
-        return "null".to_owned();
-    };
-    let base = status.base_latency.map(|base| base.as_micros().to_string());
-    object([
-        ("limit", status.limit.to_string()),
-        ("in_flight", status.in_flight.to_string()),
-        ("streams", status.streams.to_string()),
-        ("waiting", status.waiting.to_string()),
-        ("overloaded", status.is_overloaded.to_string()),
-        ("base_latency_us", base.unwrap_or_else(|| "null".to_owned())),
-    ])
+impl Concurrency {
+    pub(super) fn read(gate: &Gate, now: Instant) -> Self {
+        let status = gate.status(now);
+        let base = status.base_latency;
+        Self {
+            limit: status.limit,
+            in_flight: status.in_flight,
+            streams: status.streams,
+            waiting: status.waiting,
+            overloaded: status.is_overloaded,
+            base_latency_us: base.map(|base| base.as_micros() as u64),
+        }
+    }
 }
 
-/// `null` for an upstream whose endpoints are not watched, else `{"suspended"}`: whether so many look bad that all are
-/// used.
-pub(crate) fn watch(watch: Option<&Watch>) -> String {
-    watch.map_or_else(
-        || "null".to_owned(),
-        |watch| object([("suspended", watch.is_suspended().to_string())]),
-    )
+impl EjectionStatus {
+    pub(super) fn read(watch: &Watch) -> Self {
+        Self {
+            suspended: watch.is_suspended(),
+        }
+    }
 }
 
-/// `null` for an endpoint that was not checked yet, else `{"up", "error"}`: what the checks say, and why the last one was
-/// bad, `null` if it was not.
-pub(super) fn check(state: &EndpointState) -> String {
-    let Some(last) = state.checked.last() else {
-        return "null".to_owned();
-    };
-    let error = last.map_or_else(|error| quoted(&error), |()| "null".to_owned());
-    let is_up = state.health.is_checked_up();
-    object([("up", is_up.to_string()), ("error", error)])
+impl Checks {
+    /// `None` for an endpoint that was not checked yet.
+    pub(super) fn read(state: &EndpointState) -> Option<Self> {
+        let last = state.checked.last()?;
+        Some(Self {
+            up: state.health.is_checked_up(),
+            error: last.err(),
+        })
+    }
 }
 
-/// `null` for an endpoint that is not watched, else `{"state", "ejections", "reason"}`: `in`, `out` with `"remaining_ms"`,
-/// `trial`, or `rising` with its `"share"`. `ejections` are all since the start, `reason` is that of the last.
-pub(super) fn place(watch: Option<&Watch>, endpoint: usize, now: Instant) -> String {
-    let Some(status) = watch.map(|watch| watch.status(endpoint, now)) else {
-        return "null".to_owned();
-    };
-    let (state, more) = match status.place {
-        Place::In => ("in", None),
-        Place::Out(remaining) => ("out", Some(("remaining_ms", millis(remaining)))),
-        Place::Trial => ("trial", None),
-        Place::Rising(share) => ("rising", Some(("share", hundredths(share)))),
-    };
-    let reason = status.reason.map(|reason| quoted(reason.as_str()));
-    let mut members = vec![
-        ("state", quoted(state)),
-        ("ejections", status.ejections_total.to_string()),
-        ("reason", reason.unwrap_or_else(|| "null".to_owned())),
-    ];
-    members.extend(more);
-    object(members)
+impl Position {
+    pub(super) fn read(watch: &Watch, endpoint: usize, now: Instant) -> Self {
+        let status = watch.status(endpoint, now);
+        let (state, remaining, share) = match status.place {
+            Place::In => ("in", None, None),
+            Place::Out(remaining) => ("out", Some(remaining), None),
+            Place::Trial => ("trial", None, None),
+            Place::Rising(share) => ("rising", None, Some(share)),
+        };
+        Self {
+            state,
+            ejections: status.ejections_total,
+            reason: status.reason.map(Reason::as_str),
+            remaining_ms: remaining.map(millis),
+            share: share.map(hundredths),
+        }
+    }
 }
 
-fn millis(duration: Duration) -> String {
-    duration.as_millis().to_string()
+fn millis(duration: Duration) -> u64 {
+    duration.as_millis() as u64
 }
 
-fn hundredths(share: f64) -> String {
-    format!("{share:.2}")
+fn hundredths(share: f64) -> f64 {
+    (share * 100.0).round() / 100.0
 }
