@@ -42,7 +42,7 @@ mod cache;
 mod change;
 mod crowd;
 mod patience;
-pub(crate) mod prometheus;
+mod prometheus;
 mod reply;
 mod status;
 mod upstreams;

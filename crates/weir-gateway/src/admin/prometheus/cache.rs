@@ -1,222 +1,244 @@
-//! The cache's part of the page; it is not there without a route that caches.
+//! The cache, where a route has one.
 
-use std::fmt::Write as _;
+use weir_cache::cache_status::Forwarded;
+use weir_cache::store::disk::DiskStats;
+use weir_cache::store_rule::NotStored;
 
-use crate::admin::prometheus::Page;
-use crate::metrics::{CacheMetrics, Counter, WorkerMetrics};
-use crate::state::shared::Shared;
-use crate::state::storage::TierCounts;
+use crate::admin::prometheus::counted::Counted;
+use crate::admin::prometheus::metric::{Kind, Label, Metric, Sample, Source};
+use crate::metrics::CacheMetrics;
+use crate::state::storage::{Cache, TierCounts};
 
-type Of = fn(&WorkerMetrics) -> &Counter;
-type OfTier = fn(&TierCounts) -> u64;
-type Reasons = fn(&Shared) -> Vec<(&'static str, u64)>;
-
-const COUNTS: [(&str, &str, Of); 9] = [
-    (
-        "hits",
-        "Requests answered with what is stored and fresh.",
-        |w| &w.cache.hits,
-    ),
-    (
-        "stale_hits",
-        "Requests answered with what is stored and stale.",
-        |w| &w.cache.stale_hits,
-    ),
-    (
-        "revalidated",
-        "Stored answers that the origin confirmed.",
-        |w| &w.cache.revalidated,
-    ),
-    ("passed", "Requests that passed by the cache.", |w| {
-        &w.cache.passed
-    }),
-    (
-        "fills",
-        "Requests to the origin for something to be stored.",
-        |w| &w.cache.fills,
-    ),
-    (
-        "waits",
-        "Times that a request waited for another one.",
-        |w| &w.cache.waits,
-    ),
-    (
-        "joins",
-        "Requests answered by the fill of another one.",
-        |w| &w.cache.joins,
-    ),
-    (
-        "refreshes",
-        "Requests that the gateway made in the background.",
-        |w| &w.cache.refreshes,
-    ),
-    (
-        "invalidations",
-        "URLs whose stored answers a request ended that changed something.",
-        |w| &w.cache.invalidations,
-    ),
+/// In the order of the page.
+pub(super) const METRICS: &[Metric] = &[
+    Metric {
+        name: "weir_cache_hits_total",
+        kind: Kind::Counter,
+        help: "Requests answered with what is stored and fresh.",
+        labels: &[&[]],
+        source: Source::Cache(|cache| &cache.hits),
+    },
+    Metric {
+        name: "weir_cache_stale_hits_total",
+        kind: Kind::Counter,
+        help: "Requests answered with what is stored and stale.",
+        labels: &[&[]],
+        source: Source::Cache(|cache| &cache.stale_hits),
+    },
+    Metric {
+        name: "weir_cache_revalidated_total",
+        kind: Kind::Counter,
+        help: "Stored responses that the origin confirmed.",
+        labels: &[&[]],
+        source: Source::Cache(|cache| &cache.revalidated),
+    },
+    Metric {
+        name: "weir_cache_passed_total",
+        kind: Kind::Counter,
+        help: "Requests that passed by the cache.",
+        labels: &[&[]],
+        source: Source::Cache(|cache| &cache.passed),
+    },
+    Metric {
+        name: "weir_cache_fills_total",
+        kind: Kind::Counter,
+        help: "Requests that asked the origin for something to store.",
+        labels: &[&[]],
+        source: Source::Cache(|cache| &cache.fills),
+    },
+    Metric {
+        name: "weir_cache_waits_total",
+        kind: Kind::Counter,
+        help: "Times that a request waited for what another one had asked for.",
+        labels: &[&[]],
+        source: Source::Cache(|cache| &cache.waits),
+    },
+    Metric {
+        name: "weir_cache_joins_total",
+        kind: Kind::Counter,
+        help: "Requests answered by what another one had asked for.",
+        labels: &[&[]],
+        source: Source::Cache(|cache| &cache.joins),
+    },
+    Metric {
+        name: "weir_cache_refreshes_total",
+        kind: Kind::Counter,
+        help: "Requests that weir made in the background.",
+        labels: &[&[]],
+        source: Source::Cache(|cache| &cache.refreshes),
+    },
+    Metric {
+        name: "weir_cache_invalidations_total",
+        kind: Kind::Counter,
+        help: "URLs whose stored responses ended because a request changed something.",
+        labels: &[&[]],
+        source: Source::Cache(|cache| &cache.invalidations),
+    },
+    Metric {
+        name: "weir_cache_misses_total",
+        kind: Kind::Counter,
+        help: "Requests that asked the origin, by why, in the words of RFC 9211.",
+        labels: &[&[MISS]],
+        source: Source::Optional(misses),
+    },
+    Metric {
+        name: "weir_cache_not_stored_total",
+        kind: Kind::Counter,
+        help: "Responses that were not stored, by why.",
+        labels: &[&[NOT_STORED]],
+        source: Source::Optional(not_stored),
+    },
+    Metric {
+        name: "weir_cache_bytes",
+        kind: Kind::Gauge,
+        help: "Bytes stored.",
+        labels: &[&[TIER]],
+        source: Source::Optional(|counted| tiers(counted, |tier| tier.bytes)),
+    },
+    Metric {
+        name: "weir_cache_bytes_max",
+        kind: Kind::Gauge,
+        help: "Bytes that may be stored.",
+        labels: &[&[TIER]],
+        source: Source::Optional(|counted| tiers(counted, |tier| tier.bytes_max)),
+    },
+    Metric {
+        name: "weir_cache_objects",
+        kind: Kind::Gauge,
+        help: "Keys in memory, variants on disk.",
+        labels: &[&[TIER]],
+        source: Source::Optional(|counted| tiers(counted, |tier| tier.objects)),
+    },
+    Metric {
+        name: "weir_cache_evictions_total",
+        kind: Kind::Counter,
+        help: "What had to make room.",
+        labels: &[&[TIER]],
+        source: Source::Optional(|counted| tiers(counted, |tier| tier.evictions)),
+    },
+    Metric {
+        name: "weir_cache_unread_fills",
+        kind: Kind::Gauge,
+        help: "Responses that arrive to be stored and that nobody reads.",
+        labels: &[&[]],
+        source: Source::Optional(|counted| of_cache(counted, |cache| cache.unread.taken())),
+    },
+    Metric {
+        name: "weir_cache_unread_fills_refused_total",
+        kind: Kind::Counter,
+        help: "Responses that nobody read, given up because there were 64 already.",
+        labels: &[&[]],
+        source: Source::Optional(|counted| of_cache(counted, |cache| cache.unread.refused())),
+    },
+    Metric {
+        name: "weir_cache_refreshes_refused_total",
+        kind: Kind::Counter,
+        help: "Times that a refresh was due while 256 were under way.",
+        labels: &[&[]],
+        source: Source::Optional(|counted| of_cache(counted, |cache| cache.refreshing.refused())),
+    },
+    Metric {
+        name: "weir_cache_purges_total",
+        kind: Kind::Counter,
+        help: "[Purges](#purging) that were asked for.",
+        labels: &[&[PURGE]],
+        source: Source::Optional(purges),
+    },
+    Metric {
+        name: "weir_cache_purged_total",
+        kind: Kind::Counter,
+        help: "Keys in memory and variants on disk that purges met.",
+        labels: &[&[TIER]],
+        source: Source::Optional(purged),
+    },
+    Metric {
+        name: "weir_cache_disk_indexed",
+        kind: Kind::Gauge,
+        help: "1 once the files of the last run are indexed; nothing is written before. Only with a disk.",
+        labels: &[&[]],
+        source: Source::Optional(|counted| of_disk(counted, |disk| u64::from(disk.is_indexed))),
+    },
+    Metric {
+        name: "weir_cache_disk_damaged_total",
+        kind: Kind::Counter,
+        help: "Files dropped because they were not what they should be. Only with a disk.",
+        labels: &[&[]],
+        source: Source::Optional(|counted| of_disk(counted, |disk| disk.damaged)),
+    },
+    Metric {
+        name: "weir_cache_disk_full_total",
+        kind: Kind::Counter,
+        help: "Writes that met a full file system. Only with a disk.",
+        labels: &[&[]],
+        source: Source::Optional(|counted| of_disk(counted, |disk| disk.disk_full)),
+    },
 ];
 
-const REASONS: [(&str, &str, Reasons); 2] = [
-    (
-        "misses",
-        "Requests that asked the origin, by why.",
-        |shared| CacheMetrics::misses(shared.metrics.iter().map(|worker| &worker.cache)),
-    ),
-    (
-        "not_stored",
-        "Answers that were not stored, by why.",
-        |shared| CacheMetrics::refusals(shared.metrics.iter().map(|worker| &worker.cache)),
-    ),
-];
+const MISS: Label = Label {
+    name: "reason",
+    values: || Forwarded::ALL.map(Forwarded::name).to_vec(),
+};
+const NOT_STORED: Label = Label {
+    name: "reason",
+    values: || NotStored::ALL.map(NotStored::name).to_vec(),
+};
+const TIER: Label = Label {
+    name: "tier",
+    values: || vec!["memory", "disk"],
+};
+const PURGE: Label = Label {
+    name: "kind",
+    values: || vec!["hard", "soft"],
+};
 
-/// Appends the cache's families.
-pub(super) fn write(page: &mut Page<'_>) {
-    if page.shared.cache().is_none() {
-        return;
-    }
-    for (name, help, of) in COUNTS {
-        let name = format!("weir_cache_{name}_total");
-        page.family(&name, "counter", help);
-        page.plain(&name, of);
-    }
-    for (name, help, of) in REASONS {
-        let name = format!("weir_cache_{name}_total");
-        page.family(&name, "counter", help);
-        by_reason(page, &name, of);
-    }
-    tiers(page);
-    bounds(page);
-    purges(page);
-    disk(page);
+fn misses(counted: &Counted<'_>) -> Option<Vec<Sample>> {
+    counted.shared.cache()?;
+    let tables = counted.shared.metrics.iter().map(|worker| &worker.cache);
+    Some(by_reason(CacheMetrics::misses(tables)))
 }
 
-fn by_reason(page: &mut Page<'_>, name: &str, of: Reasons) {
-    for (reason, sum) in of(page.shared) {
-        if sum > 0 {
-            let _ = writeln!(page.text, "{name}{{reason=\"{reason}\"}} {sum}");
-        }
-    }
+fn not_stored(counted: &Counted<'_>) -> Option<Vec<Sample>> {
+    counted.shared.cache()?;
+    let tables = counted.shared.metrics.iter().map(|worker| &worker.cache);
+    Some(by_reason(CacheMetrics::refusals(tables)))
 }
 
-fn tiers(page: &mut Page<'_>) {
-    let Some(cache) = page.shared.cache() else {
-        return;
-    };
-    let tiers = cache.tier_counts();
-    let families: [(&str, &str, &str, OfTier); 4] = [
-        ("weir_cache_bytes", "gauge", "Bytes stored.", |tier| {
-            tier.bytes
-        }),
-        (
-            "weir_cache_bytes_max",
-            "gauge",
-            "Bytes that may be stored.",
-            |tier| tier.bytes_max,
-        ),
-        (
-            "weir_cache_objects",
-            "gauge",
-            "Keys in memory, variants on disk.",
-            |tier| tier.objects,
-        ),
-        (
-            "weir_cache_evictions_total",
-            "counter",
-            "What had to make room.",
-            |tier| tier.evictions,
-        ),
-    ];
-    for (name, kind, help, of) in families {
-        page.family(name, kind, help);
-        for tier in &tiers {
-            let (tier, value) = (tier.name, of(tier));
-            let _ = writeln!(page.text, "{name}{{tier=\"{tier}\"}} {value}");
-        }
-    }
+fn by_reason(counts: Vec<(&'static str, u64)>) -> Vec<Sample> {
+    let counted = counts.into_iter().filter(|(_, count)| *count > 0);
+    counted
+        .map(|(reason, count)| Sample::new(&[reason], count))
+        .collect()
 }
 
-fn bounds(page: &mut Page<'_>) {
-    let Some(cache) = page.shared.cache() else {
-        return;
-    };
-    let families = [
-        (
-            "weir_cache_unread_fills",
-            "gauge",
-            "Fills under way that nobody reads.",
-            cache.unread.taken(),
-        ),
-        (
-            "weir_cache_unread_fills_refused_total",
-            "counter",
-            "Fills given up because too many went on that nobody read.",
-            cache.unread.refused(),
-        ),
-        (
-            "weir_cache_refreshes_refused_total",
-            "counter",
-            "Times that nothing was asked in the background, because too much was.",
-            cache.refreshing.refused(),
-        ),
-    ];
-    for (name, kind, help, value) in families {
-        page.family(name, kind, help);
-        let _ = writeln!(page.text, "{name} {value}");
-    }
+fn tiers(counted: &Counted<'_>, of: fn(&TierCounts) -> u64) -> Option<Vec<Sample>> {
+    counted.shared.cache()?;
+    let tiers = counted.tiers.iter();
+    let samples = tiers.map(|tier| Sample::new(&[tier.name], of(tier)));
+    Some(samples.collect())
 }
 
-fn purges(page: &mut Page<'_>) {
-    let Some(cache) = page.shared.cache() else {
-        return;
-    };
-    let counts = &cache.purge_counts;
-    let name = "weir_cache_purges_total";
-    page.family(name, "counter", "Purges that operators asked for.");
-    for (kind, count) in [("hard", &counts.hard), ("soft", &counts.soft)] {
-        let count = count.read();
-        let _ = writeln!(page.text, "{name}{{kind=\"{kind}\"}} {count}");
-    }
-    let name = "weir_cache_purged_total";
-    page.family(
-        name,
-        "counter",
-        "Keys in memory and objects on disk that they met.",
-    );
-    for (tier, count) in [("memory", &counts.in_memory), ("disk", &counts.on_disk)] {
-        let count = count.read();
-        let _ = writeln!(page.text, "{name}{{tier=\"{tier}\"}} {count}");
-    }
+fn of_cache(counted: &Counted<'_>, of: fn(&Cache) -> u64) -> Option<Vec<Sample>> {
+    let cache = counted.shared.cache()?;
+    Some(vec![Sample::new(&[], of(cache))])
 }
 
-fn disk(page: &mut Page<'_>) {
-    let cache = page.shared.cache();
-    let Some(disk) = cache.and_then(|cache| cache.tiers.disk()) else {
-        return;
-    };
-    let stats = disk.stats();
-    let families = [
-        (
-            "weir_cache_disk_indexed",
-            "gauge",
-            "1 once the files of the last run are indexed; nothing is written before.",
-            u64::from(stats.is_indexed),
-        ),
-        (
-            "weir_cache_disk_damaged_total",
-            "counter",
-            "Files dropped because they were not what they should be.",
-            stats.damaged,
-        ),
-        (
-            "weir_cache_disk_full_total",
-            "counter",
-            "Writes that met a full file system.",
-            stats.disk_full,
-        ),
-    ];
-    for (name, kind, help, value) in families {
-        page.family(name, kind, help);
-        let _ = writeln!(page.text, "{name} {value}");
-    }
+fn purges(counted: &Counted<'_>) -> Option<Vec<Sample>> {
+    let counts = &counted.shared.cache()?.purge_counts;
+    Some(vec![
+        Sample::new(&["hard"], counts.hard.read()),
+        Sample::new(&["soft"], counts.soft.read()),
+    ])
+}
+
+fn purged(counted: &Counted<'_>) -> Option<Vec<Sample>> {
+    let counts = &counted.shared.cache()?.purge_counts;
+    Some(vec![
+        Sample::new(&["memory"], counts.in_memory.read()),
+        Sample::new(&["disk"], counts.on_disk.read()),
+    ])
+}
+
+fn of_disk(counted: &Counted<'_>, of: fn(&DiskStats) -> u64) -> Option<Vec<Sample>> {
+    let disk = counted.shared.cache()?.tiers.disk()?;
+    Some(vec![Sample::new(&[], of(&disk.stats()))])
 }

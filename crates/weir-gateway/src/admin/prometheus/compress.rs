@@ -1,88 +1,128 @@
-//! Compression's part of the page; it is not there without a route that compresses.
+//! Compression, where a route has it. What is made of stored responses is there with a cache too.
 
-use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
 use weir_cache::negotiate::Coding;
 
-use crate::admin::prometheus::Page;
-use crate::metrics::added;
-use crate::settings::Action;
+use crate::admin::prometheus::counted::Counted;
+use crate::admin::prometheus::metric::{Kind, Label, Metric, Sample, Source};
+use crate::metrics::{CompressMetrics, added};
+use crate::state::compressor::Counts;
 
-/// Appends compression's families.
-pub(super) fn write(page: &mut Page<'_>) {
-    let compresses = |action: &Action| match action {
-        Action::Forward(rule) => rule.compress.is_some(),
-        Action::Redirect(_) | Action::Respond(_) | Action::Serve(_) => false,
-    };
-    let mut routes = page.snapshot.routes.iter();
-    if !routes.any(|route| compresses(&route.settings.action)) {
-        return;
-    }
-    let shared = page.shared;
-    let workers = shared.metrics.iter().map(|worker| &worker.compress);
-    let passing = added(workers.map(crate::metrics::CompressMetrics::responses));
-    let counts = shared.cache().map(|cache| &cache.compressor.counts);
-    by_coding(
-        page,
-        "weir_compress_responses_total",
-        "Responses compressed while they passed.",
-        passing,
-    );
-    if let Some(counts) = counts {
-        let forms = counts.forms.each_ref();
-        let forms = forms.map(|count| count.load(Ordering::Relaxed));
-        let help = "Forms made of stored responses, each once.";
-        by_coding(page, "weir_compress_forms_total", help, forms);
-        let useless = counts.useless.load(Ordering::Relaxed);
-        let name = "weir_compress_useless_total";
-        page.family(name, "counter", "Forms that would have been no smaller.");
-        let _ = writeln!(page.text, "{name} {useless}");
-    }
-    let name = "weir_compress_refused_total";
-    page.family(
-        name,
-        "counter",
-        "Compression that was left out because there was too much of it.",
-    );
-    let refused = page.sum(|worker| &worker.compress.refused);
-    let _ = writeln!(page.text, "{name}{{of=\"passing\"}} {refused}");
-    if let Some(counts) = counts {
+/// In the order of the page.
+pub(super) const METRICS: &[Metric] = &[
+    Metric {
+        name: "weir_compress_responses_total",
+        kind: Kind::Counter,
+        help: "Responses compressed while they passed.",
+        labels: &[&[CODING]],
+        source: Source::Optional(responses),
+    },
+    Metric {
+        name: "weir_compress_forms_total",
+        kind: Kind::Counter,
+        help: "Compressed forms made of stored responses, each once. Only with a cache.",
+        labels: &[&[CODING]],
+        source: Source::Optional(forms),
+    },
+    Metric {
+        name: "weir_compress_useless_total",
+        kind: Kind::Counter,
+        help: "Forms that would have been no smaller. Only with a cache.",
+        labels: &[&[]],
+        source: Source::Optional(useless),
+    },
+    Metric {
+        name: "weir_compress_refused_total",
+        kind: Kind::Counter,
+        help: "What was sent as it is because too much was being compressed.",
+        labels: &[&[OF]],
+        source: Source::Optional(refused),
+    },
+    Metric {
+        name: "weir_compress_bytes_total",
+        kind: Kind::Counter,
+        help: "Bytes before and after compression.",
+        labels: &[&[OF, DIRECTION]],
+        source: Source::Optional(bytes),
+    },
+];
+
+const CODING: Label = Label {
+    name: "coding",
+    values: || Coding::ALL.map(Coding::token).to_vec(),
+};
+const OF: Label = Label {
+    name: "of",
+    values: || vec!["passing", "stored"],
+};
+const DIRECTION: Label = Label {
+    name: "direction",
+    values: || vec!["in", "out"],
+};
+
+/// `None` without a route that compresses.
+fn there(counted: &Counted<'_>) -> Option<()> {
+    let compresses = counted.has_rule(|rule| rule.compress.is_some());
+    compresses.then_some(())
+}
+
+/// What is made of stored responses.
+fn stored<'s>(counted: &Counted<'s>) -> Option<&'s Counts> {
+    Some(&counted.shared.cache()?.compressor.counts)
+}
+
+fn responses(counted: &Counted<'_>) -> Option<Vec<Sample>> {
+    there(counted)?;
+    let workers = counted.shared.metrics.iter();
+    let tables = workers.map(|worker| &worker.compress);
+    Some(by_coding(added(tables.map(CompressMetrics::responses))))
+}
+
+fn forms(counted: &Counted<'_>) -> Option<Vec<Sample>> {
+    there(counted)?;
+    let forms = stored(counted)?.forms.each_ref();
+    let forms = forms.map(|count| count.load(Ordering::Relaxed));
+    Some(by_coding(forms))
+}
+
+fn by_coding(counts: [u64; Coding::ALL.len()]) -> Vec<Sample> {
+    let counts = Coding::ALL.into_iter().zip(counts);
+    counts
+        .map(|(coding, count)| Sample::new(&[coding.token()], count))
+        .collect()
+}
+
+fn useless(counted: &Counted<'_>) -> Option<Vec<Sample>> {
+    there(counted)?;
+    let useless = stored(counted)?.useless.load(Ordering::Relaxed);
+    Some(vec![Sample::new(&[], useless)])
+}
+
+fn refused(counted: &Counted<'_>) -> Option<Vec<Sample>> {
+    there(counted)?;
+    let passing = counted.sum(|worker| &worker.compress.refused);
+    let mut samples = vec![Sample::new(&["passing"], passing)];
+    if let Some(counts) = stored(counted) {
         let refused = counts.refused.load(Ordering::Relaxed);
-        let _ = writeln!(page.text, "{name}{{of=\"stored\"}} {refused}");
+        samples.push(Sample::new(&["stored"], refused));
     }
-    let name = "weir_compress_bytes_total";
-    page.family(name, "counter", "Bytes before and after compression.");
-    let (bytes_in, bytes_out) = (
-        page.sum(|worker| &worker.compress.bytes_in),
-        page.sum(|worker| &worker.compress.bytes_out),
-    );
-    write_bytes(page, "passing", bytes_in, bytes_out);
-    if let Some(counts) = counts {
+    Some(samples)
+}
+
+fn bytes(counted: &Counted<'_>) -> Option<Vec<Sample>> {
+    there(counted)?;
+    let bytes_in = counted.sum(|worker| &worker.compress.bytes_in);
+    let bytes_out = counted.sum(|worker| &worker.compress.bytes_out);
+    let mut samples = vec![
+        Sample::new(&["passing", "in"], bytes_in),
+        Sample::new(&["passing", "out"], bytes_out),
+    ];
+    if let Some(counts) = stored(counted) {
         let bytes_in = counts.bytes_in.load(Ordering::Relaxed);
-        write_bytes(
-            page,
-            "stored",
-            bytes_in,
-            counts.bytes_out.load(Ordering::Relaxed),
-        );
+        let bytes_out = counts.bytes_out.load(Ordering::Relaxed);
+        samples.push(Sample::new(&["stored", "in"], bytes_in));
+        samples.push(Sample::new(&["stored", "out"], bytes_out));
     }
-}
-
-fn by_coding(page: &mut Page<'_>, name: &str, help: &str, counts: [u64; Coding::ALL.len()]) {
-    page.family(name, "counter", help);
-    for (coding, count) in Coding::ALL.into_iter().zip(counts) {
-        let coding = coding.token();
-        let _ = writeln!(page.text, "{name}{{coding=\"{coding}\"}} {count}");
-    }
-}
-
-fn write_bytes(page: &mut Page<'_>, of: &str, bytes_in: u64, bytes_out: u64) {
-    for (direction, bytes) in [("in", bytes_in), ("out", bytes_out)] {
-        let name = "weir_compress_bytes_total";
-        let _ = writeln!(
-            page.text,
-            "{name}{{of=\"{of}\",direction=\"{direction}\"}} {bytes}"
-        );
-    }
+    Some(samples)
 }

@@ -1,35 +1,39 @@
-//! What is held for clients, on the page.
+//! What is held for clients.
 
-use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
-use crate::admin::prometheus::Page;
+use crate::admin::prometheus::metric::{Kind, Metric, Sample, Source};
 
-/// Appends the families.
-pub(super) fn write(page: &mut Page<'_>) {
-    let slow = &page.shared.slow;
-    let families = [
-        (
-            "weir_transient_bytes",
-            "gauge",
-            "Bytes held for clients and not stored.",
-            slow.transient.bytes(),
-        ),
-        (
-            "weir_transient_bytes_max",
-            "gauge",
-            "Bytes that may be.",
-            slow.transient.bytes_max(),
-        ),
-        (
-            "weir_slow_clients_cut_total",
-            "counter",
-            "Clients cut off because others needed what they held.",
-            slow.cut.load(Ordering::Relaxed),
-        ),
-    ];
-    for (name, kind, help, value) in families {
-        page.family(name, kind, help);
-        let _ = writeln!(page.text, "{name} {value}");
-    }
-}
+/// In the order of the page.
+pub(super) const METRICS: &[Metric] = &[
+    Metric {
+        name: "weir_transient_bytes",
+        kind: Kind::Gauge,
+        help: "Bytes held for clients and not stored.",
+        labels: &[&[]],
+        source: Source::Samples(|counted| {
+            vec![Sample::new(&[], counted.shared.slow.transient.bytes())]
+        }),
+    },
+    Metric {
+        name: "weir_transient_bytes_max",
+        kind: Kind::Gauge,
+        help: "Bytes that may be held so.",
+        labels: &[&[]],
+        source: Source::Samples(|counted| {
+            vec![Sample::new(&[], counted.shared.slow.transient.bytes_max())]
+        }),
+    },
+    Metric {
+        name: "weir_slow_clients_cut_total",
+        kind: Kind::Counter,
+        help: "Clients cut off because others needed what they held.",
+        labels: &[&[]],
+        source: Source::Samples(|counted| {
+            vec![Sample::new(
+                &[],
+                counted.shared.slow.cut.load(Ordering::Relaxed),
+            )]
+        }),
+    },
+];
