@@ -134,7 +134,9 @@ impl<'a> Search<'a> {
             Purpose::Request => self.pick_anyone(balancer, pick, known),
             Purpose::Copy => None,
         };
-        anyone.ok_or_else(|| self.nobody())
+        anyone
+            .map(Candidate::last_resort)
+            .ok_or_else(|| self.nobody())
     }
 
     /// This candidate is not asked.
@@ -170,23 +172,19 @@ impl<'a> Search<'a> {
         balancer: &mut Balancer,
         pick: &mut Pick<'_>,
         known: &impl Known,
-    ) -> Option<Candidate> {
-        let at_least =
+    ) -> Option<usize> {
+        let is_at_least =
             |least, endpoint| self.may_ask(endpoint) && known.standing(endpoint) >= least;
-        let least = [Standing::StandsOut, Standing::Waiting, Standing::Down];
-        let mut staying = least.into_iter();
-        let found = staying
-            .find_map(|least| self.pick(balancer, pick, |endpoint| at_least(least, endpoint)));
-        let found = found.or_else(|| {
-            let may_leave = |endpoint| at_least(Standing::Leaving, endpoint);
-            known
-                .is_from_before()
-                .then(|| balancer.pick(pick, may_leave))?
-        });
-        found.map(|endpoint| Candidate {
-            endpoint,
-            is_well: false,
-        })
+        for least in [Standing::StandsOut, Standing::Waiting, Standing::Down] {
+            let found = self.pick(balancer, pick, |endpoint| is_at_least(least, endpoint));
+            if found.is_some() {
+                return found;
+            }
+        }
+        if !known.is_from_before() {
+            return None;
+        }
+        balancer.pick(pick, |endpoint| is_at_least(Standing::Leaving, endpoint))
     }
 
     fn is_well(&self, endpoint: usize, known: &impl Known) -> bool {
@@ -218,6 +216,13 @@ impl Candidate {
         Self {
             endpoint,
             is_well: true,
+        }
+    }
+
+    fn last_resort(endpoint: usize) -> Self {
+        Self {
+            endpoint,
+            is_well: false,
         }
     }
 }
