@@ -12,9 +12,7 @@ mod line;
 
 /// Turns the outcome into numbers and a log line.
 pub(crate) fn account(x: &mut Exchange, worker: &Worker, view: &View) {
-    let latency = x.facts.started.map_or(Duration::ZERO, |started| {
-        time::now().saturating_duration_since(started)
-    });
+    let latency = x.facts.started.map_or(Duration::ZERO, time::since);
     let metrics = &view.metrics;
     metrics.responses.add(x.facts.status);
     match x.facts.route {

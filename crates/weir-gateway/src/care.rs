@@ -23,6 +23,7 @@ use crate::failure::Failure;
 use crate::serving::Forwarding;
 use crate::settings::{Forward, PriorityRule};
 use crate::state::gate::{Gate, Place};
+use crate::time;
 
 pub(crate) mod fallback;
 pub(crate) mod rate;
@@ -46,7 +47,7 @@ pub(crate) async fn enter(x: &mut Exchange, by: Forwarding<'_>) -> Result<Pass, 
         return Ok(Pass::default());
     }
     // A request may come here a second time, after it has waited for another request's answer.
-    let now = Instant::now();
+    let now = time::now();
     let entered = breaker.map(|breaker| breaker.enter(now)).transpose();
     let entered = entered.map_err(|refused| {
         x.retry_after = Some(refused.retry_after);
@@ -67,7 +68,7 @@ pub(crate) async fn enter(x: &mut Exchange, by: Forwarding<'_>) -> Result<Pass, 
 /// A new place for a request that gave its place back.
 pub(crate) async fn enter_again(x: &mut Exchange, by: Forwarding<'_>) -> Result<(), Failure> {
     if let Some(gate) = &by.upstream().gate {
-        let place = place(x, by, gate, Instant::now()).await?;
+        let place = place(x, by, gate, time::now()).await?;
         x.pass.take(place);
     }
     Ok(())

@@ -7,7 +7,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::changes::Changes;
 use crate::control::apps::{App, Apps};
@@ -22,6 +22,7 @@ use crate::state::opened::{Opened, Retired};
 use crate::state::shared::Shared;
 use crate::state::snapshot::{Made, Snapshot};
 use crate::state::storage::Cache;
+use crate::time;
 
 pub(crate) mod apps;
 pub(crate) mod servers;
@@ -226,13 +227,13 @@ impl Control {
 
     /// Waits until every worker uses `generation` and has stopped accepting on closing addresses.
     fn wait_for_workers(&self, generation: u64, closing: &[Arc<Listening>]) {
-        let started = Instant::now();
+        let started = time::now();
         let is_taken_up = || {
             let mut workers = self.shared.taken_up.iter();
             workers.all(|taken_up| taken_up.load(Ordering::Acquire) >= generation)
                 && closing.iter().all(|listening| listening.is_closed())
         };
-        while !is_taken_up() && started.elapsed() < PATIENCE {
+        while !is_taken_up() && time::since(started) < PATIENCE {
             std::thread::sleep(POLL);
         }
     }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::runtime::{LocalOptions, LocalRuntime};
 use tokio::sync::mpsc;
@@ -30,6 +30,7 @@ use crate::state::snapshot::{Made, Snapshot};
 use crate::state::storage::Cache;
 use crate::state::worker::Worker;
 use crate::supervision::{Supervision, WorkerFailed};
+use crate::time;
 use crate::upstream::check;
 use crate::{admin, errands, paths};
 
@@ -236,16 +237,16 @@ impl Gateway {
         // Everything that waits for another configuration wakes up.
         shared.current.send_modify(|_| {});
         self.control.drain_services();
-        let started = Instant::now();
+        let started = time::now();
         let has_ended = || {
             let mut workers = self.workers.iter();
             workers.all(JoinHandle::is_finished) && self.control.are_services_drained()
         };
         while !has_ended() {
-            if started.elapsed() >= drain_timeout {
+            if time::since(started) >= drain_timeout {
                 shared.is_cut_off.store(true, Ordering::Relaxed);
             }
-            if started.elapsed() >= drain_timeout + CUT_OFF {
+            if time::since(started) >= drain_timeout + CUT_OFF {
                 break;
             }
             std::thread::sleep(DRAIN_POLL);
@@ -256,9 +257,9 @@ impl Gateway {
         }
         if let Some(LogWriter { sink, thread }) = self.log {
             drop(sink);
-            let ended = Instant::now();
+            let ended = time::now();
             // The disk, or the reader of the pipe, may be arbitrarily slow.
-            while !thread.is_finished() && ended.elapsed() < CUT_OFF {
+            while !thread.is_finished() && time::since(ended) < CUT_OFF {
                 std::thread::sleep(DRAIN_POLL);
             }
         }

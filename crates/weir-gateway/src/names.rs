@@ -10,16 +10,17 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout_at;
 
 use crate::lock::lock;
 use crate::names::lookup::{Answer, Resolver};
 use crate::settings::{Dns, ServerAddress, Settings};
 use crate::tell::tell;
+use crate::time;
 
 /// The shortest time between two look-ups of a name, whatever its TTL.
 const TTL_MIN: Duration = Duration::from_secs(1);
@@ -172,7 +173,7 @@ impl Names {
     pub(crate) fn status(&self, host: &str) -> Option<NameStatus> {
         let table = lock(&self.table);
         let name = table.names.get(host)?;
-        let now = Instant::now();
+        let now = time::now();
         Some(NameStatus {
             age: now.saturating_duration_since(name.answered),
             next_in: name.due.saturating_duration_since(now),
@@ -216,7 +217,7 @@ async fn keep_up(mut orders: mpsc::Receiver<Order>, shared: &Mutex<Table>) {
     loop {
         let due = lock(shared).names.values().map(|name| name.due).min();
         let order = match due {
-            Some(due) => timeout_at(due, orders.recv()).await,
+            Some(due) => timeout_at(due.into(), orders.recv()).await,
             None => Ok(orders.recv().await),
         };
         match order {
@@ -228,7 +229,7 @@ async fn keep_up(mut orders: mpsc::Receiver<Order>, shared: &Mutex<Table>) {
                 let _ = done.send(unresolved);
             }
             Err(_) => {
-                let (hosts, dns) = lock(shared).due(Instant::now());
+                let (hosts, dns) = lock(shared).due(time::now());
                 let answers = look_up(hosts, &dns).await;
                 let on_change = lock(shared).refresh(answers);
                 if let Some(on_change) = on_change {
@@ -301,7 +302,7 @@ impl Table {
 
 impl Name {
     fn new(Answer { addresses, ttl }: Answer) -> Self {
-        let now = Instant::now();
+        let now = time::now();
         Self {
             addresses,
             answered: now,
@@ -335,7 +336,7 @@ impl Name {
             ));
         }
         let wait = RETRY_FIRST.saturating_mul(1 << self.failures.min(8));
-        self.due = Instant::now() + wait.min(RETRY_MAX);
+        self.due = time::now() + wait.min(RETRY_MAX);
         self.failures = self.failures.saturating_add(1);
         self.error = Some(reason);
     }

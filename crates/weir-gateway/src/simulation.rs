@@ -43,6 +43,7 @@ use crate::state::slow::SlowClients;
 use crate::state::snapshot::{Made, Snapshot};
 use crate::state::storage::Cache;
 use crate::state::worker::Worker;
+use crate::time;
 
 /// How far time moves when nothing can go on without it.
 const STEP: Duration = Duration::from_millis(10);
@@ -118,8 +119,8 @@ fn in_simulated_time(name: &str, simulate: impl AsyncFnOnce()) {
 
 /// Lets everything go on until it ends or `patience` is over; `each` looks after every step.
 async fn run(world: &World, patience: Duration, mut each: impl FnMut()) -> bool {
-    let started = tokio::time::Instant::now();
-    while started.elapsed() < patience {
+    let started = time::now();
+    while time::since(started) < patience {
         settle(world).await;
         each();
         if world.is_idle() {

@@ -1,10 +1,21 @@
-//! The time. It is asked for here, so that a simulation can have a time of its own.
+//! The time. It is asked for here and nowhere else, so that a simulation can have a time of its own.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this is where the time is asked for"
+)]
 
 use std::time::{Duration, Instant};
 
-/// Now, on the clock that only runs forward. In a runtime whose time is simulated, that time.
+/// Now, on the clock that only runs forward. In a runtime whose time is simulated, that time; threads without a runtime may
+/// ask too.
 pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
+}
+
+/// How long ago `then` was.
+pub(crate) fn since(then: Instant) -> Duration {
+    now().saturating_duration_since(then)
 }
 
 /// The time of day.
@@ -21,5 +32,5 @@ pub(crate) fn since_1970() -> Duration {
 pub(crate) fn since_1970() -> Duration {
     const BEGINNING: Duration = Duration::from_secs(1_700_000_000);
     thread_local!(static STARTED: Instant = now());
-    BEGINNING + STARTED.with(|started| now().saturating_duration_since(*started))
+    BEGINNING + STARTED.with(|started| since(*started))
 }

@@ -9,7 +9,7 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
@@ -26,6 +26,7 @@ use crate::cache::inspect::Facts;
 use crate::cache::scope;
 use crate::state::shared::Shared;
 use crate::state::storage::Cache;
+use crate::time;
 
 /// Bytes of what is to be purged: a URL, and names around it.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -252,8 +253,7 @@ fn no_cache() -> Refusal {
 }
 
 fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    Timestamp::from_ms(since.unwrap_or_default().as_millis() as u64)
+    Timestamp::from_ms(time::since_1970().as_millis() as u64)
 }
 
 /// Keys have bytes that no query can have, so they are written as hexadecimal digits.

@@ -65,7 +65,7 @@ pub(crate) async fn join(
             return Ok(Joined::Nothing(why, Failure::ResponseTimeout));
         }
     };
-    let waited = time::now().saturating_duration_since(since);
+    let waited = time::since(since);
     let head = match usable(x, on, &outcome, waited) {
         Ok(head) => head,
         Err(nothing) => return Ok(nothing),

@@ -10,6 +10,7 @@ use crate::exchange::ahead::Ahead;
 use crate::failure::Failure;
 use crate::state::breaker::Entered;
 use crate::state::gate::{At, Place};
+use crate::time;
 
 /// When a client comes back that found no place. Nobody knows when there will be one, but a second is long for a queue.
 pub(crate) const SHED_RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -67,7 +68,7 @@ impl Pass {
             Ok(_) => (x.facts.answered_at, x.answered()),
             Err(failure) => (None, Ended::Failed(*failure)),
         };
-        let now = now.unwrap_or_else(Instant::now);
+        let now = now.unwrap_or_else(time::now);
         let latency = now.saturating_duration_since(held.since);
         if let Some(entered) = held.entered.take() {
             entered.report(now, ended, latency);

@@ -4,7 +4,7 @@
 //! the system's `getaddrinfo`, it says how long an answer may be used. Its cache is off, so each call asks.
 
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{
@@ -13,6 +13,7 @@ use hickory_resolver::config::{
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 
 use crate::settings::Dns;
+use crate::time;
 
 /// How long a configured name server may be silent, each of the two times it is asked.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -71,9 +72,7 @@ impl Resolver {
         }
         Ok(Answer {
             addresses,
-            ttl: found
-                .valid_until()
-                .saturating_duration_since(Instant::now()),
+            ttl: found.valid_until().saturating_duration_since(time::now()),
         })
     }
 }

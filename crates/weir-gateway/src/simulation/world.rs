@@ -4,9 +4,10 @@ use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::pin;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::simulation::plan::Plan;
+use crate::time;
 
 /// Names in lower case, with values.
 pub(super) type FieldList = Vec<(String, String)>;
@@ -101,7 +102,7 @@ pub(super) struct Change {
 /// One simulation.
 pub(super) struct World {
     pub(super) plan: Rc<Plan>,
-    started: tokio::time::Instant,
+    started: Instant,
     pub(super) answers: Rc<RefCell<Vec<Answer>>>,
     pub(super) requests: Rc<RefCell<Vec<Request>>>,
     pub(super) changes: Rc<RefCell<Vec<Change>>>,
@@ -129,7 +130,7 @@ impl World {
     pub(super) fn new(plan: Plan) -> Self {
         Self {
             plan: Rc::new(plan),
-            started: tokio::time::Instant::now(),
+            started: time::now(),
             answers: Rc::default(),
             requests: Rc::default(),
             changes: Rc::default(),
@@ -139,7 +140,7 @@ impl World {
     }
 
     pub(super) fn now_ms(&self) -> u64 {
-        self.started.elapsed().as_millis() as u64
+        time::since(self.started).as_millis() as u64
     }
 
     pub(super) async fn sleep(&self, ms: u64) {

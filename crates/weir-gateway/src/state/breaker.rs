@@ -9,6 +9,7 @@ use weir_policy::breaker::{Breaker, Permit, Refused, Settings, Status};
 use crate::ended::Ended;
 use crate::lock::lock;
 use crate::settings::BreakerRule;
+use crate::time;
 
 /// Longer than any probe: each ends by the deadlines of its request, however long its route lets an answer
 /// take.
@@ -37,7 +38,7 @@ impl SharedBreaker {
             probe_timeout: PROBE_TIMEOUT,
             ..rule.breaker
         };
-        let breaker = Breaker::new(settings, Instant::now());
+        let breaker = Breaker::new(settings, time::now());
         Self {
             rule: rule.clone(),
             breaker: Mutex::new((breaker, fastrand::Rng::new())),
@@ -92,7 +93,7 @@ impl Entered {
 impl Drop for Entered {
     fn drop(&mut self) {
         if self.permit.is_some() {
-            self.give_back(Instant::now(), Outcome::Ignored);
+            self.give_back(time::now(), Outcome::Ignored);
         }
     }
 }

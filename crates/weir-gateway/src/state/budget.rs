@@ -9,6 +9,7 @@ use weir_policy::retry::{Budget, BudgetSettings};
 
 use crate::lock::lock;
 use crate::state::carried::carried;
+use crate::time;
 
 /// The retry budget of one upstream.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ impl SharedBudget {
         let before = before.filter(|before| before.settings == settings);
         carried(before, || Self {
             settings,
-            budget: Mutex::new(Budget::new(settings, Instant::now())),
+            budget: Mutex::new(Budget::new(settings, time::now())),
         })
     }
 

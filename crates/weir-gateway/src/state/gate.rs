@@ -15,7 +15,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 use weir_policy::Outcome;
@@ -29,6 +29,7 @@ use crate::deadline::{Due, TICK, Timer};
 use crate::failure::Failure;
 use crate::lock::lock;
 use crate::settings::UpstreamCare;
+use crate::time;
 
 pub(crate) use crate::state::gate::at::{At, Places};
 
@@ -83,7 +84,7 @@ impl Gate {
             return Some(Arc::new(Self::new(&settings, per_endpoint)));
         };
         if let Limit::Fixed(limit) = settings.limit {
-            before.change(Instant::now(), |limiter| limiter.set_fixed(limit));
+            before.change(time::now(), |limiter| limiter.set_fixed(limit));
         }
         Some(Arc::clone(before))
     }
@@ -95,7 +96,7 @@ impl Gate {
         };
         let limit = each.saturating_mul(endpoints as u32).max(1);
         if limit != self.limit.load(Ordering::Relaxed) {
-            self.change(Instant::now(), |limiter| limiter.set_fixed(limit));
+            self.change(time::now(), |limiter| limiter.set_fixed(limit));
         }
     }
 
@@ -131,10 +132,8 @@ impl Gate {
     }
 
     fn new(settings: &Settings, per_endpoint: Option<u32>) -> Self {
-        let now = Instant::now();
-        let unix = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
+        let now = time::now();
+        let unix = time::since_1970();
         let since = Duration::from_nanos((unix.as_nanos() % EPOCH.as_nanos()) as u64);
         let epoch = now.checked_sub(since).unwrap_or(now);
         let limiter = Limiter::new(settings, now, epoch);
@@ -262,7 +261,7 @@ impl Waiting<'_> {
         let set = |patience: Duration| {
             client.timer().set(patience);
             if patience < TICK {
-                Due::at(Instant::now() + patience)
+                Due::at(time::now() + patience)
             } else {
                 Due::never()
             }
@@ -274,15 +273,13 @@ impl Waiting<'_> {
                 // a moment.
                 let is_due = late.poll(cx).is_ready() || client.timer().poll(cx).is_ready();
                 if is_due {
-                    self.gate.change(Instant::now(), |_| ());
+                    self.gate.change(time::now(), |_| ());
                 }
                 if let Poll::Ready(verdict) = Pin::new(&mut self.receiver).poll(cx) {
                     self.ticket = None;
                     let verdict = verdict.expect("the limiter tells every waiter");
                     let verdict = verdict.map_err(Failure::Shed);
-                    return Poll::Ready(
-                        verdict.map(|permit| self.gate.place(permit, Instant::now())),
-                    );
+                    return Poll::Ready(verdict.map(|permit| self.gate.place(permit, time::now())));
                 }
                 if client.has_left(cx) {
                     return Poll::Ready(Err(Failure::ClientGone));
@@ -290,7 +287,7 @@ impl Waiting<'_> {
                 if !is_due {
                     return Poll::Pending;
                 }
-                late = set(self.patience(Instant::now()));
+                late = set(self.patience(time::now()));
             }
         })
         .await
@@ -303,7 +300,7 @@ impl Drop for Waiting<'_> {
         // From here on nothing more is sent; a verdict may have been sent and not read.
         self.receiver.close();
         let verdict = self.receiver.try_recv();
-        let now = Instant::now();
+        let now = time::now();
         self.gate.change(now, |limiter| match verdict {
             Ok(Ok(permit)) => limiter.release(now, permit, Outcome::Ignored),
             Ok(Err(_)) => {}
@@ -370,7 +367,7 @@ impl Place {
             self.was_at = Some(at.places());
         }
         let set_apart = |limiter: &mut Limiter<_>| limiter.set_apart(permit);
-        let set_apart = self.gate.change(Instant::now(), set_apart);
+        let set_apart = self.gate.change(time::now(), set_apart);
         set_apart.map_err(Failure::Shed)?;
         self.is_apart = true;
         Ok(())
@@ -383,7 +380,7 @@ impl Place {
             self.at = places.take(u32::MAX);
         }
         if let Some(permit) = &mut self.permit {
-            let now = Instant::now();
+            let now = time::now();
             self.gate
                 .change(now, |limiter| limiter.bring_back(now, permit));
         }
@@ -398,7 +395,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         if let Some(permit) = self.permit.take() {
-            let now = Instant::now();
+            let now = time::now();
             let outcome = self.outcome;
             self.at = None;
             self.gate

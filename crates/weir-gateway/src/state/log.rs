@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use crate::settings::{AccessLog, LogFormat};
+use crate::time;
 
 pub(crate) use crate::state::log::writer::{LogWriter, Sink};
 
@@ -42,7 +43,7 @@ impl LogBuffer {
             return false;
         }
         if lines.is_empty() {
-            self.since.set(Some(Instant::now()));
+            self.since.set(Some(time::now()));
         }
         line(self.format, &mut lines);
         if lines.len() >= self.bytes_max {
@@ -58,7 +59,7 @@ impl LogBuffer {
         let is_old = self
             .since
             .get()
-            .is_some_and(|since| since.elapsed() >= self.flush);
+            .is_some_and(|since| time::since(since) >= self.flush);
         if !lines.is_empty() && (now || is_old || lines.len() >= self.bytes_max) {
             self.sink.hand_over(&mut lines);
         }

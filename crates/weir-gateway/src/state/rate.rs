@@ -7,6 +7,7 @@ use weir_policy::limit::rate::{Decision, RateLimiter};
 
 use crate::lock::lock;
 use crate::settings::care::{RateKey, RateRule};
+use crate::time;
 
 /// The counts of one rule of a route.
 #[derive(Debug)]
@@ -27,7 +28,7 @@ impl RateGate {
 
     fn new(rule: &RateRule) -> Self {
         let seed = fastrand::u64(..);
-        let limiter = RateLimiter::new(rule.quota, rule.keys_max, seed, Instant::now());
+        let limiter = RateLimiter::new(rule.quota, rule.keys_max, seed, time::now());
         Self {
             rule: rule.clone(),
             limiter: Mutex::new(limiter),

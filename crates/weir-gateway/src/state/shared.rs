@@ -80,7 +80,7 @@ impl Shared {
 
     /// The time in which deadlines and the health of endpoints are kept.
     pub(crate) fn since_start(&self) -> Duration {
-        time::now().saturating_duration_since(self.started)
+        time::since(self.started)
     }
 
     /// For how many milliseconds each worker has not turned. A worker that has ended does not count.

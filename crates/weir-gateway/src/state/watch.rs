@@ -8,6 +8,7 @@ use weir_policy::ejection::{Ejection, Place, Settings, Status, Token};
 
 use crate::ended::{Ended, is_server_error};
 use crate::lock::lock;
+use crate::time;
 
 /// Watches the endpoints of one upstream, by their position in one configuration.
 #[derive(Debug)]
@@ -34,7 +35,7 @@ impl Watch {
         places: &[Option<usize>],
     ) -> Option<Arc<Self>> {
         let settings = settings?;
-        let now = Instant::now();
+        let now = time::now();
         let ejection = match before {
             None => Ejection::new(*settings, places.len(), now),
             Some(before) if before.settings != *settings => {
@@ -63,7 +64,7 @@ impl Watch {
     /// workers may come in another order than that of their clock readings.
     pub(crate) fn look(&self) -> MutexGuard<'_, Watched> {
         let mut watched = lock(&self.ejection);
-        let now = Instant::now();
+        let now = time::now();
         let Watched {
             ejection,
             random,
@@ -142,7 +143,7 @@ impl Watching {
 impl Drop for Watching {
     fn drop(&mut self) {
         if self.token.is_some() {
-            self.give_back(Instant::now(), Outcome::Ignored);
+            self.give_back(time::now(), Outcome::Ignored);
         }
     }
 }

@@ -9,7 +9,7 @@
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use weir_http::{Body, FieldName};
 
@@ -19,6 +19,7 @@ use crate::exchange::ahead::{Ahead, Read};
 use crate::exchange::pass::set_apart;
 use crate::failure::Failure;
 use crate::serving::Forwarding;
+use crate::time;
 use crate::upstream::relay::{Upstream, poll_receive};
 
 /// A response that is not over so long after its head is a stream.
@@ -65,7 +66,7 @@ pub(crate) fn stream_at(
         set_apart(x, &mut upstream.pass)?;
         return Ok(Due::never());
     }
-    let answered_at = x.facts.answered_at.unwrap_or_else(Instant::now);
+    let answered_at = x.facts.answered_at.unwrap_or_else(time::now);
     Ok(Due::at(answered_at + STREAM_AFTER))
 }
 

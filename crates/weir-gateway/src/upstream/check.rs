@@ -12,13 +12,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{sleep, sleep_until};
 use weir_policy::health::check::Health;
 
 use crate::settings::HealthCheck;
 use crate::state::shared::Shared;
 use crate::state::snapshot::{Endpoint, EndpointState, Snapshot, UpstreamState};
 use crate::tell::tell;
+use crate::time;
 use crate::upstream::check::probe::{Answer, Probed};
 use crate::upstream::relay::default_host;
 
@@ -136,13 +137,13 @@ async fn keep_asking(subject: Subject) {
     let mut health = Health::new();
     sleep(rule.check.first_wait(&mut random)).await;
     loop {
-        let next = Instant::now() + rule.check.wait(&mut random);
+        let next = time::now() + rule.check.wait(&mut random);
         let how = match probed.ask(&rule).await {
             Answer::Good => Ok(()),
             Answer::Bad(reason) => Err(reason),
             // The gateway lacks something; that is not held against the endpoint.
             Answer::NotAsked => {
-                sleep_until(next).await;
+                sleep_until(next.into()).await;
                 continue;
             }
         };
@@ -158,6 +159,6 @@ async fn keep_asking(subject: Subject) {
             }
         }
         state.checked.ended(how);
-        sleep_until(next).await;
+        sleep_until(next.into()).await;
     }
 }

@@ -16,6 +16,7 @@ use crate::state::health::Leave;
 use crate::state::pool::Pool;
 use crate::state::view::{LocalEndpoint, View};
 use crate::state::watch::Watching;
+use crate::time;
 use crate::upstream::connect::Connector;
 use crate::upstream::relay::Upstream;
 
@@ -123,7 +124,7 @@ impl Chosen {
 
     /// The response head is here.
     pub(crate) fn answered(&self, x: &mut Exchange) {
-        let now = Instant::now();
+        let now = time::now();
         let latency = now.saturating_duration_since(self.since);
         x.facts.upstream_latency = Some(latency);
         x.facts.answered_at = Some(now);
@@ -147,7 +148,7 @@ impl Chosen {
 
     /// The endpoint did not do its part.
     fn failed(&self, failure: Failure) {
-        let now = Instant::now();
+        let now = time::now();
         self.finished.set(Finished::Failed { now });
         let latency = now.saturating_duration_since(self.since);
         if let Some(told) = self.told.take() {
@@ -160,7 +161,7 @@ impl Chosen {
         let upstream = &self.view.snapshot.upstreams[self.upstream];
         let watch = upstream.watch.as_ref();
         if let Some(watch) = watch.filter(|_| failure.fault() == Fault::Upstream) {
-            let now = Instant::now();
+            let now = time::now();
             let watching = watch.look().start(watch, self.endpoint, self.kind, now);
             let latency = now.saturating_duration_since(self.since);
             watching.report(now, Ended::Failed(failure), latency);

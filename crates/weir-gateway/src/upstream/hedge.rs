@@ -16,7 +16,6 @@ mod second;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::Poll;
-use std::time::Instant;
 
 use weir_http::body::Framing;
 
@@ -25,6 +24,7 @@ use crate::exchange::Exchange;
 use crate::failure::{Failure, Fault};
 use crate::state::hedging::SharedHedge;
 use crate::state::worker::Worker;
+use crate::time;
 use crate::upstream::chosen::Chosen;
 use crate::upstream::hedge::second::{Second, Won};
 use crate::upstream::relay::{self, Head, Upstream};
@@ -63,7 +63,7 @@ pub(crate) async fn ask(x: &mut Exchange, attempts: &mut Attempts<'_>, first: &m
         && how == How::Answered
         && !is_wanting(x, attempts.by.rule)
     {
-        let now = Instant::now();
+        let now = time::now();
         hedge.on_answer(now, now.saturating_duration_since(since));
     }
     how

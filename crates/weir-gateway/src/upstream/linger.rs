@@ -26,6 +26,7 @@ use crate::exchange::Exchange;
 use crate::state::gate::Place;
 use crate::state::shared::Shared;
 use crate::state::worker::Worker;
+use crate::time;
 use crate::upstream::ahead::STREAM_AFTER;
 use crate::upstream::chosen::Chosen;
 use crate::upstream::hedge::Asked;
@@ -59,7 +60,7 @@ pub(crate) fn begin(x: &mut Exchange, worker: &Worker, asked: Asked, patience: D
 pub(crate) fn after_head(x: &mut Exchange, worker: &Worker, mut upstream: Upstream) {
     std::mem::swap(&mut x.pass, &mut upstream.pass);
     let says_time = !x.facts.was_repeated && !x.pass.was_held_up();
-    let answered_at = x.facts.answered_at.unwrap_or_else(Instant::now);
+    let answered_at = x.facts.answered_at.unwrap_or_else(time::now);
     if !x.pass.is_apart()
         && let Some((place, stay)) = keep(x, worker, &upstream)
     {
@@ -117,7 +118,7 @@ impl Left {
             stay,
             says_time,
         } = self;
-        let taken = place.since().elapsed();
+        let taken = time::since(place.since());
         let outcome = match answer {
             Some(Answer::Good) => Outcome::Success(taken),
             Some(Answer::Other) | None => Outcome::Failure(taken),

@@ -28,6 +28,7 @@ use crate::metrics::RetryReason;
 use crate::serving::Forwarding;
 use crate::settings::{Forward, RetryRule};
 use crate::state::budget::SharedBudget;
+use crate::time;
 use crate::upstream::choose::Choice;
 use crate::upstream::chosen::Chosen;
 use crate::upstream::hedge::{Asked, How};
@@ -70,7 +71,7 @@ impl<'a> Attempts<'a> {
         let upstream = by.upstream();
         let budget = may_multiply.then_some(&*upstream.retry_budget);
         if let Some(budget) = budget {
-            budget.on_request(Instant::now());
+            budget.on_request(time::now());
         }
         Self {
             by,
@@ -196,7 +197,7 @@ impl<'a> Attempts<'a> {
     pub(super) fn may_spend(&self, chosen: &Chosen) -> bool {
         let has_budget = self
             .budget
-            .is_some_and(|budget| budget.try_spend(Instant::now()));
+            .is_some_and(|budget| budget.try_spend(time::now()));
         if !has_budget {
             chosen.metrics().retries_refused.add(1);
         }
@@ -209,7 +210,7 @@ impl<'a> Attempts<'a> {
             attempts, per_try, ..
         } = &self.by.rule.care.retry;
         let per_try = per_try.filter(|_| self.sent < *attempts);
-        per_try.map_or_else(Due::never, |per_try| Due::at(Instant::now() + per_try))
+        per_try.map_or_else(Due::never, |per_try| Due::at(time::now() + per_try))
     }
 
     /// Waits until the request may be sent again, and makes it ready. The client may leave meanwhile, and there may be no
@@ -225,7 +226,7 @@ impl<'a> Attempts<'a> {
             let is_given_back = !is_kept && x.pass.give_place_back();
             // Or it stays with the attempt before, on which the upstream is still at work.
             let had_place = is_given_back || x.pass.has_left_place();
-            let mut due = Due::at(Instant::now() + wait);
+            let mut due = Due::at(time::now() + wait);
             // It passes later than `due`, unless the worker is cut off.
             x.client.timer.set(wait);
             poll_fn(|cx| {

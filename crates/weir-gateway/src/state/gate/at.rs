@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Instant;
 
 use weir_policy::limit::concurrency::Limiter;
 
 use crate::state::gate::Gate;
+use crate::time;
 
 /// How many places of a gate are taken by requests to one endpoint.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl Places {
         }
         let none_kept = |kept: u64| Some(((kept >> KEPT_BITS) + 1) << KEPT_BITS);
         // The limiter is locked meanwhile: whoever sees that its place was given up comes after this.
-        self.gate.change(Instant::now(), |limiter| {
+        self.gate.change(time::now(), |limiter| {
             let before = self
                 .kept
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, none_kept);
@@ -106,7 +106,7 @@ impl Drop for At {
             .kept
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
         if was_kept.is_err() {
-            places.gate.change(Instant::now(), Limiter::recover);
+            places.gate.change(time::now(), Limiter::recover);
         }
     }
 }

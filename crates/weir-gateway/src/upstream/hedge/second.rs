@@ -3,8 +3,6 @@
 //! It tells its endpoint how it did, and holds a place in the upstream beside that of the request. Dropping it gives all
 //! of that back. It never touches the exchange of the first before it has won.
 
-use std::time::Instant;
-
 use crate::connection::Client;
 use crate::deadline::Due;
 use crate::exchange::Exchange;
@@ -13,6 +11,7 @@ use crate::failure::Failure;
 use crate::serving::Forwarding;
 use crate::state::gate::Place;
 use crate::state::worker::Worker;
+use crate::time;
 use crate::upstream::chosen::Chosen;
 use crate::upstream::hedge::{Asked, How};
 use crate::upstream::relay::{self, Upstream};
@@ -41,7 +40,7 @@ impl Second {
             return None;
         }
         let by = attempts.by;
-        let now = Instant::now();
+        let now = time::now();
         attempts.choice.note_asked(first);
         let (chosen, at) = attempts.choice.besides(by, now)?;
         let gate = by.upstream().gate.as_ref();
