@@ -9,7 +9,7 @@
 //! - nobody waits for ever, and nobody asks the origin more than a bounded number of times;
 //! - no budget is exceeded, and when all have left, nothing is held.
 //!
-//! Time stands still while anything can go on without it, and then moves by [`STEP`]. A seed that fails is printed; it can be
+//! Time stands still while anything can go on without it ([`tasks`]). A seed that fails is printed; it can be
 //! run again by itself with `WEIR_SEED`, and `WEIR_SEEDS` says how many there are (`make soak` runs 10,000).
 //!
 //! Not here: the disk, whose threads have a time of their own (`it/store/` of weir-cache, `scripts/kill-cache`); TLS; the
@@ -20,6 +20,7 @@ mod late;
 mod oracle;
 mod origin;
 mod plan;
+mod tasks;
 mod world;
 
 use std::rc::Rc;
@@ -35,6 +36,7 @@ use crate::names::Known;
 use crate::router::Router;
 use crate::settings::Settings;
 use crate::simulation::plan::Plan;
+use crate::simulation::tasks::{STEP, Tasks};
 use crate::simulation::world::World;
 use crate::state::admission::Admission;
 use crate::state::opened::Opened;
@@ -43,14 +45,7 @@ use crate::state::slow::SlowClients;
 use crate::state::snapshot::{Made, Snapshot};
 use crate::state::storage::Cache;
 use crate::state::worker::Worker;
-use crate::time;
 
-/// How far time moves when nothing can go on without it.
-const STEP: Duration = Duration::from_millis(10);
-/// Rounds of the runtime in which nobody moves before time does.
-const QUIET_ROUNDS: u32 = 4;
-/// Rounds of the runtime at one moment after which something spins.
-const ROUNDS_MAX: u32 = 200_000;
 /// Simulated time within which everybody has been answered: the longest deadlines, one after the other.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Real time for one seed, after which something never gives the thread back.
@@ -117,39 +112,6 @@ fn in_simulated_time(name: &str, simulate: impl AsyncFnOnce()) {
     let _ = watchdog.join();
 }
 
-/// Lets everything go on until it ends or `patience` is over; `each` looks after every step.
-async fn run(world: &World, patience: Duration, mut each: impl FnMut()) -> bool {
-    let started = time::now();
-    while time::since(started) < patience {
-        settle(world).await;
-        each();
-        if world.is_idle() {
-            return true;
-        }
-        tokio::time::advance(STEP).await;
-    }
-    false
-}
-
-/// Lets everything go on that needs no time.
-async fn settle(world: &World) {
-    let (mut quiet, mut rounds) = (0, 0);
-    while quiet < QUIET_ROUNDS {
-        let before = world.polls();
-        tokio::task::yield_now().await;
-        quiet = if world.polls() == before {
-            quiet + 1
-        } else {
-            0
-        };
-        rounds += 1;
-        assert!(
-            rounds < ROUNDS_MAX,
-            "something goes on and on at one moment"
-        );
-    }
-}
-
 /// One simulated minute or so; what went wrong.
 fn simulate(seed: u64) -> Result<(), String> {
     fastrand::seed(seed);
@@ -161,12 +123,14 @@ fn simulate(seed: u64) -> Result<(), String> {
         let gateway = Gateway::start(&world.plan.settings);
         client::send_all(&world, &gateway);
         let mut excess = None;
-        let all_ended = run(&world, PATIENCE, || {
-            excess = excess.take().or_else(|| oracle::budgets(&gateway));
-        })
-        .await;
+        let all_ended = world
+            .tasks
+            .run(PATIENCE, || {
+                excess = excess.take().or_else(|| oracle::budgets(&gateway));
+            })
+            .await;
         // What goes on for nobody has its own deadlines.
-        let left = run_out(&world, &gateway).await;
+        let left = run_out(&world.tasks, &gateway).await;
         verdict = match (all_ended, excess, left) {
             (false, ..) => Err(format!("somebody waits for ever: {}", world.waiting())),
             (_, Some(excess), _) => Err(excess),
@@ -178,11 +142,11 @@ fn simulate(seed: u64) -> Result<(), String> {
 }
 
 /// Waits until the gateway holds nothing any more but what it stores.
-async fn run_out(world: &World, gateway: &Gateway) -> Result<(), String> {
+async fn run_out(tasks: &Tasks, gateway: &Gateway) -> Result<(), String> {
     let mut held = Ok(());
     for _ in 0..PATIENCE.as_secs() {
         for _ in 0..10 {
-            settle(world).await;
+            tasks.settle().await;
             tokio::time::advance(10 * STEP).await;
         }
         held = oracle::nothing_held(gateway);
@@ -195,10 +159,10 @@ async fn run_out(world: &World, gateway: &Gateway) -> Result<(), String> {
 }
 
 /// Serves one connection of a client.
-fn serve(gateway: &Gateway, world: &World, client: crate::connection::Client, worker: usize) {
+fn serve(gateway: &Gateway, tasks: &Tasks, client: crate::connection::Client, worker: usize) {
     let rounds = Rc::clone(&gateway.rounds[worker]);
     let worker = Rc::clone(&gateway.workers[worker]);
-    world.spawn_quietly(async move { h1::serve(Box::new(client), &worker, &rounds).await });
+    tasks.spawn_quietly(async move { h1::serve(Box::new(client), &worker, &rounds).await });
 }
 
 fn number(variable: &str) -> Option<u64> {

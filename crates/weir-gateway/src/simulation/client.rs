@@ -21,18 +21,18 @@ const READ_BYTES: usize = 64 << 10;
 pub(super) fn send_all(world: &World, gateway: &Gateway) {
     for number in 0..world.plan.clients.len() {
         let (own, gateway) = (world.clone(), gateway.clone());
-        world.spawn(async move {
+        world.tasks.spawn(async move {
             let mut connection = None;
             for ask in &own.plan.clients[number].asks {
-                own.sleep(ask.after_ms).await;
+                own.tasks.sleep(ask.after_ms).await;
                 connection = send(&own, &gateway, (number, ask), connection).await;
             }
         });
     }
     for &(at_ms, resource) in &world.plan.purges {
         let (own, gateway) = (world.clone(), gateway.clone());
-        world.spawn(async move {
-            own.sleep(at_ms).await;
+        world.tasks.spawn(async move {
+            own.tasks.sleep(at_ms).await;
             purge(&own, &gateway, resource).await;
         });
     }
@@ -42,7 +42,7 @@ async fn purge(world: &World, gateway: &Gateway, resource: usize) {
     let target = world.plan.resources[resource].path.clone();
     let snapshot = gateway.shared.snapshot();
     let scopes = scope::of_url(&format!("http://{HOST}{target}"), &snapshot);
-    let begun_at = world.now_ms();
+    let begun_at = world.tasks.now_ms();
     let cache = gateway.shared.cache().expect("a route caches");
     for scope in scopes.expect("it is a URL") {
         let _ = cache.purge(scope, PurgeKind::Hard).await;
@@ -51,7 +51,7 @@ async fn purge(world: &World, gateway: &Gateway, resource: usize) {
         target,
         answer: None,
         begun_at,
-        done_at: world.now_ms(),
+        done_at: world.tasks.now_ms(),
     });
 }
 
@@ -66,7 +66,7 @@ fn connect(world: &World, gateway: &Gateway, number: usize) -> UnixStream {
         listening: None,
         timer: Timer::new(&gateway.workers[plan.worker].deadlines),
     };
-    serve(gateway, world, client, plan.worker);
+    serve(gateway, &world.tasks, client, plan.worker);
     own
 }
 
@@ -86,7 +86,7 @@ async fn send(
             fields: ask.fields.clone(),
             body: ask.body.to_owned(),
             address: world.plan.clients[client].address.clone(),
-            sent_at: world.now_ms(),
+            sent_at: world.tasks.now_ms(),
             ..Request::default()
         });
         requests.len() - 1
@@ -142,19 +142,19 @@ async fn read(
     let mut got = Got {
         status: head.get(9..12)?.parse().ok()?,
         fields: fields_of(&head),
-        head_at: world.now_ms(),
+        head_at: world.tasks.now_ms(),
         body,
         ..Got::default()
     };
     // The oracle also looks at what a client got that left inside of the body.
-    let (status, framing) = (got.status, Framing::of(ask, &got));
+    let (status, framing) = (got.status, Framing::of(ask.method, got.status, &got.fields));
     loop {
         let is_whole = framing.is_whole(&got.body);
         if is_whole {
             got.is_whole = true;
             break;
         }
-        world.sleep(ask.read_ms).await;
+        world.tasks.sleep(ask.read_ms).await;
         let mut piece = Vec::with_capacity(READ_BYTES);
         match stream.read_buf(&mut piece).await {
             Ok(0) => {
@@ -168,7 +168,7 @@ async fn read(
     if framing == Framing::Chunks {
         got.body = unchunked(&got.body);
     }
-    got.ended_at = world.now_ms();
+    got.ended_at = world.tasks.now_ms();
     let closes = values(&got.fields, "connection").contains(&"close");
     let goes_on = got.is_whole && framing != Framing::Close && !closes;
     let done = values(&got.fields, "x-answer")
@@ -189,7 +189,7 @@ async fn read(
     Some(goes_on)
 }
 
-fn fields_of(head: &str) -> FieldList {
+pub(super) fn fields_of(head: &str) -> FieldList {
     let lines = head
         .split("\r\n")
         .skip(1)
@@ -200,26 +200,26 @@ fn fields_of(head: &str) -> FieldList {
 
 /// How the end of a body shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Framing {
+pub(super) enum Framing {
     Length(usize),
     Chunks,
     Close,
 }
 
 impl Framing {
-    fn of(ask: &AskPlan, got: &Got) -> Self {
-        if ask.method == "HEAD" || matches!(got.status, 204 | 304) {
+    pub(super) fn of(method: &str, status: u16, fields: &FieldList) -> Self {
+        if method == "HEAD" || matches!(status, 100..=199 | 204 | 304) {
             return Self::Length(0);
         }
-        if !values(&got.fields, "transfer-encoding").is_empty() {
+        if !values(fields, "transfer-encoding").is_empty() {
             return Self::Chunks;
         }
-        let length = values(&got.fields, "content-length");
+        let length = values(fields, "content-length");
         let length = length.first().and_then(|text| text.parse().ok());
         length.map_or(Self::Close, Self::Length)
     }
 
-    fn is_whole(self, body: &[u8]) -> bool {
+    pub(super) fn is_whole(self, body: &[u8]) -> bool {
         match self {
             Self::Length(length) => body.len() >= length,
             Self::Chunks => body.ends_with(b"0\r\n\r\n") && is_chunked_whole(body),
@@ -232,7 +232,7 @@ fn is_chunked_whole(body: &[u8]) -> bool {
     chunks(body).last().is_some_and(<[u8]>::is_empty)
 }
 
-fn unchunked(body: &[u8]) -> Vec<u8> {
+pub(super) fn unchunked(body: &[u8]) -> Vec<u8> {
     chunks(body).flatten().copied().collect()
 }
 

@@ -6,7 +6,7 @@ use crate::cache::join::PATIENCE_AT_FIRST;
 use crate::settings::Action;
 use crate::simulation::plan::{AskPlan, ClientPlan, End, HOST, Plan, Resource};
 use crate::simulation::world::World;
-use crate::simulation::{Gateway, PATIENCE, client, in_simulated_time, origin, run};
+use crate::simulation::{Gateway, PATIENCE, client, in_simulated_time, origin};
 use crate::time;
 
 /// How long the first answer takes; the others take [`USUAL_MS`].
@@ -97,7 +97,7 @@ fn tell(plan: Plan) -> Told {
             let queued = gate.map_or(0, |gate| gate.status(time::now()).waiting);
             queued_max = queued_max.max(queued);
         };
-        assert!(run(&world, PATIENCE, watch).await, "all are answered");
+        assert!(world.tasks.run(PATIENCE, watch).await, "all are answered");
         let requests = world.requests.borrow();
         let answers = requests.iter().map(|request| {
             let got = request.got.as_ref().expect("it is answered");

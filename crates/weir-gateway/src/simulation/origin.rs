@@ -14,11 +14,11 @@ pub(super) fn listen(world: &World) {
     let _ = std::fs::remove_file(&world.plan.socket);
     let listener = UnixListener::bind(&world.plan.socket).expect("a path is free");
     let serving = world.clone();
-    world.spawn_quietly(async move {
+    world.tasks.spawn_quietly(async move {
         for connection in 0_u64.. {
             let (stream, _) = listener.accept().await.expect("it listens");
             let world = serving.clone();
-            serving.spawn_quietly(async move {
+            serving.tasks.spawn_quietly(async move {
                 let _ = serve(&world, stream, connection).await;
             });
         }
@@ -61,7 +61,7 @@ async fn read(
             return Ok(None);
         }
     };
-    let asked_at = world.now_ms();
+    let asked_at = world.tasks.now_ms();
     let head = String::from_utf8_lossy(&unread[..head_end]).into_owned();
     let mut lines = head.split("\r\n");
     let mut words = lines.next().unwrap_or_default().split(' ');
@@ -110,7 +110,7 @@ async fn answer(
         one(random, &resource.status),
     );
     let (head_ms, status) = resource.first.get(number).copied().unwrap_or(drawn);
-    world.sleep(head_ms).await;
+    world.tasks.sleep(head_ms).await;
     let end = one(random, &resource.ends);
     let is_change = is_change(&world.answers.borrow()[number]);
     let end = if is_change { End::Well } else { end };
@@ -131,7 +131,7 @@ async fn answer(
         if end == End::Chunked {
             stream.write_all(b"\r\n").await?;
         }
-        world.sleep(one(random, &resource.piece_ms)).await;
+        world.tasks.sleep(one(random, &resource.piece_ms)).await;
     }
     if is_short && end == End::Hangs {
         // Until the gateway gives up.
@@ -251,7 +251,7 @@ impl Made {
     /// Tells the oracle, and gives the bytes to send.
     fn write_down(&self, world: &World, number: usize) -> (String, Vec<u8>) {
         let answer = &mut world.answers.borrow_mut()[number];
-        answer.answered_at = Some(world.now_ms());
+        answer.answered_at = Some(world.tasks.now_ms());
         answer.status = self.status;
         answer.body_bytes = self.body.len() as u64;
         let fields = self.fields.iter();

@@ -1,13 +1,10 @@
-//! What happens in a simulation, written down for the oracle; and its tasks.
+//! What happens in a simulation, written down for the oracle.
 
-use std::cell::{Cell, RefCell};
-use std::future::Future;
-use std::pin::pin;
+use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
 
 use crate::simulation::plan::Plan;
-use crate::time;
+use crate::simulation::tasks::Tasks;
 
 /// Names in lower case, with values.
 pub(super) type FieldList = Vec<(String, String)>;
@@ -100,61 +97,24 @@ pub(super) struct Change {
 }
 
 /// One simulation.
+#[derive(Clone)]
 pub(super) struct World {
     pub(super) plan: Rc<Plan>,
-    started: Instant,
+    pub(super) tasks: Tasks,
     pub(super) answers: Rc<RefCell<Vec<Answer>>>,
     pub(super) requests: Rc<RefCell<Vec<Request>>>,
     pub(super) changes: Rc<RefCell<Vec<Change>>>,
-    /// How often somebody moved.
-    polls: Rc<Cell<u64>>,
-    /// Clients that have not ended.
-    busy: Rc<Cell<usize>>,
-}
-
-impl Clone for World {
-    fn clone(&self) -> Self {
-        Self {
-            plan: Rc::clone(&self.plan),
-            started: self.started,
-            answers: Rc::clone(&self.answers),
-            requests: Rc::clone(&self.requests),
-            changes: Rc::clone(&self.changes),
-            polls: Rc::clone(&self.polls),
-            busy: Rc::clone(&self.busy),
-        }
-    }
 }
 
 impl World {
     pub(super) fn new(plan: Plan) -> Self {
         Self {
             plan: Rc::new(plan),
-            started: time::now(),
+            tasks: Tasks::new(),
             answers: Rc::default(),
             requests: Rc::default(),
             changes: Rc::default(),
-            polls: Rc::default(),
-            busy: Rc::default(),
         }
-    }
-
-    pub(super) fn now_ms(&self) -> u64 {
-        time::since(self.started).as_millis() as u64
-    }
-
-    pub(super) async fn sleep(&self, ms: u64) {
-        if ms > 0 {
-            tokio::time::sleep(Duration::from_millis(ms)).await;
-        }
-    }
-
-    pub(super) fn polls(&self) -> u64 {
-        self.polls.get()
-    }
-
-    pub(super) fn is_idle(&self) -> bool {
-        self.busy.get() == 0
     }
 
     /// The requests that nobody has answered.
@@ -163,29 +123,6 @@ impl World {
         let waiting = requests.iter().enumerate().filter(|(_, r)| !r.is_over);
         let waiting = waiting.map(|(number, r)| format!("{number}: {} {}", r.method, r.target));
         waiting.collect::<Vec<_>>().join(", ")
-    }
-
-    /// Runs a task that the simulation waits for.
-    pub(super) fn spawn(&self, task: impl Future<Output = ()> + 'static) {
-        let busy = Rc::clone(&self.busy);
-        busy.set(busy.get() + 1);
-        self.spawn_quietly(async move {
-            task.await;
-            busy.set(busy.get() - 1);
-        });
-    }
-
-    /// Runs a task that goes on for as long as others want something of it.
-    pub(super) fn spawn_quietly(&self, task: impl Future<Output = ()> + 'static) {
-        let polls = Rc::clone(&self.polls);
-        tokio::task::spawn_local(async move {
-            let mut task = pin!(task);
-            std::future::poll_fn(|cx| {
-                polls.set(polls.get() + 1);
-                task.as_mut().poll(cx)
-            })
-            .await;
-        });
     }
 }
 
