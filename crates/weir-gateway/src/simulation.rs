@@ -12,6 +12,8 @@
 //! Time stands still while anything can go on without it ([`tasks`]). A seed that fails is printed; it can be
 //! run again by itself with `WEIR_SEED`, and `WEIR_SEEDS` says how many there are (`make soak` runs 10,000).
 //!
+//! What is told rather than drawn is in [`late`], and in the tables of [`scripts`].
+//!
 //! Not here: the disk, whose threads have a time of their own (`it/store/` of weir-cache, `scripts/kill-cache`); TLS; the
 //! listener; what another process does.
 
@@ -20,6 +22,7 @@ mod late;
 mod oracle;
 mod origin;
 mod plan;
+mod scripts;
 mod tasks;
 mod world;
 

@@ -67,6 +67,16 @@ pub(super) fn nothing_held(gateway: &Gateway) -> Result<(), String> {
             return Err(format!("places are left over: {gate:?}"));
         }
     }
+    for worker in &gateway.workers {
+        let view = worker.view();
+        let in_flight = view
+            .endpoints()
+            .map(|endpoint| endpoint.metrics().in_flight.read());
+        let in_flight: u64 = in_flight.sum();
+        if in_flight > 0 {
+            return Err(format!("{in_flight} requests are on their way still"));
+        }
+    }
     let bodies = gateway.shared.held_bodies.bytes();
     if bodies > 0 {
         return Err(format!("{bodies} bytes of bodies are left over"));
