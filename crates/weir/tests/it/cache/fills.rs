@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -103,90 +103,6 @@ fn with_stale_while_revalidate_nobody_waits() {
     });
     assert_eq!(asked.load(Ordering::SeqCst), 2);
     assert_eq!(gateway.metric("weir_cache_refreshes_total"), 1);
-}
-
-#[test]
-fn what_is_not_to_be_shared_makes_no_queue() {
-    // Each answer waits until all have asked, so that requests behind each other would wait for ever.
-    let together = Arc::new(Barrier::new(20));
-    let first = Arc::new(AtomicUsize::new(0));
-    let origin = Origin::start(move |mut peer, _| {
-        while peer.head().is_some() {
-            if first.fetch_add(1, Ordering::SeqCst) > 0 {
-                together.wait();
-            }
-            peer.send("HTTP/1.1 200 OK\r\nCache-Control: no-store\r\nContent-Length: 1\r\n\r\nx");
-        }
-    });
-    let gateway = caching(origin.address, "true");
-    let address = gateway.address;
-    assert_eq!(get(address, "/").text(), "x");
-    let clients: Vec<_> = (0..20)
-        .map(|_| thread::spawn(move || get(address, "/")))
-        .collect();
-    for client in clients {
-        assert_eq!(client.join().expect("it is answered").text(), "x");
-    }
-}
-
-#[test]
-fn who_joins_reads_along_and_the_leader_may_leave() {
-    let (go, wait) = channel::<()>();
-    let wait = Mutex::new(wait);
-    let origin = Origin::start(move |mut peer, _| {
-        while peer.head().is_some() {
-            peer.send(
-                "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 8\r\n\r\nhalf",
-            );
-            let _ = wait.lock().expect("one at a time").recv();
-            peer.send("half");
-        }
-    });
-    let gateway = caching(origin.address, "true");
-    let mut leader = Connection::open(gateway.address);
-    leader.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
-    leader.until(b"\r\n\r\nhalf");
-    let mut joins = Connection::open(gateway.address);
-    joins.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
-    joins.until(b"\r\n\r\nhalf");
-    drop(leader);
-    go.send(()).expect("the origin waits");
-    assert_eq!(joins.exactly(4), b"half");
-    assert_eq!(get(gateway.address, "/").text(), "halfhalf");
-    assert_eq!(origin.heads_waiting(), 1);
-}
-
-#[test]
-fn a_fill_that_fails_releases_those_who_wait() {
-    let (go, wait) = channel::<()>();
-    let wait = Mutex::new(wait);
-    let origin = Origin::start(move |mut peer, number| {
-        while peer.head().is_some() {
-            if number == 0 {
-                let _ = wait.lock().expect("one at a time").recv();
-                // Not a response: whoever asked is told so, the others ask again.
-                peer.send("nonsense\r\n\r\n");
-                return;
-            }
-            peer.send(
-                "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 2\r\n\r\nok",
-            );
-        }
-    });
-    let gateway = patient(origin.address);
-    let address = gateway.address;
-    let clients: Vec<_> = (0..20)
-        .map(|_| thread::spawn(move || get(address, "/").status))
-        .collect();
-    gateway.wait_for_metric("weir_cache_waits_total", 19);
-    go.send(()).expect("the origin waits");
-    let statuses: Vec<_> = clients
-        .into_iter()
-        .map(|client| client.join().expect("it is answered"))
-        .collect();
-    assert_eq!(statuses.iter().filter(|status| **status == 502).count(), 1);
-    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 19);
-    assert_eq!(origin.heads_waiting(), 2);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! How many copies of requests an upstream gets that fails everything.
 
-use super::{ok, one_worker, saying};
+use super::saying;
 use crate::harness::client::{self, Connection};
 use crate::harness::origin::Origin;
 use crate::harness::{Gateway, forward_everything};
@@ -36,22 +36,6 @@ fn an_origin_that_fails_everything_gets_a_fifth_more() {
             "{refused} were not sent again"
         );
     }
-}
-
-/// Attempts that would be given up for being late go on when nothing may follow them.
-#[test]
-fn nothing_is_given_up_that_may_not_be_sent_again() {
-    let origin = Origin::start(|mut peer, _| {
-        peer.head();
-        std::thread::sleep(std::time::Duration::from_millis(200));
-        peer.send(ok("late, but well"));
-    });
-    let none = "retry_budget = { ratio = 0.0, min_per_s = 0.0 }\n";
-    let rule = "retry = { attempts = 3, per_try = \"20ms\" }\n";
-    let gateway = one_worker(&[origin.address], none, rule);
-    assert_eq!(client::get(gateway.address, "/").text(), "late, but well");
-    assert_eq!(origin.heads_waiting(), 1);
-    assert_eq!(gateway.metric("weir_upstream_retries_refused_total"), 1);
 }
 
 /// A reload that changes something else does not fill the budget again; one that changes the budget does.

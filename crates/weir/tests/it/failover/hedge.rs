@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use super::{answer, nothing_is_left, ok, one_worker};
+use super::{nothing_is_left, ok, one_worker};
 use crate::harness::client::Connection;
 use crate::harness::origin::{Origin, Peer};
 use crate::harness::{Gateway, wait_until};
@@ -216,31 +216,6 @@ fn copies_are_paid_from_the_budget() {
     assert_eq!(pair.heads().len(), 20 + copies);
 }
 
-#[test]
-fn only_what_is_safe_and_has_no_body_is_copied() {
-    let pair = Pair::start(hold);
-    let gateway = pair.gateway("", "");
-    let requests = [
-        "POST /x HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\n\r\n",
-        "DELETE /x HTTP/1.1\r\nHost: test\r\n\r\n",
-        "GET /x HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nbody",
-    ];
-    let mut waiting: Vec<_> = requests.map(|request| send(&gateway, request)).into();
-    (0..3).for_each(|number| pair.doors.wait(Door::Arrived(number)));
-    std::thread::sleep(LONG);
-    (0..3).for_each(|number| pair.doors.open(Door::Answer(number)));
-    for connection in &mut waiting {
-        assert_eq!(connection.response().status, 200);
-    }
-    assert_eq!(pair.heads().len(), 3);
-    // But this is.
-    let mut get = send(&gateway, GET);
-    pair.doors.wait(Door::Arrived(4));
-    pair.doors.open(Door::Answer(4));
-    assert_eq!(get.response().text(), "4");
-    nothing_is_left(&gateway);
-}
-
 /// A copy takes a place in the upstream, and gives it back whoever answers.
 #[test]
 fn a_copy_takes_a_place_of_the_upstream_if_there_is_one() {
@@ -267,97 +242,6 @@ fn a_copy_takes_a_place_of_the_upstream_if_there_is_one() {
     pair.doors.open(Door::Answer(0));
     assert_eq!(connection.response().text(), "0");
     assert_eq!(pair.heads().len(), 1, "there was no place for another");
-}
-
-/// A copy that fails, or whose answer would be asked for again, leaves it to the other one.
-#[test]
-fn a_copy_that_ends_badly_leaves_it_to_the_other() {
-    for bad in [0, 1] {
-        for is_answered in [true, false] {
-            let pair = Pair::start(move |peer, number, doors| {
-                doors.wait(Door::Arrived(1));
-                if number != bad {
-                    return hold(peer, number, doors);
-                }
-                if is_answered {
-                    peer.send(answer(503, "bad"));
-                }
-                false
-            });
-            let gateway = pair.gateway("", "");
-            let mut connection = send(&gateway, GET);
-            pair.doors.wait(Door::Arrived(1));
-            std::thread::sleep(LONG);
-            let other = 1 - bad;
-            pair.doors.open(Door::Answer(other));
-            let response = connection.response();
-            assert_eq!(response.text(), other.to_string(), "{bad} {is_answered}");
-            assert_eq!(pair.heads().len(), 2);
-            nothing_is_left(&gateway);
-        }
-    }
-}
-
-/// Both bad: the first one's answer is what the client gets.
-#[test]
-fn two_bad_answers_are_one() {
-    let pair = Pair::start(|peer, number, doors| {
-        doors.wait(Door::Arrived(1));
-        doors.wait(Door::Answer(number));
-        peer.send(answer(503, &number.to_string()));
-        true
-    });
-    let gateway = pair.gateway("", "");
-    let mut connection = send(&gateway, GET);
-    pair.doors.wait(Door::Arrived(1));
-    pair.doors.open(Door::Answer(1));
-    std::thread::sleep(LONG);
-    pair.doors.open(Door::Answer(0));
-    let response = connection.response();
-    assert_eq!((response.status, response.text().as_str()), (503, "0"));
-    nothing_is_left(&gateway);
-}
-
-/// The time of an attempt is that of both copies.
-#[test]
-fn an_attempt_with_two_copies_is_given_up_as_one() {
-    let pair = Pair::start(|peer, number, doors| {
-        if number < 2 {
-            return hang(peer, number, doors);
-        }
-        hold(peer, number, doors)
-    });
-    let rule = "retry = { attempts = 2, backoff = \"0s\", per_try = \"200ms\" }\n";
-    let gateway = pair.gateway("", rule);
-    let mut connection = send(&gateway, GET);
-    pair.doors.wait(Door::Arrived(2));
-    pair.doors.wait(Door::Closed(0));
-    pair.doors.wait(Door::Closed(1));
-    std::thread::sleep(LONG);
-    pair.doors.open(Door::Answer(2));
-    assert_eq!(connection.response().text(), "2");
-    assert_eq!(pair.heads().len(), 3, "a request has one copy at most");
-    nothing_is_left(&gateway);
-}
-
-/// An interim response says who is at work on it.
-#[test]
-fn an_interim_response_ends_the_race() {
-    let pair = Pair::start(|peer, number, doors| {
-        doors.wait(Door::Arrived(1));
-        if number == 1 {
-            return hang(peer, number, doors);
-        }
-        peer.send("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n");
-        hold(peer, number, doors)
-    });
-    let gateway = pair.gateway("", "");
-    let mut connection = send(&gateway, GET);
-    assert!(connection.until(b"\r\n\r\n").starts_with(b"HTTP/1.1 103 "));
-    pair.doors.wait(Door::Closed(1));
-    pair.doors.open(Door::Answer(0));
-    assert_eq!(connection.response().text(), "0");
-    nothing_is_left(&gateway);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 
 use super::{ok, one_worker};
-use crate::harness::client::{self, Connection};
+use crate::harness::client::Connection;
 use crate::harness::origin::Origin;
 
 /// An origin that answers the first request of each connection with the number of the connection, and closes when it
@@ -47,30 +47,6 @@ fn a_get_that_met_a_dead_idle_connection_is_sent_again() {
         assert_eq!(origin.heads_waiting(), 3, "{method}");
         assert_eq!(gateway.metric("weir_upstream_retries_total"), 1);
         assert_eq!(gateway.metric("weir_upstream_pool_hits_total"), 1);
-    }
-}
-
-/// An endpoint that accepts and closes, again and again, is not asked without end.
-#[test]
-fn sending_again_has_an_end() {
-    let origin = Origin::start(|mut peer, _| drop(peer.head()));
-    let gateway = one_worker(&[origin.address], "", "");
-    assert_eq!(client::get(gateway.address, "/").status, 502);
-    assert_eq!(origin.heads_waiting(), 2, "once, and once again");
-}
-
-/// A method that changes something is not sent again after a fresh connection died: the endpoint may have died of it.
-#[test]
-fn a_put_that_met_its_end_on_a_fresh_connection_is_not_sent_again() {
-    let origin = Origin::start(|mut peer, _| drop(peer.head()));
-    let gateway = one_worker(&[origin.address], "", "");
-    for method in ["PUT", "DELETE"] {
-        let mut connection = Connection::open(gateway.address);
-        connection.send(format!(
-            "{method} / HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\n\r\n"
-        ));
-        assert_eq!(connection.response().status, 502, "{method}");
-        assert_eq!(origin.heads_waiting(), 1, "{method}");
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use super::{answer, nothing_is_left, ok, one_worker, saying};
-use crate::harness::client::{self, Connection, Response};
+use crate::harness::client::{Connection, Response};
 use crate::harness::origin::Origin;
 use crate::harness::wait_until;
 
@@ -70,35 +70,6 @@ fn a_breaker_hears_of_what_is_its_own() {
     assert_eq!(bad.heads_waiting(), 3, "then it is not asked any more");
 }
 
-#[test]
-fn only_statuses_of_the_rule_are_asked_for_again() {
-    let origin = Origin::start(|mut peer, _| {
-        while let Some(head) = peer.head() {
-            let status = head.split(['/', ' ']).nth(2).expect("a path");
-            peer.send(answer(status.parse().expect("a status"), "sorry"));
-        }
-    });
-    let rule = "retry = { attempts = 2, backoff = \"0s\", statuses = [500, \"520-529\"] }\n";
-    let gateway = one_worker(&[origin.address], "", rule);
-    let cases = [
-        (500, 2),
-        (501, 1),
-        (503, 1),
-        (519, 1),
-        (520, 2),
-        (529, 2),
-        (404, 1),
-    ];
-    for (status, times) in cases {
-        let response = client::get(gateway.address, &format!("/{status}"));
-        assert_eq!(
-            (response.status, response.text().as_str()),
-            (status, "sorry")
-        );
-        assert_eq!(origin.heads_waiting(), times, "{status}");
-    }
-}
-
 /// Neither after a bad answer, nor after none, nor after a late one.
 #[test]
 fn a_post_is_never_sent_again() {
@@ -146,25 +117,6 @@ fn a_post_is_never_sent_again() {
     assert_eq!(gateway.metric("weir_upstream_retries_total"), 0);
 }
 
-/// A body that came with its head is here still; one that was passed on as it came is not.
-#[test]
-fn a_body_goes_along_when_all_of_it_is_here() {
-    let origin = Origin::start(|mut peer, number| {
-        while peer.head().is_some() {
-            let body = String::from_utf8(peer.body(4)).expect("text");
-            let status = if number == 0 { 503 } else { 200 };
-            peer.send(answer(status, &body));
-            if number == 0 {
-                return;
-            }
-        }
-    });
-    let gateway = one_worker(&[origin.address], "", RETRY);
-    let response = asked(&mut Connection::open(gateway.address), "PUT", "whol");
-    assert_eq!((response.status, response.text().as_str()), (200, "whol"));
-    assert_eq!(origin.heads_waiting(), 2);
-}
-
 #[test]
 fn a_body_that_was_passed_on_is_not_sent_again() {
     let origin = Origin::start(|mut peer, _| {
@@ -187,28 +139,6 @@ fn a_body_that_was_passed_on_is_not_sent_again() {
         assert_eq!(origin.heads_waiting(), 0, "{method}");
     }
     assert_eq!(gateway.metric("weir_upstream_retries_total"), 0);
-}
-
-/// An interim response is bytes that the client has.
-#[test]
-fn nothing_is_sent_again_once_the_client_has_heard_of_it() {
-    let origin = Origin::start(|mut peer, _| {
-        while peer.head().is_some() {
-            peer.send("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n");
-            peer.send(answer(503, "bad"));
-        }
-    });
-    let gateway = one_worker(&[origin.address], "", RETRY);
-    let mut connection = Connection::open(gateway.address);
-    connection.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
-    assert!(connection.until(b"\r\n\r\n").starts_with(b"HTTP/1.1 103 "));
-    assert_eq!(connection.response().text(), "bad");
-    assert_eq!(origin.heads_waiting(), 1);
-    // A client that cannot read them has not.
-    let mut old = Connection::open(gateway.address);
-    old.send("GET / HTTP/1.0\r\nHost: test\r\n\r\n");
-    assert_eq!(old.response().text(), "bad");
-    assert_eq!(origin.heads_waiting(), 3);
 }
 
 /// What acts twice like once goes on after a fresh connection died, as often as the rule says.
@@ -250,44 +180,6 @@ fn the_last_answer_is_passed_on() {
     // An answer is read to its end before its connection serves again, and kept until another one stands.
     assert_eq!(gateway.metric("weir_upstream_connects_total"), 2);
     nothing_is_left(&gateway);
-}
-
-/// When the bad answer itself is the reason why there is nobody left to ask, it is better than none.
-#[test]
-fn an_answer_is_kept_until_there_is_a_better_one() {
-    let origin = saying(503, "sorry");
-    let breaker = "breaker = { consecutive = 1, open_for = \"60s\" }\n";
-    let gateway = one_worker(&[origin.address], breaker, RETRY);
-    let mut connection = Connection::open(gateway.address);
-    let response = connection.get("/");
-    assert_eq!((response.status, response.text().as_str()), (503, "sorry"));
-    assert_eq!(origin.heads_waiting(), 1);
-    assert_eq!(
-        connection.get("/").text(),
-        "503 Service Unavailable\n",
-        "it is open"
-    );
-    nothing_is_left(&gateway);
-}
-
-/// The attempt that hangs is given up; the last one may take as long as the route allows.
-#[test]
-fn an_attempt_has_a_time_of_its_own() {
-    let origin = Origin::start(|mut peer, number| {
-        peer.head();
-        if number == 0 {
-            // Until the gateway closes.
-            peer.head();
-        } else {
-            std::thread::sleep(Duration::from_millis(200));
-            peer.send(ok("late, but well"));
-        }
-    });
-    let rule = "retry = { attempts = 2, backoff = \"0s\", per_try = \"50ms\" }\n";
-    let gateway = one_worker(&[origin.address], "", rule);
-    assert_eq!(client::get(gateway.address, "/").text(), "late, but well");
-    assert_eq!(origin.heads_waiting(), 2);
-    assert_eq!(gateway.metric("weir_upstream_retries_total"), 1);
 }
 
 /// A client that leaves during the wait is noticed, and nothing is held for it.

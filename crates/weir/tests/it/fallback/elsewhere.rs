@@ -1,7 +1,7 @@
 //! Another upstream: which requests it gets, that it gets all of them, and what happens when it fails too.
 
 use super::{BREAKER, assert_fell_back, broken, dead, falling_back, open_breaker};
-use crate::harness::client::{Connection, get, send};
+use crate::harness::client::{Connection, get};
 use crate::harness::origin::Origin;
 
 const FALLBACK: &str =
@@ -85,60 +85,6 @@ fn what_was_refused_goes_there_and_its_own_breaker_hears_nothing_of_it() {
     }
     assert_eq!(origin.heads_waiting(), 2, "the breaker stays open");
     assert_fell_back(&gateway, "upstream", 20);
-}
-
-#[test]
-fn what_an_endpoint_may_have_acted_on_goes_there_only_when_that_does_no_harm() {
-    let (origin, other) = (hanging_up(), echoing());
-    let gateway = falling_back(origin.address, &backup(&other), FALLBACK);
-    let post = "POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 5\r\n\r\nwhole";
-    let response = send(gateway.address, post);
-    assert_eq!(
-        (response.status, &*response.text()),
-        (503, "nobody is there")
-    );
-    assert_eq!(other.heads_waiting(), 0);
-    let put = post.replace("POST", "PUT");
-    assert_eq!(send(gateway.address, &put).text(), "backup: PUT whole");
-    assert_eq!(get(gateway.address, "/").text(), "backup: GET ");
-}
-
-#[test]
-fn a_body_of_which_a_part_was_sent_goes_nowhere_else() {
-    let other = echoing();
-    let origin = Origin::start(|mut peer, _| {
-        let _ = peer.head();
-        let _ = peer.body(10);
-    });
-    let gateway = falling_back(origin.address, &backup(&other), FALLBACK);
-    let mut connection = Connection::open(gateway.address);
-    connection.send("PUT / HTTP/1.1\r\nHost: test\r\nContent-Length: 20\r\n\r\n0123456789");
-    let response = connection.response();
-    assert_eq!(
-        (response.status, &*response.text()),
-        (503, "nobody is there")
-    );
-    assert_eq!(other.heads_waiting(), 0);
-}
-
-#[test]
-fn after_an_interim_response_a_small_body_is_here_no_longer() {
-    let other = echoing();
-    let origin = Origin::start(|mut peer, _| {
-        let _ = peer.head();
-        peer.body(5);
-        peer.send("HTTP/1.1 103 Early Hints\r\n\r\n");
-    });
-    let gateway = falling_back(origin.address, &backup(&other), FALLBACK);
-    let mut connection = Connection::open(gateway.address);
-    connection.send("PUT / HTTP/1.1\r\nHost: test\r\nContent-Length: 5\r\n\r\nwhole");
-    assert_eq!(connection.response_to("HEAD").expect("a hint").status, 103);
-    let response = connection.response();
-    assert_eq!(
-        (response.status, &*response.text()),
-        (503, "nobody is there")
-    );
-    assert_eq!(other.heads_waiting(), 0);
 }
 
 #[test]
