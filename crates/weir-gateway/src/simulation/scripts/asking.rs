@@ -12,7 +12,6 @@ use tokio::net::unix::OwnedReadHalf;
 use crate::connection::link::Link;
 use crate::connection::{AddressText, Client, h1};
 use crate::deadline::Timer;
-use crate::io::Stream;
 use crate::simulation::client::{Framing, fields_of, unchunked};
 use crate::simulation::scripts::SLACK_MS;
 use crate::simulation::tasks::Tasks;
@@ -145,7 +144,7 @@ pub(super) fn send_all(asks: &[Ask], tasks: &Tasks, gateway: &Gateway) -> Rc<Ref
 fn connect(tasks: &Tasks, gateway: &Gateway) -> UnixStream {
     let (own, theirs) = UnixStream::pair().expect("there are sockets");
     let client = Client {
-        link: Link::H1(h1::Link::new(Stream::Unix(theirs))),
+        link: Link::H1(h1::Link::new(theirs.into())),
         address: AddressText::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1))),
         listening: None,
         timer: Timer::new(&gateway.workers[0].deadlines),
