@@ -13,6 +13,8 @@
 //! - [`scenario`]: the files of `weir lab`, read by the same means
 //! - [`mix`]: the requests of `weir load`, read by the same means
 //! - [`regular`]: files, and nothing that only looks like one
+//! - [`declared`]: every key with its kind, range and default; `schema` tells editors
+//! - [`entries`], [`entry`]: what stands at declared keys
 //! - [`syntax`], [`read`], [`value`]: from text to values that know their line and key
 //! - [`address`], [`headers`], [`pattern`], [`units`]: what a single text may look like
 //! - [`error`], [`suggest`], [`place`]: how a mistake is told
@@ -22,6 +24,9 @@ mod address;
 mod cache;
 mod care;
 mod compress;
+mod declared;
+mod entries;
+mod entry;
 mod error;
 mod file;
 pub(crate) mod guard;
@@ -35,6 +40,7 @@ pub(crate) mod regular;
 mod route;
 #[cfg(feature = "lab")]
 pub(crate) mod scenario;
+pub(crate) mod schema;
 mod suggest;
 mod syntax;
 #[cfg(test)]
@@ -55,6 +61,8 @@ use weir_gateway::settings::{
 
 pub(crate) use self::error::ConfigError;
 
+use self::declared::file::FILE;
+use self::entries::Entries;
 use self::error::Report;
 use self::read::Table;
 
@@ -175,7 +183,7 @@ pub(crate) fn parse(text: &str, file_name: &str) -> Result<Settings, ConfigError
     }
     // What a file lacks is reported at its end, where it can be added.
     let root = Table::new(&report, text.len(), String::new(), document.get_ref());
-    let settings = file::settings(root);
+    let settings = file::settings(Entries::new(root, &FILE));
     if report.is_empty() {
         Ok(settings)
     } else {

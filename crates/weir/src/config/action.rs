@@ -2,81 +2,62 @@
 //!
 //! A route does exactly one of them, and keys that only shape another one are mistakes, not silently without effect.
 
-use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use weir_gateway::settings::{Action, Forward, HeaderEdits, Redirect, Respond, UpstreamTimeouts};
 
 use super::care::Around;
-use super::file::deadline;
+use super::declared::forms::MEDIA_TYPE_EXPECTED;
+use super::declared::{Key, care as declared_care, route as declared};
+use super::entries::Entries;
+use super::entry::Entry;
 use super::headers::{self, Message, is_token};
-use super::pattern::{self, LOCATION_EXPECTED, PathPattern};
-use super::read::Table;
+use super::pattern::{self, PathPattern};
 use super::suggest::one_of;
 use super::upstream::Upstreams;
-use super::value::Value;
 use super::{cache, care, compress};
 
-const ACTIONS: [&str; 3] = ["upstream", "redirect", "respond"];
-const ONLY_WITH_UPSTREAM: [&str; 15] = [
-    "strip_prefix",
-    "request_headers",
-    "response_headers",
-    "timeout",
-    "request_buffer",
-    "response_buffer",
-    "cache",
-    "compress",
-    "upgrade",
-    "breaker",
-    "priority",
-    "retry",
-    "hedge",
-    "fallback",
-    "protect",
-];
-/// Bodies held for slow clients. More than this is not for memory.
-const BUFFER: RangeInclusive<u64> = 0..=64 << 20;
-const REDIRECT_STATUSES: [u64; 5] = [301, 302, 303, 307, 308];
-/// Statuses of fixed answers.
-pub(super) const RESPOND_STATUSES: RangeInclusive<u64> = 200..=599;
 /// TOML is UTF-8, so a body from a config is too.
 pub(super) const CONTENT_TYPE_DEFAULT: &str = "text/plain; charset=utf-8";
 
 /// Reads the action of a route; `path` is `None` when it had a mistake.
 pub(super) fn read(
-    table: &mut Table,
+    table: &mut Entries,
     path: Option<&PathPattern>,
     upstreams: &mut Upstreams,
 ) -> Option<Action> {
-    let mut chosen: Vec<(&str, Value)> = ACTIONS
-        .into_iter()
-        .filter_map(|key| Some((key, table.optional(key)?)))
+    let actions = || one_of(declared::ACTIONS.iter().map(|key| key.name));
+    let mut chosen: Vec<(&Key, Entry)> = declared::ACTIONS
+        .iter()
+        .filter_map(|key| Some((*key, table.optional(key)?)))
         .collect();
     chosen.sort_by_key(|(_, value)| value.at());
     let [(key, value), others @ ..] = chosen.as_slice() else {
-        table.wrong("", format!("found no action, expected {}", one_of(ACTIONS)));
+        table.wrong_as_a_whole(format!("found no action, expected {}", actions()));
         take_forward_keys(table);
         return None;
     };
     for (_, other) in others {
         other.wrong(format!(
-            "found beside \"{key}\", expected exactly {}",
-            one_of(ACTIONS)
+            "found beside \"{}\", expected exactly {}",
+            key.name,
+            actions()
         ));
     }
     if !others.is_empty() {
         take_forward_keys(table);
         return None;
     }
-    if *key == "upstream" {
+    if key.is(&declared::UPSTREAM) {
         return forward(table, value, path, upstreams).map(Action::Forward);
     }
     for forward_value in take_forward_keys(table) {
         forward_value.wrong(format!(
-            "has no meaning with \"{key}\", expected it only with \"upstream\""
+            "has no meaning with \"{}\", expected it only with \"upstream\"",
+            key.name
         ));
     }
-    if *key == "redirect" {
+    if key.is(&declared::REDIRECT) {
         redirect(value, path).map(Action::Redirect)
     } else {
         respond(value).map(Action::Respond)
@@ -88,18 +69,19 @@ pub(super) fn default_upgrades() -> Vec<String> {
     vec!["websocket".to_owned()]
 }
 
-fn take_forward_keys<'a>(table: &mut Table<'a>) -> Vec<Value<'a>> {
-    let taken = ONLY_WITH_UPSTREAM.into_iter();
-    taken.filter_map(|key| table.optional(key)).collect()
+/// The values of keys that mean something only with an upstream.
+fn take_forward_keys<'a>(table: &mut Entries<'a>) -> Vec<Entry<'a>> {
+    let keys = declared::FORWARD.iter().chain(declared_care::OF_ROUTE);
+    keys.filter_map(|key| table.optional(key)).collect()
 }
 
 fn forward(
-    table: &mut Table,
-    upstream: &Value,
+    table: &mut Entries,
+    upstream: &Entry,
     path: Option<&PathPattern>,
     upstreams: &mut Upstreams,
 ) -> Option<Forward> {
-    let name = upstream.text("the name of an upstream");
+    let name = upstream.text();
     let index = name.and_then(|name| match upstreams.index(name) {
         Ok(index) => Some(index),
         Err(complaint) => {
@@ -107,37 +89,31 @@ fn forward(
             None
         }
     });
-    let strip_prefix = table.optional("strip_prefix");
-    let strip_prefix = strip_prefix.zip(path).and_then(|(value, path)| {
-        value.parsed("a prefix of the path", |text| {
-            pattern::prefix(text, &path.text)
-        })
-    });
-    let mut edits = |key, message| {
+    let strip_prefix = table.optional(&declared::STRIP_PREFIX);
+    let strip_prefix = strip_prefix
+        .zip(path)
+        .and_then(|(value, path)| value.parsed(|text| pattern::prefix(text, &path.text)));
+    let mut edits = |key: &'static Key, message| {
         let value = table.optional(key);
         value.map_or_else(HeaderEdits::default, |value| {
             headers::edits(&value, message)
         })
     };
-    let request_headers = edits("request_headers", Message::Request);
-    let response_headers = edits("response_headers", Message::Response);
-    let timeouts = table.section("timeout", "{ response = \"30s\" }");
+    let request_headers = edits(&declared::REQUEST_HEADERS, Message::Request);
+    let response_headers = edits(&declared::RESPONSE_HEADERS, Message::Response);
+    let timeouts = table.section(&declared::TIMEOUT);
     let timeouts = timeouts.map_or_else(UpstreamTimeouts::default, upstream_timeouts);
-    let mut buffer = |key| {
-        let value = table.optional(key);
-        value.and_then(|value| value.size_bytes(&BUFFER))
-    };
-    let request_buffer = buffer("request_buffer");
-    let response_buffer = buffer("response_buffer");
-    let cache = table.optional("cache");
+    let request_buffer = table.size_bytes(&declared::REQUEST_BUFFER);
+    let response_buffer = table.size_bytes(&declared::RESPONSE_BUFFER);
+    let cache = table.optional(&declared::CACHE);
     // A cache with mistakes in it is meant to be one.
     let has_cache = cache
         .as_ref()
         .is_some_and(|value| value.as_bool() != Some(false));
     let cache = cache.and_then(|value| cache::policy(&value, name.unwrap_or_default()));
-    let compress = table.optional("compress");
+    let compress = table.optional(&declared::COMPRESS);
     let compress = compress.and_then(|value| compress::policy(&value, &response_headers));
-    let upgrade = table.optional("upgrade");
+    let upgrade = table.optional(&declared::UPGRADE);
     let upgrade = upgrade.map_or_else(default_upgrades, |value| upgrades(&value));
     let around = Around {
         upstreams,
@@ -162,8 +138,8 @@ fn forward(
 }
 
 /// `protect = true`: the upstream is protected, for all of its routes.
-fn protect(table: &mut Table, upstreams: &mut Upstreams, index: Option<usize>) {
-    let Some(value) = table.optional("protect") else {
+fn protect(table: &mut Entries, upstreams: &mut Upstreams, index: Option<usize>) {
+    let Some(value) = table.optional(&declared_care::PROTECT_BY_ROUTE) else {
         return;
     };
     if value.boolean() == Some(true)
@@ -174,23 +150,22 @@ fn protect(table: &mut Table, upstreams: &mut Upstreams, index: Option<usize>) {
     }
 }
 
-fn upstream_timeouts(mut table: Table) -> UpstreamTimeouts {
+fn upstream_timeouts(mut table: Entries) -> UpstreamTimeouts {
     let default = UpstreamTimeouts::default();
+    let mut deadline =
+        |key: &'static Key, default: Duration| table.duration(key).unwrap_or(default);
     let timeouts = UpstreamTimeouts {
-        connect: deadline(&mut table, "connect", default.connect),
-        response: deadline(&mut table, "response", default.response),
-        idle: deadline(&mut table, "idle", default.idle),
+        connect: deadline(&declared::CONNECT, default.connect),
+        response: deadline(&declared::RESPONSE, default.response),
+        idle: deadline(&declared::IDLE, default.idle),
     };
     table.finish();
     timeouts
 }
 
-fn upgrades(value: &Value) -> Vec<String> {
-    let items = value
-        .list("protocols such as [\"websocket\"]")
-        .unwrap_or_default();
-    let protocol = |item: Value| item.parsed("a protocol such as \"websocket\"", upgrade);
-    items.into_iter().filter_map(protocol).collect()
+fn upgrades(value: &Entry) -> Vec<String> {
+    let items = value.list().unwrap_or_default().into_iter();
+    items.filter_map(|item| item.parsed(upgrade)).collect()
 }
 
 /// A protocol and perhaps its version (RFC 9110 §7.8).
@@ -210,21 +185,19 @@ fn upgrade(text: &str) -> Result<String, String> {
 }
 
 /// `{ to = "/new/{rest}", status = 301 }`.
-fn redirect(value: &Value, path: Option<&PathPattern>) -> Option<Redirect> {
-    let mut table = value.table("{ to = \"/new\" }")?;
-    let to = table.required("to", LOCATION_EXPECTED);
+fn redirect(value: &Entry, path: Option<&PathPattern>) -> Option<Redirect> {
+    let mut table = value.table()?;
+    let to = table.required(&declared::TO);
     // Without a sound path nobody knows which parameters there are.
-    let location = to.zip(path).and_then(|(value, path)| {
-        value.parsed(LOCATION_EXPECTED, |text| {
-            pattern::location(text, &path.parameters)
-        })
-    });
-    let status = table.optional("status").map_or(Some(301), |value| {
-        let status = value
-            .as_integer()
-            .filter(|status| REDIRECT_STATUSES.contains(status));
+    let location = to
+        .zip(path)
+        .and_then(|(value, path)| value.parsed(|text| pattern::location(text, &path.parameters)));
+    let usual = declared::REDIRECT_STATUS.preset.integer();
+    let status = table.optional(&declared::REDIRECT_STATUS);
+    let status = status.map_or(Some(usual), |value| {
+        let status = value.as_integer();
         if status.is_none() {
-            value.expected("one of 301, 302, 303, 307, 308");
+            value.unexpected();
         }
         status
     });
@@ -236,12 +209,13 @@ fn redirect(value: &Value, path: Option<&PathPattern>) -> Option<Redirect> {
 }
 
 /// `{ status = 200, body = "...", content_type = "text/plain", headers = { name = "value" } }`.
-fn respond(value: &Value) -> Option<Respond> {
-    let mut table = value.table("{ status = 200, body = \"text\" }")?;
-    let status = table.optional("status");
-    let status = status.map_or(Some(200), |value| value.integer(RESPOND_STATUSES));
-    let body_value = table.optional("body");
-    let body = body_value.as_ref().and_then(|value| value.text("a string"));
+fn respond(value: &Entry) -> Option<Respond> {
+    let mut table = value.table()?;
+    let usual = declared::ANSWER_STATUS.preset.integer();
+    let status = table.optional(&declared::ANSWER_STATUS);
+    let status = status.map_or(Some(usual), |value| value.integer());
+    let body_value = table.optional(&declared::BODY);
+    let body = body_value.as_ref().and_then(Entry::text);
     let body = body.unwrap_or_default();
     let status = status.map(|status| status as u16);
     if let Some(value) = &body_value
@@ -249,12 +223,10 @@ fn respond(value: &Value) -> Option<Respond> {
     {
         refuse_body_with(status, value);
     }
-    let content_type_value = table.optional("content_type");
+    let content_type_value = table.optional(&declared::CONTENT_TYPE);
     let content_type = content_type_value.as_ref();
-    let content_type = content_type.and_then(|value| value.parsed(MEDIA_TYPE_EXPECTED, media_type));
-    let headers = table.section("headers", headers::FIELDS_EXAMPLE);
-    let mut headers =
-        headers.map_or_else(Vec::new, |table| headers::fields(&table, Message::Response));
+    let content_type = content_type.and_then(|value| value.parsed(media_type));
+    let mut headers = headers::fields(table.named(&declared::HEADERS), Message::Response);
     let is_given_as_field = headers.iter().any(|(name, _)| name == "content-type");
     match (content_type, content_type_value) {
         (_, Some(value)) if is_given_as_field => {
@@ -277,14 +249,11 @@ fn respond(value: &Value) -> Option<Respond> {
 }
 
 /// Reports a body where there can be none.
-pub(super) fn refuse_body_with(status: Option<u16>, body: &Value) {
+pub(super) fn refuse_body_with(status: Option<u16>, body: &Entry) {
     if let Some(status @ (204 | 304)) = status {
         body.wrong(format!("found a body, expected none with status {status}"));
     }
 }
-
-/// What the type of a body looks like.
-pub(super) const MEDIA_TYPE_EXPECTED: &str = "a media type such as \"text/plain\"";
 
 /// Reads a media type and perhaps its parameters.
 pub(super) fn media_type(text: &str) -> Result<String, String> {

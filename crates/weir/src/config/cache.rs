@@ -3,59 +3,39 @@
 //! `cache = true` is the whole of it for an origin that says how long its responses last. What a key means stands in
 //! `weir_cache::policy`; here is only how it is written.
 
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use weir_cache::CachePolicy;
-use weir_cache::policy::{Bypass, HostKey, KeyParts, QueryKey, SetCookie, StatusMatch};
+use weir_cache::policy::{Bypass, HostKey, KeyParts, QueryKey, StatusMatch};
 use weir_cache::store_rule::may_be_stored;
 use weir_gateway::settings::{CacheDisk, CacheStorage};
 use weir_http::Method;
 
+use super::declared::cache as declared;
+use super::declared::forms::DIRECTORY;
+use super::entries::Entries;
+use super::entry::Entry;
 use super::headers::is_token;
-use super::read::Table;
-use super::value::Value;
-
-const MEMORY_BYTES: RangeInclusive<u64> = 1 << 20..=1 << 44;
-const DISK_BYTES: RangeInclusive<u64> = 1 << 20..=1 << 50;
-const OBJECT_BYTES: RangeInclusive<u64> = 0..=1 << 50;
-const SPAN: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(10 * 365 * 86_400);
-const USES_MAX: u64 = 1000;
-const VARIANTS_MAX: u64 = 1000;
-
-const CACHE_EXPECTED: &str = "true, false or a table such as `{ ttl = \"1d\" }`";
-const TTL_EXPECTED: &str = "a duration such as \"1d\", or durations by status such as `{ 200 = \"1d\", 404 = \"1m\", any = \"10s\" }`";
-const METHODS: [(&str, Method); 3] = [
-    ("GET", Method::Get),
-    ("HEAD", Method::Head),
-    ("POST", Method::Post),
-];
-const METHODS_EXPECTED: &str = "methods such as [\"GET\", \"HEAD\", \"POST\"]";
-const BYPASS_EXPECTED: &str =
-    "conditions such as [\"header:authorization\", \"cookie:session\", \"query:nocache\"]";
 
 /// `[cache]`.
-pub(super) fn storage(mut table: Table) -> CacheStorage {
-    let memory = table.optional("memory");
-    let memory = memory.and_then(|value| value.size_bytes(&MEMORY_BYTES));
-    let memory_bytes = memory.unwrap_or(CacheStorage::MEMORY_BYTES);
-    let transient = table.optional("transient");
-    let transient = transient.and_then(|value| value.size_bytes(&MEMORY_BYTES));
-    let disk = table.section("disk", "{ path = \"cache\", size = \"10GiB\" }");
+pub(super) fn storage(mut table: Entries) -> CacheStorage {
+    let memory = table.size_bytes(&declared::STORAGE_MEMORY);
+    let memory_bytes = memory.unwrap_or(declared::STORAGE_MEMORY.preset.bytes());
+    let transient = table.size_bytes(&declared::TRANSIENT);
+    let disk = table.section(&declared::DISK);
     let disk = disk.and_then(|mut disk| {
-        let expected = "the path of a directory";
-        let path = disk.required("path", expected);
+        let path = disk.required(&declared::DISK_PATH);
         let path = path.and_then(|value| {
-            value.parsed(expected, |text| match text {
-                "" => Err(format!("expected {expected}")),
+            value.parsed(|text| match text {
+                "" => Err(format!("expected {}", DIRECTORY.expected)),
                 _ if text.contains('\0') => Err("expected a path without NUL".to_owned()),
                 _ => Ok(PathBuf::from(text)),
             })
         });
-        let size = disk.required("size", "a size such as \"10GiB\"");
+        let size = disk.required(&declared::DISK_SIZE);
         let bytes = size.and_then(|value| {
-            let bytes = value.size_bytes(&DISK_BYTES)?;
+            let bytes = value.size_bytes()?;
             // One object takes at most an eighth of RAM, and a quarter of the disk.
             if bytes < memory_bytes / 2 {
                 value.expected("at least half of \"memory\", so that the disk takes every object that RAM takes");
@@ -79,62 +59,51 @@ pub(super) fn storage(mut table: Table) -> CacheStorage {
 }
 
 /// The `cache` of a route to `upstream`.
-pub(super) fn policy(value: &Value, upstream: &str) -> Option<CachePolicy> {
+pub(super) fn policy(value: &Entry, upstream: &str) -> Option<CachePolicy> {
     if let Some(is_on) = value.as_bool() {
         return is_on.then(CachePolicy::default);
     }
     if !value.is_table() {
-        value.expected(CACHE_EXPECTED);
+        value.unexpected();
         return None;
     }
-    let mut table = value.table(CACHE_EXPECTED)?;
+    let mut table = value.table()?;
     let mut policy = CachePolicy::default();
-    if let Some(value) = table.optional("ttl") {
+    if let Some(value) = table.optional(&declared::TTL) {
         policy.ttl.by_status = by_status(&value, StatusMatch::Usual);
     }
-    if let Some(value) = table.optional("force_ttl") {
+    if let Some(value) = table.optional(&declared::FORCE_TTL) {
         policy.ttl.forced = by_status(&value, StatusMatch::OfResource);
     }
-    policy.stale_while_revalidate = span(&mut table, "stale_while_revalidate");
-    policy.stale_if_error = span(&mut table, "stale_if_error");
-    if let Some(span) = span(&mut table, "stale_if_unreachable") {
+    policy.stale_while_revalidate = table.duration(&declared::STALE_WHILE_REVALIDATE);
+    policy.stale_if_error = table.duration(&declared::STALE_IF_ERROR);
+    if let Some(span) = table.duration(&declared::STALE_IF_UNREACHABLE) {
         policy.stale_if_unreachable = span;
     }
-    if let Some(key) = table.section("key", "{ query = [\"page\"], headers = [\"x-tenant\"] }") {
+    if let Some(key) = table.section(&declared::KEY) {
         policy.key = key_parts(key, upstream);
     }
-    if let Some(value) = table.optional("bypass") {
-        let items = value.list(BYPASS_EXPECTED).unwrap_or_default();
-        let read = |item: Value| item.parsed("a condition such as \"cookie:session\"", bypass);
+    if let Some(value) = table.optional(&declared::BYPASS) {
+        let items = value.list().unwrap_or_default();
+        let read = |item: Entry| item.parsed(bypass);
         policy.bypass = items.into_iter().filter_map(read).collect();
     }
-    if let Some(value) = table.optional("methods") {
-        let items = value.list(METHODS_EXPECTED).unwrap_or_default();
+    if let Some(value) = table.optional(&declared::METHODS) {
+        let items = value.list().unwrap_or_default();
         let methods: Vec<_> = items
             .into_iter()
-            .filter_map(|item| item.choice(&METHODS))
+            .filter_map(|item| item.choice(declared::METHOD_NAMES))
             .collect();
         policy.caches_post = methods.contains(&Method::Post);
     }
-    let choices = [
-        ("store-if-origin-says", SetCookie::StoreIfOriginSays),
-        ("store", SetCookie::Store),
-        ("refuse", SetCookie::Refuse),
-    ];
-    let set_cookie = table.optional("set_cookie");
-    if let Some(choice) = set_cookie.and_then(|value| value.choice(&choices)) {
+    let set_cookie = table.optional(&declared::SET_COOKIE);
+    if let Some(choice) = set_cookie.and_then(|value| value.choice(declared::SET_COOKIES)) {
         policy.set_cookie = choice;
     }
-    if let Some(obeys) = table
-        .optional("obey_clients")
-        .and_then(|value| value.boolean())
-    {
+    if let Some(obeys) = table.boolean(&declared::OBEY_CLIENTS) {
         policy.obeys_clients = obeys;
     }
-    if let Some(ignores) = table
-        .optional("ignore_language_order")
-        .and_then(|value| value.boolean())
-    {
+    if let Some(ignores) = table.boolean(&declared::IGNORE_LANGUAGE_ORDER) {
         policy.language_order_matters = !ignores;
     }
     bounds(&mut table, &mut policy);
@@ -143,49 +112,36 @@ pub(super) fn policy(value: &Value, upstream: &str) -> Option<CachePolicy> {
 }
 
 /// What is stored at all, how much of it, and when it is refreshed before its time.
-fn bounds(table: &mut Table, policy: &mut CachePolicy) {
-    if let Some(uses) = table
-        .optional("min_uses")
-        .and_then(|value| value.integer(1..=USES_MAX))
-    {
+fn bounds(table: &mut Entries, policy: &mut CachePolicy) {
+    if let Some(uses) = table.integer(&declared::MIN_USES) {
         policy.uses_min = uses as u32;
     }
-    let max_object = table.optional("max_object");
-    if let Some(bytes) = max_object.and_then(|value| value.size_bytes(&OBJECT_BYTES)) {
+    if let Some(bytes) = table.size_bytes(&declared::MAX_OBJECT) {
         policy.body_bytes_max = bytes;
     }
-    let variants = table.optional("max_variants");
-    if let Some(count) = variants.and_then(|value| value.integer(1..=VARIANTS_MAX)) {
+    if let Some(count) = table.integer(&declared::MAX_VARIANTS) {
         policy.variants_max = count as usize;
     }
-    let max_memory = table.optional("max_memory");
-    policy.memory_bytes_max = max_memory.and_then(|value| value.size_bytes(&MEMORY_BYTES));
-    if let Some(value) = table.optional("refresh_ahead") {
+    policy.memory_bytes_max = table.size_bytes(&declared::MAX_MEMORY);
+    if let Some(value) = table.optional(&declared::REFRESH_AHEAD) {
         policy.refresh_ahead_percent = value.share_percent();
     }
-    policy.collapse_wait = span(table, "collapse_wait");
-}
-
-fn span(table: &mut Table, key: &'static str) -> Option<Duration> {
-    table.optional(key).and_then(|value| value.duration(&SPAN))
+    policy.collapse_wait = table.duration(&declared::COLLAPSE_WAIT);
 }
 
 /// `"1d"`, which is for the statuses that are `unnamed`, or `{ 200 = "1d", 4xx = "1m", any = "10s" }`.
-fn by_status(value: &Value, unnamed: StatusMatch) -> Vec<(StatusMatch, Duration)> {
+fn by_status(value: &Entry, unnamed: StatusMatch) -> Vec<(StatusMatch, Duration)> {
     if value.as_str().is_some() {
-        let ttl = value.duration(&SPAN);
+        let ttl = value.duration();
         return ttl.map(|ttl| (unnamed, ttl)).into_iter().collect();
     }
     if !value.is_table() {
-        value.expected(TTL_EXPECTED);
+        value.unexpected();
         return Vec::new();
     }
-    let Some(table) = value.table(TTL_EXPECTED) else {
-        return Vec::new();
-    };
     let mut found = Vec::new();
-    for (name, value) in table.entries() {
-        match (status_match(name), value.duration(&SPAN)) {
+    for (name, value) in value.named().unwrap_or_default() {
+        match (status_match(name), value.duration()) {
             (Some(StatusMatch::Is(status)), _) if !may_be_stored(status) => {
                 value.wrong(
                     "found a status that is never stored, because it tells of one request alone",
@@ -236,49 +192,48 @@ fn as_site(upstream: &str) -> String {
 }
 
 /// `{ host = false, query = true | false | "sorted" | [...], query_except = [...], headers = [...], cookies = [...] }`.
-fn key_parts(mut table: Table, upstream: &str) -> KeyParts {
+fn key_parts(mut table: Entries, upstream: &str) -> KeyParts {
     let mut parts = KeyParts::default();
-    let host = table.optional("host").and_then(|value| value.boolean());
-    if host == Some(false) {
+    if table.boolean(&declared::KEY_HOST) == Some(false) {
         parts.host = HostKey::Upstream(as_site(upstream));
     }
-    let query = table.optional("query");
+    let query = table.optional(&declared::QUERY);
     if let Some(value) = &query {
         parts.query = match (value.as_bool(), value.as_str(), value.as_list()) {
             (Some(true), ..) => QueryKey::Whole,
             (Some(false), ..) => QueryKey::Ignored,
             (_, Some("sorted"), _) => QueryKey::Sorted,
-            (.., Some(_)) => QueryKey::Only(names(value, "query parameters")),
+            (.., Some(_)) => QueryKey::Only(names(value)),
             _ => {
-                value.expected("true, false, \"sorted\" or a list of query parameters");
+                value.unexpected();
                 QueryKey::Whole
             }
         };
     }
-    if let Some(value) = table.optional("query_except") {
+    if let Some(value) = table.optional(&declared::QUERY_EXCEPT) {
         if query.is_some() {
             value.wrong("found beside \"query\", expected only one of them");
         }
-        parts.query = QueryKey::Except(names(&value, "query parameters"));
+        parts.query = QueryKey::Except(names(&value));
     }
-    if let Some(value) = table.optional("headers") {
-        parts.headers = names(&value, "field names");
+    if let Some(value) = table.optional(&declared::HEADERS) {
+        parts.headers = names(&value);
         parts
             .headers
             .iter_mut()
             .for_each(|name| name.make_ascii_lowercase());
     }
-    if let Some(value) = table.optional("cookies") {
-        parts.cookies = names(&value, "cookies");
+    if let Some(value) = table.optional(&declared::COOKIES) {
+        parts.cookies = names(&value);
     }
     table.finish();
     parts
 }
 
-fn names(value: &Value, of_what: &str) -> Vec<String> {
-    let items = value.list(of_what).unwrap_or_default();
-    let read = |item: Value| {
-        item.parsed("a name", |text| {
+fn names(value: &Entry) -> Vec<String> {
+    let items = value.list().unwrap_or_default();
+    let read = |item: Entry| {
+        item.parsed(|text| {
             if is_token(text) {
                 Ok(text.to_owned())
             } else {

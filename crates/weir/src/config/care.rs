@@ -12,31 +12,22 @@ mod retry;
 mod status;
 pub(super) mod upstream;
 
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use weir_gateway::settings::{Limits, PriorityRule, RouteCare, RouteLimits};
 use weir_policy::limit::priority::Priority;
 
-use super::file::BODY_BYTES;
+use super::declared::Key;
+use super::declared::care as declared;
+use super::declared::care::rate::RATE;
+use super::declared::forms::REQUEST_FIELD_EXPECTED;
+use super::declared::route::BODY_LIMIT;
+use super::entries::Entries;
+use super::entry::Entry;
 use super::headers::is_token;
 use super::pattern::PathPattern;
-use super::read::Table;
 use super::units::show_duration;
 use super::upstream::Upstreams;
-use super::value::Value;
-
-/// How many requests there must be before something is concluded from them.
-const COUNT: RangeInclusive<u64> = 1..=1_000_000;
-/// The share of requests from which on something is too much.
-const SHARE: RangeInclusive<f64> = 0.01..=1.0;
-/// The time over which requests are counted.
-const WINDOW: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
-/// A time that may be none.
-const PAUSE: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(3600);
-
-const PRIORITY_EXPECTED: &str =
-    "a priority such as \"high\", or a table such as `{ header = \"x-priority\" }`";
 
 /// What else the route says that its care depends on.
 pub(super) struct Around<'a> {
@@ -47,10 +38,9 @@ pub(super) struct Around<'a> {
 }
 
 /// What a route asks of every request; `path` is `None` when it had a mistake.
-pub(super) fn limits(table: &mut Table, path: Option<&PathPattern>, all: &Limits) -> RouteLimits {
-    let rates = table.optional("rate");
-    let body_limit = table.optional("body_limit");
-    let body_bytes = body_limit.and_then(|value| value.size_bytes(&BODY_BYTES));
+pub(super) fn limits(table: &mut Entries, path: Option<&PathPattern>, all: &Limits) -> RouteLimits {
+    let rates = table.optional(&RATE);
+    let body_bytes = table.size_bytes(&BODY_LIMIT);
     RouteLimits {
         rates: rates.map_or_else(Vec::new, |value| rate::rules(&value, path)),
         body_bytes: body_bytes.unwrap_or(all.body_bytes),
@@ -58,24 +48,24 @@ pub(super) fn limits(table: &mut Table, path: Option<&PathPattern>, all: &Limits
 }
 
 /// The care of a route that forwards.
-pub(super) fn route(table: &mut Table, around: &Around) -> RouteCare {
-    let breaker = table.optional("breaker");
+pub(super) fn route(table: &mut Entries, around: &Around) -> RouteCare {
+    let breaker = table.optional(&declared::breaker::OF_ROUTE);
     let mut care = RouteCare {
         breaker: breaker.and_then(|value| breaker::rule(&value)),
         ..RouteCare::default()
     };
-    set(table, "priority", &mut care.priority, priority);
-    set(table, "retry", &mut care.retry, retry::rule);
+    set(table, &declared::PRIORITY, &mut care.priority, priority);
+    set(table, &declared::retry::RETRY, &mut care.retry, retry::rule);
     care.retry.hedge = table
-        .optional("hedge")
+        .optional(&declared::retry::HEDGE)
         .and_then(|value| retry::hedge(&value));
-    let fallback = table.optional("fallback");
+    let fallback = table.optional(&declared::fallback::FALLBACK);
     care.fallback = fallback.and_then(|value| fallback::read(&value, around).map(Box::new));
     care
 }
 
 /// `"high"`, or `{ header = "x-priority", default = "normal" }`.
-fn priority(value: &Value) -> Option<PriorityRule> {
+fn priority(value: &Entry) -> Option<PriorityRule> {
     if value.as_str().is_some() {
         return Some(PriorityRule {
             header: None,
@@ -83,67 +73,67 @@ fn priority(value: &Value) -> Option<PriorityRule> {
         });
     }
     if !value.is_table() {
-        value.expected(PRIORITY_EXPECTED);
+        value.unexpected();
         return None;
     }
-    let mut table = value.table(PRIORITY_EXPECTED)?;
+    let mut table = value.table()?;
     let mut rule = PriorityRule::default();
-    let header = table.required("header", FIELD_EXPECTED);
-    rule.header = header.and_then(|value| value.parsed(FIELD_EXPECTED, field_name));
-    set(&mut table, "default", &mut rule.otherwise, |value| {
-        value.choice(Priority::NAMES)
-    });
+    let header = table.required(&declared::HEADER);
+    rule.header = header.and_then(|value| value.parsed(field_name));
+    set(
+        &mut table,
+        &declared::DEFAULT,
+        &mut rule.otherwise,
+        |value| value.choice(Priority::NAMES),
+    );
     table.finish();
     Some(rule)
 }
-
-const FIELD_EXPECTED: &str = "the name of a request field such as \"x-priority\"";
 
 /// The name of a field, in lower case.
 fn field_name(text: &str) -> Result<String, String> {
     if is_token(text) {
         Ok(text.to_ascii_lowercase())
     } else {
-        Err(format!("expected {FIELD_EXPECTED}"))
+        Err(format!("expected {REQUEST_FIELD_EXPECTED}"))
     }
 }
 
 /// Puts what `key` says in the place of a default, if it says something sound.
-fn set<T>(
-    table: &mut Table,
-    key: &'static str,
+fn set<'a, T>(
+    table: &mut Entries<'a>,
+    key: &'static Key,
     setting: &mut T,
-    read: impl FnOnce(&Value) -> Option<T>,
+    read: impl FnOnce(&Entry<'a>) -> Option<T>,
 ) {
     if let Some(said) = table.optional(key).and_then(|value| read(&value)) {
         *setting = said;
     }
 }
 
-/// A whole number within `range`, whose end fits.
-fn count(value: &Value, range: RangeInclusive<u64>) -> Option<u32> {
-    value.integer(range).map(|count| count as u32)
+/// A whole number; the end of every range of such numbers fits.
+fn count(value: &Entry) -> Option<u32> {
+    value.integer().map(|count| count as u32)
 }
 
 /// A time and one that is at least as long: where only the first is written down, it lengthens the second.
 fn rising(
-    table: &mut Table,
-    [low_key, high_key]: [&'static str; 2],
+    table: &mut Entries,
+    [low_key, high_key]: [&'static Key; 2],
     [low, high]: [&mut Duration; 2],
-    range: &RangeInclusive<Duration>,
 ) {
     let written = table.optional(low_key);
-    let read = written.as_ref().map(|value| value.duration(range));
+    let read = written.as_ref().map(Entry::duration);
     let is_known = read != Some(None);
     *low = read.flatten().unwrap_or(*low);
     *high = (*high).max(*low);
     let Some(value) = table.optional(high_key) else {
         return;
     };
-    match value.duration(range) {
+    match value.duration() {
         Some(said) if is_known && said < *low => {
             let least = show_duration(*low);
-            value.expected(&format!("at least \"{low_key}\", which is {least}"));
+            value.expected(&format!("at least \"{}\", which is {least}", low_key.name));
         }
         Some(said) => *high = said,
         None => {}

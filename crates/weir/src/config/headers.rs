@@ -7,8 +7,8 @@ use weir_gateway::settings::HeaderEdits;
 use weir_http::head::is_token_byte;
 use weir_http::variable::is_same_variable;
 
-use super::read::Table;
-use super::value::Value;
+use super::declared::route::{REMOVE, SET};
+use super::entry::Entry;
 
 /// Fields of the connection or the framing (RFC 9110 §7.6.1, RFC 9112 §6).
 const OWNED_BY_THE_GATEWAY: [&str; 8] = [
@@ -22,9 +22,6 @@ const OWNED_BY_THE_GATEWAY: [&str; 8] = [
     "upgrade",
 ];
 
-/// A table of fields.
-pub(super) const FIELDS_EXAMPLE: &str = "{ x-a = \"1\" }";
-
 /// Which message the fields are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Message {
@@ -33,19 +30,15 @@ pub(super) enum Message {
 }
 
 /// `{ set = { name = "value" }, remove = ["name"] }`.
-pub(super) fn edits(value: &Value, message: Message) -> HeaderEdits {
-    let Some(mut table) = value.table("{ set = { x-a = \"1\" }, remove = [\"x-b\"] }") else {
+pub(super) fn edits(value: &Entry, message: Message) -> HeaderEdits {
+    let Some(mut table) = value.table() else {
         return HeaderEdits::default();
     };
-    let set = table.section("set", FIELDS_EXAMPLE);
-    let set = set.map_or_else(Vec::new, |set| fields(&set, message));
+    let set = fields(table.named(&SET), message);
     let mut remove = Vec::new();
-    let removed = table.optional("remove");
-    for item in removed
-        .and_then(|list| list.list("field names"))
-        .unwrap_or_default()
-    {
-        let Some(name) = item.parsed("a field name", |text| name(text, message)) else {
+    let removed = table.optional(&REMOVE);
+    for item in removed.and_then(|list| list.list()).unwrap_or_default() {
+        let Some(name) = item.parsed(|text| name(text, message)) else {
             continue;
         };
         if name == "host" {
@@ -64,9 +57,9 @@ pub(super) fn edits(value: &Value, message: Message) -> HeaderEdits {
 }
 
 /// `{ name = "value" }`: names in lower case, each at most once.
-pub(super) fn fields(table: &Table, message: Message) -> Vec<(String, String)> {
+pub(super) fn fields(entries: Vec<(&str, Entry)>, message: Message) -> Vec<(String, String)> {
     let mut fields: Vec<(String, String)> = Vec::new();
-    for (text, item) in table.entries() {
+    for (text, item) in entries {
         let name = match name(text, message) {
             Ok(name) => name,
             Err(complaint) => {
@@ -81,7 +74,7 @@ pub(super) fn fields(table: &Table, message: Message) -> Vec<(String, String)> {
             ));
             continue;
         }
-        if let Some(value) = item.parsed("a string", value) {
+        if let Some(value) = item.parsed(value) {
             fields.push((name, value));
         }
     }

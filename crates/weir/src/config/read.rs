@@ -99,14 +99,19 @@ impl<'a> Table<'a> {
 
     /// Reports every key that nobody asked for.
     pub(super) fn finish(self) {
+        self.finish_knowing(&self.asked);
+    }
+
+    /// Reports every key that is not one of `known`.
+    pub(super) fn finish_knowing(&self, known: &[&'static str]) {
         for (name, _) in self.entries {
-            if self.asked.iter().any(|asked| asked == name.get_ref()) {
+            if known.iter().any(|known| known == name.get_ref()) {
                 continue;
             }
-            let meant = nearest(name.get_ref(), self.asked.iter().copied());
+            let meant = nearest(name.get_ref(), known.iter().copied());
             let help = match meant {
                 Some(meant) => did_you_mean(Some(meant)),
-                None => format!("; expected {}", one_of(self.asked.iter().copied())),
+                None => format!("; expected {}", one_of(known.iter().copied())),
             };
             let key = self.key_of(name.get_ref());
             self.report

@@ -6,12 +6,14 @@ use std::collections::HashMap;
 
 use weir_gateway::settings::{Action, HostPattern, Limits, Route, RouteLimits};
 
+use super::declared::file::ROUTE;
+use super::declared::route::{HOST, METHODS, NAME, PATH};
+use super::entries::Entries;
+use super::entry::Entry;
 use super::headers::is_token;
-use super::pattern::{self, HOST_EXPECTED, PATH_EXPECTED, PathPattern};
-use super::read::Table;
+use super::pattern::{self, PathPattern};
 use super::suggest::{did_you_mean, quoted};
 use super::upstream::Upstreams;
-use super::value::Value;
 use super::{action, care};
 
 /// A route that is sound as far as the choice of requests goes.
@@ -19,7 +21,7 @@ struct Draft<'a> {
     /// `route[N]`, as the messages call it.
     number: usize,
     /// Where the path stands.
-    place: Value<'a>,
+    place: Entry<'a>,
     name: Option<String>,
     host: HostPattern,
     path: PathPattern,
@@ -30,9 +32,8 @@ struct Draft<'a> {
 }
 
 /// Reads every `[[route]]`.
-pub(super) fn all(root: &mut Table, upstreams: &mut Upstreams, limits: &Limits) -> Vec<Route> {
-    let remedy = r#"add `[[route]]` and below it `path = "/{*rest}"` and `upstream = "NAME"`"#;
-    let tables = root.sections("route", remedy);
+pub(super) fn all(root: &mut Entries, upstreams: &mut Upstreams, limits: &Limits) -> Vec<Route> {
+    let tables = root.sections(&ROUTE);
     let drafts: Vec<Draft> = tables
         .into_iter()
         .enumerate()
@@ -44,20 +45,18 @@ pub(super) fn all(root: &mut Table, upstreams: &mut Upstreams, limits: &Limits) 
 
 fn draft<'a>(
     number: usize,
-    mut table: Table<'a>,
+    mut table: Entries<'a>,
     upstreams: &mut Upstreams,
     limits: &Limits,
 ) -> Option<Draft<'a>> {
-    let name = table.optional("name");
-    let name = name.and_then(|value| value.parsed("a name", route_name));
-    let place = table.required("path", PATH_EXPECTED);
+    let name = table.optional(&NAME);
+    let name = name.and_then(|value| value.parsed(route_name));
+    let place = table.required(&PATH);
     let path = place.as_ref();
-    let path = path.and_then(|value| value.parsed(PATH_EXPECTED, pattern::path));
-    let host = table.optional("host");
-    let host = host.map_or(Some(HostPattern::Any), |value| {
-        value.parsed(HOST_EXPECTED, pattern::host)
-    });
-    let methods = table.optional("methods");
+    let path = path.and_then(|value| value.parsed(pattern::path));
+    let host = table.optional(&HOST);
+    let host = host.map_or(Some(HostPattern::Any), |value| value.parsed(pattern::host));
+    let methods = table.optional(&METHODS);
     let methods = methods.map_or(Some(None), |value| methods_of(&value).map(Some));
     let limits = care::limits(&mut table, path.as_ref(), limits);
     let action = action::read(&mut table, path.as_ref(), upstreams);
@@ -100,8 +99,8 @@ fn route_name(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-fn methods_of(value: &Value) -> Option<Vec<String>> {
-    let items = value.list("methods such as [\"GET\", \"HEAD\"]")?;
+fn methods_of(value: &Entry) -> Option<Vec<String>> {
+    let items = value.list()?;
     if items.is_empty() {
         value.wrong(
             "found an empty list, expected at least one method, or no \"methods\" for all of them",
@@ -111,7 +110,7 @@ fn methods_of(value: &Value) -> Option<Vec<String>> {
     let mut methods: Vec<String> = Vec::new();
     let mut are_sound = true;
     for item in items {
-        match item.parsed("a method such as \"GET\"", method) {
+        match item.parsed(method) {
             Some(method) if methods.contains(&method) => {
                 item.expected("each method only once");
                 are_sound = false;

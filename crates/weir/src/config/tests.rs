@@ -8,12 +8,14 @@ mod answers;
 mod cache;
 mod care;
 mod compress;
+mod declared;
 mod defaults;
 mod documentation;
 mod examples;
 mod flags;
 mod mutated;
 mod routes;
+mod schema;
 mod sections;
 mod syntax;
 mod upstreams;
@@ -33,12 +35,18 @@ fn parse(text: &str) -> Result<Settings, ConfigError> {
     super::parse(text, "weir.toml")
 }
 
+/// What a sound text says. The schema takes every text that is sound.
 #[track_caller]
 fn valid(text: &str) -> Settings {
-    parse(text).unwrap_or_else(|error| panic!("should be valid:\n{error}\n\n{text}"))
+    let settings =
+        parse(text).unwrap_or_else(|error| panic!("should be valid:\n{error}\n\n{text}"));
+    let told = schema::complaints(text);
+    assert!(told.is_empty(), "the schema refuses {told:?} of:\n{text}");
+    settings
 }
 
-/// Checks that each of `broken`, put after `sound` lines, is answered with exactly the problems written into it.
+/// Checks that each of `broken`, put after `sound` lines, is answered with exactly the problems written into it. Where one
+/// of them is an unknown key, the schema refuses the text too.
 #[track_caller]
 fn assert_problems(sound: &[&str], broken: &[&str]) {
     for annotated in broken {
@@ -57,5 +65,8 @@ fn assert_problems(sound: &[&str], broken: &[&str]) {
         let found =
             parse(&text).map_or_else(|error| error.to_string(), |_| "no problem".to_owned());
         assert_eq!(found, expected.join("\n"), "of the text:\n{text}");
+        if found.contains(": unknown key") {
+            assert_ne!(schema::complaints(&text), Vec::<String>::new(), "{text}");
+        }
     }
 }

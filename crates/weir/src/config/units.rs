@@ -12,6 +12,10 @@ pub(super) const DURATION_EXPECTED: &str = r#"a duration such as "500ms", "2s", 
 /// What a size looks like.
 pub(super) const SIZE_EXPECTED: &str = r#"a size such as "512", "16KiB", "1MiB" or "10GiB""#;
 
+/// A regular expression for durations and one for sizes.
+pub(super) const DURATION_PATTERN: &str = "^[0-9]+([.][0-9]+)?(ms|s|m|h|d)$";
+pub(super) const SIZE_PATTERN: &str = "^[0-9]+([.][0-9]+)?(B|KiB|MiB|GiB|KB|MB|GB)?$";
+
 /// The shortest duration there is: a range that begins here means "more than zero".
 pub(crate) const ABOVE_ZERO: Duration = Duration::from_nanos(1);
 
@@ -128,7 +132,8 @@ pub(super) fn show_duration(duration: Duration) -> String {
     )
 }
 
-fn show_size(bytes: u64) -> String {
+/// A size as it can be written.
+pub(super) fn show_size(bytes: u64) -> String {
     let unit = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     let fits = unit
         .into_iter()

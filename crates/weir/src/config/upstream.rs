@@ -3,16 +3,16 @@
 use weir_gateway::settings::{HashOn, Server, ServerAddress, Upstream, UpstreamCare};
 use weir_policy::balance::Method;
 
-use super::address::{self, SERVER_EXPECTED};
+use super::address;
 use super::care::upstream::{self as care, Protection};
-use super::file::DEADLINE;
+use super::declared::file::UPSTREAM;
+use super::declared::upstream::{
+    ADDRESS, BALANCE, HASH_ON, HASH_ON_EXPECTED, IDLE_CONNECTIONS, IDLE_TIMEOUT, SERVERS, WEIGHT,
+};
+use super::entries::Entries;
+use super::entry::Entry;
 use super::headers::is_token;
-use super::read::Table;
 use super::suggest::{did_you_mean, nearest, one_of, quoted};
-use super::value::Value;
-
-const WEIGHT_MAX: u64 = 1000;
-const IDLE_CONNECTIONS_MAX: u64 = 65_536;
 
 /// The upstreams of a file, those with mistakes among them, so that a route that names one is not called wrong too.
 pub(super) struct Upstreams {
@@ -45,15 +45,14 @@ impl Upstreams {
 }
 
 /// Reads every `[upstream.NAME]`.
-pub(super) fn all(root: &mut Table) -> Upstreams {
-    let tables = root.section("upstream", "[upstream.app]");
-    let entries = tables.as_ref().map_or_else(Vec::new, Table::entries);
-    let upstreams = entries.into_iter().filter_map(|(name, value)| {
+pub(super) fn all(root: &mut Entries) -> Upstreams {
+    let upstreams = root.named(&UPSTREAM).into_iter();
+    let upstreams = upstreams.filter_map(|(name, value)| {
         let is_name_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if name.is_empty() || !name.chars().all(is_name_char) {
             value.wrong("expected a name of letters, digits, \"-\", \"_\" and \".\"");
         }
-        Some(upstream(name, value.table("[upstream.app]")?))
+        Some(upstream(name, value.table()?))
     });
     let (settings, protection) = upstreams.unzip();
     Upstreams {
@@ -106,31 +105,29 @@ fn with_defaults(name: &str, servers: Vec<Server>) -> Upstream {
     }
 }
 
-fn upstream(name: &str, mut table: Table) -> (Upstream, Protection) {
-    let list = table.required("servers", "a list of servers such as [\"127.0.0.1:3000\"]");
+fn upstream(name: &str, mut table: Entries) -> (Upstream, Protection) {
+    let list = table.required(&SERVERS);
     let servers = list.map_or_else(Vec::new, |list| servers(&list));
     let mut upstream = with_defaults(name, servers);
 
-    let balance = table.optional("balance");
+    let balance = table.optional(&BALANCE);
     let has_balance = balance.is_some();
     let balance = balance.and_then(|value| value.choice(Method::NAMES));
-    let hash_on = table.optional("hash_on");
+    let hash_on = table.optional(&HASH_ON);
     if let Some(value) = hash_on {
         // When the method itself is a mistake, it may well have been meant to be "hash".
         let is_hash = balance.map_or(has_balance, |method| method == Method::Hash);
         if !is_hash {
             value.wrong("has a meaning only with balance = \"hash\", expected none here");
-        } else if let Some(part) = value.parsed(HASH_ON_EXPECTED, hash_on_part) {
+        } else if let Some(part) = value.parsed(hash_on_part) {
             upstream.hash_on = part;
         }
     }
     upstream.balance = balance.unwrap_or_default();
-    let idle = table.optional("idle_connections");
-    if let Some(count) = idle.and_then(|value| value.integer(0..=IDLE_CONNECTIONS_MAX)) {
+    if let Some(count) = table.integer(&IDLE_CONNECTIONS) {
         upstream.idle_connections = count as usize;
     }
-    let idle_timeout = table.optional("idle_timeout");
-    if let Some(timeout) = idle_timeout.and_then(|value| value.duration(&DEADLINE)) {
+    if let Some(timeout) = table.duration(&IDLE_TIMEOUT) {
         upstream.idle_timeout = timeout;
     }
     let (care, protection) = care::read(&mut table);
@@ -139,8 +136,8 @@ fn upstream(name: &str, mut table: Table) -> (Upstream, Protection) {
     (upstream, protection)
 }
 
-fn servers(list: &Value) -> Vec<Server> {
-    let items = list.list("servers such as [\"127.0.0.1:3000\"]");
+fn servers(list: &Entry) -> Vec<Server> {
+    let items = list.list();
     if items.as_ref().is_some_and(Vec::is_empty) {
         list.wrong("found an empty list, expected at least one server");
     }
@@ -162,13 +159,12 @@ fn servers(list: &Value) -> Vec<Server> {
 }
 
 /// `"host:port"` or `{ address = "host:port", weight = 5 }`.
-fn server(item: &Value) -> Option<Server> {
-    let read_address = |value: &Value| value.parsed(SERVER_EXPECTED, address::server);
+fn server(item: &Entry) -> Option<Server> {
+    let read_address = |value: &Entry| value.parsed(address::server);
     let (address, weight): (Option<(String, ServerAddress)>, Option<u64>) = if item.is_table() {
-        let mut table = item.table("{ address = \"127.0.0.1:3000\" }")?;
-        let address = table.required("address", SERVER_EXPECTED);
-        let weight = table.optional("weight");
-        let weight = weight.and_then(|value| value.integer(1..=WEIGHT_MAX));
+        let mut table = item.table()?;
+        let address = table.required(&ADDRESS);
+        let weight = table.integer(&WEIGHT);
         table.finish();
         (address.as_ref().and_then(read_address), weight)
     } else {
@@ -178,7 +174,7 @@ fn server(item: &Value) -> Option<Server> {
     Some(Server {
         label,
         address,
-        weight: weight.unwrap_or(1) as u32,
+        weight: weight.unwrap_or(WEIGHT.preset.integer()) as u32,
         is_draining: false,
     })
 }
@@ -193,9 +189,6 @@ pub(super) fn single_server(text: &str) -> Result<Server, String> {
         is_draining: false,
     })
 }
-
-const HASH_ON_EXPECTED: &str = "one of \"client-address\", \"host\", \"path\", \"target\", \"header:NAME\", \
-                                \"cookie:NAME\", \"query:NAME\"";
 
 fn hash_on_part(text: &str) -> Result<HashOn, String> {
     match text.split_once(':') {

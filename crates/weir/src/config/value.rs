@@ -2,7 +2,6 @@
 //!
 //! As in `read`, what is not of the type asked for is reported here and answered with `None`.
 
-use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -13,15 +12,7 @@ use toml::de::DeValue;
 use super::error::Report;
 use super::read::Table;
 use super::suggest::{did_you_mean, nearest, one_of, quoted};
-use super::{address, units};
-
-/// What can be switched on as it is, or with settings of one's own.
-pub(super) enum Switch<'a> {
-    /// Or a mistake, which has been reported.
-    Off,
-    On,
-    Set(Table<'a>),
-}
+use super::units;
 
 /// A value and where it stands.
 pub(super) struct Value<'a> {
@@ -108,20 +99,6 @@ impl<'a> Value<'a> {
     /// The truth value when the value is one; says nothing when it is not.
     pub(super) fn as_bool(&self) -> Option<bool> {
         self.content.as_bool()
-    }
-
-    /// `true`, `false` or a table; `expected` describes it in full.
-    pub(super) fn switch(&self, expected: &str) -> Switch<'a> {
-        match self.as_bool() {
-            Some(true) => return Switch::On,
-            Some(false) => return Switch::Off,
-            None => {}
-        }
-        if self.is_table() {
-            return self.table(expected).map_or(Switch::Off, Switch::Set);
-        }
-        self.expected(expected);
-        Switch::Off
     }
 
     /// A truth value.
@@ -235,11 +212,6 @@ impl<'a> Value<'a> {
                 )
             })
         })
-    }
-
-    /// An address to listen on.
-    pub(super) fn socket_address(&self) -> Option<SocketAddr> {
-        self.parsed(address::LISTEN_EXPECTED, address::listen)
     }
 
     /// The items when the value is a list; says nothing when it is not.

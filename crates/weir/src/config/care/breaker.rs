@@ -1,72 +1,63 @@
 //! `breaker`, of a route or of each endpoint of an upstream.
 
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use weir_gateway::settings::{BreakerRule, StatusSet};
-use weir_policy::breaker::{PROBES_MAX, Settings, Slow};
+use weir_policy::breaker::{Settings, Slow};
 
-use super::{COUNT, PAUSE, SHARE, WINDOW, count, rising, set, status};
-use crate::config::file::DEADLINE;
-use crate::config::value::{Switch, Value};
-
-const EXPECTED: &str = "true, false or a table such as `{ ratio = 0.5, open_for = \"5s\" }`";
-const PROBES: RangeInclusive<u64> = 1..=PROBES_MAX as u64;
-const PROBE_SUCCESSES: RangeInclusive<u64> = 1..=1000;
-/// Too many are slow when this share is, unless the config says otherwise.
-const SLOW_RATIO_DEFAULT: f64 = 0.5;
+use super::{count, rising, set, status};
+use crate::config::declared::care::breaker as declared;
+use crate::config::entry::{Entry, Switch};
 
 /// Reads a breaker.
-pub(super) fn rule(value: &Value) -> Option<BreakerRule> {
+pub(super) fn rule(value: &Entry) -> Option<BreakerRule> {
     let mut rule = BreakerRule {
         breaker: Settings::default(),
         failures: StatusSet::server_errors(),
     };
-    let mut table = match value.switch(EXPECTED) {
+    let mut table = match value.switch() {
         Switch::Off => return None,
         Switch::On => return Some(rule),
         Switch::Set(table) => table,
     };
     let breaker = &mut rule.breaker;
-    set(&mut table, "ratio", &mut breaker.failure_ratio, |value| {
-        value.number(&SHARE).map(Some)
+    let ratio = &mut breaker.failure_ratio;
+    set(&mut table, &declared::RATIO, ratio, |value| {
+        value.number().map(Some)
     });
-    set(&mut table, "window", &mut breaker.window, |value| {
-        value.duration(&WINDOW)
-    });
-    set(
-        &mut table,
-        "min_requests",
-        &mut breaker.min_requests,
-        |value| count(value, COUNT),
-    );
+    let window = &mut breaker.window;
+    set(&mut table, &declared::TIME_WINDOW, window, Entry::duration);
+    let min_requests = &mut breaker.min_requests;
+    set(&mut table, &declared::MIN_REQUESTS, min_requests, count);
     let open_for = &mut breaker.open_for;
     let waits: [&mut Duration; 2] = [&mut open_for.first, &mut open_for.max];
-    rising(&mut table, ["open_for", "open_for_max"], waits, &DEADLINE);
-    let consecutive = table.optional("consecutive");
-    breaker.consecutive_failures = consecutive.and_then(|value| count(&value, COUNT));
-    let slow = table.optional("slow");
-    let slow_ratio = table.optional("slow_ratio");
+    let keys = [&declared::OPEN_FOR, &declared::OPEN_FOR_MAX];
+    rising(&mut table, keys, waits);
+    let consecutive = table.optional(&declared::CONSECUTIVE);
+    breaker.consecutive_failures = consecutive.and_then(|value| count(&value));
+    let slow = table.optional(&declared::SLOW);
+    let slow_ratio = table.optional(&declared::SLOW_RATIO);
     if let Some(ratio) = slow_ratio.as_ref().filter(|_| slow.is_none()) {
         ratio.wrong("has a meaning only with \"slow\", expected none here");
     }
-    let ratio = slow_ratio.and_then(|value| value.number(&SHARE));
-    let after = slow.and_then(|value| value.duration(&DEADLINE));
+    let ratio = slow_ratio.and_then(|value| value.number());
+    let after = slow.and_then(|value| value.duration());
     breaker.slow = after.map(|after| Slow {
         after,
-        ratio: ratio.unwrap_or(SLOW_RATIO_DEFAULT),
+        ratio: ratio.unwrap_or(declared::SLOW_RATIO.preset.number()),
     });
-    set(&mut table, "statuses", &mut rule.failures, status::set);
-    set(&mut table, "probes", &mut breaker.probes, |value| {
-        value.integer(PROBES).map(|probes| probes as u8)
-    });
+    let failures = &mut rule.failures;
+    set(&mut table, &declared::FAILURES, failures, status::set);
+    set(
+        &mut table,
+        &declared::PROBES,
+        &mut breaker.probes,
+        |value| value.integer().map(|probes| probes as u8),
+    );
     let successes = &mut breaker.probe_successes;
-    set(&mut table, "probe_successes", successes, |value| {
-        count(value, PROBE_SUCCESSES)
-    });
-    set(&mut table, "recovery", &mut breaker.recovery, |value| {
-        value.duration(&PAUSE)
-    });
+    set(&mut table, &declared::PROBE_SUCCESSES, successes, count);
+    let recovery = &mut breaker.recovery;
+    set(&mut table, &declared::RECOVERY, recovery, Entry::duration);
     table.finish();
     Some(rule)
 }

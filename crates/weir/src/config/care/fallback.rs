@@ -4,44 +4,37 @@
 
 use std::path::Path;
 
-use weir_gateway::settings::{Fallback, FallbackOn, Respond};
+use weir_gateway::settings::{Fallback, Respond};
 
 use super::Around;
-use crate::config::action::{
-    CONTENT_TYPE_DEFAULT, MEDIA_TYPE_EXPECTED, RESPOND_STATUSES, media_type, refuse_body_with,
+use crate::config::action::{CONTENT_TYPE_DEFAULT, media_type, refuse_body_with};
+use crate::config::declared::Key;
+use crate::config::declared::care::fallback::{
+    BODY, CASES, CONTENT_TYPE, FILE, JSON, ON, STALE, STATUS, UPSTREAM,
 };
-use crate::config::read::Table;
+use crate::config::declared::forms::ANSWER_FILE;
+use crate::config::entries::Entries;
+use crate::config::entry::Entry;
 use crate::config::regular;
-use crate::config::value::Value;
 
-const EXAMPLE: &str = "{ status = 503, body = \"busy\" }";
-const FILE_EXPECTED: &str = "the path of a file such as \"sorry.html\"";
 pub(in crate::config) const FILE_BYTES_MAX: u64 = 1 << 20;
-const JSON_EXPECTED: &str = "a table or a list such as `{ error = \"busy\" }`";
 const JSON_TYPE: &str = "application/json";
 /// Unless the config says otherwise: it is the service that cannot answer, and it may later.
 const STATUS_DEFAULT: u16 = 503;
-const BODIES: [&str; 3] = ["body", "json", "file"];
+const BODIES: [&Key; 3] = [&BODY, &JSON, &FILE];
 
 /// Reads a fallback.
-pub(super) fn read(value: &Value, around: &Around) -> Option<Fallback> {
-    let mut table = value.table(EXAMPLE)?;
-    let on = table.optional("on");
-    let on = on.and_then(|value| {
-        value.choice(&[
-            ("any", FallbackOn::Any),
-            ("refused", FallbackOn::Refused),
-            ("failed", FallbackOn::Failed),
-        ])
-    });
+pub(super) fn read(value: &Entry, around: &Around) -> Option<Fallback> {
+    let mut table = value.table()?;
+    let on = table.optional(&ON);
+    let on = on.and_then(|value| value.choice(CASES));
     let fallback = Fallback {
         on: on.unwrap_or_default(),
         stale: stale(&mut table, around),
         upstream: upstream(&mut table, around),
         answer: answer(&mut table),
     };
-    let has_any = |table: &Table| table.entries().iter().any(|(key, _)| *key != "on");
-    if !has_any(&table) {
+    if !table.has_besides(&ON) {
         value.wrong(
             "found nothing to fall back on, expected at least one of \"stale\", \"upstream\", \"status\", \"body\", \"json\", \"file\"",
         );
@@ -50,8 +43,8 @@ pub(super) fn read(value: &Value, around: &Around) -> Option<Fallback> {
     Some(fallback)
 }
 
-fn stale(table: &mut Table, around: &Around) -> bool {
-    let Some(value) = table.optional("stale") else {
+fn stale(table: &mut Entries, around: &Around) -> bool {
+    let Some(value) = table.optional(&STALE) else {
         return false;
     };
     let stale = value.boolean().unwrap_or(false);
@@ -63,9 +56,9 @@ fn stale(table: &mut Table, around: &Around) -> bool {
     stale
 }
 
-fn upstream(table: &mut Table, around: &Around) -> Option<usize> {
-    let value = table.optional("upstream")?;
-    let name = value.text("the name of an upstream")?;
+fn upstream(table: &mut Entries, around: &Around) -> Option<usize> {
+    let value = table.optional(&UPSTREAM)?;
+    let name = value.text()?;
     match around.upstreams.index(name) {
         Ok(index) if around.upstream == Some(index) => {
             value.expected("another upstream than the route's own");
@@ -80,19 +73,19 @@ fn upstream(table: &mut Table, around: &Around) -> Option<usize> {
 }
 
 /// `status`, `content_type`, and one of `body`, `json` and `file`.
-fn answer(table: &mut Table) -> Option<Respond> {
-    let status_value = table.optional("status");
-    let content_type_value = table.optional("content_type");
-    let mut bodies: Vec<(&str, Value)> = BODIES
+fn answer(table: &mut Entries) -> Option<Respond> {
+    let status_value = table.optional(&STATUS);
+    let content_type_value = table.optional(&CONTENT_TYPE);
+    let mut bodies: Vec<(&Key, Entry)> = BODIES
         .into_iter()
         .filter_map(|key| Some((key, table.optional(key)?)))
         .collect();
     bodies.sort_by_key(|(_, value)| value.at());
     let status = status_value.as_ref().map_or(Some(STATUS_DEFAULT), |value| {
-        value.integer(RESPOND_STATUSES).map(|status| status as u16)
+        value.integer().map(|status| status as u16)
     });
     let content_type = content_type_value.as_ref();
-    let said = content_type.map(|value| value.parsed(MEDIA_TYPE_EXPECTED, media_type));
+    let said = content_type.map(|value| value.parsed(media_type));
     let Some((first, others)) = bodies.split_first() else {
         if let Some(value) = &content_type_value {
             value.wrong(
@@ -108,14 +101,17 @@ fn answer(table: &mut Table) -> Option<Respond> {
     };
     let (key, value) = first;
     for (_, other) in others {
-        other.wrong(format!("found beside \"{key}\", expected only one of them"));
+        other.wrong(format!(
+            "found beside \"{}\", expected only one of them",
+            key.name
+        ));
     }
-    let (body, usual) = match *key {
+    let (body, usual) = match key.name {
         "body" => (
-            value.text("a string")?.as_bytes().to_vec(),
+            value.text()?.as_bytes().to_vec(),
             Some(CONTENT_TYPE_DEFAULT),
         ),
-        "json" => (json(value)?, Some(JSON_TYPE)),
+        "json" => (value.json()?.to_string().into_bytes(), Some(JSON_TYPE)),
         _ => file(value)?,
     };
     if !body.is_empty() {
@@ -138,20 +134,14 @@ fn answer(table: &mut Table) -> Option<Respond> {
     })
 }
 
-fn json(value: &Value) -> Option<Vec<u8>> {
-    if !value.is_table() && value.as_list().is_none() {
-        value.expected(JSON_EXPECTED);
-        return None;
-    }
-    value.json().map(|json| json.to_string().into_bytes())
-}
-
 /// What is in the file, and the type that its name says it has.
-fn file(value: &Value) -> Option<(Vec<u8>, Option<&'static str>)> {
-    value.parsed(FILE_EXPECTED, |path| {
+fn file(value: &Entry) -> Option<(Vec<u8>, Option<&'static str>)> {
+    value.parsed(|path| {
         let path = Path::new(path);
-        let bytes = regular::beginning(path, FILE_BYTES_MAX + 1)
-            .map_err(|error| format!("which cannot be read ({error}), expected {FILE_EXPECTED}"))?;
+        let bytes = regular::beginning(path, FILE_BYTES_MAX + 1).map_err(|error| {
+            let expected = ANSWER_FILE.expected;
+            format!("which cannot be read ({error}), expected {expected}")
+        })?;
         if bytes.len() as u64 > FILE_BYTES_MAX {
             return Err(format!("expected a file of at most {FILE_BYTES_MAX} bytes"));
         }

@@ -1,27 +1,26 @@
 //! `health`: how the endpoints of an upstream are asked whether they are well.
 
-use std::ops::RangeInclusive;
-use std::time::Duration;
-
 use weir_gateway::settings::{HealthCheck, Probe, StatusSet};
 use weir_policy::health::check;
 
 use super::{count, set, status};
-use crate::config::file::DEADLINE;
-use crate::config::read::Table;
-use crate::config::value::Value;
+use crate::config::declared::Key;
+use crate::config::declared::care::health::{
+    self as declared, BODY_EXPECTED, HOST_EXPECTED, PATH_EXPECTED,
+};
+use crate::config::entries::Entries;
+use crate::config::entry::Entry;
 
-const EXPECTED: &str = "\"tcp\", or a table such as `{ path = \"/healthz\", interval = \"2s\" }`";
-const INTERVAL: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
-const IN_A_ROW: RangeInclusive<u64> = 1..=100;
-const PATH_EXPECTED: &str = "a path such as \"/healthz\"";
-const HOST_EXPECTED: &str = "a host such as \"app.internal\"";
-const BODY_EXPECTED: &str = "a text that the answer contains";
 /// Keys that say something of an answer.
-const OF_AN_ANSWER: [&str; 4] = ["path", "host", "statuses", "body"];
+const OF_AN_ANSWER: [&Key; 4] = [
+    &declared::PATH,
+    &declared::HOST,
+    &declared::STATUSES,
+    &declared::BODY,
+];
 
 /// Reads a health check.
-pub(super) fn read(value: &Value) -> Option<HealthCheck> {
+pub(super) fn read(value: &Entry) -> Option<HealthCheck> {
     let mut health = HealthCheck {
         check: check::Settings::default(),
         timeout: HealthCheck::TIMEOUT_DEFAULT,
@@ -31,35 +30,26 @@ pub(super) fn read(value: &Value) -> Option<HealthCheck> {
         return Some(health);
     }
     if !value.is_table() {
-        value.expected(EXPECTED);
+        value.unexpected();
         return None;
     }
-    let mut table = value.table(EXPECTED)?;
+    let mut table = value.table()?;
     let probe = probe(&mut table);
-    set(
-        &mut table,
-        "interval",
-        &mut health.check.interval,
-        |value| value.duration(&INTERVAL),
-    );
-    set(&mut table, "timeout", &mut health.timeout, |value| {
-        value.duration(&DEADLINE)
-    });
-    set(&mut table, "rise", &mut health.check.rise, |value| {
-        count(value, IN_A_ROW)
-    });
-    set(&mut table, "fall", &mut health.check.fall, |value| {
-        count(value, IN_A_ROW)
-    });
+    let check = &mut health.check;
+    let interval = &mut check.interval;
+    set(&mut table, &declared::INTERVAL, interval, Entry::duration);
+    let timeout = &mut health.timeout;
+    set(&mut table, &declared::TIMEOUT, timeout, Entry::duration);
+    set(&mut table, &declared::RISE, &mut check.rise, count);
+    set(&mut table, &declared::FALL, &mut check.fall, count);
     table.finish();
     health.probe = probe?;
     Some(health)
 }
 
 /// `tcp = true`, or what is asked with which `path` and expected of the answer.
-fn probe(table: &mut Table) -> Option<Probe> {
-    let tcp = table.optional("tcp").and_then(|value| value.boolean());
-    if tcp == Some(true) {
+fn probe(table: &mut Entries) -> Option<Probe> {
+    if table.boolean(&declared::TCP) == Some(true) {
         for value in OF_AN_ANSWER
             .into_iter()
             .filter_map(|key| table.optional(key))
@@ -68,21 +58,21 @@ fn probe(table: &mut Table) -> Option<Probe> {
         }
         return Some(Probe::Tcp);
     }
-    let path = table.required("path", "a path such as \"/healthz\", or `tcp = true`");
-    let path = path.and_then(|value| value.parsed(PATH_EXPECTED, target));
-    let host = table.optional("host");
-    let host = host.and_then(|value| value.parsed(HOST_EXPECTED, authority));
+    let path = table.required(&declared::PATH);
+    let path = path.and_then(|value| value.parsed(target));
+    let host = table.optional(&declared::HOST);
+    let host = host.and_then(|value| value.parsed(authority));
     let mut statuses = StatusSet(vec![200..=399]);
-    set(table, "statuses", &mut statuses, |value| {
+    set(table, &declared::STATUSES, &mut statuses, |value| {
         let set = status::set(value)?;
         if set.0.is_empty() {
             value.wrong("found an empty list, expected at least one status");
         }
         Some(set)
     });
-    let body = table.optional("body");
+    let body = table.optional(&declared::BODY);
     let body = body.and_then(|value| {
-        value.parsed(BODY_EXPECTED, |text| match text {
+        value.parsed(|text| match text {
             "" => Err(format!("expected {BODY_EXPECTED}")),
             _ => Ok(text.to_owned()),
         })

@@ -1,34 +1,23 @@
 //! `rate`: how often one key may ask a route.
 
-use std::ops::RangeInclusive;
-use std::time::Duration;
-
 use weir_gateway::settings::{RateKey, RateRule};
 use weir_policy::limit::rate::Quota;
 
-use super::{COUNT, count, field_name, set};
+use super::{count, field_name, set};
+use crate::config::declared::care::rate::{BURST, KEY, KEY_EXPECTED, KEYS, PER, REQUESTS};
+use crate::config::entries::Entries;
+use crate::config::entry::Entry;
 use crate::config::pattern::{PathPattern, no_parameter};
-use crate::config::read::Table;
 use crate::config::suggest::{did_you_mean, nearest};
-use crate::config::value::Value;
 
-const EXPECTED: &str =
-    "a table such as `{ requests = 100, per = \"1s\" }`, or a list of such tables";
-const EXAMPLE: &str = "{ requests = 100, per = \"1s\" }";
-const REQUESTS_EXPECTED: &str = "how many requests a key may make, such as 100";
-const PER: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(24 * 3600);
-const PER_DEFAULT: Duration = Duration::from_secs(1);
-/// All of the memory, 16 bytes a key, is taken at the start.
-const KEYS: RangeInclusive<u64> = 16..=10_000_000;
 /// What is remembered of a route that is one key.
 const KEYS_OF_A_ROUTE: usize = 16;
-const KEY_EXPECTED: &str = "one of \"client-address\", \"route\", \"header:NAME\" or \"path:NAME\"";
 
 /// Reads the limits of a route with `path`, which is `None` when it had a mistake.
-pub(super) fn rules(value: &Value, path: Option<&PathPattern>) -> Vec<RateRule> {
+pub(super) fn rules(value: &Entry, path: Option<&PathPattern>) -> Vec<RateRule> {
     let items = value.as_list();
     if !value.is_table() && items.is_none() {
-        value.expected(EXPECTED);
+        value.unexpected();
         return Vec::new();
     }
     let Some(items) = items else {
@@ -48,24 +37,20 @@ pub(super) fn rules(value: &Value, path: Option<&PathPattern>) -> Vec<RateRule> 
     rules
 }
 
-fn rule(value: &Value, path: Option<&PathPattern>) -> Option<RateRule> {
-    let mut table = value.table(EXAMPLE)?;
-    let requests = table.required("requests", REQUESTS_EXPECTED);
-    let requests = requests.and_then(|value| count(&value, COUNT));
+fn rule(value: &Entry, path: Option<&PathPattern>) -> Option<RateRule> {
+    let mut table = value.table()?;
+    let requests = table.required(&REQUESTS);
+    let requests = requests.and_then(|value| count(&value));
     let mut quota = Quota {
         requests: requests.unwrap_or(1),
-        per: PER_DEFAULT,
+        per: PER.preset.duration(),
         burst: requests.unwrap_or(1),
     };
-    set(&mut table, "per", &mut quota.per, |value| {
-        value.duration(&PER)
-    });
-    set(&mut table, "burst", &mut quota.burst, |value| {
-        count(value, COUNT)
-    });
-    let key = table.optional("key");
+    set(&mut table, &PER, &mut quota.per, Entry::duration);
+    set(&mut table, &BURST, &mut quota.burst, count);
+    let key = table.optional(&KEY);
     let key = key.map_or(Some(RateKey::ClientAddress), |value| {
-        value.parsed(KEY_EXPECTED, |text| key_of(text, path))
+        value.parsed(|text| key_of(text, path))
     });
     let keys_max = keys_max(&mut table, key.as_ref());
     table.finish();
@@ -78,16 +63,16 @@ fn rule(value: &Value, path: Option<&PathPattern>) -> Option<RateRule> {
 }
 
 /// `key` is `None` when it had a mistake.
-fn keys_max(table: &mut Table, key: Option<&RateKey>) -> usize {
-    let value = table.optional("keys");
+fn keys_max(table: &mut Entries, key: Option<&RateKey>) -> usize {
+    let value = table.optional(&KEYS);
     if key == Some(&RateKey::Route) {
         if let Some(value) = value {
             value.wrong("has no meaning with key = \"route\", which is one key");
         }
         return KEYS_OF_A_ROUTE;
     }
-    let keys = value.and_then(|value| value.integer(KEYS));
-    keys.map_or(RateRule::KEYS_MAX_DEFAULT, |keys| keys as usize)
+    let keys = value.and_then(|value| value.integer());
+    keys.unwrap_or(KEYS.preset.integer()) as usize
 }
 
 fn key_of(text: &str, path: Option<&PathPattern>) -> Result<RateKey, String> {

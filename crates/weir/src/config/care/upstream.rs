@@ -1,30 +1,18 @@
 //! What an upstream does for itself: `concurrency`, `ejection`, `breaker`, `health`, `retry_budget`, and `protect`, which
 //! is the first two of them.
 
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use weir_gateway::settings::UpstreamCare;
 use weir_policy::ejection;
 use weir_policy::limit::concurrency::{self, AdaptiveSettings, Limit};
 
-use super::{COUNT, PAUSE, SHARE, WINDOW, breaker, count, health, retry, rising, set};
-use crate::config::file::DEADLINE;
-use crate::config::read::Table;
-use crate::config::value::{Switch, Value};
+use super::{breaker, count, health, retry, rising, set};
+use crate::config::declared::care::{self as declared, upstream as keys};
+use crate::config::entries::Entries;
+use crate::config::entry::{Entry, Switch};
 
-const CONCURRENCY_EXPECTED: &str = "an integer from 1 to 1000000, \"adaptive\", false or a table such as `{ limit = 64, queue = 128 }`";
 const LIMITS_EXPECTED: &str = "`limit`, for all endpoints together, or `per_endpoint`";
-const LIMIT_EXPECTED: &str = "an integer from 1 to 1000000, or \"adaptive\"";
-/// All of the memory, some 60 bytes a waiter, is taken at the start.
-const QUEUE: RangeInclusive<u64> = 0..=65_536;
-const STREAMS: RangeInclusive<u64> = 0..=1_000_000;
-const QUEUE_WAIT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
-
-const EJECTION_EXPECTED: &str =
-    "true, false or a table such as `{ max = 0.5, eject_for = \"5s\" }`";
-const EJECTED_SHARE: RangeInclusive<f64> = 0.0..=1.0;
-const SLOW_FACTOR: RangeInclusive<f64> = 1.5..=1000.0;
 
 /// What an upstream says of `protect`, and what of it is not to be touched because the upstream says it itself.
 #[derive(Debug, Default, Clone, Copy)]
@@ -64,17 +52,17 @@ pub(in crate::config) fn protected() -> UpstreamCare {
 }
 
 /// Reads the care of an upstream.
-pub(in crate::config) fn read(table: &mut Table) -> (UpstreamCare, Protection) {
-    let protect = table.optional("protect");
-    let concurrency = table.optional("concurrency");
-    let ejection = table.optional("ejection");
+pub(in crate::config) fn read(table: &mut Entries) -> (UpstreamCare, Protection) {
+    let protect = table.optional(&keys::PROTECT);
+    let concurrency = table.optional(&keys::CONCURRENCY);
+    let ejection = table.optional(&keys::EJECTION);
     let protection = Protection {
         said: protect.and_then(|value| value.boolean()),
         has_concurrency: concurrency.is_some(),
         has_ejection: ejection.is_some(),
     };
-    let breaker = table.optional("breaker");
-    let health = table.optional("health");
+    let breaker = table.optional(&declared::breaker::OF_UPSTREAM);
+    let health = table.optional(&declared::health::HEALTH);
     let mut is_limited_per_endpoint = false;
     let concurrency =
         concurrency.and_then(|value| limit_and_queue(&value, &mut is_limited_per_endpoint));
@@ -86,7 +74,8 @@ pub(in crate::config) fn read(table: &mut Table) -> (UpstreamCare, Protection) {
         health: health.and_then(|value| health::read(&value)),
         ..UpstreamCare::default()
     };
-    set(table, "retry_budget", &mut care.retry_budget, retry::budget);
+    let budget = &mut care.retry_budget;
+    set(table, &declared::retry::BUDGET, budget, retry::budget);
     if protection.said == Some(true) {
         protection.protect(&mut care);
     }
@@ -94,106 +83,83 @@ pub(in crate::config) fn read(table: &mut Table) -> (UpstreamCare, Protection) {
 }
 
 /// `64`, `"adaptive"`, `{ limit = 64, queue = 128 }` or `{ per_endpoint = 16 }`, of which it is told.
-fn limit_and_queue(value: &Value, is_per_endpoint: &mut bool) -> Option<concurrency::Settings> {
+fn limit_and_queue(value: &Entry, is_per_endpoint: &mut bool) -> Option<concurrency::Settings> {
     let mut settings = concurrency::Settings::default();
     if value.as_bool() == Some(false) {
         return None;
     }
     if !value.is_table() {
-        settings.limit = limit(value, CONCURRENCY_EXPECTED)?;
+        settings.limit = limit(value)?;
         return Some(settings);
     }
-    let mut table = value.table(CONCURRENCY_EXPECTED)?;
-    let together = table.optional("limit");
-    if let Some(limit) = together
-        .as_ref()
-        .and_then(|value| limit(value, LIMIT_EXPECTED))
-    {
+    let mut table = value.table()?;
+    let together = table.optional(&keys::LIMIT);
+    if let Some(limit) = together.as_ref().and_then(limit) {
         settings.limit = limit;
     }
-    if let Some(each) = table.optional("per_endpoint") {
+    if let Some(each) = table.optional(&keys::PER_ENDPOINT) {
         *is_per_endpoint = true;
         if together.is_some() {
             each.wrong(format!("found beside `limit`, expected {LIMITS_EXPECTED}"));
         }
-        if let Some(each) = count(&each, COUNT) {
+        if let Some(each) = count(&each) {
             settings.limit = Limit::Fixed(each);
         }
     }
     let queue = &mut settings.queue;
-    set(&mut table, "queue", &mut queue.waiters_max, |value| {
-        value.integer(QUEUE).map(|waiters| waiters as usize)
+    set(&mut table, &keys::QUEUE, &mut queue.waiters_max, |value| {
+        value.integer().map(|waiters| waiters as usize)
     });
-    set(&mut table, "streams", &mut settings.streams_max, |value| {
-        value.integer(STREAMS).map(|streams| streams as u32)
-    });
-    let queue = &mut settings.queue;
     let waits = [&mut queue.target, &mut queue.interval];
     rising(
         &mut table,
-        ["queue_target", "queue_interval"],
+        [&keys::QUEUE_TARGET, &keys::QUEUE_INTERVAL],
         waits,
-        &QUEUE_WAIT,
     );
+    set(&mut table, &keys::STREAMS, &mut settings.streams_max, count);
     table.finish();
     Some(settings)
 }
 
-fn limit(value: &Value, expected: &str) -> Option<Limit> {
+fn limit(value: &Entry) -> Option<Limit> {
     if value.as_str() == Some("adaptive") {
         return Some(Limit::Adaptive(AdaptiveSettings::default()));
     }
-    let fixed = value.as_integer().filter(|limit| COUNT.contains(limit));
+    let fixed = value.as_integer();
     if fixed.is_none() {
-        value.expected(expected);
+        value.unexpected();
     }
     fixed.map(|limit| Limit::Fixed(limit as u32))
 }
 
-fn eject(value: &Value) -> Option<ejection::Settings> {
+fn eject(value: &Entry) -> Option<ejection::Settings> {
     let mut ejection = ejection::Settings::default();
-    let mut table = match value.switch(EJECTION_EXPECTED) {
+    let mut table = match value.switch() {
         Switch::Off => return None,
         Switch::On => return Some(ejection),
         Switch::Set(table) => table,
     };
-    set(&mut table, "max", &mut ejection.max_ejected, |value| {
-        value.number(&EJECTED_SHARE)
-    });
+    let max = &mut ejection.max_ejected;
+    set(&mut table, &keys::MAX, max, Entry::number);
     let consecutive = &mut ejection.consecutive_failures;
-    set(&mut table, "consecutive", consecutive, |value| {
-        count(value, COUNT).map(Some)
+    set(&mut table, &keys::CONSECUTIVE, consecutive, |value| {
+        count(value).map(Some)
     });
-    set(&mut table, "window", &mut ejection.window, |value| {
-        value.duration(&WINDOW)
-    });
-    set(
-        &mut table,
-        "min_requests",
-        &mut ejection.min_requests,
-        |value| count(value, COUNT),
-    );
-    set(&mut table, "share", &mut ejection.failure_share, |value| {
-        value.number(&SHARE)
-    });
+    let window = &mut ejection.window;
+    set(&mut table, &keys::TIME_WINDOW, window, Entry::duration);
+    let min_requests = &mut ejection.min_requests;
+    set(&mut table, &keys::MIN_REQUESTS, min_requests, count);
+    let share = &mut ejection.failure_share;
+    set(&mut table, &keys::FAILED_SHARE, share, Entry::number);
     let eject_for = &mut ejection.eject_for;
-    let waits = [&mut eject_for.first, &mut eject_for.max];
-    rising(&mut table, ["eject_for", "eject_for_max"], waits, &DEADLINE);
-    set(
-        &mut table,
-        "slow_factor",
-        &mut ejection.slow_factor,
-        |value| value.number(&SLOW_FACTOR),
-    );
-    set(&mut table, "slow_min", &mut ejection.slow_min, |value| {
-        value.duration(&PAUSE)
-    });
-    set(
-        &mut table,
-        "slow_start",
-        &mut ejection.slow_start,
-        |value| value.duration(&PAUSE),
-    );
+    let waits: [&mut Duration; 2] = [&mut eject_for.first, &mut eject_for.max];
+    rising(&mut table, [&keys::EJECT_FOR, &keys::EJECT_FOR_MAX], waits);
+    let slow_factor = &mut ejection.slow_factor;
+    set(&mut table, &keys::SLOW_FACTOR, slow_factor, Entry::number);
+    let slow_min = &mut ejection.slow_min;
+    set(&mut table, &keys::SLOW_MIN, slow_min, Entry::duration);
+    let slow_start = &mut ejection.slow_start;
+    set(&mut table, &keys::SLOW_START, slow_start, Entry::duration);
     table.finish();
     Some(ejection)
 }

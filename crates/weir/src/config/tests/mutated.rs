@@ -4,6 +4,7 @@ use weir_gateway::settings::{Action, Forward, Settings};
 
 use super::examples::{DOCUMENTED, EVERY_KEY};
 use super::parse;
+use super::schema::complaints;
 use crate::config::ConfigError;
 
 const ROUNDS: usize = 20_000;
@@ -85,6 +86,8 @@ fn no_text_makes_the_reader_panic() {
             Ok(settings) => {
                 sound += 1;
                 assert_promises(&settings, &text);
+                let told = complaints(&text);
+                assert!(told.is_empty(), "the schema refuses {told:?} of:\n{text}");
             }
             Err(error) => assert_report(&error, &text),
         }

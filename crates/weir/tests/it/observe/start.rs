@@ -28,6 +28,18 @@ fn check_accepts_a_good_file_and_starts_nothing() {
     assert_eq!(output, format!("{path}: ok, 1 routes, 1 upstreams\n"));
 }
 
+#[test]
+fn check_prints_the_schema_of_a_file() {
+    let directory = Directory::new();
+    let (code, output) = run(&directory, &["check", "--schema"]);
+    assert_eq!(code, Some(0), "{output}");
+    let schema: serde_json::Value = serde_json::from_str(&output).expect("JSON");
+    let listener = &schema["properties"]["listener"]["items"];
+    assert_eq!(listener["required"], serde_json::json!(["address"]));
+    let (code, _) = run(&directory, &["check"]);
+    assert_eq!(code, Some(2), "neither a file nor the schema");
+}
+
 /// Every mistake of a file is told at once: file, line, key, what was found, what was expected, what was meant.
 #[test]
 fn check_and_serve_say_what_is_wrong_with_a_file() {

@@ -1,0 +1,146 @@
+//! Every declared key with the way to it, and files in which it is the one that matters.
+
+use crate::config::declared::file::FILE;
+use crate::config::declared::{Key, Kind, Section};
+
+/// The name of the upstream in these files.
+const NAME: &str = "app";
+
+/// A declared key and the names from the top of the file to it. Lists do not count: `upstream.app.servers.weight`.
+pub(in super::super) struct Place {
+    pub(in super::super) way: Vec<&'static str>,
+    pub(in super::super) key: &'static Key,
+}
+
+/// All of them, in their order; a section that stands in two places is gone through in both.
+pub(in super::super) fn places() -> Vec<Place> {
+    let mut places = Vec::new();
+    below(&FILE, &[], &mut places);
+    places
+}
+
+fn below(section: &'static Section, way: &[&'static str], places: &mut Vec<Place>) {
+    for key in section.keys() {
+        let way = [way, &[key.name]].concat();
+        let sections = sections_at(&key.kind);
+        places.push(Place {
+            way: way.clone(),
+            key,
+        });
+        for (section, name) in sections {
+            let way = [way.as_slice(), name.as_slice()].concat();
+            below(section, &way, places);
+        }
+    }
+}
+
+/// The tables that may stand at a key, each once, with the name that leads to it.
+fn sections_at(kind: &'static Kind) -> Vec<(&'static Section, Option<&'static str>)> {
+    let mut found: Vec<(&'static Section, Option<&'static str>)> = Vec::new();
+    for kind in kind.alternatives() {
+        let more = match kind {
+            Kind::Table(section) | Kind::Tables(section, _) => vec![(*section, None)],
+            Kind::List(list) => sections_at(&list.of),
+            Kind::Named(named) => {
+                let sections = sections_at(&named.values).into_iter();
+                sections.map(|(section, _)| (section, Some(NAME))).collect()
+            }
+            _ => Vec::new(),
+        };
+        let is_new = |(section, _): &(&'static Section, _)| {
+            !found
+                .iter()
+                .any(|(other, _)| std::ptr::eq(*other, *section))
+        };
+        let more: Vec<_> = more.into_iter().filter(is_new).collect();
+        found.extend(more);
+    }
+    found
+}
+
+/// What else a file must say for a key to mean something: the beginning of the way to the key, the way to what is said,
+/// and that.
+const COMPANIONS: &[(&str, &str, &str)] = &[
+    ("", "listener.address", "\"127.0.0.1:8080\""),
+    ("", "upstream.app.servers", "[\"127.0.0.1:9001\"]"),
+    ("", "route.path", "\"/\""),
+    ("admin.", "admin.listen", "\"127.0.0.1:9901\""),
+    ("admin.guard_file", "admin.guard_api", "true"),
+    ("access_log.", "access_log.path", "\"a\""),
+    ("cache.disk.", "cache.disk.path", "\"cache\""),
+    ("cache.disk.", "cache.disk.size", "\"1GiB\""),
+    (
+        "upstream.app.servers.",
+        "upstream.app.servers.address",
+        "\"127.0.0.1:9001\"",
+    ),
+    ("upstream.app.hash_on", "upstream.app.balance", "\"hash\""),
+    (
+        "upstream.app.breaker.slow_ratio",
+        "upstream.app.breaker.slow",
+        "\"1s\"",
+    ),
+    ("upstream.app.health.", "upstream.app.health.path", "\"/\""),
+    ("route.breaker.slow_ratio", "route.breaker.slow", "\"1s\""),
+    ("route.rate.", "route.rate.requests", "5"),
+    ("route.priority.", "route.priority.header", "\"x-priority\""),
+    ("route.fallback.", "route.fallback.status", "503"),
+    ("route.fallback.status", "route.fallback.body", "\"x\""),
+    ("route.redirect.", "route.redirect.to", "\"/x\""),
+];
+
+/// A file that says `value` at the place, and what must be there besides. Without a value, it says nothing there; the
+/// table in which it would stand is there all the same.
+pub(in super::super) fn file(place: &Place, value: Option<&str>) -> String {
+    let way = place.way.join(".");
+    let mut said: Vec<(&str, &str)> = COMPANIONS
+        .iter()
+        .filter(|(beginning, ..)| way.starts_with(beginning))
+        .map(|(_, other, value)| (*other, *value))
+        .collect();
+    if !way.starts_with("route.redirect") && !way.starts_with("route.respond") {
+        said.push(("route.upstream", "\"app\""));
+    }
+    // What stands at the key, in it or around it gives way.
+    let gives_way = |other: &str| other == way || is_below(other, &way) || is_below(&way, other);
+    said.retain(|(other, _)| !gives_way(other));
+    let (parent, _) = way.rsplit_once('.').unwrap_or((&way, ""));
+    match value {
+        Some(value) => said.push((&way, value)),
+        None if parent != way && !said.iter().any(|(other, _)| is_below(other, parent)) => {
+            said.push((parent, "{}"));
+        }
+        None => {}
+    }
+    text(&said)
+}
+
+fn is_below(way: &str, above: &str) -> bool {
+    way.strip_prefix(above)
+        .is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// A file that says these things. What is in a list is its only item.
+fn text(said: &[(&str, &str)]) -> String {
+    let within = |list: &str| {
+        let items = said.iter().filter(|(way, _)| is_below(way, list));
+        let items: Vec<_> = items
+            .map(|(way, value)| format!("{} = {value}", &way[list.len() + 1..]))
+            .collect();
+        items.join(", ")
+    };
+    let lists = ["listener", "upstream.app.servers", "route"];
+    let mut lines = Vec::new();
+    for (way, value) in said {
+        if !lists.iter().any(|list| is_below(way, list)) {
+            lines.push(format!("{way} = {value}"));
+        }
+    }
+    for list in lists {
+        let items = within(list);
+        if !items.is_empty() {
+            lines.push(format!("{list} = [{{ {items} }}]"));
+        }
+    }
+    lines.join("\n")
+}
