@@ -1,5 +1,10 @@
 //! What the documentation shows is what a file may say, and what is said about a broken one.
 
+mod tables;
+
+use std::fs;
+
+use super::declared::tree::places;
 use super::{LISTENER, ROUTE, UPSTREAM, parse, valid};
 
 const README: &str = include_str!("../../../../../README.md");
@@ -61,4 +66,36 @@ fn the_files_of_the_readme_are_what_it_says() {
     valid(sound);
     let error = parse(broken).expect_err("mistakes").to_string();
     assert!(README.contains(&error), "{error}");
+}
+
+/// With `WEIR_WRITE_REFERENCE=1` the tables are written instead.
+#[test]
+fn the_tables_of_the_reference_are_those_of_the_declaration() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference.md");
+    let page = fs::read_to_string(path).expect("the reference");
+    let written = tables::written(&page);
+    if std::env::var_os("WEIR_WRITE_REFERENCE").is_some() {
+        fs::write(path, written).expect("the reference can be written");
+        return;
+    }
+    let differs = page
+        .lines()
+        .zip(written.lines())
+        .find(|(one, other)| one != other);
+    if page != written {
+        let (found, declared) = differs.unwrap_or(("the end", "more"));
+        panic!(
+            "docs/reference.md has\n{found}\nand declared is\n{declared}\nTo write it: \
+             WEIR_WRITE_REFERENCE=1 cargo test -p weir --bin weir documentation"
+        );
+    }
+}
+
+#[test]
+fn the_reference_has_every_key_in_a_table() {
+    // The sections of a file have a heading each instead.
+    for place in places().iter().filter(|place| place.way.len() > 1) {
+        let is_shown = tables::shown().any(|shown| shown.is(place.key));
+        assert!(is_shown, "{}", place.way.join("."));
+    }
 }
