@@ -105,8 +105,11 @@ fn kind(kind: &Kind) -> Json {
         }
         Kind::Share => json!({ "type": "number", "minimum": 0, "maximum": 1 }),
         Kind::Size(range) => {
-            let text = json!({ "type": "string", "pattern": units::SIZE_PATTERN });
-            json!({ "anyOf": [text, integer(*range.start(), *range.end())] })
+            // The pattern is for texts alone, and the bounds for numbers.
+            let mut schema = integer(*range.start(), *range.end());
+            schema["type"] = json!(["string", "integer"]);
+            schema["pattern"] = json!(units::SIZE_PATTERN);
+            schema
         }
         Kind::Duration(_) => json!({ "type": "string", "pattern": units::DURATION_PATTERN }),
         Kind::Words(words) => json!({ "enum": words }),
