@@ -28,9 +28,9 @@
 // The rules of this crate use no clock and no threads, but the disk tier needs threads and files.
 #![allow(clippy::disallowed_methods)]
 
-pub mod answer;
 pub mod disk;
 pub mod forms;
+pub mod job;
 pub mod memory;
 pub mod object;
 pub mod purge;
@@ -40,9 +40,9 @@ pub mod tiers;
 pub mod transient;
 pub mod walk;
 
-pub use answer::Answer;
 pub use disk::{DiskConfig, DiskStore};
 pub use forms::Forms;
+pub use job::Answer;
 
 pub use memory::{MemoryConfig, MemoryStore};
 pub use object::{Entry, Object};

@@ -40,7 +40,6 @@ use crate::failure::Failure;
 use crate::serving::Cached;
 use crate::state::fills::{Late, Role};
 
-mod answer;
 mod body_key;
 mod confirm;
 pub(crate) mod fallback;
@@ -56,6 +55,7 @@ pub(crate) mod relief;
 pub(crate) mod remember;
 pub(crate) mod scope;
 pub(crate) mod sent;
+mod stored;
 mod stream;
 
 /// How a route with a cache goes about a request.
@@ -91,7 +91,7 @@ pub(crate) async fn recall(
             Found::Hit(object, reuse) => {
                 let due = refresh::if_due(x, on, &object, reuse);
                 due.into_iter().for_each(refresh);
-                match answer::hit(x, on, &object, reuse, now).await {
+                match stored::hit(x, on, &object, reuse, now).await {
                     Err(Failure::StoreFailed) => Came::unread(x),
                     sent => return sent.map(Recalled::Answered),
                 }
@@ -220,7 +220,7 @@ async fn fail(
     failure: Failure,
 ) -> Result<Recalled, Failure> {
     match stale.filter(|stale| on.may_be_stale(x, stale, OriginFailure::Unreachable)) {
-        Some(stale) => answer::stale(x, on, stale, Some(failure))
+        Some(stale) => stored::stale(x, on, stale, Some(failure))
             .await
             .map(Recalled::Answered),
         None => Err(failure),

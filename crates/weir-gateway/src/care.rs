@@ -39,10 +39,10 @@ pub(crate) async fn enter(x: &mut Exchange, by: Forwarding<'_>) -> Result<Pass, 
     if !is_limited && upstream.settings.care.breaker.is_none() {
         return Ok(Pass::default());
     }
-    if !x.upload.is_complete() && !x.upload.has_arrived(&mut x.client)? {
+    if !x.upload.is_complete() && !x.upload.claim_arrived(&mut x.client)? {
         Box::pin(collect(x, by.worker, by.rule)).await?;
     }
-    let is_slow = x.upload.was_let_through();
+    let is_slow = x.upload.let_through();
     if !is_limited {
         return Ok(Pass::default());
     }

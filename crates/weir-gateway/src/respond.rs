@@ -106,7 +106,7 @@ pub(crate) async fn failure(
 /// Begins a response, and settles what becomes of the connection: it goes on if the whole request has arrived, so that the next
 /// one can be told from it.
 pub(crate) fn begin(x: &mut Exchange, worker: &Worker, status: u16) -> After {
-    let is_whole = x.has_head && x.upload.is_over(&mut x.client);
+    let is_whole = x.has_head && x.upload.discard_rest(&mut x.client);
     let keep_alive = is_whole && x.client_keeps_alive(worker);
     let mut text = [0; STATUS_TEXT_BYTES_MAX];
     x.outgoing.begin(status_text(status, &mut text));

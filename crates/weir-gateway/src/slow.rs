@@ -94,7 +94,7 @@ impl<'a> Slow<'a> {
     }
 
     /// It waits for its client no longer.
-    pub(crate) fn goes_on(&mut self) {
+    pub(crate) fn resume(&mut self) {
         if let Some((_, entry)) = &self.own
             && entry.is_waiting.swap(false, Ordering::Relaxed)
         {
@@ -105,7 +105,7 @@ impl<'a> Slow<'a> {
     }
 
     /// It has let go of everything, and may wait as long as it likes.
-    pub(crate) fn lets_go(&mut self) {
+    pub(crate) fn let_go(&mut self) {
         if let Some((id, _)) = self.own.take() {
             let mut waiting = lock(&self.worker.shared.slow.waiting);
             let entry = waiting.entries.remove(&id);
@@ -129,14 +129,14 @@ impl<'a> Slow<'a> {
         })
         .await;
         self.took(bytes as u64);
-        self.goes_on();
+        self.resume();
         sent
     }
 }
 
 impl Drop for Slow<'_> {
     fn drop(&mut self) {
-        self.lets_go();
+        self.let_go();
     }
 }
 

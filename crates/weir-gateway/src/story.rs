@@ -27,7 +27,7 @@ use crate::state::worker::Worker;
 use crate::upstream::bring::{self, Brought};
 use crate::upstream::hedge::{self, Asked, How};
 use crate::upstream::retry::{Answered, Attempts};
-use crate::upstream::{answer, linger, relay};
+use crate::upstream::{linger, passing, relay};
 use crate::{local, respond, time};
 
 /// Serves the request whose head was read into `x`.
@@ -75,7 +75,7 @@ async fn forward(x: &mut Exchange, by: Forwarding<'_>) -> Result<After, Failure>
 async fn pass_on(x: &mut Exchange, by: Forwarding<'_>) -> Result<After, Failure> {
     let (chosen, upstream) = fetch(x, by).await?;
     invalidate(x, by).await;
-    answer::respond(x, by, &chosen, upstream).await
+    passing::respond(x, by, &chosen, upstream).await
 }
 
 /// Finds the route. A path that is not in normal form is matched as what it stands for, and refused if another server could
@@ -217,7 +217,7 @@ async fn ask_and_remember(
             // Nobody is to have it, and its body may have no end: the connection is dropped.
             Next::Respond(..) if x.client.is_nobody() => return Ok(After::Abort),
             Next::Respond(chosen, upstream) => {
-                return answer::respond(x, on.by, &chosen, upstream).await;
+                return passing::respond(x, on.by, &chosen, upstream).await;
             }
             Next::AskAgain(other) => ask = other,
         }

@@ -1,7 +1,6 @@
 //! The upstream's side: which endpoint, over which connection, and the bytes that go there and come back.
 
 pub(crate) mod ahead;
-pub(crate) mod answer;
 pub(crate) mod bring;
 pub(crate) mod check;
 mod choose;
@@ -9,6 +8,7 @@ pub(crate) mod chosen;
 pub(crate) mod connect;
 pub(crate) mod hedge;
 pub(crate) mod linger;
+pub(crate) mod passing;
 pub(crate) mod relay;
 pub(crate) mod retry;
 mod room;

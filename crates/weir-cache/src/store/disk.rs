@@ -47,7 +47,7 @@ use self::renewing::Renewal;
 use self::volume::{Volume, WriteAt};
 use self::writing::Unfinished;
 use super::StoreError;
-use super::answer::{Answer, JobQueue, lock};
+use super::job::{Answer, JobQueue, lock};
 use super::object::Object;
 use super::purge::{PurgeScope, Purges, Ticket, Verdict};
 use super::share::Share;

@@ -28,7 +28,7 @@ use self::admission::Admission;
 use self::queues::{EntryWeight, Evicted, Seeded};
 use self::striped::Striped;
 use self::writers::Writers;
-use super::answer::lock;
+use super::job::lock;
 use super::object::{Entry, Object};
 use super::purge::{PurgeKind, PurgeScope, Purges, Verdict};
 use super::share::Share;

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use self::log::Log;
-use super::answer::lock;
+use super::job::lock;
 use crate::key;
 
 /// Which objects a purge covers.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use super::answer::lock;
+use super::job::lock;
 use super::object::Entry;
 use super::walk::Key;
 

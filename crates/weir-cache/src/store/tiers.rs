@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 
 use super::StoreError;
-use super::answer::Answer;
 use super::disk::{DiskName, DiskStore, Stored};
+use super::job::Answer;
 use super::memory::{Inserted, MemoryStore, Refusal};
 use super::object::{Entry, Object};
 use crate::StoredHead;

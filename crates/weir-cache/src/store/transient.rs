@@ -10,7 +10,7 @@
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::answer::lock;
+use super::job::lock;
 
 /// When the budget is short, at least this part of it must become free.
 const PART_FREED: u64 = 8;

@@ -15,14 +15,14 @@ use weir_http::Method;
 
 use crate::cache::lead::{Ask, Lead};
 use crate::cache::remember::{Next, arrived, ask_for_itself, response_of};
-use crate::cache::{answer, on_disk};
+use crate::cache::{on_disk, stored};
 use crate::deadline::Timer;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::serving::Cached;
 use crate::state::fill::Outcome;
-use crate::upstream::answer as passing;
 use crate::upstream::chosen::Chosen;
+use crate::upstream::passing;
 use crate::upstream::relay::Upstream;
 
 /// A stored response as a confirmation has it.
@@ -134,7 +134,7 @@ pub(super) async fn by_304(
         said.stored = refused.is_none();
         said.detail = refused;
     }
-    match answer::object(x, on, &object, on.time()).await {
+    match stored::object(x, on, &object, on.time()).await {
         // What was confirmed turned out to be damaged, and nothing of it was sent.
         Err(Failure::StoreFailed) => Ok(ask_for_itself(x)),
         sent => sent.map(Next::Answered),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_cache::store::Object;
 use weir_cache::{RequestControl, reuse};
 
-use crate::cache::{answer, lookup};
+use crate::cache::{lookup, stored};
 use crate::connection::After;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
@@ -30,7 +30,7 @@ pub(crate) async fn respond(
     // What is sent takes the place of the request.
     x.upload.answered();
     let said = (x.recall.status, x.recall.outcome);
-    let sent = answer::stale(x, on, stored, Some(why)).await;
+    let sent = stored::stale(x, on, stored, Some(why)).await;
     if sent.is_err() {
         // Nothing of it was sent, so that something else may be.
         (x.recall.status, x.recall.outcome) = said;

@@ -12,7 +12,7 @@ use weir_cache::reuse::{self, Reuse};
 use weir_cache::{RequestControl, StoredHead};
 
 use crate::cache::stream::{self, Streamed};
-use crate::cache::{answer, lookup};
+use crate::cache::{lookup, stored};
 use crate::connection::{After, Client};
 use crate::deadline::Due;
 use crate::exchange::Exchange;
@@ -78,7 +78,7 @@ pub(crate) async fn join(
     });
     let after = match outcome {
         Outcome::Whole(object) | Outcome::Stale(object, ..) => {
-            match answer::object(x, on, &object, on.time()).await {
+            match stored::object(x, on, &object, on.time()).await {
                 Err(Failure::StoreFailed) => {
                     x.recall.disk = Disk::HasFailed;
                     return Ok(Joined::nothing(Nothing::StoreFailed));

@@ -115,7 +115,7 @@ pub(super) async fn send(
             let sent = (x.facts.bytes_sent - sent_before) as usize;
             x.outgoing.bytes.drain(..sent.min(head_bytes));
             at += sent.saturating_sub(head_bytes) as u64;
-            slow.lets_go();
+            slow.let_go();
             buffer = Vec::new();
             grant.set(0);
             wait_until_it_takes_more(x).await?;

@@ -17,7 +17,7 @@ use weir_http::{FieldName, Fields};
 use crate::cache::lead::{Ask, Lead, how_failed};
 use crate::cache::pump::{self, Arriving, Limits};
 use crate::cache::stream::{self, Streamed};
-use crate::cache::{answer, confirm, invalidate, lookup, sent};
+use crate::cache::{confirm, invalidate, lookup, sent, stored};
 use crate::connection::After;
 use crate::deadline::Due;
 use crate::exchange::Exchange;
@@ -27,7 +27,7 @@ use crate::state::fill::{Outcome, Reader};
 use crate::time;
 use crate::upstream::chosen::Chosen;
 use crate::upstream::relay::Upstream;
-use crate::upstream::{ahead, answer as passing};
+use crate::upstream::{ahead, passing};
 
 /// How the exchange goes on.
 #[expect(
@@ -91,7 +91,7 @@ async fn with_answer(
         Fate::Stale(stale, how) => {
             lead.end(Outcome::Stale(Arc::clone(&stale), how, None));
             x.incoming.consume(x.incoming.unread().len());
-            let sent = answer::stale(x, on, &stale, None).await;
+            let sent = stored::stale(x, on, &stale, None).await;
             sent.map(Next::Answered)
         }
         Fate::Confirms => confirm::by_304(x, on, lead, (chosen, upstream), exchanged).await,
@@ -139,7 +139,7 @@ async fn without_answer(
     };
     let how = how_failed(failure);
     lead.end(Outcome::Stale(Arc::clone(&stale), how, Some(failure)));
-    let sent = answer::stale(x, on, &stale, Some(failure)).await;
+    let sent = stored::stale(x, on, &stale, Some(failure)).await;
     sent.map(Next::Answered)
 }
 
@@ -263,7 +263,7 @@ async fn arrives(
         lead.store(&object);
     }
     passing::put_back(x, on.worker, &chosen, upstream);
-    let sent = answer::object(x, on, &object, on.time()).await?;
+    let sent = stored::object(x, on, &object, on.time()).await?;
     Ok(Next::Answered(sent))
 }
 

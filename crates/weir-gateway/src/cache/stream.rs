@@ -17,8 +17,8 @@ use weir_cache::{StoredHead, Timestamp};
 use weir_http::opening::End;
 use weir_http::{FieldName, Method};
 
-use crate::cache::answer::{self, PARTIAL_CONTENT, What, what, write_head, write_not_modified};
 use crate::cache::on_disk::{make_room, wait_for_room, within};
+use crate::cache::stored::{self, PARTIAL_CONTENT, What, what, write_head, write_not_modified};
 use crate::compress;
 use crate::connection::{After, Client};
 use crate::exchange::Exchange;
@@ -54,7 +54,8 @@ pub(super) async fn respond(
     } = compress::arriving(x, on.by, head, length, leads && reader.is_for_memory());
     let part = match how(x, &reader, (&head, length), now) {
         How::NotModified => {
-            let keep_alive = x.client_keeps_alive(on.worker) && x.upload.is_over(&mut x.client);
+            let keep_alive =
+                x.client_keeps_alive(on.worker) && x.upload.discard_rest(&mut x.client);
             write_not_modified(x, on, keep_alive, &head, now);
             let sent = outgoing::send(x, Behind::Nothing).await;
             reader.finish();
@@ -72,8 +73,9 @@ pub(super) async fn respond(
         Some(_) => End::InHead,
         None => End::of_unknown_length(x.request.version),
     };
-    let keep_alive =
-        x.client_keeps_alive(on.worker) && end != End::Close && x.upload.is_over(&mut x.client);
+    let keep_alive = x.client_keeps_alive(on.worker)
+        && end != End::Close
+        && x.upload.discard_rest(&mut x.client);
     let edits = edits(&on.rule.response_headers);
     let portion = if let Some((part, body_bytes)) = part {
         write_head(x, PARTIAL_CONTENT, (end, keep_alive), |out| {
@@ -130,7 +132,7 @@ async fn from_stored(
         reader.finish();
         return Ok(Streamed::Elsewhere);
     };
-    let sent = answer::object(x, on, &object, on.time()).await;
+    let sent = stored::object(x, on, &object, on.time()).await;
     sent.map(Streamed::Answered)
 }
 

@@ -358,7 +358,7 @@ impl Upload {
 
     /// Drops a body that is here and that nobody wants. Says whether all of it was, so that the next request can be read
     /// after it.
-    pub(crate) fn is_over(&mut self, client: &mut Client) -> bool {
+    pub(crate) fn discard_rest(&mut self, client: &mut Client) -> bool {
         self.is_complete() || self.discard(client).is_ok() && self.is_complete()
     }
 

@@ -10,8 +10,8 @@ use crate::deadline::Due;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::serving::Forwarding;
-use crate::upstream::answer::put_back;
 use crate::upstream::chosen::Chosen;
+use crate::upstream::passing::put_back;
 use crate::upstream::relay::{Upstream, poll_receive};
 
 /// How much of an answer is kept, and until when it is waited for.

@@ -110,7 +110,7 @@ impl Asked {
                     let second = Box::pin(second.run(by));
                     return Box::pin(race(x, attempts, self, second, due)).await;
                 }
-                Ok(Head::Late) if attempts.may_send_again(x, &self.chosen) => {
+                Ok(Head::Late) if attempts.claim_repeat(x, &self.chosen) => {
                     return self.given_up();
                 }
                 // Nothing follows it, so it may take as long as the route allows.
@@ -170,7 +170,7 @@ async fn race(
                 drop(second);
                 return Box::pin(first.wait(x, attempts, None, due)).await;
             }
-            Event::First(Ok(Head::Late)) if attempts.may_send_again(x, &first.chosen) => {
+            Event::First(Ok(Head::Late)) if attempts.claim_repeat(x, &first.chosen) => {
                 return first.given_up();
             }
             Event::First(Ok(Head::Late)) => due = Due::never(),

@@ -16,9 +16,9 @@ use crate::exchange::{Exchange, SCHEME};
 use crate::failure::Failure;
 use crate::serving::Forwarding;
 use crate::settings::{EndpointAddress, Forward, HeaderEdits, Server, ServerAddress};
-use crate::upstream::answer::pass_interim;
 use crate::upstream::chosen::Chosen;
 use crate::upstream::connect::Unproven;
+use crate::upstream::passing::pass_interim;
 use crate::wire::Wire;
 
 /// A connection to an endpoint, with one request on it.
@@ -269,7 +269,7 @@ pub(crate) fn poll_receive(
 
 /// Gives the place up of a request whose client is waited for, and takes it again once all of the body was sent.
 fn keep_hold(x: &mut Exchange, pace: Pace) -> Result<(), Failure> {
-    if x.upload.becomes_work() {
+    if x.upload.become_work() {
         x.pass.bring_back();
     } else if x.upload.has_dawdled() && x.upload.give_way() {
         set_apart(x, pace)?;

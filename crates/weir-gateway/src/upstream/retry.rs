@@ -33,7 +33,7 @@ use crate::upstream::choose::Choice;
 use crate::upstream::chosen::Chosen;
 use crate::upstream::hedge::{Asked, How};
 use crate::upstream::relay::Upstream;
-use crate::upstream::{answer, linger};
+use crate::upstream::{linger, passing};
 
 /// An endpoint, and the connection on which it has answered.
 pub(crate) type Answered = (Chosen, Upstream);
@@ -123,7 +123,7 @@ impl<'a> Attempts<'a> {
     pub(crate) fn after_asking(&mut self, x: &mut Exchange, asked: Asked, how: How) -> Then {
         let Asked { chosen, upstream } = asked;
         match how {
-            How::Answered if is_wanting(x, self.by.rule) && self.may_send_again(x, &chosen) => {
+            How::Answered if is_wanting(x, self.by.rule) && self.claim_repeat(x, &chosen) => {
                 let then = again(&chosen, RetryReason::Status);
                 self.kept = Some(Box::new((chosen, upstream)));
                 then
@@ -171,11 +171,11 @@ impl<'a> Attempts<'a> {
             }
         }
         let has_closed = failure == Failure::UpstreamClosed;
-        (has_closed && self.may_send_again(x, chosen)).then_some(RetryReason::Closed)
+        (has_closed && self.claim_repeat(x, chosen)).then_some(RetryReason::Closed)
     }
 
     /// Whether the request may be sent again that an endpoint has seen. It must be then: the budget is charged.
-    pub(super) fn may_send_again(&mut self, x: &Exchange, chosen: &Chosen) -> bool {
+    pub(super) fn claim_repeat(&mut self, x: &Exchange, chosen: &Chosen) -> bool {
         let RetryRule {
             attempts, backoff, ..
         } = &self.by.rule.care.retry;
@@ -183,7 +183,7 @@ impl<'a> Attempts<'a> {
             && x.request.method.is_idempotent()
             && x.upload.is_unsent()
             && x.outgoing.told() == Told::Nothing;
-        if !is_repeatable || !self.may_spend(chosen) {
+        if !is_repeatable || !self.spend(chosen) {
             return false;
         }
         let random = &mut *self.by.worker.random.borrow_mut();
@@ -194,7 +194,7 @@ impl<'a> Attempts<'a> {
     }
 
     /// Takes one more copy of the request out of the budget.
-    pub(super) fn may_spend(&self, chosen: &Chosen) -> bool {
+    pub(super) fn spend(&self, chosen: &Chosen) -> bool {
         let has_budget = self
             .budget
             .is_some_and(|budget| budget.try_spend(time::now()));
@@ -270,7 +270,7 @@ impl<'a> Attempts<'a> {
         if let Ok(taken) = upstream.wire.take_body(x.incoming.unread()) {
             x.incoming.consume(taken);
         }
-        answer::put_back(x, self.by.worker, &chosen, upstream);
+        passing::put_back(x, self.by.worker, &chosen, upstream);
         x.incoming.consume(x.incoming.unread().len());
         x.incoming.release(&self.by.worker.buffers);
         x.facts.endpoint = None;

@@ -193,7 +193,7 @@ impl Connection {
             match received {
                 Poll::Ready(ControlFlow::Continue(())) => {}
                 Poll::Ready(over) => return Poll::Ready(over),
-                Poll::Pending if self.begins_what_is_due(cx) => {}
+                Poll::Pending if self.begin_what_is_due(cx) => {}
                 Poll::Pending => {
                     let timed_out = |()| ControlFlow::Break(After::TimedOut);
                     return self.timer.poll(cx).map(timed_out);
@@ -292,7 +292,7 @@ impl Connection {
     }
 
     /// A pipeline with room takes what is due while it waits. Returns whether it did.
-    fn begins_what_is_due(&mut self, cx: &mut Context<'_>) -> bool {
+    fn begin_what_is_due(&mut self, cx: &mut Context<'_>) -> bool {
         if self.on_the_way.len() == self.depth || self.lane.plan.arrivals.is_closed() {
             return false;
         }

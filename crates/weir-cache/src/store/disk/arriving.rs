@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use super::Shared;
 use super::reading::Blocks;
 use crate::store::StoreError;
-use crate::store::answer::Answer;
+use crate::store::job::Answer;
 
 /// An object that is being written.
 #[derive(Debug, Clone)]

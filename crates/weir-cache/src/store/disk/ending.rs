@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use super::volume::Volume;
 use super::{DiskStore, Job};
 use crate::store::StoreError;
-use crate::store::answer::{Answer, Reply, lock};
+use crate::store::job::{Answer, Reply, lock};
 use crate::store::purge::{PurgeKind, PurgeScope, Sweep};
 
 /// How many answers about one scope may be awaited.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::Shared;
 use super::reading::{self, Opened};
-use crate::store::answer::Answer;
+use crate::store::job::Answer;
 
 /// An open object on disk: it can be read to its end, whatever happens to it in the store.
 #[derive(Debug, Clone)]

@@ -16,7 +16,7 @@ use super::index::Stored;
 use super::reading;
 use super::volume::Volume;
 use crate::store::StoreError;
-use crate::store::answer::lock;
+use crate::store::job::lock;
 use crate::store::purge::Ticket;
 
 /// Time until a file is tried again.

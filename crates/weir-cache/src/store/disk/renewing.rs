@@ -13,7 +13,7 @@ use super::format::{Header, Trailer, body_end};
 use super::reading;
 use super::volume::Volume;
 use crate::store::StoreError;
-use crate::store::answer::lock;
+use crate::store::job::lock;
 use crate::store::purge::{Ticket, Verdict};
 
 pub(super) struct Renewal {

@@ -9,7 +9,7 @@ use super::format::STALE_OFFSET;
 use super::index::Stored;
 use super::volume::Volume;
 use crate::store::StoreError;
-use crate::store::answer::lock;
+use crate::store::job::lock;
 use crate::store::purge::{PurgeKind, PurgeScope};
 use crate::store::walk::Key;
 

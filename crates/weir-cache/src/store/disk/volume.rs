@@ -20,7 +20,7 @@ use super::format::{STALE_OFFSET, file_name};
 use super::index::{Index, Stored};
 use super::{DiskConfig, DiskStats};
 use crate::store::StoreError;
-use crate::store::answer::lock;
+use crate::store::job::lock;
 use crate::store::purge::{Purges, Ticket, Verdict};
 use crate::store::share::Share;
 

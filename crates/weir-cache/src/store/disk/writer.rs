@@ -15,7 +15,7 @@ use super::format::Trailer;
 use super::open_object::DiskObject;
 use super::writing::{Unfinished, trailer};
 use crate::store::StoreError;
-use crate::store::answer::{Answer, Reply, lock};
+use crate::store::job::{Answer, Reply, lock};
 use crate::store::purge::Ticket;
 
 /// An object that is being written. If it is dropped without a commit, nothing of it stays.

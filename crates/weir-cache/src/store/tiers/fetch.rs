@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use super::Tiers;
 use crate::store::StoreError;
-use crate::store::answer::lock;
 use crate::store::disk::{BLOCK_BYTES, Stored};
+use crate::store::job::lock;
 use crate::store::memory::Inserted;
 use crate::store::object::Object;
 use crate::store::share::Share;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::key::url_of;
-use crate::store::answer::lock;
+use crate::store::job::lock;
 
 /// See the module's description. Two URLs with one hash count as the same, which only costs a job for a disk
 /// thread.

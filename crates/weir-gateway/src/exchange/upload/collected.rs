@@ -113,7 +113,7 @@ async fn fill(x: &mut Exchange, worker: &Worker, mut bounds: Bounds) -> Result<(
     if x.request.expects_continue {
         // Whoever is asked has the body, so it is asked without the expectation.
         x.request.expects_continue = false;
-        if x.upload.expectation_is_met() {
+        if x.upload.meet_expectation() {
             send_continue(x).await?;
         }
     }
@@ -166,7 +166,7 @@ impl Upload {
 
     /// Whether nothing is to be collected: the rest of the body is in the client's link, or it was collected before, for
     /// another upstream.
-    pub(crate) fn has_arrived(&mut self, client: &mut Client) -> Result<bool, Failure> {
+    pub(crate) fn claim_arrived(&mut self, client: &mut Client) -> Result<bool, Failure> {
         if self.collected.is_some() {
             return Ok(true);
         }
@@ -186,7 +186,7 @@ impl Upload {
     }
 
     /// The client may send. Says whether it waits to be told so: one that sends already knows.
-    fn expectation_is_met(&mut self) -> bool {
+    fn meet_expectation(&mut self) -> bool {
         let awaited = self.rest == Rest::AwaitsContinue;
         self.expect_no_more();
         awaited && self.received == 0
@@ -216,7 +216,7 @@ impl Upload {
             match client.link.poll_read(buffers, cx) {
                 Poll::Pending => {
                     self.waits_since_ms.get_or_insert(client.timer.now_ms());
-                    if held > 0 && bounds.is_pause_over(cx) {
+                    if held > 0 && bounds.poll_pause(cx) {
                         self.ready = held;
                         return Poll::Ready(Ok(()));
                     }
@@ -278,7 +278,7 @@ impl Upload {
 
 impl Bounds {
     /// Nothing more is here for now, behind what came last, be that with the head.
-    fn is_pause_over(&mut self, cx: &mut Context<'_>) -> bool {
+    fn poll_pause(&mut self, cx: &mut Context<'_>) -> bool {
         let begin = || Due::at(time::now() + PAUSE);
         self.talks && self.pause.get_or_insert_with(begin).poll(cx).is_ready()
     }

@@ -21,7 +21,7 @@ pub(super) enum Hold {
 impl Upload {
     /// The limits are asked now. Says whether the request will be no work for its upstream at first: more of its body is to
     /// come, and comes slowly.
-    pub(crate) fn was_let_through(&mut self) -> bool {
+    pub(crate) fn let_through(&mut self) -> bool {
         if self.rest == Rest::Nothing {
             return false;
         }
@@ -56,7 +56,7 @@ impl Upload {
     }
 
     /// All of the body was sent, or nobody takes more of it. Says whether the request held something without being work.
-    pub(crate) fn becomes_work(&mut self) -> bool {
+    pub(crate) fn become_work(&mut self) -> bool {
         if self.hold == Hold::Nothing || self.is_running() {
             return false;
         }

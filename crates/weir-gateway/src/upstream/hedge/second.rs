@@ -51,7 +51,7 @@ impl Second {
         if let (Some(place), Some(at)) = (&mut place, at) {
             place.stand_at(at);
         }
-        if !attempts.may_spend(first) {
+        if !attempts.spend(first) {
             return None;
         }
         attempts.has_hedged = true;

@@ -100,7 +100,7 @@ pub(super) async fn object(
 ) -> Result<After, Failure> {
     let selected = select(x, on, &x.recall.key, stored);
     let (object, head) = selected.ok_or(Failure::ResponseCut)?;
-    let keep_alive = x.client_keeps_alive(on.worker) && x.upload.is_over(&mut x.client);
+    let keep_alive = x.client_keeps_alive(on.worker) && x.upload.discard_rest(&mut x.client);
     let (whole, edits) = (object.body_bytes(), edits(&on.rule.response_headers));
     let opening = (End::InHead, keep_alive);
     let sent = match what(x, head, Some(whole), now) {
