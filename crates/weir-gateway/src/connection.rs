@@ -7,6 +7,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use weir_http::Scheme;
+
 use crate::buffers::Buffers;
 use crate::connection::link::Link;
 use crate::deadline::{Deadlines, Timer};
@@ -23,6 +25,8 @@ pub(crate) mod upgrade;
 pub(crate) struct Client {
     pub(crate) link: Link,
     pub(crate) address: AddressText,
+    /// How it has connected.
+    pub(crate) scheme: Scheme,
     /// Where it came in; `None` for a client that is nobody.
     pub(crate) listening: Option<Arc<Listening>>,
     pub(crate) timer: Timer,
@@ -30,10 +34,15 @@ pub(crate) struct Client {
 
 impl Client {
     /// Nobody, for what the gateway asks on its own account: in the name of the client that is known by `address`.
-    pub(crate) fn nobody(address: AddressText, deadlines: &Rc<Deadlines>) -> Box<Self> {
+    pub(crate) fn nobody(
+        address: AddressText,
+        scheme: Scheme,
+        deadlines: &Rc<Deadlines>,
+    ) -> Box<Self> {
         Box::new(Self {
             link: Link::Nobody,
             address,
+            scheme,
             listening: None,
             timer: Timer::new(deadlines),
         })

@@ -32,7 +32,11 @@ async fn run(mut parcel: Parcel, worker: &Rc<Worker>) {
     }
     let body = std::mem::take(&mut parcel.errand.body);
     let address = AddressText::new(parcel.errand.client);
-    let mut x = Exchange::new(Client::nobody(address, &worker.deadlines));
+    let mut x = Exchange::new(Client::nobody(
+        address,
+        parcel.errand.scheme,
+        &worker.deadlines,
+    ));
     let is_sound = x.take_kept(&parcel.errand.head, body, worker.claim())
         && parcel.errand.has_sound_fields()
         && x.normalize_path().is_ok();

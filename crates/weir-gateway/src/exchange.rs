@@ -29,9 +29,6 @@ pub(crate) mod pass;
 pub(crate) mod recall;
 pub(crate) mod upload;
 
-/// How clients connect.
-pub(crate) const SCHEME: &[u8] = b"http";
-
 /// Bytes that each part of an [`Exchange`] keeps memory for between requests: a head, and a full buffer of body behind it.
 const KEPT_BYTES_MAX: usize = 2 * BUFFER_BYTES;
 
@@ -171,7 +168,8 @@ impl Exchange {
 
     fn begin(&mut self) {
         self.has_head = true;
-        self.request.settle_authority(SCHEME, &mut self.head);
+        let scheme = self.client.scheme.as_bytes();
+        self.request.settle_authority(scheme, &mut self.head);
         self.client.link.begin_body(self.request.framing);
         self.upload = Upload::new(self.request.framing, self.request.expects_continue);
         self.facts.started = Some(time::now());

@@ -18,6 +18,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use weir_http::Scheme;
 
 use crate::connection::link::Link;
 use crate::connection::{self, AddressText, Client};
@@ -176,8 +177,10 @@ fn place(stream: TcpStream, address: IpAddr, listening: &Arc<Listening>, recepti
     let Reception { worker, others, .. } = reception;
     if !worker.shared.admission.enter(address) {
         worker.view().metrics.connections_refused.add(1);
-        // A fresh socket has room for this much; if not, the close is answer enough.
-        let _ = stream.try_write(OVERLOADED);
+        // A fresh socket takes this much; if not, the close says it too. Over TLS nobody could read it.
+        if listening.scheme == Scheme::Http {
+            let _ = stream.try_write(OVERLOADED);
+        }
         return;
     }
     let open = &worker.shared.open;
@@ -232,6 +235,7 @@ fn serve(
     let client = Box::new(Client {
         link: Link::H1(connection::h1::Link::new(stream.into())),
         address: AddressText::new(address),
+        scheme: listening.scheme,
         listening: Some(listening),
         timer: Timer::new(&worker.deadlines),
     });

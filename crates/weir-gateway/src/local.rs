@@ -62,6 +62,7 @@ async fn ask(
         route: at.route.settings.name.as_str().into(),
         upstream: delivery.map(|rule| upstreams[rule.upstream].settings.name.as_str().into()),
         client: x.client_address().address(),
+        scheme: x.client.scheme,
         parameters: parameters(x, at),
         head,
         request,

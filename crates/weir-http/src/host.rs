@@ -110,6 +110,31 @@ pub fn name(authority: &[u8]) -> Result<&[u8], Reject> {
     Authority::parse(authority).map(|authority| authority.name())
 }
 
+/// How a client connects, which its request says only in absolute form (RFC 9110 §4.2).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Scheme {
+    /// In the clear.
+    #[default]
+    Http,
+    /// Over TLS.
+    Https,
+}
+
+impl Scheme {
+    /// As URLs have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+
+    /// The same as bytes.
+    pub const fn as_bytes(self) -> &'static [u8] {
+        self.name().as_bytes()
+    }
+}
+
 fn implied_port(scheme: &[u8]) -> Option<u16> {
     if scheme.eq_ignore_ascii_case(b"http") {
         Some(80)

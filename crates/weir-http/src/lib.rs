@@ -39,6 +39,7 @@ pub use body::Body;
 pub use content::Content;
 pub use fields::Fields;
 pub use head::{Field, FieldName, HeadLimits, Span, Version};
+pub use host::Scheme;
 pub use reject::Reject;
 pub use request::{Method, RequestHead};
 pub use response::ResponseHead;

@@ -83,7 +83,11 @@ impl Round {
 async fn serve_requests(handover: Rc<Handover>) -> Infallible {
     let next = || poll_fn(|_| handover.request.take().map_or(Poll::Pending, Poll::Ready));
     let (mut client, mut worker) = next().await;
-    let mut x = Exchange::new(Client::nobody(client.address, &worker.deadlines));
+    let mut x = Exchange::new(Client::nobody(
+        client.address,
+        client.scheme,
+        &worker.deadlines,
+    ));
     loop {
         std::mem::swap(&mut x.client, &mut client);
         let after = h1::serve_request(&mut x, &worker).await;

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use weir_http::{Fields, RequestHead};
+use weir_http::{Fields, RequestHead, Scheme};
 
 /// A request for a service. All of its body is here.
 #[derive(Debug)]
@@ -13,6 +13,8 @@ pub struct Ask {
     pub upstream: Option<Box<str>>,
     /// The client, where a trusted proxy stands between the one behind that.
     pub client: IpAddr,
+    /// How it has connected.
+    pub scheme: Scheme,
     /// The parameters of the route's path: name and value.
     pub parameters: Vec<(Box<str>, Box<str>)>,
     /// The head as it can be kept and delivered later ([`weir_http::kept`]): end-to-end fields, and the length of `body`.

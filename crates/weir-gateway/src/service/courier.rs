@@ -15,6 +15,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
+use weir_http::Scheme;
 
 use crate::failure::Failure;
 use crate::service::reply::is_field;
@@ -31,6 +32,8 @@ pub struct Errand {
     pub upstream: Box<str>,
     /// In whose name it is asked.
     pub client: IpAddr,
+    /// How that client had connected.
+    pub scheme: Scheme,
     /// The head as [`Ask::head`](super::Ask::head) had it.
     pub head: Vec<u8>,
     /// The content. The length that the head says is its length.

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use weir_cache::store::PurgeKind;
+use weir_http::Scheme;
 
 use crate::cache::scope;
 use crate::connection::link::Link;
@@ -63,6 +64,7 @@ fn connect(world: &World, gateway: &Gateway, number: usize) -> UnixStream {
     let client = Client {
         link: Link::H1(h1::Link::new(theirs.into())),
         address: AddressText::new(address),
+        scheme: Scheme::Http,
         listening: None,
         timer: Timer::new(&gateway.workers[plan.worker].deadlines),
     };

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use socket2::{Domain, Protocol, Socket, Type};
+use weir_http::Scheme;
 
 use crate::lock::lock;
 use crate::start_error::StartError;
@@ -23,6 +24,8 @@ pub(crate) struct Listening {
     pub(crate) configured: SocketAddr,
     /// With the port that the kernel chose.
     pub(crate) bound: SocketAddr,
+    /// How clients connect to it.
+    pub(crate) scheme: Scheme,
     /// The socket of each worker, until the worker has taken it.
     sockets: Vec<Mutex<Option<StdListener>>>,
     open: AtomicUsize,
@@ -53,6 +56,7 @@ impl Listening {
         Ok(Arc::new(Self {
             configured,
             bound,
+            scheme: Scheme::Http,
             open: AtomicUsize::new(sockets.len()),
             sockets,
             is_closing: AtomicBool::new(false),

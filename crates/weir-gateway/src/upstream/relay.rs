@@ -10,9 +10,9 @@ use weir_http::{FieldName, Reject, target};
 
 use crate::compress;
 use crate::deadline::Due;
+use crate::exchange::Exchange;
 use crate::exchange::pass::{self, Pass};
 use crate::exchange::upload::Pace;
-use crate::exchange::{Exchange, SCHEME};
 use crate::failure::Failure;
 use crate::serving::Forwarding;
 use crate::settings::{EndpointAddress, Forward, HeaderEdits, Server, ServerAddress};
@@ -73,7 +73,7 @@ pub(crate) fn rewrite<'x>(
     RequestRewrite {
         path: stripped_path(x, by.rule),
         client_address,
-        scheme: SCHEME,
+        scheme: x.client.scheme.as_bytes(),
         default_host: default_host(&upstream.settings.servers[0]),
         upgrade: passes_upgrade(x, by.rule),
         conditions,

@@ -53,7 +53,7 @@ fn the_upstream_is_asked_what_was_kept() {
     assert_eq!(
         asked,
         "POST /a?b HTTP/1.1\r\nHost: kept.example\r\nX-Own: 1\r\nContent-Length: 4\r\n\
-         X-Forwarded-For: 192.0.2.7\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: kept.example\r\n\
+         X-Forwarded-For: 192.0.2.7\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: kept.example\r\n\
          Via: 1.1 weir\r\nx-attempt: 1\r\n\r\nbody"
     );
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use weir_http::Scheme;
 use weir_policy::balance::Method as BalanceMethod;
 
 use crate::lock::lock;
@@ -200,6 +201,7 @@ pub(super) fn errand(path: &str, body: impl Into<Vec<u8>>) -> Errand {
         route: "served".into(),
         upstream: "later".into(),
         client: Ipv4Addr::new(192, 0, 2, 7).into(),
+        scheme: Scheme::Https,
         head: head.into_bytes(),
         body,
         fields: vec![("x-attempt".to_owned(), "1".to_owned())],

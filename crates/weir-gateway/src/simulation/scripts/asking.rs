@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
+use weir_http::Scheme;
 
 use crate::connection::link::Link;
 use crate::connection::{AddressText, Client, h1};
@@ -146,6 +147,7 @@ fn connect(tasks: &Tasks, gateway: &Gateway) -> UnixStream {
     let client = Client {
         link: Link::H1(h1::Link::new(theirs.into())),
         address: AddressText::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1))),
+        scheme: Scheme::Http,
         listening: None,
         timer: Timer::new(&gateway.workers[0].deadlines),
     };
