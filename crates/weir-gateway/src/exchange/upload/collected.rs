@@ -200,11 +200,13 @@ impl Upload {
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Failure>> {
         loop {
-            self.take(client)?;
+            // Also what was too much has left the link: it is no part of a next request.
+            let taken = self.take(client);
             let collected = self.collected.as_mut().expect("it is being collected");
             collected.append(client.link.body(self.ready));
             client.link.consume(self.ready);
             self.ready = 0;
+            taken?;
             let held = collected.bytes.len();
             collected.is_whole = self.rest == Rest::Nothing;
             let more = held.saturating_sub(BUFFER_BYTES);

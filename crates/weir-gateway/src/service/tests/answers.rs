@@ -1,13 +1,15 @@
 //! What clients get of services.
 
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use super::house::{Does, House, PATIENCE};
+use weir_policy::breaker;
+
+use super::house::{Does, House, Origin, PATIENCE, rule, serve};
 use crate::service::{Answer, Content, Reply};
-use crate::settings::Action;
+use crate::settings::{Action, BreakerRule, StatusSet};
 
 /// Nobody listens there.
 fn nowhere() -> SocketAddr {
@@ -221,6 +223,49 @@ fn bodies_have_the_least_of_all_limits() {
         .expect("it is sound");
     assert_eq!(send(&house, 20_000, false), "200");
     assert_eq!(send(&house, 90_000, false), "503");
+}
+
+/// What comes behind a body that was too long is no request, however it was cut into packets.
+#[test]
+fn nothing_of_a_body_that_is_too_long_is_taken_for_a_request() {
+    let guarded = || {
+        let mut rule = rule();
+        rule.care.breaker = Some(BreakerRule {
+            breaker: breaker::Settings::default(),
+            failures: StatusSet::server_errors(),
+        });
+        Action::Forward(rule)
+    };
+    let origin = Origin::new(&["HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"]);
+    // A service is asked for the whole body, and an upstream with a breaker gets what was collected.
+    for action in [serve("test"), guarded()] {
+        let does: Does = Box::new(|_| Reply::ready(Answer::new(200)));
+        let house = House::with(origin.address, does, |settings| {
+            settings.routes[0].limits.body_bytes = 30;
+            settings.routes[0].action = action;
+        });
+        let mut stream = house.connect();
+        stream.set_nodelay(true).expect("Nagle can be switched off");
+        let inner = "GET /smuggled HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+        let filler = "x".repeat(20);
+        let size = filler.len() + inner.len();
+        let first = "POST /first HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n";
+        stream.write_all(first.as_bytes()).expect("it reads");
+        let mut interim = [0; 25];
+        stream.read_exact(&mut interim).expect("it says so");
+        let begin = format!("{size:x}\r\n{filler}");
+        stream.write_all(begin.as_bytes()).expect("it reads");
+        // The worker has taken the first piece when it has taken this turn, too.
+        assert_eq!(status(&house.exchange(&get("/other"))), "200");
+        let end = format!("{inner}\r\n0\r\n\r\n");
+        stream.write_all(end.as_bytes()).expect("it reads");
+        stream.shutdown(Shutdown::Write).expect("it is open");
+        let mut response = Vec::new();
+        let _ = stream.read_to_end(&mut response);
+        let response = String::from_utf8_lossy(&response);
+        let answers = response.matches("HTTP/1.1 ").count();
+        assert_eq!((status(&response), answers), ("413", 1), "{response}");
+    }
 }
 
 #[test]
