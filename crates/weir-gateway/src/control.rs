@@ -5,13 +5,13 @@
 //! configuration, and the change is complete when all have taken it up: no request that begins later sees the old one.
 //! A change that fails changes nothing.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::changes::Changes;
 use crate::control::apps::{App, Apps};
-use crate::lock::lock;
+use crate::lock::{lock, try_lock};
 use crate::names::Names;
 use crate::router::Router;
 use crate::service::{Courier, Services};
@@ -56,6 +56,7 @@ pub struct Control {
     services: Box<dyn Services>,
     pub(crate) courier: Courier,
     apps: Option<Apps>,
+    drain_ms: AtomicU64,
     /// Held while a file is read and put to work, so that an older file cannot overtake it.
     reloading: Mutex<()>,
     state: Mutex<State>,
@@ -97,6 +98,7 @@ impl Control {
             services: given.services,
             courier: given.courier,
             apps: given.apps,
+            drain_ms: AtomicU64::new(settings.timeouts.drain.as_millis() as u64),
             reloading: Mutex::new(()),
             state: Mutex::new(State {
                 file: settings.clone(),
@@ -136,8 +138,11 @@ impl Control {
         let (mut next, mut notes) = state.with_edits(&file);
         apps::keep(&mut next, &state.current);
         let changes = Changes::between(&state.current, &next);
-        let opened = Opened::of(&next, &state.opened, &*self.services, &self.courier)?;
-        self.put_to_work_with(&mut state, next, opened)?;
+        let State {
+            opened, retired, ..
+        } = &mut *state;
+        let opened = Opened::of(&next, opened, retired, (&*self.services, &self.courier))?;
+        self.put_to_work_with(&mut state, next, &opened)?;
         state.file = file;
         notes.0.splice(0..0, changes.0);
         Ok(notes)
@@ -167,7 +172,7 @@ impl Control {
     /// Has every worker take up `next`, which names the same services as before, or leaves everything as it is.
     fn put_to_work(&self, state: &mut State, next: Settings) -> Result<(), StartError> {
         let opened = state.opened.clone();
-        self.put_to_work_with(state, next, opened)
+        self.put_to_work_with(state, next, &opened)
     }
 
     /// The same for settings whose services are `opened`.
@@ -175,16 +180,24 @@ impl Control {
         &self,
         state: &mut State,
         next: Settings,
-        opened: Opened,
+        opened: &Opened,
     ) -> Result<(), StartError> {
         let done = self.replace(state, next, opened);
+        if done.is_err() {
+            state.retired.take_over(opened, &state.opened);
+        }
         // Names that are used no longer, or that only a refused configuration has.
         self.names.keep(&state.current);
         done
     }
 
     /// Everything that can fail comes first.
-    fn replace(&self, state: &mut State, next: Settings, opened: Opened) -> Result<(), StartError> {
+    fn replace(
+        &self,
+        state: &mut State,
+        next: Settings,
+        opened: &Opened,
+    ) -> Result<(), StartError> {
         if self.shared.is_draining.load(Ordering::Relaxed) {
             return Err(StartError::Draining);
         }
@@ -205,7 +218,7 @@ impl Control {
             router,
             names: &names,
             listeners,
-            services: &opened,
+            services: opened,
         };
         let snapshot = Snapshot::succeed(Some(&before), &next, made);
         for listening in &closing {
@@ -219,8 +232,9 @@ impl Control {
         // Not earlier: a worker that knows only the old endpoints must still find one.
         snapshot.mark_leaving(&before);
         drop(before);
-        state.retired.take_over(&state.opened, &opened);
-        state.opened = opened;
+        let opened_before = std::mem::replace(&mut state.opened, opened.clone());
+        state.retired.take_over(&opened_before, opened);
+        self.note_drain_timeout(&next);
         state.current = next;
         Ok(())
     }
@@ -238,21 +252,32 @@ impl Control {
         }
     }
 
-    /// No errand is taken any more, and services end what they do of their own accord.
-    pub(crate) fn drain_services(&self) {
-        self.courier.close();
-        let state = &mut *lock(&self.state);
-        state.retired.take_over(&state.opened, &Opened::default());
+    /// Has services end what they do of their own accord, and says whether nothing is under way in them any more. A change that
+    /// is under way keeps it from that for now: it is refused, and may take long until it knows.
+    pub(crate) fn drain_services(&self) -> bool {
+        let Some(mut state) = try_lock(&self.state) else {
+            return false;
+        };
+        let opened = std::mem::take(&mut state.opened);
+        state.retired.take_over(&opened, &Opened::default());
+        state.retired.are_drained()
     }
 
-    /// Whether services have, after [`Control::drain_services`].
-    pub(crate) fn are_services_drained(&self) -> bool {
-        lock(&self.state).retired.are_drained()
+    /// Drops the services that no configuration has any more, once they have ended.
+    pub(crate) fn drop_ended_services(&self) {
+        let ended = try_lock(&self.state).map(|mut state| state.retired.take_ended());
+        drop(ended);
+    }
+
+    fn note_drain_timeout(&self, settings: &Settings) {
+        let drain_ms = settings.timeouts.drain.as_millis() as u64;
+        self.drain_ms.store(drain_ms, Ordering::Relaxed);
     }
 
     /// The deadline for draining that holds now.
     pub(crate) fn drain_timeout(&self) -> Duration {
-        lock(&self.state).current.timeouts.drain
+        // Not behind the lock: a change that hangs must not keep the gateway from ending.
+        Duration::from_millis(self.drain_ms.load(Ordering::Relaxed))
     }
 }
 

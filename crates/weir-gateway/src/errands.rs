@@ -5,8 +5,12 @@
 //! many configurations.
 
 use std::rc::Rc;
+use std::time::Duration;
+
+use weir_http::variable::is_same_variable;
 
 use crate::connection::{AddressText, Client};
+use crate::deadline::TICK;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::router::Found;
@@ -17,6 +21,12 @@ use crate::state::view::View;
 use crate::state::worker::Worker;
 use crate::upstream::bring::Bounds;
 use crate::{story, time};
+
+/// The longest that an errand may take, whatever it says.
+const WITHIN_MAX: Duration = Duration::from_secs(24 * 3600);
+/// What an errand has beyond its time until it is broken off: its deadline is noticed up to two ticks late, and what it waits
+/// for ends by itself then.
+const SLACK: Duration = Duration::from_millis(3 * TICK.as_millis() as u64);
 
 /// Begins with every errand that comes.
 pub(crate) async fn receive(mut parcels: Parcels, worker: Rc<Worker>) {
@@ -31,12 +41,13 @@ async fn run(mut parcel: Parcel, worker: &Rc<Worker>) {
         return;
     }
     let body = std::mem::take(&mut parcel.errand.body);
-    let address = AddressText::new(parcel.errand.client);
+    let address = AddressText::new(parcel.errand.peer);
     let mut x = Exchange::new(Client::nobody(
         address,
         parcel.errand.scheme,
         &worker.deadlines,
     ));
+    x.client_is(parcel.errand.client);
     let is_sound = x.take_kept(&parcel.errand.head, body, worker.claim())
         && parcel.errand.has_sound_fields()
         && x.normalize_path().is_ok();
@@ -57,13 +68,12 @@ async fn deliver(x: &mut Exchange, worker: &Rc<Worker>, errand: &Errand) -> Outc
         return unanswered(Failure::NoRoute.name(), true, x);
     };
     x.facts.route = Some(route);
-    // The fields of the errand are set last, and what the request has of their names is dropped.
-    let mut rule = rule.clone();
-    rule.request_headers.set.extend_from_slice(&errand.fields);
+    let within = errand.within.min(WITHIN_MAX);
+    let rule = rule_of(errand, rule, within);
     let at = Serving::new(worker, &view, route);
     let bounds = Bounds {
         bytes_max: errand.answer_bytes_max,
-        until: time::now() + errand.within,
+        until: time::now() + within + SLACK,
     };
     match story::run_errand(x, at.by(&rule), bounds).await {
         Ok(brought) => Outcome::Answered(Answered {
@@ -77,6 +87,21 @@ async fn deliver(x: &mut Exchange, worker: &Rc<Worker>, errand: &Errand) -> Outc
             unanswered(failure.name(), !x.facts.was_sent, x)
         }
     }
+}
+
+/// How it is delivered: its own fields take the place of all others of their names, and whoever does not answer in its time has
+/// failed.
+fn rule_of(errand: &Errand, rule: &Forward, within: Duration) -> Forward {
+    let mut rule = rule.clone();
+    let is_own = |name: &str| {
+        let mut own = errand.fields.iter();
+        own.any(|(own, _)| is_same_variable(own.as_bytes(), name.as_bytes()))
+    };
+    let set = &mut rule.request_headers.set;
+    set.retain(|(name, _)| !is_own(name));
+    set.extend_from_slice(&errand.fields);
+    rule.timeouts.response = rule.timeouts.response.min(within);
+    rule
 }
 
 fn unanswered(why: &'static str, is_unheard: bool, x: &Exchange) -> Outcome {

@@ -236,6 +236,12 @@ impl Exchange {
         self.behind = (found != peer).then(|| AddressText::new(found));
     }
 
+    /// The client is known by this address, whoever has passed its request on.
+    pub(crate) fn client_is(&mut self, address: IpAddr) {
+        let is_peer = self.client.address.address() == address.to_canonical();
+        self.behind = (!is_peer).then(|| AddressText::new(address));
+    }
+
     /// The address that the client is known by.
     pub(crate) fn client_address(&self) -> &AddressText {
         self.behind.as_ref().unwrap_or(&self.client.address)

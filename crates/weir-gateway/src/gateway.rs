@@ -23,7 +23,7 @@ use crate::start_error::StartError;
 use crate::state::admission::Admission;
 use crate::state::listening::Listening;
 use crate::state::log::{LogBuffer, LogWriter};
-use crate::state::opened::Opened;
+use crate::state::opened::{Opened, Retired};
 use crate::state::shared::Shared;
 use crate::state::slow::SlowClients;
 use crate::state::snapshot::{Made, Snapshot};
@@ -150,7 +150,8 @@ impl Gateway {
         let cache = settings.cache.as_ref().map(open).transpose()?;
         let (courier, parcels) = service::parcels(settings.workers);
         // Last of all that can fail for reasons that others know: it may read much.
-        let opened = Opened::of(settings, &Opened::default(), &*services, &courier)?;
+        let nothing = (&Opened::default(), &mut Retired::default());
+        let opened = Opened::of(settings, nothing.0, nothing.1, (&*services, &courier))?;
         let made = Made {
             router,
             names: &names.known(),
@@ -206,8 +207,9 @@ impl Gateway {
         }
     }
 
-    /// Checks the workers: whether one has failed, so that this gateway should end.
+    /// Checks the workers: whether one has failed, so that this gateway should end. It also lets go of services that have ended.
     pub fn look(&self, supervision: &mut Supervision) -> Option<WorkerFailed> {
+        self.control.drop_ended_services();
         let shared = &self.control.shared;
         let stands_still = |worker| shared.stuck().any(|(stuck, _)| stuck == worker);
         let workers = self.workers.iter().enumerate();
@@ -236,11 +238,12 @@ impl Gateway {
         shared.is_draining.store(true, Ordering::Relaxed);
         // Everything that waits for another configuration wakes up.
         shared.current.send_modify(|_| {});
-        self.control.drain_services();
+        self.control.courier.close();
         let started = time::now();
         let has_ended = || {
             let mut workers = self.workers.iter();
-            workers.all(JoinHandle::is_finished) && self.control.are_services_drained()
+            let are_drained = self.control.drain_services();
+            workers.all(JoinHandle::is_finished) && are_drained
         };
         while !has_ended() {
             if time::since(started) >= drain_timeout {

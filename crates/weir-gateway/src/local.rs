@@ -29,8 +29,10 @@ pub(crate) async fn serve(
     let service = at.route.service.as_ref().ok_or(Failure::ServiceFailed)?;
     x.upload
         .admit_no_more_than(x.request.framing, service.body_bytes_max())?;
-    let body = upload::take_whole(x, at.worker).await?;
+    let (body, claim) = upload::take_whole(x, at.worker).await?;
     let answer = ask(x, at, serve, (service, body)).await?;
+    // What a service keeps beyond its answer, it counts itself.
+    drop(claim);
     if !answer.is_sound() {
         return Err(Failure::ServiceFailed);
     }
@@ -62,6 +64,7 @@ async fn ask(
         route: at.route.settings.name.as_str().into(),
         upstream: delivery.map(|rule| upstreams[rule.upstream].settings.name.as_str().into()),
         client: x.client_address().address(),
+        peer: x.client.address.address(),
         scheme: x.client.scheme,
         parameters: parameters(x, at),
         head,
@@ -146,8 +149,10 @@ async fn send_pieces(
                 if length.is_some_and(|length| sent > length) {
                     return Err(Failure::ServiceFailed);
                 }
-                end.frame(&content, &mut x.outgoing.bytes);
-                send(x, Behind::Nothing).await?;
+                if !content.is_empty() {
+                    let behind = end.begin_piece(content.len(), &mut x.outgoing.bytes);
+                    send(x, Behind::Pieces(&content, behind)).await?;
+                }
             }
             Piece::End if length.is_none_or(|length| sent == length) => {
                 end.finish(b"", &mut x.outgoing.bytes);

@@ -40,10 +40,12 @@ pub trait Service: Debug + Send + Sync {
 /// Where services come from: the seam to the crate that knows what a configuration says of them.
 pub trait Services: Debug + Send + Sync {
     /// The service of this name, as the configuration that was read last describes it. `open` is the one that the
-    /// configuration before has under this name: it is given back where it stays.
+    /// configuration before has under this name: it is given back where it stays. It must not wait for an errand: workers may
+    /// not have begun.
     ///
     /// # Errors
-    /// What keeps it from being opened, for the operator. The configuration is not put to work then.
+    /// What keeps it from being opened, for the operator. The configuration is not put to work then, and other services that were
+    /// opened for it are told to end. A gateway that does not start drops them.
     fn open(
         &self,
         name: &str,

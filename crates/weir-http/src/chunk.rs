@@ -259,11 +259,16 @@ fn possible_names(possible: u16) -> impl Iterator<Item = &'static [u8]> {
 /// Appends `content` as a chunk. Without content it appends nothing, since an empty chunk is the last one.
 pub fn write_chunk(content: &[u8], out: &mut Vec<u8>) {
     if !content.is_empty() {
-        // Writing to a vector cannot fail.
-        let _ = write!(out, "{:x}\r\n", content.len());
+        begin_chunk(content.len(), out);
         out.extend_from_slice(content);
         out.extend_from_slice(b"\r\n");
     }
+}
+
+/// Appends what stands in front of the content of a chunk. The content must not be empty, and CRLF comes behind it.
+pub fn begin_chunk(content_bytes: usize, out: &mut Vec<u8>) {
+    // Writing to a vector cannot fail.
+    let _ = write!(out, "{content_bytes:x}\r\n");
 }
 
 #[cfg(test)]

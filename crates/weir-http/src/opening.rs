@@ -5,7 +5,7 @@
 //! them.
 
 use crate::body::Framing;
-use crate::chunk::write_chunk;
+use crate::chunk::{begin_chunk, write_chunk};
 use crate::head::Version;
 
 /// How the client learns of the end of the body (RFC 9112 §6.3).
@@ -49,6 +49,16 @@ impl End {
             write_chunk(content, out);
         } else {
             out.extend_from_slice(content);
+        }
+    }
+
+    /// Appends what stands in front of content that is not copied and not empty. Returns what stands behind it.
+    pub fn begin_piece(self, content_bytes: usize, out: &mut Vec<u8>) -> &'static [u8] {
+        if self == Self::Chunks {
+            begin_chunk(content_bytes, out);
+            b"\r\n"
+        } else {
+            b""
         }
     }
 

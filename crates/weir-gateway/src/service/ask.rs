@@ -13,7 +13,9 @@ pub struct Ask {
     pub upstream: Option<Box<str>>,
     /// The client, where a trusted proxy stands between the one behind that.
     pub client: IpAddr,
-    /// How it has connected.
+    /// Who has sent it: the client, or a trusted proxy.
+    pub peer: IpAddr,
+    /// How that has connected.
     pub scheme: Scheme,
     /// The parameters of the route's path: name and value.
     pub parameters: Vec<(Box<str>, Box<str>)>,

@@ -4,8 +4,8 @@
 //! through its breaker, limits, retries and balancing, at the lowest priority. It is done at most once; whether it is to be done
 //! again is for the service to say, by what [`Outcome`] tells.
 //!
-//! What waits for a worker and what it is at are bounded together: [`ERRANDS_MAX`] for each worker. Beyond that a courier
-//! gives the errand back.
+//! What waits for a worker and what it is at are bounded together: [`ERRANDS_MAX`] for each worker, and [`BYTES_MAX`] for all.
+//! Beyond that a courier gives the errand back.
 
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -22,6 +22,8 @@ use crate::service::reply::is_field;
 
 /// Errands that a worker has at once.
 const ERRANDS_MAX: usize = 256;
+/// Bytes of heads and contents of all errands at once. One that has more is taken when there is no other.
+const BYTES_MAX: usize = 64 << 20;
 
 /// A request that is to be made.
 #[derive(Debug, Clone)]
@@ -32,6 +34,8 @@ pub struct Errand {
     pub upstream: Box<str>,
     /// In whose name it is asked.
     pub client: IpAddr,
+    /// Who had sent it: the client, or a trusted proxy.
+    pub peer: IpAddr,
     /// How that client had connected.
     pub scheme: Scheme,
     /// The head as [`Ask::head`](super::Ask::head) had it.
@@ -40,17 +44,18 @@ pub struct Errand {
     pub body: Vec<u8>,
     /// Fields that are set besides: names in lower case, with values. What the request itself has of these names is left out.
     pub fields: Vec<(String, String)>,
-    /// How long it may take in all.
+    /// How long it may take in all, at most a day. An endpoint that has not answered by then has failed, as after the time that the
+    /// route gives it: breakers and ejection hear of it, and its place under a limit is free.
     pub within: Duration,
     /// Bytes of the answer's content that are kept.
     pub answer_bytes_max: usize,
 }
 
 impl Errand {
-    /// Whether its own fields are fields of a request, and none that frame it or belong to a connection.
+    /// Whether its own fields are fields of a request, and none that frame it, belong to a connection or say where it goes.
     pub(crate) fn has_sound_fields(&self) -> bool {
         let mut fields = self.fields.iter();
-        fields.all(|(name, value)| is_field(name, value.as_bytes()))
+        fields.all(|(name, value)| name != "host" && is_field(name, value.as_bytes()))
     }
 }
 
@@ -134,6 +139,7 @@ struct Lanes {
 #[derive(Debug)]
 struct Counts {
     of_worker: Vec<AtomicUsize>,
+    bytes: AtomicUsize,
     is_closed: AtomicBool,
 }
 
@@ -166,6 +172,7 @@ struct Waiting {
 struct Counted {
     counts: Arc<Counts>,
     worker: usize,
+    bytes: usize,
 }
 
 /// A courier to so many workers, and what each of them receives.
@@ -174,6 +181,7 @@ pub(crate) fn parcels(workers: usize) -> (Courier, Vec<Parcels>) {
     let (senders, receivers) = lanes.unzip();
     let counts = Counts {
         of_worker: (0..workers).map(|_| AtomicUsize::new(0)).collect(),
+        bytes: AtomicUsize::new(0),
         is_closed: AtomicBool::new(false),
     };
     let lanes = Lanes {
@@ -193,7 +201,8 @@ impl Courier {
         if counts.is_closed.load(Ordering::Acquire) {
             return Err(Refused::Ending(Box::new(errand)));
         }
-        let Some(counted) = Counts::enter(counts) else {
+        let bytes = errand.head.len() + errand.body.len();
+        let Some(counted) = self.0.enter(bytes) else {
             return Err(Refused::Busy(Box::new(errand)));
         };
         let (reply, delivery) = oneshot::channel();
@@ -229,29 +238,40 @@ impl Courier {
     }
 }
 
-impl Counts {
-    /// A place at the worker that has the fewest errands, if it has one.
-    fn enter(counts: &Arc<Self>) -> Option<Counted> {
-        let loads = counts
-            .of_worker
-            .iter()
-            .map(|count| count.load(Ordering::Relaxed));
-        let (worker, _) = loads.enumerate().min_by_key(|&(_, load)| load)?;
-        let count = &counts.of_worker[worker];
-        let entered = count.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |load| {
-            (load < ERRANDS_MAX).then_some(load + 1)
-        });
-        entered.ok()?;
+impl Lanes {
+    /// A place for so many bytes at the worker that has the fewest errands, if it has one. A worker that has ended has none.
+    fn enter(&self, bytes: usize) -> Option<Counted> {
+        let counts = &self.counts;
+        let worker = (0..self.senders.len())
+            .filter(|&worker| !self.senders[worker].is_closed())
+            .min_by_key(|&worker| counts.of_worker[worker].load(Ordering::Relaxed))?;
+        if !add(&counts.bytes, bytes, BYTES_MAX.max(bytes)) {
+            return None;
+        }
+        if !add(&counts.of_worker[worker], 1, ERRANDS_MAX) {
+            counts.bytes.fetch_sub(bytes, Ordering::AcqRel);
+            return None;
+        }
         Some(Counted {
             counts: Arc::clone(counts),
             worker,
+            bytes,
         })
     }
+}
+
+/// Counts so many more, unless that would be more than `max`.
+fn add(count: &AtomicUsize, more: usize, max: usize) -> bool {
+    let added = count.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |count| {
+        count.checked_add(more).filter(|&all| all <= max)
+    });
+    added.is_ok()
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
         self.counts.of_worker[self.worker].fetch_sub(1, Ordering::AcqRel);
+        self.counts.bytes.fetch_sub(self.bytes, Ordering::AcqRel);
     }
 }
 

@@ -12,22 +12,31 @@ use crate::start_error::StartError;
 pub(crate) struct Opened(BTreeMap<String, Arc<dyn Service>>);
 
 impl Opened {
-    /// Opens what `settings` name. What `before` has stays open where `services` say so.
+    /// Opens what `settings` name. What is open `before` stays open where `services` say so. No service is open twice: a name
+    /// that is `retired` waits until it has ended. What was opened in vain is retired too.
     pub(crate) fn of(
         settings: &Settings,
         before: &Self,
-        services: &dyn Services,
-        courier: &Courier,
+        retired: &mut Retired,
+        (services, courier): (&dyn Services, &Courier),
     ) -> Result<Self, StartError> {
         let mut opened = Self::default();
         for name in settings.routes.iter().filter_map(name_of) {
             if opened.0.contains_key(name) {
                 continue;
             }
-            let service = services
-                .open(name, before.0.get(name), courier)
-                .map_err(|error| StartError::Service(name.to_owned(), error))?;
-            let _ = opened.0.insert(name.to_owned(), service);
+            let found = if retired.has(name) {
+                Err("it is still ending from before; try again in a moment".to_owned())
+            } else {
+                services.open(name, before.0.get(name), courier)
+            };
+            match found {
+                Ok(service) => drop(opened.0.insert(name.to_owned(), service)),
+                Err(error) => {
+                    retired.take_over(&opened, before);
+                    return Err(StartError::Service(name.to_owned(), error));
+                }
+            }
         }
         Ok(opened)
     }
@@ -35,12 +44,6 @@ impl Opened {
     /// What answers the requests of a route, if a service does.
     pub(crate) fn of_route(&self, route: &Route) -> Option<&Arc<dyn Service>> {
         self.0.get(name_of(route)?)
-    }
-
-    /// Those that are not in `next`.
-    fn gone<'a>(&'a self, next: &'a Self) -> impl Iterator<Item = &'a Arc<dyn Service>> {
-        let stays = |service: &Arc<dyn Service>| next.0.values().any(|it| Arc::ptr_eq(it, service));
-        self.0.values().filter(move |service| !stays(service))
     }
 }
 
@@ -51,24 +54,37 @@ fn name_of(route: &Route) -> Option<&str> {
     }
 }
 
-/// Services that no configuration has any more. Requests from before may still be with them.
+/// Services that no configuration has any more, with their names. Requests from before may still be with them.
 #[derive(Debug, Default)]
-pub(crate) struct Retired(Vec<Arc<dyn Service>>);
+pub(crate) struct Retired(Vec<(String, Arc<dyn Service>)>);
 
 impl Retired {
-    /// What `before` has and `next` has not is told to end, and kept until it has. What has ended since is let go.
+    /// What `before` has and `next` has not is told to end, and kept until it has.
     pub(crate) fn take_over(&mut self, before: &Opened, next: &Opened) {
-        for service in before.gone(next) {
-            service.drain();
-            self.0.push(Arc::clone(service));
+        for (name, service) in &before.0 {
+            let stays = next.0.values().any(|it| Arc::ptr_eq(it, service));
+            if !stays {
+                service.drain();
+                self.0.push((name.clone(), Arc::clone(service)));
+            }
         }
-        // The last one who has it drops it, which may take a while: not a worker.
-        self.0
-            .retain(|service| !(service.is_drained() && Arc::strong_count(service) == 1));
+    }
+
+    /// Those that have ended, and that nobody has any more. Whoever drops them may have to wait: no worker, and no lock is held.
+    pub(crate) fn take_ended(&mut self) -> Vec<Arc<dyn Service>> {
+        let has_ended = |(_, service): &mut (String, Arc<dyn Service>)| {
+            service.is_drained() && Arc::strong_count(service) == 1
+        };
+        let ended = self.0.extract_if(.., has_ended);
+        ended.map(|(_, service)| service).collect()
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(own, _)| own == name)
     }
 
     /// Whether nothing is under way in any of them.
     pub(crate) fn are_drained(&self) -> bool {
-        self.0.iter().all(|service| service.is_drained())
+        self.0.iter().all(|(_, service)| service.is_drained())
     }
 }

@@ -116,6 +116,7 @@ impl Worker {
             | Failure::ConnectTimeout
             | Failure::ResponseTimeout
             | Failure::ResponseCut
+            | Failure::ServiceTimeout
                 if self.is_cut_off() =>
             {
                 Failure::ShutDown

@@ -82,8 +82,12 @@ pub(crate) async fn collect(
     Ok(())
 }
 
-/// Waits until all of the body is here, and takes its content out of the framing. Trailers are left out.
-pub(crate) async fn take_whole(x: &mut Exchange, worker: &Worker) -> Result<Vec<u8>, Failure> {
+/// Waits until all of the body is here, and takes its content out of the framing. Trailers are left out. The claim is for the
+/// memory of it.
+pub(crate) async fn take_whole(
+    x: &mut Exchange,
+    worker: &Worker,
+) -> Result<(Vec<u8>, Claim), Failure> {
     let bounds = Bounds {
         // The limit of the route has been set before, and holds.
         bytes_max: usize::MAX,
@@ -97,15 +101,16 @@ pub(crate) async fn take_whole(x: &mut Exchange, worker: &Worker) -> Result<Vec<
     x.upload.kept = Kept::Nowhere;
     let collected = x.upload.collected.take();
     let collected = collected.filter(|collected| collected.is_whole);
-    let collected = collected.ok_or(Failure::NoRoom)?;
+    let collected = *collected.ok_or(Failure::NoRoom)?;
+    let Collected { bytes, claim, .. } = collected;
     if !collected.is_framed || x.request.framing != Framing::Chunked {
-        return Ok(collected.bytes);
+        return Ok((bytes, claim));
     }
-    let mut content = Vec::with_capacity(collected.bytes.len());
+    let mut content = Vec::with_capacity(bytes.len());
     let mut body = Body::new(x.request.framing);
-    body.decode(&collected.bytes, |piece| content.extend_from_slice(piece))
+    body.decode(&bytes, |piece| content.extend_from_slice(piece))
         .map_err(Failure::Request)?;
-    Ok(content)
+    Ok((content, claim))
 }
 
 /// Collects within `bounds`.

@@ -10,8 +10,9 @@ use weir_policy::limit::concurrency::{self, Limit};
 use weir_policy::limit::queue;
 
 use super::house::{Does, House, Origin, PATIENCE, errand, route, rule, serve, server};
-use crate::service::{Answer, Answered, Outcome, Refused, Reply, Unanswered};
+use crate::service::{Answer, Answered, Errand, Outcome, Refused, Reply, Unanswered};
 use crate::settings::{Action, BreakerRule, RetryRule, Settings, StatusSet};
+use crate::supervision::Supervision;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nX-Says: yes\r\nContent-Length: 4\r\n\r\ndone";
 const BUSY: &str =
@@ -158,6 +159,92 @@ fn an_open_breaker_keeps_it_away() {
     assert_eq!((why.why, why.is_unheard), ("breaker_open", true));
     assert!(why.retry_after.is_some(), "{why:?}");
     assert_eq!(origin.asked(2).len(), 2);
+}
+
+/// The time of an errand may be shorter than that of its route.
+#[test]
+fn who_does_not_answer_in_its_time_has_failed() {
+    let origin = Origin::new(&[""]);
+    let house = House::with(origin.address, plain(), |settings| {
+        delivery(settings).care.breaker = Some(BreakerRule {
+            breaker: breaker::Settings {
+                min_requests: 2,
+                ..breaker::Settings::default()
+            },
+            failures: StatusSet::server_errors(),
+        });
+    });
+    let mut short = errand("/", "");
+    short.within = Duration::from_millis(100);
+    for _ in 0..2 {
+        let outcome = house.deliver(short.clone());
+        assert_eq!(unanswered(&outcome).why, "response_timeout");
+    }
+    assert_eq!(unanswered(&house.deliver(short)).why, "breaker_open");
+}
+
+#[test]
+fn its_own_fields_take_the_place_of_all_others() {
+    let origin = Origin::new(&[OK]);
+    let house = House::with(origin.address, plain(), |settings| {
+        let set = &mut delivery(settings).request_headers.set;
+        set.push(("x-attempt".to_owned(), "rule".to_owned()));
+        set.push(("x-other".to_owned(), "rule".to_owned()));
+    });
+    assert_eq!(answered(&house.deliver(errand("/", ""))).status, 200);
+    let asked = origin.asked(1)[0].to_ascii_lowercase();
+    assert_eq!(asked.matches("attempt:").count(), 1, "{asked}");
+    assert!(asked.contains("x-attempt: 1\r\n") && asked.contains("x-other: rule\r\n"));
+}
+
+/// Forwarding later says the same as forwarding now.
+#[test]
+fn what_is_said_of_the_client_is_what_forwarding_says() {
+    let origin = Origin::new(&[OK]);
+    let (says, asked) = std::sync::mpsc::channel();
+    let does: Does = Box::new(move |ask| {
+        says.send(ask).expect("somebody waits");
+        Reply::ready(Answer::new(202))
+    });
+    let house = House::with(origin.address, does, |settings| {
+        settings.trusted_proxies = vec!["127.0.0.1/32".parse().expect("it is a network")];
+    });
+    let request = "GET /a HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 10.9.9.9, 203.0.113.9\r\nConnection: close\r\n\r\n";
+    let _ = house.exchange(request);
+    let ask = asked.recv().expect("it was asked");
+    assert_eq!(ask.client.to_string(), "203.0.113.9");
+    let later = Errand {
+        client: ask.client,
+        peer: ask.peer,
+        scheme: ask.scheme,
+        head: ask.head,
+        body: ask.body,
+        fields: Vec::new(),
+        ..errand("/", "")
+    };
+    assert_eq!(answered(&house.deliver(later)).status, 200);
+    house
+        .reload(|settings| settings.routes[0].action = Action::Forward(rule()))
+        .expect("it is sound");
+    let _ = house.exchange(request);
+    let asked = origin.asked(2);
+    assert_eq!(asked[0], asked[1]);
+}
+
+#[test]
+fn times_and_lengths_may_be_any() {
+    let origin = Origin::new(&[OK]);
+    let house = House::with(origin.address, plain(), |settings| {
+        let Action::Serve(serve) = &mut settings.routes[0].action else {
+            panic!("it is served");
+        };
+        serve.timeout = Duration::MAX;
+    });
+    let response = house.exchange("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
+    let mut patient = errand("/", "");
+    (patient.within, patient.answer_bytes_max) = (Duration::MAX, usize::MAX);
+    assert_eq!(answered(&house.deliver(patient)).status, 200);
 }
 
 #[test]
@@ -348,6 +435,21 @@ fn what_is_too_much_is_given_back() {
 }
 
 #[test]
+fn what_is_too_large_together_is_given_back() {
+    let origin = Origin::new(&[""]);
+    let house = House::new(origin.address, plain());
+    let courier = house.service().courier.clone();
+    let large = || errand("/", vec![b'x'; 40 << 20]);
+    let first = courier.deliver(large()).expect("there is room");
+    let refused = courier.deliver(large());
+    let Err(Refused::Busy(back)) = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(back.body.len(), 40 << 20, "all of it");
+    drop(first);
+}
+
+#[test]
 fn services_are_opened_once_and_end_when_no_route_has_them() {
     let house = House::new((Ipv4Addr::LOCALHOST, 1).into(), plain());
     let first = house.service();
@@ -366,20 +468,46 @@ fn services_are_opened_once_and_end_when_no_route_has_them() {
     // What cannot be opened changes nothing.
     let error = house.reload(|settings| add(settings, "broken"));
     assert_eq!(error, Err("cannot open broken: it is broken".to_owned()));
+    // Nor does what cannot be put to work, and what was opened for it is told to end.
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
+    let error = house.reload(|settings| {
+        settings.routes.pop();
+        add(settings, "vain");
+        let address = taken.local_addr().expect("it is bound");
+        settings.listeners.push(address);
+    });
+    assert!(error.is_err(), "{error:?}");
+    let vain = crate::lock::lock(&house.made.opened)
+        .pop()
+        .expect("it was opened")
+        .1;
+    assert_eq!(vain.drained.load(Ordering::SeqCst), 1);
+    house
+        .reload(|settings| {
+            settings.routes.pop();
+            settings.listeners.pop();
+        })
+        .expect("it is sound");
     assert_eq!(first.drained.load(Ordering::SeqCst), 0);
     house
         .reload(|settings| settings.routes.retain(|route| route.name == "second"))
         .expect("it is sound");
     assert_eq!(first.drained.load(Ordering::SeqCst), 1);
-    // It is dropped by a later change, once nobody has it.
+    // Nobody opens it beside itself.
+    let error = house.reload(|settings| add(settings, "test"));
+    let told = "cannot open test: it is still ending from before; try again in a moment";
+    assert_eq!(error, Err(told.to_owned()));
+    // It is dropped at the next look, once nobody has it.
     let weak = Arc::downgrade(&first);
     drop((first, crate::lock::lock(&house.made.opened).remove(0)));
     let began = crate::time::now();
+    let mut supervision = Supervision::default();
     while weak.strong_count() > 0 {
-        house.reload(|_| {}).expect("it is sound");
+        let _ = house.gateway.look(&mut supervision);
         assert!(crate::time::since(began) < PATIENCE, "it is kept for ever");
     }
-    assert_eq!(names(), ["second"]);
+    house.reload(|_| {}).expect("it is sound");
+    assert_eq!(names(), ["second", "test"]);
 }
 
 #[test]

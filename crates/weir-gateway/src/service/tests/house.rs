@@ -201,6 +201,7 @@ pub(super) fn errand(path: &str, body: impl Into<Vec<u8>>) -> Errand {
         route: "served".into(),
         upstream: "later".into(),
         client: Ipv4Addr::new(192, 0, 2, 7).into(),
+        peer: Ipv4Addr::new(192, 0, 2, 7).into(),
         scheme: Scheme::Https,
         head: head.into_bytes(),
         body,
