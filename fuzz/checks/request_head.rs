@@ -156,7 +156,7 @@ fn rewritten(request: &RequestHead, head: &[u8], upgrade: bool) -> Vec<u8> {
         conditions: None,
         path: request.target.path.of(head),
         client_address: CLIENT,
-        scheme: b"http",
+        scheme: weir_http::Scheme::Http,
         default_host: DEFAULT_HOST,
         upgrade,
         edits: Edits::default(),

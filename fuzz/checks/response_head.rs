@@ -20,7 +20,7 @@ const TIGHT: HeadLimits = HeadLimits {
     fields: 3,
 };
 
-const NOW: &[u8] = b"Sun, 06 Nov 1994 08:49:37 GMT";
+const NOW: &[u8] = b"Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
 
 /// Panics if reading or rewriting the head at the start of `data` breaks a promise.
 pub(crate) fn check(data: &[u8]) {
@@ -97,7 +97,7 @@ fn check_rewritten(
     };
     let rewrite = ResponseRewrite {
         end,
-        date: NOW,
+        date_line: NOW,
         content: Content::AsIs,
         edits: Edits::default(),
     };

@@ -110,8 +110,8 @@ pub(crate) fn begin(x: &mut Exchange, worker: &Worker, status: u16) -> After {
     let keep_alive = is_whole && x.client_keeps_alive(worker);
     let mut text = [0; STATUS_TEXT_BYTES_MAX];
     x.outgoing.begin(status_text(status, &mut text));
-    let date = &worker.clock.texts().imf_fixdate;
-    write_field(&mut x.outgoing.bytes, b"Date", date);
+    let line = &worker.clock.texts().date_line;
+    x.outgoing.bytes.extend_from_slice(line);
     After::keep_alive(keep_alive)
 }
 

@@ -26,7 +26,7 @@ use crate::state::view::View;
 use crate::state::worker::Worker;
 use crate::upstream::bring::{self, Brought};
 use crate::upstream::hedge::{self, Asked, How};
-use crate::upstream::retry::{Answered, Attempts};
+use crate::upstream::retry::{Attempts, Slot};
 use crate::upstream::{linger, passing, relay};
 use crate::{local, respond, time};
 
@@ -73,9 +73,10 @@ async fn forward(x: &mut Exchange, by: Forwarding<'_>) -> Result<After, Failure>
 
 /// Asks the upstream, and sends the client what it says.
 async fn pass_on(x: &mut Exchange, by: Forwarding<'_>) -> Result<After, Failure> {
-    let (chosen, upstream) = fetch(x, by).await?;
+    let mut slot = None;
+    fetch(x, by, &mut slot).await?;
     invalidate(x, by).await;
-    passing::respond(x, by, &chosen, upstream).await
+    passing::respond(x, by, &mut slot).await
 }
 
 /// Finds the route. A path that is not in normal form is matched as what it stands for, and refused if another server could
@@ -111,8 +112,8 @@ fn admit(x: &mut Exchange, at: Serving<'_>) -> Result<(), Failure> {
     care::rate::ask(x, at)
 }
 
-/// Gets a response head for the request, if the upstream may be asked now.
-async fn fetch(x: &mut Exchange, by: Forwarding<'_>) -> Result<Answered, Failure> {
+/// Gets a response head for the request, if the upstream may be asked now. Who has answered is in the slot then.
+async fn fetch(x: &mut Exchange, by: Forwarding<'_>, slot: &mut Slot) -> Result<(), Failure> {
     x.pass = care::enter(x, by).await?;
     // It may have waited: for its body, for a place, for another one's answer, for an upstream that has failed.
     let is_first = by.rule.cache.is_none() && x.facts.failure.is_none();
@@ -121,12 +122,20 @@ async fn fetch(x: &mut Exchange, by: Forwarding<'_>) -> Result<Answered, Failure
         (None, Some(started)) if is_first && !x.upload.was_collected() => started,
         _ => time::now(),
     };
-    let asked = attempt(x, by, now).await;
+    let asked = attempt(x, by, now, slot).await;
     let mut pass = std::mem::take(&mut x.pass);
     pass.ended(x, &asked);
-    let (chosen, mut upstream) = asked?;
-    upstream.pass = pass;
-    Ok((chosen, upstream))
+    if let Some(asked) = slot {
+        asked.upstream.pass = pass;
+    }
+    asked
+}
+
+/// The same where the answer goes from hand to hand.
+async fn fetch_owned(x: &mut Exchange, by: Forwarding<'_>) -> Result<Asked, Failure> {
+    let mut slot = None;
+    fetch(x, by, &mut slot).await?;
+    slot.ok_or(Failure::UpstreamClosed)
 }
 
 /// Chooses an endpoint, asks it, and asks elsewhere while that is safe.
@@ -134,7 +143,8 @@ async fn attempt(
     x: &mut Exchange,
     by: Forwarding<'_>,
     mut now: Instant,
-) -> Result<Answered, Failure> {
+    slot: &mut Slot,
+) -> Result<(), Failure> {
     relay::prepare(x, by)?;
     // A request that waits for its upstream holds no buffer of its client's.
     x.client.link.release(&by.worker.buffers);
@@ -143,7 +153,7 @@ async fn attempt(
         x.pass.leave_endpoint();
         let chosen = match attempts.choose(x, now) {
             Ok(chosen) => chosen,
-            Err(failure) => return attempts.end(failure),
+            Err(failure) => return attempts.end(slot, failure),
         };
         if x.upload.is_apart() {
             chosen.withdraw_probe();
@@ -151,23 +161,24 @@ async fn attempt(
         let then = match relay::connect(x, by, &chosen, attempts.wants_fresh()).await {
             Ok(upstream) => {
                 attempts.let_go(x);
-                let mut asked = Asked { chosen, upstream };
+                let asked = slot.insert(Asked { chosen, upstream });
                 x.facts.was_sent = true;
-                match hedge::ask(x, &mut attempts, &mut asked).await {
-                    How::Failed(Failure::ClientGone) => {
+                let how = hedge::ask(x, &mut attempts, asked).await;
+                if how == How::Failed(Failure::ClientGone) {
+                    if let Some(asked) = slot.take() {
                         linger::begin(x, by.worker, asked, by.rule.timeouts.response);
-                        return Err(Failure::ClientGone);
                     }
-                    how => attempts.after_asking(x, asked, how),
+                    return Err(Failure::ClientGone);
                 }
+                attempts.after_asking(x, slot, how)
             }
-            Err(failure) => attempts.after_connecting(failure, &chosen),
+            Err(failure) => attempts.after_connecting(failure, &chosen, slot),
         };
         match then {
             ControlFlow::Break(end) => return end,
             ControlFlow::Continue(()) => match attempts.ready(x).await {
                 Ok(()) => {}
-                Err(failure @ Failure::Shed(_)) => return attempts.end(failure),
+                Err(failure @ Failure::Shed(_)) => return attempts.end(slot, failure),
                 Err(failure) => return Err(failure),
             },
         }
@@ -195,9 +206,9 @@ async fn ask_and_remember(
     let mut may_look_again = !x.client.is_nobody();
     loop {
         let others = ask.others(x).filter(|_| may_look_again);
-        let ask_own = async |x: &mut Exchange| fetch(x, on.by).await;
+        let ask_own = async |x: &mut Exchange| fetch_owned(x, on.by).await;
         let asked = match others {
-            None => fetch(x, on.by).await,
+            None => fetch_owned(x, on.by).await,
             Some(others) => match others.ask(x, on, &ask, ask_own).await? {
                 First::Own(asked) => *asked,
                 First::Answered(after) => return Ok(after),
@@ -216,9 +227,7 @@ async fn ask_and_remember(
             Next::Answered(after) => return Ok(after),
             // Nobody is to have it, and its body may have no end: the connection is dropped.
             Next::Respond(..) if x.client.is_nobody() => return Ok(After::Abort),
-            Next::Respond(chosen, upstream) => {
-                return passing::respond(x, on.by, &chosen, upstream).await;
-            }
+            Next::Respond(asked) => return passing::respond(x, on.by, &mut Some(asked)).await,
             Next::AskAgain(other) => ask = other,
         }
         x.incoming.release(&on.worker.buffers);
@@ -305,13 +314,13 @@ pub(crate) async fn run_errand(
     by: Forwarding<'_>,
     bounds: bring::Bounds,
 ) -> Result<Brought, Failure> {
-    let fetch = fetch(x, by);
-    let (chosen, upstream) = match timeout_at(bounds.until.into(), fetch).await {
+    let fetch = fetch_owned(x, by);
+    let asked = match timeout_at(bounds.until.into(), fetch).await {
         Ok(asked) => asked?,
         Err(_) => return Err(Failure::ResponseTimeout),
     };
     invalidate(x, by).await;
-    Ok(bring::answer(x, by, (&chosen, upstream), bounds).await)
+    Ok(bring::answer(x, by, asked, bounds).await)
 }
 
 /// Answers a request whose head could not be read, and accounts for it.

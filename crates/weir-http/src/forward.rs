@@ -9,13 +9,25 @@ use crate::head::{Field, FieldName, Span, Version, for_each_element};
 use crate::opening::End;
 use crate::request::Spelling;
 use crate::variable::{NamedFields, is_same_variable};
-use crate::{Content, Method, RequestHead, ResponseHead};
+use crate::{Content, Method, RequestHead, ResponseHead, Scheme};
 
 /// The value of `Via` for a message received in `version`: that version, and the name of the gateway (RFC 9110 §7.6.3).
 pub fn via(version: Version) -> &'static [u8] {
+    let line = via_line(version);
+    &line[b"Via: ".len()..line.len() - b"\r\n".len()]
+}
+
+fn via_line(version: Version) -> &'static [u8] {
     match version {
-        Version::Http10 => b"1.0 weir",
-        Version::Http11 => b"1.1 weir",
+        Version::Http10 => b"Via: 1.0 weir\r\n",
+        Version::Http11 => b"Via: 1.1 weir\r\n",
+    }
+}
+
+fn proto_line(scheme: Scheme) -> &'static [u8] {
+    match scheme {
+        Scheme::Http => b"X-Forwarded-Proto: http\r\n",
+        Scheme::Https => b"X-Forwarded-Proto: https\r\n",
     }
 }
 
@@ -73,7 +85,7 @@ pub struct RequestRewrite<'a> {
     /// The address of the client, for `X-Forwarded-For`.
     pub client_address: &'a [u8],
     /// `http` or `https`: how the client connected.
-    pub scheme: &'a [u8],
+    pub scheme: Scheme,
     /// The `Host` of a request that came without one.
     pub default_host: &'a [u8],
     /// Whether the upgrade that the client wants is passed on.
@@ -143,13 +155,13 @@ pub fn write_request(
         write_forwarded_for(request, head, forwarded_for, rewrite.client_address, out);
     }
     if !rewrite.edits.drops(b"x-forwarded-proto") {
-        write_field(out, b"X-Forwarded-Proto", rewrite.scheme);
+        out.extend_from_slice(proto_line(rewrite.scheme));
     }
     if request.authority.is_some() && !rewrite.edits.drops(b"x-forwarded-host") {
         write_field(out, b"X-Forwarded-Host", host);
     }
     if !rewrite.edits.drops(b"via") {
-        write_field(out, b"Via", via(request.version));
+        out.extend_from_slice(via_line(request.version));
     }
     if rewrite.upgrade {
         out.extend_from_slice(b"Connection: upgrade\r\n");
@@ -168,8 +180,8 @@ pub struct ResponseRewrite<'a> {
     pub end: End,
     /// What is done with its content.
     pub content: Content<'a>,
-    /// Now, as an IMF-fixdate, for a response without `Date` (RFC 9110 §6.6.1).
-    pub date: &'a [u8],
+    /// The line of `Date` with the time of now, for a response without one (RFC 9110 §6.6.1).
+    pub date_line: &'a [u8],
     /// What the route changes.
     pub edits: Edits<'a>,
 }
@@ -214,10 +226,10 @@ pub fn write_response(
         return;
     }
     if !has_date && !rewrite.edits.drops(b"date") {
-        write_field(out, b"Date", rewrite.date);
+        out.extend_from_slice(rewrite.date_line);
     }
     if !rewrite.edits.drops(b"via") {
-        write_field(out, b"Via", via(response.version));
+        out.extend_from_slice(via_line(response.version));
     }
     let fields = response.view(head);
     rewrite.content.write(fields, rewrite.edits, out);

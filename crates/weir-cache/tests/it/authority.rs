@@ -8,7 +8,7 @@ use weir_cache::policy::KeyParts;
 use weir_http::forward::{self, Edits, RequestRewrite};
 use weir_http::head::HeadScan;
 use weir_http::host::Authority;
-use weir_http::{FieldName, HeadLimits, NamedFields, RequestHead};
+use weir_http::{FieldName, HeadLimits, NamedFields, RequestHead, Scheme};
 
 /// A head as the gateway keeps it.
 fn read(text: &str) -> Option<(RequestHead, Vec<u8>)> {
@@ -43,7 +43,7 @@ fn key_and_hosts(text: &str) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
     let rewrite = RequestRewrite {
         path: b"/",
         client_address: b"192.0.2.1",
-        scheme: b"http",
+        scheme: Scheme::Http,
         default_host: b"default",
         upgrade: false,
         conditions: None,

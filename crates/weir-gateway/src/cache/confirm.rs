@@ -21,9 +21,8 @@ use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::serving::Cached;
 use crate::state::fill::Outcome;
-use crate::upstream::chosen::Chosen;
+use crate::upstream::hedge::Asked;
 use crate::upstream::passing;
-use crate::upstream::relay::Upstream;
 
 /// A stored response as a confirmation has it.
 struct Renewed {
@@ -91,7 +90,7 @@ pub(super) async fn by_304(
     x: &mut Exchange,
     on: Cached<'_>,
     mut lead: Box<Lead>,
-    (chosen, upstream): (Chosen, Upstream),
+    Asked { chosen, upstream }: Asked,
     exchanged: Exchanged,
 ) -> Result<Next, Failure> {
     let heads: Vec<&StoredHead> = lead

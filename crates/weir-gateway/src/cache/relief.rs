@@ -18,8 +18,7 @@ use crate::failure::Failure;
 use crate::serving::Cached;
 use crate::state::fill::{Fill, Outcome, Reader};
 use crate::state::fills::{Late, Lent};
-use crate::upstream::chosen::Chosen;
-use crate::upstream::relay::Upstream;
+use crate::upstream::hedge::Asked;
 
 /// Who else asks for what a request asks for.
 pub(crate) struct Others {
@@ -33,7 +32,7 @@ pub(crate) struct Others {
 /// What came first.
 pub(crate) enum First {
     /// What was asked for, or why nothing came of it.
-    Own(Box<Result<(Chosen, Upstream), Failure>>),
+    Own(Box<Result<Asked, Failure>>),
     /// The leader's answer, with which the client was answered.
     Answered(After),
     /// Somebody else has something by now, which is to be looked for.
@@ -61,7 +60,7 @@ impl Others {
         x: &mut Exchange,
         on: Cached<'_>,
         ask: &Ask,
-        forward: impl AsyncFnOnce(&mut Exchange) -> Result<(Chosen, Upstream), Failure>,
+        forward: impl AsyncFnOnce(&mut Exchange) -> Result<Asked, Failure>,
     ) -> Result<First, Failure> {
         let first = {
             let mut own = pin!(forward(x));

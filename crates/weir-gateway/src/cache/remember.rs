@@ -25,8 +25,7 @@ use crate::failure::Failure;
 use crate::serving::Cached;
 use crate::state::fill::{Outcome, Reader};
 use crate::time;
-use crate::upstream::chosen::Chosen;
-use crate::upstream::relay::Upstream;
+use crate::upstream::hedge::Asked;
 use crate::upstream::{ahead, passing};
 
 /// How the exchange goes on.
@@ -38,7 +37,7 @@ pub(crate) enum Next {
     /// The client has its answer.
     Answered(After),
     /// The answer is passed on.
-    Respond(Chosen, Upstream),
+    Respond(Asked),
     /// The origin is asked again, as the client asked.
     AskAgain(Ask),
 }
@@ -48,17 +47,17 @@ pub(crate) async fn remember(
     x: &mut Exchange,
     on: Cached<'_>,
     ask: Ask,
-    asked: Result<(Chosen, Upstream), Failure>,
+    asked: Result<Asked, Failure>,
 ) -> Result<Next, Failure> {
     let lead = match ask {
         Ask::Pass(stored) => {
-            let (chosen, upstream) = asked?;
+            let asked = asked?;
             note_answer(x, on);
             if let Some(stored) = stored {
                 confirm::by_head(x, on, stored).await;
             }
             invalidate::after(x, on.view, on.cache).await;
-            return Ok(Next::Respond(chosen, upstream));
+            return Ok(Next::Respond(asked));
         }
         Ask::Lead(lead) => lead,
     };
@@ -73,7 +72,7 @@ async fn with_answer(
     x: &mut Exchange,
     on: Cached<'_>,
     mut lead: Box<Lead>,
-    (chosen, upstream): (Chosen, Upstream),
+    asked: Asked,
 ) -> Result<Next, Failure> {
     note_answer(x, on);
     let exchanged = Exchanged {
@@ -94,8 +93,8 @@ async fn with_answer(
             let sent = stored::stale(x, on, &stale, None).await;
             sent.map(Next::Answered)
         }
-        Fate::Confirms => confirm::by_304(x, on, lead, (chosen, upstream), exchanged).await,
-        Fate::Stored(meta) => arrives(x, on, lead, (chosen, upstream), meta).await,
+        Fate::Confirms => confirm::by_304(x, on, lead, asked, exchanged).await,
+        Fate::Stored(meta) => arrives(x, on, lead, asked, meta).await,
         Fate::Refused(refused) => {
             release(x, on, &mut lead, refused);
             if refused.is_asked_again {
@@ -103,7 +102,7 @@ async fn with_answer(
                 x.incoming.consume(x.incoming.unread().len());
                 return Ok(Next::AskAgain(Ask::Pass(None)));
             }
-            Ok(Next::Respond(chosen, upstream))
+            Ok(Next::Respond(asked))
         }
     }
 }
@@ -221,7 +220,10 @@ async fn arrives(
     x: &mut Exchange,
     on: Cached<'_>,
     mut lead: Box<Lead>,
-    (chosen, mut upstream): (Chosen, Upstream),
+    Asked {
+        chosen,
+        mut upstream,
+    }: Asked,
     meta: Meta,
 ) -> Result<Next, Failure> {
     let mut head = StoredHead::new(&arrived(x, on, None), meta, on.policy);
@@ -252,7 +254,7 @@ async fn arrives(
             piece,
             stream_at,
         };
-        return goes_on(x, on, lead, (chosen, upstream), begun).await;
+        return goes_on(x, on, lead, Asked { chosen, upstream }, begun).await;
     }
     head.complete(piece.len() as u64);
     let object = Arc::new(Object::of_head(Arc::new(head), lead.ticket, vec![piece]));
@@ -279,7 +281,7 @@ async fn goes_on(
     x: &mut Exchange,
     on: Cached<'_>,
     lead: Box<Lead>,
-    (chosen, upstream): (Chosen, Upstream),
+    Asked { chosen, upstream }: Asked,
     begun: Begun,
 ) -> Result<Next, Failure> {
     let mut head = begun.head;

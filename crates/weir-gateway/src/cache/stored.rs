@@ -231,7 +231,12 @@ async fn send(
     }
     let mut slow = Slow::new(on.worker);
     let mut seen = x.facts.bytes_sent;
-    outgoing::send_while(x, Behind::Stored(object, range), |x, cx| {
+    let behind = if range.is_empty() {
+        Behind::Nothing
+    } else {
+        Behind::Stored(object, range)
+    };
+    outgoing::send_while(x, behind, |x, cx| {
         slow.took(x.facts.bytes_sent - seen);
         seen = x.facts.bytes_sent;
         match slow.poll_cut(|| pinned(stored, on), cx) {

@@ -20,8 +20,8 @@ pub(crate) struct Clock {
 /// The forms in which the time of day is written.
 #[derive(Debug, Default)]
 pub(crate) struct ClockTexts {
-    /// For `Date`.
-    pub(crate) imf_fixdate: Vec<u8>,
+    /// The line of `Date` in a head.
+    pub(crate) date_line: Vec<u8>,
     /// For the combined log.
     pub(crate) clf: Vec<u8>,
     /// For the JSON log.
@@ -50,14 +50,16 @@ impl Clock {
         let civil = Civil::from_unix(seconds);
         let mut texts = self.texts.borrow_mut();
         let ClockTexts {
-            imf_fixdate,
+            date_line,
             clf,
             iso8601,
         } = &mut *texts;
-        for text in [&mut *imf_fixdate, &mut *clf, &mut *iso8601] {
+        for text in [&mut *date_line, &mut *clf, &mut *iso8601] {
             text.clear();
         }
-        civil.write_imf_fixdate(imf_fixdate);
+        date_line.extend_from_slice(b"Date: ");
+        civil.write_imf_fixdate(date_line);
+        date_line.extend_from_slice(b"\r\n");
         civil.write_clf(clf);
         civil.write_iso8601(iso8601);
     }

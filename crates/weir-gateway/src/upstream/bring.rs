@@ -10,7 +10,7 @@ use crate::deadline::Due;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::serving::Forwarding;
-use crate::upstream::chosen::Chosen;
+use crate::upstream::hedge::Asked;
 use crate::upstream::passing::put_back;
 use crate::upstream::relay::{Upstream, poll_receive};
 
@@ -36,7 +36,10 @@ pub(crate) struct Brought {
 pub(crate) async fn answer(
     x: &mut Exchange,
     by: Forwarding<'_>,
-    (chosen, mut upstream): (&Chosen, Upstream),
+    Asked {
+        chosen,
+        mut upstream,
+    }: Asked,
     bounds: Bounds,
 ) -> Brought {
     let head = &x.incoming.unread()[..x.response.head_bytes];
@@ -52,7 +55,7 @@ pub(crate) async fn answer(
     x.upload.answered();
     upstream.wire.begin_body(x.response.framing);
     match brought.take_body(x, by, &mut upstream, bounds).await {
-        Ok(()) => put_back(x, by.worker, chosen, upstream),
+        Ok(()) => put_back(x, by.worker, &chosen, upstream),
         Err(failure) => chosen.broke_off(failure),
     }
     brought

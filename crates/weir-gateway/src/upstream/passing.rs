@@ -23,19 +23,24 @@ use crate::state::encoder::Encoder;
 use crate::state::slow::Holding;
 use crate::state::worker::Worker;
 use crate::upstream::chosen::Chosen;
+use crate::upstream::hedge::Asked;
 use crate::upstream::relay::{Upstream, edits, receive};
+use crate::upstream::retry::Slot;
 use crate::upstream::{ahead, linger};
 use crate::wire::Wire;
 
-/// Sends the response, whose head was read, to the client, and keeps the upstream connection if it can serve again.
+/// Sends the response of who is in the slot, whose head was read, to the client, and keeps the upstream connection if it can serve
+/// again.
 pub(crate) async fn respond(
     x: &mut Exchange,
     by: Forwarding<'_>,
-    chosen: &Chosen,
-    mut upstream: Upstream,
+    slot: &mut Slot,
 ) -> Result<After, Failure> {
+    let Some(Asked { chosen, upstream }) = slot else {
+        return Err(Failure::UpstreamClosed);
+    };
     if upstream.pass.has_place() {
-        ahead::begin(x, by, &mut upstream)?;
+        ahead::begin(x, by, upstream)?;
     }
     let compress::Passing { content, encoder } = compress::passing(x, by);
     let end = match &encoder {
@@ -53,25 +58,26 @@ pub(crate) async fn respond(
         // A tunnel may last for days, and says nothing of how fast the upstream is.
         upstream.pass.hold_up();
         upstream.pass.finish();
-        return Box::pin(tunnel(x, by, &mut upstream)).await;
+        return Box::pin(tunnel(x, by, upstream)).await;
     }
     let sent = match encoder {
         Some(encoder) => {
-            let stream = stream_encoded(x, by, &mut upstream, (encoder, end, content));
+            let stream = stream_encoded(x, by, upstream, (encoder, end, content));
             Box::pin(stream).await
         }
-        None => stream_body(x, by, &mut upstream, end).await,
+        None => stream_body(x, by, upstream, end).await,
     };
     let failed = sent.err();
     let after = x.after(by.worker, sent, keep_alive)?;
-    match failed {
-        None => put_back(x, by.worker, chosen, upstream),
-        Some(failure) => {
-            chosen.broke_off(failure);
-            if failure == Failure::ClientGone {
-                linger::after_head(x, by.worker, upstream);
-            }
+    if let Some(failure) = failed {
+        chosen.broke_off(failure);
+    }
+    match (failed, slot.take()) {
+        (None, Some(Asked { chosen, upstream })) => put_back(x, by.worker, &chosen, upstream),
+        (Some(Failure::ClientGone), Some(asked)) => {
+            linger::after_head(x, by.worker, asked.upstream);
         }
+        _ => {}
     }
     Ok(after)
 }
@@ -265,7 +271,7 @@ fn write_lines(x: &mut Exchange, by: Forwarding<'_>, (end, content): (End, Conte
     let rewrite = ResponseRewrite {
         end,
         content,
-        date: &texts.imf_fixdate,
+        date_line: &texts.date_line,
         edits: edits(&by.rule.response_headers),
     };
     let head_bytes = x.response.head_bytes;

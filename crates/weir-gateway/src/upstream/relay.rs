@@ -73,7 +73,7 @@ pub(crate) fn rewrite<'x>(
     RequestRewrite {
         path: stripped_path(x, by.rule),
         client_address,
-        scheme: x.client.scheme.as_bytes(),
+        scheme: x.client.scheme,
         default_host: default_host(&upstream.settings.servers[0]),
         upgrade: passes_upgrade(x, by.rule),
         conditions,

@@ -32,11 +32,10 @@ use crate::time;
 use crate::upstream::choose::Choice;
 use crate::upstream::chosen::Chosen;
 use crate::upstream::hedge::{Asked, How};
-use crate::upstream::relay::Upstream;
 use crate::upstream::{linger, passing};
 
-/// An endpoint, and the connection on which it has answered.
-pub(crate) type Answered = (Chosen, Upstream);
+/// Where the endpoint stands that is asked, and stays when it has answered: it is large, and the next step finds it there.
+pub(crate) type Slot = Option<Asked>;
 
 /// The attempts to get one request answered.
 #[derive(Debug)]
@@ -56,11 +55,11 @@ pub(crate) struct Attempts<'a> {
     /// Before it is sent again.
     wait: Option<Duration>,
     /// An answer that is to be bettered. Its head, and what has come of its body, are in the exchange.
-    kept: Option<Box<Answered>>,
+    kept: Option<Box<Asked>>,
 }
 
 /// What follows an attempt: another one, or the end.
-type Then = ControlFlow<Result<Answered, Failure>>;
+type Then = ControlFlow<Result<(), Failure>>;
 
 impl<'a> Attempts<'a> {
     pub(crate) fn new(x: &Exchange, by: Forwarding<'a>) -> Self {
@@ -97,16 +96,22 @@ impl<'a> Attempts<'a> {
     }
 
     /// Nobody is left to ask. An answer that was to be bettered is better than none.
-    pub(crate) fn end(&mut self, failure: Failure) -> Result<Answered, Failure> {
-        self.kept.take().map(|kept| *kept).ok_or(failure)
+    pub(crate) fn end(&mut self, slot: &mut Slot, failure: Failure) -> Result<(), Failure> {
+        *slot = Some(*self.kept.take().ok_or(failure)?);
+        Ok(())
     }
 
     /// After a connection did not stand, any other endpoint may be asked: nothing was sent.
-    pub(crate) fn after_connecting(&mut self, failure: Failure, chosen: &Chosen) -> Then {
+    pub(crate) fn after_connecting(
+        &mut self,
+        failure: Failure,
+        chosen: &Chosen,
+        slot: &mut Slot,
+    ) -> Then {
         if failure == Failure::NoSocket {
             // What is kept for later is no use when there is nothing for now.
             self.by.view.close_idle();
-            return ControlFlow::Break(self.end(failure));
+            return ControlFlow::Break(self.end(slot, failure));
         }
         if failure.fault() == Fault::Client {
             return ControlFlow::Break(Err(failure));
@@ -115,29 +120,37 @@ impl<'a> Attempts<'a> {
         if self.choice.note_unreachable(chosen) {
             again(chosen, RetryReason::Unreachable)
         } else {
-            ControlFlow::Break(self.end(failure))
+            ControlFlow::Break(self.end(slot, failure))
         }
     }
 
-    /// After an endpoint was asked: its answer, or another attempt.
-    pub(crate) fn after_asking(&mut self, x: &mut Exchange, asked: Asked, how: How) -> Then {
-        let Asked { chosen, upstream } = asked;
+    /// After an endpoint was asked: its answer, which stays in the slot, or another attempt.
+    pub(crate) fn after_asking(&mut self, x: &mut Exchange, slot: &mut Slot, how: How) -> Then {
+        if how == How::Answered && !is_wanting(x, self.by.rule) {
+            return ControlFlow::Break(Ok(()));
+        }
+        let Some(asked) = slot.take() else {
+            return ControlFlow::Break(Err(Failure::UpstreamClosed));
+        };
+        let chosen = &asked.chosen;
         match how {
-            How::Answered if is_wanting(x, self.by.rule) && self.claim_repeat(x, &chosen) => {
-                let then = again(&chosen, RetryReason::Status);
-                self.kept = Some(Box::new((chosen, upstream)));
+            How::Answered if self.claim_repeat(x, chosen) => {
+                let then = again(chosen, RetryReason::Status);
+                self.kept = Some(Box::new(asked));
                 then
             }
-            How::Answered => ControlFlow::Break(Ok((chosen, upstream))),
+            How::Answered => {
+                *slot = Some(asked);
+                ControlFlow::Break(Ok(()))
+            }
             How::GivenUp => {
-                let then = again(&chosen, RetryReason::Late);
-                let asked = Asked { chosen, upstream };
+                let then = again(chosen, RetryReason::Late);
                 let patience = self.by.rule.timeouts.response;
                 linger::begin(x, self.by.worker, asked, patience);
                 then
             }
-            How::Failed(failure) => match self.after_failing(failure, x, &upstream, &chosen) {
-                Some(why) => again(&chosen, why),
+            How::Failed(failure) => match self.after_failing(failure, x, &asked) {
+                Some(why) => again(chosen, why),
                 None => ControlFlow::Break(Err(failure)),
             },
         }
@@ -153,8 +166,7 @@ impl<'a> Attempts<'a> {
         &mut self,
         failure: Failure,
         x: &Exchange,
-        upstream: &Upstream,
-        chosen: &Chosen,
+        Asked { chosen, upstream }: &Asked,
     ) -> Option<RetryReason> {
         if upstream.has_closed_silently(failure) && x.upload.is_unsent() {
             let method = x.request.method;
@@ -256,7 +268,7 @@ impl<'a> Attempts<'a> {
         let mut goes_on = true;
         while goes_on && x.incoming.unread().len() < BUFFER_BYTES {
             let buffers = &self.by.worker.buffers;
-            let filled = kept.1.wire.poll_read(&mut x.incoming, buffers, cx);
+            let filled = kept.upstream.wire.poll_read(&mut x.incoming, buffers, cx);
             goes_on = matches!(filled, Poll::Ready(Ok(1..)));
         }
     }
@@ -264,7 +276,10 @@ impl<'a> Attempts<'a> {
     /// Another connection stands: what was kept is given up, and its connection serves again if all of it was read.
     pub(crate) fn let_go(&mut self, x: &mut Exchange) {
         let Some(kept) = self.kept.take() else { return };
-        let (chosen, mut upstream) = *kept;
+        let Asked {
+            chosen,
+            mut upstream,
+        } = *kept;
         x.incoming.consume(x.response.head_bytes);
         upstream.wire.begin_body(x.response.framing);
         if let Ok(taken) = upstream.wire.take_body(x.incoming.unread()) {

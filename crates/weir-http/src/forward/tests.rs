@@ -15,7 +15,7 @@ fn request<'a>(text: &'a str, change: impl FnOnce(&mut RequestRewrite<'a>)) -> S
     let mut rewrite = RequestRewrite {
         path: head.target.path.of(text.as_bytes()),
         client_address: b"10.0.0.1",
-        scheme: b"http",
+        scheme: Scheme::Http,
         default_host: b"up:80",
         upgrade: false,
         conditions: None,
@@ -135,7 +135,7 @@ fn lines(text: &str, client_version: Version) -> String {
     .unwrap();
     let rewrite = ResponseRewrite {
         end: End::of(head.framing, client_version),
-        date: b"now",
+        date_line: b"Date: now\r\n",
         content: Content::AsIs,
         edits: Edits::default(),
     };
