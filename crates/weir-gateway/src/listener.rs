@@ -6,6 +6,7 @@
 //!
 //! Addresses may come and go while the gateway runs. Those that stay are not touched, so they accept without a gap.
 
+use std::borrow::Borrow;
 use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, TcpListener as StdListener};
@@ -24,7 +25,6 @@ use crate::connection::link::Link;
 use crate::connection::{self, AddressText, Client};
 use crate::deadline::{TICK, Timer};
 use crate::listener::round::Rounds;
-use crate::metrics::WorkerMetrics;
 use crate::state::listening::{BACKLOG, Listening};
 use crate::state::worker::Worker;
 
@@ -241,24 +241,35 @@ fn serve(
     });
     let presence = Presence {
         worker: Rc::clone(worker),
-        metrics: Arc::clone(metrics),
-        address,
+        octets: octets(address),
     };
-    let rounds = Rc::clone(rounds);
-    tokio::task::spawn_local(async move { h1::serve(client, &presence.worker, &rounds).await });
+    tokio::task::spawn_local(h1::serve(client, presence, Rc::clone(rounds)));
 }
 
 /// Counts a connection as long as its task lives, however it ends.
 struct Presence {
     worker: Rc<Worker>,
-    metrics: Arc<WorkerMetrics>,
-    address: IpAddr,
+    /// The address of the client, an IPv4 address as a mapped one.
+    octets: [u8; 16],
+}
+
+impl Borrow<Rc<Worker>> for Presence {
+    fn borrow(&self) -> &Rc<Worker> {
+        &self.worker
+    }
 }
 
 impl Drop for Presence {
     fn drop(&mut self) {
-        self.metrics.open.sub(1);
-        leave(self.address, &self.worker);
+        self.worker.shared.metrics[self.worker.index].open.sub(1);
+        leave(IpAddr::from(self.octets).to_canonical(), &self.worker);
+    }
+}
+
+fn octets(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
     }
 }
 

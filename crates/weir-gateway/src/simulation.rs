@@ -165,7 +165,7 @@ async fn run_out(tasks: &Tasks, gateway: &Gateway) -> Result<(), String> {
 fn serve(gateway: &Gateway, tasks: &Tasks, client: crate::connection::Client, worker: usize) {
     let rounds = Rc::clone(&gateway.rounds[worker]);
     let worker = Rc::clone(&gateway.workers[worker]);
-    tasks.spawn_quietly(async move { h1::serve(Box::new(client), &worker, &rounds).await });
+    tasks.spawn_quietly(h1::serve(Box::new(client), worker, rounds));
 }
 
 fn number(variable: &str) -> Option<u64> {

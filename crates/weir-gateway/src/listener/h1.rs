@@ -1,5 +1,6 @@
 //! The life of an HTTP/1.1 connection: wait, read a head, run the story, and again.
 
+use std::borrow::Borrow;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
@@ -25,20 +26,35 @@ const LINGER_BYTES_MAX: usize = 1 << 20;
 /// How long a draining worker waits for a request that may be in flight on an idle connection.
 const DRAIN_IDLE: Duration = Duration::from_secs(1);
 
-/// Serves a client until its connection ends.
-pub(crate) async fn serve(mut client: Box<Client>, worker: &Rc<Worker>, rounds: &Rounds) {
-    let mut after = After::KeepAlive;
-    while after == After::KeepAlive && wait_for_request(&mut client, worker).await {
-        // A client that sends many requests at once takes turns with others.
-        tokio::task::coop::consume_budget().await;
-        let mut round = rounds.take();
-        (client, after) = round.serve(client, worker).await;
-        rounds.put(round);
-    }
-    match after {
-        After::Close => Box::pin(linger(&mut client, &worker.buffers)).await,
-        After::Abort => client.h1().stream.reset_on_close(),
-        After::KeepAlive | After::Leave => {}
+/// Serves a client until its connection ends, and drops `presence` then. The worker is that of the presence.
+///
+/// This is the task of a connection, most of which are idle.
+#[expect(
+    clippy::manual_async_fn,
+    reason = "an async function holds what it is given twice"
+)]
+pub(crate) fn serve(
+    mut client: Box<Client>,
+    presence: impl Borrow<Rc<Worker>>,
+    rounds: Rc<Rounds>,
+) -> impl Future<Output = ()> {
+    async move {
+        let mut after = After::KeepAlive;
+        while after == After::KeepAlive && wait_for_request(&mut client, presence.borrow()).await {
+            // A client that sends many requests at once takes turns with others.
+            tokio::task::coop::consume_budget().await;
+            let mut round = rounds.take();
+            round.begin(client, presence.borrow());
+            (client, after) = poll_fn(|cx| round.poll(cx)).await;
+            rounds.put(round);
+        }
+        match after {
+            After::Close => {
+                Box::pin(linger(&mut client, &presence.borrow().buffers)).await;
+            }
+            After::Abort => client.h1().stream.reset_on_close(),
+            After::KeepAlive | After::Leave => {}
+        }
     }
 }
 
@@ -52,26 +68,27 @@ pub(crate) async fn serve_request(x: &mut Exchange, worker: &Rc<Worker>) -> Afte
 }
 
 /// Whether a request begins to arrive before the connection has been idle for too long.
-async fn wait_for_request(client: &mut Client, worker: &Worker) -> bool {
-    if !client.h1().input.is_empty() {
-        return true;
-    }
+fn wait_for_request(client: &mut Client, worker: &Worker) -> impl Future<Output = bool> {
     client.timer.set(worker.view().snapshot.timeouts.idle);
     let mut seen_draining = false;
-    let has_begun = poll_fn(|cx| {
+    poll_fn(move |cx| {
+        if !client.h1().input.is_empty() {
+            return Poll::Ready(true);
+        }
         if (worker.is_draining() || client.is_last()) && !seen_draining {
             seen_draining = true;
             client.timer.set(DRAIN_IDLE);
         }
         // Only a read can tell: the runtime takes a connection that was just accepted for readable.
-        match client.link.poll_read(&worker.buffers, cx) {
+        let has_begun = match client.link.poll_read(&worker.buffers, cx) {
             Poll::Ready(count) => Poll::Ready(count.is_ok_and(|count| count > 0)),
             Poll::Pending => client.timer.poll(cx).map(|()| false),
+        };
+        if has_begun.is_ready() {
+            client.link.release(&worker.buffers);
         }
+        has_begun
     })
-    .await;
-    client.link.release(&worker.buffers);
-    has_begun
 }
 
 /// Reads a request head into `x`; `false` when the client closed before it sent one.

@@ -10,7 +10,7 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use crate::connection::{After, Client};
 use crate::exchange::Exchange;
@@ -62,21 +62,16 @@ impl Default for Round {
 }
 
 impl Round {
-    /// Serves the request that begins to arrive, as part of the calling task.
-    pub(crate) async fn serve(
-        &mut self,
-        client: Box<Client>,
-        worker: &Rc<Worker>,
-    ) -> (Box<Client>, After) {
+    /// Takes over a client whose request begins to arrive.
+    pub(crate) fn begin(&mut self, client: Box<Client>, worker: &Rc<Worker>) {
         self.handover.request.set(Some((client, Rc::clone(worker))));
-        poll_fn(|cx| {
-            let Poll::Pending = self.coroutine.as_mut().poll(cx);
-            self.handover
-                .result
-                .take()
-                .map_or(Poll::Pending, Poll::Ready)
-        })
-        .await
+    }
+
+    /// Serves the request, as part of the calling task. Ready with the client once the request is over.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(Box<Client>, After)> {
+        let Poll::Pending = self.coroutine.as_mut().poll(cx);
+        let result = self.handover.result.take();
+        result.map_or(Poll::Pending, Poll::Ready)
     }
 }
 
