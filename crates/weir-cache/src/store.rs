@@ -23,7 +23,7 @@
 //! - [`share`]: how much of RAM one route may take
 //! - [`transient`]: what is held for clients and not stored
 //! - [`walk`]: walks through keys in steps, for purges and for lists of what is stored
-//! - [`answer`]: the future of a job, and the bounded queue of jobs
+//! - [`job`]: the future of a job, and the bounded queue of jobs
 
 // The rules of this crate use no clock and no threads, but the disk tier needs threads and files.
 #![allow(clippy::disallowed_methods)]

@@ -11,7 +11,7 @@
 //! - [`remember`]: what becomes of an answer: stored, a confirmation of what is stored, or passed on
 //! - [`confirm`]: what a 304, or an answer to HEAD, makes of what is stored
 //! - [`pump`]: a body on its way into a fill, whoever still reads along
-//! - [`answer`], [`stream`]: answers from what is stored, and from what is arriving
+//! - [`stored`], [`stream`]: answers from what is stored, and from what is arriving
 //! - [`on_disk`]: bodies that are read from disk while they are sent
 //! - [`refresh`]: asking again in the background
 //! - [`fallback`]: what is stored, when nothing better is to be had

@@ -22,6 +22,8 @@ use crate::state::worker::Worker;
 use crate::upstream::bring::Bounds;
 use crate::{story, time};
 
+/// The most that is kept of an answer's content, whatever an errand says.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// The longest that an errand may take, whatever it says.
 const WITHIN_MAX: Duration = Duration::from_secs(24 * 3600);
 /// What an errand has beyond its time until it is broken off: its deadline is noticed up to two ticks late, and what it waits
@@ -72,7 +74,7 @@ async fn deliver(x: &mut Exchange, worker: &Rc<Worker>, errand: &Errand) -> Outc
     let rule = rule_of(errand, rule, within);
     let at = Serving::new(worker, &view, route);
     let bounds = Bounds {
-        bytes_max: errand.answer_bytes_max,
+        bytes_max: errand.answer_bytes_max.min(ANSWER_BYTES_MAX),
         until: time::now() + within + SLACK,
     };
     match story::run_errand(x, at.by(&rule), bounds).await {
@@ -112,8 +114,8 @@ fn unanswered(why: &'static str, is_unheard: bool, x: &Exchange) -> Outcome {
     })
 }
 
-/// The route that has requests delivered to the upstream of the errand: the one that would take the request now, or one of the
-/// name that it came by, or any.
+/// The route that has requests delivered to the upstream of the errand: of those with the name that it came by the one that would
+/// take it now, or another of that name, or any.
 fn route_of<'v>(x: &Exchange, view: &'v View, errand: &Errand) -> Option<(usize, &'v Forward)> {
     let snapshot = &view.snapshot;
     let delivery = |route: usize| {

@@ -53,8 +53,14 @@ pub(crate) async fn run(x: &mut Exchange, worker: &Rc<Worker>) -> After {
 async fn serve(x: &mut Exchange, at: Serving<'_>) -> Result<After, Failure> {
     admit(x, at)?;
     match &at.route.settings.action {
-        Action::Respond(fixed) => respond::fixed(x, at, fixed).await,
-        Action::Redirect(to) => respond::redirect(x, at, to).await,
+        Action::Respond(fixed) => {
+            x.upload.discard(&mut x.client)?;
+            respond::fixed(x, at, fixed).await
+        }
+        Action::Redirect(to) => {
+            x.upload.discard(&mut x.client)?;
+            respond::redirect(x, at, to).await
+        }
         Action::Serve(serve) => Box::pin(local::serve(x, at, serve)).await,
         Action::Forward(rule) => forward(x, at.by(rule)).await,
     }

@@ -1,8 +1,8 @@
 //! Requests that nobody waits for: a service hands an errand to a courier, and hears later what became of it.
 //!
 //! A courier takes an errand to a worker, which does it as if a client had asked: by a route that defers to the errand's upstream,
-//! through its breaker, limits, retries and balancing, at the lowest priority. It is done at most once; whether it is to be done
-//! again is for the service to say, by what [`Outcome`] tells.
+//! through its breaker, limits, retries and balancing, at the lowest priority. A worker takes it up at most once; its route may send
+//! it again, where that is safe. Whether it is to be done anew is for the service to say, by what [`Outcome`] tells.
 //!
 //! What waits for a worker and what it is at are bounded together: [`ERRANDS_MAX`] for each worker, and [`BYTES_MAX`] for all.
 //! Beyond that a courier gives the errand back.
@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
-use weir_http::Scheme;
+use weir_http::{FieldName, Scheme};
 
 use crate::failure::Failure;
 use crate::service::reply::is_field;
@@ -44,10 +44,11 @@ pub struct Errand {
     pub body: Vec<u8>,
     /// Fields that are set besides: names in lower case, with values. What the request itself has of these names is left out.
     pub fields: Vec<(String, String)>,
-    /// How long it may take in all, at most a day. An endpoint that has not answered by then has failed, as after the time that the
-    /// route gives it: breakers and ejection hear of it, and its place under a limit is free.
+    /// How long it may take in all, at most a day. The route's time for an answer is no longer than that: an endpoint that takes
+    /// longer has failed, breakers and ejection hear of it, and its place under a limit is free. Of what ends later only because
+    /// it waited before (for a place, a connection, a repetition), or because of interim responses without end, nobody hears.
     pub within: Duration,
-    /// Bytes of the answer's content that are kept.
+    /// Bytes of the answer's content that are kept, at most a mebibyte.
     pub answer_bytes_max: usize,
 }
 
@@ -55,7 +56,10 @@ impl Errand {
     /// Whether its own fields are fields of a request, and none that frame it, belong to a connection or say where it goes.
     pub(crate) fn has_sound_fields(&self) -> bool {
         let mut fields = self.fields.iter();
-        fields.all(|(name, value)| name != "host" && is_field(name, value.as_bytes()))
+        fields.all(|(name, value)| {
+            let is_host = FieldName::of(name.as_bytes()) == FieldName::Host;
+            !is_host && is_field(name, value.as_bytes())
+        })
     }
 }
 
@@ -118,7 +122,7 @@ impl Outcome {
 /// Why an errand was not taken, which is given back.
 #[derive(Debug)]
 pub enum Refused {
-    /// All workers have as many as they may have.
+    /// The workers have as many as they may have, or as many bytes of them.
     Busy(Box<Errand>),
     /// The gateway ends.
     Ending(Box<Errand>),

@@ -19,7 +19,7 @@ use crate::settings::HashOn;
 use crate::state::breaker::Entered;
 use crate::state::gate::At;
 use crate::state::health::Leave;
-use crate::upstream::chosen::{Chosen, Told, Which};
+use crate::upstream::chosen::{Chosen, Reporters, Which};
 use crate::upstream::room::Room;
 
 /// Which endpoints of its upstream one request is for.
@@ -116,7 +116,7 @@ impl Choice {
         let now = watched.as_ref().map_or(now, |watched| watched.looked);
         let mut balancer = by.view.upstreams[self.upstream].balancer.borrow_mut();
         let random = &mut *by.worker.random.borrow_mut();
-        let facts = Facts {
+        let observed = Observed {
             choice: self,
             by,
             ejection: watched.as_ref().map(|watched| &watched.ejection),
@@ -131,10 +131,10 @@ impl Choice {
             hash: self.hash,
         };
         let mut search = Search::new(purpose, &self.asked);
-        let (endpoint, claim) = loop {
-            let candidate = search.next(&mut balancer, &mut pick, &facts)?;
-            match facts.claim(candidate) {
-                Ok(claim) => break (candidate.endpoint, claim),
+        let (endpoint, taken) = loop {
+            let candidate = search.next(&mut balancer, &mut pick, &observed)?;
+            match observed.take(candidate) {
+                Ok(taken) => break (candidate.endpoint, taken),
                 Err(why) => search.decline(candidate.endpoint, why),
             }
         };
@@ -147,16 +147,16 @@ impl Choice {
             endpoint,
             kind: self.kind,
         };
-        let told = Told::of(claim.entered, watching);
+        let told = Reporters::of(taken.entered, watching);
         Ok((
-            Chosen::new(by.view, which, claim.leave, now, told),
-            claim.at,
+            Chosen::new(by.view, which, taken.leave, now, told),
+            taken.at,
         ))
     }
 }
 
 /// What is known of the endpoints at the moment of a choice.
-struct Facts<'a> {
+struct Observed<'a> {
     choice: &'a Choice,
     by: Forwarding<'a>,
     ejection: Option<&'a Ejection>,
@@ -168,13 +168,13 @@ struct Facts<'a> {
 }
 
 /// What a request takes of the endpoint that it asks.
-struct Claim {
+struct Taken {
     at: Option<At>,
     leave: Leave,
     entered: Option<Entered>,
 }
 
-impl Known for Facts<'_> {
+impl Known for Observed<'_> {
     fn standing(&self, endpoint: usize) -> Standing {
         if self.choice.unreachable.contains(&endpoint) {
             return Standing::Unreachable;
@@ -209,9 +209,9 @@ impl Known for Facts<'_> {
     }
 }
 
-impl Facts<'_> {
-    /// Takes what the endpoint has to give. What was taken before it declines is given back.
-    fn claim(&self, candidate: Candidate) -> Result<Claim, Declined> {
+impl Observed<'_> {
+    /// Takes what the endpoint has to give. Its place is given back when it declines.
+    fn take(&self, candidate: Candidate) -> Result<Taken, Declined> {
         let Candidate { endpoint, is_well } = candidate;
         let at = self.room.take(endpoint).ok_or(Declined::Full)?;
         let upstream = &self.by.view.snapshot.upstreams[self.choice.upstream];
@@ -226,7 +226,7 @@ impl Facts<'_> {
         let breaker = endpoint.breaker.as_ref();
         let entered = breaker.map(|breaker| breaker.enter(self.now)).transpose();
         let entered = entered.map_err(|refused| Declined::Open(refused.retry_after))?;
-        Ok(Claim { at, leave, entered })
+        Ok(Taken { at, leave, entered })
     }
 }
 

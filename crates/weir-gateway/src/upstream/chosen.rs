@@ -34,7 +34,7 @@ pub(crate) struct Chosen {
     since: Instant,
     finished: Cell<Finished>,
     /// Boxed, because it is moved from hand to hand, and most have nobody to tell.
-    told: RefCell<Option<Box<Told>>>,
+    told: RefCell<Option<Box<Reporters>>>,
 }
 
 /// Which endpoint a request is sent to.
@@ -52,7 +52,7 @@ impl Chosen {
         which: Which,
         leave: Leave,
         since: Instant,
-        told: Option<Box<Told>>,
+        told: Option<Box<Reporters>>,
     ) -> Self {
         let Which {
             upstream,
@@ -182,12 +182,12 @@ impl Drop for Chosen {
 
 /// Who is told how asking an endpoint ended.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct Reporters {
     entered: Option<Entered>,
     watching: Option<Watching>,
 }
 
-impl Told {
+impl Reporters {
     /// `None` if nobody is.
     pub(super) fn of(entered: Option<Entered>, watching: Option<Watching>) -> Option<Box<Self>> {
         let is_watched = entered.is_some() || watching.is_some();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use weir_http::body::Piece;
 use weir_http::forward::{self, ResponseRewrite};
 use weir_http::opening::End;
-use weir_http::{Content, Version};
+use weir_http::{Content, FieldName, Method, Version};
 
 use crate::buffers::{BUFFER_BYTES, Input};
 use crate::compress;
@@ -52,8 +52,13 @@ pub(crate) async fn respond(
     let keep_alive = x.client_keeps_alive(by.worker) && may_go_on;
     x.upload.answered();
     upstream.wire.begin_body(x.response.framing);
+    let told = if is_head_of_chunks(x) {
+        End::Chunks
+    } else {
+        end
+    };
     write_lines(x, by, (end, content));
-    x.finish_head(x.response.status, end, keep_alive);
+    x.finish_head(x.response.status, told, keep_alive);
     if x.response.status == 101 {
         // A tunnel may last for days, and says nothing of how fast the upstream is.
         upstream.pass.hold_up();
@@ -80,6 +85,15 @@ pub(crate) async fn respond(
         _ => {}
     }
     Ok(after)
+}
+
+/// Whether the response is to a HEAD, and a GET would be answered in chunks: the client is told so all the same (RFC 9110 §9.3.2).
+fn is_head_of_chunks(x: &Exchange) -> bool {
+    x.request.method == Method::Head
+        && x.request.version == Version::Http11
+        && x.response
+            .known_field(FieldName::TransferEncoding)
+            .is_some()
 }
 
 /// Keeps the connection of a response that has been read, if it can serve again.

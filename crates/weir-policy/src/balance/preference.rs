@@ -7,7 +7,7 @@
 //! 5. who is leaving, but only for a request from before a change of the configuration.
 //!
 //! A second copy of a request goes only to who is well, is trusted and has not seen it. Where nobody may have more than its
-//! room, a request waits for room rather than try who is not well.
+//! room, a request is refused rather than sent to who is not well.
 //!
 //! [`Search`] only looks. Its caller takes what the endpoint has to give (a place, a permit of its breaker) and says when
 //! it gives none; then there is a next one.
@@ -95,6 +95,8 @@ pub struct Search<'a> {
     asked: &'a [usize],
     /// Those that have declined.
     declined: Vec<usize>,
+    /// Those that another request is just trying: they are not well, whatever is known of them.
+    tried: Vec<usize>,
     is_full: bool,
     retry_after: Option<Duration>,
 }
@@ -106,6 +108,7 @@ impl<'a> Search<'a> {
             purpose,
             asked,
             declined: Vec::new(),
+            tried: Vec::new(),
             is_full: false,
             retry_after: None,
         }
@@ -147,7 +150,10 @@ impl<'a> Search<'a> {
                 let earliest = self.retry_after.unwrap_or(after);
                 self.retry_after = Some(earliest.min(after));
             }
-            Declined::Tried => return,
+            Declined::Tried => {
+                self.tried.push(endpoint);
+                return;
+            }
         }
         self.declined.push(endpoint);
     }
@@ -190,6 +196,7 @@ impl<'a> Search<'a> {
     fn is_well(&self, endpoint: usize, known: &impl Known) -> bool {
         self.may_ask(endpoint)
             && known.standing(endpoint) == Standing::Well
+            && !self.tried.contains(&endpoint)
             && (self.purpose == Purpose::Request
                 || !self.has_asked(endpoint) && known.is_trusted(endpoint))
     }

@@ -133,16 +133,13 @@ impl<'a> Value<'a> {
 
     /// A number, whole or not.
     pub(super) fn number(&self, range: &RangeInclusive<f64>) -> Option<f64> {
-        let integer = || {
-            self.content
-                .as_integer()
-                .map(|integer| integer.as_str().to_owned())
-        };
-        let float = self
-            .content
-            .as_float()
-            .map(|float| float.as_str().to_owned());
-        let number = float.or_else(integer).and_then(|text| text.parse().ok());
+        let integer = self.content.as_integer().and_then(|integer| {
+            let whole = i64::from_str_radix(integer.as_str(), integer.radix()).ok();
+            whole.map(|whole| whole as f64)
+        });
+        let float = self.content.as_float();
+        let float = float.and_then(|float| float.as_str().parse().ok());
+        let number = float.or(integer);
         let number = number.filter(|number| range.contains(number));
         if number.is_none() {
             let (least, most) = (range.start(), range.end());

@@ -84,6 +84,8 @@ fn what_is_none_is_told_and_asks_nobody() {
     short.body.truncate(3);
     let mut injects = sound.clone();
     injects.fields[0].1 = "1\r\nX: 2".to_owned();
+    let mut redirects = sound.clone();
+    redirects.fields[0].0 = "Host".to_owned();
     let mut frames = sound.clone();
     frames.fields[0].0 = "content-length".to_owned();
     for errand in [
@@ -94,6 +96,7 @@ fn what_is_none_is_told_and_asks_nobody() {
         with_head("POST /%2e%2e/%zz HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\n\r\n"),
         short,
         injects,
+        redirects,
         frames,
     ] {
         let outcome = house.deliver(errand.clone());

@@ -247,15 +247,19 @@ fn behind_a_trusted_proxy_rates_are_those_of_its_clients() {
 fn what_is_answered_here_has_limits_too() {
     let gateway = Gateway::start(
         "[[route]]\npath = \"/moved\"\nredirect = { to = \"/new\" }\nbody_limit = 3\n\
-         rate = { requests = 2, per = \"1h\" }\n\
+         rate = { requests = 4, per = \"1h\" }\n\
          [[route]]\npath = \"/fixed\"\nrespond = { body = \"x\" }\nbody_limit = 3\n\
-         rate = { requests = 2, per = \"1h\" }\n",
+         rate = { requests = 4, per = \"1h\" }\n",
     );
     for (path, status) in [("/moved", 301), ("/fixed", 200)] {
         let large = format!("POST {path} HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nbody");
-        // What is too large counts for nothing.
+        let chunked = format!(
+            "POST {path} HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n"
+        );
+        // What says that it is too large counts for nothing.
         assert_eq!(client::send(gateway.address, &large).status, 413);
-        for remaining in [1, 0] {
+        assert_eq!(client::send(gateway.address, &chunked).status, 413);
+        for remaining in [2, 1, 0] {
             let answer = ask_with(gateway.address, path, "");
             assert_eq!(answer.status, status);
             assert_eq!(limit(&answer).0, remaining);
