@@ -5,19 +5,22 @@
 //! chosen for a listener on the open internet.
 
 pub(crate) mod care;
+pub(crate) mod route;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use weir_cache::CachePolicy;
-use weir_cache::negotiate::CompressPolicy;
 use weir_policy::balance::Method as BalanceMethod;
 
 pub use crate::settings::care::{
     BreakerRule, Fallback, FallbackOn, HealthCheck, PriorityRule, Probe, RateKey, RateRule,
     RetryRule, RouteCare, RouteLimits, StatusSet, UpstreamCare,
+};
+pub use crate::settings::route::{
+    Action, Forward, HeaderEdits, HostPattern, Piece, Redirect, Respond, Route, Serve,
+    UpstreamTimeouts,
 };
 pub use weir_socket::Address as EndpointAddress;
 
@@ -288,189 +291,4 @@ pub enum HashOn {
     Cookie(String),
     /// The value of a query parameter, as written in the URL.
     Query(String),
-}
-
-/// What is done with the requests of one host, path and set of methods.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Route {
-    /// The label in metrics: the config's `name`, else host and path.
-    pub name: String,
-    /// Hosts.
-    pub host: HostPattern,
-    /// Paths: static, `{name}` and `{*rest}`.
-    pub path: String,
-    /// Methods, in upper case; `None` is any. GET includes HEAD.
-    pub methods: Option<Vec<String>>,
-    /// Limits for every request, whatever the action.
-    pub limits: RouteLimits,
-    /// What the route does.
-    pub action: Action,
-    /// The app of guard's interface that it belongs to; `None` for routes of a file.
-    pub app: Option<Box<str>>,
-}
-
-/// Which hosts a route serves. Names are in lower case and carry no port.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum HostPattern {
-    /// Every host, also requests without one.
-    Any,
-    /// One name.
-    Exact(String),
-    /// `*.example.com` holds `example.com`: any name with at least one more label in front.
-    Wildcard(String),
-}
-
-impl std::fmt::Display for HostPattern {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Any => Ok(()),
-            Self::Exact(name) => f.write_str(name),
-            Self::Wildcard(name) => write!(f, "*.{name}"),
-        }
-    }
-}
-
-/// What a route does.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Action {
-    /// Sends the request to an upstream and its answer back.
-    Forward(Forward),
-    /// Answers with a redirect.
-    Redirect(Redirect),
-    /// Answers with a fixed response.
-    Respond(Respond),
-    /// Has a service inside the process answer.
-    Serve(Serve),
-}
-
-impl Action {
-    /// How requests get from here to an upstream, now or later.
-    pub fn rule(&self) -> Option<&Forward> {
-        match self {
-            Self::Forward(rule) => Some(rule),
-            Self::Serve(serve) => serve.delivery.as_deref(),
-            Self::Redirect(_) | Self::Respond(_) => None,
-        }
-    }
-
-    /// The same, to be changed.
-    pub(crate) fn rule_mut(&mut self) -> Option<&mut Forward> {
-        match self {
-            Self::Forward(rule) => Some(rule),
-            Self::Serve(serve) => serve.delivery.as_deref_mut(),
-            Self::Redirect(_) | Self::Respond(_) => None,
-        }
-    }
-}
-
-/// How a route has a service answer.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Serve {
-    /// Its name, by which it is opened.
-    pub service: String,
-    /// Until it has answered; late is 504. Also between two pieces of content.
-    pub timeout: Duration,
-    /// How its errands get to their upstream, where it has any.
-    pub delivery: Option<Box<Forward>>,
-}
-
-/// How a route forwards.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Forward {
-    /// Index into [`Settings::upstreams`].
-    pub upstream: usize,
-    /// Removed from the front of the path before forwarding; the rest always begins with `/`.
-    pub strip_prefix: Option<String>,
-    /// Changes to the request's fields, after the gateway's own.
-    pub request_headers: HeaderEdits,
-    /// Changes to the response's fields, after the gateway's own.
-    pub response_headers: HeaderEdits,
-    /// Deadlines on the upstream's side.
-    pub timeouts: UpstreamTimeouts,
-    /// Bytes of a request body that are collected before a request enters an upstream with a limit or a breaker.
-    pub request_buffer: u64,
-    /// Bytes of a response that are read ahead of a slow client, from an upstream with a limit.
-    pub response_buffer: u64,
-    /// How responses are cached; `None` caches nothing. It needs [`Settings::cache`].
-    pub cache: Option<Box<CachePolicy>>,
-    /// What is compressed for clients that accept it; `None` compresses nothing.
-    pub compress: Option<Box<CompressPolicy>>,
-    /// Protocols that a client may upgrade to, in lower case. Other requests are answered as if they had asked for no
-    /// upgrade.
-    pub upgrade: Vec<String>,
-    /// When a request is not forwarded, when it is sent again, and what its client gets instead of an answer.
-    pub care: Box<RouteCare>,
-}
-
-impl Forward {
-    /// [`Forward::request_buffer`], unless configured otherwise.
-    pub const REQUEST_BUFFER: u64 = 256 << 10;
-    /// [`Forward::response_buffer`], unless configured otherwise.
-    pub const RESPONSE_BUFFER: u64 = 256 << 10;
-}
-
-/// Fields to set (which replaces all of that name) and to remove. Names are in lower case.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct HeaderEdits {
-    /// Name and value.
-    pub set: Vec<(String, String)>,
-    /// Names.
-    pub remove: Vec<String>,
-}
-
-impl HeaderEdits {
-    /// Whether nothing changes.
-    pub fn is_empty(&self) -> bool {
-        self.set.is_empty() && self.remove.is_empty()
-    }
-}
-
-/// Deadlines for the upstream's side of an exchange.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UpstreamTimeouts {
-    /// Until a connection is open; late means another endpoint is tried, then 504.
-    pub connect: Duration,
-    /// From the end of the request until the response head is complete; late is 504.
-    pub response: Duration,
-    /// Between two reads of the response body, or two writes of the request body; late breaks off the response.
-    pub idle: Duration,
-}
-
-impl Default for UpstreamTimeouts {
-    fn default() -> Self {
-        Self {
-            connect: Duration::from_secs(1),
-            response: Duration::from_secs(30),
-            idle: Duration::from_secs(30),
-        }
-    }
-}
-
-/// A redirect.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Redirect {
-    /// 301, 302, 303, 307 or 308.
-    pub status: u16,
-    /// The `Location`, in pieces. The request's query is appended if the `Location` has none.
-    pub location: Vec<Piece>,
-}
-
-/// A piece of a template.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Piece {
-    /// Text that is copied as it is.
-    Text(String),
-    /// The value of a parameter of the route's path.
-    Parameter(String),
-}
-
-/// A fixed response.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Respond {
-    /// 200 to 599.
-    pub status: u16,
-    /// Must be empty for 204 and 304.
-    pub body: Vec<u8>,
-    /// Further fields, such as `content-type`. Names are in lower case.
-    pub headers: Vec<(String, String)>,
 }
