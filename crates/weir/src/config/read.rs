@@ -44,6 +44,7 @@ impl<'a> Table<'a> {
     }
 
     /// The value of `key`; `expected` says what to write when it is missing.
+    #[cfg(any(feature = "lab", feature = "load"))]
     pub(super) fn required(&mut self, key: &'static str, expected: &str) -> Option<Value<'a>> {
         let value = self.optional(key);
         if value.is_none() {
@@ -53,6 +54,7 @@ impl<'a> Table<'a> {
     }
 
     /// The table of `key`, if there is one; `example` shows what it looks like.
+    #[cfg(any(feature = "lab", feature = "load"))]
     pub(super) fn section(&mut self, key: &'static str, example: &str) -> Option<Table<'a>> {
         self.optional(key)?.table(example)
     }
@@ -98,6 +100,7 @@ impl<'a> Table<'a> {
     }
 
     /// Reports every key that nobody asked for.
+    #[cfg(any(feature = "lab", feature = "load"))]
     pub(super) fn finish(self) {
         self.finish_knowing(&self.asked);
     }

@@ -222,6 +222,7 @@ impl<'a> Value<'a> {
     }
 
     /// The items of a list; `expected` says of what.
+    #[cfg(feature = "lab")]
     pub(super) fn list(&self, expected: &str) -> Option<Vec<Value<'a>>> {
         let list = self.as_list();
         if list.is_none() {
