@@ -185,8 +185,9 @@ fn a_slow_upload_is_no_probe_of_a_breaker() {
         }
         assert_eq!(client::get(gateway.address, "/").status, 503);
         let mut slow: Vec<_> = (0..8).map(|_| upload(&gateway, 1000)).collect();
+        // More requests than fit into the recovery, in which some are refused.
         wait_until("it is closed", || {
-            (0..10).all(|_| client::get(gateway.address, "/").status == 200)
+            (0..200).all(|_| client::get(gateway.address, "/").status == 200)
         });
         for connection in &mut slow {
             connection.send("x".repeat(500));
