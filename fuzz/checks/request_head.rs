@@ -1,7 +1,7 @@
 //! What must hold of every request head, whatever the bytes.
 
 use weir_http::body::Framing;
-use weir_http::forward::{self, Edits, RequestRewrite};
+use weir_http::forward::{self, Edits, RequestRewrite, ViaName};
 use weir_http::head::{FieldName, HeadScan, Span};
 use weir_http::request::Progress;
 use weir_http::{HeadLimits, Method, NamedFields, Reject, RequestHead, Version, readings, target};
@@ -159,6 +159,7 @@ fn rewritten(request: &RequestHead, head: &[u8], upgrade: bool) -> Vec<u8> {
         scheme: weir_http::Scheme::Http,
         default_host: DEFAULT_HOST,
         upgrade,
+        via: &ViaName::new("weir"),
         edits: Edits::default(),
         named: &NamedFields::NONE,
     };

@@ -165,8 +165,8 @@ mod tests {
         let weak = written("ETag: W/\"a\"", Content::Encoded(b"br"), Edits::default());
         assert!(weak.contains("ETag: W/\"a\"\r\n"), "{weak}");
         let edits = Edits {
-            set: &[],
-            remove: &["etag".to_owned(), "vary".to_owned()],
+            drops: &["etag".to_owned(), "vary".to_owned()],
+            lines: b"",
         };
         let bare = written("ETag: \"a\"", Content::Encoded(b"br"), edits);
         assert_eq!(bare, "Content-Encoding: br\r\n");

@@ -11,7 +11,7 @@ use crate::request::Spelling;
 use crate::variable::{NamedFields, is_same_variable};
 use crate::{Content, Method, RequestHead, ResponseHead, Scheme};
 
-/// The value of `Via` for a message received in `version`: that version, and the name of the gateway (RFC 9110 §7.6.3).
+/// The value of `Via` for a response received in `version`: that version, and the name of the gateway (RFC 9110 §7.6.3).
 pub fn via(version: Version) -> &'static [u8] {
     let line = via_line(version);
     &line[b"Via: ".len()..line.len() - b"\r\n".len()]
@@ -24,6 +24,49 @@ fn via_line(version: Version) -> &'static [u8] {
     }
 }
 
+/// What one gateway calls itself in the `Via` of requests. No other has this name, so that a request which comes back is
+/// known from one that has passed another gateway of the same kind (RFC 9110 §7.6.3).
+#[derive(Debug, Clone)]
+pub struct ViaName {
+    name: String,
+    /// The lines for HTTP/1.0 and HTTP/1.1.
+    lines: [String; 2],
+}
+
+impl ViaName {
+    /// `name` is a token.
+    pub fn new(name: &str) -> Self {
+        Self {
+            lines: ["1.0", "1.1"].map(|version| format!("Via: {version} {name}\r\n")),
+            name: name.to_owned(),
+        }
+    }
+
+    fn line(&self, version: Version) -> &[u8] {
+        let [http10, http11] = &self.lines;
+        match version {
+            Version::Http10 => http10.as_bytes(),
+            Version::Http11 => http11.as_bytes(),
+        }
+    }
+
+    /// Whether a request has passed the gateway of this name. A client that says so without need harms itself alone.
+    pub fn is_in(&self, request: &RequestHead, head: &[u8]) -> bool {
+        if request.via_fields == 0 {
+            return false;
+        }
+        let fields = request.fields.iter();
+        let mut values = fields.filter(|field| field.id == FieldName::Via);
+        values.any(|field| {
+            let mut hops = field.value.of(head).split(|&b| b == b',');
+            hops.any(|hop| {
+                let mut words = hop.split(u8::is_ascii_whitespace).filter(|w| !w.is_empty());
+                words.nth(1) == Some(self.name.as_bytes())
+            })
+        })
+    }
+}
+
 fn proto_line(scheme: Scheme) -> &'static [u8] {
     match scheme {
         Scheme::Http => b"X-Forwarded-Proto: http\r\n",
@@ -31,31 +74,50 @@ fn proto_line(scheme: Scheme) -> &'static [u8] {
     }
 }
 
-/// Fields that a route sets and removes. Names are in lower case. Setting replaces all fields of that name, and of
-/// every name that scripts read as the same variable.
+/// What a route changes of the fields of a message.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Edits<'a> {
-    /// Name and value.
-    pub set: &'a [(String, String)],
-    /// Names.
-    pub remove: &'a [String],
+    /// Names in lower case. Fields of these names are left out, and of every name that scripts read as the same
+    /// variable: they are removed, or others take their place.
+    pub drops: &'a [String],
+    /// The lines of the fields that are added.
+    pub lines: &'a [u8],
 }
 
 impl Edits<'_> {
     /// Whether the message's own fields called `name` are left out.
     pub fn drops(&self, name: &[u8]) -> bool {
-        if self.remove.is_empty() && self.set.is_empty() {
-            return false;
-        }
         let is_it = |other: &String| is_same_variable(name, other.as_bytes());
-        self.remove.iter().any(is_it) || self.set.iter().any(|(other, _)| is_it(other))
+        self.drops.iter().any(is_it)
     }
 
-    /// Appends the fields that are set.
+    /// Whether nothing changes.
+    pub fn is_empty(&self) -> bool {
+        self.drops.is_empty() && self.lines.is_empty()
+    }
+
+    /// Appends the fields that are added.
     pub fn write(&self, out: &mut Vec<u8>) {
-        for (name, value) in self.set {
-            write_field(out, name.as_bytes(), value.as_bytes());
+        out.extend_from_slice(self.lines);
+    }
+
+    /// Takes the lines off `head`, from byte `start` on, whose fields are left out. They are whole lines of fields.
+    pub fn drop_lines(&self, head: &mut Vec<u8>, start: usize) {
+        if self.drops.is_empty() {
+            return;
         }
+        let (mut read, mut kept) = (start, start);
+        while read < head.len() {
+            let line = &head[read..];
+            let end = memchr::memchr(b'\n', line).map_or(head.len(), |at| read + at + 1);
+            let name = memchr::memchr(b':', line).map_or(&b""[..], |colon| &line[..colon]);
+            if !self.drops(name) {
+                head.copy_within(read..end, kept);
+                kept += end - read;
+            }
+            read = end;
+        }
+        head.truncate(kept);
     }
 }
 
@@ -94,6 +156,8 @@ pub struct RequestRewrite<'a> {
     pub conditions: Option<&'a [u8]>,
     /// Whether all of the response is wanted although the client wants a part: `Range` and `If-Range` are left out.
     pub wants_whole: bool,
+    /// What the gateway calls itself.
+    pub via: &'a ViaName,
     /// What the route changes.
     pub edits: Edits<'a>,
     /// The names that the configuration uses. Fields that scripts would mistake for one of them are left out.
@@ -161,7 +225,7 @@ pub fn write_request(
         write_field(out, b"X-Forwarded-Host", host);
     }
     if !rewrite.edits.drops(b"via") {
-        out.extend_from_slice(via_line(request.version));
+        out.extend_from_slice(rewrite.via.line(request.version));
     }
     if rewrite.upgrade {
         out.extend_from_slice(b"Connection: upgrade\r\n");

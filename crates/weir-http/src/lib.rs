@@ -7,17 +7,21 @@
 //! - [`head`], [`fields`]: where a head ends, and the fields of one
 //! - [`request`], [`response`]: a head's meaning: method, target, framing, persistence
 //! - [`target`], [`host`]: the request target in its four forms, and the authority
-//! - [`readings`]: how other servers read a path
+//! - [`readings`]: how other servers read a path; [`query`]: the parameters behind it
 //! - [`body`], [`chunk`]: which of the following bytes belong to the message
 //! - [`forward`], [`content`]: the head that a gateway sends on, also of content that it encodes
+//! - [`cookie`]: cookies of the gateway itself, which nobody else gets to see
 //! - [`kept`]: the head of a request that is made again later
 //! - [`variable`]: names of fields that fall together where scripts read them
+//! - `trace`: which trace a request belongs to
 //! - [`reject`]: every reason to refuse a message, and its status
+//! - [`websocket`]: where the frames of an upgraded connection end
 //! - [`date`], [`form`]: dates of fields and logs, and submitted forms
 
 pub mod body;
 pub mod chunk;
 pub mod content;
+pub mod cookie;
 pub mod date;
 pub mod fields;
 pub mod form;
@@ -28,12 +32,15 @@ pub mod head;
 pub mod host;
 pub mod kept;
 pub mod opening;
+pub mod query;
 pub mod readings;
 pub mod reject;
 pub mod request;
 pub mod response;
 pub mod target;
+mod trace;
 pub mod variable;
+pub mod websocket;
 
 pub use body::Body;
 pub use content::Content;

@@ -14,13 +14,14 @@
 //! | `/x/%252e%252e/admin` | `/admin` | any two of them in a row; I with `allowDoubleEscaping` |
 //! | `/admin%00.png` | `/admin` | programs that end a string there |
 //! | `/x//../admin` | `/x/admin` | whoever does not merge slashes: N with `merge_slashes off`, T, E |
+//! | `/%40admin`, `/a%2Ab` | `/@admin`, `/a*b` | all of them |
 //!
 //! E decodes and resolves nothing, so it reads what was sent. `%2F` has legitimate uses, such as names of packages and
 //! projects, so it is not refused by itself: what counts is whether a route could tell the readings apart. Not
 //! considered are servers that ignore letter case, and dots or blanks at the end of a segment.
 
 use crate::Reject;
-use crate::target::{decode_unreserved, is_unreserved};
+use crate::target::{decode_unreserved, is_unreserved, normalize};
 
 /// A longer path is refused when servers may read it in several ways, since each reading is a copy of it.
 pub const BYTES_MAX: usize = 4 << 10;
@@ -56,6 +57,13 @@ pub fn agree(path: &[u8], mut is_same: impl FnMut(&[u8]) -> bool) -> Result<(), 
     let path = decode_unreserved(path)?;
     let is_doubtful = is_doubtful(&path);
     let is_merged = path.windows(2).any(|pair| pair == b"//");
+    if has_plain_escape(&path) && !is_doubtful {
+        let mut normal = Vec::new();
+        normalize(&path, &mut normal)?;
+        if !is_same(&plain(&normal)) {
+            return Err(Reject::PathAmbiguous);
+        }
+    }
     if !is_doubtful && !is_merged {
         return Ok(());
     }
@@ -73,17 +81,47 @@ pub fn agree(path: &[u8], mut is_same: impl FnMut(&[u8]) -> bool) -> Result<(), 
     if !is_doubtful {
         return Ok(());
     }
+    let is_same_plain = |text: &[u8], is_same: &mut dyn FnMut(&[u8]) -> bool| {
+        is_same(text) && (!has_plain_escape(text) || is_same(&plain(text)))
+    };
     let mut texts = vec![path];
     for decodings in 0..=DECODINGS_MAX {
         if decodings > 0 {
             texts = texts.iter().map(|text| decode_separators(text)).collect();
         }
         add_splits(&mut texts)?;
-        if !texts.iter().all(|text| is_same(&merged(text))) {
+        let mut read = texts.iter().map(|text| merged(text));
+        if !read.all(|text| is_same_plain(&text, &mut is_same)) {
             return Err(Reject::PathAmbiguous);
         }
     }
     Ok(())
+}
+
+/// The path with the characters for the escapes of all that a path may have unescaped and that separates nothing: servers
+/// take both for the same (RFC 3986 §3.3). What is escaped by need stays escaped.
+pub fn plain(path: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let [byte, tail @ ..] = rest {
+        let (kept, after) = match escaped(rest) {
+            Some((byte, after)) if is_plain(byte) => (byte, after),
+            _ => (*byte, tail),
+        };
+        plain.push(kept);
+        rest = after;
+    }
+    plain
+}
+
+fn has_plain_escape(path: &[u8]) -> bool {
+    memchr::memchr_iter(b'%', path)
+        .any(|at| escaped(&path[at..]).is_some_and(|(byte, _)| is_plain(byte)))
+}
+
+/// Whether a path may have `byte` as it is, and it splits nothing for anybody.
+fn is_plain(byte: u8) -> bool {
+    is_unreserved(byte) || b"!$&'()*+,=:@".contains(&byte)
 }
 
 /// Adds the texts without parameters, and those with slashes for backslashes, in any order of the two.

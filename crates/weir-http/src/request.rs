@@ -101,6 +101,8 @@ pub struct RequestHead {
     pub upgrade: Option<Span>,
     /// Whether `Connection` names fields other than the ones every gateway removes.
     pub connection_names_fields: bool,
+    /// How many fields are a `Via`.
+    pub(crate) via_fields: u16,
 }
 
 /// What the bytes received so far contain.
@@ -218,6 +220,14 @@ impl RequestHead {
             .map(|field| field.value.of(head))
     }
 
+    /// The value of the field called `name` (lower case), if there is exactly one.
+    pub fn sole_field(&self, head: &[u8], name: &str) -> Option<Span> {
+        let is_it = |field: &&Field| field.name.of(head).eq_ignore_ascii_case(name.as_bytes());
+        let mut fields = self.fields.iter().filter(is_it);
+        let value = fields.next()?.value;
+        fields.next().is_none().then_some(value)
+    }
+
     /// The value of the first field that is `id`.
     pub fn known_field(&self, id: FieldName) -> Option<Span> {
         head::known_field(&self.fields, id)
@@ -229,6 +239,7 @@ impl RequestHead {
         let mut framing = FramingFields::default();
         let mut connection = Connection::default();
         self.expects_continue = false;
+        self.via_fields = 0;
         for field in fields {
             let name = field.name.as_bytes();
             let id = FieldName::of(name);
@@ -254,6 +265,7 @@ impl RequestHead {
                     self.expects_continue = true;
                 }
                 FieldName::Expect => return Err(Reject::Expectation),
+                FieldName::Via => self.via_fields += 1,
                 _ => {}
             }
         }

@@ -1,3 +1,5 @@
+use std::sync::LazyLock;
+
 use super::*;
 use crate::head::{HeadLimits, HeadScan};
 
@@ -6,6 +8,7 @@ const LIMITS: HeadLimits = HeadLimits {
     fields: 100,
 };
 
+static VIA: LazyLock<ViaName> = LazyLock::new(|| ViaName::new("weir-1"));
 static NONE: NamedFields = NamedFields::NONE;
 
 fn request<'a>(text: &'a str, change: impl FnOnce(&mut RequestRewrite<'a>)) -> String {
@@ -20,6 +23,7 @@ fn request<'a>(text: &'a str, change: impl FnOnce(&mut RequestRewrite<'a>)) -> S
         upgrade: false,
         conditions: None,
         wants_whole: false,
+        via: &VIA,
         edits: Edits::default(),
         named: &NONE,
     };
@@ -29,7 +33,7 @@ fn request<'a>(text: &'a str, change: impl FnOnce(&mut RequestRewrite<'a>)) -> S
     String::from_utf8(out).unwrap()
 }
 
-const OWN: &str = "X-Forwarded-For: 10.0.0.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\nVia: 1.1 weir\r\n";
+const OWN: &str = "X-Forwarded-For: 10.0.0.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\nVia: 1.1 weir-1\r\n";
 
 #[test]
 fn end_to_end_fields_stay_and_hop_by_hop_fields_go() {
@@ -57,6 +61,34 @@ fn nothing_passes_for_a_field_of_the_gateway() {
 }
 
 #[test]
+fn a_request_that_comes_back_is_known() {
+    for (fields, has_passed) in [
+        ("", false),
+        ("Via: 1.1 weir-1\r\n", true),
+        ("Via: 1.0 before, 1.1 weir-1 (a comment)\r\n", true),
+        ("Via: 1.0 before\r\nvia: 1.1\tweir-1\r\n", true),
+        ("Via: 1.1 weir\r\n", false),
+        ("Via: 1.1 weir-12, 1.1 weir-2\r\n", false),
+        ("Via: weir-1\r\n", false),
+        ("X-Via: 1.1 weir-1\r\n", false),
+    ] {
+        let text = format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+        // One head takes the place of another on a connection.
+        let mut head = RequestHead::default();
+        for text in ["GET / HTTP/1.1\r\nHost: a\r\nVia: 1.1 x\r\n\r\n", &text] {
+            head.parse(text.as_bytes(), &mut HeadScan::default(), LIMITS)
+                .unwrap();
+        }
+        assert_eq!(VIA.is_in(&head, text.as_bytes()), has_passed, "{fields:?}");
+    }
+    let sent = request("GET / HTTP/1.1\r\nHost: a\r\n\r\n", |_| {});
+    let mut head = RequestHead::default();
+    head.parse(sent.as_bytes(), &mut HeadScan::default(), LIMITS)
+        .unwrap();
+    assert!(VIA.is_in(&head, sent.as_bytes()));
+}
+
+#[test]
 fn forwarded_for_grows_at_its_end() {
     let sent = request(
         "GET / HTTP/1.1\r\nX-Forwarded-For: 1\r\nHost: a\r\nX-Forwarded-For: 2\r\n\r\n",
@@ -78,7 +110,7 @@ fn targets_are_sent_in_origin_form() {
     let sent = request("GET /api/x HTTP/1.0\r\n\r\n", |how| how.path = b"/x");
     assert_eq!(
         sent,
-        "GET /x HTTP/1.1\r\nHost: up:80\r\nX-Forwarded-For: 10.0.0.1\r\nX-Forwarded-Proto: http\r\nVia: 1.0 weir\r\n\r\n"
+        "GET /x HTTP/1.1\r\nHost: up:80\r\nX-Forwarded-For: 10.0.0.1\r\nX-Forwarded-Proto: http\r\nVia: 1.0 weir-1\r\n\r\n"
     );
 }
 
@@ -104,17 +136,13 @@ fn upgrades_and_trailers_are_announced_again() {
 
 #[test]
 fn a_route_has_the_last_word() {
-    let settings = [
-        ("host".to_owned(), "b".to_owned()),
-        ("x-forwarded-for".to_owned(), "0".to_owned()),
-    ];
-    let remove = ["accept".to_owned(), "via".to_owned()];
+    let drops = ["accept", "via", "host", "x-forwarded-for"].map(str::to_owned);
     let sent = request(
         "GET / HTTP/1.1\r\nHost: a\r\nAccept: x\r\nB: c\r\n\r\n",
         |how| {
             how.edits = Edits {
-                set: &settings,
-                remove: &remove,
+                drops: &drops,
+                lines: b"host: b\r\nx-forwarded-for: 0\r\n",
             };
         },
     );
@@ -122,6 +150,25 @@ fn a_route_has_the_last_word() {
         sent,
         "GET / HTTP/1.1\r\nB: c\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\nhost: b\r\nx-forwarded-for: 0\r\n\r\n"
     );
+}
+
+#[test]
+fn lines_that_are_written_already_are_taken_off_again() {
+    let drops = ["a".to_owned(), "x-b".to_owned()];
+    let edits = Edits {
+        drops: &drops,
+        lines: b"",
+    };
+    for (head, expected) in [
+        ("A: 1\r\nX_B: 2\r\nC: a: 3\r\na: 4\r\n", "C: a: 3\r\n"),
+        ("C: 1\r\n", "C: 1\r\n"),
+        ("a:\r\n", ""),
+        ("", ""),
+    ] {
+        let mut out = format!("a: b\r\n{head}").into_bytes();
+        edits.drop_lines(&mut out, 6);
+        assert_eq!(out, format!("a: b\r\n{expected}").as_bytes(), "{head}");
+    }
 }
 
 fn lines(text: &str, client_version: Version) -> String {
@@ -158,8 +205,8 @@ fn only_trailers_that_are_still_true_are_sent() {
     let came = b"X-Sum: 1\r\nContent-Digest: 2\r\nETag: \"3\"\r\nA: 4\r\nKeep-Alive: 5\r\n";
     let remove = ["a".to_owned()];
     let edits = Edits {
-        set: &[],
-        remove: &remove,
+        drops: &remove,
+        lines: b"",
     };
     for (content, expected) in [
         (

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::target::{is_normal, normalize};
+use crate::target::is_normal;
 
 /// The rules of a gateway that forbids `/admin` and what is below it.
 fn route_of(path: &[u8]) -> &'static str {
@@ -246,4 +246,27 @@ proptest! {
             prop_assert!(!is_doubtful(path.as_bytes()));
         }
     }
+}
+
+#[test]
+fn an_escape_that_is_not_needed_leads_to_no_other_route() {
+    let route_of = |path: &[u8]| (path.starts_with(b"/@own/"), path == b"/a*b".as_slice());
+    for (path, is_refused) in [
+        ("/%40own/x", true),
+        ("/x/../%40own/x", true),
+        ("/%40own%2Fx", true),
+        ("/@own%2Fx", true),
+        ("/a%2Ab", true),
+        ("/%40others/x", false),
+        ("/x%2C%20y", false),
+        ("/@own/%40x", false),
+        ("/%C3%BC%5B", false),
+    ] {
+        let mut normal = Vec::new();
+        normalize(path.as_bytes(), &mut normal).unwrap();
+        let taken = route_of(&normal);
+        let agreed = agree(path.as_bytes(), |read| route_of(read) == taken);
+        assert_eq!(agreed.is_err(), is_refused, "{path}");
+    }
+    assert_eq!(plain(b"/%40a%2Ab%2Fc%25%3B%"), b"/@a*b%2Fc%25%3B%");
 }
