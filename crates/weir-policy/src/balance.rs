@@ -13,7 +13,8 @@
 //! - `p2c`: two draws, the one expected to answer sooner wins
 //! - `hash`: consistent hashing with bounded loads
 //!
-//! Which endpoints are preferred to others, whatever the method, is [`preference`]'s to say.
+//! Which endpoints are preferred to others, whatever the method, is [`preference`]'s to say, and which of several upstreams gets
+//! a request is [`split`]'s.
 
 mod hash;
 mod least_conn;
@@ -21,6 +22,7 @@ mod p2c;
 pub mod preference;
 mod random;
 mod round_robin;
+pub mod split;
 #[cfg(test)]
 pub(crate) mod tests;
 

@@ -22,7 +22,7 @@
 //! never comes back blocks nothing, because an overdue probe is a failed one.
 //!
 //! A breaker does not know which answers are failures, and does not choose what a refused client gets. It takes about
-//! 430 bytes and allocates nothing, and every call costs the same, amortised.
+//! 450 bytes and allocates nothing, and every call costs the same, amortised.
 
 mod settings;
 mod state;
@@ -109,6 +109,8 @@ pub struct Breaker {
     state: State,
     /// The number of the current state, which tells permits of earlier states.
     epoch: u64,
+    /// When the current state began.
+    since: Instant,
     /// How many times in a row it has opened without a recovery in between.
     openings: u32,
     openings_total: u64,
@@ -121,6 +123,7 @@ impl Breaker {
             settings,
             state: State::Closed(Tally::new(&settings, now)),
             epoch: 0,
+            since: now,
             openings: 0,
             openings_total: 0,
         }
@@ -191,6 +194,11 @@ impl Breaker {
         }
     }
 
+    /// When the state began that [`Breaker::status`] last said.
+    pub fn since(&self) -> Instant {
+        self.since
+    }
+
     /// How many times it has opened.
     pub fn openings_total(&self) -> u64 {
         self.openings_total
@@ -227,13 +235,15 @@ impl Breaker {
         }
         match &self.state {
             State::Open { until } if *until <= now => {
-                self.enter(State::HalfOpen(Probes::new()));
+                let until = *until;
+                self.enter(State::HalfOpen(Probes::new()), until);
             }
             State::Recovering { since, .. }
                 if now.saturating_duration_since(*since) >= self.settings.recovery =>
             {
+                let recovered = *since + self.settings.recovery;
                 self.openings = 0;
-                self.enter(State::Closed(Tally::new(&self.settings, now)));
+                self.enter(State::Closed(Tally::new(&self.settings, now)), recovered);
             }
             _ => {}
         }
@@ -243,18 +253,20 @@ impl Breaker {
         self.openings = self.openings.saturating_add(1);
         self.openings_total += 1;
         let wait = self.settings.open_for.after(self.openings, random);
-        self.enter(State::Open { until: now + wait });
+        self.enter(State::Open { until: now + wait }, now);
     }
 
     fn recover(&mut self, now: Instant) {
-        self.enter(State::Recovering {
+        let recovering = State::Recovering {
             since: now,
             tally: Tally::new(&self.settings, now),
-        });
+        };
+        self.enter(recovering, now);
     }
 
-    fn enter(&mut self, state: State) {
+    fn enter(&mut self, state: State, since: Instant) {
         self.state = state;
+        self.since = since;
         self.epoch += 1;
     }
 }

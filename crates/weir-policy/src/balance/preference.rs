@@ -6,6 +6,9 @@
 //! 4. who is down by its checks: an answer may come from an endpoint thought dead, and will not come from here;
 //! 5. who is leaving, but only for a request from before a change of the configuration.
 //!
+//! Before all of them goes the home of a request, if it has one and that is well, has room and has not seen it: where a sticky
+//! cookie says that its client was served before.
+//!
 //! A second copy of a request goes only to who is well, is trusted and has not seen it. Where nobody may have more than its
 //! room, a request is refused rather than sent to who is not well.
 //!
@@ -97,6 +100,8 @@ pub struct Search<'a> {
     declined: Vec<usize>,
     /// Those that another request is just trying: they are not well, whatever is known of them.
     tried: Vec<usize>,
+    /// Who is asked before all others.
+    home: Option<usize>,
     is_full: bool,
     retry_after: Option<Duration>,
 }
@@ -109,9 +114,16 @@ impl<'a> Search<'a> {
             asked,
             declined: Vec::new(),
             tried: Vec::new(),
+            home: None,
             is_full: false,
             retry_after: None,
         }
+    }
+
+    /// The same for a request with a home.
+    #[must_use]
+    pub fn at_home(self, home: Option<usize>) -> Self {
+        Self { home, ..self }
     }
 
     /// The best endpoint that has not declined yet.
@@ -123,6 +135,12 @@ impl<'a> Search<'a> {
     ) -> Result<Candidate, Nobody> {
         let is_well = |endpoint| self.is_well(endpoint, known);
         let has_room = |endpoint| is_well(endpoint) && known.has_room(endpoint);
+        if let Some(home) = self.home
+            && !self.has_asked(home)
+            && has_room(home)
+        {
+            return Ok(Candidate::well(home));
+        }
         if let Some(endpoint) = self.pick(balancer, pick, has_room) {
             return Ok(Candidate::well(endpoint));
         }

@@ -208,3 +208,32 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_state_says_since_when_also_if_nobody_asked_at_that_moment() {
+    let began = start();
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut breaker = Breaker::new(settings(), began);
+    assert_eq!(breaker.since(), began);
+    let failed_at = began + Duration::from_secs(3);
+    for _ in 0..4 {
+        let permit = breaker.acquire(failed_at, &mut random).expect("closed");
+        let outcome = Outcome::Failure(LATENCY);
+        breaker.report(failed_at, permit, outcome, &mut random);
+    }
+    let Status::Open { remaining, .. } = breaker.status(failed_at, &mut random) else {
+        panic!("it is open");
+    };
+    assert_eq!(breaker.since(), failed_at);
+    let later = began + Duration::from_secs(1000);
+    assert_eq!(breaker.status(later, &mut random).as_str(), "half-open");
+    assert_eq!(breaker.since(), failed_at + remaining);
+    for _ in 0..3 {
+        let permit = breaker.acquire(later, &mut random).expect("a probe");
+        breaker.report(later, permit, Outcome::Success(LATENCY), &mut random);
+    }
+    assert_eq!(breaker.since(), later);
+    let much_later = later + Duration::from_secs(1000);
+    assert_eq!(breaker.status(much_later, &mut random).as_str(), "closed");
+    assert_eq!(breaker.since(), later + settings().recovery);
+}

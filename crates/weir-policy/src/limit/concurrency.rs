@@ -191,6 +191,15 @@ impl<T> Limiter<T> {
         }
     }
 
+    /// The service has become so many times as large: 2/3 when one of three endpoints has left, 3/2 when it is back. An
+    /// adaptive limit expects so many times as many answers, until it has measured; without a limit nothing changes, and a
+    /// fixed one stays as it is.
+    pub fn scale(&mut self, now: Instant, factor: f64) {
+        if let Gauge::Adaptive(adaptive) = &mut self.gauge {
+            adaptive.scale(now, factor);
+        }
+    }
+
     /// A request arrives. `waiter` is only called if it has to wait.
     pub fn acquire(
         &mut self,

@@ -27,6 +27,7 @@ struct Endpoint {
     is_doubted: bool,
     /// Its breaker is open.
     is_open: bool,
+    is_home: bool,
 }
 
 /// A word of the table.
@@ -40,6 +41,7 @@ fn endpoint(word: &str) -> Endpoint {
         is_full: false,
         is_doubted: false,
         is_open: false,
+        is_home: false,
     };
     for mark in marks {
         match mark {
@@ -47,6 +49,7 @@ fn endpoint(word: &str) -> Endpoint {
             "full" => endpoint.is_full = true,
             "doubted" => endpoint.is_doubted = true,
             "open" => endpoint.is_open = true,
+            "home" => endpoint.is_home = true,
             _ => panic!("{word:?}"),
         }
     }
@@ -106,7 +109,8 @@ impl World {
     /// Who is asked, one after the other, if each declines because its breaker is open; `!` behind one that is not well.
     fn order(&self) -> String {
         let (asked, mut order) = (self.asked(), String::new());
-        let mut search = Search::new(self.purpose, &asked);
+        let home = self.endpoints.iter().position(|it| it.is_home);
+        let mut search = Search::new(self.purpose, &asked).at_home(home);
         let mut balancer = self.balancer(Method::RoundRobin);
         let mut random = fastrand::Rng::with_seed(7);
         let mut pick = Pick {
@@ -195,6 +199,27 @@ fn the_order_of_preference() {
 }
 
 #[test]
+fn a_home_goes_first_while_it_is_well_and_has_room() {
+    let cases = [
+        ("well well well/home", "cab"),
+        ("well well/doubted/home", "ba"),
+        ("well well/full/home well", "acb"),
+        ("well well/asked/home well", "acb"),
+        ("well stands-out/home well", "acb!"),
+        ("well leaving/home", "a"),
+        ("unreachable/home well", "b"),
+    ];
+    for (endpoints, expected) in cases {
+        let world = World::of(endpoints, Purpose::Request);
+        assert_eq!(world.order(), expected, "{endpoints}");
+    }
+    let copy = World::of("well well well/home", Purpose::Copy);
+    assert_eq!(copy.order(), "cab");
+    let copy = World::of("well well well/home/asked", Purpose::Copy);
+    assert_eq!(copy.order(), "ab");
+}
+
+#[test]
 fn the_order_for_a_second_copy() {
     let cases = [
         ("well well", "ab"),
@@ -275,6 +300,7 @@ fn any_endpoint() -> impl Strategy<Value = Endpoint> {
             is_full,
             is_doubted,
             is_open,
+            is_home: false,
         },
     )
 }

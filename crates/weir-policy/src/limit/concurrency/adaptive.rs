@@ -203,6 +203,17 @@ impl Adaptive {
         }
     }
 
+    /// The service has become so many times as large. What a limit knows of it is from before; the rest is measured anew.
+    /// Evidence of a queue and its proof need nothing: both look at what comes back.
+    pub(super) fn scale(&mut self, now: Instant, factor: f64) {
+        self.advance(now);
+        let base = self.base.latency().unwrap_or_default();
+        if let State::Limited(limited) = &mut self.state {
+            self.window.begin(now);
+            limited.scale(now, factor, base);
+        }
+    }
+
     /// When the held requests go on, if there are any. [`Adaptive::turn`] must be called then.
     pub(super) fn hold_ends(&self, now: Instant) -> Option<Instant> {
         self.hold.ends(now, self.base.latency().is_some())

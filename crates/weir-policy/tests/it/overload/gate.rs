@@ -2,7 +2,7 @@
 
 use super::other_limits::Algorithm;
 use super::simulation::start;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 use weir_policy::Outcome;
 use weir_policy::limit::concurrency::{
@@ -89,6 +89,38 @@ impl Gate for Weir {
 
     fn limit(&self) -> u32 {
         self.limiter.limit()
+    }
+}
+
+/// The gate of this crate, which is told when the service becomes larger or smaller, by which factor.
+pub(crate) struct Told {
+    pub(crate) weir: Weir,
+    pub(crate) changes: VecDeque<(Instant, f64)>,
+}
+
+impl Gate for Told {
+    fn acquire(&mut self, now: Instant, priority: Priority, id: usize) -> Answer {
+        while let Some(&(_, factor)) = self.changes.front().filter(|(at, _)| *at <= now) {
+            let _ = self.changes.pop_front();
+            self.weir.limiter.scale(now, factor);
+        }
+        self.weir.acquire(now, priority, id)
+    }
+
+    fn release(&mut self, now: Instant, id: usize) {
+        self.weir.release(now, id);
+    }
+
+    fn decide(&mut self, now: Instant) -> Option<(usize, bool)> {
+        self.weir.decide(now)
+    }
+
+    fn next_deadline(&self, now: Instant) -> Option<Instant> {
+        self.weir.next_deadline(now)
+    }
+
+    fn limit(&self) -> u32 {
+        self.weir.limit()
     }
 }
 

@@ -4,10 +4,11 @@
 //! share of them must come; how late the answers may be; and what share of requests may be refused. `WEIR_CASE=text` plays the
 //! cases whose names contain it.
 
-use super::gate::{Gate, Weir};
+use super::gate::{Gate, Told, Weir};
 use super::simulation::{
-    Capacity, End, Load, Order, Record, Report, Scenario, Work, play, poisson,
+    Capacity, End, Load, Order, Record, Report, Scenario, Work, play, poisson, start,
 };
+use std::time::Duration;
 use weir_policy::limit::priority::Priority;
 
 /// One row: a window of a run and what must hold in it.
@@ -502,4 +503,73 @@ fn refused_of(report: &Report, source: usize) -> f64 {
     let is_refused = |record: &&&Record| matches!(record.end, End::Refused(_));
     let refused = of_source.iter().filter(is_refused).count();
     refused as f64 / of_source.len() as f64
+}
+
+/// One of three replicas leaves at twice what all can take, and is back twenty seconds later. A gate that is told so lets in no more
+/// than what the others keep up with, at once, and as much as before when it is back.
+#[test]
+fn a_limit_follows_the_replicas_that_are_in() {
+    let scenario = Scenario {
+        seed: 7,
+        seconds: 60.0,
+        capacity: vec![
+            capacity(0.0, 24, MS20),
+            capacity(20.0, 16, MS20),
+            capacity(40.0, 24, MS20),
+        ],
+        pauses: None,
+        sources: one(vec![poisson(2_400.0)]),
+    };
+    let at = |second: u64| start() + Duration::from_secs(second);
+    let told = Told {
+        weir: Weir::adaptive(),
+        changes: [(at(20), 2.0 / 3.0), (at(40), 1.5)].into(),
+    };
+    let (told, untold) = (
+        play(&scenario, &mut [Box::new(told)]),
+        play(&scenario, &mut [Box::new(Weir::adaptive())]),
+    );
+    let p50 = |report: &Report, from_s, to_s| report.answered_ms(from_s, to_s, 50.0);
+    let then = p50(&told, 15.0, 20.0);
+    let (less, late) = (p50(&told, 20.1, 20.6), p50(&untold, 20.1, 20.6));
+    println!("p50 {then:.0} ms with three; in half a second with two {less:.0}, untold {late:.0}");
+    assert!(less < late, "{less} ms, {late} ms where nobody says so");
+    let (_, with_three) = told.limits(0, 19.0, 19.9);
+    let (_, with_two) = told.limits(0, 20.1, 20.4);
+    assert!(
+        f64::from(with_two) < 0.8 * f64::from(with_three),
+        "{with_three} places, then {with_two}"
+    );
+    for (from_s, to_s, per_s) in [
+        (5.0, 20.0, 1_200.0),
+        (20.0, 40.0, 800.0),
+        (40.5, 60.0, 1_200.0),
+    ] {
+        let good = told.goodput(from_s, to_s) / per_s;
+        assert!(
+            good > 0.95,
+            "{good} of what can be answered from {from_s} s on"
+        );
+    }
+}
+
+/// A service that is no smaller for it, because something behind its replicas holds it back, is not starved.
+#[test]
+fn a_limit_that_was_lowered_for_nothing_is_back_within_a_second() {
+    let scenario = Scenario {
+        seed: 7,
+        seconds: 40.0,
+        capacity: vec![capacity(0.0, 24, MS20)],
+        pauses: None,
+        sources: one(vec![poisson(2_400.0)]),
+    };
+    for factor in [0.1, 2.0 / 3.0, 1.5, 10.0] {
+        let told = Told {
+            weir: Weir::adaptive(),
+            changes: [(start() + Duration::from_secs(20), factor)].into(),
+        };
+        let report = play(&scenario, &mut [Box::new(told)]);
+        let good = report.goodput(21.0, 40.0) / 1_200.0;
+        assert!(good > 0.95, "told {factor}: {good} of what can be answered");
+    }
 }

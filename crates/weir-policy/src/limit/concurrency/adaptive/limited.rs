@@ -180,6 +180,24 @@ impl Limited {
         }
     }
 
+    /// The service has become so many times as large. If it has not, because something else holds it back, the room in the
+    /// limit shows that within a few windows. A trial in progress would compare it with what it was.
+    pub(super) fn scale(&mut self, now: Instant, factor: f64, base: f64) {
+        for rate in [&mut self.rate, &mut self.recent]
+            .into_iter()
+            .chain(&mut self.rate_then)
+        {
+            *rate *= factor;
+        }
+        if self.trial.take().is_some() {
+            self.next_trial = self.beats.next(now, APART_S);
+        }
+        self.is_reached = false;
+        self.calm_since = None;
+        self.demand = Demand::new(now);
+        self.set_limit(base);
+    }
+
     /// Makes the changes that time alone causes.
     pub(super) fn turn(&mut self, now: Instant, window: &mut Window, base: &mut Base) {
         let known = base.latency();
