@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::raw::Block;
+use crate::raw::{Block, Usage};
+use crate::statistics;
 
 /// When the shares of failed requests of two targets differ by more than this, their latencies are not compared: they
 /// answered different questions. It is a tenth of 1 %, the smallest part that a usual percentile leaves out.
@@ -13,6 +14,9 @@ pub const FAILED_APART_MAX: f64 = 0.001;
 
 /// Outcomes that are answers.
 const ANSWERS: [&str; 2] = ["2xx", "3xx"];
+
+/// The end of requests that were due and never sent, because the service did not keep up.
+pub const NEVER_SENT: &str = "never sent";
 
 /// How requests ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,11 +31,15 @@ impl Ends {
     /// The ends of all requests of `blocks`.
     pub fn of<'b>(blocks: impl IntoIterator<Item = &'b Block>) -> Self {
         let mut ends = Self::default();
-        for (outcome, count) in blocks.into_iter().flat_map(|block| &block.outcomes) {
-            if ANSWERS.contains(&outcome.as_str()) {
-                ends.answers += count;
-            } else if *count > 0 {
-                *ends.failed.entry(outcome.clone()).or_default() += count;
+        for block in blocks {
+            let never_sent = (NEVER_SENT.to_owned(), block.never_sent);
+            let failed = block.outcomes.clone().into_iter().chain([never_sent]);
+            for (end, count) in failed {
+                if ANSWERS.contains(&end.as_str()) {
+                    ends.answers += count;
+                } else if count > 0 {
+                    *ends.failed.entry(end).or_default() += count;
+                }
             }
         }
         ends
@@ -78,15 +86,40 @@ pub fn share_in_words(share: f64) -> String {
     }
 }
 
-/// Microseconds of CPU time that a service used for each answer of `block`; `None` when there is no answer, or no CPU
-/// time was read.
+/// Microseconds of CPU time that everything between the client and the answer used for each answer of `block`: all of its
+/// services. `None` when there is no answer, or of one of them no CPU time was read. A proxy alone would be cheap beside
+/// any application.
 ///
 /// All CPU time is divided by the answers, so the time for failed requests counts too. Neither a timeout nor a cheap
 /// refusal makes a service look cheap.
-pub fn cpu_us_per_answer(block: &Block, service: &str) -> Option<f64> {
+pub fn cpu_us_per_answer(block: &Block) -> Option<f64> {
+    let services = block.services.iter().map(|usage| usage.cpu_seconds);
+    let seconds: Option<f64> = services.sum();
+    per_answer(block, seconds.filter(|_| !block.services.is_empty())?)
+}
+
+/// The part of one service in [`cpu_us_per_answer`].
+pub fn part_us_per_answer(block: &Block, service: &str) -> Option<f64> {
     let mut services = block.services.iter();
     let usage = services.find(|usage| usage.name == service)?;
     per_answer(block, usage.cpu_seconds?)
+}
+
+/// The parts of [`cpu_us_per_answer`] as medians over `blocks`, each with its name by `called`, from the client on: `weir
+/// 12.3 + service 140.2`. `None` when the blocks have no services.
+pub fn parts_in_words(blocks: &[&Block], called: impl Fn(&str) -> String) -> Option<String> {
+    let services = &blocks.first()?.services;
+    let parts = services.iter().rev().map(|Usage { name, .. }| {
+        let figures: Vec<f64> = blocks
+            .iter()
+            .filter_map(|block| part_us_per_answer(block, name))
+            .collect();
+        let figure = statistics::median(&figures);
+        let figure = figure.map_or("unknown".to_owned(), |us| format!("{us:.1}"));
+        format!("{} {figure}", called(name))
+    });
+    let parts: Vec<String> = parts.collect();
+    (!parts.is_empty()).then(|| parts.join(" + "))
 }
 
 /// `seconds` that were spent on `block`, per answer, in microseconds.
@@ -145,7 +178,6 @@ pub fn pairs_of_rates(blocks: &[Block], load: &str, [a, b]: [&str; 2]) -> Vec<(f
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::raw::Usage;
 
     /// A valid block in which nothing happened.
     pub(crate) fn block(configuration: &str, round: usize) -> Block {
@@ -168,6 +200,7 @@ pub(crate) mod tests {
             why_invalid: String::new(),
             services: Vec::new(),
             incident: None,
+            never_sent: 0,
         }
     }
 
@@ -214,17 +247,31 @@ pub(crate) mod tests {
             let mut block = with_ends(block("A", 0), ends);
             block.services.push(Usage {
                 name: "app".to_owned(),
-                cpu_seconds: Some(0.05),
+                cpu_seconds: Some(0.0625),
                 rss_peak_bytes: None,
             });
-            cpu_us_per_answer(&block, "app")
+            block.services.push(Usage {
+                name: "weir".to_owned(),
+                cpu_seconds: Some(0.03125),
+                rss_peak_bytes: None,
+            });
+            let parts = parts_in_words(&[&block], str::to_owned);
+            (cpu_us_per_answer(&block), parts.expect("two"))
         };
-        assert_eq!(used(&[("2xx", 900), ("3xx", 100)]), Some(50.0));
+        let told = |us: f64, parts: &str| (Some(us), parts.to_owned());
+        assert_eq!(
+            used(&[("2xx", 900), ("3xx", 100)]),
+            told(93.75, "weir 31.2 + app 62.5")
+        );
         // Half of the requests fail, so each answer cost twice as much.
         let failed = [("5xx", 200), ("timeout", 200), ("refused", 100)];
-        assert_eq!(used(&[&[("2xx", 500)], &failed[..]].concat()), Some(100.0));
-        assert_eq!(used(&failed), None);
-        assert_eq!(cpu_us_per_answer(&block("A", 0), "app"), None);
+        assert_eq!(
+            used(&[&[("2xx", 500)], &failed[..]].concat()),
+            told(187.5, "weir 62.5 + app 125.0")
+        );
+        let unknown = (None, "weir unknown + app unknown".to_owned());
+        assert_eq!(used(&failed), unknown);
+        assert_eq!(cpu_us_per_answer(&block("A", 0)), None);
     }
 
     #[test]

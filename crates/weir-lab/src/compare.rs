@@ -4,12 +4,15 @@
 //! A is compared with itself in the same way. The far end of that interval is the noise of the machine, and a smaller
 //! difference counts as none. Noise never makes two targets alike.
 
+mod behind;
 mod found;
 
 use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use fastrand::Rng;
+use weir_load::plan::Address;
 
 use crate::error::LabError;
 use crate::experiment::{Sample, measure};
@@ -17,6 +20,7 @@ use crate::raw::Block;
 use crate::scenario::{Configuration, Effort, Kind, Load, Scenario};
 use crate::services::Lab;
 
+pub use self::behind::Parts;
 use self::found::FOUR;
 pub use self::found::{Found, Half, Metric, Unknown};
 
@@ -45,25 +49,27 @@ pub type OnBlock<'c> = dyn FnMut(&[Block], usize) -> Result<(), LabError> + 'c;
 
 /// Compares. The result comes with the reason why it does not rest on all blocks, if there is one.
 pub fn run(lab: &Lab, plan: &Plan, on_block: &mut OnBlock<'_>) -> (Found, Result<(), LabError>) {
+    let parts = [0, 1].map(|target| behind::parts(lab, plan, target));
+    let scenario = scenario(plan, &parts);
     let mut blocks = Vec::with_capacity(plan.repeats * FOUR * 2);
-    let ended = measure_all(lab, plan, &mut blocks, on_block);
+    let ended = measure_all(lab, plan, &scenario, &mut blocks, on_block);
     let mut rng = Rng::with_seed(plan.seed);
     let found = Found::of(blocks, plan.repeats, plan.minimum, &mut rng);
-    (found, ended)
+    (Found { parts, ..found }, ended)
 }
 
 fn measure_all(
     lab: &Lab,
     plan: &Plan,
+    scenario: &Scenario,
     blocks: &mut Vec<Block>,
     on_block: &mut OnBlock<'_>,
 ) -> Result<(), LabError> {
-    let scenario = scenario(plan);
     for pair in [[0, 0], [0, 1]] {
         for round in 0..plan.repeats {
             for place in [0, 1, 1, 0] {
                 let target = pair[place];
-                let block = block(lab, plan, &scenario, target, blocks.len(), round)?;
+                let block = block(lab, plan, scenario, target, blocks.len(), round)?;
                 let is_of_target = |block: &&Block| block.configuration == NAMES[target];
                 let has_answered = blocks.iter().filter(is_of_target).any(|it| it.rate > 0.0);
                 blocks.push(with_answers(block, target, has_answered)?);
@@ -125,16 +131,47 @@ fn with_answers(block: Block, target: usize, has_answered: bool) -> Result<Block
     })
 }
 
-fn scenario(plan: &Plan) -> Scenario {
-    let configurations = NAMES.map(|name| Configuration {
-        name: name.to_owned(),
-        group: String::new(),
-        services: vec![name.to_owned()],
-        entry: name.to_owned(),
-        cpu_share: BTreeMap::new(),
-        notes: BTreeMap::new(),
-        needs: None,
+/// The name of a part among the services of a target.
+fn part(target: &str, port: u16, program: &str) -> String {
+    format!("{target} {program}:{port}")
+}
+
+/// A and B as a scenario. What is behind a target is one of its services, so that its CPU time counts.
+fn scenario(plan: &Plan, parts: &[Parts; 2]) -> Scenario {
+    let mut services = BTreeMap::new();
+    for (name, kind) in NAMES.into_iter().zip(&plan.targets) {
+        services.insert(name.to_owned(), kind.clone());
+    }
+    let behind = NAMES.into_iter().zip(parts).map(|(name, parts)| {
+        let ports = parts.behind.iter();
+        let ports = ports.map(|(port, program)| (part(name, *port, program), *port));
+        ports.collect::<Vec<_>>()
     });
+    let behind: Vec<Vec<(String, u16)>> = behind.collect();
+    for (name, port) in behind.iter().flatten() {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
+        let running = Kind::Running {
+            address: Address::Tcp(address),
+            authority: address.to_string(),
+        };
+        services.insert(name.clone(), running);
+    }
+    let configurations = NAMES
+        .into_iter()
+        .zip(&behind)
+        .map(|(name, behind)| Configuration {
+            name: name.to_owned(),
+            group: String::new(),
+            services: behind
+                .iter()
+                .map(|(part, _)| part.clone())
+                .chain([name.to_owned()])
+                .collect(),
+            entry: name.to_owned(),
+            cpu_share: BTreeMap::new(),
+            notes: BTreeMap::new(),
+            needs: None,
+        });
     let effort = Effort {
         rounds: plan.repeats,
         warm_up: plan.warm_up,
@@ -144,12 +181,8 @@ fn scenario(plan: &Plan) -> Scenario {
         title: String::new(),
         about: String::new(),
         source: String::new(),
-        services: NAMES
-            .map(str::to_owned)
-            .into_iter()
-            .zip(plan.targets.clone())
-            .collect(),
-        configurations: configurations.into(),
+        services,
+        configurations: configurations.collect(),
         baseline: NAMES[0].to_owned(),
         loads: vec![plan.load.clone()],
         capacity: None,

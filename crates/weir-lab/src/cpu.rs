@@ -4,9 +4,10 @@
 //! process (`stat`) includes ended threads, in ticks of 10 ms. The first is used, unless the second shows that it
 //! missed something.
 
+pub(crate) mod connections;
+
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
 
 use rustix::process::Pid;
 
@@ -24,6 +25,8 @@ pub struct Account {
     ticks: BTreeMap<i32, u64>,
     /// The largest resident memory of each process so far, in bytes.
     rss_peaks: BTreeMap<i32, u64>,
+    /// Its processes are in another account, so it adds nothing.
+    is_elsewhere: bool,
 }
 
 impl Account {
@@ -34,6 +37,14 @@ impl Account {
             account.add(process.as_raw_nonzero().get());
         }
         account
+    }
+
+    /// The account of a service whose processes are those of another one.
+    pub fn elsewhere() -> Self {
+        Self {
+            is_elsewhere: true,
+            ..Self::default()
+        }
     }
 
     fn add(&mut self, process: i32) {
@@ -56,6 +67,9 @@ impl Account {
 
     /// CPU seconds from `earlier` to now; `None` when nothing could be read.
     pub fn cpu_seconds_since(&self, earlier: &Self) -> Option<f64> {
+        if self.is_elsewhere {
+            return Some(0.0);
+        }
         if self.ticks.is_empty() {
             return None;
         }
@@ -113,22 +127,11 @@ pub(crate) fn processes_of_trees(roots: &[Pid]) -> Vec<Pid> {
 
 /// The processes that hold a socket which listens on `port`.
 pub(crate) fn processes_listening(port: u16) -> Vec<Pid> {
-    let mut sockets = listening_inodes("/proc/net/tcp", port);
-    sockets.extend(listening_inodes("/proc/net/tcp6", port));
-    let links: Vec<PathBuf> = sockets
-        .iter()
-        .map(|inode| PathBuf::from(format!("socket:[{inode}]")))
-        .collect();
-    let holds_one = |process: &i32| {
-        let Ok(descriptors) = fs::read_dir(format!("/proc/{process}/fd")) else {
-            return false;
-        };
-        let targets = descriptors
-            .flatten()
-            .filter_map(|entry| fs::read_link(entry.path()).ok());
-        targets.into_iter().any(|target| links.contains(&target))
-    };
-    if links.is_empty() {
+    let all = connections::table().into_iter();
+    let listening = all.filter(|it| it.is_listening && it.local.port() == port);
+    let sockets: Vec<u64> = listening.map(|it| it.inode).collect();
+    let holds_one = |process: &i32| sockets_of(*process).any(|inode| sockets.contains(&inode));
+    if sockets.is_empty() {
         return Vec::new();
     }
     numbers_in("/proc")
@@ -138,17 +141,24 @@ pub(crate) fn processes_listening(port: u16) -> Vec<Pid> {
         .collect()
 }
 
-/// The inodes of the sockets in a table of `/proc/net` that listen on `port`.
-fn listening_inodes(table: &str, port: u16) -> Vec<u64> {
-    const LISTEN: &str = "0A";
-    let text = fs::read_to_string(table).unwrap_or_default();
-    let sockets = text.lines().skip(1).filter_map(|line| {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let (local, state, inode) = (fields.get(1)?, fields.get(3)?, fields.get(9)?);
-        let local = u16::from_str_radix(local.rsplit(':').next()?, 16).ok()?;
-        (local == port && *state == LISTEN).then(|| inode.parse().ok())?
-    });
-    sockets.collect()
+/// The inodes of the sockets that a process holds.
+fn sockets_of(process: i32) -> impl Iterator<Item = u64> {
+    let descriptors = fs::read_dir(format!("/proc/{process}/fd"));
+    let entries = descriptors.into_iter().flatten().flatten();
+    let targets = entries.filter_map(|entry| fs::read_link(entry.path()).ok());
+    targets.filter_map(|target| {
+        let inode = target
+            .to_str()?
+            .strip_prefix("socket:[")?
+            .strip_suffix(']')?;
+        inode.parse().ok()
+    })
+}
+
+/// The name of a process, as the kernel has it.
+pub(crate) fn name(process: Pid) -> Option<String> {
+    let path = format!("/proc/{}/comm", process.as_raw_nonzero());
+    Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
 fn all_processes(is_meant: impl Fn(&Stat) -> bool) -> Vec<Pid> {

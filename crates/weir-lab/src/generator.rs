@@ -116,6 +116,7 @@ pub(crate) fn measured(report: &Report) -> Block {
         why_invalid: report.why_invalid.join(" "),
         services: Vec::new(),
         incident: None,
+        never_sent: report.not_sent,
     }
 }
 

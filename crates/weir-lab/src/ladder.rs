@@ -66,6 +66,8 @@ pub struct Step {
 struct Rung {
     name: String,
     config: String,
+    /// How many of the replicas it asks.
+    replicas: usize,
     needs: Option<String>,
 }
 
@@ -73,17 +75,25 @@ impl Ladder {
     /// The rungs as a scenario.
     pub fn scenario(&self) -> Scenario {
         let first = &self.replicas[0];
-        let running = Kind::Running {
-            address: first.address.clone(),
-            authority: first.authority.clone(),
-        };
-        let mut services = BTreeMap::from([(SERVICE.to_owned(), running)]);
-        let mut configurations = vec![configuration(DIRECT, SERVICE, None)];
+        let replicas = self.replicas.iter().enumerate().map(|(index, replica)| {
+            let running = Kind::Running {
+                address: replica.address.clone(),
+                authority: replica.authority.clone(),
+            };
+            (replica_name(index), running)
+        });
+        let mut services: BTreeMap<String, Kind> = replicas.collect();
+        let mut configurations = vec![configuration(DIRECT, 1, None, None)];
         for (index, rung) in self.rungs().into_iter().enumerate() {
             let name = format!("weir-{}", index + 1);
             let config = with_listener("127.0.0.1:{port}", &rung.config);
             services.insert(name.clone(), Kind::Weir { config });
-            configurations.push(configuration(&rung.name, &name, rung.needs));
+            configurations.push(configuration(
+                &rung.name,
+                rung.replicas,
+                Some(&name),
+                rung.needs,
+            ));
         }
         let mut load = self.load.clone();
         if !load
@@ -118,11 +128,13 @@ impl Ladder {
             Rung {
                 name: "weir, a connection for each request".to_owned(),
                 config: upstream(&self.replicas[..1], "idle_connections = 0\n") + &route(""),
+                replicas: 1,
                 needs: None,
             },
             Rung {
                 name: "+ keep-alive".to_owned(),
                 config: one.clone() + &route(""),
+                replicas: 1,
                 needs: None,
             },
         ];
@@ -132,6 +144,7 @@ impl Ladder {
             rungs.push(Rung {
                 name: format!("+ balance over {}", self.replicas.len()),
                 config: servers.clone() + &route(""),
+                replicas: self.replicas.len(),
                 needs: None,
             });
         }
@@ -139,6 +152,7 @@ impl Ladder {
             rungs.push(Rung {
                 name: "+ cache".to_owned(),
                 config: servers + &route("cache = true\n"),
+                replicas: self.replicas.len(),
                 needs: Some("cache".to_owned()),
             });
         }
@@ -174,7 +188,7 @@ impl Step {
             ..
         } = self;
         let found = match &self.comparison {
-            Some(comparison) => format!("{} (than {below})", comparison.in_words(name, RATE)),
+            Some(comparison) => comparison.in_words([below, name], RATE),
             None => format!(
                 "{name}: nothing can be said against {below}: rounds valid in both {rounds}, needed {PAIRS_MIN}"
             ),
@@ -218,16 +232,29 @@ pub fn steps(run: &Run) -> Vec<Step> {
     steps
 }
 
-fn configuration(name: &str, entry: &str, needs: Option<String>) -> Configuration {
-    let mut services = vec![SERVICE.to_owned()];
-    if entry != SERVICE {
-        services.push(entry.to_owned());
+/// The name of a replica among the services.
+fn replica_name(index: usize) -> String {
+    match index {
+        0 => SERVICE.to_owned(),
+        _ => format!("{SERVICE}-{}", index + 1),
     }
+}
+
+/// A rung through `weir`, if there is one, to the first `replicas` of the service. All of them are its services, so that
+/// its CPU time is theirs as well.
+fn configuration(
+    name: &str,
+    replicas: usize,
+    weir: Option<&str>,
+    needs: Option<String>,
+) -> Configuration {
+    let mut services: Vec<String> = (0..replicas).map(replica_name).collect();
+    services.extend(weir.map(str::to_owned));
     Configuration {
         name: name.to_owned(),
         group: String::new(),
         services,
-        entry: entry.to_owned(),
+        entry: weir.unwrap_or(SERVICE).to_owned(),
         cpu_share: BTreeMap::new(),
         notes: BTreeMap::new(),
         needs,

@@ -209,6 +209,17 @@ pub struct Block {
     /// What was done to one of the services during the block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incident: Option<Incident>,
+    /// Requests that were due under a given rate and were never sent. They are not in `requests`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub never_sent: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// A service that was made bad during a block, and well again. Seconds count from the beginning of the load.

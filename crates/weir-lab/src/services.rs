@@ -16,7 +16,7 @@ pub(crate) mod recipe;
 pub mod versions;
 pub(crate) mod virtualenv;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -107,11 +107,23 @@ impl<'lab> Services<'lab> {
         }
     }
 
-    /// What the services have used so far.
+    /// What the services have used so far. A process counts once, for the first service that it belongs to.
     pub fn readings(&self) -> Vec<Reading> {
-        let services = self.running.iter().map(|service| Reading {
-            name: service.name.clone(),
-            account: Account::of(&self.processes_of(service)),
+        let mut counted = BTreeSet::new();
+        let services = self.running.iter().map(|service| {
+            let all = self.processes_of(service);
+            let own = all.iter().copied();
+            // Replicas may be ports of one process.
+            let own = own.filter(|process| counted.insert(process.as_raw_nonzero()));
+            let own: Vec<Pid> = own.collect();
+            Reading {
+                name: service.name.clone(),
+                account: if own.is_empty() && !all.is_empty() {
+                    Account::elsewhere()
+                } else {
+                    Account::of(&own)
+                },
+            }
         });
         services.collect()
     }

@@ -3,6 +3,7 @@
 
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::outcome::Outcome;
 use crate::report::{PERCENTILES, Report, show};
 
 /// What a thread has used, up to an instant or between two.
@@ -47,6 +48,8 @@ const SENT_MIN: f64 = 0.99;
 const BUSY_MAX: f64 = 0.9;
 /// A generator whose lateness is more than this part of the latency measures itself.
 const LAG_MAX: f64 = 0.25;
+/// With more than this part of the requests refused, reset or not answered in time, the server carries less than it is sent.
+const LOST_MAX: f64 = 0.1;
 /// The quantiles at which lateness is judged, and how much of it, in nanoseconds, any kernel's timers may add there.
 /// Half of all timers are on time.
 const LAG_AT: [(f64, &str, u64); 2] = [(0.99, "99th percentile", 100_000), (0.5, "median", 0)];
@@ -55,7 +58,7 @@ const LAG_AT: [(f64, &str, u64); 2] = [(0.99, "99th percentile", 100_000), (0.5,
 pub(crate) fn verdict(report: &Report) -> Vec<String> {
     [
         nothing_measured(report),
-        not_sent(report),
+        not_sent(report).filter(|_| server_limit(report).is_none()),
         local_failures(report),
         busy(report),
         lag(report),
@@ -77,20 +80,59 @@ pub(crate) fn nothing_measured(report: &Report) -> Option<String> {
         .then(|| "No request ended, so there is nothing to say about the server.".to_owned())
 }
 
-/// Judged at the end of the schedule: a run that catches up later did not put the planned load on the server.
-pub(crate) fn not_sent(report: &Report) -> Option<String> {
+/// How many of how many planned requests were sent by the end of their schedule, if they were too few. A run that catches
+/// up later did not put the planned load on the server.
+fn missed_schedule(report: &Report) -> Option<(u64, u64)> {
     let planned = report.planned()?;
     let median_ns = report.outcomes.good_latency_ns().value_at_quantile(0.5);
     let overruns = report.overruns.iter();
     let after_end: u64 = overruns.map(|overrun| overrun.unexplained(median_ns)).sum();
     let in_time = report.sent.saturating_sub(after_end);
-    if planned == 0 || in_time as f64 >= SENT_MIN * planned as f64 {
+    let is_kept = planned == 0 || in_time as f64 >= SENT_MIN * planned as f64;
+    (!is_kept).then_some((in_time, planned))
+}
+
+/// The server fell behind, and the generator did all it could: every connection was waiting, and the server lost requests
+/// or held them longer the more it had.
+pub(crate) fn server_limit(report: &Report) -> Option<String> {
+    let (in_time, planned) = missed_schedule(report)?;
+    if generator_limit(report).is_some() {
         return None;
     }
+    let lost = [Outcome::Refused, Outcome::Reset, Outcome::Timeout];
+    let lost: u64 = lost.iter().map(|it| report.outcomes.count(*it)).sum();
+    let lost = lost as f64 / report.requests().max(1) as f64;
+    let evidence = if lost > LOST_MAX {
+        format!(
+            "it refused, broke off or did not answer in time {:.0} % of what it was sent",
+            100.0 * lost
+        )
+    } else {
+        let (few, all) = report.held.grew()?;
+        format!(
+            "an answer took {} with all connections in use, and {} with few",
+            show(all),
+            show(few)
+        )
+    };
+    let rest = match report.not_sent {
+        0 => "the others were sent later".to_owned(),
+        never => format!("{never} never were"),
+    };
+    Some(format!(
+        "Only {in_time} of {planned} planned requests ({:.1} %) could be sent by the end of their schedule, and {rest}: every \
+         connection was waiting for the server, and {evidence}.",
+        100.0 * in_time as f64 / planned as f64
+    ))
+}
+
+/// The planned load was not sent, whoever the reason is.
+pub(crate) fn not_sent(report: &Report) -> Option<String> {
+    let (in_time, planned) = missed_schedule(report)?;
     let percent = 100.0 * in_time as f64 / planned as f64;
     let remedy = if waited_for_connections(report) {
-        "every connection was waiting for the server; raise --connections if it could answer more at once, or \
-         lower the rate to what it can answer"
+        "every connection was waiting for the server, which was not seen to slow down; raise --connections, or lower the \
+         rate"
     } else {
         "raise --threads, or lower the rate"
     };

@@ -45,6 +45,9 @@ pub(crate) struct Lane {
     halt: Arc<Halt>,
     usage: Cell<Usages>,
     abandoned: Cell<u64>,
+    in_flight: Cell<usize>,
+    /// As many requests as the connections of this thread can carry at once.
+    capacity: usize,
     /// When a closed loop of fixed duration is over; never for other loops.
     time_is_over_ns: Cell<u64>,
     is_over: Cell<bool>,
@@ -75,6 +78,8 @@ impl Lane {
             halt: Arc::clone(&start.halt),
             usage: Cell::default(),
             abandoned: Cell::new(0),
+            in_flight: Cell::new(0),
+            capacity: start.connections * start.plan.depth(),
             time_is_over_ns: Cell::new(u64::MAX),
             is_over: Cell::new(false),
         })
@@ -126,10 +131,14 @@ impl Lane {
         if self.is_halted() {
             return Next::Over;
         }
-        let next = match &mut *self.source.borrow_mut() {
+        let mut next = match &mut *self.source.borrow_mut() {
             Some(source) => source.next(now_ns),
             None => Next::Over,
         };
+        if let Next::Send(start) = &mut next {
+            start.in_flight = self.in_flight.get() + 1;
+            self.in_flight.set(start.in_flight);
+        }
         if let Next::Send(start) = next
             && start.is_counted
         {
@@ -151,10 +160,14 @@ impl Lane {
 
     /// Records how a request ended.
     pub(crate) fn record(&self, start: Start, outcome: Outcome, now_ns: u64) {
+        self.in_flight.set(self.in_flight.get().saturating_sub(1));
         if !self.plan.arrivals.is_closed()
             && let Some(source) = &mut *self.source.borrow_mut()
         {
             source.ended(now_ns);
+            let held_ns = now_ns.saturating_sub(start.sent_ns);
+            let held = &mut self.recorder.borrow_mut().held;
+            held.note(held_ns, start.in_flight, self.capacity);
         }
         if start.is_counted {
             let mut recorder = self.recorder.borrow_mut();
@@ -171,6 +184,7 @@ impl Lane {
 
     /// Counts a request that a halt cuts off.
     pub(crate) fn abandon(&self, start: Start) {
+        self.in_flight.set(self.in_flight.get().saturating_sub(1));
         self.abandoned
             .set(self.abandoned.get() + u64::from(start.is_counted));
     }

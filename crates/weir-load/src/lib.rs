@@ -13,6 +13,7 @@
 pub mod arrivals;
 pub mod audit;
 mod connection;
+pub mod held;
 mod lane;
 pub mod lapse;
 pub mod mix;
@@ -21,6 +22,7 @@ pub mod overrun;
 mod pacer;
 pub mod plan;
 pub mod progress;
+pub mod promise;
 mod recorder;
 pub mod report;
 mod response;
@@ -30,6 +32,7 @@ mod source;
 pub mod template;
 mod thread;
 pub mod tls;
+pub mod verdict;
 mod wire;
 
 pub use plan::Plan;

@@ -138,7 +138,7 @@ impl Plan {
 
 impl Plan {
     /// Requests that may be in flight on one connection.
-    fn depth(&self) -> usize {
+    pub(crate) fn depth(&self) -> usize {
         match self.protocol {
             Protocol::Http1 { pipeline } => pipeline,
             Protocol::Http2 { streams } => streams,

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 
 use hdrhistogram::Histogram;
 
+use crate::held::Held;
 use crate::lapse::Lapses;
 use crate::outcome::{Outcomes, histogram, merge, record};
 
@@ -12,6 +13,7 @@ use crate::outcome::{Outcomes, histogram, merge, record};
 pub(crate) struct Recorder {
     pub(crate) outcomes: Outcomes,
     pub(crate) lapses: Lapses,
+    pub(crate) held: Held,
     /// Nanoseconds from the moment a request was due, with a connection free, to its sending; open loop only.
     pub(crate) lag_ns: Histogram<u64>,
     /// Requests sent, or tried.
@@ -36,6 +38,7 @@ impl Default for Recorder {
         Self {
             outcomes: Outcomes::default(),
             lapses: Lapses::default(),
+            held: Held::default(),
             lag_ns: histogram(),
             sent: 0,
             sent_late: 0,
@@ -57,6 +60,7 @@ impl Recorder {
     pub(crate) fn merge(&mut self, other: &Self) {
         self.outcomes.merge(&other.outcomes);
         self.lapses.merge(&other.lapses);
+        self.held.merge(&other.held);
         merge(&mut self.lag_ns, &other.lag_ns);
         self.sent += other.sent;
         self.sent_late += other.sent_late;
@@ -72,6 +76,7 @@ impl Recorder {
     pub(crate) fn clear(&mut self) {
         self.outcomes.clear();
         self.lapses.clear();
+        self.held.clear();
         self.lag_ns.reset();
         self.sent = 0;
         self.sent_late = 0;

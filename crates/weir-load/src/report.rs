@@ -10,6 +10,7 @@ use std::sync::Arc;
 use hdrhistogram::Histogram;
 
 use crate::audit::Usage;
+use crate::held::Held;
 use crate::lapse::Lapse;
 use crate::outcome::Outcomes;
 use crate::overrun::Overrun;
@@ -43,9 +44,11 @@ pub struct Report {
     pub intervals: Vec<Interval>,
     /// Failed or slow requests, by when they were due.
     pub lapses: Vec<Lapse>,
+    /// How long requests were held by the server, with few and with all connections in use; open loop only.
+    pub held: Held,
     /// Requests sent, or tried.
     pub sent: u64,
-    /// Planned requests that an open loop did not send, because it could not follow its schedule.
+    /// Planned requests that were never sent, because an open loop could not follow its schedule.
     pub not_sent: u64,
     /// Requests that were sent late because every connection was busy.
     pub sent_late: u64,
@@ -72,6 +75,8 @@ pub struct Report {
     pub generator_cpu_s: f64,
     /// Why the figures are not the server's, in whole sentences. The run is valid when there are none.
     pub why_invalid: Vec<String>,
+    /// How the server, and not the generator, kept the planned load from being sent; a whole sentence. Such a run is valid.
+    pub server_limit: Option<String>,
     /// What is in the figures besides the server's own time, in whole sentences.
     pub remarks: Vec<String>,
 }
@@ -101,6 +106,15 @@ impl Report {
     /// Answers, 2xx and 3xx, per second.
     pub fn goodput(&self) -> f64 {
         self.per_second(self.outcomes.good() - self.overtime_good)
+    }
+
+    /// What kept the load from being the planned one, if anything did: `generator` or `server`.
+    pub fn limit(&self) -> Option<&'static str> {
+        match (self.is_valid(), &self.server_limit) {
+            (false, _) => Some("generator"),
+            (true, Some(_)) => Some("server"),
+            (true, None) => None,
+        }
     }
 
     /// Requests that an open loop planned to send.

@@ -287,6 +287,7 @@ impl Gathering {
             started_unix: self.started_unix,
             seconds,
             lapses: self.sum.lapses.since(self.counted_from_ns),
+            held: self.sum.held,
             outcomes: self.sum.outcomes,
             intervals: self.intervals,
             sent: self.sum.sent,
@@ -306,9 +307,11 @@ impl Gathering {
                 .map(|end| cpu(&end.sending) + cpu(&end.ending))
                 .sum(),
             why_invalid: Vec::new(),
+            server_limit: None,
             remarks: Vec::new(),
         };
         report.why_invalid = audit::verdict(&report);
+        report.server_limit = audit::server_limit(&report);
         report.remarks = audit::remarks(&report);
         report
     }

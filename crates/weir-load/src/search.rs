@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use crate::arrivals::Arrivals;
 use crate::plan::{End, Plan};
+use crate::promise::Promise;
 use crate::run::{RunError, run};
 
 pub use knee::{Knee, Step};
-pub use trial::Promise;
-use trial::Trial;
+pub(crate) use trial::Trial;
 
 /// How the search is done.
 #[derive(Debug, Clone)]
@@ -94,7 +94,7 @@ pub fn find_max(
             break Some("ended below one request a second".to_owned());
         }
     };
-    Ok(Knee::of(steps, cut_short))
+    Ok(Knee::of(search.promises.clone(), steps, cut_short))
 }
 
 /// Tries one rate. `None` when the search was stopped before all trials were over.
@@ -108,7 +108,8 @@ fn judge(
         rate,
         ..Step::default()
     };
-    while step.trials() < search.repeats {
+    // A trial that says nothing is repeated, but a generator at its limit does not get better.
+    while step.passed + step.broken < search.repeats && step.said_nothing < search.repeats {
         let plan = Plan {
             arrivals: Arrivals::Constant(rate),
             end: End::After(search.trial),

@@ -20,6 +20,10 @@ pub(crate) struct Start {
     pub(crate) intended_ns: u64,
     /// Whether it belongs to the run and not to its warm-up.
     pub(crate) is_counted: bool,
+    /// When it is sent; its deadline counts from here, so that a server can catch up.
+    pub(crate) sent_ns: u64,
+    /// Requests of its thread in flight at that time, itself included. The lane counts them.
+    pub(crate) in_flight: usize,
 }
 
 /// What a free connection does next.
@@ -134,6 +138,8 @@ impl Source {
                 number: *number,
                 intended_ns: now_ns,
                 is_counted: now_ns >= self.counted_from_ns,
+                sent_ns: now_ns,
+                in_flight: 0,
             }),
             Loop::Open(open) => match open.head {
                 None => Next::Over,
@@ -150,6 +156,8 @@ impl Source {
                         number,
                         intended_ns,
                         is_counted,
+                        sent_ns: now_ns,
+                        in_flight: 0,
                     })
                 }
             },

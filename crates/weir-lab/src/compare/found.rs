@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 
+use super::behind::Parts;
 use crate::blocks::{self, Ends};
 use crate::raw::Block;
 use crate::statistics::{self, Bars, Comparison, PAIRS_MIN};
@@ -24,6 +25,8 @@ pub struct Found {
     pub bars: BTreeMap<Metric, Bars>,
     /// All measured blocks, also those that do not count.
     pub blocks: Vec<Block>,
+    /// What each target consists of; its CPU time is that of all its parts on this machine.
+    pub parts: [Parts; 2],
 }
 
 /// One half of a comparison.
@@ -43,7 +46,7 @@ pub struct Half {
 pub enum Metric {
     /// Answers a second.
     Rate,
-    /// CPU time per answer.
+    /// CPU time per answer, of all between the client and the answer.
     CpuTime,
     /// The median latency of answers.
     Median,
@@ -72,7 +75,7 @@ impl Metric {
     pub fn of(self, block: &Block) -> Option<f64> {
         match self {
             Self::Rate => Some(block.rate),
-            Self::CpuTime => blocks::cpu_us_per_answer(block, &block.configuration),
+            Self::CpuTime => blocks::cpu_us_per_answer(block),
             Self::Median => block.latency_us.get("p50").copied(),
             Self::Percentile99 => block.latency_us.get("p99").copied(),
         }
@@ -103,6 +106,7 @@ impl Found {
             halves: [same, different],
             bars,
             blocks,
+            parts: Default::default(),
         }
     }
 
@@ -160,6 +164,13 @@ impl Half {
 
     fn has_comparable_latencies(&self) -> bool {
         self.ends[0].are_comparable(&self.ends[1])
+    }
+
+    /// The parts of the CPU time of A or B, each called by what `called` makes of its service.
+    pub fn cpu_parts(&self, name: &str, called: impl Fn(&str) -> String) -> Option<String> {
+        let blocks = self.counted.iter();
+        let blocks: Vec<&Block> = blocks.filter(|it| it.configuration == name).collect();
+        blocks::parts_in_words(&blocks, called)
     }
 
     /// How many samples count.

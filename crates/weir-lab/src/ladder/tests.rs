@@ -187,7 +187,7 @@ fn failures_stand_beside_gains() {
     }
     let words = steps(&run(blocks))[0].in_words();
     assert!(
-        words.starts_with("+ keep-alive is 10 % faster")
+        words.starts_with("+ keep-alive is 10 % faster than direct, ")
             && words.ends_with(
                 "of its requests, 30 % failed (1200 5xx), of those to direct, none failed"
             ),

@@ -220,6 +220,8 @@ impl Row<'_> {
         for (outcome, count) in self.blocks.iter().flat_map(|block| &block.outcomes) {
             *sums.entry(outcome.as_str()).or_default() += count;
         }
+        let never_sent = self.blocks.iter().map(|block| block.never_sent).sum();
+        sums.insert(blocks::NEVER_SENT, never_sent);
         sums
     }
 }

@@ -28,7 +28,16 @@ pub(super) struct Column {
 }
 
 /// The order of outcomes, which is not alphabetical.
-const OUTCOMES: [&str; 7] = ["2xx", "3xx", "4xx", "5xx", "refused", "reset", "timeout"];
+const OUTCOMES: [&str; 8] = [
+    "2xx",
+    "3xx",
+    "4xx",
+    "5xx",
+    "refused",
+    "reset",
+    "timeout",
+    blocks::NEVER_SENT,
+];
 
 /// What every rung gained under every load, at a glance: a column for each load. `None` with only one load, since the
 /// table of throughput says it then. `None` under overload, which has tables of its own.
@@ -265,15 +274,18 @@ fn per_service(run: &Run, group: &Group<'_>) -> [Table; 2] {
     };
     let mut cpu = Layout::new(run, group);
     let mut memory = Layout::new(run, group);
+    cpu.measured("all");
     for name in &names {
         cpu.measured(name);
         memory.measured(name);
     }
     cpu.measured("generator");
     cpu.rows(group, |row| {
-        let of_service = |name: &&str| row.median(|block| blocks::cpu_us_per_answer(block, name));
+        let all = row.median(blocks::cpu_us_per_answer);
+        let of_service = |name: &&str| row.median(|block| blocks::part_us_per_answer(block, name));
         let generator = row.median(|block| blocks::per_answer(block, block.generator_cpu_seconds));
-        let cells = names.iter().map(of_service).chain([generator]);
+        let parts = names.iter().map(of_service);
+        let cells = std::iter::once(all).chain(parts).chain([generator]);
         cells
             .map(|us| us.map_or(String::new(), number::figure))
             .collect()
@@ -287,8 +299,8 @@ fn per_service(run: &Run, group: &Group<'_>) -> [Table; 2] {
     });
     let cpu = cpu.table(
         "CPU time",
-        "Microseconds of all processes of a service for each 2xx or 3xx answer, those for requests that failed included; the \
-         median of the blocks."
+        "Microseconds for each 2xx or 3xx answer, those for requests that failed included: of all services between the client \
+         and the answer together, then of each; the median of the blocks."
             .to_owned(),
     );
     let memory = memory.table(

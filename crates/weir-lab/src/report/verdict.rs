@@ -129,6 +129,9 @@ impl Ladder<'_> {
         let news = match best {
             Some(best) => self.best_in_words(best),
             None if compared.is_empty() => self.baseline_alone(),
+            None if compared.iter().all(|(_, ratio)| self.is_worse(ratio)) => {
+                format!("{} beat all others.", self.baseline.configuration.name)
+            }
             None => format!(
                 "Nothing was shown to be better than {}.",
                 self.baseline_sized()
@@ -163,6 +166,11 @@ impl Ladder<'_> {
     fn is_better(&self, ratio: &Ratio) -> bool {
         let is_more = ratio.estimate.value > 1.0;
         ratio.verdict == Verdict::Different && is_more == (self.measure == Measure::Rate)
+    }
+
+    /// Whether `ratio` is shown to be the opposite.
+    fn is_worse(&self, ratio: &Ratio) -> bool {
+        ratio.verdict == Verdict::Different && !self.is_better(ratio)
     }
 
     fn best<'n>(

@@ -154,34 +154,55 @@ fn a_comparison_reads_as_a_sentence() {
             pairs,
             verdict,
         }
-        .in_words("B", RATE)
+        .in_words(["A", "B"], RATE)
     };
     for (told, sentence) in [
         (
             told(1.12, 1.09, 1.15, Verdict::Different, 8),
-            "B is 12 % faster, 95 % interval 9 – 15 %",
+            "B is 12 % faster than A, 95 % interval 9 – 15 %",
         ),
         (
             told(0.75, 0.70, 0.80, Verdict::Different, 8),
-            "B is 25 % slower, 95 % interval 20 – 30 %",
+            "A is 33 % faster than B, 95 % interval 25 – 43 %",
         ),
         (
             told(19.0, 17.96, 20.04, Verdict::Different, 8),
-            "B is 19 times as fast, 95 % interval 18 – 20 times",
+            "B is 19 times as fast as A, 95 % interval 18 – 20 times",
         ),
         (
             told(1.001, 0.998, 1.004, Verdict::AlikeEnough, 8),
-            "no difference that matters (B is 0.1 % faster, 95 % interval −0.2 – 0.4 %)",
+            "no difference that matters (B is 0.1 % faster than A, 95 % interval −0.2 – 0.4 %)",
         ),
         (
             told(0.99, 0.97, 1.01, Verdict::CannotTell, 8),
-            "cannot tell (B is 1.0 % slower, 95 % interval −1.0 – 3.0 %)",
+            "cannot tell (A is 1.0 % faster than B, 95 % interval −1.0 – 3.1 %)",
         ),
         (
             told(1.1, 0.8, 1.5, Verdict::CannotTell, 2),
-            "cannot tell (B is 10 % faster, 95 % interval −20 – 50 %); 2 rounds are few, more would tell",
+            "cannot tell (B is 10 % faster than A, 95 % interval −20 – 50 %); 2 rounds are few, more would tell",
         ),
     ] {
         assert_eq!(told, sentence);
     }
+    let cpu = |estimate, low, high| {
+        let ratio = Interval {
+            estimate,
+            low,
+            high,
+        };
+        let found = Comparison {
+            ratio,
+            pairs: 8,
+            verdict: Verdict::Different,
+        };
+        found.in_words(["A", "B"], CPU_TIME)
+    };
+    assert_eq!(
+        cpu(0.09, 0.08, 0.1),
+        "B takes 91 % less CPU time than A, 95 % interval 90 – 92 %"
+    );
+    assert_eq!(
+        cpu(4.0, 2.5, 5.0),
+        "A takes 75 % less CPU time than B, 95 % interval 60 – 80 %"
+    );
 }

@@ -53,8 +53,6 @@ struct Connection {
 struct Sent {
     start: Start,
     method: Method,
-    /// The deadline counts from here and not from the intended sending, so that a server can catch up.
-    at_ns: u64,
 }
 
 /// Why an exchange is over.
@@ -133,11 +131,7 @@ impl Connection {
         if self.on_the_way.is_empty() {
             self.timer.set_at(now_ns + self.lane.timeout_ns);
         }
-        self.on_the_way.push_back(Sent {
-            start,
-            method,
-            at_ns: now_ns,
-        });
+        self.on_the_way.push_back(Sent { start, method });
     }
 
     /// Takes what is due, as far as the pipeline goes.
@@ -287,7 +281,7 @@ impl Connection {
             self.lane.record(sent.start, outcome, now_ns);
         }
         if let Some(next) = self.on_the_way.front() {
-            self.timer.set_at(next.at_ns + self.lane.timeout_ns);
+            self.timer.set_at(next.start.sent_ns + self.lane.timeout_ns);
         }
     }
 

@@ -28,6 +28,8 @@ impl Report {
             "generator_cpu_s": self.generator_cpu_s,
             "valid": self.is_valid(),
             "why_invalid": self.why_invalid,
+            "limit": self.limit(),
+            "server_limit": self.server_limit,
             "remarks": self.remarks,
             "cut_short": self.is_cut_short,
             "planned": self.planned(),
@@ -37,6 +39,10 @@ impl Report {
             "sent_after_end": self.sent_after_end(),
             "abandoned": self.abandoned,
             "bytes_received": self.bytes_received,
+            "held_us": {
+                "few_connections_p50": median_us(&self.held.few_ns),
+                "all_connections_p50": median_us(&self.held.all_ns),
+            },
             "lag_us": if self.lag_ns.is_empty() { Value::Null } else { latency(&self.lag_ns) },
             "threads": self.usage.iter().map(usage).collect::<Vec<_>>(),
             "started_unix_s": self.started_unix,
@@ -49,6 +55,11 @@ impl Report {
             "plan": self.plan.to_json(),
         })
     }
+}
+
+/// Null for an empty histogram.
+fn median_us(histogram: &Histogram<u64>) -> Option<f64> {
+    (!histogram.is_empty()).then(|| histogram.value_at_quantile(0.5) as f64 / 1e3)
 }
 
 fn counts(outcomes: &Outcomes) -> Value {

@@ -37,6 +37,7 @@ pub(crate) fn report(ended: &[(Outcome, u64)]) -> Report {
         started_unix: 1_700_000_000.25,
         seconds: 1.0,
         lapses: Vec::new(),
+        held: Held::default(),
         intervals: vec![Interval {
             from_s: 0.0,
             to_s: 1.0,
@@ -57,6 +58,7 @@ pub(crate) fn report(ended: &[(Outcome, u64)]) -> Report {
         usage: Vec::new(),
         generator_cpu_s: 0.1,
         why_invalid: Vec::new(),
+        server_limit: None,
         remarks: Vec::new(),
     }
 }

@@ -34,8 +34,8 @@ impl Report {
         if let Some(planned) = self.planned() {
             writeln!(
                 out,
-                "planned {planned}, sent {}, {} of them late because every connection was waiting",
-                self.sent, self.sent_late
+                "planned {planned}, sent {}, {} of them late because every connection was waiting; never sent {}",
+                self.sent, self.sent_late, self.not_sent
             )?;
         }
         writeln!(out)?;
@@ -45,10 +45,16 @@ impl Report {
         for remark in &self.remarks {
             writeln!(out, "{remark}")?;
         }
+        if let Some(limit) = &self.server_limit {
+            writeln!(out, "\nTHE SERVER DID NOT KEEP UP. {limit}")?;
+        }
         if self.is_valid() {
             return Ok(());
         }
-        writeln!(out, "\nNOT VALID: these are not the server's figures.")?;
+        writeln!(
+            out,
+            "\nNOT VALID: the generator was the limit, these are not the server's figures."
+        )?;
         for reason in &self.why_invalid {
             writeln!(out, "- {reason}")?;
         }
@@ -66,6 +72,9 @@ impl Report {
             if !latency.is_empty() {
                 write_row(out, outcome.name(), latency)?;
             }
+        }
+        if self.not_sent > 0 {
+            writeln!(out, "{:<10}{:>11}", "never sent", self.not_sent)?;
         }
         let kinds = [Outcome::Success, Outcome::Redirection];
         if kinds.iter().all(|kind| self.outcomes.count(*kind) > 0) {

@@ -55,9 +55,10 @@ fn connection(stream: Stream) -> Connection {
             number: 0,
             intended_ns: 0,
             is_counted: true,
+            sent_ns: 0,
+            in_flight: 1,
         },
         method: Method::Get,
-        at_ns: 0,
     };
     let mut connection = Connection::new(lane, 0, 1, Some(stream));
     connection.on_the_way.push_back(sent);

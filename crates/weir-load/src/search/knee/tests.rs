@@ -35,11 +35,16 @@ fn the_band_is_where_trials_disagree() {
             vec![step(100.0, 3, 3), step(200.0, 1, 3), step(150.0, 0, 2)],
             (100.0, 100.0, None),
         ),
+        // Nor is one that was kept above one that was broken the highest that the server sustains.
+        (
+            vec![step(100.0, 3, 3), step(300.0, 3, 3), step(200.0, 0, 2)],
+            (100.0, 100.0, None),
+        ),
         (vec![step(100.0, 0, 2)], (0.0, 0.0, Some(100.0))),
         (vec![], (0.0, 0.0, None)),
     ];
     for (steps, expected) in cases {
-        let knee = Knee::of(steps, None);
+        let knee = Knee::of(Vec::new(), steps, None);
         assert_eq!(
             (knee.rate, knee.low, knee.high),
             expected,
@@ -75,7 +80,7 @@ fn a_knee_is_the_servers_or_the_generators() {
             (
                 100.0,
                 None,
-                "at least 100/s: the generator could not send more. Too slow.",
+                "at least 100/s: 3 of 3 trials kept the promises\nthe generator could not send more. Too slow.\n",
             ),
         ),
         // Two thirds of the trials passed, which is enough.
@@ -104,11 +109,29 @@ fn a_knee_is_the_servers_or_the_generators() {
                 "ended early, as told before a promise was broken",
             ),
         ),
-        (vec![unsaid(1.0, 0, 2)], None, (0.0, None, "at least 0/s")),
+        (
+            vec![unsaid(1.0, 0, 2)],
+            None,
+            (
+                0.0,
+                None,
+                "nothing is known of errors 1.00 %: the generator",
+            ),
+        ),
+        // A trial that says nothing was repeated.
+        (
+            vec![unsaid(100.0, 3, 2), step(200.0, 0, 2)],
+            None,
+            (100.0, Some(200.0), ""),
+        ),
         (vec![step(1.0, 0, 2)], None, (0.0, Some(1.0), "")),
     ];
     for (steps, cut_short, (rate, high, why)) in cases {
-        let knee = Knee::of(steps, cut_short.map(str::to_owned));
+        let knee = Knee::of(
+            vec![Promise::Errors(0.01)],
+            steps,
+            cut_short.map(str::to_owned),
+        );
         let (text, json) = (knee.to_text(), knee.to_json());
         assert_eq!((knee.rate, knee.high), (rate, high), "{text}");
         assert_eq!(json["valid"], why.is_empty(), "{text}");
@@ -118,4 +141,24 @@ fn a_knee_is_the_servers_or_the_generators() {
         );
         assert!(text.contains(why), "{text}");
     }
+}
+
+/// One figure, with the trials that support it and those beside it.
+#[test]
+fn a_figure_stands_beside_its_trials() {
+    let slo = vec![Promise::Errors(0.01)];
+    let mut broken = step(200.0, 0, 2);
+    broken.reasons = vec!["errors 4.00 %, promised 1.00 %".to_owned()];
+    let found = Knee::of(slo.clone(), vec![step(100.0, 3, 3), broken.clone()], None);
+    assert_eq!(
+        found.to_text(),
+        "highest rate that kept errors 1.00 %: 100/s: 3 of 3 trials kept the promises\n\
+         the next one tried: 200/s: 0 of 2 trials kept the promises; errors 4.00 %, promised 1.00 %\n"
+    );
+    let none = Knee::of(slo, vec![broken], None);
+    assert_eq!(
+        none.line(),
+        "no rate kept errors 1.00 %; the lowest one tried: 200/s: 0 of 2 trials kept the promises; errors 4.00 %, \
+         promised 1.00 %\n"
+    );
 }

@@ -1,0 +1,121 @@
+//! What a server promises, and whether a run kept it.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::report::{Report, show};
+
+/// What a server promises.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Promise {
+    /// This part of the requests has a good answer within this time.
+    Latency {
+        /// From 0 to 1.
+        quantile: f64,
+        /// At most.
+        within: Duration,
+    },
+    /// At most this part of the requests, from 0 to 1, has no good answer.
+    Errors(f64),
+}
+
+/// What became of a promise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Whether it was kept.
+    pub is_kept: bool,
+    /// The figure, with the promise: `p99 34.0ms, promised 10.0ms`.
+    pub words: String,
+}
+
+impl Promise {
+    /// What `report` says of it. Requests that were due and never sent count as such that had no answer.
+    pub fn judge(&self, report: &Report) -> Found {
+        let all = report.requests() + report.not_sent;
+        let (is_kept, found) = match *self {
+            Self::Latency { quantile, within } => match latency_of_all(report, all, quantile) {
+                None => (false, "beyond all good answers".to_owned()),
+                Some(found) => (u128::from(found) <= within.as_nanos(), show(found)),
+            },
+            Self::Errors(most) => {
+                let part = (all - report.outcomes.good()) as f64 / all.max(1) as f64;
+                (all > 0 && part <= most, format!("{:.2} %", part * 100.0))
+            }
+        };
+        let words = format!("{} {found}, promised {}", self.name(), self.limit());
+        Found { is_kept, words }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Latency { quantile, .. } => format!("p{}", (quantile * 1e5).round() / 1e3),
+            Self::Errors(_) => "errors".to_owned(),
+        }
+    }
+
+    fn limit(&self) -> String {
+        match self {
+            Self::Latency { within, .. } => show(within.as_nanos() as u64),
+            Self::Errors(most) => format!("{:.2} %", most * 100.0),
+        }
+    }
+}
+
+impl fmt::Display for Promise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name(), self.limit())
+    }
+}
+
+/// Nanoseconds within which this part of `all` requests had a good answer. `None`: fewer of them ever had one. Quantiles
+/// of the good answers alone would make a server look faster the more requests it fails.
+fn latency_of_all(report: &Report, all: u64, quantile: f64) -> Option<u64> {
+    let good = report.outcomes.good_latency_ns();
+    let rank = (quantile * all as f64).ceil().max(1.0);
+    // Half a rank less, so that a rounding error does not ask for the next one.
+    (rank <= good.len() as f64).then(|| good.value_at_quantile((rank - 0.5) / good.len() as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::Outcome;
+    use crate::report::tests::report;
+
+    /// A request without a good answer is never in time, however fast it failed; one that was never sent neither.
+    #[test]
+    fn quantiles_are_those_of_all_requests() {
+        let ended = |good: usize, outcome, bad: usize| {
+            let good = std::iter::repeat_n((Outcome::Success, 5_000_000), good);
+            let bad = std::iter::repeat_n((outcome, 1_000), bad);
+            report(&good.chain(bad).collect::<Vec<_>>())
+        };
+        let never_sent = |good, not_sent| Report {
+            not_sent,
+            ..ended(good, Outcome::Success, 0)
+        };
+        let within = Duration::from_millis(10);
+        for (quantile, report, is_kept) in [
+            (0.99, ended(100, Outcome::Success, 0), true),
+            (0.99, ended(99, Outcome::Timeout, 1), true),
+            (0.99, ended(98, Outcome::Timeout, 2), false),
+            (0.99, ended(98, Outcome::ServerError, 2), false),
+            (0.99, ended(98, Outcome::Redirection, 2), true),
+            (0.9, ended(90, Outcome::Refused, 10), true),
+            (0.9, ended(89, Outcome::Refused, 11), false),
+            (1.0, ended(999, Outcome::Reset, 1), false),
+            (0.0, ended(1, Outcome::Reset, 9), true),
+            (0.5, ended(0, Outcome::Timeout, 9), false),
+            (0.5, ended(0, Outcome::Timeout, 0), false),
+            (0.9, never_sent(90, 10), true),
+            (0.9, never_sent(89, 11), false),
+        ] {
+            let promise = Promise::Latency { quantile, within };
+            let found = promise.judge(&report);
+            assert_eq!(found.is_kept, is_kept, "{quantile}: {found:?}");
+        }
+        let found = Promise::Errors(0.1).judge(&never_sent(80, 20));
+        assert_eq!(found.words, "errors 20.00 %, promised 10.00 %");
+        assert!(!found.is_kept);
+    }
+}
