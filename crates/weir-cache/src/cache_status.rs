@@ -52,6 +52,24 @@ impl Forwarded {
         }
     }
 
+    /// What it means, as the reference says it.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Bypass => {
+                "The route's `bypass`, or the request itself (an upgrade, `If-Match`), keeps it from the cache."
+            }
+            Self::Method => "The method: neither GET nor HEAD, nor a POST that `methods` names.",
+            Self::UriMiss => "Nothing is stored for its URL and key.",
+            Self::VaryMiss => "What is stored is for other values of the fields that `Vary` names.",
+            Self::Miss => "What is stored could not be used.",
+            Self::Request => {
+                "Its `Cache-Control` asks for something fresher than what is stored (`no-cache`, `max-age`); `obey_clients = false` lets it not."
+            }
+            Self::Stale => "What is stored is no longer fresh, or must be confirmed at each use.",
+            Self::Partial => "What is stored has not all that it asks for.",
+        }
+    }
+
     /// The token for a stored response that had to be revalidated.
     pub const fn of(why: Why) -> Self {
         if why.is_of_client() {

@@ -5,7 +5,7 @@
 
 use crate::meta::Meta;
 use crate::reuse::OriginFailure;
-use crate::store_rule::NotStored;
+use crate::store_rule::{Lasting, NotStored};
 
 /// The head of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,8 +39,8 @@ pub struct Refused {
     /// Whether it is an error of the origin's, which those who wait are each to hear from there. Else each is to ask for
     /// itself.
     pub is_error: bool,
-    /// Whether the next answers will not be stored either, so that nobody is to wait for them.
-    pub is_lasting: bool,
+    /// Which of the next answers will not be stored either, so that nobody is to wait for them.
+    pub lasting: Lasting,
     /// Whether the origin is asked again, for what the client wants. Else this is passed on.
     pub is_asked_again: bool,
 }
@@ -65,7 +65,7 @@ pub fn of<S>(
         Err(why) => Fate::Refused(Refused {
             why,
             is_error,
-            is_lasting: why.is_of_every_answer(status),
+            lasting: why.lasting(status),
             is_asked_again: status == 200 && answer.is_more_than_wanted,
         }),
     }
@@ -90,14 +90,20 @@ mod tests {
         Fate::Refused(Refused {
             why,
             is_error: marks.contains("error"),
-            is_lasting: marks.contains("lasting"),
+            lasting: if marks.contains("lasting") {
+                Lasting::ForAll
+            } else if marks.contains("cookies") {
+                Lasting::WithCookies
+            } else {
+                Lasting::Passing
+            },
             is_asked_again: marks.contains("again"),
         })
     }
 
     #[test]
     fn what_becomes_of_an_answer() {
-        use NotStored::{Private, RequestNoStore, Status, Useless};
+        use NotStored::{NoFreshness, Private, RequestCookie, RequestNoStore, Status};
         const NONE: Option<()> = None;
         const STALE: Option<()> = Some(());
         let (may, stored) = (Ok(()), Fate::Stored(meta()));
@@ -110,9 +116,9 @@ mod tests {
             ("404/part", NONE, may, stored),
             // an error: something stale goes before it, stored or not
             ("503", STALE, may, by_status(503)),
-            ("500/if", STALE, Err(Useless), by_status(500)),
+            ("500/if", STALE, Err(NoFreshness), by_status(500)),
             ("503", NONE, may, stored),
-            ("503", NONE, Err(Useless), refused(Useless, "error")),
+            ("503", NONE, Err(NoFreshness), refused(NoFreshness, "error")),
             ("499", STALE, Err(Private), refused(Private, "")),
             // a confirmation, if it was asked for
             ("304/if", STALE, Err(Status), Fate::Confirms),
@@ -127,6 +133,18 @@ mod tests {
             ),
             ("200", STALE, Err(Private), refused(Private, "lasting")),
             ("404", NONE, Err(Private), refused(Private, "lasting")),
+            (
+                "200/part",
+                NONE,
+                Err(RequestCookie),
+                refused(RequestCookie, "cookies again"),
+            ),
+            (
+                "500",
+                NONE,
+                Err(RequestCookie),
+                refused(RequestCookie, "error"),
+            ),
             // which wants less than was asked for
             (
                 "200/part",
@@ -141,7 +159,12 @@ mod tests {
                 refused(RequestNoStore, "again"),
             ),
             ("404/part", NONE, Err(Private), refused(Private, "lasting")),
-            ("502/part", NONE, Err(Useless), refused(Useless, "error")),
+            (
+                "502/part",
+                NONE,
+                Err(NoFreshness),
+                refused(NoFreshness, "error"),
+            ),
         ];
         for (text, stale, rule, expected) in cases {
             let found = of(answer(text), |_| stale, || rule.map(|()| meta()));

@@ -5,8 +5,10 @@
 //!
 //! ```text
 //! http://www.example.com/a/b?x=1&y=2
+//! upstream next
 //! header accept-language:en
 //! cookie tier=gold
+//! route header x-beta="1"
 //! body content-type:application/json
 //! body 00c0ffee00c0ffee00c0ffee00c0ffee
 //! ```
@@ -20,7 +22,7 @@
 //! `/%61` from `/a`, and a cache that does not would serve one for the other. Names of parameters are decoded only to
 //! find those that a route names.
 
-use weir_http::{FieldName, Fields, Method};
+use weir_http::{FieldName, Fields, Method, query};
 
 use crate::policy::{Bypass, CachePolicy, HostKey, KeyParts, QueryKey};
 use crate::vary;
@@ -102,7 +104,7 @@ fn is_met(rule: &Bypass, inputs: &Inputs<'_>) -> bool {
             .any(|sent| sent == value.as_bytes()),
         Bypass::Cookie(name) => cookies(inputs.fields, name.as_bytes()).next().is_some(),
         Bypass::Query(name) => {
-            parameters(inputs.query.unwrap_or_default()).any(|p| is_called(p, name))
+            query::pairs(inputs.query.unwrap_or_default()).any(|p| is_called(p, name))
         }
     }
 }
@@ -110,6 +112,9 @@ fn is_met(rule: &Bypass, inputs: &Inputs<'_>) -> bool {
 /// Appends the key of a request.
 pub fn write(parts: &KeyParts, inputs: &Inputs<'_>, body_digest: Option<u128>, out: &mut Vec<u8>) {
     write_url(parts, inputs, out);
+    if let Some(name) = &parts.upstream {
+        line(out, b"upstream ", name.as_bytes());
+    }
     for name in &parts.headers {
         let id = FieldName::of(name.as_bytes());
         let values = inputs.fields.named(name.as_bytes());
@@ -126,6 +131,9 @@ pub fn write(parts: &KeyParts, inputs: &Inputs<'_>, body_digest: Option<u128>, o
     }
     if !parts.cookies.is_empty() {
         write_cookies(&parts.cookies, inputs.fields, out);
+    }
+    if !parts.route.is_empty() {
+        line(out, b"route ", parts.route.as_bytes());
     }
     if let Some(digest) = body_digest {
         for (_, name, value) in inputs.fields.iter().filter(|field| describes_body(field.1)) {
@@ -256,7 +264,7 @@ fn write_query(rule: &QueryKey, query: &[u8], out: &mut Vec<u8>) {
 fn write_sorted(query: &[u8], chosen: impl Fn(&[u8]) -> bool, out: &mut Vec<u8>) {
     let mut table: [&[u8]; PARAMETERS_MAX] = [b""; PARAMETERS_MAX];
     let mut count = 0;
-    for parameter in parameters(query).filter(|p| chosen(p)) {
+    for parameter in query::pairs(query).filter(|p| chosen(p)) {
         let Some(place) = table.get_mut(count) else {
             out.push(b'?');
             out.extend_from_slice(query);
@@ -268,7 +276,7 @@ fn write_sorted(query: &[u8], chosen: impl Fn(&[u8]) -> bool, out: &mut Vec<u8>)
     // An insertion sort keeps the order of equals, without the memory that the library's stable sort takes.
     for end in 1..count {
         let mut at = end;
-        while at > 0 && name_of(table[at]).lt(name_of(table[at - 1])) {
+        while at > 0 && query::name(table[at]).lt(query::name(table[at - 1])) {
             table.swap(at, at - 1);
             at -= 1;
         }
@@ -279,39 +287,8 @@ fn write_sorted(query: &[u8], chosen: impl Fn(&[u8]) -> bool, out: &mut Vec<u8>)
     }
 }
 
-fn parameters(query: &[u8]) -> impl Iterator<Item = &[u8]> {
-    query.split(|&b| b == b'&').filter(|p| !p.is_empty())
-}
-
 fn is_called(parameter: &[u8], name: &str) -> bool {
-    name_of(parameter).eq(name.bytes())
-}
-
-/// The name of a parameter as an origin reads it: `%69d` is `id`, and a plus is a blank. Otherwise a client could send
-/// a parameter that the origin uses and the key leaves out.
-fn name_of(parameter: &[u8]) -> impl Iterator<Item = u8> {
-    let mut rest = parameter.split(|&b| b == b'=').next().unwrap_or_default();
-    std::iter::from_fn(move || {
-        let (&first, others) = rest.split_first()?;
-        let escaped = match others {
-            [high, low, ..] if first == b'%' => hex(*high).zip(hex(*low)),
-            _ => None,
-        };
-        rest = if escaped.is_some() {
-            &others[2..]
-        } else {
-            others
-        };
-        Some(match (escaped, first) {
-            (Some((high, low)), _) => (high << 4) | low,
-            (None, b'+') => b' ',
-            (None, other) => other,
-        })
-    })
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).map(|digit| digit as u8)
+    query::name(parameter).eq(name.bytes())
 }
 
 /// The pairs of the cookies called `name`, in order (RFC 6265 §4.2.1).

@@ -25,6 +25,8 @@ pub struct CachePolicy {
     pub stale_if_unreachable: Duration,
     /// What happens to responses with `Set-Cookie`.
     pub set_cookie: SetCookie,
+    /// What happens to responses to requests with `Cookie`.
+    pub request_cookie: RequestCookie,
     /// Whether clients may ask for freshness with `Cache-Control` and `Pragma` (RFC 9111 §5.2.1). If clients must not
     /// be able to cause requests to the origin, the route says no. Default: yes.
     pub obeys_clients: bool,
@@ -58,6 +60,7 @@ impl Default for CachePolicy {
             stale_if_error: None,
             stale_if_unreachable: Duration::from_secs(3600),
             set_cookie: SetCookie::default(),
+            request_cookie: RequestCookie::default(),
             obeys_clients: true,
             bypass: Vec::new(),
             uses_min: 1,
@@ -152,14 +155,28 @@ impl Default for Heuristic {
     }
 }
 
-/// What happens to responses with `Set-Cookie`. RFC 9111 §7.3 lets a cache store them with their cookies, and an origin
-/// that sends `max-age` with `Set-Cookie` asks for that.
+/// What happens to responses with `Set-Cookie`. RFC 9111 §7.3 lets a cache store them with their cookies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SetCookie {
-    /// Stored if the origin itself said how long the response is fresh. A heuristic, or a `ttl` of the route, is not
-    /// enough: it would give one user's session to the next.
+    /// Stored if the origin itself says that all may have them, and for how long: `public` with a lifetime, `s-maxage`, or a
+    /// lifetime in `CDN-Cache-Control`. A `max-age` alone, a heuristic, or a `ttl` of the route is not enough: it would give
+    /// one user's session to the next.
     #[default]
     StoreIfOriginSays,
+    /// Stored like other responses.
+    Store,
+    /// Never stored.
+    Refuse,
+}
+
+/// What happens to responses to requests with `Cookie`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RequestCookie {
+    /// Stored if somebody says that others may have them, or for how long: the origin with a lifetime or `public`, the route
+    /// with a `ttl`. A heuristic is not enough, nor is a validator: it would give one user's page to the next. Stored as well
+    /// if cookies tell requests apart, by `Vary` or the key.
+    #[default]
+    StoreIfSaid,
     /// Stored like other responses.
     Store,
     /// Never stored.
@@ -171,21 +188,28 @@ pub enum SetCookie {
 pub struct KeyParts {
     /// What identifies the site.
     pub host: HostKey,
+    /// The name of the upstream, which contains no line end, where several have answers of their own to the same.
+    pub upstream: Option<String>,
     /// The part of the query.
     pub query: QueryKey,
     /// Request fields, in lower case, beyond those the origin names in `Vary`.
     pub headers: Vec<String>,
     /// Cookies by name.
     pub cookies: Vec<String>,
+    /// By what else the route is chosen than by the target, without a line end. Two routes of one target never share what
+    /// is stored. Empty for the route of a target alone.
+    pub route: String,
 }
 
 impl Default for KeyParts {
     fn default() -> Self {
         Self {
             host: HostKey::Asked,
+            upstream: None,
             query: QueryKey::Whole,
             headers: Vec::new(),
             cookies: Vec::new(),
+            route: String::new(),
         }
     }
 }

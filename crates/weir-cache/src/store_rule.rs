@@ -3,6 +3,8 @@
 //! The decision is made when the head of a response has arrived. The caller checks that its body arrives completely and
 //! fits. `store_rule/status.rs` says what follows from a status alone.
 
+mod cookies;
+mod not_stored;
 mod status;
 
 use weir_http::{FieldName, Fields, Method};
@@ -15,110 +17,9 @@ use crate::stored_head::{Arrived, StoredHead};
 use crate::time::Timestamp;
 use crate::vary;
 
+use cookies::Said;
+pub use not_stored::{Lasting, NotStored};
 pub use status::may_be_stored;
-
-/// Why a response is not stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum NotStored {
-    /// The request's method.
-    Method,
-    /// A POST whose answer does not say both how long and under which name to keep it (RFC 9110 §9.3.3).
-    PostUnnamed,
-    /// 1xx, 304, or a status that the response says must be understood, but is not.
-    Status,
-    /// 206 or 226 (a difference): parts are not stored.
-    Partial,
-    /// The status is about one request only ([`may_be_stored`]).
-    OfRequest,
-    /// `no-store` in the response.
-    ResponseNoStore,
-    /// `no-store` in the request.
-    RequestNoStore,
-    /// `private`: not for a shared cache.
-    Private,
-    /// The request had `Authorization`, and the response does not say that it may be shared.
-    Authorization,
-    /// `Vary: *`, or a `Vary` that cannot be read.
-    VaryStar,
-    /// `Vary` names a field, and the request had another one that scripts read as the same (`X_Device` for `X-Device`).
-    /// The origin may have used that one, and no variant shows it.
-    VaryLookalike,
-    /// `Set-Cookie`, which the route's settings do not allow here.
-    SetCookie,
-    /// Neither fresh nor with a validator: it could never be used.
-    Useless,
-    /// It was not requested often enough yet; a later answer may be stored.
-    TooFewUses,
-    /// The announced body is larger than the route stores.
-    TooLarge,
-}
-
-impl NotStored {
-    /// All reasons, for tables of counters.
-    pub const ALL: [Self; 15] = [
-        Self::Method,
-        Self::PostUnnamed,
-        Self::Status,
-        Self::Partial,
-        Self::OfRequest,
-        Self::ResponseNoStore,
-        Self::RequestNoStore,
-        Self::Private,
-        Self::Authorization,
-        Self::VaryStar,
-        Self::VaryLookalike,
-        Self::SetCookie,
-        Self::Useless,
-        Self::TooFewUses,
-        Self::TooLarge,
-    ];
-
-    /// Whether the next answer under the same key will most likely not be stored either, so that waiting for another
-    /// request's answer is useless. Reasons that may come from the client's own fields, or from a passing failure, say
-    /// nothing about that.
-    pub const fn is_of_every_answer(self, status: u16) -> bool {
-        let is_usual = matches!(status, 200..=205 | 300..=303 | 307 | 308 | 404 | 410);
-        let is_of_response = match self {
-            Self::PostUnnamed
-            | Self::ResponseNoStore
-            | Self::Private
-            | Self::VaryStar
-            | Self::SetCookie
-            | Self::Useless
-            | Self::TooLarge => true,
-            Self::Method
-            | Self::Status
-            | Self::Partial
-            | Self::OfRequest
-            | Self::RequestNoStore
-            | Self::Authorization
-            | Self::VaryLookalike
-            | Self::TooFewUses => false,
-        };
-        is_usual && is_of_response
-    }
-
-    /// The name in metrics, logs and `Cache-Status`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Method => "method",
-            Self::PostUnnamed => "post-unnamed",
-            Self::Status => "status",
-            Self::Partial => "partial",
-            Self::OfRequest => "of-request",
-            Self::ResponseNoStore => "response-no-store",
-            Self::RequestNoStore => "request-no-store",
-            Self::Private => "private",
-            Self::Authorization => "authorization",
-            Self::VaryStar => "vary-star",
-            Self::VaryLookalike => "vary-lookalike",
-            Self::SetCookie => "set-cookie",
-            Self::Useless => "useless",
-            Self::TooFewUses => "too-few-uses",
-            Self::TooLarge => "too-large",
-        }
-    }
-}
 
 /// A response and the request it answers.
 #[derive(Debug, Clone, Copy)]
@@ -133,6 +34,8 @@ pub struct Answered<'a> {
     pub authority: &'a [u8],
     /// The fields of the request as the client sent them.
     pub request: Fields<'a>,
+    /// Whether the origin was sent the client's cookies.
+    pub has_cookies: bool,
     /// The status of the response.
     pub status: u16,
     /// The fields of the response.
@@ -156,7 +59,7 @@ pub fn decide(answered: &Answered<'_>, policy: &CachePolicy) -> Result<Meta, Not
         return Err(NotStored::VaryStar);
     }
     if vary::has_lookalike(answered.response, answered.request) {
-        return Err(NotStored::VaryLookalike);
+        return Err(NotStored::VaryAmbiguous);
     }
     let meta = meta_of(
         answered.status,
@@ -166,7 +69,13 @@ pub fn decide(answered: &Answered<'_>, policy: &CachePolicy) -> Result<Meta, Not
         answered.exchanged,
         policy,
     );
-    check_origin_said(answered, meta.lifetime_source, policy)?;
+    let said = Said {
+        control: &control,
+        meta: &meta,
+        policy,
+    };
+    said.check_set(answered.response)?;
+    check_post(answered, meta.lifetime_source)?;
     if answered
         .body_bytes
         .is_some_and(|bytes| bytes > policy.body_bytes_max)
@@ -182,12 +91,13 @@ pub fn decide(answered: &Answered<'_>, policy: &CachePolicy) -> Result<Meta, Not
         .is_some_and(|span| !span.is_zero() && is_of_resource(answered.status))
         || !meta.stale_while_revalidate.is_zero();
     let may_be_used = (is_fresh || may_be_stale) && !meta.demands.has(Demands::VALIDATION);
-    let is_of_use = may_be_used || may_be_validated;
-    if is_of_use {
-        Ok(meta)
-    } else {
-        Err(NotStored::Useless)
+    if !(may_be_used || may_be_validated) {
+        return Err(NotStored::NoFreshness);
     }
+    if answered.has_cookies {
+        said.check_asked(answered.response)?;
+    }
+    Ok(meta)
 }
 
 /// Allows GET, and POST with its body in the key or with a name under which GET finds its answer. HEAD has no body to
@@ -202,11 +112,7 @@ fn check_method(answered: &Answered<'_>) -> Result<(), NotStored> {
                 crate::invalidate::same_origin_target(location, answered.authority, answered.target)
                     .is_some_and(|target| target == answered.target)
             });
-            if is_own {
-                Ok(())
-            } else {
-                Err(NotStored::PostUnnamed)
-            }
+            if is_own { Ok(()) } else { Err(NotStored::Post) }
         }
         _ => Err(NotStored::Method),
     }
@@ -252,9 +158,9 @@ fn check_shareable(control: &ResponseControl) -> Result<(), NotStored> {
 }
 
 /// Whether a stored response may stay stored after `arrived`, a 304 or a 200 to HEAD, has `updated` it. The update may
-/// say `no-store`, `private` or `Vary: *`, or bring a cookie that the route does not store. It may be for an authorized
-/// client or one that wants nothing stored, or be selected by a field that looks like another one. Then it answers only
-/// the request that it was validated for.
+/// say `no-store`, `private` or `Vary: *`, or bring a cookie where the route refuses that. It may be for a client with
+/// credentials or cookies, or one that wants nothing stored, or be selected by a field that looks like another one. Then it
+/// answers only the request that it was validated for.
 ///
 /// # Errors
 /// Why not.
@@ -270,37 +176,29 @@ pub fn may_stay(
     }
     check_requested(arrived.request, &control, policy)?;
     if vary::has_lookalike(updated.fields(), arrived.request) {
-        return Err(NotStored::VaryLookalike);
+        return Err(NotStored::VaryAmbiguous);
     }
-    check_cookies(arrived.response, updated.meta.lifetime_source, policy)
-}
-
-/// Checks what needs the origin's own statement: sharing cookies, and answers to a POST.
-fn check_origin_said(
-    answered: &Answered<'_>,
-    source: LifetimeSource,
-    policy: &CachePolicy,
-) -> Result<(), NotStored> {
-    check_cookies(answered.response, source, policy)?;
-    let is_post = answered.method == Method::Post;
-    if is_post && !answered.is_keyed_by_body && !source.is_of_origin() {
-        return Err(NotStored::PostUnnamed);
+    let said = Said {
+        control: &control,
+        meta: &updated.meta,
+        policy,
+    };
+    // Cookies of the update are for its client alone; those that are stored need what they needed then.
+    said.check_set(updated.fields())?;
+    if arrived.response.has(FieldName::SetCookie) && policy.set_cookie == SetCookie::Refuse {
+        return Err(NotStored::SetCookie);
+    }
+    if arrived.has_cookies {
+        said.check_asked(updated.fields())?;
     }
     Ok(())
 }
 
-fn check_cookies(
-    response: Fields<'_>,
-    source: LifetimeSource,
-    policy: &CachePolicy,
-) -> Result<(), NotStored> {
-    let is_refused = match policy.set_cookie {
-        SetCookie::Store => false,
-        SetCookie::StoreIfOriginSays => !source.is_of_origin(),
-        SetCookie::Refuse => true,
-    };
-    if response.has(FieldName::SetCookie) && is_refused {
-        return Err(NotStored::SetCookie);
+/// The answer to a POST that is stored for GET needs a lifetime of the origin's own (RFC 9110 §9.3.3).
+fn check_post(answered: &Answered<'_>, source: LifetimeSource) -> Result<(), NotStored> {
+    let is_post = answered.method == Method::Post;
+    if is_post && !answered.is_keyed_by_body && !source.is_of_origin() {
+        return Err(NotStored::Post);
     }
     Ok(())
 }

@@ -53,6 +53,8 @@ pub struct Arrived<'a> {
     pub response: Fields<'a>,
     /// The fields of the request it answers, as the client sent them.
     pub request: Fields<'a>,
+    /// Whether the origin was sent the client's cookies.
+    pub has_cookies: bool,
     /// The same fields as they were sent to the origin, for what `Vary` names.
     pub selecting: Fields<'a>,
 }
@@ -163,7 +165,7 @@ impl StoredHead {
     /// Appends the lines of an answer with the stored status. The caller adds the status line, `Cache-Status` and what
     /// belongs to the connection. If the route changes no fields, this is one copy.
     pub fn write(&self, now: Timestamp, edits: Edits<'_>, out: &mut Vec<u8>) {
-        if edits.set.is_empty() && edits.remove.is_empty() {
+        if edits.is_empty() {
             out.extend_from_slice(&self.lines[self.fields_start()..]);
         } else {
             self.write_fields(edits, |_, _| true, out);

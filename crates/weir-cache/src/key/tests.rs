@@ -102,13 +102,14 @@ fn routes_choose_parameters() {
 fn routes_choose_headers_and_cookies() {
     let parts = KeyParts {
         host: HostKey::Upstream("App".to_owned()),
+        upstream: Some("next".to_owned()),
         headers: vec!["x-a".to_owned(), "x-b".to_owned()],
         cookies: vec!["tier".to_owned(), "none".to_owned()],
         ..KeyParts::default()
     };
     let lines = ["X-A: 1 , 2", "X-a: 3", "Cookie: a=b; tier=gold; tier=tin"];
     let key = key_of(&parts, "http://a/p", &lines);
-    let expected = "http://@App/p\nheader x-a:1 , 2\nheader x-a:3\nheader x-b\ncookie tier=gold\ncookie tier=tin\ncookie none";
+    let expected = "http://@App/p\nupstream next\nheader x-a:1 , 2\nheader x-a:3\nheader x-b\ncookie tier=gold\ncookie tier=tin\ncookie none";
     assert_eq!(key, expected);
     let key = key.as_bytes();
     assert_eq!(url_of(key), b"http://@App/p");

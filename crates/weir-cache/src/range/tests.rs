@@ -8,8 +8,8 @@ use crate::test_heads::get;
 
 const NOW: Timestamp = Timestamp::from_secs(784_111_777);
 const NO_EDITS: Edits<'_> = Edits {
-    set: &[],
-    remove: &[],
+    drops: &[],
+    lines: b"",
 };
 
 fn one(first: u64, last: u64) -> Wanted {
@@ -118,14 +118,14 @@ fn a_range_has_a_head() {
     assert!(text.ends_with("Content-Range: bytes 2-4/10\r\nContent-Length: 3\r\nAge: 0\r\n"));
     assert_eq!(text.matches("Content-Length").count(), 1);
     let mut out = Vec::new();
-    let (set, remove) = ([("x-a".to_owned(), "1".to_owned())], ["date".to_owned()]);
+    let drops = ["date".to_owned(), "x-a".to_owned()];
     write_unsatisfiable(10, NOW, NO_EDITS, &mut out);
     let expected =
         "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Range: bytes */10\r\nContent-Length: 0\r\n";
     assert_eq!(String::from_utf8(out).unwrap(), expected);
     let edits = Edits {
-        set: &set,
-        remove: &remove,
+        drops: &drops,
+        lines: b"x-a: 1\r\n",
     };
     let mut out = Vec::new();
     write_unsatisfiable(10, NOW, edits, &mut out);

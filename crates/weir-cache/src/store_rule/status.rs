@@ -17,11 +17,11 @@ pub(super) fn check(
     match status {
         206 | 226 => Err(NotStored::Partial),
         0..=199 | 304 => Err(NotStored::Status),
-        _ if !may_be_stored(status) => Err(NotStored::OfRequest),
+        _ if !may_be_stored(status) => Err(NotStored::StatusOfRequest),
         // The form that this client wanted does not exist; `Vary` says which other clients want the same.
-        406 if !varies_on_accept(response) => Err(NotStored::OfRequest),
+        406 if !varies_on_accept(response) => Err(NotStored::StatusOfRequest),
         // The requested URL is too long, and the key may leave a part of it out.
-        414 if !has_whole_query(&policy.key) => Err(NotStored::OfRequest),
+        414 if !has_whole_query(&policy.key) => Err(NotStored::StatusOfRequest),
         // §5.2.2.3: `must-understand` is for caches that know the rules of the status.
         _ if control.says.has(Directive::MustUnderstand) && !is_understood(status) => {
             Err(NotStored::Status)

@@ -9,8 +9,8 @@ use weir_http::Method;
 
 const NOW: Timestamp = Timestamp::from_secs(784_111_777);
 const NO_EDITS: Edits<'_> = Edits {
-    set: &[],
-    remove: &[],
+    drops: &[],
+    lines: b"",
 };
 
 fn at(now: Timestamp) -> Exchanged {
@@ -30,6 +30,7 @@ fn stored_for(request: &[&str], response: &[&str]) -> StoredHead {
         target: b"/",
         authority: b"h",
         request: request.fields(),
+        has_cookies: request.fields().has(weir_http::FieldName::Cookie),
         status: 200,
         response: response.fields(),
         body_bytes: Some(10),
@@ -41,6 +42,7 @@ fn stored_for(request: &[&str], response: &[&str]) -> StoredHead {
         version: Version::Http11,
         response: response.fields(),
         request: request.fields(),
+        has_cookies: request.fields().has(weir_http::FieldName::Cookie),
         selecting: request.fields(),
     };
     let mut head = StoredHead::new(&arrived, meta, &policy);
@@ -64,6 +66,7 @@ fn freshened(head: &StoredHead, lines: &[&str], now: Timestamp) -> StoredHead {
         version: Version::Http11,
         response: response.fields(),
         request: request.fields(),
+        has_cookies: request.fields().has(weir_http::FieldName::Cookie),
         selecting: request.fields(),
     };
     head.freshened(&arrived, at(now), &CachePolicy::default())
@@ -88,12 +91,12 @@ fn what_belongs_to_a_connection_is_not_kept() {
         "Content-Length: 10",
         "Set-Cookie: a=b",
         "Set-Cookie2: a=b",
-        "Cache-Control: no-cache=\"d\", private=\"e\"",
+        "Cache-Control: public, no-cache=\"d\", private=\"e\"",
         "D: 4",
         "E: 5",
     ]);
     let expected = "HTTP/1.1 200 OK\r\nC: 3\r\nSet-Cookie: a=b\r\nSet-Cookie2: a=b\r\n\
-                    Cache-Control: no-cache=\"d\", private=\"e\"\r\nCache-Control: max-age=60\r\n\
+                    Cache-Control: public, no-cache=\"d\", private=\"e\"\r\nCache-Control: max-age=60\r\n\
                     Date: Sun, 06 Nov 1994 08:49:37 GMT\r\nVia: 1.1 weir\r\nContent-Length: 10\r\n";
     assert_eq!(text(&head), expected);
     assert_eq!(head.meta.initial_age, Duration::from_secs(5));
@@ -117,8 +120,8 @@ fn a_hit_is_a_copy_and_an_age() {
         [head.lines(), b"Age: 3\r\n"].concat()
     );
     let edits = Edits {
-        set: &[("b".to_owned(), "9".to_owned())],
-        remove: &["a".to_owned(), "via".to_owned()],
+        drops: &["a".to_owned(), "b".to_owned(), "via".to_owned()],
+        lines: b"b: 9\r\n",
     };
     let mut out = Vec::new();
     head.write(later, edits, &mut out);
@@ -198,7 +201,12 @@ fn a_304_updates() {
 
 #[test]
 fn a_confirmation_has_cookies_for_one_client() {
-    let head = stored(&["Set-Cookie: a=1", "B: 2", "Set-Cookie: c=3"]);
+    let head = stored(&[
+        "Cache-Control: public",
+        "Set-Cookie: a=1",
+        "B: 2",
+        "Set-Cookie: c=3",
+    ]);
     assert!(head.with_cookies_of(ok(&["B: 3"]).fields()).is_none());
     let confirmation = ok(&["Set-Cookie: a=4", "Set-Cookie: d=5"]);
     let own = head
@@ -210,7 +218,7 @@ fn a_confirmation_has_cookies_for_one_client() {
         [b"a=4", b"d=5"]
     );
     assert!(
-        text(&own).starts_with("HTTP/1.1 200 OK\r\nB: 2\r\n"),
+        text(&own).starts_with("HTTP/1.1 200 OK\r\nCache-Control: public\r\nB: 2\r\n"),
         "{}",
         text(&own)
     );

@@ -44,6 +44,7 @@ fn stored(request: &RequestHead, policy: &CachePolicy) -> StoredHead {
         target: b"/a",
         authority: b"h",
         request: request.view(REQUEST),
+        has_cookies: request.view(REQUEST).has(weir_http::FieldName::Cookie),
         status: 200,
         response: head.view(RESPONSE),
         body_bytes: Some(10),
@@ -58,6 +59,7 @@ fn stored(request: &RequestHead, policy: &CachePolicy) -> StoredHead {
         version: head.version,
         response: head.view(RESPONSE),
         request: request.view(REQUEST),
+        has_cookies: request.view(REQUEST).has(weir_http::FieldName::Cookie),
         selecting: request.view(REQUEST),
     };
     let mut head = StoredHead::new(&arrived, meta, policy);

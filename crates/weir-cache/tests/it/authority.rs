@@ -5,7 +5,7 @@ use proptest::sample::select;
 
 use weir_cache::key::{self, Inputs};
 use weir_cache::policy::KeyParts;
-use weir_http::forward::{self, Edits, RequestRewrite};
+use weir_http::forward::{self, Edits, RequestRewrite, ViaName};
 use weir_http::head::HeadScan;
 use weir_http::host::Authority;
 use weir_http::{FieldName, HeadLimits, NamedFields, RequestHead, Scheme};
@@ -48,6 +48,7 @@ fn key_and_hosts(text: &str) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
         upgrade: false,
         conditions: None,
         wants_whole: false,
+        via: &ViaName::new("weir"),
         edits: Edits::default(),
         named: &NamedFields::NONE,
     };

@@ -23,8 +23,8 @@ const LIMITS: HeadLimits = HeadLimits {
     fields: 100,
 };
 const NO_EDITS: Edits<'_> = Edits {
-    set: &[],
-    remove: &[],
+    drops: &[],
+    lines: b"",
 };
 
 /// A response as text: its head with the empty line, and its body.
@@ -218,6 +218,7 @@ impl Miniature {
             version: response.version,
             response: response.view(text.as_bytes()),
             request: asking.asked().fields,
+            has_cookies: asking.asked().fields.has(weir_http::FieldName::Cookie),
             selecting: asking.asked().fields,
         };
         let head = stored[at].freshened(&arrived, at_once(asking.now), &self.policy);
@@ -292,6 +293,7 @@ impl Miniature {
             target: asking.target(),
             authority: asked.authority,
             request: asked.fields,
+            has_cookies: asked.fields.has(weir_http::FieldName::Cookie),
             status: response.status,
             response: response.view(text.as_bytes()),
             body_bytes: Some(body.len() as u64),
@@ -305,6 +307,7 @@ impl Miniature {
             version: response.version,
             response: answered.response,
             request: asked.fields,
+            has_cookies: asked.fields.has(weir_http::FieldName::Cookie),
             selecting: asked.fields,
         };
         let mut head = StoredHead::new(&arrived, meta, &self.policy);

@@ -222,6 +222,7 @@ fn answered(response: &Head) -> Answered<'_> {
         target: b"/",
         authority: b"h",
         request: Fields::NONE,
+        has_cookies: false,
         status: 200,
         response: response.fields(),
         body_bytes: Some(1),

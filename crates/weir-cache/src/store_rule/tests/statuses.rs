@@ -44,7 +44,7 @@ fn statuses_of_one_request_are_never_stored() {
             | 429
             | 431
             | 505
-            | 511 => Err(N::OfRequest),
+            | 511 => Err(N::StatusOfRequest),
             _ => Ok(()),
         };
         let plain: &[&str] = &[said, "ETag: \"a\""];
@@ -59,7 +59,7 @@ fn statuses_of_one_request_are_never_stored() {
     let varied = |vary| outcome(406, &[], &[said, vary]);
     assert_eq!(varied("Vary: Accept-Language"), Ok(()));
     assert_eq!(varied("Vary: origin, ACCEPT"), Ok(()));
-    assert_eq!(varied("Vary: Origin"), Err(N::OfRequest));
+    assert_eq!(varied("Vary: Origin"), Err(N::StatusOfRequest));
 }
 
 /// Its key must contain all of the URL that was too long.
@@ -88,7 +88,7 @@ fn a_url_that_is_too_long_is_that_url() {
         QueryKey::Only(Vec::new()),
         QueryKey::Except(Vec::new()),
     ] {
-        assert_eq!(of(query), Err(NotStored::OfRequest));
+        assert_eq!(of(query), Err(NotStored::StatusOfRequest));
     }
 }
 
