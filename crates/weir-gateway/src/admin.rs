@@ -1,4 +1,4 @@
-//! The control listener: `/metrics`, `/status`, `/healthz`, the dashboard, `/cache/` to purge and to look, and `/reload` and
+//! The control listener: `/metrics`, `/status`, `/healthz`, `/readyz`, `/livez`, the dashboard, `/cache/` to purge and to look, and `/reload` and
 //! `/upstreams` to change the gateway. One thread of its own, so that asking for numbers never delays a request, and
 //! never the other way round.
 //!
@@ -7,7 +7,7 @@
 //! - [`app`]: the interface of guard, the circuit breaker
 //! - [`change`]: reloading, and changing servers; [`upstreams`]: how these are now
 //! - [`cache`]: the cache's part
-//! - [`status`]: the state as JSON
+//! - [`status`]: the state as JSON, [`history`]: the last minute of it
 //! - [`reply`]: how answers are made
 //!
 //! Built on hyper: its cost does not matter here, its correctness does.
@@ -16,6 +16,7 @@ use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::io;
 use std::net::TcpListener as StdListener;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -25,8 +26,10 @@ use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
+use tokio::time::MissedTickBehavior;
 
 use crate::admin::crowd::Crowd;
+use crate::admin::history::History;
 use crate::admin::patience::Patient;
 use crate::admin::reply::{Reply, json, of_type, text};
 use crate::admin::status::Status;
@@ -41,6 +44,7 @@ mod authentication;
 mod cache;
 mod change;
 mod crowd;
+mod history;
 mod patience;
 mod prometheus;
 mod reply;
@@ -48,7 +52,7 @@ mod status;
 mod upstreams;
 
 /// What is answered with a page; what has parts of its own below a path is not among them.
-const OWN_PATHS: [&str; 4] = ["/", "/metrics", "/status", "/healthz"];
+const OWN_PATHS: [&str; 6] = ["/", "/metrics", "/status", "/healthz", "/readyz", "/livez"];
 const DASHBOARD: &str = include_str!("admin/dashboard.html");
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a client may take to read one answer as a whole.
@@ -58,7 +62,6 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Bound {
     listener: StdListener,
-    token: Option<String>,
 }
 
 pub(crate) fn bind(settings: &Admin) -> Result<Bound, StartError> {
@@ -67,10 +70,7 @@ pub(crate) fn bind(settings: &Admin) -> Result<Bound, StartError> {
         Ok(listener)
     });
     let listener = listener.map_err(|error| StartError::Listen(settings.listen, error))?;
-    Ok(Bound {
-        listener,
-        token: settings.token.clone(),
-    })
+    Ok(Bound { listener })
 }
 
 impl Bound {
@@ -81,8 +81,8 @@ impl Bound {
             .build()?;
         let admin = Arc::new(State {
             control,
-            token: self.token,
             crowd: Mutex::new(Crowd::new()),
+            history: Mutex::new(History::since_start()),
         });
         std::thread::Builder::new()
             .name("admin".to_owned())
@@ -96,12 +96,13 @@ impl Bound {
 #[derive(Debug)]
 struct State {
     control: Arc<Control>,
-    token: Option<String>,
     crowd: Mutex<Crowd<AbortHandle>>,
+    history: Mutex<History>,
 }
 
 async fn accept(listener: StdListener, state: Arc<State>) {
     let listener = TcpListener::from_std(listener).expect("the socket belongs to this runtime");
+    tokio::spawn(keep_history(Arc::clone(&state)));
     let mut id = 0;
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
@@ -115,6 +116,18 @@ async fn accept(listener: StdListener, state: Arc<State>) {
         let serving = tokio::spawn(serve(stream, Arc::clone(&state), id));
         let mut crowd = state.crowd();
         crowd.join(id, peer.ip(), serving.abort_handle());
+    }
+}
+
+/// Takes down each second what has been counted, whether somebody looks or not: who looks wants to know what was before.
+async fn keep_history(state: Arc<State>) {
+    let mut seconds = tokio::time::interval(Duration::from_secs(1));
+    seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let shared = &state.control.shared;
+    loop {
+        seconds.tick().await;
+        let now_ms = shared.since_start().as_millis() as u64;
+        lock(&state.history).note(now_ms, shared);
     }
 }
 
@@ -144,7 +157,11 @@ impl State {
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Reply {
-        if !authentication::has_token(&request, self.token.as_deref()) {
+        if let Some(reply) = probed(&self.control.shared, &request) {
+            return reply;
+        }
+        let token = self.control.admin_token();
+        if !authentication::has_token(&request, token.as_deref()) {
             let mut refusal = text(
                 StatusCode::UNAUTHORIZED,
                 "send the configured token: Authorization: Bearer …\n",
@@ -153,7 +170,7 @@ impl State {
             refusal.headers_mut().insert(WWW_AUTHENTICATE, scheme);
             return refusal;
         }
-        let (shared, has_token) = (&self.control.shared, self.token.is_some());
+        let (shared, has_token) = (&self.control.shared, token.is_some());
         let path = request.uri().path();
         if path.starts_with("/cache/") {
             return cache::answer(shared, request, has_token).await;
@@ -182,17 +199,41 @@ impl State {
                 "text/plain; version=0.0.4; charset=utf-8",
                 prometheus::write(shared),
             ),
-            "/status" => json(StatusCode::OK, &Status::read(shared, &shared.snapshot())),
+            "/status" => {
+                let (snapshot, history) = (shared.snapshot(), lock(&self.history));
+                json(StatusCode::OK, &Status::read(shared, &snapshot, &history))
+            }
             _ => text(
                 StatusCode::NOT_FOUND,
-                "here are /, /metrics, /status, /healthz, /upstreams, /reload and /cache/\n",
+                "here are /, /metrics, /status, /healthz, /readyz, /livez, /upstreams, /reload and /cache/\n",
             ),
         }
     }
 }
 
-/// Whether every worker turns: one that does not serves nobody, however well the others do.
+/// The answer to a probe of Kubernetes, which has no place for a token; what it is told is no secret.
+fn probed(shared: &Shared, request: &Request<Incoming>) -> Option<Reply> {
+    let is_asked = matches!(*request.method(), Method::GET | Method::HEAD);
+    match request.uri().path() {
+        "/readyz" if is_asked => Some(healthz(shared)),
+        // A gateway that drains must not be killed for it.
+        "/livez" if is_asked => Some(turning(shared)),
+        _ => None,
+    }
+}
+
+/// Whether this gateway is one to send requests to: every worker turns, and it is not about to end. A worker that does not turn
+/// serves nobody, however well the others do.
 fn healthz(shared: &Shared) -> Reply {
+    let mut is_ending = [&shared.is_leaving, &shared.is_draining].into_iter();
+    if is_ending.any(|flag| flag.load(Ordering::Relaxed)) {
+        return text(StatusCode::SERVICE_UNAVAILABLE, "draining\n");
+    }
+    turning(shared)
+}
+
+/// Whether every worker turns.
+fn turning(shared: &Shared) -> Reply {
     let mut said = String::new();
     for (worker, for_ms) in shared.stuck() {
         let seconds = for_ms as f64 / 1e3;

@@ -32,7 +32,7 @@ pub(crate) mod rate;
 ///
 /// It is asked for only once the body of the request is here, so that a client that sends slowly delays nobody.
 pub(crate) async fn enter(x: &mut Exchange, by: Forwarding<'_>) -> Result<Pass, Failure> {
-    let breaker = by.route.breaker.as_ref().filter(|_| !by.is_fallback);
+    let breaker = by.care.and_then(|care| care.breaker.as_ref());
     let upstream = by.upstream();
     let gate = upstream.gate.as_ref();
     let is_limited = breaker.is_some() || gate.is_some();

@@ -5,18 +5,26 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::settings::{Route, Server, Settings, Upstream};
+use crate::settings::{Forward, Route, Server, Settings, Upstream};
 
-/// What a new configuration changed, a line for each thing.
+/// What a new configuration changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Changes(pub(crate) Vec<String>);
+pub struct Changes {
+    /// A line for each thing.
+    pub lines: Vec<String>,
+    /// Keys that stay as they are until the gateway is started anew. All else is changed.
+    pub waiting: Vec<&'static str>,
+}
 
 impl fmt::Display for Changes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return f.write_str("nothing changed");
+        if self.lines.is_empty() {
+            f.write_str("nothing changed")?;
         }
-        f.write_str(&self.0.join("\n"))
+        f.write_str(&self.lines.join("\n"))?;
+        self.waiting
+            .iter()
+            .try_for_each(|key| write!(f, "\nneeds a restart: {key} stays as it is until then"))
     }
 }
 
@@ -39,6 +47,9 @@ impl Changes {
             |old_route, new_route| !is_alike((old, old_route), (new, new_route)),
         );
         for (section, is_changed) in [
+            ("admin.token", token(old) != token(new)),
+            ("log", old.messages != new.messages),
+            ("access_log", old.access_log != new.access_log),
             ("limits", old.limits != new.limits),
             ("timeouts", old.timeouts != new.timeouts),
             (
@@ -46,11 +57,19 @@ impl Changes {
                 old.trusted_proxies != new.trusted_proxies,
             ),
             ("dns", old.dns != new.dns),
+            ("error_pages", old.error_pages != new.error_pages),
         ] {
             if is_changed {
-                changes.0.push(format!("{section} changed"));
+                changes.lines.push(format!("{section} changed"));
             }
         }
+        changes
+    }
+
+    /// The changes of servers by which `new`, an upstream of the same name, differs from `old`.
+    pub(crate) fn of_servers(old: &Upstream, new: &Upstream) -> Self {
+        let mut changes = Self::default();
+        changes.servers(&new.name, old, new);
         changes
     }
 
@@ -64,14 +83,16 @@ impl Changes {
     ) {
         for (name, is) in new {
             match old.get(name) {
-                None => self.0.push(format!("{kind} {name} added")),
-                Some(was) if is_changed(was, is) => self.0.push(format!("{kind} {name} changed")),
+                None => self.lines.push(format!("{kind} {name} added")),
+                Some(was) if is_changed(was, is) => {
+                    self.lines.push(format!("{kind} {name} changed"));
+                }
                 Some(_) => {}
             }
         }
         let removed = old.keys().filter(|name| !new.contains_key(*name));
         let removed = removed.map(|name| format!("{kind} {name} removed"));
-        self.0.extend(removed);
+        self.lines.extend(removed);
     }
 
     fn upstreams(&mut self, old: &Settings, new: &Settings) {
@@ -104,21 +125,21 @@ impl Changes {
         for server in &new.servers {
             let label = &server.label;
             let Some(was) = find(old, server) else {
-                self.0
+                self.lines
                     .push(format!("upstream {upstream}: server {label} added"));
                 continue;
             };
             if was.weight != server.weight {
-                self.0.push(format!(
+                self.lines.push(format!(
                     "upstream {upstream}: server {label} has weight {}, it had {}",
                     server.weight, was.weight
                 ));
             }
             match (was.is_draining, server.is_draining) {
                 (false, true) => self
-                    .0
+                    .lines
                     .push(format!("upstream {upstream}: server {label} is drained")),
-                (true, false) => self.0.push(format!(
+                (true, false) => self.lines.push(format!(
                     "upstream {upstream}: server {label} is drained no longer"
                 )),
                 _ => {}
@@ -130,28 +151,51 @@ impl Changes {
             .filter(|server| find(new, server).is_none());
         let gone =
             gone.map(|server| format!("upstream {upstream}: server {} removed", server.label));
-        self.0.extend(gone);
+        self.lines.extend(gone);
     }
 }
 
-/// Routes by what they are asked: no two routes of a configuration have the same.
+fn token(settings: &Settings) -> Option<&str> {
+    settings.admin.as_ref()?.token.as_deref()
+}
+
+/// Routes by what they are asked: no two routes of a configuration have the same. Of conditions only the names are told, since
+/// values may be secret; routes that differ in values alone are counted in the order of the values.
 fn by_requests(settings: &Settings) -> impl Iterator<Item = (String, Route)> {
-    settings.routes.iter().map(|route| {
+    let mut routes: Vec<&Route> = settings.routes.iter().collect();
+    routes.sort_by_cached_key(|route| route.conditions.text());
+    let mut count: BTreeMap<String, usize> = BTreeMap::new();
+    let named = routes.into_iter().map(move |route| {
         let methods = route.methods.as_ref().map(|methods| methods.join(", "));
         let methods = methods.map_or_else(String::new, |methods| format!(" ({methods})"));
-        let requests = format!("{}{}{methods}", route.host, route.path);
+        let conditions = route.conditions.names();
+        let requests = format!("{}{}{methods}{conditions}", route.host, route.path);
+        let seen = count.entry(requests.clone()).or_default();
+        *seen += 1;
+        let requests = match *seen {
+            1 => requests,
+            number => format!("{requests} #{number}"),
+        };
         (requests, route.clone())
-    })
+    });
+    named.collect::<Vec<_>>().into_iter()
 }
 
 /// Whether two routes do the same; upstreams are the same when they have the same name.
 fn is_alike((old, was): (&Settings, &Route), (new, is): (&Settings, &Route)) -> bool {
     let mut was = was.clone();
     if let (Some(was), Some(is)) = (was.action.rule_mut(), is.action.rule()) {
-        if old.upstreams[was.upstream].name != new.upstreams[is.upstream].name {
+        let names = |of: &Settings, rule: &Forward| -> Vec<String> {
+            let indexes = rule.upstreams().into_iter();
+            indexes
+                .map(|index| of.upstreams[index].name.clone())
+                .collect()
+        };
+        if names(old, was) != names(new, is) {
             return false;
         }
-        was.upstream = is.upstream;
+        let mut indexes = is.upstreams().into_iter();
+        was.each_upstream(|index| *index = indexes.next().unwrap_or(*index));
     }
     was == *is
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::changes::Changes;
 use crate::control::apps::{App, Apps};
+use crate::control::kept::Kept;
 use crate::lock::{lock, try_lock};
 use crate::names::Names;
 use crate::router::Router;
@@ -22,9 +23,12 @@ use crate::state::opened::{Opened, Retired};
 use crate::state::shared::Shared;
 use crate::state::snapshot::{Made, Snapshot};
 use crate::state::storage::Cache;
-use crate::time;
+use crate::{own_upstream, tell, time};
 
 pub(crate) mod apps;
+mod held_back;
+pub(crate) mod kept;
+mod saved;
 pub(crate) mod servers;
 
 /// How long a change waits for a worker. A worker that is busy for longer takes it up later.
@@ -56,7 +60,13 @@ pub struct Control {
     services: Box<dyn Services>,
     pub(crate) courier: Courier,
     apps: Option<Apps>,
+    admin_token: Mutex<Option<Arc<str>>>,
+    pub(crate) kept: Option<Kept>,
+    /// The upstreams of the file as it was last read. Not behind the lock of the state, which a change holds for as long as
+    /// it takes.
+    in_file: Mutex<Arc<[Upstream]>>,
     drain_ms: AtomicU64,
+    drain_delay_ms: AtomicU64,
     /// Held while a file is read and put to work, so that an older file cannot overtake it.
     reloading: Mutex<()>,
     state: Mutex<State>,
@@ -89,8 +99,10 @@ impl Control {
         shared: Arc<Shared>,
         names: Arc<Names>,
         given: Given,
-        settings: &Settings,
+        (file, settings): (&Settings, &Settings),
     ) -> Arc<Self> {
+        let admin = settings.admin.as_ref();
+        let changes_file = admin.and_then(|admin| admin.changes_file.clone());
         let control = Arc::new(Self {
             shared,
             names,
@@ -98,10 +110,14 @@ impl Control {
             services: given.services,
             courier: given.courier,
             apps: given.apps,
+            admin_token: Mutex::new(token_of(settings)),
+            kept: changes_file.map(|path| Kept { path }),
+            in_file: Mutex::new(file.upstreams.clone().into()),
             drain_ms: AtomicU64::new(settings.timeouts.drain.as_millis() as u64),
+            drain_delay_ms: AtomicU64::new(settings.timeouts.drain_delay.as_millis() as u64),
             reloading: Mutex::new(()),
             state: Mutex::new(State {
-                file: settings.clone(),
+                file: file.clone(),
                 current: settings.clone(),
                 cache: settings.cache.clone(),
                 opened: given.opened,
@@ -118,8 +134,8 @@ impl Control {
         control
     }
 
-    /// Reads the configuration again and puts it to work; returns when every worker has taken it up. The error says
-    /// what is wrong with it; then nothing has changed.
+    /// Reads the configuration again and puts it to work; returns when every worker has taken it up. What a gateway that runs
+    /// cannot take up is named. The error says what is wrong with it; then nothing has changed.
     pub fn reload(&self) -> Result<Changes, String> {
         let _one_at_a_time = lock(&self.reloading);
         let settings = self.source.read();
@@ -137,22 +153,42 @@ impl Control {
         let mut state = self.state_with_names(&file)?;
         let (mut next, mut notes) = state.with_edits(&file);
         apps::keep(&mut next, &state.current);
+        let waiting = held_back::hold_back(&mut next, &state.current, state.cache.as_ref())?;
         let changes = Changes::between(&state.current, &next);
         let State {
             opened, retired, ..
         } = &mut *state;
         let opened = Opened::of(&next, opened, retired, (&*self.services, &self.courier))?;
         self.put_to_work_with(&mut state, next, &opened)?;
+        *lock(&self.in_file) = file.upstreams.clone().into();
         state.file = file;
-        notes.0.splice(0..0, changes.0);
+        let count = waiting.len() as u64;
+        self.shared.waiting.store(count, Ordering::Relaxed);
+        notes.lines.extend(self.keep_what_is_left(&state));
+        notes.lines.splice(0..0, changes.lines);
+        notes.waiting = waiting;
         Ok(notes)
     }
 
-    /// Locks the state. While it is locked, all names in `settings` have addresses.
+    /// Keeps the changes that a reload has left, so that the others do not come back at a restart. The result is what to tell.
+    fn keep_what_is_left(&self, state: &State) -> Option<String> {
+        let kept = self.kept.as_ref()?;
+        let draft = kept.draft(&state.file, &state.current);
+        let error = draft.and_then(|draft| kept.publish(&draft)).err()?;
+        Some(format!("cannot write {}: {error}", kept.path.display()))
+    }
+
+    /// The upstreams of the file as it was last read.
+    pub(crate) fn in_file(&self) -> Arc<[Upstream]> {
+        Arc::clone(&lock(&self.in_file))
+    }
+
+    /// Locks the state. While it is locked, all names in `settings` have addresses, and none was the gateway's own.
     fn state_with_names(&self, settings: &Settings) -> Result<MutexGuard<'_, State>, StartError> {
         loop {
             // This may take long, and a name that changes meanwhile needs the lock.
             self.names.learn(settings).map_err(StartError::Names)?;
+            own_upstream::refuse(settings, &self.names.known())?;
             let state = lock(&self.state);
             // Another change may have come between, and dropped them.
             if self.names.knows(settings) {
@@ -201,9 +237,6 @@ impl Control {
         if self.shared.is_draining.load(Ordering::Relaxed) {
             return Err(StartError::Draining);
         }
-        if let Some(key) = needs_restart(state, &next) {
-            return Err(StartError::NeedsRestart(key));
-        }
         let router = Router::new(&next.routes).map_err(StartError::Routes)?;
         let before = self.shared.snapshot();
         let Listeners { listeners, closing } = Listeners::of(&next, &before)?;
@@ -227,6 +260,8 @@ impl Control {
         self.shared
             .admission
             .adjust(&next.limits, &next.trusted_proxies);
+        tell::follow(next.messages);
+        *lock(&self.admin_token) = token_of(&next);
         self.shared.current.send_replace(Arc::clone(&snapshot));
         self.wait_for_workers(snapshot.generation, &closing);
         // Not earlier: a worker that knows only the old endpoints must still find one.
@@ -234,7 +269,7 @@ impl Control {
         drop(before);
         let opened_before = std::mem::replace(&mut state.opened, opened.clone());
         state.retired.take_over(&opened_before, opened);
-        self.note_drain_timeout(&next);
+        self.note_drain_timeouts(&next);
         state.current = next;
         Ok(())
     }
@@ -269,9 +304,24 @@ impl Control {
         drop(ended);
     }
 
-    fn note_drain_timeout(&self, settings: &Settings) {
-        let drain_ms = settings.timeouts.drain.as_millis() as u64;
-        self.drain_ms.store(drain_ms, Ordering::Relaxed);
+    fn note_drain_timeouts(&self, settings: &Settings) {
+        let timeouts = &settings.timeouts;
+        for (noted, timeout) in [
+            (&self.drain_ms, timeouts.drain),
+            (&self.drain_delay_ms, timeouts.drain_delay),
+        ] {
+            noted.store(timeout.as_millis() as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// What requests to the admin listener must have.
+    pub(crate) fn admin_token(&self) -> Option<Arc<str>> {
+        lock(&self.admin_token).clone()
+    }
+
+    /// How long the gateway accepts after it was told to end.
+    pub(crate) fn drain_delay(&self) -> Duration {
+        Duration::from_millis(self.drain_delay_ms.load(Ordering::Relaxed))
     }
 
     /// The deadline for draining that holds now.
@@ -281,39 +331,8 @@ impl Control {
     }
 }
 
-/// The first key whose change a running gateway cannot take up.
-fn needs_restart(state: &State, next: &Settings) -> Option<&'static str> {
-    let current = &state.current;
-    let admin_listens = |settings: &Settings| settings.admin.as_ref().map(|admin| admin.listen);
-    let guard_file = |settings: &Settings| settings.admin.as_ref()?.guard_file.clone();
-    let has_other_storage = |of: fn(&CacheStorage) -> CacheStorage| {
-        let both = state.cache.as_ref().zip(next.cache.as_ref());
-        both.is_some_and(|(opened, next)| of(opened) != of(next))
-    };
-    let only_budgets = |storage: &CacheStorage| CacheStorage {
-        disk: None,
-        ..storage.clone()
-    };
-    let only_memory = |storage: &CacheStorage| CacheStorage {
-        transient_bytes: 0,
-        disk: None,
-        ..storage.clone()
-    };
-    [
-        ("server.workers", current.workers != next.workers),
-        (
-            "admin.listen",
-            admin_listens(current) != admin_listens(next),
-        ),
-        ("admin.guard_api", guard_file(current) != guard_file(next)),
-        ("admin.token", current.admin != next.admin),
-        ("access_log", current.access_log != next.access_log),
-        ("cache.memory", has_other_storage(only_memory)),
-        ("cache.transient", has_other_storage(only_budgets)),
-        ("cache.disk", has_other_storage(CacheStorage::clone)),
-    ]
-    .into_iter()
-    .find_map(|(key, is_changed)| is_changed.then_some(key))
+fn token_of(settings: &Settings) -> Option<Arc<str>> {
+    settings.admin.as_ref()?.token.as_deref().map(Arc::from)
 }
 
 /// Where a configuration accepts connections.
@@ -348,31 +367,23 @@ impl Listeners {
 }
 
 impl State {
-    /// The settings of `file`. Where it has not changed an upstream, the changes through the admin listener are kept,
-    /// with a note on each such upstream.
+    /// The settings of `file`. Where it lists the servers that it listed before, the changes through the admin listener are
+    /// kept, with a note on each such upstream.
     fn with_edits(&self, file: &Settings) -> (Settings, Changes) {
-        let named = |settings: &Settings, name: &str| -> Option<Upstream> {
-            let mut all = settings.upstreams.iter();
-            all.find(|upstream| upstream.name == name).cloned()
-        };
         let (mut next, mut notes) = (file.clone(), Changes::default());
         for upstream in &mut next.upstreams {
             let name = &upstream.name;
-            let (Some(was), Some(is)) = (named(&self.file, name), named(&self.current, name))
-            else {
+            let both = kept::of_file(&self.file, name).zip(kept::of_file(&self.current, name));
+            let Some((was, is)) = both.filter(|(was, is)| was.servers != is.servers) else {
                 continue;
             };
-            if was.servers == is.servers {
-                continue;
-            }
-            let what = if was == *upstream {
-                upstream.servers = is.servers;
-                "are kept, since the file says of it what it said before"
+            let what = if was.servers == upstream.servers {
+                upstream.servers.clone_from(&is.servers);
+                "are kept"
             } else {
-                "are gone, since the file says something else of it"
+                "are gone, since the file lists other servers"
             };
-            let note = format!("upstream {name}: changes made through the admin listener {what}");
-            notes.0.push(note);
+            notes.lines.push(kept::note(&upstream.name, what));
         }
         (next, notes)
     }

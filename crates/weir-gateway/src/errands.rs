@@ -16,7 +16,9 @@ use crate::failure::Failure;
 use crate::router::Found;
 use crate::service::{Answered, Errand, Outcome, Parcel, Parcels, Unanswered};
 use crate::serving::Serving;
-use crate::settings::{Action, Forward};
+use crate::settings::template::Template;
+use crate::settings::{Action, Forward, HeaderEdits};
+use crate::state::snapshot::edited;
 use crate::state::view::View;
 use crate::state::worker::Worker;
 use crate::upstream::bring::Bounds;
@@ -75,9 +77,12 @@ async fn deliver(x: &mut Exchange, worker: &Rc<Worker>, errand: &Errand) -> Outc
     let at = Serving::new(worker, &view, route);
     let bounds = Bounds {
         bytes_max: errand.answer_bytes_max.min(ANSWER_BYTES_MAX),
+        is_kept: true,
         until: time::now() + within + SLACK,
     };
-    match story::run_errand(x, at.by(&rule), bounds).await {
+    let asks = edited::asks(&rule.request_headers, view.snapshot.request_id.as_ref());
+    let by = at.by(x, &rule).asking(&asks);
+    match story::run_errand(x, by, bounds).await {
         Ok(brought) => Outcome::Answered(Answered {
             status: brought.status,
             lines: brought.lines,
@@ -86,6 +91,9 @@ async fn deliver(x: &mut Exchange, worker: &Rc<Worker>, errand: &Errand) -> Outc
         }),
         Err(failure) => {
             let failure = worker.meaning_of(failure);
+            if worker.is_cut_off() {
+                worker.shared.cut_off.request();
+            }
             unanswered(failure.name(), !x.facts.was_sent, x)
         }
     }
@@ -99,9 +107,11 @@ fn rule_of(errand: &Errand, rule: &Forward, within: Duration) -> Forward {
         let mut own = errand.fields.iter();
         own.any(|(own, _)| is_same_variable(own.as_bytes(), name.as_bytes()))
     };
-    let set = &mut rule.request_headers.set;
+    let HeaderEdits { set, add, .. } = &mut rule.request_headers;
     set.retain(|(name, _)| !is_own(name));
-    set.extend_from_slice(&errand.fields);
+    add.retain(|(name, _)| !is_own(name));
+    let own = errand.fields.iter();
+    set.extend(own.map(|(name, value)| (name.clone(), Template::fixed(value))));
     rule.timeouts.response = rule.timeouts.response.min(within);
     rule
 }
@@ -128,11 +138,7 @@ fn route_of<'v>(x: &Exchange, view: &'v View, errand: &Errand) -> Option<(usize,
     };
     let is_named =
         |&(route, _): &(usize, _)| *snapshot.routes[route].settings.name == *errand.route;
-    let authority = x.request.authority.map(|span| span.of(&x.head));
-    let method_name = x.request.method_name.of(&x.head);
-    let found = snapshot
-        .router
-        .find(authority, x.path(), x.request.method, method_name);
+    let found = snapshot.router.find(&x.route_key());
     let by_request = match found {
         Found::Route(route) => delivery(route).filter(is_named),
         Found::MethodNotAllowed(_) | Found::Nothing => None,

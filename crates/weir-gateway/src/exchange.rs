@@ -1,5 +1,6 @@
 //! What one exchange needs, and what is known of it when it is over.
 
+use std::cell::Cell;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -7,30 +8,39 @@ use ipnet::IpNet;
 use weir_http::body::Framing;
 use weir_http::head::HeadScan;
 use weir_http::request::Progress;
-use weir_http::{HeadLimits, RequestHead, ResponseHead, forwarded, target};
+use weir_http::{HeadLimits, RequestHead, ResponseHead, Span, forwarded, target};
 use weir_policy::limit::rate::Decision as RateDecision;
 
 use crate::buffers::{BUFFER_BYTES, Buffers, Input};
 use crate::connection::{AddressText, Client};
 use crate::ended::Ended;
+use crate::exchange::noted::Noted;
 use crate::exchange::outgoing::Outgoing;
 use crate::exchange::pass::Pass;
 use crate::exchange::recall::Recall;
+use crate::exchange::sticky::StickyCookies;
 use crate::exchange::upload::{Pace, Upload};
 use crate::failure::{Failure, FallbackKind};
 use crate::held_bodies::Claim;
-use crate::settings::{ClientTimeouts, Forward};
+use crate::router::RouteKey;
+use crate::settings::{ClientTimeouts, Forward, RequestId, TrustId};
 use crate::state::worker::Worker;
 use crate::time;
 
 pub(crate) mod ahead;
+mod noted;
 pub(crate) mod outgoing;
 pub(crate) mod pass;
 pub(crate) mod recall;
+pub(crate) mod sticky;
 pub(crate) mod upload;
+pub(crate) mod variables;
 
 /// Bytes that each part of an [`Exchange`] keeps memory for between requests: a head, and a full buffer of body behind it.
 const KEPT_BYTES_MAX: usize = 2 * BUFFER_BYTES;
+
+/// Bytes of a request id that somebody else has made.
+const ID_BYTES_MAX: usize = 128;
 
 /// Bounds on a head that was kept: it was read within those of its time.
 pub(crate) const KEPT_HEAD_LIMITS: HeadLimits = HeadLimits {
@@ -64,6 +74,8 @@ pub(crate) struct Exchange {
     pub(crate) pass: Pass,
     /// What the cache has to do with it.
     pub(crate) recall: Recall,
+    /// The gateway's own cookies.
+    pub(crate) sticky: StickyCookies,
     /// What its client is told of its rate.
     pub(crate) rate: Option<RateDecision>,
     /// When a client that is refused should come back.
@@ -76,13 +88,31 @@ pub(crate) struct Exchange {
     /// What the client is sent.
     pub(crate) outgoing: Outgoing,
     pub(crate) facts: Facts,
+    /// The lines that the route adds to its request, where there are variables in them.
+    pub(crate) filled: Vec<u8>,
+    /// What the log says of the fields of the answer.
+    noted: Noted,
+    /// By what the request is known in logs, once it was asked for.
+    id: Cell<Option<Id>>,
+}
+
+/// By what a request is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Id {
+    /// A part of its head.
+    Taken(Span),
+    Made(u128),
 }
 
 /// What is known of an exchange when it is over: the source of metrics and log lines.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
     pub(crate) started: Option<Instant>,
+    /// From then to the end, once it has ended.
+    pub(crate) duration: Option<Duration>,
     pub(crate) route: Option<usize>,
+    /// Which of the route's upstreams it is for, where it has several.
+    pub(crate) side: Option<usize>,
     /// Upstream and endpoint.
     pub(crate) endpoint: Option<(usize, usize)>,
     /// From choosing the endpoint to the response head.
@@ -93,16 +123,24 @@ pub(crate) struct Facts {
     pub(crate) was_sent: bool,
     /// Whether it was sent more than once, with waits between.
     pub(crate) was_repeated: bool,
+    /// Whether it is still to be copied, to the mirror of its route.
+    pub(crate) is_mirrored: bool,
     pub(crate) status: u16,
     /// Sent to the client, head included.
     pub(crate) bytes_sent: u64,
     /// The part of it that was head.
     pub(crate) head_bytes_sent: u64,
-    /// Received through a tunnel, after the head.
-    pub(crate) tunnel_bytes_received: u64,
+    /// Received through the tunnel that it became, after the head, if it became one.
+    pub(crate) tunnel_bytes_received: Option<u64>,
     pub(crate) failure: Option<Failure>,
     /// What the client got in the place of an answer.
     pub(crate) fallback: Option<FallbackKind>,
+}
+
+/// Whether an id can be looked for in a log and named in a command: no blanks, quotes or separators of lists, and not too long.
+fn is_sound_id(id: &[u8]) -> bool {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:+/=@~".contains(byte);
+    (1..=ID_BYTES_MAX).contains(&id.len()) && id.iter().all(is_plain)
 }
 
 impl Exchange {
@@ -120,6 +158,7 @@ impl Exchange {
             upload: Upload::default(),
             pass: Pass::default(),
             recall: Recall::default(),
+            sticky: StickyCookies::default(),
             rate: None,
             retry_after: None,
             response: ResponseHead::default(),
@@ -127,6 +166,9 @@ impl Exchange {
             forwarded: Vec::new(),
             outgoing: Outgoing::default(),
             facts: Facts::default(),
+            filled: Vec::new(),
+            noted: Noted::default(),
+            id: Cell::default(),
         }
     }
 
@@ -236,6 +278,21 @@ impl Exchange {
         self.behind = (found != peer).then(|| AddressText::new(found));
     }
 
+    /// Takes the id that a trusted one has given the request.
+    pub(super) fn find_id(&mut self, rule: &RequestId, proxies: &[IpNet]) {
+        let peer = self.client.address.address();
+        let is_trusted = match rule.trust {
+            TrustId::Never => false,
+            TrustId::Any => true,
+            TrustId::Proxies => proxies.iter().any(|network| network.contains(&peer)),
+        };
+        if is_trusted {
+            let taken = self.request.sole_field(&self.head, &rule.field);
+            let taken = taken.filter(|span| is_sound_id(span.of(&self.head)));
+            self.id.set(taken.map(Id::Taken));
+        }
+    }
+
     /// The client is known by this address, whoever has passed its request on.
     pub(crate) fn client_is(&mut self, address: IpAddr) {
         let is_peer = self.client.address.address() == address.to_canonical();
@@ -266,6 +323,11 @@ impl Exchange {
         u64::from(self.has_head) * self.request.head_bytes as u64
     }
 
+    /// The bytes that came from the client.
+    pub(crate) fn bytes_received(&self) -> u64 {
+        self.head_bytes() + self.upload.received() + self.facts.tunnel_bytes_received.unwrap_or(0)
+    }
+
     /// The path that stands for the request upstream and in keys: as it was sent, unless it has dot segments.
     pub(crate) fn forwarded_path(&self) -> &[u8] {
         let sent = self.request.target.path.of(&self.head);
@@ -288,6 +350,18 @@ impl Exchange {
         std::str::from_utf8(path).unwrap_or("/")
     }
 
+    /// What decides the route of the request, once its path is in normal form.
+    pub(crate) fn route_key(&self) -> RouteKey<'_> {
+        RouteKey {
+            authority: self.request.authority.map(|span| span.of(&self.head)),
+            path: self.path(),
+            method: self.request.method,
+            method_name: self.request.method_name.of(&self.head),
+            fields: self.request.view(&self.head),
+            query: self.request.target.query.map(|span| span.of(&self.head)),
+        }
+    }
+
     /// Whether the client may send another request after this one.
     pub(crate) fn client_keeps_alive(&self, worker: &Worker) -> bool {
         self.has_head && self.request.keep_alive && !self.is_last && !worker.is_draining()
@@ -296,7 +370,13 @@ impl Exchange {
     /// Forgets the request and keeps the memory.
     pub(crate) fn reset(&mut self, buffers: &Buffers) {
         self.has_head = false;
-        for kept in [&mut self.head, &mut self.forwarded, &mut self.normal_path] {
+        let texts = [
+            &mut self.head,
+            &mut self.forwarded,
+            &mut self.normal_path,
+            &mut self.filled,
+        ];
+        for kept in texts {
             kept.clear();
             // What one large head needed is not held for all the small ones to come.
             kept.shrink_to(KEPT_BYTES_MAX);
@@ -307,9 +387,12 @@ impl Exchange {
         self.upload = Upload::default();
         self.pass = Pass::default();
         self.recall.reset();
+        self.sticky.reset();
         self.rate = None;
         self.retry_after = None;
         self.behind = None;
         self.facts = Facts::default();
+        self.noted.clear();
+        self.id.set(None);
     }
 }

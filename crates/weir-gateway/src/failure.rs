@@ -11,6 +11,17 @@ pub(crate) enum Fault {
     Upstream,
 }
 
+impl Fault {
+    /// The name in metrics.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Gateway => "gateway",
+            Self::Upstream => "upstream",
+        }
+    }
+}
+
 /// Why an exchange, or the reading of a request, failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failure {
@@ -28,6 +39,8 @@ pub(crate) enum Failure {
     NoRoute,
     /// Routes serve this path, but not with this method.
     MethodNotAllowed,
+    /// The request has passed this gateway before: an upstream leads back to it.
+    LoopDetected,
     /// The client only accepts a stored response, and there is none.
     OnlyIfCached,
     /// The key of the request has used up its rate.
@@ -66,13 +79,14 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// Those that carry no further reason.
-    const PLAIN: [Self; 26] = [
+    const PLAIN: [Self; 27] = [
         Self::HeadTimeout,
         Self::BodyTimeout,
         Self::BodyTooLarge,
         Self::ClientGone,
         Self::NoRoute,
         Self::MethodNotAllowed,
+        Self::LoopDetected,
         Self::OnlyIfCached,
         Self::RateLimited,
         Self::BreakerOpen,
@@ -129,6 +143,7 @@ impl Failure {
             | Self::ClientGone => Fault::Client,
             Self::NoRoute
             | Self::MethodNotAllowed
+            | Self::LoopDetected
             | Self::BreakerOpen
             | Self::Shed(_)
             | Self::NoSocket
@@ -154,7 +169,7 @@ impl Failure {
             Fault::Client => false,
             Fault::Gateway => !matches!(
                 self,
-                Self::NoRoute | Self::MethodNotAllowed | Self::ShutDown
+                Self::NoRoute | Self::MethodNotAllowed | Self::LoopDetected | Self::ShutDown
             ),
             Fault::Upstream => true,
         }
@@ -163,6 +178,11 @@ impl Failure {
     /// Whether the request was not sent on, in order to protect the service.
     pub(crate) fn is_refusal(self) -> bool {
         matches!(self, Self::BreakerOpen | Self::Shed(_))
+    }
+
+    /// Whether a limit or a breaker turned the request away, as it was told to.
+    pub(crate) fn is_turned_away(self) -> bool {
+        self.is_refusal() || matches!(self, Self::RateLimited | Self::NoRoom)
     }
 
     /// Whether it is certain that no endpoint has acted on the request.
@@ -189,6 +209,8 @@ impl Failure {
             Self::ClientGone => 499,
             Self::NoRoute => 404,
             Self::MethodNotAllowed => 405,
+            // Of RFC 5842.
+            Self::LoopDetected => 508,
             Self::ConnectFailed | Self::UpstreamClosed | Self::Response(_) | Self::ResponseCut => {
                 502
             }
@@ -217,6 +239,7 @@ impl Failure {
             Self::ClientGone => "client_gone",
             Self::NoRoute => "no_route",
             Self::MethodNotAllowed => "method_not_allowed",
+            Self::LoopDetected => "loop_detected",
             Self::OnlyIfCached => "only_if_cached",
             Self::RateLimited => "rate_limited",
             Self::BreakerOpen => "breaker_open",

@@ -13,12 +13,13 @@ use tokio::sync::mpsc;
 use weir_cache::store::Transient;
 
 use crate::control::apps::Apps;
+use crate::control::kept::Kept;
 use crate::control::{Control, Given, Source};
 use crate::listener::{self, Arrival, Reception};
 use crate::names::Names;
 use crate::router::Router;
 use crate::service::{self, Courier, Parcels, Services};
-use crate::settings::{CacheStorage, LogTarget, Settings};
+use crate::settings::{CacheStorage, Level, LogTarget, Settings};
 use crate::start_error::StartError;
 use crate::state::admission::Admission;
 use crate::state::listening::Listening;
@@ -30,9 +31,10 @@ use crate::state::snapshot::{Made, Snapshot};
 use crate::state::storage::Cache;
 use crate::state::worker::Worker;
 use crate::supervision::{Supervision, WorkerFailed};
+use crate::tell::tell;
 use crate::time;
 use crate::upstream::check;
-use crate::{admin, errands, paths};
+use crate::{admin, errands, own_upstream, paths};
 
 /// Tasks that a worker runs before it looks for events of its sockets: a whole round of a busy worker, so that one
 /// system call asks about many sockets.
@@ -64,12 +66,13 @@ pub fn check(settings: &Settings, source: &dyn Source) -> Result<(), StartError>
     let loaded = guard_file.map(|path| Apps::load(path, source, settings));
     let with_apps = loaded.transpose()?.map(|(_, settings)| settings);
     let settings = with_apps.as_ref().unwrap_or(settings);
+    let _ = kept(settings, source)?;
     Router::new(&settings.routes)
         .map(drop)
         .map_err(StartError::Routes)?;
-    Names::default()
-        .learn(settings)
-        .map_err(StartError::Names)?;
+    let names = Names::default();
+    names.learn(settings).map_err(StartError::Names)?;
+    own_upstream::refuse(settings, &names.known())?;
     have_files_of_their_own(settings)?;
     let cache = settings.cache.as_ref();
     let disk = cache.and_then(|cache| cache.disk.as_ref());
@@ -86,6 +89,9 @@ pub fn check(settings: &Settings, source: &dyn Source) -> Result<(), StartError>
     }
     Ok(())
 }
+
+/// What is wrong with a file, as an error that knows which file it is.
+type Wrong = fn(String) -> StartError;
 
 /// Two writers to one file would break both outputs.
 fn have_files_of_their_own(settings: &Settings) -> Result<(), StartError> {
@@ -107,16 +113,57 @@ fn have_files_of_their_own(settings: &Settings) -> Result<(), StartError> {
         let error = io::Error::other("the directory of the cache is there");
         return Err(StartError::AccessLog(path.display().to_string(), error));
     }
-    let Some(apps) = apps else { return Ok(()) };
-    let refuse = |why| StartError::Apps(format!("{}: {why}", apps.display()));
-    if is_of_cache(apps) {
-        return Err(refuse("the directory of the cache is there"));
+    let changes = admin.and_then(|admin| admin.changes_file.as_ref());
+    let apps_file = apps.map(|path| (path, StartError::Apps as Wrong));
+    let changes_file = changes.map(|path| (path, StartError::Changes as Wrong));
+    for (path, wrong) in [apps_file, changes_file].into_iter().flatten() {
+        let refuse = |why| Err(wrong(format!("{}: {why}", path.display())));
+        if is_of_cache(path) {
+            return refuse("the directory of the cache is there");
+        }
+        if log.is_some_and(|log| paths::resolved(log) == paths::resolved(path)) {
+            return refuse("it is the access log");
+        }
     }
-    let is_log = log.is_some_and(|log| paths::resolved(log) == paths::resolved(apps));
-    if is_log {
-        return Err(refuse("it is the access log"));
+    if let Some((apps, changes)) = apps.zip(changes)
+        && paths::resolved(apps) == paths::resolved(changes)
+    {
+        let why = format!("{}: it is guard_file", changes.display());
+        return Err(StartError::Changes(why));
     }
     Ok(())
+}
+
+/// The settings with the changes of servers that were kept, and what to tell of them.
+fn kept(settings: &Settings, source: &dyn Source) -> Result<(Settings, Vec<String>), StartError> {
+    let admin = settings.admin.as_ref();
+    match admin.and_then(|admin| admin.changes_file.as_ref()) {
+        Some(path) => Kept::load(path, source, settings),
+        None => Ok((settings.clone(), Vec::new())),
+    }
+}
+
+/// Looks up the names of `kept`, the settings `file` with changes that were kept. A name that only the changes have must
+/// not keep a gateway from starting, so they are done without then; the result is what holds.
+fn learn(names: &Names, file: &Settings, kept: Settings) -> Result<Settings, StartError> {
+    match names.learn(&kept) {
+        Ok(()) => Ok(kept),
+        Err(_) if kept.upstreams == file.upstreams => {
+            names.learn(file).map_err(StartError::Names)?;
+            Ok(kept)
+        }
+        Err(unresolved) => {
+            names.learn(file).map_err(StartError::Names)?;
+            let why = StartError::Names(unresolved);
+            tell(
+                Level::Warning,
+                format_args!(
+                    "the changes of servers that were kept are left out until the next start: {why}"
+                ),
+            );
+            Ok(file.clone())
+        }
+    }
 }
 
 impl Gateway {
@@ -136,9 +183,12 @@ impl Gateway {
             Some((apps, settings)) => (Some(apps), &settings.clone()),
             None => (None, settings),
         };
-        let router = Router::new(&settings.routes).map_err(StartError::Routes)?;
+        let file = settings;
+        let router = Router::new(&file.routes).map_err(StartError::Routes)?;
         let names = Arc::<Names>::default();
-        names.learn(settings).map_err(StartError::Names)?;
+        let (kept, notes) = kept(file, &*source)?;
+        let settings = &learn(&names, file, kept)?;
+        own_upstream::refuse(settings, &names.known())?;
         have_files_of_their_own(settings)?;
         let listeners = settings.listeners.iter();
         let listeners = listeners.map(|&address| Listening::bind(address, settings.workers));
@@ -175,7 +225,10 @@ impl Gateway {
             courier,
             opened,
         };
-        let control = Control::new(shared, names, given, settings);
+        let control = Control::new(shared, names, given, (file, settings));
+        for note in notes {
+            tell(Level::Info, format_args!("{note}"));
+        }
         if let Some(admin) = admin {
             admin
                 .serve(Arc::clone(&control))
@@ -219,21 +272,36 @@ impl Gateway {
         }))
     }
 
-    /// Stops accepting, lets accepted requests end, and returns when all did or the time for it is over. The access log
-    /// is then complete, unless its reader has stopped. `false` when connections were cut off.
-    pub fn drain(self) -> bool {
+    /// How long a drain may take.
+    pub fn drain_timeout(&self) -> Duration {
+        self.control.drain_timeout()
+    }
+
+    /// For how long a gateway that is to end still accepts, see [`Gateway::drain`].
+    pub fn drain_delay(&self) -> Duration {
+        self.control.drain_delay()
+    }
+
+    /// Says that it will end, and goes on for a while, so that balancers notice. Then it stops accepting, lets accepted requests
+    /// end, and returns when all did or the time for it is over. The access log is then complete, unless its reader has stopped.
+    pub fn drain(self) -> Drained {
+        self.control
+            .shared
+            .is_leaving
+            .store(true, Ordering::Relaxed);
+        std::thread::sleep(self.control.drain_delay());
         let within = self.control.drain_timeout();
         self.drain_within(within)
     }
 
     /// The same after a failure. Requests in flight get a few seconds, because nobody else is served until the process
     /// has been restarted.
-    pub fn end(self) -> bool {
+    pub fn end(self) -> Drained {
         let within = self.control.drain_timeout().min(END);
         self.drain_within(within)
     }
 
-    fn drain_within(self, drain_timeout: Duration) -> bool {
+    fn drain_within(self, drain_timeout: Duration) -> Drained {
         let shared = &self.control.shared;
         shared.is_draining.store(true, Ordering::Relaxed);
         // Everything that waits for another configuration wakes up.
@@ -245,11 +313,13 @@ impl Gateway {
             let are_drained = self.control.drain_services();
             workers.all(JoinHandle::is_finished) && are_drained
         };
+        let mut is_complete = true;
         while !has_ended() {
             if time::since(started) >= drain_timeout {
                 shared.is_cut_off.store(true, Ordering::Relaxed);
             }
             if time::since(started) >= drain_timeout + CUT_OFF {
+                is_complete = false;
                 break;
             }
             std::thread::sleep(DRAIN_POLL);
@@ -266,8 +336,21 @@ impl Gateway {
                 std::thread::sleep(DRAIN_POLL);
             }
         }
-        !self.control.shared.is_cut_off.load(Ordering::Relaxed)
+        let cut_off = &self.control.shared.cut_off;
+        Drained {
+            is_complete: is_complete && cut_off.requests() == 0,
+            tunnels: cut_off.tunnels(),
+        }
     }
+}
+
+/// What a drain has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drained {
+    /// Everything that was accepted has ended by itself, but for tunnels.
+    pub is_complete: bool,
+    /// Tunnels that were open when the time for draining was over.
+    pub tunnels: u64,
 }
 
 /// Starts a thread for each worker.

@@ -9,7 +9,7 @@
 //!   and changes it, `supervision` watches its threads
 //! - `story`: the order of the steps
 //! - steps: `cache` (what was answered before, and who asks when it was not), `care` (who may ask), `upstream` (choosing, asking,
-//!   asking again), `compress`, `local` (services inside the process), `respond` (answers of our own), `account`
+//!   asking again), `compress`, `local` (services inside the process), `respond` (answers of our own), `cors`, `error_pages`, `account`
 //! - what a request carries along: `exchange`, `serving`
 //! - the client's side: `connection`, `slow`
 //! - `state`: what outlives a request, of a worker and of all
@@ -25,9 +25,11 @@ mod changes;
 mod compress;
 mod connection;
 mod control;
+mod cors;
 mod deadline;
 mod ended;
 mod errands;
+mod error_pages;
 mod exchange;
 mod failure;
 mod gateway;
@@ -37,6 +39,7 @@ mod local;
 mod lock;
 mod metrics;
 mod names;
+mod own_upstream;
 mod paths;
 mod respond;
 mod router;
@@ -50,7 +53,7 @@ mod start_error;
 mod state;
 mod story;
 mod supervision;
-mod tell;
+pub mod tell;
 mod time;
 mod upstream;
 mod wire;
@@ -58,7 +61,7 @@ mod wire;
 pub use crate::changes::Changes;
 pub use crate::control::apps::App;
 pub use crate::control::{Control, Source};
-pub use crate::gateway::{Gateway, check};
+pub use crate::gateway::{Drained, Gateway, check};
 pub use crate::names::Unresolved;
-pub use crate::start_error::StartError;
+pub use crate::start_error::{OwnUpstream, StartError};
 pub use crate::supervision::{Supervision, WorkerFailed};

@@ -80,10 +80,8 @@ async fn ask(
 
 /// What the path says for the parameters of the route.
 fn parameters(x: &Exchange, at: Serving<'_>) -> Vec<(Box<str>, Box<str>)> {
-    let authority = x.request.authority.map(|span| span.of(&x.head));
     let route = x.facts.route.unwrap_or_default();
-    let router = &at.view.snapshot.router;
-    router.parameters(authority, x.path(), route)
+    at.view.snapshot.router.parameters(x.path(), route)
 }
 
 /// Sends the answer.
@@ -104,11 +102,12 @@ async fn respond(
     }
     let (length, pieces) = match content {
         Content::Whole(body) => {
-            respond::finish(x, (status, after), &body).await?;
+            respond::finish(x, at.answering(), (status, after), &body).await?;
             return Ok(after);
         }
         Content::Pieces(length, pieces) => (length, pieces),
     };
+    respond::edit(x, at.view);
     let end = match length {
         Some(length) => {
             respond::write_length(x, length);
@@ -117,7 +116,7 @@ async fn respond(
         None => End::of_unknown_length(x.request.version),
     };
     let keep_alive = after == After::KeepAlive && end != End::Close;
-    x.finish_head(status, end, keep_alive);
+    x.finish_head(at.answering(), status, end, keep_alive);
     if x.request.method == Method::Head {
         send(x, Behind::Nothing).await?;
         return Ok(After::keep_alive(keep_alive));

@@ -4,8 +4,8 @@
 //! asks. The sums are exact once the workers are quiet, and never go backwards: the tables of a route or endpoint
 //! belong to it, and stay with it from one configuration to the next (see `snapshot.rs`).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use weir_cache::cache_status::Forwarded;
@@ -125,9 +125,53 @@ impl<T: Default> PerWorker<T> {
 #[derive(Debug, Default)]
 pub(crate) struct RouteMetrics {
     pub(crate) requests: ByClass,
+    /// Of all but tunnels.
     pub(crate) latency: Histogram,
+    /// Tunnels that have ended, how long they lasted, and the bytes that clients sent and got.
+    pub(crate) tunnels: Counter,
+    pub(crate) tunnel_us: Counter,
+    pub(crate) tunnel_bytes_in: Counter,
+    pub(crate) tunnel_bytes_out: Counter,
     /// By [`FallbackKind`].
     pub(crate) fallbacks: [Counter; FallbackKind::ALL.len()],
+    pub(crate) failures: Failures,
+    cache: OnceLock<Box<CacheMetrics>>,
+}
+
+impl RouteMetrics {
+    /// What the cache does for the route. The table is made by the first request that needs it.
+    pub(crate) fn cache(&self) -> &CacheMetrics {
+        self.cache.get_or_init(Box::default)
+    }
+
+    /// The same for readers; `None`: it has done nothing yet.
+    pub(crate) fn cache_if_used(&self) -> Option<&CacheMetrics> {
+        self.cache.get().map(|table| &**table)
+    }
+}
+
+/// Failed requests by reason. There are many reasons and most tables never see one, so a table takes no room before.
+#[derive(Debug, Default)]
+pub(crate) struct Failures(OnceLock<Box<[Counter]>>);
+
+impl Failures {
+    pub(crate) fn add(&self, failure: Failure) {
+        let counters = self
+            .0
+            .get_or_init(|| Failure::all().map(|_| Counter::default()).collect());
+        counters[failure.index()].add(1);
+    }
+
+    /// How often it was `failure`.
+    pub(crate) fn count(&self, failure: Failure) -> u64 {
+        let counters = self.0.get();
+        counters.map_or(0, |counters| counters[failure.index()].read())
+    }
+
+    /// Whether nothing has failed yet.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.get().is_none()
+    }
 }
 
 /// What one worker counts for one endpoint.
@@ -150,7 +194,7 @@ pub(crate) struct EndpointMetrics {
     pub(crate) in_flight: Counter,
 }
 
-/// What one worker counts of the cache.
+/// What one worker counts of the cache for one route.
 #[derive(Debug, Default)]
 pub(crate) struct CacheMetrics {
     /// Requests answered from a fresh stored response.
@@ -168,8 +212,6 @@ pub(crate) struct CacheMetrics {
     pub(crate) joins: Counter,
     /// Requests that the gateway made by itself.
     pub(crate) refreshes: Counter,
-    /// URLs that were invalidated because a request changed something.
-    pub(crate) invalidations: Counter,
     missed: [Counter; Forwarded::ALL.len()],
     not_stored: [Counter; NotStored::ALL.len()],
 }
@@ -184,15 +226,23 @@ impl CacheMetrics {
     }
 
     /// Each reason to ask the origin, and how often it was one in all `tables`.
-    pub(crate) fn misses<'m>(tables: impl Iterator<Item = &'m Self>) -> Vec<(&'static str, u64)> {
-        let counts = added(tables.map(|table| table.missed.each_ref().map(Counter::read)));
+    pub(crate) fn misses(tables: &[&Self]) -> Vec<(&'static str, u64)> {
+        let counts = added(
+            tables
+                .iter()
+                .map(|table| table.missed.each_ref().map(Counter::read)),
+        );
         let reasons = Forwarded::ALL.map(Forwarded::name);
         reasons.into_iter().zip(counts).collect()
     }
 
     /// Each reason not to store an answer, and how often it was one in all `tables`.
-    pub(crate) fn refusals<'m>(tables: impl Iterator<Item = &'m Self>) -> Vec<(&'static str, u64)> {
-        let counts = added(tables.map(|table| table.not_stored.each_ref().map(Counter::read)));
+    pub(crate) fn refusals(tables: &[&Self]) -> Vec<(&'static str, u64)> {
+        let counts = added(
+            tables
+                .iter()
+                .map(|table| table.not_stored.each_ref().map(Counter::read)),
+        );
         let reasons = NotStored::ALL.map(NotStored::name);
         reasons.into_iter().zip(counts).collect()
     }
@@ -256,10 +306,11 @@ pub(crate) struct WorkerMetrics {
     pub(crate) bytes_to_clients: Counter,
     pub(crate) log_lines_dropped: Counter,
     pub(crate) connections_refused: Counter,
-    /// What the cache did.
-    pub(crate) cache: CacheMetrics,
+    /// URLs whose stored responses ended because a request changed something.
+    pub(crate) invalidations: Counter,
     pub(crate) compress: CompressMetrics,
-    pub(crate) failures: Vec<Counter>,
+    /// Those of `unrouted`. A route has its own.
+    pub(crate) failures: Failures,
 }
 
 impl WorkerMetrics {
@@ -273,15 +324,10 @@ impl WorkerMetrics {
             bytes_to_clients: Counter::default(),
             log_lines_dropped: Counter::default(),
             connections_refused: Counter::default(),
-            cache: CacheMetrics::default(),
+            invalidations: Counter::default(),
             compress: CompressMetrics::default(),
-            failures: Failure::all().map(|_| Counter::default()).collect(),
+            failures: Failures::default(),
         })
-    }
-
-    /// Counts a failed exchange by its reason.
-    pub(crate) fn failed(&self, failure: Failure) {
-        self.failures[failure.index()].add(1);
     }
 }
 

@@ -18,7 +18,7 @@ use tokio::time::timeout_at;
 
 use crate::lock::lock;
 use crate::names::lookup::{Answer, Resolver};
-use crate::settings::{Dns, ServerAddress, Settings};
+use crate::settings::{Dns, Level, ServerAddress, Settings};
 use crate::tell::tell;
 use crate::time;
 
@@ -200,14 +200,20 @@ fn start(table: Arc<Mutex<Table>>) -> mpsc::Sender<Order> {
             .build();
         match runtime {
             Ok(runtime) => runtime.block_on(keep_up(to_do, &table)),
-            Err(error) => tell(format_args!("names are not looked up: {error}")),
+            Err(error) => tell(
+                Level::Error,
+                format_args!("names are not looked up: {error}"),
+            ),
         }
     };
     let thread = std::thread::Builder::new()
         .name("names".to_owned())
         .spawn(look_up);
     if let Err(error) = thread {
-        tell(format_args!("names are not looked up: {error}"));
+        tell(
+            Level::Error,
+            format_args!("names are not looked up: {error}"),
+        );
     }
     orders
 }
@@ -315,13 +321,16 @@ impl Name {
     /// Stores an answer. Returns whether the addresses have changed.
     fn answered(&mut self, host: &str, answer: Answer) -> bool {
         if self.error.is_some() {
-            tell(format_args!("{host} can be looked up again"));
+            tell(Level::Info, format_args!("{host} can be looked up again"));
         }
         let next = Self::new(answer);
         let has_changed = next.addresses != self.addresses;
         if has_changed {
             let (was, is) = (list(&self.addresses), list(&next.addresses));
-            tell(format_args!("{host} is now {is}; it was {was}"));
+            tell(
+                Level::Info,
+                format_args!("{host} is now {is}; it was {was}"),
+            );
         }
         *self = next;
         has_changed
@@ -331,9 +340,10 @@ impl Name {
     fn failed(&mut self, host: &str, reason: String) {
         if self.error.is_none() {
             let kept = list(&self.addresses);
-            tell(format_args!(
-                "{host} cannot be looked up, {kept} stays in use: {reason}"
-            ));
+            tell(
+                Level::Warning,
+                format_args!("{host} cannot be looked up, {kept} stays in use: {reason}"),
+            );
         }
         let wait = RETRY_FIRST.saturating_mul(1 << self.failures.min(8));
         self.due = time::now() + wait.min(RETRY_MAX);

@@ -3,17 +3,20 @@
 use std::io::Write as _;
 use std::time::Duration;
 
-use weir_http::Method;
 use weir_http::forward::write_field;
 use weir_http::opening::End;
+use weir_http::{Method, Reject};
 
 use crate::connection::After;
+use crate::error_pages;
 use crate::exchange::Exchange;
 use crate::exchange::outgoing::{Behind, send};
+use crate::exchange::variables::{Place, Value};
 use crate::failure::{Failure, Fault};
 use crate::router::Found;
 use crate::serving::Serving;
-use crate::settings::{Piece, Redirect, Respond};
+use crate::settings::template::{Part, Variable};
+use crate::settings::{Redirect, Respond};
 use crate::state::view::View;
 use crate::state::worker::Worker;
 
@@ -27,14 +30,14 @@ pub(crate) async fn fixed(
     fixed: &Respond,
 ) -> Result<After, Failure> {
     let after = begin(x, at.worker, fixed.status);
-    for (name, value) in &fixed.headers {
-        write_field(&mut x.outgoing.bytes, name.as_bytes(), value.as_bytes());
-    }
+    let mut out = std::mem::take(&mut x.outgoing.bytes);
+    Place::new(x, at.worker, at.view).write_fields(&fixed.headers, &mut out);
+    x.outgoing.bytes = out;
     let says_when = fixed.headers.iter().any(|(name, _)| name == "retry-after");
     if !says_when {
         write_retry_after(x);
     }
-    finish(x, (fixed.status, after), &fixed.body).await?;
+    finish(x, at.answering(), (fixed.status, after), &fixed.body).await?;
     Ok(after)
 }
 
@@ -48,7 +51,7 @@ pub(crate) async fn redirect(
     let mut outgoing = std::mem::take(&mut x.outgoing.bytes);
     outgoing.extend_from_slice(b"Location: ");
     let start = outgoing.len();
-    write_location(x, at, redirect, &mut outgoing);
+    let written = write_location(x, at, redirect, &mut outgoing);
     if let Some(query) = x.request.target.query
         && !outgoing[start..].contains(&b'?')
     {
@@ -57,7 +60,8 @@ pub(crate) async fn redirect(
     }
     outgoing.extend_from_slice(b"\r\n");
     x.outgoing.bytes = outgoing;
-    finish(x, (redirect.status, after), b"").await?;
+    written?;
+    finish(x, at.answering(), (redirect.status, after), b"").await?;
     Ok(after)
 }
 
@@ -90,6 +94,15 @@ pub(crate) async fn failure(
         write_field(&mut x.outgoing.bytes, b"Allow", allow.as_bytes());
     }
     write_retry_after(x);
+    if let Some(page) = error_pages::of_failure(x, view, failure.status()) {
+        let content_type = page.content_type.as_bytes();
+        write_field(&mut x.outgoing.bytes, b"Content-Type", content_type);
+        let said = (failure.status(), after);
+        return match finish(x, (worker, view), said, &page.body).await {
+            Ok(()) => after,
+            Err(_) => After::Leave,
+        };
+    }
     write_field(&mut x.outgoing.bytes, b"Content-Type", b"text/plain");
     // What the client did wrong helps it; what is wrong behind the gateway is for the log alone.
     let status = failure.status();
@@ -97,7 +110,8 @@ pub(crate) async fn failure(
         Fault::Client => format!("{status} {}: {}\n", reason_phrase(status), failure.name()),
         Fault::Gateway | Fault::Upstream => format!("{status} {}\n", reason_phrase(status)),
     };
-    match finish(x, (status, after), body.as_bytes()).await {
+    let answer = finish(x, (worker, view), (status, after), body.as_bytes());
+    match answer.await {
         Ok(()) => after,
         Err(_) => After::Leave,
     }
@@ -110,6 +124,7 @@ pub(crate) fn begin(x: &mut Exchange, worker: &Worker, status: u16) -> After {
     let keep_alive = is_whole && x.client_keeps_alive(worker);
     let mut text = [0; STATUS_TEXT_BYTES_MAX];
     x.outgoing.begin(status_text(status, &mut text));
+    x.outgoing.is_instead = x.facts.failure.is_some();
     let line = &worker.clock.texts().date_line;
     x.outgoing.bytes.extend_from_slice(line);
     After::keep_alive(keep_alive)
@@ -134,6 +149,15 @@ pub(crate) fn write_line(x: &mut Exchange, name: &str, value: &[u8]) {
     write_field(&mut x.outgoing.bytes, name.as_bytes(), value);
 }
 
+/// Takes off what the configuration removes or replaces of the lines written so far.
+pub(crate) fn edit(x: &mut Exchange, view: &View) {
+    let drops = x.says(view).drops();
+    let head = &mut x.outgoing.bytes;
+    if let Some(end) = memchr::memchr(b'\n', head).filter(|_| !drops.is_empty()) {
+        drops.drop_lines(head, end + 1);
+    }
+}
+
 /// Says how long the body will be.
 pub(crate) fn write_length(x: &mut Exchange, length: u64) {
     // Writing to a vector cannot fail.
@@ -143,48 +167,59 @@ pub(crate) fn write_length(x: &mut Exchange, length: u64) {
 /// Ends the head, and sends it with its body.
 pub(crate) async fn finish(
     x: &mut Exchange,
+    by: (&Worker, &View),
     (status, after): (u16, After),
     body: &[u8],
 ) -> Result<(), Failure> {
+    edit(x, by.1);
     if !matches!(status, 204 | 304) {
         write_length(x, body.len() as u64);
     }
-    x.finish_head(status, End::InHead, after == After::KeepAlive);
+    x.finish_head(by, status, End::InHead, after == After::KeepAlive);
     let is_head = x.has_head && x.request.method == Method::Head;
     let body = if is_head { b"" } else { body };
     send(x, Behind::Pieces(body, b"")).await
 }
 
-/// Fills the location's parameters with what the path says for them.
-fn write_location(x: &Exchange, at: Serving<'_>, redirect: &Redirect, out: &mut Vec<u8>) {
-    let authority = x.request.authority.map(|span| span.of(&x.head));
-    for piece in &redirect.location {
-        match piece {
-            Piece::Text(text) => out.extend_from_slice(text.as_bytes()),
-            Piece::Parameter(name) => {
-                let route = x.facts.route.unwrap_or_default();
-                let value = at
-                    .view
-                    .snapshot
-                    .router
-                    .parameter(authority, x.path(), route, name);
-                // To a browser a backslash is a slash, and two slashes begin another host.
-                let value = value.unwrap_or_default().replace('\\', "%5C");
-                out.extend_from_slice(value.as_bytes());
-            }
+/// Fills the location with what the request says.
+///
+/// # Errors
+/// It says no host where one is asked for.
+fn write_location(
+    x: &Exchange,
+    at: Serving<'_>,
+    redirect: &Redirect,
+    out: &mut Vec<u8>,
+) -> Result<(), Failure> {
+    let place = Place::new(x, at.worker, at.view);
+    for part in &redirect.location.parts {
+        match part {
+            Part::Text(text) => out.extend_from_slice(text.as_bytes()),
+            Part::Variable(variable) => match place.value(variable) {
+                Some(Value::Text(text)) => write_url_bytes(text, out),
+                None if *variable == Variable::Host => {
+                    return Err(Failure::Request(Reject::HostMissing));
+                }
+                _ => {}
+            },
+        }
+    }
+    Ok(())
+}
+
+/// To a browser a backslash is a slash, and two slashes begin another host.
+fn write_url_bytes(text: &[u8], out: &mut Vec<u8>) {
+    for &byte in text {
+        match byte {
+            b'\\' => out.extend_from_slice(b"%5C"),
+            byte => out.push(byte),
         }
     }
 }
 
 fn allowed_methods(x: &Exchange, view: &View) -> Option<String> {
-    let authority = x.request.authority.map(|span| span.of(&x.head));
-    let method_name = x.request.method_name.of(&x.head);
-    match view
-        .snapshot
-        .router
-        .find(authority, x.path(), x.request.method, method_name)
-    {
-        Found::MethodNotAllowed(allow) => Some(allow.to_owned()),
+    match view.snapshot.router.find(&x.route_key()) {
+        Found::MethodNotAllowed(allow) => Some(allow.into_owned()),
         _ => None,
     }
 }
@@ -234,6 +269,7 @@ pub(crate) fn reason_phrase(status: u16) -> &'static str {
         503 => "Service Unavailable",
         504 => "Gateway Timeout",
         505 => "HTTP Version Not Supported",
+        508 => "Loop Detected",
         _ => "",
     }
 }

@@ -9,11 +9,16 @@ use weir_cache::collapse::Collapse;
 use weir_cache::reuse::{self, OriginFailure};
 use weir_cache::store::{Object, Share};
 use weir_cache::{CachePolicy, RequestControl};
+use weir_http::forward::Edits;
 
 use crate::exchange::Exchange;
+use crate::metrics::CacheMetrics;
 use crate::settings::{Action, Forward};
-use crate::state::fills::{Late, Role, UNSHARED_FOR};
+use crate::state::fills::{Late, Remembered, Role, UNSHARED_FOR};
+use crate::state::mirror::MirrorState;
+use crate::state::snapshot::edited::Edited;
 use crate::state::snapshot::{RouteState, UpstreamState};
+use crate::state::split::OwnCare;
 use crate::state::storage::Cache;
 use crate::state::view::View;
 use crate::state::worker::Worker;
@@ -38,29 +43,50 @@ impl<'a> Serving<'a> {
         }
     }
 
-    /// Forwarding by the rule of the route.
-    pub(crate) fn by(self, rule: &'a Forward) -> Forwarding<'a> {
+    /// Forwarding by the rule of the route; where it has several upstreams, to the one that `x` is for.
+    pub(crate) fn by(self, x: &Exchange, rule: &'a Forward) -> Forwarding<'a> {
+        let side = x.facts.side.zip(self.route.split.as_deref());
+        let side = side.map(|(side, split)| &split.sides[side]);
         Forwarding {
             at: self,
-            rule,
-            is_fallback: false,
+            rule: side.map_or(rule, |side| &side.rule),
+            asks: &self.route.asks,
+            care: Some(side.map_or(&self.route.care, |side| &side.care)),
         }
     }
 
-    /// Forwarding to the upstream of the route's fallback, if that names one.
-    pub(crate) fn elsewhere(self) -> Option<Forwarding<'a>> {
-        let rule = self.route.elsewhere.as_deref()?;
-        Some(Forwarding {
+    /// Forwarding by another rule, which has no part in what is known of the route and its upstream.
+    pub(crate) fn aside(self, rule: &'a Forward) -> Forwarding<'a> {
+        Forwarding {
             at: self,
             rule,
-            is_fallback: true,
-        })
+            asks: &self.route.asks,
+            care: None,
+        }
     }
 
-    /// What the route's cache is asked by, if it has one.
-    pub(crate) fn cached(self) -> Option<Cached<'a>> {
+    /// What the head of an answer depends on.
+    pub(crate) fn answering(self) -> (&'a Worker, &'a View) {
+        (self.worker, self.view)
+    }
+
+    /// What is left out of the fields of its answers. [`Exchange::finish_head`] adds the others.
+    pub(crate) fn drops(self) -> Edits<'a> {
+        self.route.says.usual.drops()
+    }
+
+    /// Forwarding to the upstream of the route's fallback, if that names one, and another one than `x` was for.
+    pub(crate) fn elsewhere(self, x: &Exchange) -> Option<Forwarding<'a>> {
+        let rule = self.route.elsewhere.as_deref()?;
+        let split = x.facts.side.zip(self.route.split.as_deref());
+        let own = split.map(|(side, split)| split.sides[side].rule.upstream);
+        (own != Some(rule.upstream)).then(|| self.aside(rule))
+    }
+
+    /// What the route's cache is asked by for `x`, if it has one.
+    pub(crate) fn cached(self, x: &Exchange) -> Option<Cached<'a>> {
         match &self.route.settings.action {
-            Action::Forward(rule) => self.by(rule).cached(),
+            Action::Forward(rule) => self.by(x, rule).cached(),
             Action::Redirect(_) | Action::Respond(_) | Action::Serve(_) => None,
         }
     }
@@ -71,13 +97,26 @@ impl<'a> Serving<'a> {
 pub(crate) struct Forwarding<'a> {
     at: Serving<'a>,
     pub(crate) rule: &'a Forward,
-    /// Whether the rule is that of a fallback. What another upstream answers says nothing about the route's own.
-    pub(crate) is_fallback: bool,
+    /// What is changed of the request.
+    pub(crate) asks: &'a Edited,
+    /// What the route has of its own for this upstream. There is none for a fallback or a copy: what another upstream answers says
+    /// nothing about the route's own.
+    pub(crate) care: Option<&'a OwnCare>,
 }
 
 impl<'a> Forwarding<'a> {
+    /// The same with other changes to the request.
+    pub(crate) fn asking(self, asks: &'a Edited) -> Self {
+        Self { asks, ..self }
+    }
+
     pub(crate) fn upstream(&self) -> &'a UpstreamState {
         &self.view.snapshot.upstreams[self.rule.upstream]
+    }
+
+    /// Who gets copies of what is forwarded, if anybody does.
+    pub(crate) fn mirror(&self) -> Option<&'a MirrorState> {
+        self.care.and(self.route.mirror.as_deref())
     }
 
     /// What the cache is asked by, if the rule has one.
@@ -115,8 +154,10 @@ impl<'a> Deref for Cached<'a> {
 }
 
 impl<'a> Cached<'a> {
-    pub(crate) fn metrics(&self) -> &'a crate::metrics::CacheMetrics {
-        &self.view.metrics.cache
+    /// What this worker counts of the cache for the route.
+    pub(crate) fn metrics(&self) -> &'a CacheMetrics {
+        let route: &'a RouteState = self.route;
+        route.metrics.of(self.worker.index).cache()
     }
 
     /// What the route may take of RAM.
@@ -184,7 +225,15 @@ impl<'a> Cached<'a> {
 
     /// Whether the last answer to the key was not for others.
     pub(crate) fn is_unshared(&self, x: &Exchange) -> bool {
-        let unshared = &self.cache.unshared;
-        unshared.holds(&x.recall.key, self.time(), UNSHARED_FOR)
+        let (key, now) = (&x.recall.key, self.time());
+        let holds = |noted: &Remembered| noted.holds(key, now, UNSHARED_FOR);
+        holds(&self.cache.unshared)
+            || (self.sends_cookies(x) && holds(&self.cache.unshared_with_cookies))
+    }
+
+    /// Whether the origin is sent the client's cookies.
+    pub(crate) fn sends_cookies(&self, x: &Exchange) -> bool {
+        x.request.view(&x.head).has(weir_http::FieldName::Cookie)
+            && self.rule.request_headers.keeps("cookie")
     }
 }

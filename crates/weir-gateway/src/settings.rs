@@ -5,7 +5,14 @@
 //! chosen for a listener on the open internet.
 
 pub(crate) mod care;
+pub(crate) mod conditions;
+pub(crate) mod cors;
+pub(crate) mod error_pages;
+pub(crate) mod fields;
+pub(crate) mod log;
 pub(crate) mod route;
+pub(crate) mod spread;
+pub mod template;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -18,10 +25,15 @@ pub use crate::settings::care::{
     BreakerRule, Fallback, FallbackOn, HealthCheck, PriorityRule, Probe, RateKey, RateRule,
     RetryRule, RouteCare, RouteLimits, StatusSet, UpstreamCare,
 };
+pub use crate::settings::conditions::{Conditions, Wanted};
+pub use crate::settings::cors::{Cors, OriginPattern, Origins};
+pub use crate::settings::error_pages::{ErrorPage, ErrorPages};
+pub use crate::settings::fields::{AllRoutes, HeaderEdits, RequestId, ResponseHeaders, TrustId};
+pub use crate::settings::log::{AccessLog, LogFormat, LogTarget, Redact};
 pub use crate::settings::route::{
-    Action, Forward, HeaderEdits, HostPattern, Piece, Redirect, Respond, Route, Serve,
-    UpstreamTimeouts,
+    Action, Forward, HostPattern, Redirect, Respond, Route, Serve, UpstreamTimeouts,
 };
+pub use crate::settings::spread::{Cookie, Mirror, SameSite, Share, Split, SplitBy, Sticky};
 pub use weir_socket::Address as EndpointAddress;
 
 /// Whether a connection to one address could be meant for the other: the ports are equal, and so are the IP addresses,
@@ -44,6 +56,8 @@ pub struct Settings {
     pub listeners: Vec<SocketAddr>,
     /// The control listener with `/metrics` and the dashboard.
     pub admin: Option<Admin>,
+    /// How the operator is told what happens.
+    pub messages: Messages,
     /// Where finished requests are written; `None` writes nothing.
     pub access_log: Option<AccessLog>,
     /// Networks of proxies whose `X-Forwarded-For` says who their clients are.
@@ -56,8 +70,12 @@ pub struct Settings {
     pub cache: Option<CacheStorage>,
     /// Who is asked for the addresses of names.
     pub dns: Dns,
+    /// What clients read with errors, unless their route says otherwise.
+    pub error_pages: ErrorPages,
     /// The groups of servers that routes forward to.
     pub upstreams: Vec<Upstream>,
+    /// What all routes have in common.
+    pub all_routes: AllRoutes,
     /// What is done with which request. The most specific route wins, whatever the order.
     pub routes: Vec<Route>,
 }
@@ -114,37 +132,50 @@ pub struct Admin {
     pub token: Option<String>,
     /// If set, apps are accepted as by guard, and kept in this file.
     pub guard_file: Option<PathBuf>,
+    /// Where changes of servers are kept; `None`: they end with the process.
+    pub changes_file: Option<PathBuf>,
 }
 
-/// The access log: where it goes and how long lines wait in memory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AccessLog {
-    /// File or standard output.
-    pub target: LogTarget,
-    /// The shape of a line.
-    pub format: LogFormat,
-    /// A worker hands its lines over when it has collected this many bytes.
-    pub buffer_bytes: usize,
-    /// It also hands them over after this long.
-    pub flush: Duration,
+/// The messages on standard error.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Messages {
+    /// The shape of a message.
+    pub format: MessageFormat,
+    /// What is less is not told.
+    pub level_min: Level,
 }
 
-/// Where log lines end up.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LogTarget {
-    /// `"-"` in the config.
-    Stdout,
-    /// Appended to; reopened on SIGUSR1.
-    File(PathBuf),
-}
-
-/// The shape of an access log line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogFormat {
-    /// The combined log format of Apache httpd and nginx.
-    Combined,
+/// The shape of a message.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum MessageFormat {
+    /// Time, level and the message, for people; in colours on a terminal.
+    #[default]
+    Text,
     /// One JSON object a line.
     Json,
+}
+
+/// How much a message matters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Something has changed as it should.
+    #[default]
+    Info,
+    /// Something fails that may mend by itself, and others stand in for it.
+    Warning,
+    /// Something was not done, or is lost.
+    Error,
+}
+
+impl Level {
+    /// The name in messages and in the config.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warn",
+            Self::Error => "error",
+        }
+    }
 }
 
 /// Bounds on what clients may use.
@@ -209,7 +240,9 @@ pub struct ClientTimeouts {
     pub send: Duration,
     /// A tunnel (WebSocket) without a byte in either direction; late is a close.
     pub tunnel: Duration,
-    /// From SIGTERM until what still runs is cut off.
+    /// From SIGTERM until draining begins: clients are served as ever, and balancers are told to leave.
+    pub drain_delay: Duration,
+    /// From the beginning of draining until what still runs is cut off.
     pub drain: Duration,
 }
 
@@ -221,6 +254,7 @@ impl Default for ClientTimeouts {
             body: Duration::from_secs(30),
             send: Duration::from_secs(30),
             tunnel: Duration::from_secs(3600),
+            drain_delay: Duration::ZERO,
             drain: Duration::from_secs(30),
         }
     }
@@ -237,6 +271,8 @@ pub struct Upstream {
     pub balance: BalanceMethod,
     /// What the hash balancer hashes; other balancers ignore it.
     pub hash_on: HashOn,
+    /// How clients come back to the endpoint that has served them; `None`: they do not.
+    pub sticky: Option<Box<Sticky>>,
     /// Idle connections kept per server and worker.
     pub idle_connections: usize,
     /// How long an idle connection is kept.
@@ -274,7 +310,7 @@ pub enum ServerAddress {
     Name(String, u16),
 }
 
-/// The part of a request that the hash balancer keeps together.
+/// The part of a request that is hashed, so that all that have the same stay together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HashOn {
     /// The address of the client's end of the connection.
@@ -285,7 +321,7 @@ pub enum HashOn {
     Path,
     /// Path and query.
     Target,
-    /// The value of a header field; absent hashes like an empty one.
+    /// The value of a header field. For a balancer, an absent part hashes like an empty one.
     Header(String),
     /// The value of a cookie.
     Cookie(String),

@@ -4,6 +4,7 @@
 //!   own state for it; [`worker`]: the rest of a worker's state; [`shared`]: what all workers see; [`clock`]
 //! - of an upstream and its endpoints: [`gate`], [`breaker`], [`budget`], [`rate`], [`hedging`], [`watch`], [`health`], [`checked`],
 //!   [`pool`]
+//! - of routes to several upstreams: [`split`], [`sticky`], [`mirror`]
 //! - of the cache: [`storage`], [`fill`], [`fills`], [`bound`], [`compressor`], [`encoder`]
 //! - of clients: [`listening`], [`admission`], [`slow`]; [`log`]
 //! - [`opened`]: services inside the process
@@ -24,12 +25,15 @@ pub(crate) mod health;
 pub(crate) mod hedging;
 pub(crate) mod listening;
 pub(crate) mod log;
+pub(crate) mod mirror;
 pub(crate) mod opened;
 pub(crate) mod pool;
 pub(crate) mod rate;
 pub(crate) mod shared;
 pub(crate) mod slow;
 pub(crate) mod snapshot;
+pub(crate) mod split;
+pub(crate) mod sticky;
 pub(crate) mod storage;
 pub(crate) mod view;
 pub(crate) mod watch;

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use tokio::time::timeout_at;
-use weir_http::readings;
+use weir_http::{Method, readings};
 
 use crate::account::account;
 use crate::cache::lead::Ask;
@@ -19,16 +19,19 @@ use crate::care::{self, fallback};
 use crate::connection::After;
 use crate::exchange::Exchange;
 use crate::failure::{Failure, FallbackKind};
-use crate::router::Found;
+use crate::router::{Found, RouteKey};
 use crate::serving::{Cached, Forwarding, Serving};
 use crate::settings::{Action, Fallback};
+use crate::state::mirror::Copied;
+use crate::state::snapshot::RouteState;
 use crate::state::view::View;
 use crate::state::worker::Worker;
 use crate::upstream::bring::{self, Brought};
 use crate::upstream::hedge::{self, Asked, How};
+use crate::upstream::mirror::{self, Duplicate};
 use crate::upstream::retry::{Attempts, Slot};
-use crate::upstream::{linger, passing, relay};
-use crate::{local, respond, time};
+use crate::upstream::{linger, passing, relay, split, sticky};
+use crate::{cors, local, respond, time};
 
 /// Serves the request whose head was read into `x`.
 pub(crate) async fn run(x: &mut Exchange, worker: &Rc<Worker>) -> After {
@@ -36,6 +39,12 @@ pub(crate) async fn run(x: &mut Exchange, worker: &Rc<Worker>) -> After {
     x.timeouts = view.snapshot.timeouts;
     x.is_last = x.client.is_last();
     x.find_client(&view.snapshot.trusted_proxies);
+    if !view.snapshot.own_cookies.is_empty() {
+        x.take_own_cookies(&view.snapshot.own_cookies);
+    }
+    if let Some(rule) = &view.snapshot.request_id {
+        x.find_id(rule, &view.snapshot.trusted_proxies);
+    }
     let after = match route(x, &view) {
         Ok(route) => {
             let at = Serving::new(worker, &view, route);
@@ -51,6 +60,9 @@ pub(crate) async fn run(x: &mut Exchange, worker: &Rc<Worker>) -> After {
 }
 
 async fn serve(x: &mut Exchange, at: Serving<'_>) -> Result<After, Failure> {
+    if let Some(cors) = cors::rule(x, at) {
+        return Box::pin(cors::answer(x, at, cors)).await;
+    }
     admit(x, at)?;
     match &at.route.settings.action {
         Action::Respond(fixed) => {
@@ -62,12 +74,17 @@ async fn serve(x: &mut Exchange, at: Serving<'_>) -> Result<After, Failure> {
             respond::redirect(x, at, to).await
         }
         Action::Serve(serve) => Box::pin(local::serve(x, at, serve)).await,
-        Action::Forward(rule) => forward(x, at.by(rule)).await,
+        Action::Forward(rule) => {
+            split::choose_side(x, at);
+            let by = at.by(x, rule);
+            forward(x, by).await
+        }
     }
 }
 
 /// Answers from the cache, or asks the upstream and lets the cache take what comes of it; a route without one only asks.
 async fn forward(x: &mut Exchange, by: Forwarding<'_>) -> Result<After, Failure> {
+    mirror::draw(x, by);
     let Some(on) = by.cached() else {
         return pass_on(x, by).await;
     };
@@ -89,11 +106,13 @@ async fn pass_on(x: &mut Exchange, by: Forwarding<'_>) -> Result<After, Failure>
 /// take it for one of another route.
 fn route(x: &mut Exchange, view: &View) -> Result<usize, Failure> {
     x.normalize_path()?;
-    let authority = x.request.authority.map(|span| span.of(&x.head));
-    let method_name = x.request.method_name.of(&x.head);
-    let router = &view.snapshot.router;
-    let find = |path: &str| router.find(authority, path, x.request.method, method_name);
-    let found = find(x.path());
+    let snapshot = &view.snapshot;
+    let asked = x.route_key();
+    let find = |path: &str| match cors::find(x, snapshot, path) {
+        Some(route) => Found::Route(route),
+        None => snapshot.router.find(&RouteKey { path, ..asked }),
+    };
+    let found = find(asked.path);
     if !x.path_is_normal {
         let sent = x.request.target.path.of(&x.head);
         let is_same = |read: &[u8]| std::str::from_utf8(read).is_ok_and(|read| find(read) == found);
@@ -102,15 +121,41 @@ fn route(x: &mut Exchange, view: &View) -> Result<usize, Failure> {
     match found {
         Found::Route(route) => {
             x.facts.route = Some(route);
+            tell(x, &snapshot.routes[route]);
             Ok(route)
         }
-        Found::MethodNotAllowed(_) => Err(Failure::MethodNotAllowed),
+        Found::MethodNotAllowed(allow) => {
+            let method_name = allow.split(", ").next().unwrap_or_default().as_bytes();
+            let method = Method::of(method_name).unwrap_or_default();
+            let served = RouteKey {
+                method,
+                method_name,
+                ..asked
+            };
+            // A page reads this as it would read what another method is answered.
+            if let Found::Route(route) = snapshot.router.find(&served) {
+                tell(x, &snapshot.routes[route]);
+            }
+            Err(Failure::MethodNotAllowed)
+        }
         Found::Nothing => Err(Failure::NoRoute),
     }
 }
 
-/// Refuses what the route does not take, and who asks too often.
+/// Every answer says what the route says of all.
+fn tell(x: &mut Exchange, route: &RouteState) {
+    x.outgoing.told_by(&route.lines);
+    if let Some(cors) = &route.settings.cors {
+        cors::tell(x, cors);
+    }
+}
+
+/// Refuses what goes round in circles, what the route does not take, and who asks too often.
 fn admit(x: &mut Exchange, at: Serving<'_>) -> Result<(), Failure> {
+    // Before it could wait for the answer that it is meant to bring.
+    if at.worker.shared.via.is_in(&x.request, &x.head) {
+        return Err(Failure::LoopDetected);
+    }
     let limits = &at.route.settings.limits;
     let rate_min = at.view.snapshot.body_rate;
     x.upload
@@ -128,7 +173,14 @@ async fn fetch(x: &mut Exchange, by: Forwarding<'_>, slot: &mut Slot) -> Result<
         (None, Some(started)) if is_first && !x.upload.was_collected() => started,
         _ => time::now(),
     };
+    if x.facts.is_mirrored {
+        mirror::copy(x, by, false).into_iter().for_each(shadow);
+    }
     let asked = attempt(x, by, now, slot).await;
+    if x.facts.is_mirrored {
+        mirror::copy(x, by, true).into_iter().for_each(shadow);
+    }
+    sticky::note(x, by, asked.is_ok());
     let mut pass = std::mem::take(&mut x.pass);
     pass.ended(x, &asked);
     if let Some(asked) = slot {
@@ -266,7 +318,7 @@ async fn instead(
 ) -> Result<After, Failure> {
     let is_over = |tried: &Result<After, Failure>| !matches!(tried, Err(failure) if at.worker.meaning_of(*failure).is_of_service());
     if fallback.stale
-        && let Some(on) = at.cached()
+        && let Some(on) = at.cached(x)
         && let Some(stored) = cache::fallback::find(x, on).await
     {
         let tried = cache::fallback::respond(x, on, &stored, failure).await;
@@ -274,7 +326,7 @@ async fn instead(
             return fallback::count(x, at, FallbackKind::Stale, tried);
         }
     }
-    if let Some(by) = at.elsewhere()
+    if let Some(by) = at.elsewhere(x)
         && fallback::may_go_elsewhere(x, failure)
     {
         fallback::begin_again(x, at.worker);
@@ -305,11 +357,33 @@ fn refresh(refresh: Box<Refresh>) {
             ask,
         } = *refresh;
         if let Some(route) = asking.facts.route
-            && let Some(on) = Serving::new(&worker, &view, route).cached()
+            && let Some(on) = Serving::new(&worker, &view, route).cached(&asking)
         {
             let _ = ask_and_remember(&mut asking, on, ask).await;
         }
         asking.reset(&worker.buffers);
+    });
+}
+
+/// Sends a copy of a request, in a task of its own that nobody waits for.
+fn shadow(copy: Box<Duplicate>) {
+    tokio::task::spawn_local(async move {
+        let mut copy = *copy;
+        let (worker, view) = (Rc::clone(&copy.worker), Rc::clone(&copy.view));
+        let at = Serving::new(&worker, &view, copy.route);
+        let Some(by) = at.route.mirror.as_deref() else {
+            return;
+        };
+        let bounds = mirror::bounds(by);
+        let brought = run_errand(
+            &mut copy.asking,
+            at.aside(&by.rule).asking(&by.asks),
+            bounds,
+        )
+        .await;
+        let copied = brought.map_or(Copied::Failed, |_| Copied::Answered);
+        copy.in_flight.ended(worker.index, copied);
+        copy.asking.reset(&worker.buffers);
     });
 }
 
@@ -325,7 +399,10 @@ pub(crate) async fn run_errand(
         Ok(asked) => asked?,
         Err(_) => return Err(Failure::ResponseTimeout),
     };
-    invalidate(x, by).await;
+    // What a copy has changed, it has changed elsewhere.
+    if by.care.is_some() {
+        invalidate(x, by).await;
+    }
     Ok(bring::answer(x, by, asked, bounds).await)
 }
 

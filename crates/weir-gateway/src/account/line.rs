@@ -1,22 +1,41 @@
-//! The two shapes of a log line. Whatever a client sent is escaped: a line stays one line, and a terminal stays safe.
+//! The shapes of a log line. Whatever a client sent is escaped: a line stays one line, and a terminal stays safe.
 
 use std::io::Write as _;
-use std::time::Duration;
 
 use weir_http::FieldName;
 
+use crate::account::redact::pieces;
 use crate::exchange::Exchange;
-use crate::settings::LogFormat;
-use crate::state::view::View;
-use crate::state::worker::Worker;
+use crate::exchange::variables::{Place, Value};
+use crate::settings::Redact;
+use crate::settings::template::{Part, Template, Variable};
+use crate::state::log::{LogLine, Shape};
+
+/// How a value that a client sent is escaped.
+#[derive(Debug, Clone, Copy)]
+enum Escapes {
+    Text,
+    Json,
+}
+
+/// Appends the line of an exchange that is over.
+pub(super) fn write(of: Place<'_>, line: &LogLine, out: &mut Vec<u8>) {
+    match &line.shape {
+        Shape::Combined => combined(of, &line.redact, out),
+        Shape::Json(members) => json(of, members, &line.redact, out),
+        Shape::Text(template) => text(of, template, &line.redact, out),
+    }
+    out.push(b'\n');
+}
 
 /// `address - - [time] "request line" status body-bytes "referer" "user agent"`, as Apache httpd and nginx write it.
-pub(super) fn combined(x: &Exchange, worker: &Worker, out: &mut Vec<u8>) {
+fn combined(of: Place<'_>, redact: &Redact, out: &mut Vec<u8>) {
+    let x = of.x;
     out.extend_from_slice(x.client_address().as_bytes());
     out.extend_from_slice(b" - - [");
-    out.extend_from_slice(&worker.clock.texts().clf);
+    out.extend_from_slice(&of.worker.clock.texts().clf);
     out.extend_from_slice(b"] \"");
-    escape(request_line(x), LogFormat::Combined, out);
+    request_line(x, redact, out);
     out.extend_from_slice(b"\" ");
     number(u64::from(x.facts.status), out);
     out.push(b' ');
@@ -24,86 +43,105 @@ pub(super) fn combined(x: &Exchange, worker: &Worker, out: &mut Vec<u8>) {
         x.facts.bytes_sent.saturating_sub(x.facts.head_bytes_sent),
         out,
     );
-    for id in [FieldName::Referer, FieldName::UserAgent] {
-        out.extend_from_slice(b" \"");
-        escape(field(x, id).unwrap_or(b"-"), LogFormat::Combined, out);
-        out.push(b'"');
+    out.extend_from_slice(b" \"");
+    match field(x, FieldName::Referer) {
+        Some(url) => pieces(url, false, redact, |piece| {
+            escape(piece, Escapes::Text, out);
+        }),
+        None => out.push(b'-'),
     }
-    out.push(b'\n');
-}
-
-/// One object with the members below; those that do not apply are left out. Durations are in microseconds.
-pub(super) fn json(
-    x: &Exchange,
-    worker: &Worker,
-    view: &View,
-    latency: Duration,
-    out: &mut Vec<u8>,
-) {
-    out.extend_from_slice(b"{\"time\":\"");
-    out.extend_from_slice(&worker.clock.texts().iso8601);
-    out.push(b'"');
-    text("client", x.client_address().as_bytes(), out);
-    if x.has_head {
-        text("method", x.request.method_name.of(&x.head), out);
-        text("target", x.request.target_text.of(&x.head), out);
-        if let Some(host) = x.request.authority_text {
-            text("host", host.of(&x.head), out);
-        }
-    }
-    member("status", u64::from(x.facts.status), out);
-    member(
-        "bytes_received",
-        x.head_bytes() + x.upload.received() + x.facts.tunnel_bytes_received,
+    out.extend_from_slice(b"\" \"");
+    escape(
+        field(x, FieldName::UserAgent).unwrap_or(b"-"),
+        Escapes::Text,
         out,
     );
-    member("bytes_sent", x.facts.bytes_sent, out);
-    member("duration_us", latency.as_micros() as u64, out);
-    if let Some(route) = x.facts.route {
-        text(
-            "route",
-            view.snapshot.routes[route].settings.name.as_bytes(),
-            out,
-        );
-    }
-    if let Some(outcome) = x.recall.outcome {
-        text("cache", outcome.as_bytes(), out);
-    }
-    if let Some((upstream, endpoint)) = x.facts.endpoint {
-        let upstream = &view.snapshot.upstreams[upstream];
-        text("upstream", upstream.settings.name.as_bytes(), out);
-        text(
-            "endpoint",
-            upstream.endpoints[endpoint].label.as_bytes(),
-            out,
-        );
-    }
-    if let Some(latency) = x.facts.upstream_latency {
-        member("upstream_us", latency.as_micros() as u64, out);
-    }
-    if let Some(failure) = x.facts.failure {
-        text("failure", failure.name().as_bytes(), out);
-    }
-    if let Some(kind) = x.facts.fallback {
-        text("fallback", kind.name().as_bytes(), out);
-    }
-    for (name, id) in [
-        ("referer", FieldName::Referer),
-        ("user_agent", FieldName::UserAgent),
-    ] {
-        if let Some(value) = field(x, id) {
-            text(name, value, out);
-        }
-    }
-    out.extend_from_slice(b"}\n");
+    out.push(b'"');
 }
 
-fn request_line(x: &Exchange) -> &[u8] {
+/// One object with these members; those without a value are left out. Durations are in microseconds.
+fn json(of: Place<'_>, members: &[(Vec<u8>, Variable)], redact: &Redact, out: &mut Vec<u8>) {
+    out.push(b'{');
+    let start = out.len();
+    for (key, variable) in members {
+        let Some(value) = value(of, variable) else {
+            continue;
+        };
+        if out.len() > start {
+            out.push(b',');
+        }
+        out.extend_from_slice(key);
+        match value {
+            Value::Number(value) => number(value, out),
+            value => {
+                out.push(b'"');
+                quoted(of, variable, value, (redact, Escapes::Json), out);
+                out.push(b'"');
+            }
+        }
+    }
+    out.push(b'}');
+}
+
+/// A text of its own. What has no value is a hyphen.
+fn text(of: Place<'_>, template: &Template, redact: &Redact, out: &mut Vec<u8>) {
+    for part in &template.parts {
+        match part {
+            Part::Text(text) => out.extend_from_slice(text.as_bytes()),
+            Part::Variable(variable) => match value(of, variable) {
+                Some(Value::Number(value)) => number(value, out),
+                Some(value) => quoted(of, variable, value, (redact, Escapes::Text), out),
+                None => out.push(b'-'),
+            },
+        }
+    }
+}
+
+/// The value of a variable as the log has it: a host as it was sent.
+fn value<'a>(of: Place<'a>, variable: &'a Variable) -> Option<Value<'a>> {
+    let x = of.x;
+    match variable {
+        Variable::Host if x.has_head => Some(Value::Text(x.request.authority_text?.of(&x.head))),
+        other => of.value(other),
+    }
+}
+
+/// Appends a value that stands between quotes.
+fn quoted(
+    of: Place<'_>,
+    variable: &Variable,
+    value: Value<'_>,
+    (redact, shape): (&Redact, Escapes),
+    out: &mut Vec<u8>,
+) {
+    let Value::Text(text) = value else {
+        return of.write_plain(value, out);
+    };
+    match variable {
+        Variable::Target
+        | Variable::Referer
+        | Variable::RequestHeader(_)
+        | Variable::ResponseHeader(_) => {
+            pieces(text, false, redact, |piece| escape(piece, shape, out));
+        }
+        Variable::Query => pieces(text, true, redact, |piece| escape(piece, shape, out)),
+        _ => escape(text, shape, out),
+    }
+}
+
+fn request_line(x: &Exchange, redact: &Redact, out: &mut Vec<u8>) {
     if !x.has_head {
-        return b"-";
+        return out.push(b'-');
     }
     let end = memchr::memchr(b'\r', &x.head).unwrap_or(x.head.len());
-    &x.head[..end]
+    let line = &x.head[..end];
+    let target = x.request.target_text;
+    let (before, behind) = (target.start as usize, target.end as usize);
+    escape(&line[..before], Escapes::Text, out);
+    pieces(target.of(&x.head), false, redact, |piece| {
+        escape(piece, Escapes::Text, out);
+    });
+    escape(&line[behind..], Escapes::Text, out);
 }
 
 fn field(x: &Exchange, id: FieldName) -> Option<&[u8]> {
@@ -113,27 +151,12 @@ fn field(x: &Exchange, id: FieldName) -> Option<&[u8]> {
     x.request.known_field(id).map(|value| value.of(&x.head))
 }
 
-fn text(name: &str, value: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(b",\"");
-    out.extend_from_slice(name.as_bytes());
-    out.extend_from_slice(b"\":\"");
-    escape(value, LogFormat::Json, out);
-    out.push(b'"');
-}
-
-fn member(name: &str, value: u64, out: &mut Vec<u8>) {
-    out.extend_from_slice(b",\"");
-    out.extend_from_slice(name.as_bytes());
-    out.extend_from_slice(b"\":");
-    number(value, out);
-}
-
 fn number(value: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
 /// Copies `value`; quotes, backslashes and what is not printable ASCII come out as `\xHH`, in JSON as `\u00HH`.
-fn escape(value: &[u8], format: LogFormat, out: &mut Vec<u8>) {
+fn escape(value: &[u8], shape: Escapes, out: &mut Vec<u8>) {
     let is_plain = |byte: &u8| IS_PLAIN[usize::from(*byte)];
     // Most values are short and plain.
     if value.iter().all(is_plain) {
@@ -141,13 +164,13 @@ fn escape(value: &[u8], format: LogFormat, out: &mut Vec<u8>) {
     }
     for byte in value {
         // Writing to a vector cannot fail.
-        let _ = match format {
+        let _ = match shape {
             _ if is_plain(byte) => {
                 out.push(*byte);
                 Ok(())
             }
-            LogFormat::Combined => write!(out, "\\x{byte:02X}"),
-            LogFormat::Json => write!(out, "\\u{byte:04x}"),
+            Escapes::Text => write!(out, "\\x{byte:02X}"),
+            Escapes::Json => write!(out, "\\u{byte:04x}"),
         };
     }
 }
@@ -170,10 +193,10 @@ mod tests {
     #[test]
     fn a_line_stays_one_line() {
         let mut out = Vec::new();
-        escape(b"a\"b\\c\n\x1b[0m\xff", LogFormat::Combined, &mut out);
+        escape(b"a\"b\\c\n\x1b[0m\xff", Escapes::Text, &mut out);
         assert_eq!(out, br"a\x22b\x5Cc\x0A\x1B[0m\xFF");
         out.clear();
-        escape(b"a\"\xff", LogFormat::Json, &mut out);
+        escape(b"a\"\xff", Escapes::Json, &mut out);
         assert_eq!(out, br"a\u0022\u00ff");
     }
 }

@@ -2,11 +2,13 @@
 //! change up.
 //!
 //! ```text
-//! POST   /reload                                 → {"generation", "changes": ["a line for each"]}; 409 when refused
-//! GET    /upstreams                              → see `Upstreams`
+//! POST   /reload                                 → {"generation", "changes": ["a line for each"], "needs_restart": ["a key"]};
+//!                                                  409 when refused
+//! GET    /upstreams                              → see `Listing`
 //! PUT    /upstreams/NAME/servers/SERVER          {"weight": 5}: it is there and takes requests
 //! PATCH  /upstreams/NAME/servers/SERVER          {"weight": 5, "draining": true}, or one of both
 //! DELETE /upstreams/NAME/servers/SERVER          what is on its way there ends by itself
+//! DELETE /upstreams/NAME/changes                 its servers are those of the file
 //! ```
 
 use std::sync::Arc;
@@ -20,7 +22,7 @@ use serde_json::{Map, Value};
 
 use crate::admin::authentication;
 use crate::admin::reply::{Refusal, Reply, json};
-use crate::admin::upstreams::Upstreams;
+use crate::admin::upstreams::Listing;
 use crate::changes::Changes;
 use crate::control::Control;
 use crate::control::servers::{Edit, EditError, WEIGHT_MAX};
@@ -37,6 +39,9 @@ enum Change {
         server: String,
         edit: Edit,
     },
+    Reset {
+        upstream: String,
+    },
 }
 
 /// The body of `PUT` and `PATCH`.
@@ -51,6 +56,7 @@ struct Wanted {
 struct Changed {
     generation: u64,
     changes: Vec<String>,
+    needs_restart: Vec<&'static str>,
 }
 
 /// Answers a request for `/reload`, `/upstreams` and what is below it.
@@ -65,7 +71,7 @@ pub(super) async fn answer(
             return match *request.method() {
                 Method::GET | Method::HEAD => {
                     let snapshot = control.shared.snapshot();
-                    let upstreams = Upstreams::read(control, &snapshot);
+                    let upstreams = Listing::read(control, &snapshot);
                     Ok(json(StatusCode::OK, &upstreams))
                 }
                 _ => Err(Refusal::method("GET, HEAD")),
@@ -93,9 +99,15 @@ async fn read(request: Request<Incoming>) -> Result<Change, Refusal> {
             server: decoded(server)?,
             edit: edit(request).await?,
         }),
+        ["upstreams", upstream, "changes"] if request.method() == Method::DELETE => {
+            Ok(Change::Reset {
+                upstream: decoded(upstream)?,
+            })
+        }
+        ["upstreams", _, "changes"] => Err(Refusal::method("DELETE")),
         _ => Err(Refusal::new(
             StatusCode::NOT_FOUND,
-            "here are /reload, /upstreams and /upstreams/NAME/servers/SERVER",
+            "here are /reload, /upstreams, /upstreams/NAME/servers/SERVER and /upstreams/NAME/changes",
         )),
     }
 }
@@ -114,12 +126,14 @@ async fn change(control: &Arc<Control>, wanted: Change) -> Result<Reply, Refusal
                 server,
                 edit,
             } => control.edit_server(&upstream, &server, edit)?,
+            Change::Reset { upstream } => control.reset_servers(&upstream)?,
         };
-        let Changes(changes) = changes;
+        let Changes { lines, waiting } = changes;
         let generation = control.shared.snapshot().generation;
         let changed = Changed {
             generation,
-            changes,
+            changes: lines,
+            needs_restart: waiting,
         };
         Ok(json(StatusCode::OK, &changed))
     });
@@ -210,9 +224,10 @@ fn decoded(segment: &str) -> Result<String, Refusal> {
 impl From<EditError> for Refusal {
     fn from(error: EditError) -> Self {
         let status = match error {
-            EditError::NoUpstream(_) | EditError::NoServer(_) => StatusCode::NOT_FOUND,
+            EditError::NoUpstream(..) | EditError::NoServer(..) => StatusCode::NOT_FOUND,
             EditError::Invalid(_) => StatusCode::BAD_REQUEST,
             EditError::LastServer | EditError::Refused(_) => StatusCode::CONFLICT,
+            EditError::Unkept(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self::new(status, error.to_string())
     }

@@ -1,6 +1,6 @@
 //! The counts in Prometheus text format (version 0.0.4), summed over the workers.
 //!
-//! Each metric is declared once, in the table of its area; the page and the tables of `docs/reference.md` follow from that.
+//! Each metric is declared once, in the table of its area; the page and the tables of `docs/reference/observing.md` follow from that.
 //!
 //! - [`metric`]: what a declaration has, [`counted`]: what its samples are made of
 //! - the other modules: an area each
@@ -16,6 +16,7 @@ mod metric;
 #[cfg(test)]
 mod reference;
 mod requests;
+mod spread;
 mod transient;
 
 use std::fmt::{Display, Write as _};
@@ -26,9 +27,10 @@ use crate::metrics::LATENCY_BOUNDS_US;
 use crate::state::shared::Shared;
 
 /// All metrics, by area, in the order of the page. The reference has a table for each area.
-const AREAS: [(&str, &[Metric]); 8] = [
+const AREAS: [(&str, &[Metric]); 9] = [
     ("connections", connections::METRICS),
     ("requests", requests::METRICS),
+    ("spreading", spread::METRICS),
     ("endpoints", endpoints::METRICS),
     ("failures", failures::METRICS),
     ("refusing", care::METRICS),

@@ -1,20 +1,30 @@
 //! The state of the gateway as one JSON object: what the dashboard shows, and scripts may read.
 //!
-//! It has counts and no rates: whoever reads it twice can divide what was added by the time between, which `uptime_ms`
-//! gives without the delays of the network.
+//! Counts are since the start, and `minute` has those of the last one. What is wrong now stands in `troubles`, in words.
+//!
+//! - [`troubles`]: what is wrong, [`shown`]: how a state is called
+//! - [`routes`], [`minute`], [`care`], [`cache`]: the parts
 
 mod cache;
 mod care;
+mod minute;
+mod routes;
+mod shown;
+mod troubles;
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use serde::{Serialize, Serializer};
 
+use crate::admin::history::tally::Tally;
+use crate::admin::history::{History, MINUTE_MS, NOW_MS, Subject};
 use crate::admin::status::cache::CacheTotals;
-use crate::admin::status::care::{
-    BreakerStatus, Checks, Concurrency, EjectionStatus, Position, RouteStatus,
-};
+use crate::admin::status::care::{BreakerStatus, Checks, Concurrency, EjectionStatus, Position};
+use crate::admin::status::minute::{EndpointMinute, Minute, RouteMinute};
+use crate::admin::status::routes::RouteStatus;
+use crate::admin::status::shown::Shown;
+use crate::admin::status::troubles::Trouble;
 use crate::metrics::{self, CLASSES, LATENCY_BOUNDS_US};
 use crate::state::shared::Shared;
 use crate::state::snapshot::{Endpoint, Snapshot, UpstreamState};
@@ -28,12 +38,17 @@ pub(super) struct Status<'s> {
     connections: usize,
     workers: usize,
     stuck: Vec<Stuck>,
+    /// What is wrong now, the worst first.
+    troubles: Vec<Trouble>,
+    minute: Minute,
     /// The sum of `responses`.
     requests: u64,
     /// Answers to clients, from `1xx` to `5xx`.
     responses: NamedCounts,
     latency_bounds_us: [u64; LATENCY_BOUNDS_US.len()],
     routes: Vec<RouteStatus<'s>>,
+    /// Requests that no route takes.
+    unrouted: Option<RouteMinute>,
     upstreams: Vec<UpstreamStatus<'s>>,
     transient: TransientStatus,
     cache: Option<CacheTotals>,
@@ -61,6 +76,7 @@ struct EndpointStatus<'s> {
     endpoint: &'s str,
     /// False while it is passed over: it refused connections, or its checks say so.
     up: bool,
+    shown: Shown,
     /// `None`: it was not checked yet.
     check: Option<Checks>,
     /// `None`: it is not compared with others.
@@ -74,6 +90,12 @@ struct EndpointStatus<'s> {
     failures: u64,
     /// Connections that are kept to it now.
     idle: u64,
+    /// Requests on their way, tunnels included.
+    in_flight: u64,
+    /// `None`: it is not followed, or not yet.
+    minute: Option<EndpointMinute>,
+    #[serde(skip)]
+    now: Option<Tally>,
     /// For each of `latency_bounds_us` the responses that took at most so long and more than the bound before, and then
     /// those that took longer than all.
     latency_counts: [u64; LATENCY_BOUNDS_US.len() + 1],
@@ -99,12 +121,14 @@ impl Serialize for NamedCounts {
 
 impl<'s> Status<'s> {
     /// The state under `snapshot`, which is the current one.
-    pub(super) fn read(shared: &Shared, snapshot: &'s Snapshot) -> Self {
+    pub(super) fn read(shared: &Shared, snapshot: &'s Snapshot, history: &History) -> Self {
         let uptime_ms = shared.since_start().as_millis() as u64;
-        Self::read_at(shared, snapshot, uptime_ms)
+        let mut status = Self::read_at(shared, snapshot, history, uptime_ms);
+        status.troubles = troubles::of(&status);
+        status
     }
 
-    fn read_at(shared: &Shared, snapshot: &'s Snapshot, uptime_ms: u64) -> Self {
+    fn read_at(shared: &Shared, snapshot: &'s Snapshot, history: &History, uptime_ms: u64) -> Self {
         let now = time::now();
         let workers = shared.metrics.iter();
         let responses = metrics::added(workers.map(|worker| worker.responses.counts()));
@@ -118,25 +142,32 @@ impl<'s> Status<'s> {
             stuck: stuck
                 .map(|(worker, for_ms)| Stuck { worker, for_ms })
                 .collect(),
+            troubles: Vec::new(),
+            minute: Minute::read(history),
             requests: responses.iter().sum(),
             responses: by_class(responses),
             latency_bounds_us: LATENCY_BOUNDS_US,
-            routes: care::routes(&snapshot.routes, now),
+            routes: routes::read(snapshot, history, now),
+            unrouted: history
+                .of(&Subject::Unrouted, MINUTE_MS)
+                .map(|tally| RouteMinute::of(&tally, false)),
             upstreams: upstreams
-                .map(|upstream| UpstreamStatus::read(upstream, uptime_ms, now))
+                .map(|upstream| UpstreamStatus::read(upstream, history, uptime_ms, now))
                 .collect(),
             transient: TransientStatus {
                 bytes: slow.transient.bytes(),
                 bytes_max: slow.transient.bytes_max(),
                 cut: slow.cut.load(Ordering::Relaxed),
             },
-            cache: shared.cache().map(|cache| CacheTotals::read(shared, cache)),
+            cache: shared
+                .cache()
+                .map(|cache| CacheTotals::read(shared, snapshot, cache)),
         }
     }
 }
 
 impl<'s> UpstreamStatus<'s> {
-    fn read(upstream: &'s UpstreamState, uptime_ms: u64, now: Instant) -> Self {
+    fn read(upstream: &'s UpstreamState, history: &History, uptime_ms: u64, now: Instant) -> Self {
         let places = 0..upstream.endpoints.len();
         Self {
             name: &upstream.settings.name,
@@ -146,22 +177,33 @@ impl<'s> UpstreamStatus<'s> {
                 .map(|gate| Concurrency::read(gate, now)),
             ejection: upstream.watch.as_deref().map(EjectionStatus::read),
             endpoints: places
-                .map(|place| EndpointStatus::read(upstream, place, uptime_ms, now))
+                .map(|place| EndpointStatus::read(upstream, place, history, (uptime_ms, now)))
                 .collect(),
         }
     }
 }
 
 impl<'s> EndpointStatus<'s> {
-    fn read(upstream: &'s UpstreamState, place: usize, uptime_ms: u64, now: Instant) -> Self {
+    fn read(
+        upstream: &'s UpstreamState,
+        place: usize,
+        history: &History,
+        (uptime_ms, now): (u64, Instant),
+    ) -> Self {
         let endpoint: &Endpoint = &upstream.endpoints[place];
         let tables = &endpoint.state.metrics;
         let responses = metrics::added(tables.iter().map(|table| table.responses.counts()));
         let breaker = endpoint.breaker.as_deref();
         let watch = upstream.watch.as_deref();
-        Self {
+        let subject = Subject::Endpoint {
+            upstream: upstream.settings.name.clone(),
+            endpoint: endpoint.label.clone(),
+        };
+        let minute = history.of(&subject, MINUTE_MS);
+        let mut read = Self {
             endpoint: &endpoint.label,
             up: endpoint.state.health.is_available(uptime_ms),
+            shown: Shown::good("up"),
             check: Checks::read(&endpoint.state),
             place: watch.map(|watch| Position::read(watch, place, now)),
             breaker: breaker.map(|breaker| BreakerStatus::read(breaker, now)),
@@ -169,8 +211,14 @@ impl<'s> EndpointStatus<'s> {
             responses: by_class(responses),
             failures: tables.sum(|table| &table.connect_failures),
             idle: tables.sum(|table| &table.idle),
+            in_flight: tables.sum(|table| &table.in_flight),
+            minute: minute.as_ref().map(EndpointMinute::of),
+            now: history.of(&subject, NOW_MS),
             latency_counts: metrics::added(tables.iter().map(|table| table.latency.counts())),
-        }
+        };
+        let is_draining = endpoint.state.is_leaving();
+        read.shown = Shown::of_endpoint(&read, is_draining);
+        read
     }
 }
 
@@ -190,8 +238,8 @@ mod tests {
     use crate::names::Known;
     use crate::router::Router;
     use crate::settings::{
-        ClientTimeouts, Dns, EndpointAddress, HashOn, Limits, Server, ServerAddress, Settings,
-        Upstream, UpstreamCare,
+        AllRoutes, ClientTimeouts, Dns, EndpointAddress, ErrorPages, HashOn, Limits, Messages,
+        Server, ServerAddress, Settings, Upstream, UpstreamCare,
     };
     use crate::state::admission::Admission;
     use crate::state::health::Leave;
@@ -217,6 +265,7 @@ mod tests {
             servers: ports.iter().map(server).collect(),
             balance: Method::RoundRobin,
             hash_on: HashOn::Host,
+            sticky: None,
             idle_connections: 1,
             idle_timeout: Duration::from_secs(1),
             care: UpstreamCare::default(),
@@ -225,12 +274,15 @@ mod tests {
             workers: 2,
             listeners: Vec::new(),
             admin: None,
+            messages: Messages::default(),
             access_log: None,
             cache: None,
             trusted_proxies: Vec::new(),
             dns: Dns::default(),
+            error_pages: ErrorPages::default(),
             limits,
             timeouts: ClientTimeouts::default(),
+            all_routes: AllRoutes::default(),
             upstreams: vec![upstream],
             routes: Vec::new(),
         };
@@ -264,21 +316,25 @@ mod tests {
         refusing.health.checked(false);
         refusing.checked.ended(Err("it said \"no\"".to_owned()));
         let expected = concat!(
-            r#"{"uptime_ms":300,"connections":0,"workers":2,"stuck":[],"requests":3,"#,
+            r#"{"uptime_ms":300,"connections":0,"workers":2,"stuck":[],"troubles":[],"#,
+            r#""minute":{"covers_ms":0,"seconds":[]},"requests":3,"#,
             r#""responses":{"1xx":0,"2xx":0,"3xx":0,"4xx":3,"5xx":0},"#,
             r#""latency_bounds_us":[100,250,500,1000,2500,5000,10000,25000,50000,100000,250000,500000,"#,
             r#"1000000,2500000,5000000,10000000,30000000,60000000],"#,
-            r#""routes":[],"upstreams":[{"name":"\"app\"","concurrency":null,"ejection":null,"endpoints":["#,
-            r#"{"endpoint":"127.0.0.1:9001","up":true,"check":null,"place":null,"breaker":null,"requests":3,"#,
-            r#""responses":{"1xx":0,"2xx":3,"3xx":0,"4xx":0,"5xx":0},"failures":0,"idle":4,"#,
+            r#""routes":[],"unrouted":null,"upstreams":[{"name":"\"app\"","concurrency":null,"ejection":null,"endpoints":["#,
+            r#"{"endpoint":"127.0.0.1:9001","up":true,"shown":{"tone":"good","word":"up","why":null},"#,
+            r#""check":null,"place":null,"breaker":null,"requests":3,"#,
+            r#""responses":{"1xx":0,"2xx":3,"3xx":0,"4xx":0,"5xx":0},"failures":0,"idle":4,"in_flight":0,"minute":null,"#,
             r#""latency_counts":[1,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1]},"#,
-            r#"{"endpoint":"127.0.0.1:9002","up":false,"check":{"up":false,"error":"it said \"no\""},"#,
+            r#"{"endpoint":"127.0.0.1:9002","up":false,"#,
+            r#""shown":{"tone":"bad","word":"down","why":"it said \"no\""},"#,
+            r#""check":{"up":false,"error":"it said \"no\""},"#,
             r#""place":null,"breaker":null,"requests":0,"#,
-            r#""responses":{"1xx":0,"2xx":0,"3xx":0,"4xx":0,"5xx":0},"failures":1,"idle":0,"#,
+            r#""responses":{"1xx":0,"2xx":0,"3xx":0,"4xx":0,"5xx":0},"failures":1,"idle":0,"in_flight":0,"minute":null,"#,
             r#""latency_counts":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}]}],"#,
             r#""transient":{"bytes":0,"bytes_max":7,"cut":0},"cache":null}"#,
         );
-        let status = Status::read_at(&shared, &snapshot, 300);
+        let status = Status::read_at(&shared, &snapshot, &History::default(), 300);
         let written = serde_json::to_string(&status).expect("plain values have a JSON form");
         assert_eq!(written, expected);
     }

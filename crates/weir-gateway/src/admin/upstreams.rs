@@ -2,23 +2,28 @@
 
 use serde::Serialize;
 
+use crate::changes::Changes;
 use crate::control::Control;
 use crate::settings::{Server, ServerAddress};
 use crate::state::snapshot::{Endpoint, Snapshot, UpstreamState};
 
-/// All of them.
+/// All upstreams.
 #[derive(Debug, Serialize)]
-pub(super) struct Upstreams<'s> {
+pub(super) struct Listing<'s> {
     /// Configurations since the start.
     generation: u64,
-    upstreams: Vec<Servers<'s>>,
+    /// Where changes of servers are kept; `None`: they end with the process.
+    changes_file: Option<String>,
+    upstreams: Vec<UpstreamNow<'s>>,
 }
 
 /// One upstream.
 #[derive(Debug, Serialize)]
-struct Servers<'s> {
+struct UpstreamNow<'s> {
     name: &'s str,
     servers: Vec<ServerNow<'s>>,
+    /// What was changed since the file was read.
+    changes: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -54,11 +59,15 @@ struct EndpointNow<'s> {
     idle: u64,
 }
 
-impl<'s> Upstreams<'s> {
+impl<'s> Listing<'s> {
     /// Those of `snapshot`, which is the current one.
     pub(super) fn read(control: &Control, snapshot: &'s Snapshot) -> Self {
         let now_ms = control.shared.since_start().as_millis() as u64;
+        let in_file = control.in_file();
         let upstreams = snapshot.upstreams.iter().map(|upstream| {
+            let mut known = in_file.iter();
+            let file = known.find(|other| other.name == upstream.settings.name);
+            let changes = file.map(|file| Changes::of_servers(file, &upstream.settings));
             let servers = upstream.settings.servers.iter().enumerate();
             let servers = servers.map(|(index, server)| ServerNow {
                 server: &server.label,
@@ -67,13 +76,18 @@ impl<'s> Upstreams<'s> {
                 dns: Lookups::read(control, server),
                 endpoints: endpoints(upstream, index, now_ms),
             });
-            Servers {
+            UpstreamNow {
                 name: &upstream.settings.name,
                 servers: servers.collect(),
+                changes: changes.map_or_else(Vec::new, |changes| changes.lines),
             }
         });
         Self {
             generation: snapshot.generation,
+            changes_file: control
+                .kept
+                .as_ref()
+                .map(|kept| kept.path.display().to_string()),
             upstreams: upstreams.collect(),
         }
     }

@@ -72,14 +72,14 @@ impl Renewed {
         };
         on.metrics().not_stored(why);
         // What is not to be shared because of who asked says nothing of what the others have.
-        let is_of_request = matches!(
-            why,
-            NotStored::Authorization | NotStored::RequestNoStore | NotStored::VaryLookalike
-        );
-        if !is_of_request {
-            on.cache.unshared.note(key, on.time());
-            let ended = on.cache.end(PurgeScope::Key(key.into()), PurgeKind::Hard);
-            on_disk::changed(timer, ended).await;
+        match why {
+            NotStored::Authorization | NotStored::RequestNoStore | NotStored::VaryAmbiguous => {}
+            NotStored::RequestCookie => on.cache.unshared_with_cookies.note(key, on.time()),
+            _ => {
+                on.cache.unshared.note(key, on.time());
+                let ended = on.cache.end(PurgeScope::Key(key.into()), PurgeKind::Hard);
+                on_disk::changed(timer, ended).await;
+            }
         }
         Err(why)
     }

@@ -9,7 +9,7 @@ use weir_http::{FieldName, Method};
 use crate::cache::remember::response_of;
 use crate::cache::{lookup, on_disk, scope};
 use crate::exchange::Exchange;
-use crate::router::Found;
+use crate::router::RouteKey;
 use crate::state::storage::Cache;
 use crate::state::view::View;
 
@@ -20,12 +20,16 @@ pub(crate) fn may_concern(x: &Exchange, view: &View) -> bool {
     if response.has(FieldName::Location) || response.has(FieldName::ContentLocation) {
         return true;
     }
-    let authority = x.request.authority.map(|span| span.of(&x.head));
     let snapshot = &view.snapshot;
     let reads = [(Method::Get, &b"GET"[..]), (Method::Post, b"POST")];
-    reads.into_iter().any(|(method, name)| {
-        let found = snapshot.router.find(authority, x.path(), method, name);
-        matches!(found, Found::Route(route) if snapshot.routes[route].answers.is_some())
+    reads.into_iter().any(|(method, method_name)| {
+        let asked = RouteKey {
+            method,
+            method_name,
+            ..x.route_key()
+        };
+        let stores = |route: usize| snapshot.routes[route].answers.is_some();
+        snapshot.router.may_take(&asked, stores)
     })
 }
 
@@ -54,7 +58,7 @@ pub(crate) async fn after(x: &Exchange, view: &View, cache: &Arc<Cache>) {
         let scopes = str::from_utf8(&url).map(|url| scope::of_url(url, &view.snapshot));
         for scope in scopes.into_iter().flatten().flatten() {
             if cache.may_hold(&scope) {
-                view.metrics.cache.invalidations.add(1);
+                view.metrics.invalidations.add(1);
                 on_disk::changed(&x.client.timer, cache.end(scope, PurgeKind::Hard)).await;
             }
         }

@@ -75,6 +75,7 @@ pub(super) fn if_due(
     asking.copy_head(x);
     asking.timeouts = x.timeouts;
     asking.facts.route = Some(route);
+    asking.facts.side = x.facts.side;
     asking.path_is_as_in(x);
     asking.client_is_as_in(x);
     super::lookup::begin(&mut asking, on, None);

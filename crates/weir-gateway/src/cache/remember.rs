@@ -8,7 +8,7 @@ use bytes::Bytes;
 use weir_cache::fate::{self, Fate, Refused};
 use weir_cache::freshness::Exchanged;
 use weir_cache::store::Object;
-use weir_cache::store_rule::{self, Answered, NotStored};
+use weir_cache::store_rule::{self, Answered, Lasting, NotStored};
 use weir_cache::stored_head::Arrived;
 use weir_cache::{Meta, StoredHead};
 use weir_http::body::Framing;
@@ -94,7 +94,12 @@ async fn with_answer(
             sent.map(Next::Answered)
         }
         Fate::Confirms => confirm::by_304(x, on, lead, asked, exchanged).await,
-        Fate::Stored(meta) => arrives(x, on, lead, asked, meta).await,
+        Fate::Stored(meta) => {
+            if on.sends_cookies(x) {
+                on.cache.unshared_with_cookies.forget(&lead.key);
+            }
+            arrives(x, on, lead, asked, meta).await
+        }
         Fate::Refused(refused) => {
             release(x, on, &mut lead, refused);
             if refused.is_asked_again {
@@ -113,10 +118,17 @@ fn release(x: &mut Exchange, on: Cached<'_>, lead: &mut Lead, refused: Refused) 
     if let Some(said) = &mut x.recall.status {
         said.detail = Some(refused.why.name());
     }
-    if refused.is_lasting {
-        on.cache.unshared.note(&lead.key, on.time());
-        let fills = &on.cache.fills;
-        fills.take_over(&mut lead.lent, &Outcome::Unshared);
+    match refused.lasting {
+        Lasting::ForAll => {
+            on.cache.unshared.note(&lead.key, on.time());
+            let fills = &on.cache.fills;
+            fills.take_over(&mut lead.lent, &Outcome::Unshared);
+        }
+        Lasting::WithCookies => {
+            let unshared = &on.cache.unshared_with_cookies;
+            unshared.note(&lead.key, on.time());
+        }
+        Lasting::Passing => {}
     }
     lead.end(if refused.is_error {
         Outcome::Erred
@@ -165,6 +177,7 @@ pub(super) fn arrived<'x>(
         version: x.response.version,
         response: response_of(x),
         request: x.request.view(&x.head),
+        has_cookies: on.sends_cookies(x),
         selecting: sent::fields(x, differs),
     }
 }
@@ -197,6 +210,7 @@ fn decide(
             target: &lookup::target(x),
             authority: x.request.authority.map_or(b"", |span| span.of(&x.head)),
             request: x.request.view(&x.head),
+            has_cookies: on.sends_cookies(x),
             status: x.response.status,
             response: response_of(x),
             body_bytes,
@@ -211,7 +225,7 @@ fn decide(
     if lead.may_store {
         Ok(meta)
     } else {
-        Err(NotStored::TooFewUses)
+        Err(NotStored::MinUses)
     }
 }
 
@@ -246,6 +260,7 @@ async fn arrives(
     let is_too_large = piece.len() as u64 > bytes_max;
     if let Some(said) = &mut x.recall.status {
         said.stored = !is_too_large;
+        said.detail = is_too_large.then(|| NotStored::TooLarge.name());
     }
     if !upstream.wire.is_over() {
         let stream_at = ahead::stream_at(x, &mut upstream, is_event_stream)?;

@@ -12,7 +12,7 @@ use weir_cache::tags::TAG_BYTES_MAX;
 use weir_http::host::Authority;
 use weir_http::{Fields, Method, target};
 
-use crate::router::Found;
+use crate::router::RouteKey;
 use crate::settings::Action;
 use crate::state::snapshot::Snapshot;
 
@@ -90,13 +90,22 @@ fn key_parts<'s>(url: &Url<'_>, path: &str, snapshot: &'s Snapshot) -> Vec<&'s K
         (Method::Head, b"HEAD"),
         (Method::Post, b"POST"),
     ];
-    let routes = methods.into_iter().filter_map(|(method, name)| {
-        match snapshot.router.find(authority, path, method, name) {
-            Found::Route(route) => Some(&snapshot.routes[route].settings.action),
-            Found::MethodNotAllowed(_) | Found::Nothing => None,
-        }
-    });
-    routes.filter_map(parts_of).collect()
+    let mut parts = Vec::new();
+    for (method, method_name) in methods {
+        let asked = RouteKey {
+            authority,
+            path,
+            method,
+            method_name,
+            fields: Fields::NONE,
+            query: None,
+        };
+        snapshot.router.may_take(&asked, |route| {
+            parts.extend(parts_of(&snapshot.routes[route].settings.action));
+            false
+        });
+    }
+    parts
 }
 
 /// The path of a URL as routes match it. One that is refused in requests may be stored since before it was.

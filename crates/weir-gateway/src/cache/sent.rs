@@ -13,7 +13,7 @@ use crate::upstream::relay;
 
 /// Whether the origin is sent one of the fields `names` otherwise than its client sent it.
 pub(super) fn differs<'n>(on: Cached<'_>, mut names: impl Iterator<Item = &'n [u8]>) -> bool {
-    let edits = relay::edits(&on.rule.request_headers);
+    let edits = on.asks.drops();
     names.any(|name| !forward::passes_as_sent(name) || edits.drops(name))
 }
 
@@ -25,9 +25,11 @@ pub(super) fn prepare(x: &mut Exchange, on: Cached<'_>, differs: bool) {
     let Some(client) = x.recall.sent.client else {
         return;
     };
+    relay::fill(x, on.by);
     let mut sent = std::mem::take(&mut x.recall.sent);
     // The client's own conditions are no part of what a variant is chosen by.
-    let rewrite = relay::rewrite(x, on.by, client.as_bytes(), Some(b""));
+    let path = relay::asked_path(x, on.by);
+    let rewrite = relay::rewrite(x, on.by, (&path, client.as_bytes()), Some(b""));
     forward::write_request(&x.request, &x.head, &rewrite, &mut sent.head);
     Fields::scan(&sent.head, &mut sent.table);
     x.recall.sent = sent;

@@ -19,13 +19,13 @@ use crate::cache::on_disk;
 use crate::compress;
 use crate::compress::stored::select;
 use crate::connection::After;
+use crate::error_pages;
 use crate::exchange::Exchange;
 use crate::exchange::outgoing::{self, Behind, COPIED_BODY_BYTES_MAX};
 use crate::failure::Failure;
 use crate::serving::Cached;
 use crate::slow::Slow;
 use crate::state::slow::{Cut, Holding};
-use crate::upstream::relay::edits;
 
 /// Statuses of answers that are made of a stored one, as they stand on the status line.
 pub(super) const PARTIAL_CONTENT: (u16, &[u8]) = (206, b"206 Partial Content");
@@ -100,8 +100,12 @@ pub(super) async fn object(
 ) -> Result<After, Failure> {
     let selected = select(x, on, &x.recall.key, stored);
     let (object, head) = selected.ok_or(Failure::ResponseCut)?;
+    if let Some(page) = error_pages::of_upstream(**on, head.meta.status) {
+        let kept = error_pages::kept_lines(head.fields());
+        return Box::pin(error_pages::send(x, **on, (head.meta.status, page), &kept)).await;
+    }
     let keep_alive = x.client_keeps_alive(on.worker) && x.upload.discard_rest(&mut x.client);
-    let (whole, edits) = (object.body_bytes(), edits(&on.rule.response_headers));
+    let (whole, edits) = (object.body_bytes(), on.drops());
     let opening = (End::InHead, keep_alive);
     let sent = match what(x, head, Some(whole), now) {
         What::NotModified => {
@@ -110,11 +114,11 @@ pub(super) async fn object(
         }
         What::Range(Wanted::Whole) => {
             let status = (head.meta.status, head.status_text());
-            write_head(x, status, opening, |out| head.write(now, edits, out));
+            write_head(x, on, status, opening, |out| head.write(now, edits, out));
             send(x, on, (stored, object), 0..whole).await
         }
         What::Range(Wanted::One(part)) => {
-            write_head(x, PARTIAL_CONTENT, opening, |out| {
+            write_head(x, on, PARTIAL_CONTENT, opening, |out| {
                 range::write_single(head, part, whole, now, edits, out);
             });
             send(x, on, (stored, object), part.first..part.last + 1).await
@@ -123,13 +127,13 @@ pub(super) async fn object(
             let parts = Box::new(parts);
             let random = on.worker.random.borrow_mut().u128(..);
             let answer = Multipart::new(head, &parts, whole, random);
-            write_head(x, PARTIAL_CONTENT, opening, |out| {
+            write_head(x, on, PARTIAL_CONTENT, opening, |out| {
                 answer.write_head(now, edits, out);
             });
             Box::pin(send_parts(x, on, (stored, object), &parts, &answer)).await
         }
         What::Range(Wanted::Unsatisfiable) => {
-            write_head(x, RANGE_NOT_SATISFIABLE, opening, |out| {
+            write_head(x, on, RANGE_NOT_SATISFIABLE, opening, |out| {
                 range::write_unsatisfiable(whole, now, edits, out);
             });
             send(x, on, (stored, object), 0..0).await
@@ -178,21 +182,22 @@ pub(super) fn write_not_modified(
         .is_some_and(has_form)
         .then(|| head.with_content(Content::Confirmed, None));
     let head = confirmed.as_ref().unwrap_or(head);
-    write_head(x, NOT_MODIFIED, (End::InHead, keep_alive), |out| {
-        head.write_not_modified(now, edits(&on.rule.response_headers), out);
+    write_head(x, on, NOT_MODIFIED, (End::InHead, keep_alive), |out| {
+        head.write_not_modified(now, on.drops(), out);
     });
 }
 
 /// Writes a head whose lines are what `write` appends.
 pub(super) fn write_head(
     x: &mut Exchange,
+    on: Cached<'_>,
     (status, text): (u16, &[u8]),
     (end, keep_alive): (End, bool),
     write: impl FnOnce(&mut Vec<u8>),
 ) {
     x.outgoing.begin(text);
     write(&mut x.outgoing.bytes);
-    x.finish_head(status, end, keep_alive);
+    x.finish_head(on.answering(), status, end, keep_alive);
 }
 
 /// Sends each of the parts behind a head of its own.

@@ -21,6 +21,7 @@ use crate::cache::on_disk::{make_room, wait_for_room, within};
 use crate::cache::stored::{self, PARTIAL_CONTENT, What, what, write_head, write_not_modified};
 use crate::compress;
 use crate::connection::{After, Client};
+use crate::error_pages;
 use crate::exchange::Exchange;
 use crate::exchange::outgoing::{self, Behind};
 use crate::failure::Failure;
@@ -29,7 +30,6 @@ use crate::slow::Slow;
 use crate::state::encoder::Encoder;
 use crate::state::fill::{Fill, Piece, Reader};
 use crate::state::slow::Holding;
-use crate::upstream::relay::edits;
 
 /// What came of reading along.
 pub(super) enum Streamed {
@@ -47,6 +47,12 @@ pub(super) async fn respond(
     leads: bool,
 ) -> Result<Streamed, Failure> {
     let now = on.time();
+    if let Some(page) = error_pages::of_upstream(**on, head.meta.status) {
+        reader.finish();
+        let kept = error_pages::kept_lines(head.fields());
+        let sent = error_pages::send(x, **on, (head.meta.status, page), &kept);
+        return Box::pin(sent).await.map(Streamed::Answered);
+    }
     let compress::Arriving {
         head,
         length,
@@ -76,15 +82,15 @@ pub(super) async fn respond(
     let keep_alive = x.client_keeps_alive(on.worker)
         && end != End::Close
         && x.upload.discard_rest(&mut x.client);
-    let edits = edits(&on.rule.response_headers);
+    let edits = on.drops();
     let portion = if let Some((part, body_bytes)) = part {
-        write_head(x, PARTIAL_CONTENT, (end, keep_alive), |out| {
+        write_head(x, on, PARTIAL_CONTENT, (end, keep_alive), |out| {
             range::write_single(&head, part, body_bytes, now, edits, out);
         });
         Portion::part(part)
     } else {
         let status = (head.meta.status, head.status_text());
-        write_head(x, status, (end, keep_alive), |out| {
+        write_head(x, on, status, (end, keep_alive), |out| {
             head.write(now, edits, out);
         });
         Portion::whole(length)

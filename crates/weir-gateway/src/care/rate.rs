@@ -42,9 +42,8 @@ fn key<'x>(gate: &RateGate, x: &'x Exchange, at: Serving<'_>) -> &'x [u8] {
 }
 
 fn parameter<'x>(x: &'x Exchange, at: Serving<'_>, name: &str) -> &'x [u8] {
-    let authority = x.request.authority.map(|span| span.of(&x.head));
     let route = x.facts.route.unwrap_or_default();
     let router = &at.view.snapshot.router;
-    let value = router.parameter(authority, x.path(), route, name);
+    let value = router.parameter(x.path(), route, name);
     value.unwrap_or_default().as_bytes()
 }

@@ -6,14 +6,14 @@
 //! request.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use serde_json::{Map, Value, json};
 
-use crate::control::{Control, Source};
+use crate::control::{Control, Source, saved};
 use crate::lock::lock;
 use crate::router;
 use crate::settings::{Action, Route, Settings, Upstream};
@@ -59,18 +59,7 @@ impl Apps {
         settings: &Settings,
     ) -> Result<(Self, Settings), StartError> {
         let wrong = |what: String| StartError::Apps(format!("{}: {what}", path.display()));
-        let is_file = fs::metadata(path).map(|found| found.is_file());
-        let text = match is_file.and_then(|is_file| {
-            if is_file {
-                fs::read(path)
-            } else {
-                Err(io::Error::other("it is not a file"))
-            }
-        }) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(wrong(error.to_string())),
-        };
+        let text = saved::read(path).map_err(|error| wrong(error.to_string()))?;
         let mut settings = settings.clone();
         let mut saved = BTreeMap::new();
         for (name, app) in parsed(&text).map_err(wrong)? {
@@ -96,22 +85,12 @@ impl Apps {
 
     /// Writes what is to be saved into a file beside the saved one.
     fn draft(&self, apps: &BTreeMap<String, Value>) -> io::Result<PathBuf> {
-        let mut name = self.path.clone().into_os_string();
-        name.push(".draft");
-        let draft = PathBuf::from(name);
-        let mut file = File::create(&draft)?;
-        file.write_all(&text(apps))?;
-        file.sync_all()?;
-        Ok(draft)
+        saved::draft(&self.path, &text(apps))
     }
 
     /// Replaces the saved file with a draft, durably.
     fn publish(&self, draft: &Path) -> io::Result<()> {
-        let directory = self.path.parent().filter(|at| !at.as_os_str().is_empty());
-        // Whatever can fail here comes before the new file is in place.
-        let directory = File::open(directory.unwrap_or(Path::new(".")))?;
-        fs::rename(draft, &self.path)?;
-        directory.sync_all()
+        saved::publish(&self.path, draft)
     }
 }
 
@@ -230,10 +209,7 @@ fn without(settings: &Settings, app: &str) -> Settings {
     }
     for route in &mut next.routes {
         if let Some(rule) = route.action.rule_mut() {
-            rule.upstream = places[rule.upstream];
-            if let Some(fallback) = &mut rule.care.fallback {
-                fallback.upstream = fallback.upstream.map(|index| places[index]);
-            }
+            rule.each_upstream(|index| *index = places[*index]);
         }
     }
     next

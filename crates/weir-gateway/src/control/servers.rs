@@ -1,12 +1,12 @@
 //! Adding, weighting, draining and removing servers while the gateway runs.
 //!
-//! Such a change is a configuration like any other. It lasts until the process ends, or until a file is read
-//! that changes the upstream.
+//! Such a change is a configuration like any other. It lasts until a file is read that lists other servers for the
+//! upstream, and ends with the process unless it is `kept`.
 
-use std::fmt;
+use std::{fmt, fs, io};
 
 use crate::changes::Changes;
-use crate::control::Control;
+use crate::control::{Control, State, kept};
 use crate::lock::lock;
 use crate::settings::{Server, Settings};
 use crate::start_error::StartError;
@@ -31,16 +31,18 @@ pub(crate) enum Edit {
 /// Why a server stays as it was.
 #[derive(Debug)]
 pub(crate) enum EditError {
-    /// No upstream has this name.
-    NoUpstream(String),
-    /// The upstream has no such server.
-    NoServer(String),
+    /// No upstream has this name; these there are.
+    NoUpstream(String, Vec<String>),
+    /// The upstream has no such server; these it has.
+    NoServer(String, Vec<String>),
     /// An upstream needs at least one server.
     LastServer,
     /// The request makes no sense.
     Invalid(String),
     /// The request makes sense, but the change does not work.
     Refused(String),
+    /// The change could not be kept, so it was not made.
+    Unkept(String),
 }
 
 impl Control {
@@ -51,20 +53,75 @@ impl Control {
         text: &str,
         edit: Edit,
     ) -> Result<Changes, EditError> {
-        let refused = |error: StartError| EditError::Refused(error.to_string());
         let server = self.source.server(text);
         let server = server.map_err(|error| {
             let error = format!("server: found \"{text}\", {error}");
             EditError::Invalid(error)
         })?;
-        let edited = |settings: &Settings| edited(settings, upstream, &server, edit);
+        self.change_servers(|state| edited(&state.current, upstream, &server, edit))
+    }
+
+    /// Gives an upstream the servers that the file lists.
+    pub(crate) fn reset_servers(&self, upstream: &str) -> Result<Changes, EditError> {
+        self.change_servers(|state| {
+            let mut next = state.current.clone();
+            let in_file = kept::of_file(&state.file, upstream);
+            let servers = servers_of(&mut next, upstream)?;
+            if let Some(in_file) = in_file {
+                servers.clone_from(&in_file.servers);
+            }
+            Ok(next)
+        })
+    }
+
+    /// Makes a change, and keeps it where changes are kept. What cannot be kept is not made.
+    fn change_servers(
+        &self,
+        change: impl Fn(&State) -> Result<Settings, EditError>,
+    ) -> Result<Changes, EditError> {
+        let refused = |error: StartError| EditError::Refused(error.to_string());
         // Most likely nothing changes while its name is looked up.
-        let draft = edited(&lock(&self.state).current)?;
+        let draft = change(&lock(&self.state))?;
         let mut state = self.state_with_names(&draft).map_err(refused)?;
-        let next = edited(&state.current)?;
+        let next = change(&state)?;
         let changes = Changes::between(&state.current, &next);
-        self.put_to_work(&mut state, next).map_err(refused)?;
+        let Some(kept) = &self.kept else {
+            self.put_to_work(&mut state, next).map_err(refused)?;
+            return Ok(changes);
+        };
+        let unkept = |error: io::Error| {
+            EditError::Unkept(format!(
+                "cannot write {}: {error}; nothing has changed",
+                kept.path.display()
+            ))
+        };
+        let draft = kept.draft(&state.file, &next).map_err(unkept)?;
+        let before = state.current.clone();
+        if let Err(error) = self.put_to_work(&mut state, next) {
+            let _ = fs::remove_file(&draft);
+            return Err(refused(error));
+        }
+        if let Err(error) = kept.publish(&draft) {
+            // These settings worked a moment ago, so they do again.
+            let _ = self.put_to_work(&mut state, before);
+            return Err(unkept(error));
+        }
         Ok(changes)
+    }
+}
+
+/// The servers of an upstream.
+fn servers_of<'s>(
+    settings: &'s mut Settings,
+    upstream: &str,
+) -> Result<&'s mut Vec<Server>, EditError> {
+    let names = settings.upstreams.iter().map(|known| known.name.clone());
+    let names = names.collect();
+    let mut upstreams = settings.upstreams.iter_mut();
+    let found = upstreams.find(|candidate| candidate.name == upstream);
+    match found {
+        Some(found) => Ok(&mut found.servers),
+        None => Err(EditError::NoUpstream(upstream.to_owned(), names)),
     }
 }
 
@@ -76,14 +133,10 @@ fn edited(
     edit: Edit,
 ) -> Result<Settings, EditError> {
     let mut settings = settings.clone();
-    let mut upstreams = settings.upstreams.iter_mut();
-    let found = upstreams.find(|candidate| candidate.name == upstream);
-    let servers = match found {
-        Some(found) => &mut found.servers,
-        None => return Err(EditError::NoUpstream(upstream.to_owned())),
-    };
+    let servers = servers_of(&mut settings, upstream)?;
     let place = servers.iter().position(|s| s.address == server.address);
-    let missing = || EditError::NoServer(server.label.clone());
+    let labels: Vec<_> = servers.iter().map(|server| server.label.clone()).collect();
+    let missing = || EditError::NoServer(server.label.clone(), labels);
     match (edit, place) {
         (Edit::Put { weight }, _) => {
             let server = Server {
@@ -121,12 +174,28 @@ fn edited(
 impl fmt::Display for EditError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoUpstream(name) => write!(f, "there is no upstream \"{name}\""),
-            Self::NoServer(label) => write!(f, "the upstream has no server \"{label}\""),
+            Self::NoUpstream(name, known) => {
+                write!(f, "there is no upstream \"{name}\"; {}", listed(known))
+            }
+            Self::NoServer(label, known) => {
+                let known = listed(known);
+                write!(f, "the upstream has no server \"{label}\"; {known}")
+            }
             Self::LastServer => f.write_str(
                 "an upstream has at least one server: add another one first, or drain this one",
             ),
-            Self::Invalid(reason) | Self::Refused(reason) => f.write_str(reason),
+            Self::Invalid(reason) | Self::Refused(reason) | Self::Unkept(reason) => {
+                f.write_str(reason)
+            }
         }
+    }
+}
+
+/// What there is instead.
+fn listed(known: &[String]) -> String {
+    match known {
+        [] => "there is none".to_owned(),
+        [only] => format!("there is \"{only}\""),
+        several => format!("there are \"{}\"", several.join("\", \"")),
     }
 }

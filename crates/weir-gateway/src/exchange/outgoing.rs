@@ -10,12 +10,16 @@ use std::ops::Range;
 use std::task::{Context, Poll};
 
 use weir_cache::store::Object;
+use weir_http::forward::write_field;
 use weir_http::opening::{self, End, Opening};
 use weir_policy::limit::rate::Decision;
 
 use crate::connection::After;
 use crate::exchange::Exchange;
+use crate::exchange::variables::Place;
 use crate::failure::Failure;
+use crate::state::snapshot::edited::Edited;
+use crate::state::view::View;
 use crate::state::worker::Worker;
 
 /// Bodies up to this are copied behind the head: that is cheaper than telling the kernel of two pieces.
@@ -33,6 +37,10 @@ pub(crate) struct Outgoing {
     /// What the client has been told once all of them were sent.
     says: Told,
     told: Told,
+    /// What every answer of the route says.
+    of_route: Vec<u8>,
+    /// Whether it is in the place of what the route is there for.
+    pub(crate) is_instead: bool,
 }
 
 /// What the client of an exchange has been told.
@@ -52,7 +60,18 @@ impl Outgoing {
     /// Begins a head.
     pub(crate) fn begin(&mut self, status_text: &[u8]) {
         self.bytes.clear();
+        self.is_instead = false;
         opening::begin(status_text, &mut self.bytes);
+    }
+
+    /// Every answer says `lines`, whoever makes it.
+    pub(crate) fn told_by(&mut self, lines: &[u8]) {
+        self.of_route.extend_from_slice(lines);
+    }
+
+    /// Every answer has this field, whoever makes it.
+    pub(crate) fn told_by_field(&mut self, name: &[u8], value: &[u8]) {
+        write_field(&mut self.of_route, name, value);
     }
 
     /// Ends the head of an interim response, which `says` something of the answer or nothing.
@@ -89,6 +108,8 @@ impl Outgoing {
         self.bytes.clear();
         self.bytes.shrink_to(kept_bytes);
         self.head_bytes = 0;
+        self.of_route.clear();
+        self.of_route.shrink_to(kept_bytes);
         (self.says, self.told) = (Told::Nothing, Told::Nothing);
     }
 }
@@ -183,11 +204,21 @@ pub(crate) async fn send_while(
 impl Exchange {
     /// Ends the head of an answer, whose status line and lines are written: says what every client is told, and what belongs to
     /// its connection.
-    pub(crate) fn finish_head(&mut self, status: u16, end: End, keep_alive: bool) {
+    pub(crate) fn finish_head(
+        &mut self,
+        (worker, view): (&Worker, &View),
+        status: u16,
+        end: End,
+        keep_alive: bool,
+    ) {
+        self.facts.status = status;
+        self.add_fields(worker, view);
         let out = &mut self.outgoing.bytes;
+        out.extend_from_slice(&self.outgoing.of_route);
         if let Some(said) = &self.recall.status {
             said.write(out);
         }
+        self.sticky.write(out);
         if let Some(decision) = &self.rate {
             write_rate_fields(decision, out);
         }
@@ -200,7 +231,32 @@ impl Exchange {
         opening.finish(out);
         self.outgoing.says = Told::Answer;
         self.outgoing.head_bytes = self.outgoing.bytes.len();
-        self.facts.status = status;
+        if let Some(line) = &view.snapshot.log_line {
+            self.noted.take(&line.noted, &self.outgoing.bytes);
+        }
+    }
+
+    /// What the configuration changes of the answer.
+    pub(crate) fn says<'v>(&self, view: &'v View) -> &'v Edited {
+        let snapshot = &view.snapshot;
+        let route = self.facts.route.map(|route| &snapshot.routes[route]);
+        let says = route.map_or(&snapshot.says, |route| &route.says);
+        if self.outgoing.is_instead {
+            &says.instead
+        } else {
+            &says.usual
+        }
+    }
+
+    fn add_fields(&mut self, worker: &Worker, view: &View) {
+        let says = self.says(view);
+        if let Some(fields) = says.to_fill() {
+            let mut out = std::mem::take(&mut self.outgoing.bytes);
+            Place::new(self, worker, view).write_fields(fields, &mut out);
+            self.outgoing.bytes = out;
+        } else {
+            says.edits(b"").write(&mut self.outgoing.bytes);
+        }
     }
 
     /// What becomes of the connection after an answer, of which as much was sent as could be. Once a byte of it is out a status is

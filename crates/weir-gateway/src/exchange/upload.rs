@@ -6,6 +6,7 @@
 
 mod collected;
 mod hold;
+mod recorded;
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -16,6 +17,7 @@ use crate::buffers::Buffers;
 use crate::connection::Client;
 use crate::exchange::upload::collected::Collected;
 use crate::exchange::upload::hold::Hold;
+use crate::exchange::upload::recorded::Recorded;
 use crate::failure::Failure;
 use crate::wire::Wire;
 
@@ -31,6 +33,8 @@ pub(crate) struct Upload {
     kept: Kept,
     /// What was collected before anybody was asked.
     collected: Option<Box<Collected>>,
+    /// A copy of what has come, if one is kept.
+    recorded: Option<Box<Recorded>>,
     /// What the request holds of a limit while the rest of its body comes.
     hold: Hold,
     received: u64,
@@ -385,7 +389,11 @@ impl Upload {
             return Ok(());
         }
         let claimed = client.link.claim(self.ready).map_err(Failure::Request)?;
+        let before = self.ready;
         self.ready += claimed.bytes;
+        if let Some(recorded) = &mut self.recorded {
+            recorded.append(&client.link.body(self.ready).bytes()[before..]);
+        }
         if claimed.is_all {
             self.rest = Rest::Nothing;
         }

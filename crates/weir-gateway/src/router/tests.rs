@@ -1,5 +1,7 @@
 use super::*;
-use crate::settings::{Action, Respond, RouteLimits};
+use crate::settings::{Action, ErrorPages, Respond, ResponseHeaders, RouteLimits, Wanted};
+
+mod oracle;
 
 fn route(host: &str, path: &str, methods: &[&str]) -> Route {
     let host = match host.strip_prefix("*.") {
@@ -18,20 +20,43 @@ fn route(host: &str, path: &str, methods: &[&str]) -> Route {
         host,
         path: path.to_owned(),
         methods,
+        conditions: Conditions::default(),
+        cors: None,
+        error_pages: ErrorPages::default(),
         limits: RouteLimits::default(),
+        response_headers: ResponseHeaders::default(),
         action,
         app: None,
     }
 }
 
 fn find(routes: &[Route], host: &str, method: &str, path: &str) -> Result<usize, String> {
-    let router = Router::new(routes).unwrap();
-    let found = router.find(
-        Some(host.as_bytes()),
+    found_by(&Router::new(routes).unwrap(), host, method, path, "")
+}
+
+/// Where a request leads; `rest` is the fields of its head, each in a line.
+fn found_by(
+    router: &Router,
+    host: &str,
+    method: &str,
+    target: &str,
+    rest: &str,
+) -> Result<usize, String> {
+    let head = format!("{method} {target} HTTP/1.1\r\n{rest}\r\n");
+    let mut table = Vec::new();
+    Fields::scan(head.as_bytes(), &mut table);
+    let (path, query) = match target.split_once('?') {
+        Some((path, query)) => (path, Some(query.as_bytes())),
+        None => (target, None),
+    };
+    let found = router.find(&RouteKey {
+        authority: Some(host.as_bytes()),
         path,
-        Method::of(method.as_bytes()).unwrap(),
-        method.as_bytes(),
-    );
+        method: Method::of(method.as_bytes()).unwrap(),
+        method_name: method.as_bytes(),
+        fields: Fields::new(head.as_bytes(), &table),
+        query,
+    });
     match found {
         Found::Route(index) => Ok(index),
         Found::MethodNotAllowed(allow) => Err(format!("405 {allow}")),
@@ -138,7 +163,115 @@ fn parameters_keep_the_names_of_their_own_route() {
         route("", "/{x}/{*y}", &["POST"]),
     ];
     let router = Router::new(&routes).unwrap();
-    assert_eq!(router.parameter(None, "/1/2/3", 0, "b"), Some("2/3"));
-    assert_eq!(router.parameter(None, "/1/2/3", 1, "x"), Some("1"));
-    assert_eq!(router.parameter(None, "/1/2/3", 1, "a"), None);
+    assert_eq!(router.parameter("/1/2/3", 0, "b"), Some("2/3"));
+    assert_eq!(router.parameter("/1/2/3", 1, "x"), Some("1"));
+    assert_eq!(router.parameter("/1/2/3", 1, "a"), None);
+}
+
+/// A route that wants `conditions`, as `header NAME=VALUE` and `query NAME=VALUE`; the values `+` and `-` are presence and
+/// absence.
+fn wanting(path: &str, methods: &[&str], conditions: &[&str]) -> Route {
+    let mut route = route("", path, methods);
+    for condition in conditions {
+        let (kind, rest) = condition.split_once(' ').unwrap();
+        let (name, value) = rest.split_once('=').unwrap();
+        let wanted = match value {
+            "+" => Wanted::Present,
+            "-" => Wanted::Absent,
+            value => Wanted::Value(value.to_owned()),
+        };
+        let place = match kind {
+            "header" => &mut route.conditions.headers,
+            _ => &mut route.conditions.query,
+        };
+        place.push((name.to_owned(), wanted));
+    }
+    route
+}
+
+/// Method, target and fields, and where they lead.
+type Case = (
+    &'static str,
+    &'static str,
+    &'static [&'static str],
+    Result<usize, &'static str>,
+);
+
+#[test]
+fn a_route_is_there_for_those_who_meet_its_conditions() {
+    let routes = [
+        wanting("/{*rest}", &[], &[]),
+        wanting("/a", &["GET"], &[]),
+        wanting("/a", &["GET"], &["header x-beta=1"]),
+        wanting("/a", &["GET"], &["header x-beta=+"]),
+        wanting("/a", &["GET"], &["query debug=1"]),
+        wanting("/a", &["GET"], &["header x-beta=1", "query debug=1"]),
+        wanting("/a", &["POST"], &["header x-beta=2"]),
+        wanting("/b/{id}", &[], &["header x-beta=1"]),
+        wanting("/b/{*rest}", &["GET"], &["query debug=+"]),
+        wanting("/c/{*rest}", &[], &["header x-old=-"]),
+    ];
+    let cases: &[Case] = &[
+        ("GET", "/a", &[], Ok(1)),
+        ("GET", "/a", &["X-Beta: 1"], Ok(2)),
+        ("GET", "/a", &["x-beta:   1 "], Ok(2)),
+        ("GET", "/a", &["X-Beta: 2"], Ok(3)),
+        ("GET", "/a", &["X-Beta:"], Ok(3)),
+        // Of two values nobody knows which one counts.
+        ("GET", "/a", &["X-Beta: 1", "X-Beta: 1"], Ok(3)),
+        ("GET", "/a", &["X-Beta: 1, 2"], Ok(3)),
+        // Scripts read it as the same. It is another field, which is not forwarded.
+        ("GET", "/a", &["X_Beta: 1"], Ok(1)),
+        ("GET", "/a?debug=1", &[], Ok(4)),
+        ("GET", "/a?x&%64ebug=%31", &[], Ok(4)),
+        ("GET", "/a?debug=1&debug=1", &[], Ok(1)),
+        ("GET", "/a?Debug=1", &[], Ok(1)),
+        // Conditions on fields count before those on parameters.
+        ("GET", "/a?debug=1", &["X-Beta: 2"], Ok(3)),
+        ("GET", "/a?debug=1", &["X-Beta: 1"], Ok(5)),
+        ("POST", "/a", &["X-Beta: 2"], Ok(6)),
+        // The path is there, and only for these methods.
+        ("PUT", "/a", &["X-Beta: 2"], Err("405 POST, GET, HEAD")),
+        ("POST", "/a", &["X-Beta: 1"], Err("405 GET, HEAD")),
+        ("POST", "/a", &[], Err("405 GET, HEAD")),
+        // It is not, where no condition holds: then less specific paths are tried.
+        ("GET", "/b/1", &["X-Beta: 1"], Ok(7)),
+        ("GET", "/b/1", &[], Ok(0)),
+        ("GET", "/b/1?debug", &[], Ok(8)),
+        ("PUT", "/b/1?debug", &[], Err("405 GET, HEAD")),
+        ("GET", "/b/", &["X-Beta: 1"], Ok(0)),
+        ("GET", "/c/1", &[], Ok(9)),
+        ("GET", "/c/1", &["X-Old: 0"], Ok(0)),
+    ];
+    let router = Router::new(&routes).unwrap();
+    for (method, target, fields, expected) in cases {
+        let rest = [fields, &[""][..]].concat().join("\r\n");
+        let found = found_by(&router, "h", method, target, &rest);
+        assert_eq!(
+            found,
+            expected.map_err(str::to_owned),
+            "{method} {target} {fields:?}"
+        );
+    }
+}
+
+#[test]
+fn a_cache_behind_is_told_by_what_a_route_was_chosen() {
+    let mut routes = [
+        wanting("/{*rest}", &[], &[]),
+        wanting("/a/{id}", &[], &["header x-beta=1", "query debug=1"]),
+        wanting("/a/b", &["GET"], &["header x-alpha=+", "header x-beta=-"]),
+        wanting("/c", &[], &[]),
+        wanting("/a/{id}", &[], &[]),
+    ];
+    let names = |routes: &[Route]| -> Vec<String> {
+        let of = |route| chosen_by(route, routes).join(",");
+        routes.iter().map(of).collect()
+    };
+    let both = "x-alpha,x-beta";
+    assert_eq!(names(&routes), [both, both, both, "", both]);
+    routes[0].host = HostPattern::Exact("a.example".to_owned());
+    routes[1].host = HostPattern::Wildcard("example".to_owned());
+    routes[2].host = HostPattern::Exact("b.example".to_owned());
+    assert_eq!(names(&routes), ["x-beta", both, both, "", both]);
 }

@@ -5,9 +5,13 @@ use std::time::Duration;
 use weir_cache::CachePolicy;
 use weir_cache::negotiate::CompressPolicy;
 
-use crate::settings::{RouteCare, RouteLimits};
+use crate::settings::template::Template;
+use crate::settings::{
+    Conditions, Cors, ErrorPages, HeaderEdits, Mirror, ResponseHeaders, RouteCare, RouteLimits,
+    Split,
+};
 
-/// What is done with the requests of one host, path and set of methods.
+/// What is done with the requests of one host, path and set of methods that meet some conditions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Route {
     /// The label in metrics: the config's `name`, else host and path.
@@ -18,8 +22,16 @@ pub struct Route {
     pub path: String,
     /// Methods, in upper case; `None` is any. GET includes HEAD.
     pub methods: Option<Vec<String>>,
+    /// What else is wanted of requests.
+    pub conditions: Conditions,
     /// Limits for every request, whatever the action.
     pub limits: RouteLimits,
+    /// What pages of other origins are told, if anything. A route that forwards removes what its upstream says of it.
+    pub cors: Option<Box<Cors>>,
+    /// What clients read with errors.
+    pub error_pages: ErrorPages,
+    /// Changes to the fields of its answers, after the gateway's own.
+    pub response_headers: ResponseHeaders,
     /// What the route does.
     pub action: Action,
     /// The app of guard's interface that it belongs to; `None` for routes of a file.
@@ -35,6 +47,25 @@ pub enum HostPattern {
     Exact(String),
     /// `*.example.com` holds `example.com`: any name with at least one more label in front.
     Wildcard(String),
+}
+
+impl HostPattern {
+    /// Whether there is a host that both serve.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        let is_below = |name: &str, suffix: &str| {
+            let before = name.strip_suffix(suffix);
+            before.is_some_and(|before| before.ends_with('.'))
+        };
+        match (self, other) {
+            (Self::Any, _) | (_, Self::Any) => true,
+            (Self::Exact(one), Self::Exact(other)) => one == other,
+            (Self::Exact(name), Self::Wildcard(suffix))
+            | (Self::Wildcard(suffix), Self::Exact(name)) => is_below(name, suffix),
+            (Self::Wildcard(one), Self::Wildcard(other)) => {
+                one == other || is_below(one, other) || is_below(other, one)
+            }
+        }
+    }
 }
 
 impl std::fmt::Display for HostPattern {
@@ -94,14 +125,19 @@ pub struct Serve {
 /// How a route forwards.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Forward {
-    /// Index into [`Settings::upstreams`](super::Settings::upstreams).
+    /// Index into [`Settings::upstreams`](super::Settings::upstreams). Of a route with a [`split`](Forward::split), the first in it.
     pub upstream: usize,
+    /// The upstreams that share the requests, if there are several.
+    pub split: Option<Box<Split>>,
+    /// Who gets copies of requests, besides.
+    pub mirror: Option<Box<Mirror>>,
     /// Removed from the front of the path before forwarding; the rest always begins with `/`.
     pub strip_prefix: Option<String>,
+    /// The path to ask for instead, made of parameters of the route's path; the query goes along. Never beside
+    /// `strip_prefix`. No text of it that stands beside a parameter in a segment is made of dots alone.
+    pub rewrite: Option<Box<Template>>,
     /// Changes to the request's fields, after the gateway's own.
     pub request_headers: HeaderEdits,
-    /// Changes to the response's fields, after the gateway's own.
-    pub response_headers: HeaderEdits,
     /// Deadlines on the upstream's side.
     pub timeouts: UpstreamTimeouts,
     /// Bytes of a request body that are collected before a request enters an upstream with a limit or a breaker.
@@ -124,21 +160,25 @@ impl Forward {
     pub const REQUEST_BUFFER: u64 = 256 << 10;
     /// [`Forward::response_buffer`], unless configured otherwise.
     pub const RESPONSE_BUFFER: u64 = 256 << 10;
-}
 
-/// Fields to set (which replaces all of that name) and to remove. Names are in lower case.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct HeaderEdits {
-    /// Name and value.
-    pub set: Vec<(String, String)>,
-    /// Names.
-    pub remove: Vec<String>,
-}
+    /// Every upstream that it names, each an index into [`Settings::upstreams`](super::Settings::upstreams).
+    pub(crate) fn upstreams(&self) -> Vec<usize> {
+        let mut found = Vec::new();
+        self.clone().each_upstream(|index| found.push(*index));
+        found
+    }
 
-impl HeaderEdits {
-    /// Whether nothing changes.
-    pub fn is_empty(&self) -> bool {
-        self.set.is_empty() && self.remove.is_empty()
+    /// Shows every upstream that it names, to be changed.
+    pub(crate) fn each_upstream(&mut self, mut show: impl FnMut(&mut usize)) {
+        show(&mut self.upstream);
+        let shares = self.split.iter_mut().flat_map(|split| &mut split.shares);
+        shares.for_each(|share| show(&mut share.upstream));
+        self.mirror
+            .iter_mut()
+            .for_each(|mirror| show(&mut mirror.upstream));
+        let fallback = self.care.fallback.iter_mut();
+        let fallback = fallback.filter_map(|fallback| fallback.upstream.as_mut());
+        fallback.for_each(show);
     }
 }
 
@@ -168,17 +208,9 @@ impl Default for UpstreamTimeouts {
 pub struct Redirect {
     /// 301, 302, 303, 307 or 308.
     pub status: u16,
-    /// The `Location`, in pieces. The request's query is appended if the `Location` has none.
-    pub location: Vec<Piece>,
-}
-
-/// A piece of a template.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Piece {
-    /// Text that is copied as it is.
-    Text(String),
-    /// The value of a parameter of the route's path.
-    Parameter(String),
+    /// The `Location`: parameters of the path, `host`, `path` and `scheme`. The request's query is appended if the
+    /// `Location` has none.
+    pub location: Template,
 }
 
 /// A fixed response.
@@ -189,5 +221,5 @@ pub struct Respond {
     /// Must be empty for 204 and 304.
     pub body: Vec<u8>,
     /// Further fields, such as `content-type`. Names are in lower case.
-    pub headers: Vec<(String, String)>,
+    pub headers: Vec<(String, Template)>,
 }

@@ -125,6 +125,7 @@ impl Case<'_> {
             return Err(format!("that is {}", answer.target));
         }
         self.judge_body(got, answer, number)?;
+        self.judge_set_cookies(got)?;
         if answer.asked_by == self.number {
             return Ok(());
         }
@@ -192,10 +193,7 @@ impl Case<'_> {
         if !values(&answer.fields, "authorization").is_empty() && !is_for_all {
             return Err("that was for one who is authorized".to_owned());
         }
-        let has_lifetime = control.contains("max-age") || control.contains("s-maxage");
-        if !values(&answer.response, "set-cookie").is_empty() && !has_lifetime {
-            return Err("that has a cookie".to_owned());
-        }
+        judge_cookies(answer)?;
         if answer.method == "POST" {
             let type_of = |fields: &FieldList| values(fields, "content-type").join("|");
             let is_same = answer.body == self.request.body
@@ -208,6 +206,25 @@ impl Case<'_> {
         let is_keyed = !self.plan.policy.key.headers.is_empty();
         if is_keyed && tenant(&answer.fields) != tenant(&self.request.fields) {
             return Err("that is another tenant's".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Whose cookies the client got: those of its own answers, and those that are for all.
+    fn judge_set_cookies(&self, got: &Got) -> Result<(), String> {
+        for cookie in values(&got.fields, "set-cookie") {
+            let number = cookie
+                .strip_prefix("s=")
+                .and_then(|it| it.parse::<usize>().ok());
+            let set_by = number.and_then(|number| self.answers.get(number));
+            let set_by = set_by.ok_or("nobody set that cookie")?;
+            if set_by.asked_by == self.number {
+                continue;
+            }
+            if set_by.status == 304 {
+                return Err(format!("{cookie} came with a confirmation for another one"));
+            }
+            judge_cookies(set_by)?;
         }
         Ok(())
     }
@@ -346,6 +363,25 @@ impl Case<'_> {
         }
         allowed + SLACK_MS
     }
+}
+
+/// What has to do with cookies is for others only on the origin's word. A route of the simulation says nothing of lifetimes.
+fn judge_cookies(answer: &Answer) -> Result<(), String> {
+    let control = control_of(&answer.response);
+    let is_for_all = control.contains("public") || control.contains("s-maxage");
+    let lifetime = seconds(&control, "s-maxage").or_else(|| seconds(&control, "max-age"));
+    let has_lifetime = lifetime.is_some_and(|seconds| seconds > 0);
+    let is_set = !values(&answer.response, "set-cookie").is_empty();
+    if is_set && !(is_for_all && has_lifetime) {
+        return Err("that sets a cookie".to_owned());
+    }
+    let varies = values(&answer.response, "vary").join(", ");
+    let is_told_apart = varies.to_ascii_lowercase().contains("cookie");
+    let had_cookies = !values(&answer.fields, "cookie").is_empty();
+    if had_cookies && !(is_for_all || has_lifetime || is_told_apart) {
+        return Err("that was for one with cookies".to_owned());
+    }
+    Ok(())
 }
 
 /// What the gateway says by itself.

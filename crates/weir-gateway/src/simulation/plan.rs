@@ -191,6 +191,8 @@ fn resource(draw: &mut Draw<'_>, number: usize) -> Resource {
         "*",
     ];
     let control = [
+        "max-age=0",
+        "public, max-age=0",
         "max-age=1",
         "max-age=3",
         "max-age=60",

@@ -24,9 +24,9 @@ use weir_policy::balance::Method as BalanceMethod;
 
 use crate::metrics::Counter;
 use crate::settings::{
-    Action, CacheStorage, ClientTimeouts, Dns, EndpointAddress, Forward, HashOn, HeaderEdits,
-    HostPattern, Limits, Route, RouteCare, RouteLimits, Server, ServerAddress, Settings, Upstream,
-    UpstreamCare, UpstreamTimeouts,
+    Action, AllRoutes, CacheStorage, ClientTimeouts, Conditions, Dns, EndpointAddress, ErrorPages,
+    Forward, HashOn, HeaderEdits, HostPattern, Limits, Messages, ResponseHeaders, Route, RouteCare,
+    RouteLimits, Server, ServerAddress, Settings, Upstream, UpstreamCare, UpstreamTimeouts,
 };
 use crate::simulation::scripts::asking::{Ask, Got};
 use crate::simulation::scripts::endpoint::{Act, Asked, Stage};
@@ -72,13 +72,16 @@ impl Scene {
                 workers: 1,
                 listeners: Vec::new(),
                 admin: None,
+                messages: Messages::default(),
                 access_log: None,
                 cache: Some(CacheStorage::in_memory(1 << 20)),
                 trusted_proxies: Vec::new(),
                 dns: Dns::default(),
+                error_pages: ErrorPages::default(),
                 limits: Limits::default(),
                 timeouts: ClientTimeouts::default(),
                 upstreams,
+                all_routes: AllRoutes::default(),
                 routes: vec![route()],
             },
             acts: [acts.to_vec(), Vec::new()],
@@ -176,6 +179,7 @@ fn upstream(name: &str, sockets: &[PathBuf]) -> Upstream {
         servers: sockets.iter().map(server).collect(),
         balance: BalanceMethod::RoundRobin,
         hash_on: HashOn::Host,
+        sticky: None,
         idle_connections: 100,
         idle_timeout: Duration::from_secs(50),
         care: UpstreamCare::default(),
@@ -189,15 +193,21 @@ fn route() -> Route {
         host: HostPattern::Any,
         path: "/{*rest}".to_owned(),
         methods: None,
+        conditions: Conditions::default(),
+        cors: None,
+        error_pages: ErrorPages::default(),
+        response_headers: ResponseHeaders::default(),
         limits: RouteLimits {
             rates: Vec::new(),
             body_bytes: 1 << 20,
         },
         action: Action::Forward(Forward {
             upstream: 0,
+            split: None,
+            mirror: None,
             strip_prefix: None,
+            rewrite: None,
             request_headers: HeaderEdits::default(),
-            response_headers: HeaderEdits::default(),
             timeouts: UpstreamTimeouts {
                 connect: Duration::from_secs(1),
                 response: Duration::from_millis(RESPONSE_MS),

@@ -61,6 +61,13 @@ impl SharedBreaker {
         breaker.status(now, random)
     }
 
+    /// The same, with when that state began.
+    pub(crate) fn status_since(&self, now: Instant) -> (Status, Instant) {
+        let (breaker, random) = &mut *lock(&self.breaker);
+        let status = breaker.status(now, random);
+        (status, breaker.since())
+    }
+
     /// How many times it has opened.
     pub(crate) fn openings(&self) -> u64 {
         lock(&self.breaker).0.openings_total()

@@ -15,6 +15,8 @@ pub(crate) struct Clock {
     /// One moment on both clocks: the system's, which may be set, and the monotonic one.
     both: Cell<Option<(Instant, u64)>>,
     texts: RefCell<ClockTexts>,
+    /// A second, and its text up to the seconds.
+    iso8601: RefCell<(u64, Vec<u8>)>,
 }
 
 /// The forms in which the time of day is written.
@@ -38,6 +40,22 @@ impl Clock {
         let (then, ms) = self.both.get().unwrap_or((instant, 0));
         let passed = instant.saturating_duration_since(then).as_millis() as u64;
         Timestamp::from_ms(ms + passed)
+    }
+
+    /// Appends `at` with milliseconds: `2026-11-21T00:37:11.042Z`. The seconds are made once for all that share them.
+    pub(crate) fn write_iso8601_ms(&self, at: Timestamp, out: &mut Vec<u8>) {
+        let mut made = self.iso8601.borrow_mut();
+        let (second, text) = &mut *made;
+        if text.is_empty() || *second != at.secs() {
+            *second = at.secs();
+            text.clear();
+            Civil::from_unix(at.secs()).write_iso8601(text);
+            text.pop();
+        }
+        out.extend_from_slice(text);
+        let ms = at.ms() % 1000;
+        let digit = |place: u64| b'0' + (ms / place % 10) as u8;
+        out.extend_from_slice(&[b'.', digit(100), digit(10), digit(1), b'Z']);
     }
 
     pub(crate) fn update(&self) {

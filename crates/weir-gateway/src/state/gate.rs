@@ -51,6 +51,8 @@ pub(crate) struct Gate {
     limiter: Mutex<Limiter<Waiter>>,
     /// The limit when it was last read.
     limit: AtomicU32,
+    /// How many endpoints an adaptive limit is for.
+    endpoints: AtomicU32,
 }
 
 /// How many places of its upstream an endpoint may hold.
@@ -81,7 +83,7 @@ impl Gate {
         };
         let before = before.filter(|gate| gate.may_become(&settings, per_endpoint));
         let Some(before) = before else {
-            return Some(Arc::new(Self::new(&settings, per_endpoint)));
+            return Some(Arc::new(Self::new(&settings, per_endpoint, endpoints)));
         };
         if let Limit::Fixed(limit) = settings.limit {
             before.change(time::now(), |limiter| limiter.set_fixed(limit));
@@ -89,9 +91,16 @@ impl Gate {
         Some(Arc::clone(before))
     }
 
-    /// `endpoints` endpoints are in use. If each has places of its own, nobody is admitted for those of the others.
+    /// `endpoints` endpoints are in use. If each has places of its own, nobody is admitted for those of the others. Else an
+    /// adaptive limit expects so much less, or more, of the service.
     pub(crate) fn follow(&self, endpoints: usize) {
         let Some(each) = self.per_endpoint else {
+            let endpoints = endpoints.max(1) as u32;
+            let before = self.endpoints.swap(endpoints, Ordering::Relaxed);
+            if endpoints != before {
+                let (now, factor) = (time::now(), f64::from(endpoints) / f64::from(before));
+                self.change(now, |limiter| limiter.scale(now, factor));
+            }
             return;
         };
         let limit = each.saturating_mul(endpoints as u32).max(1);
@@ -131,7 +140,7 @@ impl Gate {
         self.per_endpoint.is_some()
     }
 
-    fn new(settings: &Settings, per_endpoint: Option<u32>) -> Self {
+    fn new(settings: &Settings, per_endpoint: Option<u32>, endpoints: usize) -> Self {
         let now = time::now();
         let unix = time::since_1970();
         let since = Duration::from_nanos((unix.as_nanos() % EPOCH.as_nanos()) as u64);
@@ -141,6 +150,7 @@ impl Gate {
             settings: *settings,
             per_endpoint,
             limit: AtomicU32::new(limiter.limit()),
+            endpoints: AtomicU32::new(endpoints.max(1) as u32),
             limiter: Mutex::new(limiter),
         }
     }

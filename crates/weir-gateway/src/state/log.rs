@@ -1,12 +1,14 @@
 //! The access log: a line for each exchange, collected by each worker and written by one thread.
 //!
-//! A worker formats lines into its own buffer, and hands the buffer over when it is full or old. If the disk is too
-//! slow and no empty buffer is left, lines are dropped and counted; requests are not delayed.
+//! A worker formats lines into its own buffer, and hands the buffer over when it is full or old, to a terminal line by line. If
+//! the disk or the reader of a pipe is too slow and no empty buffer is left, lines are dropped and counted; requests are not
+//! delayed.
 
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
-use crate::settings::{AccessLog, LogFormat};
+use crate::settings::template::{Template, Variable};
+use crate::settings::{AccessLog, LogFormat, Redact};
 use crate::time;
 
 pub(crate) use crate::state::log::writer::{LogWriter, Sink};
@@ -19,9 +21,55 @@ pub(crate) struct LogBuffer {
     lines: RefCell<Vec<u8>>,
     since: Cell<Option<Instant>>,
     sink: Sink,
-    format: LogFormat,
     bytes_max: usize,
-    flush: Duration,
+    flush: Cell<Duration>,
+}
+
+/// How a line looks, in one configuration.
+#[derive(Debug)]
+pub(crate) struct LogLine {
+    pub(crate) shape: Shape,
+    pub(crate) redact: Redact,
+    /// The fields of answers that a line names.
+    pub(crate) noted: Vec<String>,
+}
+
+/// The parts of a line, ready to be written.
+#[derive(Debug)]
+pub(crate) enum Shape {
+    Combined,
+    /// What stands before each value, `"name":`, and the value.
+    Json(Vec<(Vec<u8>, Variable)>),
+    Text(Template),
+}
+
+impl LogLine {
+    pub(crate) fn new(settings: &AccessLog) -> Self {
+        let variables: Vec<&Variable> = match &settings.format {
+            LogFormat::Combined => Vec::new(),
+            LogFormat::Json(members) => members.iter().collect(),
+            LogFormat::Text(template) => template.variables().collect(),
+        };
+        let noted = variables.into_iter().filter_map(|variable| match variable {
+            Variable::ResponseHeader(name) => Some(name.clone()),
+            _ => None,
+        });
+        Self {
+            noted: noted.collect(),
+            shape: match &settings.format {
+                LogFormat::Combined => Shape::Combined,
+                LogFormat::Json(members) => {
+                    let member = |variable: &Variable| {
+                        let key = format!("\"{}\":", variable.name());
+                        (key.into_bytes(), variable.clone())
+                    };
+                    Shape::Json(members.iter().map(member).collect())
+                }
+                LogFormat::Text(template) => Shape::Text(template.clone()),
+            },
+            redact: settings.redact.clone(),
+        }
+    }
 }
 
 impl LogBuffer {
@@ -30,14 +78,18 @@ impl LogBuffer {
             lines: RefCell::new(sink.empty_buffer().unwrap_or_default()),
             since: Cell::default(),
             sink,
-            format: settings.format,
             bytes_max: settings.buffer_bytes,
-            flush: settings.flush,
+            flush: Cell::new(settings.flush),
         }
     }
 
+    /// Lines wait for so long from now on. How they look is of the snapshot.
+    pub(crate) fn follow(&self, settings: &AccessLog) {
+        self.flush.set(settings.flush);
+    }
+
     /// Adds a line, unless there is no room because nobody took the last buffer.
-    pub(crate) fn write(&self, line: impl FnOnce(LogFormat, &mut Vec<u8>)) -> bool {
+    pub(crate) fn write(&self, line: impl FnOnce(&mut Vec<u8>)) -> bool {
         let mut lines = self.lines.borrow_mut();
         if lines.len() >= self.bytes_max {
             return false;
@@ -45,8 +97,8 @@ impl LogBuffer {
         if lines.is_empty() {
             self.since.set(Some(time::now()));
         }
-        line(self.format, &mut lines);
-        if lines.len() >= self.bytes_max {
+        line(&mut lines);
+        if lines.len() >= self.bytes_max || self.sink.is_terminal {
             self.sink.hand_over(&mut lines);
         }
         true
@@ -59,7 +111,7 @@ impl LogBuffer {
         let is_old = self
             .since
             .get()
-            .is_some_and(|since| time::since(since) >= self.flush);
+            .is_some_and(|since| time::since(since) >= self.flush.get());
         if !lines.is_empty() && (now || is_old || lines.len() >= self.bytes_max) {
             self.sink.hand_over(&mut lines);
         }

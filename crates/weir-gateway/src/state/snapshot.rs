@@ -4,6 +4,8 @@
 //! takes over those whose identity stays. Only that function decides this; workers find their own state (pools, loads)
 //! by the same `Arc`s.
 
+pub(crate) mod edited;
+mod lines;
 mod named;
 
 use std::collections::{HashMap, HashSet};
@@ -20,8 +22,8 @@ use crate::names::Known;
 use crate::router::Router;
 use crate::service::Service;
 use crate::settings::{
-    Action, ClientTimeouts, EndpointAddress, Forward, Route, Server, ServerAddress, Settings,
-    Upstream,
+    AccessLog, Action, ClientTimeouts, EndpointAddress, ErrorPages, Forward, RequestId, Route,
+    Server, ServerAddress, Settings, Upstream,
 };
 use crate::state::breaker::SharedBreaker;
 use crate::state::budget::SharedBudget;
@@ -31,8 +33,13 @@ use crate::state::gate::{Gate, Places};
 use crate::state::health::Health;
 use crate::state::hedging::SharedHedge;
 use crate::state::listening::Listening;
+use crate::state::log::LogLine;
+use crate::state::mirror::MirrorState;
 use crate::state::opened::Opened;
 use crate::state::rate::RateGate;
+use crate::state::snapshot::edited::{Edited, Says};
+use crate::state::split::{self, OwnCare, SplitState};
+use crate::state::sticky::{Homes, OwnCookies};
 use crate::state::storage::share;
 use crate::state::watch::Watch;
 
@@ -46,12 +53,22 @@ pub(crate) struct Snapshot {
     pub(crate) upstreams: Vec<UpstreamState>,
     /// Where connections are accepted.
     pub(crate) listeners: Vec<Arc<Listening>>,
+    /// What clients read with errors, unless their route says otherwise.
+    pub(crate) error_pages: ErrorPages,
     pub(crate) head_limits: HeadLimits,
     /// The fields of requests that any part of the configuration names.
     pub(crate) named_fields: NamedFields,
+    pub(crate) own_cookies: OwnCookies,
+    /// By what requests are known, if that is passed on.
+    pub(crate) request_id: Option<RequestId>,
+    /// What is said where there is no route.
+    pub(crate) says: Says,
+    pub(crate) log_line: Option<LogLine>,
     pub(crate) timeouts: ClientTimeouts,
     pub(crate) trusted_proxies: Vec<IpNet>,
     pub(crate) body_rate: u64,
+    /// How lines of the access log look, and for how long they wait.
+    pub(crate) access_log: Option<AccessLog>,
     /// Bytes of bodies held for slow clients, of all workers.
     pub(crate) held_body_bytes: u64,
     /// Idle upstream connections, of all workers.
@@ -71,17 +88,25 @@ pub(crate) struct Made<'a> {
 #[derive(Debug)]
 pub(crate) struct RouteState {
     pub(crate) settings: Route,
+    /// What every answer of the route says.
+    pub(crate) lines: Box<[u8]>,
     /// Its share of the cache's RAM.
     pub(crate) share: Option<Arc<Share>>,
     pub(crate) rates: Vec<Arc<RateGate>>,
-    pub(crate) breaker: Option<Arc<SharedBreaker>>,
+    /// For its upstream; of a route with a split, each side has its own instead.
+    pub(crate) care: OwnCare,
+    pub(crate) split: Option<Box<SplitState>>,
+    pub(crate) mirror: Option<Box<MirrorState>>,
     /// How a request is forwarded to the upstream of its fallback, if it has one.
     pub(crate) elsewhere: Option<Box<Forward>>,
-    pub(crate) hedge: Option<Arc<SharedHedge>>,
     /// How long its upstream takes to answer, if requests wait for each other's answers.
     pub(crate) answers: Option<Arc<SharedHedge>>,
     /// What answers its requests, if a service does.
     pub(crate) service: Option<Arc<dyn Service>>,
+    /// What is changed of the requests to its upstream.
+    pub(crate) asks: Edited,
+    /// What is changed of its answers.
+    pub(crate) says: Says,
     /// Shared by the routes of one name.
     pub(crate) metrics: Arc<PerWorker<RouteMetrics>>,
 }
@@ -96,6 +121,8 @@ pub(crate) struct UpstreamState {
     pub(crate) gate: Option<Arc<Gate>>,
     pub(crate) watch: Option<Arc<Watch>>,
     pub(crate) retry_budget: Arc<SharedBudget>,
+    /// How clients come back to its endpoints, if they do.
+    pub(crate) homes: Option<Box<Homes>>,
 }
 
 /// One destination for requests of an upstream: a server, or one of the addresses of a server's name.
@@ -129,6 +156,7 @@ impl Snapshot {
     /// taken over.
     pub(crate) fn succeed(before: Option<&Self>, settings: &Settings, made: Made<'_>) -> Arc<Self> {
         let workers = settings.workers;
+        let own_cookies = OwnCookies::of(settings);
         let upstream_before = |name: &str| {
             let mut all = before?.upstreams.iter();
             all.find(|upstream| upstream.settings.name == name)
@@ -137,24 +165,31 @@ impl Snapshot {
             UpstreamState::succeed(
                 upstream_before(&upstream.name),
                 upstream,
-                made.names,
+                (made.names, &own_cookies),
                 workers,
             )
         });
+        let upstreams = upstreams.collect();
         Arc::new(Self {
             generation: before.map_or(1, |before| before.generation + 1),
             router: made.router,
-            routes: succeeding_routes(before, &settings.routes, made.services, workers),
-            upstreams: upstreams.collect(),
+            routes: succeeding_routes(before, settings, &own_cookies, made.services),
+            upstreams,
             listeners: made.listeners,
+            error_pages: settings.error_pages.clone(),
             head_limits: HeadLimits {
                 bytes: settings.limits.header_bytes,
                 fields: settings.limits.header_count.min(HeadLimits::FIELDS_CEILING),
             },
             named_fields: named::named_fields(settings),
+            own_cookies,
+            request_id: settings.all_routes.request_id.clone(),
+            says: Says::of_none(&settings.all_routes),
+            log_line: settings.access_log.as_ref().map(LogLine::new),
             timeouts: settings.timeouts,
             trusted_proxies: settings.trusted_proxies.clone(),
             body_rate: settings.limits.body_rate,
+            access_log: settings.access_log.clone(),
             held_body_bytes: settings.limits.held_body_bytes,
             idle_connections: settings.limits.idle_connections,
         })
@@ -186,17 +221,19 @@ impl Snapshot {
 /// The identity of a route is the set of requests it serves, which no two routes share. The identity of its counts is
 /// its name, which is the label in metrics.
 fn succeeding_routes(
-    before: Option<&Snapshot>,
-    routes: &[Route],
+    snapshot_before: Option<&Snapshot>,
+    settings: &Settings,
+    own_cookies: &OwnCookies,
     services: &Opened,
-    workers: usize,
 ) -> Vec<RouteState> {
-    let before = before.map_or(&[][..], |before| &before.routes);
+    let before = snapshot_before.map_or(&[][..], |before| &before.routes);
+    let (workers, all) = (settings.workers, &settings.all_routes);
     let identity = |route: &Route| {
         (
             route.host.clone(),
             route.path.clone(),
             route.methods.clone(),
+            route.conditions.clone(),
         )
     };
     let known: HashMap<_, &RouteState> = before
@@ -207,36 +244,66 @@ fn succeeding_routes(
         .iter()
         .map(|state| (state.settings.name.clone(), Arc::clone(&state.metrics)))
         .collect();
+    let mut sides = split::counted(before);
+    let routes = &settings.routes;
     let succeed = |route: &Route| {
+        let route = &kept_apart(route);
         let before = known.get(&identity(route));
         let metrics = carried(counted.get(&route.name), || PerWorker::new(workers));
         counted.insert(route.name.clone(), Arc::clone(&metrics));
-        let care = route.action.rule().map(|rule| &rule.care);
+        let own_care = |upstream: &str| before?.care_for(upstream, snapshot_before?);
         RouteState {
+            lines: lines::of(route, routes),
             settings: route.clone(),
             share: share(route, before.and_then(|before| before.share.as_ref())),
             rates: RateGate::succeed(
                 before.map_or(&[], |before| &before.rates),
                 &route.limits.rates,
             ),
-            breaker: SharedBreaker::succeed(
-                before.and_then(|before| before.breaker.as_ref()),
-                care.and_then(|care| care.breaker.as_ref()),
+            care: OwnCare::of_route(
+                route,
+                &settings.upstreams,
+                before.map(|it| &it.care),
+                own_care,
+            ),
+            split: SplitState::succeed(
+                route,
+                &settings.upstreams,
+                own_cookies,
+                own_care,
+                (&mut sides, workers),
+            ),
+            mirror: MirrorState::succeed(
+                before.and_then(|before| before.mirror.as_deref()),
+                (route, all.request_id.as_ref()),
+                workers,
             ),
             elsewhere: elsewhere(route),
-            hedge: SharedHedge::succeed(
-                before.and_then(|before| before.hedge.as_ref()),
-                care.and_then(|care| care.retry.hedge.as_ref()),
-            ),
             answers: SharedHedge::succeed(
                 before.and_then(|before| before.answers.as_ref()),
                 is_caching(route).then_some(&USUAL_ANSWERS),
             ),
             service: services.of_route(route).cloned(),
+            asks: route.action.rule().map_or_else(Edited::default, |rule| {
+                edited::asks(&rule.request_headers, all.request_id.as_ref())
+            }),
+            says: Says::of(route, all),
             metrics,
         }
     };
     routes.iter().map(succeed).collect()
+}
+
+/// The route, whose requests have keys of their own where others of the same URL take another route.
+fn kept_apart(route: &Route) -> Route {
+    let mut route = route.clone();
+    let conditions = route.conditions.text();
+    if let Action::Forward(rule) = &mut route.action
+        && let Some(policy) = &mut rule.cache
+    {
+        policy.key.route = conditions;
+    }
+    route
 }
 
 /// How long half of the answers take.
@@ -258,12 +325,48 @@ fn elsewhere(route: &Route) -> Option<Box<Forward>> {
     };
     let upstream = rule.care.fallback.as_ref()?.upstream?;
     let rule = rule.clone();
-    Some(Box::new(Forward { upstream, ..rule }))
+    Some(Box::new(Forward {
+        upstream,
+        split: None,
+        mirror: None,
+        ..rule
+    }))
+}
+
+impl RouteState {
+    /// What it has of its own for the upstream of this name, by the configuration that it is of.
+    fn care_for(&self, upstream: &str, of: &Snapshot) -> Option<&OwnCare> {
+        if let Some(split) = &self.split {
+            let mut sides = split.sides.iter();
+            return sides
+                .find(|side| side.name == upstream)
+                .map(|side| &side.care);
+        }
+        let rule = self.settings.action.rule()?;
+        let own = &of.upstreams[rule.upstream].settings.name;
+        (own == upstream).then_some(&self.care)
+    }
+
+    /// All breakers of its own, with the upstream of each that is not the only one.
+    pub(crate) fn breakers(&self) -> impl Iterator<Item = (Option<&str>, &SharedBreaker)> {
+        let own = self.care.breaker.as_deref().map(|breaker| (None, breaker));
+        let sides = self.split.iter().flat_map(|split| &split.sides);
+        let of_sides = sides.filter_map(|side| {
+            let breaker = side.care.breaker.as_deref()?;
+            Some((Some(side.name.as_str()), breaker))
+        });
+        own.into_iter().chain(of_sides)
+    }
 }
 
 impl UpstreamState {
     /// The identity of an endpoint is its address, within the upstream of its name.
-    fn succeed(before: Option<&Self>, settings: &Upstream, names: &Known, workers: usize) -> Self {
+    fn succeed(
+        before: Option<&Self>,
+        settings: &Upstream,
+        (names, own_cookies): (&Known, &OwnCookies),
+        workers: usize,
+    ) -> Self {
         let mut endpoints: Vec<Endpoint> = Vec::new();
         for (index, server) in settings.servers.iter().enumerate() {
             for (label, address) in addresses(server, names) {
@@ -305,8 +408,11 @@ impl UpstreamState {
             earlier.position(|known| known.address == endpoint.address)
         };
         let places: Vec<_> = endpoints.iter().map(place_of).collect();
+        let homes = settings.sticky.as_deref();
+        let homes = homes.map(|sticky| Homes::new(sticky, own_cookies, &settings.name, &endpoints));
         Self {
             gate,
+            homes: homes.map(Box::new),
             watch: Watch::succeed(
                 before.and_then(|before| before.watch.as_ref()),
                 settings.care.ejection.as_ref(),

@@ -35,6 +35,8 @@ pub(crate) struct Cache {
     pub(crate) refreshing: Bound,
     /// Keys whose last answer was not to be shared: their requests do not wait for each other.
     pub(crate) unshared: Remembered,
+    /// The same for requests with cookies alone.
+    pub(crate) unshared_with_cookies: Remembered,
     /// Keys that were refreshed in the background without anything to store so far.
     pub(crate) refreshed: Remembered,
     /// How often keys were asked for that are not stored yet.
@@ -80,6 +82,7 @@ impl Cache {
             unread: Bound::new(UNREAD_MAX),
             refreshing: Bound::new(REFRESHES_MAX),
             unshared: Remembered::default(),
+            unshared_with_cookies: Remembered::default(),
             refreshed: Remembered::default(),
             uses: Remembered::default(),
             purge_counts: PurgeCounts::default(),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use weir_policy::balance::{Balancer, Finished};
 
-use crate::metrics::{EndpointMetrics, RouteMetrics, WorkerMetrics};
+use crate::metrics::{ByClass, EndpointMetrics, RouteMetrics, WorkerMetrics};
 use crate::settings::EndpointAddress;
 use crate::state::pool::{Pool, PoolLimits};
 use crate::state::snapshot::{Endpoint, EndpointState, Snapshot, UpstreamState};
@@ -98,6 +98,18 @@ impl View {
     /// What this worker counts for a route.
     pub(crate) fn route_metrics(&self, route: usize) -> &RouteMetrics {
         self.snapshot.routes[route].metrics.of(self.worker)
+    }
+
+    /// The same for one of its upstreams, where it has several.
+    pub(crate) fn side_metrics(&self, route: usize, side: usize) -> Option<&ByClass> {
+        let split = self.snapshot.routes[route].split.as_deref()?;
+        Some(&split.sides[side].metrics.of(self.worker).requests)
+    }
+
+    /// The upstream that a request of a route with several was for.
+    pub(crate) fn side_name(&self, route: Option<usize>, side: Option<usize>) -> Option<&str> {
+        let split = self.snapshot.routes[route?].split.as_deref()?;
+        Some(&split.sides[side?].name)
     }
 
     /// Closes all idle upstream connections.

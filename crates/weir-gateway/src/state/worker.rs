@@ -91,6 +91,9 @@ impl Worker {
             let place = (self.index, self.shared.metrics.len());
             let view = View::succeed(Some(&before), snapshot, &before.metrics, place);
             *self.view.borrow_mut() = Rc::new(view);
+            if let (Some(log), Some(settings)) = (&self.log, &snapshot.access_log) {
+                log.follow(settings);
+            }
             let mut listeners = before.snapshot.listeners.iter();
             if listeners.any(|listening| listening.is_closing()) {
                 // Idle connections check whether they must end.

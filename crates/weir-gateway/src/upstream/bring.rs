@@ -1,4 +1,4 @@
-//! The answer to an errand: read to its end, and kept as far as it may be. There is nobody to send it to.
+//! The answer to an errand or a copy: read to its end, and kept as far as it may be. There is nobody to send it to.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -18,6 +18,8 @@ use crate::upstream::relay::{Upstream, poll_receive};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
     pub(crate) bytes_max: usize,
+    /// Whether the body is of use to anybody.
+    pub(crate) is_kept: bool,
     pub(crate) until: Instant,
 }
 
@@ -70,14 +72,17 @@ impl Brought {
         bounds: Bounds,
     ) -> Result<(), Failure> {
         let mut due = Due::at(bounds.until);
+        let mut room = bounds.bytes_max;
         loop {
             let mut is_too_long = false;
             let taken = upstream.wire.read_body(x.incoming.unread(), |piece| {
                 if let Piece::Content(content) = piece {
-                    let room = bounds.bytes_max - self.body.len();
                     is_too_long |= content.len() > room;
-                    self.body
-                        .extend_from_slice(&content[..content.len().min(room)]);
+                    let fits = content.len().min(room);
+                    room -= fits;
+                    if bounds.is_kept {
+                        self.body.extend_from_slice(&content[..fits]);
+                    }
                 }
             });
             x.incoming.consume(taken.map_err(Failure::Response)?);

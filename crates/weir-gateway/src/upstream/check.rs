@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, sleep_until};
 use weir_policy::health::check::Health;
 
-use crate::settings::HealthCheck;
+use crate::settings::{HealthCheck, Level};
 use crate::state::shared::Shared;
 use crate::state::snapshot::{Endpoint, EndpointState, Snapshot, UpstreamState};
 use crate::tell::tell;
@@ -154,8 +154,8 @@ async fn keep_asking(subject: Subject) {
         if let Some(is_up) = health.on_check(&rule.check, how.is_ok()) {
             state.health.checked(is_up);
             match &how {
-                Ok(()) => tell(format_args!("{name} is up again")),
-                Err(reason) => tell(format_args!("{name} is down: {reason}")),
+                Ok(()) => tell(Level::Info, format_args!("{name} is up again")),
+                Err(reason) => tell(Level::Warning, format_args!("{name} is down: {reason}")),
             }
         }
         state.checked.ended(how);

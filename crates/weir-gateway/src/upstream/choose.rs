@@ -15,18 +15,21 @@ use crate::exchange::Exchange;
 use crate::exchange::pass::SHED_RETRY_AFTER;
 use crate::failure::Failure;
 use crate::serving::Forwarding;
-use crate::settings::HashOn;
 use crate::state::breaker::Entered;
 use crate::state::gate::At;
 use crate::state::health::Leave;
 use crate::upstream::chosen::{Chosen, Reporters, Which};
+use crate::upstream::part::part;
 use crate::upstream::room::Room;
+use crate::upstream::sticky;
 
 /// Which endpoints of its upstream one request is for.
 #[derive(Debug)]
 pub(super) struct Choice {
     upstream: usize,
     hash: u64,
+    /// The endpoint that its client comes back to.
+    home: Option<usize>,
     /// What is asked for, as far as endpoints are compared by it.
     kind: u64,
     /// Endpoints that could not be connected to.
@@ -41,7 +44,7 @@ impl Choice {
         let settings = &state.settings;
         let is_hashed = settings.balance == BalanceMethod::Hash;
         let hash = if is_hashed {
-            hash_key(hashed_part(x, &settings.hash_on))
+            hash_key(part(x, &settings.hash_on).unwrap_or_default())
         } else {
             0
         };
@@ -52,6 +55,7 @@ impl Choice {
         Self {
             upstream: by.rule.upstream,
             hash,
+            home: sticky::home(x, by),
             kind: if is_watched {
                 path().wrapping_add(method()).wrapping_add(hash)
             } else {
@@ -130,7 +134,7 @@ impl Choice {
             random,
             hash: self.hash,
         };
-        let mut search = Search::new(purpose, &self.asked);
+        let mut search = Search::new(purpose, &self.asked).at_home(self.home);
         let (endpoint, taken) = loop {
             let candidate = search.next(&mut balancer, &mut pick, &observed)?;
             match observed.take(candidate) {
@@ -228,34 +232,4 @@ impl Observed<'_> {
         let entered = entered.map_err(|refused| Declined::Open(refused.retry_after))?;
         Ok(Taken { at, leave, entered })
     }
-}
-
-/// The part of the request that the hash balancer keeps together; empty when the request has none.
-fn hashed_part<'a>(x: &'a Exchange, hash_on: &HashOn) -> &'a [u8] {
-    let target = &x.request.target;
-    match hash_on {
-        HashOn::ClientAddress => x.client_address().as_bytes(),
-        HashOn::Host => x.request.authority.map_or(&[], |span| span.of(&x.head)),
-        HashOn::Path => target.path.of(&x.head),
-        HashOn::Target => x.request.target_text.of(&x.head),
-        HashOn::Header(name) => x.request.field(&x.head, name).unwrap_or_default(),
-        HashOn::Cookie(name) => {
-            let cookies = x.request.field(&x.head, "cookie").unwrap_or_default();
-            value_of(cookies, b';', name).unwrap_or_default()
-        }
-        HashOn::Query(name) => {
-            let query = target
-                .query
-                .map_or::<&[u8], _>(&[], |span| span.of(&x.head));
-            value_of(query, b'&', name).unwrap_or_default()
-        }
-    }
-}
-
-/// The value of `name` in a list of `name=value`.
-fn value_of<'a>(list: &'a [u8], separator: u8, name: &str) -> Option<&'a [u8]> {
-    let mut pairs = list
-        .split(move |&byte| byte == separator)
-        .map(<[u8]>::trim_ascii);
-    pairs.find_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
 }

@@ -72,14 +72,14 @@ pub(crate) async fn ask(x: &mut Exchange, attempts: &mut Attempts<'_>, first: &m
 /// What is known of the route's latencies, if a second copy of the request may be sent.
 fn hedge<'a>(x: &Exchange, attempts: &Attempts<'a>) -> Option<&'a SharedHedge> {
     let by = attempts.by;
-    let hedge = by.route.hedge.as_deref()?;
+    // How fast another upstream answers says nothing about the route's own.
+    let hedge = by.care?.hedge.as_deref()?;
     let may_be_copied = x.request.method.is_safe()
         && x.request.framing == Framing::Empty
         && !relay::passes_upgrade(x, by.rule)
         // What the gateway asks for on its own account can wait.
         && !x.client.is_nobody();
-    // How fast another upstream answers says nothing about the route's own.
-    (may_be_copied && !by.is_fallback && !attempts.has_hedged).then_some(hedge)
+    (may_be_copied && !attempts.has_hedged).then_some(hedge)
 }
 
 impl Asked {

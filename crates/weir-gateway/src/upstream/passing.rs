@@ -14,17 +14,19 @@ use weir_http::{Content, FieldName, Method, Version};
 use crate::buffers::{BUFFER_BYTES, Input};
 use crate::compress;
 use crate::connection::{After, upgrade};
+use crate::error_pages;
 use crate::exchange::Exchange;
 use crate::exchange::outgoing::{self, Behind, COPIED_BODY_BYTES_MAX, Told};
 use crate::failure::Failure;
 use crate::serving::Forwarding;
+use crate::settings::ErrorPage;
 use crate::slow::Slow;
 use crate::state::encoder::Encoder;
 use crate::state::slow::Holding;
 use crate::state::worker::Worker;
 use crate::upstream::chosen::Chosen;
 use crate::upstream::hedge::Asked;
-use crate::upstream::relay::{Upstream, edits, receive};
+use crate::upstream::relay::{Upstream, receive};
 use crate::upstream::retry::Slot;
 use crate::upstream::{ahead, linger};
 use crate::wire::Wire;
@@ -36,6 +38,9 @@ pub(crate) async fn respond(
     by: Forwarding<'_>,
     slot: &mut Slot,
 ) -> Result<After, Failure> {
+    if let Some(page) = error_pages::of_upstream(*by, x.response.status) {
+        return Box::pin(replace(x, by, slot, page)).await;
+    }
     let Some(Asked { chosen, upstream }) = slot else {
         return Err(Failure::UpstreamClosed);
     };
@@ -58,7 +63,7 @@ pub(crate) async fn respond(
         end
     };
     write_lines(x, by, (end, content));
-    x.finish_head(x.response.status, told, keep_alive);
+    x.finish_head(by.answering(), x.response.status, told, keep_alive);
     if x.response.status == 101 {
         // A tunnel may last for days, and says nothing of how fast the upstream is.
         upstream.pass.hold_up();
@@ -85,6 +90,33 @@ pub(crate) async fn respond(
         _ => {}
     }
     Ok(after)
+}
+
+/// Sends a page in the place of the response. Its connection is kept if all of it has come.
+async fn replace(
+    x: &mut Exchange,
+    by: Forwarding<'_>,
+    slot: &mut Slot,
+    page: &ErrorPage,
+) -> Result<After, Failure> {
+    let Some(Asked {
+        chosen,
+        mut upstream,
+    }) = slot.take()
+    else {
+        return Err(Failure::UpstreamClosed);
+    };
+    let (status, head_bytes) = (x.response.status, x.response.head_bytes);
+    let lines = error_pages::kept_lines(x.response.view(&x.incoming.unread()[..head_bytes]));
+    x.incoming.consume(head_bytes);
+    x.upload.answered();
+    upstream.wire.begin_body(x.response.framing);
+    let taken = upstream.wire.read_body(x.incoming.unread(), |_| {});
+    x.incoming.consume(taken.map_err(Failure::Response)?);
+    put_back(x, by.worker, &chosen, upstream);
+    x.incoming.consume(x.incoming.unread().len());
+    x.incoming.release(&by.worker.buffers);
+    error_pages::send(x, *by, (status, page), &lines).await
 }
 
 /// Whether the response is to a HEAD, and a GET would be answered in chunks: the client is told so all the same (RFC 9110 §9.3.2).
@@ -191,8 +223,7 @@ async fn stream_encoded(
     let out = &mut x.outgoing.bytes;
     encoder.finish(|made| end.frame(made, out));
     let mut kept = Vec::new();
-    let edits = edits(&by.rule.response_headers);
-    forward::write_trailers(&trailers, content, edits, &mut kept);
+    forward::write_trailers(&trailers, content, by.drops(), &mut kept);
     end.finish(&kept, out);
     send(x, by, upstream, 0).await
 }
@@ -286,7 +317,7 @@ fn write_lines(x: &mut Exchange, by: Forwarding<'_>, (end, content): (End, Conte
         end,
         content,
         date_line: &texts.date_line,
-        edits: edits(&by.rule.response_headers),
+        edits: by.drops(),
     };
     let head_bytes = x.response.head_bytes;
     let head = &x.incoming.unread()[..head_bytes];
@@ -300,18 +331,20 @@ async fn tunnel(
     by: Forwarding<'_>,
     upstream: &mut Upstream,
 ) -> Result<After, Failure> {
-    let timeouts = x.timeouts;
+    let protocol = x.request.upgrade.map(|span| span.of(&x.head));
+    let kind = upgrade::Kind {
+        is_websocket: protocol.is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket")),
+        idle: x.timeouts.tunnel,
+    };
+    x.facts.tunnel_bytes_received = Some(0);
     send(x, by, upstream, 0).await?;
-    let moved = upgrade::tunnel(
-        &mut x.client,
-        &mut upstream.wire,
-        &mut x.incoming,
-        &by.worker.buffers,
-        timeouts.tunnel,
-    )
-    .await;
+    let (client, incoming) = (&mut x.client, &mut x.incoming);
+    let moved = upgrade::tunnel(client, &mut upstream.wire, incoming, by.worker, kind).await;
+    if moved.is_cut_off {
+        by.worker.shared.cut_off.tunnel();
+    }
     x.facts.bytes_sent += moved.to_client;
-    x.facts.tunnel_bytes_received = moved.from_client;
+    x.facts.tunnel_bytes_received = Some(moved.from_client);
     Ok(After::Leave)
 }
 

@@ -1,10 +1,11 @@
 //! One request on one upstream connection, up to the head of its response.
 
+use std::borrow::Cow;
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 
 use weir_http::body::Framing;
-use weir_http::forward::{self, Edits, RequestRewrite};
+use weir_http::forward::{self, RequestRewrite};
 use weir_http::request::Progress;
 use weir_http::{FieldName, Reject, target};
 
@@ -13,9 +14,11 @@ use crate::deadline::Due;
 use crate::exchange::Exchange;
 use crate::exchange::pass::{self, Pass};
 use crate::exchange::upload::Pace;
+use crate::exchange::variables::Place;
 use crate::failure::Failure;
 use crate::serving::Forwarding;
-use crate::settings::{EndpointAddress, Forward, HeaderEdits, Server, ServerAddress};
+use crate::settings::template::{Part, Template, Variable};
+use crate::settings::{EndpointAddress, Forward, Server, ServerAddress};
 use crate::upstream::chosen::Chosen;
 use crate::upstream::connect::Unproven;
 use crate::upstream::passing::pass_interim;
@@ -49,11 +52,13 @@ impl Upstream {
 
 /// Writes the head to send, and the body behind it when all of it is here.
 pub(crate) fn prepare(x: &mut Exchange, by: Forwarding<'_>) -> Result<(), Failure> {
+    fill(x, by);
     let mut forwarded = std::mem::take(&mut x.forwarded);
     let body = x.upload.take_back(&mut forwarded);
     forwarded.clear();
     let address = x.client.address.as_bytes();
-    let rewrite = rewrite(x, by, address, x.recall.conditions());
+    let path = asked_path(x, by);
+    let rewrite = rewrite(x, by, (&path, address), x.recall.conditions());
     forward::write_request(&x.request, &x.head, &rewrite, &mut forwarded);
     if let Some(body) = body {
         forwarded.extend_from_slice(&body);
@@ -62,23 +67,25 @@ pub(crate) fn prepare(x: &mut Exchange, by: Forwarding<'_>) -> Result<(), Failur
     x.upload.begin(&mut x.client, &mut x.forwarded)
 }
 
-/// What the forwarded head depends on besides the request, with `conditions` in the place of the client's own.
+/// What the forwarded head depends on besides the request, once it was [filled](fill), whose [`asked_path`] is `path`; with
+/// `conditions` in the place of the client's own.
 pub(crate) fn rewrite<'x>(
     x: &'x Exchange,
     by: Forwarding<'x>,
-    client_address: &'x [u8],
+    (path, client_address): (&'x [u8], &'x [u8]),
     conditions: Option<&'x [u8]>,
 ) -> RequestRewrite<'x> {
     let upstream = by.upstream();
     RequestRewrite {
-        path: stripped_path(x, by.rule),
+        path,
         client_address,
         scheme: x.client.scheme,
         default_host: default_host(&upstream.settings.servers[0]),
         upgrade: passes_upgrade(x, by.rule),
         conditions,
         wants_whole: compress::part_may_be_of_another_form(x, by.rule),
-        edits: edits(&by.rule.request_headers),
+        via: &by.worker.shared.via,
+        edits: by.asks.edits(&x.filled),
         named: &by.view.snapshot.named_fields,
     }
 }
@@ -285,11 +292,15 @@ fn set_apart(x: &mut Exchange, pace: Pace) -> Result<(), Failure> {
     set_apart
 }
 
-pub(crate) fn edits(edits: &HeaderEdits) -> Edits<'_> {
-    Edits {
-        set: &edits.set,
-        remove: &edits.remove,
-    }
+/// Fills the fields that the route adds to requests, where there are variables in them.
+pub(crate) fn fill(x: &mut Exchange, by: Forwarding<'_>) {
+    let Some(fields) = by.asks.to_fill() else {
+        return;
+    };
+    let mut filled = std::mem::take(&mut x.filled);
+    filled.clear();
+    Place::new(x, by.worker, by.view).write_fields(fields, &mut filled);
+    x.filled = filled;
 }
 
 /// The `Host` of a request that came without one.
@@ -302,13 +313,40 @@ pub(super) fn default_host(server: &Server) -> &[u8] {
     }
 }
 
-/// The path to ask for: without the prefix that the route cuts off.
-fn stripped_path<'x>(x: &'x Exchange, rule: &Forward) -> &'x [u8] {
-    let Some(prefix) = &rule.strip_prefix else {
-        return x.forwarded_path();
+/// The path to ask for: as it came, without the prefix that the route cuts off, or as the route says.
+pub(crate) fn asked_path<'x>(x: &'x Exchange, by: Forwarding<'_>) -> Cow<'x, [u8]> {
+    if let Some(template) = &by.rule.rewrite {
+        return rewritten(x, by, template).into();
+    }
+    let Some(prefix) = &by.rule.strip_prefix else {
+        return x.forwarded_path().into();
     };
     let sent = x.request.target.path.of(&x.head);
-    target::strip_prefix(prefix, sent, x.path().as_bytes())
+    target::strip_prefix(prefix, sent, x.path().as_bytes()).into()
+}
+
+/// The path that a route makes of its parameters, as they stand in the normal form that was matched: it has neither dot
+/// segments nor empty ones, and no `?`, and what servers read in several ways was refused where it mattered.
+fn rewritten(x: &Exchange, by: Forwarding<'_>, template: &Template) -> Vec<u8> {
+    let route = x.facts.route.unwrap_or_default();
+    let mut path = Vec::new();
+    for part in &template.parts {
+        let piece = match part {
+            Part::Text(text) => text.as_str(),
+            Part::Variable(Variable::Parameter(name)) => {
+                let router = &by.view.snapshot.router;
+                router.parameter(x.path(), route, name).unwrap_or_default()
+            }
+            Part::Variable(_) => "",
+        };
+        // A rest that is empty, or ends with a slash, would leave an empty segment.
+        let piece = match piece.strip_prefix('/') {
+            Some(piece) if path.ends_with(b"/") => piece,
+            _ => piece,
+        };
+        path.extend_from_slice(piece.as_bytes());
+    }
+    path
 }
 
 /// Whether a 101 agrees to what was asked for (RFC 9110 §7.8).

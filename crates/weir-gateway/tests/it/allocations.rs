@@ -10,10 +10,12 @@ use std::time::Duration;
 use weir_cache::CachePolicy;
 use weir_cache::negotiate::CompressPolicy;
 use weir_cache::policy::StatusMatch;
+use weir_gateway::settings::template::{Known, Part, TABLE, Template, Variable};
 use weir_gateway::settings::{
-    AccessLog, Action, CacheStorage, ClientTimeouts, Dns, EndpointAddress, Forward, HashOn,
-    HeaderEdits, HostPattern, Limits, LogFormat, LogTarget, Route, RouteLimits, Server,
-    ServerAddress, Settings, Upstream, UpstreamCare, UpstreamTimeouts,
+    AccessLog, Action, AllRoutes, CacheStorage, ClientTimeouts, Conditions, Dns, EndpointAddress,
+    ErrorPages, Forward, HashOn, HeaderEdits, HostPattern, Limits, LogFormat, LogTarget, Messages,
+    Redact, RequestId, ResponseHeaders, Route, RouteLimits, Server, ServerAddress, Settings,
+    TrustId, Upstream, UpstreamCare, UpstreamTimeouts,
 };
 use weir_gateway::{App, Gateway, Source, StartError};
 use weir_policy::balance::Method;
@@ -46,7 +48,7 @@ const POST: &[u8] = b"POST /items HTTP/1.1\r\nHost: www.example.com\r\nUser-Agen
 #[test]
 fn a_warm_gateway_allocates_nothing_for_a_request() {
     let directory = Directory::new();
-    for format in [LogFormat::Combined, LogFormat::Json] {
+    for format in [LogFormat::Combined, everything(), text()] {
         let gateway = Running::start(origin::start(), format, &directory);
         let mut connection = gateway.connect();
         assert_no_allocations(&directory, "GET", || connection.exchange(GET));
@@ -157,7 +159,7 @@ impl Running {
 
     /// Ends the gateway; it did log what it did.
     fn end(self) {
-        assert!(self.gateway.drain(), "everything ends");
+        assert!(self.gateway.drain().is_complete, "everything ends");
         let log = std::fs::read_to_string(&self.log).expect("the log is there");
         assert!(
             log.lines().count() >= COUNTED_REQUESTS,
@@ -224,13 +226,113 @@ impl Source for Fixed {
     }
 }
 
+/// A line that says all that is known.
+fn everything() -> LogFormat {
+    let header = [
+        Variable::RequestHeader("accept".to_owned()),
+        Variable::ResponseHeader("date".to_owned()),
+    ];
+    let all = TABLE.iter().map(|entry| entry.variable.clone());
+    LogFormat::Json(all.chain(header).collect())
+}
+
+fn text() -> LogFormat {
+    LogFormat::Text(Template {
+        parts: vec![
+            Part::Variable(Variable::Time),
+            Part::Text(" ".to_owned()),
+            Part::Variable(Variable::Referer),
+        ],
+    })
+}
+
+/// Fields that say all that is known of a request.
+fn said() -> HeaderEdits {
+    let known = TABLE
+        .iter()
+        .filter(|entry| entry.known == Known::WithRequest);
+    let parts = known.map(|entry| Part::Variable(entry.variable.clone()));
+    let value = Template {
+        parts: parts.collect(),
+    };
+    HeaderEdits {
+        set: vec![("x-said".to_owned(), value.clone())],
+        add: vec![("x-more".to_owned(), value)],
+        remove: vec!["x-other".to_owned()],
+    }
+}
+
 /// The plain path: a host of its own, other hosts beside it, every field that is usually set.
 fn settings(address: SocketAddr, origin: SocketAddr, log: &Path, format: LogFormat) -> Settings {
+    // Filling variables allocates nothing either.
+    let has_variables = matches!(format, LogFormat::Json(_));
+    let edits = if has_variables {
+        said()
+    } else {
+        HeaderEdits::default()
+    };
+    Settings {
+        workers: 1,
+        listeners: vec![address],
+        admin: None,
+        messages: Messages::default(),
+        access_log: Some(AccessLog {
+            target: LogTarget::File(log.to_owned()),
+            format,
+            redact: Redact::Parameters(vec!["token".to_owned()]),
+            buffer_bytes: 64 << 10,
+            flush: Duration::from_secs(1),
+        }),
+        limits: Limits::default(),
+        cache: Some(CacheStorage::in_memory(16 << 20)),
+        trusted_proxies: Vec::new(),
+        dns: Dns::default(),
+        error_pages: ErrorPages::default(),
+        timeouts: ClientTimeouts::default(),
+        all_routes: AllRoutes {
+            request_id: has_variables.then(|| RequestId {
+                field: "x-request-id".to_owned(),
+                trust: TrustId::Any,
+                respond: true,
+            }),
+            ..AllRoutes::default()
+        },
+        upstreams: vec![upstream(origin)],
+        routes: routes(edits),
+    }
+}
+
+fn upstream(origin: SocketAddr) -> Upstream {
+    Upstream {
+        name: "app".to_owned(),
+        servers: vec![Server {
+            label: origin.to_string(),
+            address: ServerAddress::Known(EndpointAddress::Tcp(origin)),
+            weight: 1,
+            is_draining: false,
+        }],
+        balance: Method::RoundRobin,
+        hash_on: HashOn::ClientAddress,
+        sticky: None,
+        idle_connections: Upstream::IDLE_CONNECTIONS,
+        idle_timeout: Upstream::IDLE_TIMEOUT,
+        care: UpstreamCare::default(),
+    }
+}
+
+/// Every host that is asked, beside others, with changes to requests and answers.
+fn routes(edits: HeaderEdits) -> Vec<Route> {
+    let says = ResponseHeaders {
+        usual: edits.clone(),
+        always: Vec::new(),
+    };
     let forward = Action::Forward(Forward {
         upstream: 0,
+        split: None,
+        mirror: None,
         strip_prefix: None,
-        request_headers: HeaderEdits::default(),
-        response_headers: HeaderEdits::default(),
+        rewrite: None,
+        request_headers: edits,
         timeouts: UpstreamTimeouts::default(),
         request_buffer: Forward::REQUEST_BUFFER,
         response_buffer: Forward::RESPONSE_BUFFER,
@@ -245,50 +347,24 @@ fn settings(address: SocketAddr, origin: SocketAddr, log: &Path, format: LogForm
         host,
         path: path.to_owned(),
         methods: None,
+        conditions: Conditions::default(),
+        cors: None,
+        error_pages: ErrorPages::default(),
         limits: LIMITS,
+        response_headers: says.clone(),
         action: forward.clone(),
         app: None,
     };
-    Settings {
-        workers: 1,
-        listeners: vec![address],
-        admin: None,
-        access_log: Some(AccessLog {
-            target: LogTarget::File(log.to_owned()),
-            format,
-            buffer_bytes: 64 << 10,
-            flush: Duration::from_secs(1),
-        }),
-        limits: Limits::default(),
-        cache: Some(CacheStorage::in_memory(16 << 20)),
-        trusted_proxies: Vec::new(),
-        dns: Dns::default(),
-        timeouts: ClientTimeouts::default(),
-        upstreams: vec![Upstream {
-            name: "app".to_owned(),
-            servers: vec![Server {
-                label: origin.to_string(),
-                address: ServerAddress::Known(EndpointAddress::Tcp(origin)),
-                weight: 1,
-                is_draining: false,
-            }],
-            balance: Method::RoundRobin,
-            hash_on: HashOn::ClientAddress,
-            idle_connections: Upstream::IDLE_CONNECTIONS,
-            idle_timeout: Upstream::IDLE_TIMEOUT,
-            care: UpstreamCare::default(),
-        }],
-        routes: vec![
-            route(HostPattern::Exact("www.example.com".to_owned()), "/items"),
-            route(
-                HostPattern::Exact("www.example.com".to_owned()),
-                "/items/{item}",
-            ),
-            route(HostPattern::Wildcard("example.org".to_owned()), "/{*rest}"),
-            route(HostPattern::Any, "/{*rest}"),
-            cached,
-        ],
-    }
+    vec![
+        route(HostPattern::Exact("www.example.com".to_owned()), "/items"),
+        route(
+            HostPattern::Exact("www.example.com".to_owned()),
+            "/items/{item}",
+        ),
+        route(HostPattern::Wildcard("example.org".to_owned()), "/{*rest}"),
+        route(HostPattern::Any, "/{*rest}"),
+        cached,
+    ]
 }
 
 const LIMITS: RouteLimits = RouteLimits {
@@ -310,7 +386,11 @@ fn cached(forward: &Action) -> Route {
         host: HostPattern::Exact("cached.example.com".to_owned()),
         path: "/items/{item}".to_owned(),
         methods: None,
+        conditions: Conditions::default(),
+        cors: None,
+        error_pages: ErrorPages::default(),
         limits: LIMITS,
+        response_headers: ResponseHeaders::default(),
         action: Action::Forward(caching),
         app: None,
     }

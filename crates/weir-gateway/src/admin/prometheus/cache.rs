@@ -5,7 +5,7 @@ use weir_cache::store::disk::DiskStats;
 use weir_cache::store_rule::NotStored;
 
 use crate::admin::prometheus::counted::Counted;
-use crate::admin::prometheus::metric::{Kind, Label, Metric, Sample, Source};
+use crate::admin::prometheus::metric::{Kind, Label, Metric, ROUTE, Sample, Source};
 use crate::metrics::CacheMetrics;
 use crate::state::storage::{Cache, TierCounts};
 
@@ -15,56 +15,56 @@ pub(super) const METRICS: &[Metric] = &[
         name: "weir_cache_hits_total",
         kind: Kind::Counter,
         help: "Requests answered with what is stored and fresh.",
-        labels: &[&[]],
+        labels: &[&[ROUTE]],
         source: Source::Cache(|cache| &cache.hits),
     },
     Metric {
         name: "weir_cache_stale_hits_total",
         kind: Kind::Counter,
         help: "Requests answered with what is stored and stale.",
-        labels: &[&[]],
+        labels: &[&[ROUTE]],
         source: Source::Cache(|cache| &cache.stale_hits),
     },
     Metric {
         name: "weir_cache_revalidated_total",
         kind: Kind::Counter,
         help: "Stored responses that the origin confirmed.",
-        labels: &[&[]],
+        labels: &[&[ROUTE]],
         source: Source::Cache(|cache| &cache.revalidated),
     },
     Metric {
         name: "weir_cache_passed_total",
         kind: Kind::Counter,
         help: "Requests that passed by the cache.",
-        labels: &[&[]],
+        labels: &[&[ROUTE]],
         source: Source::Cache(|cache| &cache.passed),
     },
     Metric {
         name: "weir_cache_fills_total",
         kind: Kind::Counter,
         help: "Requests that asked the origin for something to store.",
-        labels: &[&[]],
+        labels: &[&[ROUTE]],
         source: Source::Cache(|cache| &cache.fills),
     },
     Metric {
         name: "weir_cache_waits_total",
         kind: Kind::Counter,
         help: "Times that a request waited for what another one had asked for.",
-        labels: &[&[]],
+        labels: &[&[ROUTE]],
         source: Source::Cache(|cache| &cache.waits),
     },
     Metric {
         name: "weir_cache_joins_total",
         kind: Kind::Counter,
         help: "Requests answered by what another one had asked for.",
-        labels: &[&[]],
+        labels: &[&[ROUTE]],
         source: Source::Cache(|cache| &cache.joins),
     },
     Metric {
         name: "weir_cache_refreshes_total",
         kind: Kind::Counter,
         help: "Requests that weir made in the background.",
-        labels: &[&[]],
+        labels: &[&[ROUTE]],
         source: Source::Cache(|cache| &cache.refreshes),
     },
     Metric {
@@ -72,20 +72,20 @@ pub(super) const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         help: "URLs whose stored responses ended because a request changed something.",
         labels: &[&[]],
-        source: Source::Cache(|cache| &cache.invalidations),
+        source: Source::Optional(invalidations),
     },
     Metric {
         name: "weir_cache_misses_total",
         kind: Kind::Counter,
         help: "Requests that asked the origin, by why, in the words of RFC 9211.",
-        labels: &[&[MISS]],
+        labels: &[&[ROUTE, MISS]],
         source: Source::Optional(misses),
     },
     Metric {
         name: "weir_cache_not_stored_total",
         kind: Kind::Counter,
         help: "Responses that were not stored, by why.",
-        labels: &[&[NOT_STORED]],
+        labels: &[&[ROUTE, NOT_STORED]],
         source: Source::Optional(not_stored),
     },
     Metric {
@@ -140,7 +140,7 @@ pub(super) const METRICS: &[Metric] = &[
     Metric {
         name: "weir_cache_purges_total",
         kind: Kind::Counter,
-        help: "[Purges](#purging) that were asked for.",
+        help: "[Purges](cache.md#purging) that were asked for.",
         labels: &[&[PURGE]],
         source: Source::Optional(purges),
     },
@@ -191,23 +191,30 @@ const PURGE: Label = Label {
     values: || vec!["hard", "soft"],
 };
 
-fn misses(counted: &Counted<'_>) -> Option<Vec<Sample>> {
+fn invalidations(counted: &Counted<'_>) -> Option<Vec<Sample>> {
     counted.shared.cache()?;
-    let tables = counted.shared.metrics.iter().map(|worker| &worker.cache);
-    Some(by_reason(CacheMetrics::misses(tables)))
+    let sum = counted.sum(|worker| &worker.invalidations);
+    Some(vec![Sample::new(&[], sum)])
+}
+
+fn misses(counted: &Counted<'_>) -> Option<Vec<Sample>> {
+    by_reason(counted, CacheMetrics::misses)
 }
 
 fn not_stored(counted: &Counted<'_>) -> Option<Vec<Sample>> {
-    counted.shared.cache()?;
-    let tables = counted.shared.metrics.iter().map(|worker| &worker.cache);
-    Some(by_reason(CacheMetrics::refusals(tables)))
+    by_reason(counted, CacheMetrics::refusals)
 }
 
-fn by_reason(counts: Vec<(&'static str, u64)>) -> Vec<Sample> {
-    let counted = counts.into_iter().filter(|(_, count)| *count > 0);
-    counted
-        .map(|(reason, count)| Sample::new(&[reason], count))
-        .collect()
+fn by_reason(
+    counted: &Counted<'_>,
+    of: fn(&[&CacheMetrics]) -> Vec<(&'static str, u64)>,
+) -> Option<Vec<Sample>> {
+    counted.shared.cache()?;
+    let samples = counted.cached_routes().flat_map(|(route, tables)| {
+        let counts = of(&tables).into_iter().filter(|(_, count)| *count > 0);
+        counts.map(move |(reason, count)| Sample::new(&[route, reason], count))
+    });
+    Some(samples.collect())
 }
 
 fn tiers(counted: &Counted<'_>, of: fn(&TierCounts) -> u64) -> Option<Vec<Sample>> {

@@ -46,7 +46,7 @@ pub(super) const METRICS: &[Metric] = &[
     Metric {
         name: "weir_concurrency_streams",
         kind: Kind::Gauge,
-        help: "[Streams](#slow-clients) of an upstream that has a limit, which are counted apart.",
+        help: "[Streams](refusing.md#slow-clients) of an upstream that has a limit, which are counted apart.",
         labels: &[&[UPSTREAM]],
         source: Source::Optional(|counted| {
             limits(counted, |limit| Some(Value::Number(limit.streams.into())))
@@ -86,7 +86,7 @@ pub(super) const METRICS: &[Metric] = &[
     Metric {
         name: "weir_held_body_bytes",
         kind: Kind::Gauge,
-        help: "Bytes of bodies held for [clients that send or read slowly](#slow-clients), see `limits.held_bodies`; always there.",
+        help: "Bytes of bodies held for [clients that send or read slowly](refusing.md#slow-clients), see `limits.held_bodies`; always there.",
         labels: &[&[]],
         source: Source::Samples(held_bodies),
     },

@@ -1,14 +1,14 @@
 //! What the page is written from. What stands behind a lock is read once, so that workers wait as little as can be for it, and
 //! metrics that belong together agree.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use weir_policy::breaker::Status;
 use weir_policy::ejection;
 use weir_policy::limit::concurrency;
 
-use crate::metrics::{Counter, PerWorker, RouteMetrics, WorkerMetrics};
+use crate::metrics::{CacheMetrics, Counter, PerWorker, RouteMetrics, WorkerMetrics};
 use crate::settings::{Action, Forward};
 use crate::state::breaker::SharedBreaker;
 use crate::state::shared::Shared;
@@ -22,6 +22,8 @@ pub(super) struct Counted<'s> {
     pub(super) snapshot: &'s Snapshot,
     /// Routes may share a name, as those of one path for different methods do: they are counted together.
     pub(super) routes: BTreeMap<&'s str, &'s PerWorker<RouteMetrics>>,
+    /// Those of the routes that have a cache.
+    caching: BTreeSet<&'s str>,
     /// By what they are labelled with: a route, or an upstream and an endpoint.
     pub(super) breakers: Vec<(Vec<&'s str>, BreakerCounts)>,
     /// The limit of each upstream that has one.
@@ -51,6 +53,7 @@ impl<'s> Counted<'s> {
     pub(super) fn read(shared: &'s Shared, snapshot: &'s Snapshot) -> Self {
         let now = time::now();
         let routes = snapshot.routes.iter();
+        let caching = routes.clone().filter(|route| route.answers.is_some());
         let limits = snapshot.upstreams.iter().filter_map(|upstream| {
             let gate = upstream.gate.as_ref()?;
             Some((upstream.settings.name.as_str(), gate.status(now)))
@@ -62,6 +65,7 @@ impl<'s> Counted<'s> {
             routes: routes
                 .map(|route| (route.settings.name.as_str(), &*route.metrics))
                 .collect(),
+            caching: caching.map(|route| &*route.settings.name).collect(),
             breakers: breakers(snapshot, now),
             limits: limits.collect(),
             watched: watched(snapshot, now),
@@ -73,6 +77,18 @@ impl<'s> Counted<'s> {
     pub(super) fn sum(&self, of: fn(&WorkerMetrics) -> &Counter) -> u64 {
         let workers = self.shared.metrics.iter();
         workers.map(|worker| of(worker).read()).sum()
+    }
+
+    /// The routes that have a cache, or had one and used it, with the tables of the workers that did.
+    pub(super) fn cached_routes(&self) -> impl Iterator<Item = (&'s str, Vec<&'s CacheMetrics>)> {
+        self.routes.iter().filter_map(|(route, tables)| {
+            let tables: Vec<_> = tables
+                .iter()
+                .filter_map(RouteMetrics::cache_if_used)
+                .collect();
+            let is_caching = || self.caching.contains(route);
+            (!tables.is_empty() || is_caching()).then_some((*route, tables))
+        })
     }
 
     /// Every endpoint, with its labels.
@@ -120,7 +136,7 @@ fn breakers(snapshot: &Snapshot, now: Instant) -> Vec<(Vec<&str>, BreakerCounts)
     };
     let mut of_routes: BTreeMap<&str, BreakerCounts> = BTreeMap::new();
     for route in &snapshot.routes {
-        if let Some(breaker) = &route.breaker {
+        for (_, breaker) in route.breakers() {
             add(of_routes.entry(&route.settings.name).or_default(), breaker);
         }
     }

@@ -81,7 +81,7 @@ pub(super) const METRICS: &[Metric] = &[
     Metric {
         name: "weir_upstream_retries_total",
         kind: Kind::Counter,
-        help: "Requests [sent again](#sending-again) after this endpoint, by why.",
+        help: "Requests [sent again](upstreams.md#sending-again) after this endpoint, by why.",
         labels: &[&[UPSTREAM, ENDPOINT, RETRY]],
         source: Source::Samples(retries),
     },

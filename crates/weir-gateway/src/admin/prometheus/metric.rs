@@ -1,4 +1,4 @@
-//! How a metric is declared. From the declarations come both the page and the tables of `docs/reference.md`.
+//! How a metric is declared. From the declarations come both the page and the tables of `docs/reference/observing.md`.
 
 use crate::admin::prometheus::counted::Counted;
 use crate::metrics::{
@@ -66,7 +66,7 @@ pub(super) enum Source {
     Workers(fn(&WorkerMetrics) -> &Counter),
     /// One for each endpoint, the sum over the workers.
     Endpoints(fn(&EndpointMetrics) -> &Counter),
-    /// One, the sum over the workers, where there is a cache.
+    /// One for each route with a cache, the sum over the workers.
     Cache(fn(&CacheMetrics) -> &Counter),
     /// Any others.
     Samples(fn(&Counted<'_>) -> Vec<Sample>),
@@ -90,8 +90,11 @@ impl Source {
             }
             Self::Cache(of) => {
                 counted.shared.cache()?;
-                let tables = counted.shared.metrics.iter().map(|worker| &worker.cache);
-                Some(vec![Sample::sum(tables.map(|table| of(table).read()))])
+                let samples = counted.cached_routes().map(|(route, tables)| {
+                    let counts = tables.iter().map(|table| of(table).read());
+                    Sample::new(&[route], counts.sum())
+                });
+                Some(samples.collect())
             }
             Self::Samples(of) => Some(of(counted)),
             Self::Optional(of) => of(counted),

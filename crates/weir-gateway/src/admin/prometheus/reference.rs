@@ -1,9 +1,13 @@
-//! The tables of metrics in `docs/reference.md`: what is declared, and nothing by hand.
+//! The tables of metrics in `docs/reference/observing.md`, and of the words of `Cache-Status` in `docs/reference/cache.md`:
+//! what is declared, and nothing by hand.
 //!
-//! A table stands behind its mark, `<!-- metrics: AREA -->`, and ends with the last line that begins with a bar.
+//! A table stands behind its mark, such as `<!-- metrics: AREA -->`, and ends with the last line that begins with a bar.
 
 use std::path::Path;
 use std::{env, fs};
+
+use weir_cache::cache_status::Forwarded;
+use weir_cache::store_rule::NotStored;
 
 use crate::admin::prometheus::AREAS;
 use crate::admin::prometheus::metric::{Kind, Label, Metric};
@@ -12,12 +16,44 @@ const MENDING: &str = "WEIR_WRITE_REFERENCE=1 cargo test -p weir-gateway --lib a
 
 #[test]
 fn the_reference_has_what_is_declared() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference.md");
+    check("observing.md", |mut page| {
+        for (area, metrics) in &AREAS {
+            let rows: String = metrics.iter().map(row).collect();
+            let head = "| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n";
+            page = with_table(&page, &format!("metrics: {area}"), &[head, &rows].concat());
+        }
+        page
+    });
+}
+
+#[test]
+fn the_reference_has_every_word_of_cache_status() {
+    check("cache.md", |page| {
+        let why = Forwarded::ALL.map(|why| format!("| `{}` | {} |\n", why.name(), why.meaning()));
+        let head = "| `fwd` | why the request went on to the origin |\n| --- | --- |\n";
+        let page = with_table(&page, "cache-status: fwd", &[head, &why.concat()].concat());
+        let details = NotStored::ALL.map(|it| {
+            let (name, meaning, remedy) = (it.name(), it.meaning(), it.remedy());
+            format!("| `{name}` | {meaning} | {remedy} |\n")
+        });
+        let head =
+            "| `detail` | why it is not stored | what has it stored |\n| --- | --- | --- |\n";
+        with_table(
+            &page,
+            "cache-status: detail",
+            &[head, &details.concat()].concat(),
+        )
+    });
+}
+
+/// Compares a page with what it is `as_declared`; or writes that.
+fn check(page: &str, as_declared: impl Fn(String) -> String) {
+    let name = format!("docs/reference/{page}");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(&name);
     let committed = fs::read_to_string(&path).expect("the reference is there");
-    let mut written = committed.clone();
-    for (area, metrics) in &AREAS {
-        written = with_table(&written, area, metrics);
-    }
+    let written = as_declared(committed.clone());
     if env::var_os("WEIR_WRITE_REFERENCE").is_some() {
         fs::write(&path, written).expect("the reference can be written");
         return;
@@ -26,7 +62,7 @@ fn the_reference_has_what_is_declared() {
     let different = lines.find(|(old, new)| old != new);
     assert!(
         committed == written,
-        "docs/reference.md is not what is declared: {different:#?}; this mends it: {MENDING}"
+        "{name} is not what is declared: {different:#?}; this mends it: {MENDING}"
     );
 }
 
@@ -44,21 +80,19 @@ fn every_metric_is_declared_once_and_named_as_its_kind() {
     }
 }
 
-/// The reference with the table of an area in the place of the one that is there.
-fn with_table(reference: &str, area: &str, metrics: &[Metric]) -> String {
-    let mark = format!("<!-- metrics: {area} -->\n\n");
-    let parts: Vec<&str> = reference.split(&mark).collect();
+/// The page with this table in the place of the one that stands behind the mark of that name.
+fn with_table(page: &str, name: &str, table: &str) -> String {
+    let mark = format!("<!-- {name} -->\n\n");
+    let parts: Vec<&str> = page.split(&mark).collect();
     let [before, behind] = parts[..] else {
-        panic!("docs/reference.md has {mark:?} {} times", parts.len() - 1);
+        panic!("the page has {mark:?} {} times", parts.len() - 1);
     };
     let lines = behind.split_inclusive('\n');
     let old: usize = lines
         .take_while(|line| line.starts_with('|'))
         .map(str::len)
         .sum();
-    let rows: String = metrics.iter().map(row).collect();
-    let head = "| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n";
-    [before, &mark, head, &rows, &behind[old..]].concat()
+    [before, &mark, table, &behind[old..]].concat()
 }
 
 fn row(metric: &Metric) -> String {

@@ -1,10 +1,13 @@
 //! The cache's part of `/status`.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::admin::status::NamedCounts;
-use crate::metrics::{CacheMetrics, Counter};
+use crate::metrics::{CacheMetrics, Counter, RouteMetrics};
 use crate::state::shared::Shared;
+use crate::state::snapshot::Snapshot;
 use crate::state::storage::{Cache, TierCounts};
 
 /// Each request to a route with a cache is one of `hits`, `stale_hits`, `joins`, `fills` and `passed`, unless it failed while
@@ -46,9 +49,19 @@ struct TierStatus {
 }
 
 impl CacheTotals {
-    pub(super) fn read(shared: &Shared, cache: &Cache) -> Self {
-        let tables = || shared.metrics.iter().map(|worker| &worker.cache);
-        let sum = |of: fn(&CacheMetrics) -> &Counter| tables().map(|table| of(table).read()).sum();
+    pub(super) fn read(shared: &Shared, snapshot: &Snapshot, cache: &Cache) -> Self {
+        let routes: BTreeMap<_, _> = snapshot
+            .routes
+            .iter()
+            .map(|route| (&*route.settings.name, &route.metrics))
+            .collect();
+        let tables = routes.values().flat_map(|tables| tables.iter());
+        let tables: Vec<_> = tables.filter_map(RouteMetrics::cache_if_used).collect();
+        let sum = |of: fn(&CacheMetrics) -> &Counter| {
+            let counts = tables.iter().map(|table| of(table).read());
+            counts.sum()
+        };
+        let workers = shared.metrics.iter();
         Self {
             hits: sum(|table| &table.hits),
             stale_hits: sum(|table| &table.stale_hits),
@@ -57,8 +70,8 @@ impl CacheTotals {
             passed: sum(|table| &table.passed),
             revalidated: sum(|table| &table.revalidated),
             refreshes: sum(|table| &table.refreshes),
-            invalidations: sum(|table| &table.invalidations),
-            misses: NamedCounts(CacheMetrics::misses(tables())),
+            invalidations: workers.map(|worker| worker.invalidations.read()).sum(),
+            misses: NamedCounts(CacheMetrics::misses(&tables)),
             purges: PurgeStatus {
                 hard: cache.purge_counts.hard.read(),
                 soft: cache.purge_counts.soft.read(),

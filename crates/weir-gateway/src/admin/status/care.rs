@@ -6,32 +6,32 @@ use serde::Serialize;
 use weir_policy::breaker::{Counts, Status};
 use weir_policy::ejection::{Place, Reason};
 
+use crate::admin::status::shown::Shown;
 use crate::state::breaker::SharedBreaker;
 use crate::state::gate::Gate;
-use crate::state::snapshot::{EndpointState, RouteState};
+use crate::state::snapshot::EndpointState;
 use crate::state::watch::Watch;
-
-/// A route that has a breaker.
-#[derive(Debug, Serialize)]
-pub(super) struct RouteStatus<'s> {
-    route: &'s str,
-    breaker: BreakerStatus,
-}
 
 /// `closed`, `open`, `half-open` or `recovering`, and what that state has.
 #[derive(Debug, Serialize)]
 pub(super) struct BreakerStatus {
+    /// The one that it is for, where its route has several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) upstream: Option<String>,
     state: &'static str,
+    /// How long it has been in that state.
+    for_ms: u64,
     /// All since the start.
     openings: u64,
     #[serde(flatten)]
-    details: Details,
+    pub(super) details: Details,
+    pub(super) shown: Shown,
 }
 
 /// What a breaker's state has.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Details {
+pub(super) enum Details {
     Closed(InWindow),
     Open {
         remaining_ms: u64,
@@ -51,8 +51,8 @@ enum Details {
 }
 
 /// The counts in a breaker's window.
-#[derive(Debug, Serialize)]
-struct InWindow {
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub(super) struct InWindow {
     requests: u32,
     failures: u32,
     slow: u32,
@@ -61,8 +61,8 @@ struct InWindow {
 /// The limit of an upstream.
 #[derive(Debug, Serialize)]
 pub(super) struct Concurrency {
-    limit: u32,
-    in_flight: u32,
+    pub(super) limit: u32,
+    pub(super) in_flight: u32,
     streams: u32,
     waiting: usize,
     overloaded: bool,
@@ -74,69 +74,66 @@ pub(super) struct Concurrency {
 #[derive(Debug, Serialize)]
 pub(super) struct EjectionStatus {
     /// Whether so many look bad that all are used.
-    suspended: bool,
+    pub(super) suspended: bool,
 }
 
 /// What the checks of an endpoint say.
 #[derive(Debug, Serialize)]
 pub(super) struct Checks {
-    up: bool,
+    pub(super) up: bool,
     /// Why the last one was bad, if it was.
-    error: Option<String>,
+    pub(super) error: Option<String>,
 }
 
 /// Where an endpoint stands among its siblings: `in`, `out`, `trial` or `rising`.
 #[derive(Debug, Serialize)]
 pub(super) struct Position {
-    state: &'static str,
+    pub(super) state: &'static str,
     /// All since the start.
     ejections: u64,
     /// That of the last.
-    reason: Option<&'static str>,
+    pub(super) reason: Option<&'static str>,
     /// While it is `out`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    remaining_ms: Option<u64>,
+    pub(super) remaining_ms: Option<u64>,
     /// While it is `rising`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    share: Option<f64>,
-}
-
-/// The routes that have a breaker.
-pub(super) fn routes(routes: &[RouteState], now: Instant) -> Vec<RouteStatus<'_>> {
-    let with_breaker = routes.iter().filter_map(|route| {
-        let breaker = route.breaker.as_deref()?;
-        Some(RouteStatus {
-            route: &route.settings.name,
-            breaker: BreakerStatus::read(breaker, now),
-        })
-    });
-    with_breaker.collect()
+    pub(super) share: Option<f64>,
 }
 
 impl BreakerStatus {
     pub(super) fn read(breaker: &SharedBreaker, now: Instant) -> Self {
-        let status = breaker.status(now);
-        Self {
-            state: status.as_str(),
-            openings: breaker.openings(),
-            details: match status {
-                Status::Closed(counts) => Details::Closed(InWindow::of(counts)),
-                Status::Open { remaining, .. } => Details::Open {
-                    remaining_ms: millis(remaining),
-                },
-                Status::HalfOpen {
-                    in_flight,
-                    successes,
-                } => Details::HalfOpen {
-                    in_flight,
-                    successes,
-                },
-                Status::Recovering { share, counts } => Details::Recovering {
-                    share: hundredths(share),
-                    counts: InWindow::of(counts),
-                },
+        let (status, since) = breaker.status_since(now);
+        let for_ms = millis(now.saturating_duration_since(since));
+        let details = match status {
+            Status::Closed(counts) => Details::Closed(InWindow::of(counts)),
+            Status::Open { remaining, .. } => Details::Open {
+                remaining_ms: millis(remaining),
             },
+            Status::HalfOpen {
+                in_flight,
+                successes,
+            } => Details::HalfOpen {
+                in_flight,
+                successes,
+            },
+            Status::Recovering { share, counts } => Details::Recovering {
+                share: hundredths(share),
+                counts: InWindow::of(counts),
+            },
+        };
+        Self {
+            upstream: None,
+            state: status.as_str(),
+            for_ms,
+            openings: breaker.openings(),
+            shown: Shown::of_breaker(&details, for_ms),
+            details,
         }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(self.details, Details::Closed(_))
     }
 }
 

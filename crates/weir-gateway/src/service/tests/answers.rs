@@ -349,7 +349,7 @@ fn a_drain_waits_for_what_is_under_way() {
     let gateway = house.gateway;
     let (ends, ended) = mpsc::channel();
     let drain = std::thread::spawn(move || {
-        let is_whole = gateway.drain();
+        let is_whole = gateway.drain().is_complete;
         ends.send(()).expect("somebody waits");
         is_whole
     });

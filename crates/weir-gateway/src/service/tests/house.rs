@@ -13,9 +13,9 @@ use weir_policy::balance::Method as BalanceMethod;
 use crate::lock::lock;
 use crate::service::{Answer, Ask, Courier, Errand, Outcome, Reply, Service, Services};
 use crate::settings::{
-    Action, ClientTimeouts, Dns, EndpointAddress, Forward, HashOn, HeaderEdits, HostPattern,
-    Limits, Route, RouteLimits, Serve, Server, ServerAddress, Settings, Upstream, UpstreamCare,
-    UpstreamTimeouts,
+    Action, AllRoutes, ClientTimeouts, Conditions, Dns, EndpointAddress, ErrorPages, Forward,
+    HashOn, HeaderEdits, HostPattern, Limits, Messages, ResponseHeaders, Route, RouteLimits, Serve,
+    Server, ServerAddress, Settings, Upstream, UpstreamCare, UpstreamTimeouts,
 };
 use crate::{App, Gateway, Source, StartError};
 
@@ -215,9 +215,11 @@ pub(super) fn errand(path: &str, body: impl Into<Vec<u8>>) -> Errand {
 pub(super) fn rule() -> Forward {
     Forward {
         upstream: 0,
+        split: None,
+        mirror: None,
         strip_prefix: None,
+        rewrite: None,
         request_headers: HeaderEdits::default(),
-        response_headers: HeaderEdits::default(),
         timeouts: UpstreamTimeouts::default(),
         request_buffer: Forward::REQUEST_BUFFER,
         response_buffer: Forward::RESPONSE_BUFFER,
@@ -234,6 +236,10 @@ pub(super) fn route(name: &str, path: &str, action: Action) -> Route {
         host: HostPattern::Any,
         path: path.to_owned(),
         methods: None,
+        conditions: Conditions::default(),
+        cors: None,
+        error_pages: ErrorPages::default(),
+        response_headers: ResponseHeaders::default(),
         limits: RouteLimits {
             rates: Vec::new(),
             body_bytes: 1 << 20,
@@ -265,17 +271,21 @@ fn settings(upstream: SocketAddr) -> Settings {
         workers: 2,
         listeners: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))],
         admin: None,
+        messages: Messages::default(),
         access_log: None,
         limits: Limits::default(),
         cache: None,
         trusted_proxies: Vec::new(),
         dns: Dns::default(),
+        error_pages: ErrorPages::default(),
         timeouts: ClientTimeouts::default(),
+        all_routes: AllRoutes::default(),
         upstreams: vec![Upstream {
             name: "later".to_owned(),
             servers: vec![server(upstream)],
             balance: BalanceMethod::RoundRobin,
             hash_on: HashOn::ClientAddress,
+            sticky: None,
             idle_connections: Upstream::IDLE_CONNECTIONS,
             idle_timeout: Upstream::IDLE_TIMEOUT,
             care: UpstreamCare::default(),
@@ -355,7 +365,9 @@ fn answer_one(stream: &TcpStream, answer: &str, seen: &(Mutex<Vec<String>>, Cond
         // It hangs until the gateway has had enough.
         "" => drop(stream.read(&mut [0; 1])),
         answer => {
-            let _ = stream.write_all(answer.as_bytes());
+            // It closes behind its answer. Unsaid, the next request could meet a connection that is about to end.
+            let said = answer.replacen("\r\n", "\r\nConnection: close\r\n", 1);
+            let _ = stream.write_all(said.as_bytes());
             let _ = stream.shutdown(std::net::Shutdown::Write);
             let _ = std::io::copy(&mut stream, &mut std::io::sink());
         }

@@ -7,10 +7,12 @@ use weir_cache::CachePolicy;
 use weir_policy::balance::Method as BalanceMethod;
 use weir_policy::limit::concurrency::{self, Limit};
 
+use crate::settings::template::Template;
 use crate::settings::{
-    Action, CacheStorage, ClientTimeouts, Dns, EndpointAddress, Forward, HashOn, HeaderEdits,
-    HostPattern, Limits, Respond, Route, RouteCare, RouteLimits, Server, ServerAddress, Settings,
-    Upstream, UpstreamCare, UpstreamTimeouts,
+    Action, AllRoutes, CacheStorage, ClientTimeouts, Conditions, Dns, EndpointAddress, ErrorPages,
+    Forward, HashOn, HeaderEdits, HostPattern, Limits, Messages, Respond, ResponseHeaders, Route,
+    RouteCare, RouteLimits, Server, ServerAddress, Settings, Upstream, UpstreamCare,
+    UpstreamTimeouts,
 };
 use crate::simulation::plan::{Draw, FORBIDDEN, SET_FIELD};
 
@@ -23,16 +25,18 @@ pub(super) fn settings(
     workers: usize,
 ) -> Settings {
     let (name, value) = SET_FIELD;
-    let set = sets_field.then(|| (name.to_owned(), value.to_owned()));
+    let set = sets_field.then(|| (name.to_owned(), Template::fixed(value)));
     let forward = |cache| {
         Action::Forward(Forward {
             upstream: 0,
+            split: None,
+            mirror: None,
             strip_prefix: None,
+            rewrite: None,
             request_headers: HeaderEdits {
                 set: set.clone().into_iter().collect(),
-                remove: Vec::new(),
+                ..HeaderEdits::default()
             },
-            response_headers: HeaderEdits::default(),
             timeouts: UpstreamTimeouts {
                 connect: Duration::from_secs(1),
                 response: Duration::from_secs(10),
@@ -45,18 +49,6 @@ pub(super) fn settings(
             upgrade: Vec::new(),
             care: Box::<RouteCare>::default(),
         })
-    };
-    let route = |path: &str, methods: Option<&[&str]>, action| Route {
-        name: path.to_owned(),
-        host: HostPattern::Any,
-        path: path.to_owned(),
-        methods: methods.map(|all| all.iter().map(|&one| one.to_owned()).collect()),
-        limits: RouteLimits {
-            rates: Vec::new(),
-            body_bytes: 1 << 20,
-        },
-        action,
-        app: None,
     };
     let forbidden = Respond {
         status: 403,
@@ -76,6 +68,7 @@ pub(super) fn settings(
         workers,
         listeners: Vec::new(),
         admin: None,
+        messages: Messages::default(),
         access_log: None,
         cache: Some(CacheStorage {
             transient_bytes: draw.one(&[100_000, 1 << 20, 16 << 20]),
@@ -83,10 +76,31 @@ pub(super) fn settings(
         }),
         trusted_proxies: Vec::new(),
         dns: Dns::default(),
+        error_pages: ErrorPages::default(),
         limits: Limits::default(),
         timeouts: ClientTimeouts::default(),
+        all_routes: AllRoutes::default(),
         upstreams: vec![upstream(draw, socket)],
         routes,
+    }
+}
+
+fn route(path: &str, methods: Option<&[&str]>, action: Action) -> Route {
+    Route {
+        name: path.to_owned(),
+        host: HostPattern::Any,
+        path: path.to_owned(),
+        methods: methods.map(|all| all.iter().map(|&one| one.to_owned()).collect()),
+        conditions: Conditions::default(),
+        cors: None,
+        error_pages: ErrorPages::default(),
+        response_headers: ResponseHeaders::default(),
+        limits: RouteLimits {
+            rates: Vec::new(),
+            body_bytes: 1 << 20,
+        },
+        action,
+        app: None,
     }
 }
 
@@ -107,6 +121,7 @@ fn upstream(draw: &mut Draw<'_>, socket: &Path) -> Upstream {
         }],
         balance: BalanceMethod::RoundRobin,
         hash_on: HashOn::Host,
+        sticky: None,
         idle_connections: draw.one(&[0, 1, 100]),
         idle_timeout: Duration::from_secs(5),
         care: UpstreamCare {

@@ -40,6 +40,7 @@ fn gate(limit: u32, wait: Duration) -> Arc<Gate> {
             streams_max: 2,
         },
         None,
+        1,
     ))
 }
 
@@ -189,7 +190,7 @@ fn without_streams_a_place_stays_at_its_endpoint() {
             streams_max: 0,
             ..Settings::default()
         };
-        let gate = Arc::new(Gate::new(&settings, Some(1)));
+        let gate = Arc::new(Gate::new(&settings, Some(1), 1));
         let places = Places::new(&gate);
         let mut place = gate
             .enter(&nobody(), Priority::Normal, now())

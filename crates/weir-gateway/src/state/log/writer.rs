@@ -1,15 +1,18 @@
-//! The thread that writes log buffers out, so that no worker ever waits for a disk.
+//! The thread that writes log buffers out, so that no worker ever waits for a disk or for the reader of a pipe.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
+use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crate::lock::lock;
 use crate::paths;
-use crate::settings::{AccessLog, LogTarget};
+use crate::settings::{AccessLog, Level, LogTarget};
+use crate::tell::tell;
 
 /// Buffers for each worker: one is being filled, the others are on their way to the disk and back.
 const BUFFERS_PER_WORKER: usize = 4;
@@ -27,6 +30,8 @@ pub(crate) struct Sink {
     orders: SyncSender<Order>,
     reopening: Arc<AtomicBool>,
     empty: Arc<Mutex<Receiver<Vec<u8>>>>,
+    /// Whether somebody watches the lines as they come.
+    pub(super) is_terminal: bool,
 }
 
 /// The writing thread. It ends when every sink is gone and everything was written.
@@ -41,6 +46,7 @@ impl LogWriter {
     pub(crate) fn start(settings: &AccessLog, workers: usize) -> io::Result<Self> {
         let mut output = Output::open(&settings.target)?;
         let target = settings.target.clone();
+        let is_terminal = target == LogTarget::Stdout && io::stdout().is_terminal();
         let buffers = workers * BUFFERS_PER_WORKER;
         // Each buffer and one reopening have room, so the queue is never full.
         let (orders, to_do) = sync_channel(buffers + 1);
@@ -80,6 +86,7 @@ impl LogWriter {
                 orders,
                 reopening,
                 empty: Arc::new(Mutex::new(empty)),
+                is_terminal,
             },
             thread,
         })
@@ -115,44 +122,126 @@ impl Sink {
     }
 }
 
+/// Where lines are written.
 #[derive(Debug)]
-enum Output {
-    Stdout,
-    File { file: File, is_failing: bool },
+struct Output {
+    file: File,
+    /// The most that one write may be of. What others write to a pipe gets between pieces of more than this (`PIPE_BUF`,
+    /// write(2)), and standard output is often one pipe with standard error.
+    piece_bytes_max: usize,
+    is_failing: bool,
 }
+
+/// `PIPE_BUF` on Linux; POSIX guarantees 512.
+const PIPE_BYTES_MAX: usize = 4096;
+/// Before a descriptor that takes nothing at the moment is tried again.
+const PAUSE: Duration = Duration::from_millis(10);
 
 impl Output {
     fn open(target: &LogTarget) -> io::Result<Self> {
-        Ok(match target {
-            LogTarget::Stdout => Self::Stdout,
-            LogTarget::File(path) => Self::File {
-                file: paths::open_to_append(path)?,
-                is_failing: false,
-            },
+        let (file, piece_bytes_max) = match target {
+            LogTarget::Stdout => {
+                let own = io::stdout().as_fd().try_clone_to_owned()?;
+                (File::from(own), PIPE_BYTES_MAX)
+            }
+            LogTarget::File(path) => (paths::open_to_append(path)?, usize::MAX),
+        };
+        Ok(Self {
+            file,
+            piece_bytes_max,
+            is_failing: false,
         })
     }
 
-    /// Writes everything, or reports once that it cannot; a full disk must not end the gateway.
+    /// Writes everything, or reports once that it cannot: a full disk, or a reader that has gone, must not end the gateway.
     fn write(&mut self, bytes: &[u8]) {
-        match self {
-            Self::Stdout => {
-                // If the pipe is closed, nobody is left to tell.
-                let mut stdout = io::stdout().lock();
-                let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
-            }
-            Self::File { file, is_failing } => match file.write_all(bytes) {
-                Ok(()) => *is_failing = false,
-                Err(error) if !*is_failing => {
-                    *is_failing = true;
-                    complain("access log lines are lost", &error);
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (piece, behind) = rest.split_at(piece_of_lines(rest, self.piece_bytes_max));
+            rest = behind;
+            match write_all(&mut self.file, piece) {
+                Ok(()) => self.is_failing = false,
+                Err(error) => {
+                    if !std::mem::replace(&mut self.is_failing, true) {
+                        complain("access log lines are lost", &error);
+                    }
+                    return;
                 }
-                Err(_) => {}
-            },
+            }
         }
     }
 }
 
-/// Tells the operator; a closed standard error must not end the thread.
+/// How much of `lines` is written at once: whole lines of at most `bytes_max`, or one line that is longer.
+fn piece_of_lines(lines: &[u8], bytes_max: usize) -> usize {
+    if lines.len() <= bytes_max {
+        return lines.len();
+    }
+    let within = memchr::memrchr(b'\n', &lines[..bytes_max]);
+    let end = within.or_else(|| memchr::memchr(b'\n', lines));
+    end.map_or(lines.len(), |end| end + 1)
+}
+
+/// Waits for a descriptor that somebody else has made one that does not wait: standard output is shared.
+fn write_all(output: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match output.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(PAUSE),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 fn complain(what: &str, error: &io::Error) {
-    let _ = writeln!(io::stderr(), "weir: {what}: {error}");
+    tell(Level::Error, format_args!("{what}: {error}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_stay_whole() {
+        for (lines, bytes_max, expected) in [
+            ("a\nb\n", 4, 4),
+            ("a\nb\nc\n", 5, 4),
+            ("a\nb\nc\n", 4, 4),
+            ("abcdef\ng\n", 4, 7),
+            ("ab\ncdef\n", 4, 3),
+            ("abcdef", 4, 6),
+        ] {
+            let bytes = piece_of_lines(lines.as_bytes(), bytes_max);
+            assert_eq!(bytes, expected, "{lines:?}");
+        }
+    }
+
+    /// Takes two bytes, and nothing every other time.
+    struct Slow(Vec<u8>, bool);
+
+    impl Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.1 = !self.1;
+            if self.1 {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            let count = bytes.len().min(2);
+            self.0.extend_from_slice(&bytes[..count]);
+            Ok(count)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_takes_nothing_at_the_moment_is_waited_for() {
+        let mut slow = Slow(Vec::new(), false);
+        write_all(&mut slow, b"abcde\n").expect("it takes them in the end");
+        assert_eq!(slow.0, b"abcde\n");
+    }
 }

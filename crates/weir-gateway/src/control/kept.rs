@@ -1,0 +1,139 @@
+//! Changes of servers that outlive the process: the file of `admin.changes_file`.
+//!
+//! The config file has the last word. With the servers of an upstream that were changed stands what the config file said of
+//! them then. If it says something else at the next start, the changes are dropped, and that is told.
+//!
+//! ```text
+//! {"upstreams": {"app": {"file": [SERVER, …], "now": [SERVER, …]}}}
+//! SERVER: {"server": "127.0.0.1:9001", "weight": 1, "draining": false}
+//! ```
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::control::{Source, saved};
+use crate::settings::{Server, Settings, Upstream};
+use crate::start_error::StartError;
+
+/// Where the changes are kept.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) path: PathBuf,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    upstreams: BTreeMap<String, Changed>,
+}
+
+/// An upstream whose servers were changed.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Changed {
+    file: Vec<SavedServer>,
+    now: Vec<SavedServer>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SavedServer {
+    server: String,
+    weight: u32,
+    draining: bool,
+}
+
+impl Kept {
+    /// Reads the changes at `path` into `settings`, those of the config file. Beside the result stands what to tell.
+    pub(crate) fn load(
+        path: &Path,
+        source: &dyn Source,
+        settings: &Settings,
+    ) -> Result<(Settings, Vec<String>), StartError> {
+        let wrong = |what: String| StartError::Changes(format!("{}: {what}", path.display()));
+        let text = saved::read(path).map_err(|error| wrong(error.to_string()))?;
+        let (mut next, mut notes) = (settings.clone(), Vec::new());
+        if text.trim_ascii().is_empty() {
+            return Ok((next, notes));
+        }
+        let file: File = serde_json::from_slice(&text).map_err(|error| {
+            wrong(format!(
+                "these are no changes that weir has kept ({error}); remove the file to do without them"
+            ))
+        })?;
+        for (name, changed) in file.upstreams {
+            let mut upstreams = next.upstreams.iter_mut();
+            let upstream = upstreams.find(|upstream| upstream.name == name);
+            match upstream {
+                Some(upstream) if all(&upstream.servers) == changed.file => {
+                    let servers = changed.now.iter().map(|saved| saved.read(source));
+                    let servers = servers.collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+                    if servers.is_empty() {
+                        return Err(wrong(format!("upstream {name}: it has no server")));
+                    }
+                    upstream.servers = servers;
+                    notes.push(note(&name, "are kept"));
+                }
+                _ => notes.push(note(&name, "are gone, since the file lists other servers")),
+            }
+        }
+        Ok((next, notes))
+    }
+
+    /// Writes what `now` has changed of `file` beside the changes that are kept.
+    pub(crate) fn draft(&self, file: &Settings, now: &Settings) -> io::Result<PathBuf> {
+        let changed = now.upstreams.iter().filter_map(|now| {
+            let file = of_file(file, &now.name)?;
+            let changed = Changed {
+                file: all(&file.servers),
+                now: all(&now.servers),
+            };
+            (changed.file != changed.now).then(|| (now.name.clone(), changed))
+        });
+        let file = File {
+            upstreams: changed.collect(),
+        };
+        let mut text = serde_json::to_vec(&file).map_err(io::Error::other)?;
+        text.push(b'\n');
+        saved::draft(&self.path, &text)
+    }
+
+    /// Keeps what was drafted, durably.
+    pub(crate) fn publish(&self, draft: &Path) -> io::Result<()> {
+        saved::publish(&self.path, draft)
+    }
+}
+
+/// What has become of the changes of an upstream.
+pub(super) fn note(upstream: &str, what: &str) -> String {
+    format!("upstream {upstream}: changes made through the admin listener {what}")
+}
+
+/// What the config file says of an upstream.
+pub(super) fn of_file<'s>(file: &'s Settings, upstream: &str) -> Option<&'s Upstream> {
+    file.upstreams.iter().find(|other| other.name == upstream)
+}
+
+fn all(servers: &[Server]) -> Vec<SavedServer> {
+    let servers = servers.iter().map(|server| SavedServer {
+        server: server.label.clone(),
+        weight: server.weight,
+        draining: server.is_draining,
+    });
+    servers.collect()
+}
+
+impl SavedServer {
+    fn read(&self, source: &dyn Source) -> Result<Server, String> {
+        let server = source.server(&self.server);
+        let server = server.map_err(|error| format!("found {:?}, {error}", self.server))?;
+        Ok(Server {
+            weight: self.weight,
+            is_draining: self.draining,
+            ..server
+        })
+    }
+}

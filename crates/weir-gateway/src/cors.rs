@@ -1,0 +1,111 @@
+//! Answers for pages of other origins: what a browser is told of them, and whether it may send a request at all (Fetch
+//! standard, section 3.3).
+//!
+//! Every answer of a route says it, whoever has made it: a page can read a refusal only where it may read answers. What
+//! an origin behind says of it is left out, so that a stored answer says to each page what holds for it.
+
+use weir_http::{Fields, Method};
+
+use crate::connection::After;
+use crate::exchange::Exchange;
+use crate::failure::Failure;
+use crate::respond;
+use crate::router::{Found, RouteKey};
+use crate::serving::Serving;
+use crate::settings::{Cors, Origins};
+use crate::state::snapshot::Snapshot;
+
+/// What a browser asks before it sends a request: the method of that request, with which its route is found. `None` for what
+/// is no such question.
+fn asked_method(x: &Exchange) -> Option<(Method, &[u8])> {
+    if x.request.method != Method::Options {
+        return None;
+    }
+    let fields = x.request.view(&x.head);
+    let name = fields.named(b"access-control-request-method").next()?;
+    let method = Method::of(name).ok()?;
+    origin(fields).map(|_| (method, name))
+}
+
+/// The origin of the page. Of several, nobody knows whose it is.
+fn origin(fields: Fields<'_>) -> Option<&[u8]> {
+    let mut origins = fields.named(b"origin");
+    origins.next().filter(|_| origins.next().is_none())
+}
+
+/// The route of the request that a browser asks about, if it asks and that route says something to it. The fields that the
+/// request will have are not there yet, so conditions on them may fail; then any route counts that it may take.
+pub(crate) fn find(x: &Exchange, snapshot: &Snapshot, path: &str) -> Option<usize> {
+    let (method, method_name) = asked_method(x)?;
+    let key = RouteKey {
+        path,
+        method,
+        method_name,
+        ..x.route_key()
+    };
+    let has_rule = |route: usize| snapshot.routes[route].settings.cors.is_some();
+    if let Found::Route(route) = snapshot.router.find(&key)
+        && has_rule(route)
+    {
+        return Some(route);
+    }
+    let mut found = None;
+    snapshot.router.may_take(&key, |route| {
+        let is_it = has_rule(route);
+        found = found.or(is_it.then_some(route));
+        is_it
+    });
+    found
+}
+
+/// Whether the request is a question that `route` answers.
+pub(crate) fn rule<'a>(x: &Exchange, at: Serving<'a>) -> Option<&'a Cors> {
+    let cors = at.route.settings.cors.as_deref()?;
+    asked_method(x).map(|_| cors)
+}
+
+/// Says in every answer whether the page may read it.
+pub(crate) fn tell(x: &mut Exchange, cors: &Cors) {
+    let Exchange {
+        request,
+        head,
+        outgoing,
+        ..
+    } = x;
+    let allowed: &[u8] = match (&cors.origins, origin(request.view(head))) {
+        (Origins::Any, _) => b"*",
+        (origins, Some(origin)) if origins.allow(origin) => origin,
+        _ => return,
+    };
+    outgoing.told_by_field(b"Access-Control-Allow-Origin", allowed);
+    if cors.credentials {
+        outgoing.told_by_field(b"Access-Control-Allow-Credentials", b"true");
+    }
+    if !cors.expose.is_empty() {
+        outgoing.told_by_field(b"Access-Control-Expose-Headers", cors.expose.as_bytes());
+    }
+}
+
+/// Answers the question, before any limit: who may not ask this cannot be told why.
+pub(crate) async fn answer(
+    x: &mut Exchange,
+    at: Serving<'_>,
+    cors: &Cors,
+) -> Result<After, Failure> {
+    x.upload.discard(&mut x.client)?;
+    let sent = origin(x.request.view(&x.head));
+    let is_allowed = sent.is_some_and(|origin| cors.origins.allow(origin));
+    let after = respond::begin(x, at.worker, 204);
+    if is_allowed {
+        // Lines of the head itself would go as an upstream's do, of which the route takes such fields off.
+        let out = &mut x.outgoing;
+        out.told_by_field(b"Access-Control-Allow-Methods", cors.methods.as_bytes());
+        if !cors.headers.is_empty() {
+            out.told_by_field(b"Access-Control-Allow-Headers", cors.headers.as_bytes());
+        }
+        let seconds = cors.max_age.as_secs().to_string();
+        out.told_by_field(b"Access-Control-Max-Age", seconds.as_bytes());
+    }
+    respond::finish(x, at.answering(), (204, after), b"").await?;
+    Ok(after)
+}
