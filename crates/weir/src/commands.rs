@@ -6,6 +6,7 @@ pub(crate) mod app;
 pub(crate) mod cache;
 pub(crate) mod check;
 mod client;
+mod config_file;
 #[cfg(feature = "demo")]
 pub(crate) mod demo;
 pub(crate) mod import;
@@ -16,3 +17,4 @@ pub(crate) mod load;
 pub(crate) mod reload;
 pub(crate) mod serve;
 mod signals;
+pub(crate) mod upstream;

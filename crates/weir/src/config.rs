@@ -7,7 +7,9 @@
 //!
 //! - [`mod@file`]: the sections of a file, in the order of the reference; the upstreams and routes in [`upstream`],
 //!   [`route`] and [`action`]
+//! - [`mod@log`]: the access log and the ids of requests
 //! - [`cache`], [`compress`]: `[cache]` and what routes say of it; what they compress
+//! - [`error_pages`]: what clients read with errors
 //! - [`care`]: what routes and upstreams do so that no service is broken by its load
 //! - [`guard`]: the JSON of guard, another breaker
 //! - [`scenario`]: the files of `weir lab`, read by the same means
@@ -15,24 +17,31 @@
 //! - [`regular`]: files, and nothing that only looks like one
 //! - [`declared`]: every key with its kind, range and default; `schema` tells editors
 //! - [`entries`], [`entry`]: what stands at declared keys
+//! - [`sources`]: a file and those that it includes; [`outside`]: variables and files in values; [`inputs`]: what was read
 //! - [`syntax`], [`read`], [`value`]: from text to values that know their line and key
-//! - [`address`], [`headers`], [`pattern`], [`units`]: what a single text may look like
-//! - [`error`], [`suggest`], [`place`]: how a mistake is told
+//! - [`address`], [`headers`], [`pattern`], [`template`], [`units`]: what a single text may look like
+//! - [`error`], [`suggest`], [`place`]: how a mistake is told; [`notes`]: what is none, and hardly meant
 
 mod action;
 mod address;
 mod cache;
 mod care;
 mod compress;
+mod cookie;
 mod declared;
 mod entries;
 mod entry;
 mod error;
+mod error_pages;
 mod file;
 pub(crate) mod guard;
 mod headers;
+mod inputs;
+mod log;
 #[cfg(feature = "load")]
 pub(crate) mod mix;
+pub(crate) mod notes;
+mod outside;
 mod pattern;
 mod place;
 mod read;
@@ -41,77 +50,94 @@ mod route;
 #[cfg(feature = "lab")]
 pub(crate) mod scenario;
 pub(crate) mod schema;
+mod sources;
 mod suggest;
 mod syntax;
+mod template;
 #[cfg(test)]
 mod tests;
 pub(crate) mod units;
 mod upstream;
 mod value;
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use weir_gateway::StartError;
 use weir_gateway::settings::{
-    AccessLog, Action, ClientTimeouts, Dns, Forward, HeaderEdits, HostPattern, Limits, LogTarget,
-    Route, RouteLimits, Server, Settings, UpstreamTimeouts,
+    AccessLog, Action, Admin, AllRoutes, ClientTimeouts, Conditions, Dns, ErrorPages, Forward,
+    HeaderEdits, HostPattern, Limits, LogTarget, Messages, ResponseHeaders, Route, RouteLimits,
+    Server, Settings, UpstreamTimeouts,
 };
 
+pub(crate) use self::address::listen;
+pub(crate) use self::declared::server::MESSAGE_FORMATS;
 pub(crate) use self::error::ConfigError;
+pub(crate) use self::inputs::Inputs;
 
 use self::declared::file::FILE;
 use self::entries::Entries;
 use self::error::Report;
+use self::outside::Surroundings;
 use self::read::Table;
+use self::sources::Sources;
 
-/// Reads the file at `path`.
-pub(crate) fn load(path: &Path) -> Result<Settings, ConfigError> {
-    let file_name = path.display().to_string();
-    let bytes = regular::whole(path).map_err(|cause| ConfigError::Unreadable {
-        file: file_name.clone(),
-        cause,
-    })?;
-    let text = text_of(&bytes, &file_name)?;
-    let settings = parse(text, &file_name)?;
-    if let Some(problem) = is_written_to(path, &settings)
-        && let Some(error) = place::of(&problem, text, &file_name)
+/// Reads the file at `path`, and notes in `inputs` what was read, even when something is wrong with it.
+pub(crate) fn load(path: &Path, inputs: &mut Inputs) -> Result<Settings, ConfigError> {
+    let sources = Sources::read(path, &variable, inputs)?;
+    let settings = settings_of(&sources, &variable, inputs)?;
+    if let Some(problem) = is_written_to(inputs, &settings)
+        && let Some(error) = place::of(&problem, &sources, &variable)
     {
         return Err(error);
     }
     Ok(settings)
 }
 
-/// Whether the file that the settings are from is one that they have written to.
-fn is_written_to(path: &Path, settings: &Settings) -> Option<StartError> {
-    let identity = |path: &Path| {
-        let found = std::fs::metadata(path).ok()?;
-        Some((found.dev(), found.ino()))
-    };
-    let is_it = |other: &Path| identity(other) == identity(path) && identity(path).is_some();
+/// The `[admin]` of the file at `path`, whatever else is wrong with it. `None` if it has none that can be read.
+pub(crate) fn admin_of(path: &Path) -> Option<Admin> {
+    of_sections(path, file::admin_alone)?
+}
+
+/// How the file at `path` wants messages written, whatever else is wrong with it.
+pub(crate) fn messages_of(path: &Path) -> Messages {
+    of_sections(path, file::messages_alone).unwrap_or_default()
+}
+
+/// Whether a file that the settings are from is one that they have written to.
+fn is_written_to(inputs: &Inputs, settings: &Settings) -> Option<StartError> {
     if let Some(AccessLog {
         target: LogTarget::File(log),
         ..
     }) = &settings.access_log
-        && is_it(log)
+        && inputs.is_one(log)
     {
         let error = std::io::Error::other("it is the config file");
         return Some(StartError::AccessLog(log.display().to_string(), error));
     }
-    let apps = settings.admin.as_ref()?.guard_file.as_ref()?;
-    let why = || StartError::Apps(format!("{}: it is the config file", apps.display()));
-    is_it(apps).then(why)
+    let admin = settings.admin.as_ref()?;
+    let own = |path: &Option<PathBuf>| {
+        let path = path.as_ref().filter(|path| inputs.is_one(path))?;
+        Some(format!("{}: it is the config file", path.display()))
+    };
+    let apps = own(&admin.guard_file).map(StartError::Apps);
+    apps.or_else(|| own(&admin.changes_file).map(StartError::Changes))
 }
 
 /// What to tell the user of `error`, which kept a gateway from starting with the file at `path`.
 pub(crate) fn start_error(error: StartError, path: &Path) -> anyhow::Error {
-    let bytes = regular::whole(path).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
-    match place::of(&error, &text, &path.display().to_string()) {
+    let sources = Sources::read(path, &variable, &mut Inputs::default()).ok();
+    let problem = sources.and_then(|sources| place::of(&error, &sources, &variable));
+    match problem {
         Some(problem) => problem.into(),
         None => error.into(),
     }
+}
+
+/// A variable of the environment.
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
 }
 
 /// Reads a server as it stands in the list of an upstream.
@@ -137,9 +163,11 @@ pub(crate) fn from_flags(
     };
     let forward = Forward {
         upstream: 0,
+        split: None,
+        mirror: None,
         strip_prefix: None,
+        rewrite: None,
         request_headers: HeaderEdits::default(),
-        response_headers: HeaderEdits::default(),
         timeouts: UpstreamTimeouts::default(),
         request_buffer: Forward::REQUEST_BUFFER,
         response_buffer: Forward::RESPONSE_BUFFER,
@@ -152,19 +180,26 @@ pub(crate) fn from_flags(
         workers: file::worker_per_core(),
         listeners: vec![listen],
         admin: None,
+        messages: Messages::default(),
         access_log: None,
         trusted_proxies: Vec::new(),
         cache: None,
         dns: Dns::default(),
+        error_pages: ErrorPages::default(),
         limits,
         timeouts: ClientTimeouts::default(),
         upstreams: vec![upstream],
+        all_routes: AllRoutes::default(),
         routes: vec![Route {
             name: "/{*rest}".to_owned(),
             host: HostPattern::Any,
             path: "/{*rest}".to_owned(),
             methods: None,
+            conditions: Conditions::default(),
+            cors: None,
+            error_pages: ErrorPages::default(),
             limits: every_route,
+            response_headers: ResponseHeaders::default(),
             action: Action::Forward(forward),
             app: None,
         }],
@@ -176,18 +211,47 @@ pub(crate) fn from_flags(
 /// A text that is not TOML is reported as that alone: with half of it misread, complaints about its meaning would
 /// mislead more than they help.
 pub(crate) fn parse(text: &str, file_name: &str) -> Result<Settings, ConfigError> {
-    let report = Report::on(text);
-    let document = syntax::parse(text, &report);
+    let mut inputs = Inputs::default();
+    let sources = Sources::of_text(text, file_name, &variable, &mut inputs);
+    settings_of(&sources, &variable, &mut inputs)
+}
+
+/// What `read` finds in the sections of the file at `path`. Mistakes are not told: whoever needs all of it does so.
+fn of_sections<T>(path: &Path, read: impl FnOnce(&mut Entries<'_>) -> T) -> Option<T> {
+    let inputs = &mut Inputs::default();
+    let sources = Sources::read(path, &variable, inputs).ok()?;
+    let report = sources.report();
+    let mut tree = sources.tree(&report);
+    let variable = &variable;
+    let mut from = Surroundings { variable, inputs };
+    let outside = outside::found(&tree, &report, &mut from, &|at| sources.directory_of(at));
+    outside::put(&mut tree, &outside);
+    let root = Table::new(&report, sources.end(), String::new(), &tree);
+    Some(read(&mut Entries::new(root, &FILE)))
+}
+
+/// What the texts of a file say.
+fn settings_of(
+    sources: &Sources,
+    variable: &dyn Fn(&str) -> Option<OsString>,
+    inputs: &mut Inputs,
+) -> Result<Settings, ConfigError> {
+    let report = sources.report();
+    let mut tree = sources.tree(&report);
     if !report.is_empty() {
-        return Err(report.into_error(file_name));
+        return Err(report.into_error(sources.name()));
     }
+    let mut from = Surroundings { variable, inputs };
+    let outside = outside::found(&tree, &report, &mut from, &|at| sources.directory_of(at));
+    outside::put(&mut tree, &outside);
+    report.hide(&outside);
     // What a file lacks is reported at its end, where it can be added.
-    let root = Table::new(&report, text.len(), String::new(), document.get_ref());
+    let root = Table::new(&report, sources.end(), String::new(), &tree);
     let settings = file::settings(Entries::new(root, &FILE));
     if report.is_empty() {
         Ok(settings)
     } else {
-        Err(report.into_error(file_name))
+        Err(report.into_error(sources.name()))
     }
 }
 

@@ -35,6 +35,8 @@ enum Command {
     Import(commands::import::ImportArgs),
     /// Purge the cache of a running gateway, and see what it holds.
     Cache(commands::cache::CacheArgs),
+    /// See and change the servers of a running gateway.
+    Upstream(commands::upstream::UpstreamArgs),
     /// Run the sample service.
     #[cfg(feature = "app")]
     App(commands::app::AppArgs),
@@ -91,15 +93,16 @@ fn left_out(error: &clap::Error) -> Option<&'static str> {
 
 fn run(command: Command) -> ExitCode {
     let result = match command {
-        Command::Serve(args) => commands::serve::run(&args),
+        Command::Serve(args) => return commands::serve::run(&args),
         Command::Reload(args) => commands::reload::run(&args),
         Command::Check(args) => commands::check::run(&args),
         Command::Import(args) => commands::import::run(&args),
         Command::Cache(args) => commands::cache::run(&args),
+        Command::Upstream(args) => commands::upstream::run(&args),
         #[cfg(feature = "app")]
         Command::App(args) => commands::app::run(args),
         #[cfg(feature = "load")]
-        Command::Load(args) => commands::load::run(&args),
+        Command::Load(args) => return commands::load::run(&args),
         #[cfg(feature = "demo")]
         Command::Demo(args) => commands::demo::run(&args),
         #[cfg(feature = "lab")]

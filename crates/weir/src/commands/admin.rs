@@ -1,25 +1,37 @@
-//! Requests to the control listener of a running gateway, for `weir cache` and `weir reload`: JSON in, JSON out, and
+//! Requests to the control listener of a running gateway, for `weir cache`, `weir upstream` and `weir reload`: JSON in, JSON out, and
 //! one clear sentence when it fails.
 
 use std::fmt::Write as _;
 use std::io::ErrorKind;
 use std::net::ToSocketAddrs as _;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, ensure};
 use serde_json::Value;
 
-use super::client::{Answer, Client};
+use super::client::{Answer, Client, reachable};
+use super::config_file;
+use crate::config;
 
 const TOKEN_VARIABLE: &str = "WEIR_ADMIN_TOKEN";
+
+/// The admin listener of whoever has nothing else in his config.
+const USUAL: &str = "127.0.0.1:9901";
 
 /// How the gateway is reached.
 #[derive(Debug, clap::Args)]
 pub(super) struct Connection {
-    /// Where the gateway has its admin listener: `listen` of `[admin]` in its config.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9901")]
-    pub(super) admin: String,
+    /// Where the gateway has its admin listener [default: what its config file says, or 127.0.0.1:9901].
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(super) admin: Option<String>,
 
-    /// The token of `[admin]`, if it has one; or in the environment as `WEIR_ADMIN_TOKEN`, where no other user sees it.
+    /// The gateway's config file, which says where the admin listener is; without it `weir.toml` in this directory, or else
+    /// `/etc/weir/weir.toml`.
+    #[arg(long, value_name = "FILE", conflicts_with = "admin")]
+    pub(super) config: Option<PathBuf>,
+
+    /// The token of `[admin]`, if it has one; or in the environment as `WEIR_ADMIN_TOKEN`, where no other user sees it
+    /// [default: what its config file says].
     #[arg(long, value_name = "TOKEN")]
     pub(super) token: Option<String>,
 
@@ -38,7 +50,38 @@ pub(super) struct Admin {
 
 impl Admin {
     pub(super) fn of(connection: &Connection) -> anyhow::Result<Self> {
-        let text = &connection.admin;
+        Self::named_by(None, connection)
+    }
+
+    /// The same when the config file may be named by `file`.
+    pub(super) fn named_by(file: Option<&Path>, connection: &Connection) -> anyhow::Result<Self> {
+        let token = connection.token.clone();
+        if let Some(address) = &connection.admin {
+            ensure!(file.is_none(), "--admin says where, so no FILE is needed");
+            return Self::at(address, token.or_else(token_of_environment));
+        }
+        let named = file.or(connection.config.as_deref());
+        let usual = config_file::usual().filter(|_| named.is_none());
+        let said = named.or(usual.as_deref()).and_then(config::admin_of);
+        match (said, named) {
+            (Some(said), _) => {
+                let address = reachable(said.listen).to_string();
+                // The token of the environment may be for another gateway than the one of a file that happens to lie here.
+                let token = token.or(said.token);
+                let token = token.or_else(|| token_of_environment().filter(|_| named.is_some()));
+                Self::at(&address, token)
+            }
+            (None, Some(file)) => {
+                let file = file.display();
+                anyhow::bail!(
+                    "{file} cannot be read, or has no sound [admin]; name the admin listener with --admin"
+                )
+            }
+            (None, None) => Self::at(USUAL, token.or_else(token_of_environment)),
+        }
+    }
+
+    fn at(text: &str, token: Option<String>) -> anyhow::Result<Self> {
         let bare = text.strip_prefix("http://").unwrap_or(text);
         let bare = bare.strip_suffix('/').unwrap_or(bare);
         let expected = "expected an address such as 127.0.0.1:9901";
@@ -48,8 +91,6 @@ impl Admin {
         let server = found
             .next()
             .with_context(|| format!("--admin {text}: the name has no address"))?;
-        let token = connection.token.clone();
-        let token = token.or_else(|| std::env::var(TOKEN_VARIABLE).ok());
         let mut fields = String::new();
         if let Some(token) = token {
             let is_sound = !token.is_empty() && token.bytes().all(|b| b.is_ascii_graphic());
@@ -77,9 +118,16 @@ impl Admin {
     }
 
     pub(super) fn post(&mut self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        self.send("POST", path, body)
+    }
+
+    pub(super) fn send(&mut self, method: &str, path: &str, body: &Value) -> anyhow::Result<Value> {
         let fields = format!("{}Content-Type: application/json\r\n", self.fields);
-        let body = body.to_string();
-        let answer = self.client.ask("POST", path, &fields, body.as_bytes());
+        let body = match body {
+            Value::Null => String::new(),
+            body => body.to_string(),
+        };
+        let answer = self.client.ask(method, path, &fields, body.as_bytes());
         self.understand(answer)
     }
 
@@ -112,6 +160,15 @@ impl Admin {
             _ => Err(self.is_no_weir()),
         }
     }
+}
+
+/// A value, encoded for a segment of a path.
+pub(super) fn segment(value: &str) -> String {
+    encoded(value).replace('/', "%2F")
+}
+
+fn token_of_environment() -> Option<String> {
+    std::env::var(TOKEN_VARIABLE).ok()
 }
 
 /// A value, encoded for a query.

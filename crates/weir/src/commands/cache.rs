@@ -100,8 +100,12 @@ fn purge(args: &PurgeArgs) -> anyhow::Result<()> {
     let prefixes = args.prefix.iter().map(|prefix| ("prefix", json!(prefix)));
     let tags = args.tag.iter().map(|tag| ("tag", json!(tag)));
     let all = args.all.then_some(("all", json!(true)));
+    let mut found_nothing = true;
     for (name, what) in urls.chain(prefixes).chain(tags).chain(all) {
         let mut answer = admin.post("/cache/purge", &json!({ name: what, "soft": args.soft }))?;
+        let count = |tier: &str| answer[tier].as_u64().unwrap_or_default();
+        let (memory, disk) = (count("memory"), count("disk"));
+        found_nothing &= memory + disk == 0;
         if args.connection.json {
             answer[name] = what;
             say(answer)?;
@@ -112,12 +116,16 @@ fn purge(args: &PurgeArgs) -> anyhow::Result<()> {
         } else {
             "purged"
         };
-        let count = |tier: &str| answer[tier].as_u64().unwrap_or_default();
-        let (memory, disk) = (count("memory"), count("disk"));
         let what = what.as_str().unwrap_or("everything");
         say(format_args!(
             "{what}: {verb}, {memory} in memory, {disk} on disk"
         ))?;
+    }
+    // What was to be gone is gone, so it is no failure; but a URL that is written in another way meets nothing either.
+    if found_nothing {
+        eprintln!(
+            "nothing that is stored matched; `weir cache ls` lists what is, as it must be written"
+        );
     }
     Ok(())
 }

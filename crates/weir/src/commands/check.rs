@@ -1,26 +1,26 @@
 //! `weir check`: reads a config file as `weir serve` would, starts nothing. Or it says what such a file may contain.
 
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use super::config_file::ConfigFile;
 use crate::config;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
-    /// The file to check.
-    #[arg(long, value_name = "FILE", required_unless_present = "schema")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    file: ConfigFile,
 
     /// Print a JSON Schema of config files, for editors, instead.
-    #[arg(long, conflicts_with = "config")]
+    #[arg(long, conflicts_with_all = ["file", "config"])]
     schema: bool,
 }
 
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<()> {
-    match &args.config {
-        Some(path) => check(path),
-        None => print_schema(),
+    if args.schema {
+        return print_schema();
     }
+    check(&args.file.find("name one: weir check FILE")?)
 }
 
 fn print_schema() -> anyhow::Result<()> {
@@ -34,9 +34,12 @@ fn print_schema() -> anyhow::Result<()> {
 }
 
 fn check(path: &Path) -> anyhow::Result<()> {
-    let settings = config::load(path)?;
-    let source = super::serve::reloading::File(path.to_owned());
-    weir_gateway::check(&settings, &source).map_err(|error| config::start_error(error, path))?;
+    let source = super::serve::reloading::File::new(path.to_owned());
+    let settings = source.load()?;
+    weir_gateway::check(&settings, &source).map_err(|error| source.start_error(error))?;
+    for note in config::notes::of(&settings) {
+        eprintln!("{}: note: {note}", path.display());
+    }
     let (routes, upstreams) = (settings.routes.len(), settings.upstreams.len());
     println!(
         "{}: ok, {routes} routes, {upstreams} upstreams",

@@ -4,7 +4,6 @@
 //! It blocks, and it takes only answers with a length, since it never gets others. It is not for load or measurements.
 
 use std::io::{self, BufRead, BufReader, Read as _, Write as _};
-#[cfg(feature = "demo")]
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -100,7 +99,6 @@ impl Client {
 }
 
 /// The address at which this machine reaches what listens on `address`.
-#[cfg(feature = "demo")]
 pub(super) fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
@@ -173,7 +171,6 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "demo")]
     #[test]
     fn an_address_for_all_interfaces_is_reached_on_loopback() {
         for (listen, reached) in [

@@ -37,7 +37,7 @@ const DRAIN: Duration = Duration::from_secs(3);
 #[derive(Debug, clap::Args)]
 pub(crate) struct DemoArgs {
     /// Where clients connect; port 0 is a free port.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080", value_parser = config::listen)]
     listen: SocketAddr,
 
     /// Where the dashboard, /metrics and /status are; loopback only.
@@ -184,7 +184,7 @@ impl Show {
     /// The replicas end last: they must still answer what the gateway has accepted.
     fn end(mut self, gateway: Gateway) -> anyhow::Result<()> {
         drop(self.traffic);
-        let is_clean = gateway.drain();
+        let is_clean = gateway.drain().is_complete;
         drop(self.replicas);
         self.screen.event(if is_clean {
             "weir demo: ended"

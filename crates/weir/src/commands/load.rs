@@ -3,6 +3,7 @@
 //! Results go to standard output, and all other messages to standard error, so that either can be piped.
 
 mod args;
+mod exit;
 mod live;
 mod planning;
 mod url;
@@ -10,10 +11,13 @@ mod url;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
+use weir_load::promise::Promise;
+use weir_load::verdict::Verdict;
 use weir_load::{Plan, Report};
 
 pub(crate) use self::args::LoadArgs;
@@ -21,35 +25,52 @@ pub(crate) use self::args::LoadArgs;
 use self::live::Live;
 use super::signals::{Instruction, Signals};
 
-pub(crate) fn run(args: &LoadArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &LoadArgs) -> ExitCode {
+    measure(args).unwrap_or_else(|error| {
+        eprintln!("{error:#}");
+        exit::NOT_STARTED.into()
+    })
+}
+
+fn measure(args: &LoadArgs) -> anyhow::Result<ExitCode> {
     let plan = planning::plan(args)?;
+    let promises = planning::promises(args)?;
     fit_to_descriptors(&plan)?;
     let stop = stop_on_signal()?;
     let outputs = Outputs::create(args)?;
     if args.find_max {
-        return find_max(args, &plan, &stop, outputs);
+        return find_max(args, &plan, promises, &stop, outputs);
     }
     let mut live = Live::begin(args.quiet);
     let report = weir_load::run(plan, &stop, |progress| live.show(progress));
     drop(live);
-    outputs.write(&report?)
+    let report = report?;
+    let verdict = Verdict::of(&report, &promises);
+    outputs.write(&report, verdict, &promises)?;
+    Ok(exit::of(verdict).into())
 }
 
 fn find_max(
     args: &LoadArgs,
     plan: &Plan,
+    promises: Vec<Promise>,
     stop: &AtomicBool,
     outputs: Outputs,
-) -> anyhow::Result<()> {
-    let search = planning::search(args)?;
+) -> anyhow::Result<ExitCode> {
+    let search = planning::search(args, promises);
     let mut live = Live::begin(args.quiet);
     let knee = weir_load::search::find_max(plan, &search, stop, |step| live.say(&step.to_string()));
     drop(live);
     let knee = knee?;
     if !outputs.is_json_on_stdout() {
-        say(&knee.to_text())?;
+        say(&if args.quiet {
+            knee.line()
+        } else {
+            knee.to_text()
+        })?;
     }
-    outputs.write_json(&knee.to_json())
+    outputs.write_json(&knee.to_json())?;
+    Ok(exit::of_search(&knee).into())
 }
 
 /// A flag that the first signal sets; the second one ends the process at once.
@@ -95,6 +116,8 @@ fn fit_to_descriptors(plan: &Plan) -> anyhow::Result<()> {
 
 /// Where results go. Files are opened before the run: one that cannot be written must not cost a run.
 struct Outputs {
+    /// Standard output gets one line instead of the whole report.
+    is_quiet: bool,
     json: Option<Output>,
     csv: Option<Output>,
     hdr_log: Option<Output>,
@@ -109,6 +132,7 @@ impl Outputs {
     fn create(args: &LoadArgs) -> anyhow::Result<Self> {
         let create = |path: &Option<PathBuf>| path.as_deref().map(Output::create).transpose();
         let outputs = Self {
+            is_quiet: args.quiet,
             json: create(&args.json)?,
             csv: create(&args.csv)?,
             hdr_log: create(&args.hdr_log)?,
@@ -128,13 +152,18 @@ impl Outputs {
         matches!(self.json, Some(Output::Stdout))
     }
 
-    fn write(self, report: &Report) -> anyhow::Result<()> {
+    fn write(self, report: &Report, verdict: Verdict, promises: &[Promise]) -> anyhow::Result<()> {
         let all = [&self.json, &self.csv, &self.hdr_log];
         if !all
             .iter()
             .any(|output| matches!(output, Some(Output::Stdout)))
         {
-            say(&report.to_text())?;
+            let line = verdict.line(report, promises);
+            say(&match (self.is_quiet, promises.is_empty()) {
+                (true, _) => line,
+                (false, false) => format!("{}\n{line}", report.to_text()),
+                (false, true) => report.to_text(),
+            })?;
         }
         if let Some(csv) = &self.csv {
             csv.write(|out| out.write_all(report.to_csv().as_bytes()))?;
@@ -142,7 +171,9 @@ impl Outputs {
         if let Some(hdr_log) = &self.hdr_log {
             hdr_log.write(|mut out| report.write_hdr_log(&mut out))?;
         }
-        self.write_json(&report.to_json())
+        let mut json = report.to_json();
+        verdict.add_to(&mut json, report, promises);
+        self.write_json(&json)
     }
 
     fn write_json(self, json: &serde_json::Value) -> anyhow::Result<()> {

@@ -1,29 +1,41 @@
 //! `weir reload`: makes a running gateway read its config file again, and prints what
 //! changed.
 
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 
 use super::admin::{Admin, Connection};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReloadArgs {
+    /// The gateway's config file, which says where its admin listener is; the gateway knows by itself what to read.
+    #[arg(value_name = "FILE", conflicts_with = "config")]
+    file: Option<PathBuf>,
+
     #[command(flatten)]
     connection: Connection,
 }
 
 /// The error is the gateway's own, in full: `weir check` would say the same of the file.
 pub(crate) fn run(args: &ReloadArgs) -> anyhow::Result<()> {
-    let answer = Admin::of(&args.connection)?.post("/reload", &json!({}))?;
+    let mut admin = Admin::named_by(args.file.as_deref(), &args.connection)?;
+    let answer = admin.post("/reload", &json!({}))?;
     if args.connection.json {
         println!("{answer}");
         return Ok(());
     }
-    let changes = answer["changes"].as_array().map_or(&[][..], Vec::as_slice);
+    let list = |name: &str| answer[name].as_array().map_or(&[][..], Vec::as_slice);
+    let changes = list("changes");
     if changes.is_empty() {
         println!("nothing changed");
     }
     for change in changes.iter().filter_map(Value::as_str) {
         println!("{change}");
+    }
+    // The rest holds, so this is no failure. It is said again by each reload until it is done.
+    for key in list("needs_restart").iter().filter_map(Value::as_str) {
+        eprintln!("needs a restart: {key} stays as it is until then");
     }
     Ok(())
 }

@@ -1,84 +1,155 @@
 //! `weir serve`: runs the gateway until it is told to end.
 
-use std::io::Write as _;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::process::ExitCode;
 use std::time::Instant;
 
-use weir_gateway::settings::Settings;
-use weir_gateway::{Gateway, Source, Supervision};
+use weir_gateway::settings::{Level, MessageFormat, Messages, Settings};
+use weir_gateway::tell::{self, tell};
+use weir_gateway::{Drained, Gateway, Source, StartError, Supervision, WorkerFailed};
 
-use super::signals::{Instruction, Signals};
-use crate::config;
+use super::config_file::ConfigFile;
+use super::signals::{self, Instruction, Signals};
+use crate::config::{self, ConfigError};
 
-use self::reloading::{Reloader, Watched};
+use self::notify::Notify;
+use self::reloading::{File, Reloader};
 
+mod notify;
 pub(super) mod reloading;
 
 #[derive(Debug, clap::Args)]
-#[group(skip)]
-#[command(group = clap::ArgGroup::new("source").required(true).args(["config", "listen"]))]
 pub(crate) struct ServeArgs {
-    /// The config file.
-    #[arg(long, value_name = "FILE", conflicts_with = "to")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    file: ConfigFile,
     /// Read the file again whenever it changes.
-    #[arg(long, requires = "config")]
+    #[arg(long, conflicts_with = "listen")]
     watch: bool,
-    /// Without a file: where clients connect.
-    #[arg(long, value_name = "ADDRESS:PORT", requires = "to")]
+    /// Without a file: where clients connect, as in 127.0.0.1:8080, or :8080 for every address of this machine.
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        visible_alias = "from",
+        requires = "to",
+        conflicts_with_all = ["file", "config"],
+        value_parser = config::listen
+    )]
     listen: Option<SocketAddr>,
-    /// Without a file: the service to forward to; repeat it for replicas.
-    #[arg(long, value_name = "URL", requires = "listen")]
+    /// Without a file: the service to forward to, as in localhost:3000; repeat it for replicas.
+    #[arg(long, value_name = "SERVER", requires = "listen")]
     to: Vec<String>,
     /// Without a file: send the service no more than it can take, and leave replicas out that stand out as bad.
     #[arg(long, requires = "listen")]
     protect: bool,
+    /// How messages on standard error look, whatever the file says.
+    #[arg(long, value_name = "FORMAT", value_parser = format_of)]
+    log_format: Option<MessageFormat>,
 }
 
-pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
-    let watched = args.config.as_deref().filter(|_| args.watch);
-    let watched = watched.map(Watched::new);
-    let settings = match (&args.config, args.listen) {
-        (Some(path), _) => config::load(path)?,
-        (None, Some(listen)) => config::from_flags(listen, &args.to, args.protect)?,
-        (None, None) => unreachable!("clap asks for a file or an address"),
+/// What can be done without a file.
+const ADVICE: &str = "name one: weir serve FILE\nor start without one: weir serve --listen :8080 --to localhost:3000";
+
+/// How a gateway that did not simply drain has ended: the exit status, and what is said of it.
+#[derive(Debug)]
+enum Ended {
+    /// Wrong flags, or mistakes in the config: it would fail again until somebody mends them.
+    Mistaken(anyhow::Error),
+    /// It could not start, perhaps only for now: an address is taken, a name has no address.
+    NotStarted(anyhow::Error),
+    /// What was under way was cut off.
+    CutShort(anyhow::Error),
+    /// A mistake in weir.
+    Failed(anyhow::Error),
+}
+
+/// The exit status when a second signal ends a draining gateway: what was under way is cut off.
+const CUT_SHORT: u8 = 3;
+
+pub(crate) fn run(args: &ServeArgs) -> ExitCode {
+    let Err(ended) = serve(args) else {
+        return ExitCode::SUCCESS;
     };
-    serve(settings, args.config.as_deref(), watched)
+    let (status, reason) = match ended {
+        Ended::NotStarted(reason) => (1, reason),
+        Ended::Mistaken(reason) => {
+            if !tell::is_json() {
+                // As `weir check` says it: editors find the lines.
+                eprintln!("{reason:#}");
+                return ExitCode::from(2);
+            }
+            (2, reason)
+        }
+        Ended::CutShort(reason) => (CUT_SHORT, reason),
+        Ended::Failed(reason) => (4, reason),
+    };
+    tell(Level::Error, format_args!("{reason:#}"));
+    ExitCode::from(status)
+}
+
+fn serve(args: &ServeArgs) -> Result<(), Ended> {
+    let Some(listen) = args.listen else {
+        return serve_file(args);
+    };
+    let mut settings = config::from_flags(listen, &args.to, args.protect)?;
+    settings.messages = follow(settings.messages, args);
+    run_gateway(settings, None, false)
+}
+
+fn serve_file(args: &ServeArgs) -> Result<(), Ended> {
+    let path = args.file.find(ADVICE).map_err(Ended::Mistaken)?;
+    // So that mistakes too are told as the file says, if that much of it can be read.
+    follow(config::messages_of(&path), args);
+    if args.file.named().is_none() {
+        say(format_args!("the config file is {}", path.display()));
+    }
+    let file = File::new(path).with_format(args.log_format);
+    let settings = file.load()?;
+    run_gateway(settings, Some(file), args.watch)
+}
+
+/// Has messages written as the flags say, or else as `messages` says.
+fn follow(messages: Messages, args: &ServeArgs) -> Messages {
+    let messages = Messages {
+        format: args.log_format.unwrap_or(messages.format),
+        ..messages
+    };
+    tell::follow(messages);
+    if tell::is_json() {
+        std::panic::set_hook(Box::new(|panic| {
+            tell(Level::Error, format_args!("{panic}"));
+        }));
+    }
+    messages
 }
 
 /// Runs the gateway; returns when it has drained. A second signal to end ends the process at once.
-fn serve(
-    mut settings: Settings,
-    file: Option<&Path>,
-    watched: Option<Watched>,
-) -> anyhow::Result<()> {
-    fit_to_descriptors(&mut settings)?;
+fn run_gateway(mut settings: Settings, file: Option<File>, is_watched: bool) -> Result<(), Ended> {
+    fit_to_descriptors(&mut settings).map_err(Ended::NotStarted)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .build()?;
-    let mut signals = runtime.block_on(async {
-        // Without a file, SIGHUP keeps its usual meaning: the terminal is gone.
-        match file {
-            Some(_) => Signals::listen()?.with_reload(),
-            None => Signals::listen(),
-        }
-    })?;
-    let source: Box<dyn Source> = match file {
-        Some(file) => Box::new(reloading::File(file.to_owned())),
-        None => Box::new(reloading::NoFile),
-    };
-    let gateway = Gateway::start(&settings, source, Box::new(())).map_err(|error| match file {
-        Some(file) => config::start_error(error, file),
-        None => error.into(),
-    })?;
-    let (workers, connections) = (settings.workers, settings.limits.connections);
-    for address in gateway.addresses() {
+        .build()
+        .map_err(not_started)?;
+    let mut signals = runtime
+        .block_on(async {
+            // Without a file, SIGHUP keeps its usual meaning: the terminal is gone.
+            match &file {
+                Some(_) => Signals::listen()?.with_reload(),
+                None => Signals::listen(),
+            }
+        })
+        .map_err(Ended::NotStarted)?;
+    let is_deaf = file.is_none() && signals::ignores_hangup();
+    let gateway = start(&settings, file.as_ref())?;
+    if is_deaf {
         say(format_args!(
-            "listening on {address}, {workers} workers, at most {connections} connections"
+            "SIGHUP is ignored: whoever started this process asked for that (nohup), and there is no config file to read again"
         ));
     }
-    let reloader = Reloader::start(gateway.control(), watched)?;
+    let manager = Notify::manager();
+    manager.ready();
+    let reloader =
+        Reloader::start(gateway.control(), file.filter(|_| is_watched)).map_err(not_started)?;
     let mut supervision = Supervision::default();
     let mut looked = Instant::now();
     let failed = loop {
@@ -92,14 +163,35 @@ fn serve(
             Err(_) => {
                 looked = Instant::now();
                 if let Some(failed) = gateway.look(&mut supervision) {
-                    say(format_args!("{failed}; ending, to be started anew"));
+                    tell(
+                        Level::Error,
+                        format_args!("{failed}; ending, to be started anew"),
+                    );
                     break Some(failed);
                 }
             }
         }
     };
-    say(format_args!("draining; a second signal ends at once"));
+    manager.stopping(gateway.drain_delay() + gateway.drain_timeout());
+    drain(gateway, failed, runtime, signals)
+}
+
+/// Drains the gateway, because it was asked to or because a part of it has `failed`. Another signal ends the process.
+fn drain(
+    gateway: Gateway,
+    failed: Option<WorkerFailed>,
+    runtime: tokio::runtime::Runtime,
+    mut signals: Signals,
+) -> Result<(), Ended> {
     let has_failed = failed.is_some();
+    let delay = gateway.drain_delay();
+    if has_failed || delay.is_zero() {
+        say(format_args!("draining; a second signal ends at once"));
+    } else {
+        say(format_args!(
+            "draining in {delay:?}, when balancers know of it; a second signal ends at once"
+        ));
+    }
     let drained = std::thread::spawn(move || {
         if has_failed {
             gateway.end()
@@ -110,26 +202,103 @@ fn serve(
     std::thread::spawn(move || {
         runtime.block_on(async {
             while signals.next().await != Instruction::End {}
-            say(format_args!("ended while draining"));
-            std::process::exit(1);
+            tell(Level::Warning, format_args!("ended while draining"));
+            std::process::exit(i32::from(CUT_SHORT));
         });
     });
-    let is_clean = drained
-        .join()
-        .map_err(|_| anyhow::anyhow!("draining failed"))?;
+    let drained = drained.join();
     if let Some(failed) = failed {
-        anyhow::bail!("{failed}, which is a mistake in weir; what else was under way has ended");
+        return Err(Ended::Failed(anyhow::anyhow!(
+            "{failed}, which is a mistake in weir; what else was under way has ended"
+        )));
     }
-    anyhow::ensure!(
-        is_clean,
-        "the drain timeout is over; open connections were cut off"
-    );
-    Ok(())
+    conclude(&drained.map_err(|_| Ended::Failed(anyhow::anyhow!("draining failed")))?)
 }
 
-/// Tells the operator. If nobody reads it, the gateway must still drain.
-fn say(what: std::fmt::Arguments<'_>) {
-    let _ = writeln!(std::io::stderr(), "weir: {what}");
+/// Starts the gateway and says where it listens.
+fn start(settings: &Settings, file: Option<&File>) -> Result<Gateway, Ended> {
+    let source: Box<dyn Source> = match file {
+        Some(file) => Box::new(file.clone()),
+        None => Box::new(reloading::NoFile),
+    };
+    let gateway =
+        Gateway::start(settings, source, Box::new(())).map_err(|error| start_error(error, file))?;
+    for note in config::notes::of(settings) {
+        say(format_args!("note: {note}"));
+    }
+    let (workers, connections) = (settings.workers, settings.limits.connections);
+    for address in gateway.addresses() {
+        say(format_args!(
+            "listening on {address}{}, {workers} workers, at most {connections} connections",
+            reach(address.ip())
+        ));
+    }
+    Ok(gateway)
+}
+
+/// Who can connect to an address, where that is what people most often get wrong.
+fn reach(address: IpAddr) -> &'static str {
+    let address = address.to_canonical();
+    match address {
+        _ if address.is_loopback() => " (this machine alone)",
+        IpAddr::V4(address) if address.is_unspecified() => " (every IPv4 address)",
+        IpAddr::V6(address) if address.is_unspecified() => " (every address)",
+        _ => "",
+    }
+}
+
+/// What a drain comes to.
+fn conclude(drained: &Drained) -> Result<(), Ended> {
+    if drained.tunnels > 0 {
+        say(format_args!(
+            "{} tunnels were still open and are closed",
+            drained.tunnels
+        ));
+    }
+    if drained.is_complete {
+        say(format_args!("drained"));
+        return Ok(());
+    }
+    Err(Ended::CutShort(anyhow::anyhow!(
+        "the drain timeout is over; requests that were under way were cut off"
+    )))
+}
+
+/// Which kind of failure to start this is.
+fn start_error(error: StartError, file: Option<&File>) -> Ended {
+    let is_mistake = matches!(error, StartError::Routes(_) | StartError::OwnUpstream(_));
+    let reason = match file {
+        Some(file) => file.start_error(error),
+        None => error.into(),
+    };
+    if is_mistake {
+        Ended::Mistaken(reason)
+    } else {
+        Ended::NotStarted(reason)
+    }
+}
+
+fn not_started(error: std::io::Error) -> Ended {
+    Ended::NotStarted(error.into())
+}
+
+impl From<ConfigError> for Ended {
+    fn from(error: ConfigError) -> Self {
+        Self::Mistaken(error.into())
+    }
+}
+
+/// Tells the operator that all is well.
+fn say(what: fmt::Arguments<'_>) {
+    tell(Level::Info, what);
+}
+
+fn format_of(text: &str) -> Result<MessageFormat, String> {
+    let found = config::MESSAGE_FORMATS
+        .iter()
+        .find(|(name, _)| *name == text);
+    let found = found.map(|(_, format)| *format);
+    found.ok_or_else(|| "expected text or json".to_owned())
 }
 
 /// Descriptors kept for logs, the admin listener, cache files and short-lived uses. Each worker needs some for its

@@ -11,7 +11,8 @@ pub(crate) enum Instruction {
     End,
     /// SIGUSR1: open the access log again.
     ReopenLog,
-    /// SIGHUP: read the config file again. Only heard by a process with a config file.
+    /// SIGHUP: read the config file again. Only heard by a process with a config file, and then also if the process was
+    /// started so that it ignores it.
     Reload,
 }
 
@@ -56,4 +57,13 @@ impl Signals {
             _ = reload => Instruction::Reload,
         }
     }
+}
+
+/// Whether whoever started this process has it ignore SIGHUP, as nohup does. Only Linux tells.
+pub(crate) fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    // The first bit is the signal 1.
+    ignored.is_some_and(|mask| mask & 1 != 0)
 }

@@ -4,15 +4,20 @@
 
 use std::time::Duration;
 
-use weir_gateway::settings::{Action, Forward, HeaderEdits, Redirect, Respond, UpstreamTimeouts};
+use weir_gateway::settings::template::Template;
+use weir_gateway::settings::{
+    Action, Forward, Redirect, Respond, ResponseHeaders, UpstreamTimeouts,
+};
 
 use super::care::Around;
 use super::declared::forms::MEDIA_TYPE_EXPECTED;
 use super::declared::{Key, care as declared_care, route as declared};
 use super::entries::Entries;
 use super::entry::Entry;
-use super::headers::{self, Message, is_token};
+use super::headers::{self, Of, is_token};
 use super::pattern::{self, PathPattern};
+use super::route::rewrite;
+use super::route::spread::Destination;
 use super::suggest::one_of;
 use super::upstream::Upstreams;
 use super::{cache, care, compress};
@@ -24,6 +29,7 @@ pub(super) const CONTENT_TYPE_DEFAULT: &str = "text/plain; charset=utf-8";
 pub(super) fn read(
     table: &mut Entries,
     path: Option<&PathPattern>,
+    says: &ResponseHeaders,
     upstreams: &mut Upstreams,
 ) -> Option<Action> {
     let actions = || one_of(declared::ACTIONS.iter().map(|key| key.name));
@@ -48,20 +54,32 @@ pub(super) fn read(
         take_forward_keys(table);
         return None;
     }
-    if key.is(&declared::UPSTREAM) {
-        return forward(table, value, path, upstreams).map(Action::Forward);
+    let to = if key.is(&declared::UPSTREAM) {
+        Some(Destination::one(value, upstreams))
+    } else if key.is(&declared::split::SPLIT) {
+        Some(Destination::several(value, upstreams))
+    } else {
+        None
+    };
+    if let Some(to) = to {
+        return forward(table, &to, (path, says), upstreams).map(Action::Forward);
     }
     for forward_value in take_forward_keys(table) {
         forward_value.wrong(format!(
-            "has no meaning with \"{}\", expected it only with \"upstream\"",
+            "has no meaning with \"{}\", expected it only with \"upstream\" or \"split\"",
             key.name
         ));
     }
     if key.is(&declared::REDIRECT) {
         redirect(value, path).map(Action::Redirect)
     } else {
-        respond(value).map(Action::Respond)
+        respond(value, parameters(path)).map(Action::Respond)
     }
+}
+
+/// The parameters of a path, as far as they are known.
+pub(super) fn parameters(path: Option<&PathPattern>) -> &[String] {
+    path.map_or(&[], |path| &path.parameters)
 }
 
 /// What clients may upgrade to when the route does not say.
@@ -77,30 +95,17 @@ fn take_forward_keys<'a>(table: &mut Entries<'a>) -> Vec<Entry<'a>> {
 
 fn forward(
     table: &mut Entries,
-    upstream: &Entry,
-    path: Option<&PathPattern>,
+    to: &Destination,
+    (path, says): (Option<&PathPattern>, &ResponseHeaders),
     upstreams: &mut Upstreams,
 ) -> Option<Forward> {
-    let name = upstream.text();
-    let index = name.and_then(|name| match upstreams.index(name) {
-        Ok(index) => Some(index),
-        Err(complaint) => {
-            upstream.wrong(complaint);
-            None
-        }
-    });
-    let strip_prefix = table.optional(&declared::STRIP_PREFIX);
-    let strip_prefix = strip_prefix
-        .zip(path)
-        .and_then(|(value, path)| value.parsed(|text| pattern::prefix(text, &path.text)));
-    let mut edits = |key: &'static Key, message| {
-        let value = table.optional(key);
-        value.map_or_else(HeaderEdits::default, |value| {
-            headers::edits(&value, message)
-        })
-    };
-    let request_headers = edits(&declared::REQUEST_HEADERS, Message::Request);
-    let response_headers = edits(&declared::RESPONSE_HEADERS, Message::Response);
+    let split = to.split(table, upstreams);
+    let (strip_prefix, rewrite) = other_path(table, path);
+    let request_headers = table.optional(&declared::REQUEST_HEADERS);
+    let mut request_headers = request_headers
+        .map(|value| headers::edits(&value, parameters(path)))
+        .unwrap_or_default();
+    let mirror = to.mirror(table, upstreams, &mut request_headers);
     let timeouts = table.section(&declared::TIMEOUT);
     let timeouts = timeouts.map_or_else(UpstreamTimeouts::default, upstream_timeouts);
     let request_buffer = table.size_bytes(&declared::REQUEST_BUFFER);
@@ -110,23 +115,25 @@ fn forward(
     let has_cache = cache
         .as_ref()
         .is_some_and(|value| value.as_bool() != Some(false));
-    let cache = cache.and_then(|value| cache::policy(&value, name.unwrap_or_default()));
+    let cache = cache.and_then(|value| cache::policy(&value, to.name.unwrap_or_default()));
     let compress = table.optional(&declared::COMPRESS);
-    let compress = compress.and_then(|value| compress::policy(&value, &response_headers));
+    let compress = compress.and_then(|value| compress::policy(&value, &says.usual));
     let upgrade = table.optional(&declared::UPGRADE);
     let upgrade = upgrade.map_or_else(default_upgrades, |value| upgrades(&value));
     let around = Around {
         upstreams,
-        upstream: index,
+        to,
         has_cache,
     };
     let care = care::route(table, &around);
-    protect(table, upstreams, index);
+    protect(table, upstreams, to);
     Some(Forward {
-        upstream: index?,
+        upstream: to.upstream()?,
+        split,
+        mirror,
         strip_prefix,
+        rewrite,
         request_headers,
-        response_headers,
         timeouts,
         request_buffer: request_buffer.unwrap_or(Forward::REQUEST_BUFFER),
         response_buffer: response_buffer.unwrap_or(Forward::RESPONSE_BUFFER),
@@ -137,15 +144,37 @@ fn forward(
     })
 }
 
-/// `protect = true`: the upstream is protected, for all of its routes.
-fn protect(table: &mut Entries, upstreams: &mut Upstreams, index: Option<usize>) {
+/// `strip_prefix` or `rewrite`.
+fn other_path(
+    table: &mut Entries,
+    path: Option<&PathPattern>,
+) -> (Option<String>, Option<Box<Template>>) {
+    let rewrite = table.optional(&declared::rewrite::REWRITE);
+    let strip_prefix = table.optional(&declared::STRIP_PREFIX);
+    if let (Some(value), Some(_)) = (&rewrite, &strip_prefix) {
+        value.wrong("found beside \"strip_prefix\", expected only one of them");
+    }
+    // Without a sound path nobody knows what it has.
+    let strip_prefix = strip_prefix
+        .zip(path)
+        .and_then(|(value, path)| value.parsed(|text| pattern::prefix(text, &path.text)));
+    let rewrite = rewrite
+        .zip(path)
+        .and_then(|(value, path)| value.parsed(|text| rewrite::path(text, &path.parameters)));
+    (strip_prefix, rewrite.map(Box::new))
+}
+
+/// `protect = true`: the upstreams are protected, for all of their routes.
+fn protect(table: &mut Entries, upstreams: &mut Upstreams, to: &Destination) {
     let Some(value) = table.optional(&declared_care::PROTECT_BY_ROUTE) else {
         return;
     };
-    if value.boolean() == Some(true)
-        && let Some(index) = index
-        && let Err(complaint) = upstreams.protect(index)
-    {
+    if value.boolean() != Some(true) {
+        return;
+    }
+    let shares = to.shares.iter();
+    let mut complaints = shares.filter_map(|share| upstreams.protect(share.upstream).err());
+    if let Some(complaint) = complaints.next() {
         value.wrong(complaint);
     }
 }
@@ -209,7 +238,7 @@ fn redirect(value: &Entry, path: Option<&PathPattern>) -> Option<Redirect> {
 }
 
 /// `{ status = 200, body = "...", content_type = "text/plain", headers = { name = "value" } }`.
-fn respond(value: &Entry) -> Option<Respond> {
+fn respond(value: &Entry, parameters: &[String]) -> Option<Respond> {
     let mut table = value.table()?;
     let usual = declared::ANSWER_STATUS.preset.integer();
     let status = table.optional(&declared::ANSWER_STATUS);
@@ -226,7 +255,7 @@ fn respond(value: &Entry) -> Option<Respond> {
     let content_type_value = table.optional(&declared::CONTENT_TYPE);
     let content_type = content_type_value.as_ref();
     let content_type = content_type.and_then(|value| value.parsed(media_type));
-    let mut headers = headers::fields(table.named(&declared::HEADERS), Message::Response);
+    let mut headers = headers::fields(table.named(&declared::HEADERS), Of::answer(parameters));
     let is_given_as_field = headers.iter().any(|(name, _)| name == "content-type");
     match (content_type, content_type_value) {
         (_, Some(value)) if is_given_as_field => {
@@ -234,9 +263,10 @@ fn respond(value: &Entry) -> Option<Respond> {
                 "found beside a field \"content-type\" in \"headers\", expected it only once",
             );
         }
-        (Some(given), _) => headers.push(("content-type".to_owned(), given)),
+        (Some(given), _) => headers.push(("content-type".to_owned(), Template::fixed(given))),
         (None, None) if !is_given_as_field && !body.is_empty() => {
-            headers.push(("content-type".to_owned(), CONTENT_TYPE_DEFAULT.to_owned()));
+            let usual = Template::fixed(CONTENT_TYPE_DEFAULT);
+            headers.push(("content-type".to_owned(), usual));
         }
         (None, _) => {}
     }

@@ -2,7 +2,8 @@
 //!
 //! Opens no socket and looks up no name.
 
-use std::net::{IpAddr, SocketAddr};
+use std::borrow::Cow;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use ipnet::IpNet;
@@ -12,7 +13,7 @@ use super::suggest::did_you_mean;
 
 /// What an address to listen on looks like.
 pub(super) const LISTEN_EXPECTED: &str =
-    r#"an IP address and a port such as "127.0.0.1:8080" or "[::]:8080""#;
+    r#"an IP address and a port such as "127.0.0.1:8080" or ":8080""#;
 /// What a server looks like.
 pub(super) const SERVER_EXPECTED: &str =
     r#"a server such as "127.0.0.1:3000", "app.internal:3000" or "unix:app.sock""#;
@@ -29,22 +30,22 @@ pub(super) const NETWORK_EXPECTED: &str =
 /// The path of a Unix socket must fit into the system's `sockaddr_un` with its closing NUL.
 const UNIX_PATH_BYTES_MAX: usize = 107;
 
-/// Reads an address to listen on.
-pub(super) fn listen(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| {
-        let port = text
-            .strip_prefix("localhost:")
-            .map(|port| ("127.0.0.1", port));
-        let any = text
-            .strip_prefix(['*', ':'])
-            .map(|rest| ("0.0.0.0", rest.trim_start_matches(':')));
-        let meant = port.or(any).map(|(host, port)| format!("{host}:{port}"));
-        let meant = meant.filter(|meant| meant.parse::<SocketAddr>().is_ok());
-        format!(
-            "expected {LISTEN_EXPECTED}{}",
-            did_you_mean(meant.as_deref())
-        )
-    })
+/// Reads an address to listen on. A port without an address stands for all addresses of IPv4, as with nginx and `HAProxy`;
+/// for IPv6 too it is `[::]`. `localhost` is 127.0.0.1: no name is looked up.
+pub(crate) fn listen(text: &str) -> Result<SocketAddr, String> {
+    let (host, port) = text.rsplit_once(':').unwrap_or(("", text));
+    let host = match host {
+        "" | "*" => Ok(IpAddr::from(Ipv4Addr::UNSPECIFIED)),
+        _ if host.eq_ignore_ascii_case("localhost") => Ok(Ipv4Addr::LOCALHOST.into()),
+        _ => Err(()),
+    };
+    let port = digits(port).and_then(|port| port.parse().ok());
+    match (host, port) {
+        (Ok(host), Some(port)) => Ok(SocketAddr::new(host, port)),
+        _ => text
+            .parse()
+            .map_err(|_| format!("expected {LISTEN_EXPECTED}")),
+    }
 }
 
 /// Reads a server: its label, which is the text without a scheme, and its address. Names are not looked up.
@@ -54,17 +55,42 @@ pub(super) fn server(text: &str) -> Result<(String, ServerAddress), String> {
         return Ok((text.to_owned(), ServerAddress::Known(address)));
     }
     let authority = without_scheme(text)?;
+    let authority = with_host_and_port(authority, authority.len() < text.len());
     let address = match authority.parse::<SocketAddr>() {
         Ok(address) if address.port() == 0 => {
             return Err("expected a port from 1 to 65535".to_owned());
         }
         Ok(address) => ServerAddress::Known(EndpointAddress::Tcp(address)),
         Err(_) => {
-            let (host, port) = host_and_port(authority)?;
+            let (host, port) = host_and_port(&authority)?;
             ServerAddress::Name(host.to_ascii_lowercase(), port)
         }
     };
-    Ok((authority.to_owned(), address))
+    Ok((authority.into_owned(), address))
+}
+
+/// What people leave out: the machine, where it is this one (`:3000`, `3000`), and the port of a URL, which is 80.
+fn with_host_and_port(authority: &str, is_url: bool) -> Cow<'_, str> {
+    let port = authority.strip_prefix(':').unwrap_or(authority);
+    if digits(port).is_some() && !is_url {
+        return format!("{}:{port}", Ipv4Addr::LOCALHOST).into();
+    }
+    // The colons of an IPv6 address stand before its bracket.
+    let has_port = authority
+        .rsplit(']')
+        .next()
+        .unwrap_or_default()
+        .contains(':');
+    if is_url && !has_port && !authority.is_empty() {
+        return format!("{authority}:80").into();
+    }
+    authority.into()
+}
+
+/// The text, if it is digits and nothing else: `parse` alone would take a sign.
+fn digits(text: &str) -> Option<&str> {
+    let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    is_number.then_some(text)
 }
 
 /// Reads a name server: its port is 53 unless one is given.
@@ -121,7 +147,8 @@ fn without_scheme(text: &str) -> Result<&str, String> {
     if !scheme.eq_ignore_ascii_case("http") {
         return Err(format!("expected {SERVER_EXPECTED}"));
     }
-    if path.is_empty() {
+    // As the address bar of a browser has it.
+    if path.is_empty() || path == "/" {
         Ok(authority)
     } else {
         Err(format!(
@@ -138,9 +165,7 @@ fn host_and_port(authority: &str) -> Result<(&str, u16), String> {
     };
     match authority.rsplit_once(':') {
         Some((host, port)) if is_name(host) => {
-            // `parse` alone would take a sign.
-            let port = Some(port).filter(|port| port.bytes().all(|b| b.is_ascii_digit()));
-            let port = port.and_then(|port| port.parse().ok());
+            let port = digits(port).and_then(|port| port.parse().ok());
             let port = port.filter(|port: &u16| *port > 0);
             Ok((host, port.ok_or("expected a port from 1 to 65535")?))
         }

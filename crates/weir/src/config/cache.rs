@@ -100,6 +100,10 @@ pub(super) fn policy(value: &Entry, upstream: &str) -> Option<CachePolicy> {
     if let Some(choice) = set_cookie.and_then(|value| value.choice(declared::SET_COOKIES)) {
         policy.set_cookie = choice;
     }
+    let request_cookie = table.optional(&declared::REQUEST_COOKIE);
+    if let Some(choice) = request_cookie.and_then(|value| value.choice(declared::REQUEST_COOKIES)) {
+        policy.request_cookie = choice;
+    }
     if let Some(obeys) = table.boolean(&declared::OBEY_CLIENTS) {
         policy.obeys_clients = obeys;
     }

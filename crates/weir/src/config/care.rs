@@ -26,14 +26,15 @@ use super::entries::Entries;
 use super::entry::Entry;
 use super::headers::is_token;
 use super::pattern::PathPattern;
+use super::route::spread::Destination;
 use super::units::show_duration;
 use super::upstream::Upstreams;
 
 /// What else the route says that its care depends on.
 pub(super) struct Around<'a> {
     pub(super) upstreams: &'a Upstreams,
-    /// The route's own; `None` when it had a mistake.
-    pub(super) upstream: Option<usize>,
+    /// Whom the route forwards to.
+    pub(super) to: &'a Destination<'a>,
     pub(super) has_cache: bool,
 }
 

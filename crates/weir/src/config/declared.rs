@@ -2,7 +2,7 @@
 //!
 //! Plain data, read by three. The readers of the sections take bounds, expectations and the names of keys from it
 //! (`entries`, `entry`), so a key that is not declared cannot be read. `weir check --schema` is made of it
-//! (`schema`), and so are the tables of `docs/reference.md` (`tests/documentation`).
+//! (`schema`), and so are the tables of `docs/reference/` (`tests/documentation`).
 //!
 //! What a text must look like beyond its pattern is known to the parser of that text; what keys mean together is known
 //! to the reader of the section.
@@ -11,9 +11,11 @@ pub(crate) mod cache;
 pub(crate) mod care;
 pub(crate) mod clients;
 pub(crate) mod compress;
+pub(crate) mod cookie;
 pub(crate) mod file;
 pub(crate) mod forms;
 pub(crate) mod kind;
+pub(crate) mod log;
 pub(crate) mod route;
 pub(crate) mod server;
 pub(crate) mod upstream;

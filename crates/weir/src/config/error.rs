@@ -1,12 +1,15 @@
 //! What is wrong with a config, told so that it can be mended without the manual.
 //!
-//! Collects problems, puts them in the order of the file and prints them. What counts as a problem is decided by the
-//! readers of the sections.
+//! Collects problems, puts them in the order of the files and prints them. What counts as a problem is decided by the
+//! readers of the sections. No message repeats what came from a variable or a file: messages end up in terminals and
+//! build logs.
 
 use std::cell::RefCell;
 use std::error::Error;
 use std::fmt;
 use std::io;
+
+use super::outside::Outside;
 
 /// So many problems are printed. Who has more has most likely given the wrong file.
 const PROBLEMS_TOLD: usize = 100;
@@ -35,6 +38,8 @@ pub(crate) enum ConfigError {
 /// One mistake in the text.
 #[derive(Debug)]
 pub(crate) struct Problem {
+    /// The file in which it stands, when it is another one than the file that was named.
+    pub(crate) file: Option<String>,
     /// Counted from 1.
     pub(crate) line: usize,
     /// The way to the key from the top of the file; entries of a list count from 1. Empty when no key is concerned.
@@ -51,7 +56,10 @@ impl fmt::Display for ConfigError {
             Self::Invalid { file, problems } => {
                 for (index, problem) in problems.iter().take(PROBLEMS_TOLD).enumerate() {
                     let separator = if index == 0 { "" } else { "\n" };
-                    let Problem { line, key, message } = problem;
+                    let Problem {
+                        line, key, message, ..
+                    } = problem;
+                    let file = problem.file.as_ref().unwrap_or(file);
                     let colon = if key.is_empty() { "" } else { ": " };
                     write!(f, "{separator}{file}:{line}: {key}{colon}{message}")?;
                 }
@@ -67,38 +75,108 @@ impl fmt::Display for ConfigError {
 // The text says the cause too, so there is no further source to be printed behind it.
 impl Error for ConfigError {}
 
-/// Collects the problems of one text. Readers share it and go on after a problem, so that all are found in one run.
+/// Collects the problems of a text, or of several that are read as one. Readers share it and go on after a problem, so
+/// that all are found in one run.
 pub(super) struct Report {
-    /// The byte at which each line begins.
-    line_starts: Vec<usize>,
+    texts: Vec<Text>,
+    /// What is not repeated.
+    outside: RefCell<Vec<Outside>>,
     problems: RefCell<Vec<(usize, Problem)>>,
+}
+
+/// One of several texts, whose bytes are counted on.
+struct Text {
+    /// `None`: whoever asks for the error knows its name.
+    file: Option<String>,
+    /// The number of its first byte.
+    begins: usize,
+    /// The bytes at which its lines begin, from the beginning of the text.
+    line_starts: Vec<usize>,
 }
 
 impl Report {
     /// An empty report on `text`.
     pub(super) fn on(text: &str) -> Self {
-        let after_breaks = text.match_indices('\n').map(|(at, _)| at + 1);
-        // What follows the last line break is a line only when something stands there.
-        let line_starts = after_breaks.filter(|start| *start < text.len());
+        let mut report = Self::on_several();
+        report.begin(None, 0, text);
+        report
+    }
+
+    /// An empty report on texts that follow.
+    pub(super) fn on_several() -> Self {
         Self {
-            line_starts: std::iter::once(0).chain(line_starts).collect(),
+            texts: Vec::new(),
+            outside: RefCell::default(),
             problems: RefCell::default(),
         }
     }
 
+    /// Adds a text whose bytes have numbers from `begins`, which is more than any byte before has.
+    pub(super) fn begin(&mut self, file: Option<String>, begins: usize, text: &str) {
+        let after_breaks = text.match_indices('\n').map(|(at, _)| at + 1);
+        // What follows the last line break is a line only when something stands there.
+        let line_starts = after_breaks.filter(|start| *start < text.len());
+        self.texts.push(Text {
+            file,
+            begins,
+            line_starts: std::iter::once(0).chain(line_starts).collect(),
+        });
+    }
+
+    /// Repeats nothing of `outside` from now on.
+    pub(super) fn hide(&self, outside: &[Outside]) {
+        self.outside.borrow_mut().extend_from_slice(outside);
+    }
+
+    /// How the value at byte `at` is written, if what it stands for came from outside.
+    pub(super) fn written(&self, at: usize) -> Option<String> {
+        let outside = self.outside.borrow();
+        let found = outside.iter().find(|outside| outside.at == at)?;
+        Some(found.written.clone())
+    }
+
+    /// Whether `message` repeats a part of what the value at byte `at` has from outside.
+    pub(super) fn repeats_outside(&self, at: usize, message: &str) -> bool {
+        let outside = self.outside.borrow();
+        let mut here = outside.iter().filter(|outside| outside.at == at);
+        here.any(|outside| outside.is_told_in(message))
+    }
+
     /// Adds the problem of `key` at byte `at` of the text.
     pub(super) fn add(&self, at: usize, key: &str, message: impl Into<String>) {
+        let mut message = message.into();
+        let outside = self.outside.borrow();
+        if outside.iter().any(|it| it.at == at && it.is_missing()) {
+            return;
+        }
+        for outside in &*outside {
+            message = outside.hidden_in(message, at);
+        }
         let problem = Problem {
+            file: self.text(at).file.clone(),
             line: self.line(at),
             key: key.to_owned(),
-            message: message.into(),
+            message,
         };
         self.problems.borrow_mut().push((at, problem));
     }
 
     /// The line, counted from 1, that holds byte `at`; the end of the text belongs to its last line.
     pub(super) fn line(&self, at: usize) -> usize {
-        self.line_starts.partition_point(|start| *start <= at)
+        let text = self.text(at);
+        let at = at - text.begins;
+        text.line_starts.partition_point(|start| *start <= at)
+    }
+
+    /// The file and the line of byte `at`, `file` being the name of a text without one.
+    pub(super) fn place(&self, at: usize, file: &str) -> String {
+        let name = self.text(at).file.as_deref().unwrap_or(file);
+        format!("{name}:{}", self.line(at))
+    }
+
+    fn text(&self, at: usize) -> &Text {
+        let later = self.texts.partition_point(|text| text.begins <= at);
+        &self.texts[later.max(1) - 1]
     }
 
     /// Whether nothing was wrong so far.

@@ -11,15 +11,17 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use weir_gateway::settings::{
-    AccessLog, Action, Admin, CacheStorage, ClientTimeouts, Dns, Limits, LogFormat, LogTarget,
-    PerAddress, Route, Settings, overlap,
+    Action, Admin, AllRoutes, CacheStorage, ClientTimeouts, Dns, Limits, Messages, PerAddress,
+    Route, Settings, overlap,
 };
 
-use super::declared::forms::{FILE_OR_STDOUT, GUARD_FILE, TOKEN_CHARS_MIN};
-use super::declared::{Key, clients, file, server};
+use super::declared::forms::{CHANGES_FILE, GUARD_FILE, TOKEN_CHARS_MIN};
+use super::declared::route::error_pages::ERROR_PAGES;
+use super::declared::{Form, Key, clients, file, server};
 use super::entries::Entries;
 use super::entry::Entry;
-use super::{address, cache, route, upstream};
+use super::log::{self, Beside};
+use super::{address, cache, error_pages, headers, route, upstream};
 
 /// Reads the whole file.
 pub(super) fn settings(mut root: Entries) -> Settings {
@@ -30,17 +32,25 @@ pub(super) fn settings(mut root: Entries) -> Settings {
     let admin = root
         .section(&file::ADMIN)
         .and_then(|table| admin(table, &listeners));
-    let access_log = root.section(&file::ACCESS_LOG).and_then(access_log);
+    let messages = messages_alone(&mut root);
+    let all_routes = all_routes(&mut root);
+    let access_log = root.section(&file::ACCESS_LOG);
     let limits = root
         .section(&file::LIMITS)
         .map_or_else(Limits::default, limits);
     let trusted_proxies = root
         .section(&file::TRUSTED_PROXIES)
         .map_or_else(Vec::new, trusted_proxies);
+    let beside = Beside {
+        has_ids: all_routes.request_id.is_some(),
+        has_proxies: !trusted_proxies.is_empty(),
+    };
+    let access_log = access_log.and_then(|table| log::access_log(table, beside));
     let timeouts = root.section(&file::TIMEOUTS);
     let timeouts = timeouts.map_or_else(ClientTimeouts::default, client_timeouts);
     let cache = root.section(&file::CACHE).map(cache::storage);
     let dns = root.section(&file::DNS).map_or_else(Dns::default, dns);
+    let error_pages = error_pages::pages(root.named(&ERROR_PAGES));
     let mut upstreams = upstream::all(&mut root);
     // All routes may be posted.
     let takes_apps = admin
@@ -62,14 +72,38 @@ pub(super) fn settings(mut root: Entries) -> Settings {
         workers,
         listeners,
         admin,
+        messages,
         access_log,
         trusted_proxies,
         limits,
         timeouts,
         cache,
         dns,
+        error_pages,
         upstreams: upstreams.settings,
+        all_routes,
         routes,
+    }
+}
+
+/// Reads `[log]` and nothing else.
+pub(super) fn messages_alone(root: &mut Entries) -> Messages {
+    root.section(&file::LOG)
+        .map_or_else(Messages::default, messages)
+}
+
+/// Reads `[admin]` and nothing else.
+pub(super) fn admin_alone(root: &mut Entries) -> Option<Admin> {
+    root.section(&file::ADMIN)
+        .and_then(|table| admin(table, &[]))
+}
+
+fn all_routes(root: &mut Entries) -> AllRoutes {
+    let edits = root.optional(&file::RESPONSE_HEADERS);
+    let edits = edits.map(|value| headers::of_answers(&value, &[]));
+    AllRoutes {
+        request_id: root.section(&file::REQUEST_ID).map(log::request_id),
+        response_headers: edits.unwrap_or_default(),
     }
 }
 
@@ -112,6 +146,8 @@ fn expected_beside(other: SocketAddr) -> String {
 fn admin(mut table: Entries, listeners: &[SocketAddr]) -> Option<Admin> {
     let listen_value = table.required(&server::LISTEN);
     let token_value = table.optional(&server::TOKEN);
+    let changes_file = table.optional(&server::CHANGES_FILE);
+    let changes_file = changes_file.and_then(|value| path(&value, &CHANGES_FILE));
     let guard_file = guard_file(&mut table);
     table.finish();
     let token = token_value.as_ref().and_then(token);
@@ -133,6 +169,7 @@ fn admin(mut table: Entries, listeners: &[SocketAddr]) -> Option<Admin> {
         listen,
         token,
         guard_file,
+        changes_file,
     })
 }
 
@@ -142,16 +179,21 @@ fn guard_file(table: &mut Entries) -> Option<PathBuf> {
     let Some(value) = table.optional(&server::GUARD_FILE) else {
         return is_on.then(|| PathBuf::from(server::GUARD_FILE.preset.text()));
     };
-    let path = value.parsed(|text| {
-        let is_path = !text.is_empty() && !text.contains('\0');
-        is_path
-            .then(|| PathBuf::from(text))
-            .ok_or_else(|| format!("expected {}", GUARD_FILE.expected))
-    });
+    let path = path(&value, &GUARD_FILE);
     if !is_on {
         value.wrong("has a meaning only with guard_api = true, expected none here");
     }
     path.filter(|_| is_on)
+}
+
+/// The path of a file.
+fn path(value: &Entry, form: &Form) -> Option<PathBuf> {
+    value.parsed(|text| {
+        let is_path = !text.is_empty() && !text.contains('\0');
+        is_path
+            .then(|| PathBuf::from(text))
+            .ok_or_else(|| format!("expected {}", form.expected))
+    })
 }
 
 /// A token is never repeated in a message: messages end up in terminals and build logs.
@@ -177,27 +219,16 @@ fn token(value: &Entry) -> Option<String> {
     Some(text.to_owned())
 }
 
-fn access_log(mut table: Entries) -> Option<AccessLog> {
-    let path = table.required(&server::LOG_PATH);
-    let target = path.and_then(|value| {
-        value.parsed(|text| match text {
-            "-" => Ok(LogTarget::Stdout),
-            "" => Err(format!("expected {}", FILE_OR_STDOUT.expected)),
-            _ if text.contains('\0') => Err("expected a path without NUL".to_owned()),
-            _ => Ok(LogTarget::File(PathBuf::from(text))),
-        })
-    });
-    let format = table.optional(&server::LOG_FORMAT);
-    let format = format.and_then(|value| value.choice(server::LOG_FORMATS));
-    let buffer = table.size_bytes(&server::LOG_BUFFER);
-    let flush = table.duration(&server::LOG_FLUSH);
+fn messages(mut table: Entries) -> Messages {
+    let format = table.optional(&server::MESSAGE_FORMAT);
+    let format = format.and_then(|value| value.choice(server::MESSAGE_FORMATS));
+    let level = table.optional(&server::LEVEL);
+    let level = level.and_then(|value| value.choice(server::LEVELS));
     table.finish();
-    Some(AccessLog {
-        target: target?,
-        format: format.unwrap_or(LogFormat::Combined),
-        buffer_bytes: buffer.unwrap_or(server::LOG_BUFFER.preset.bytes()) as usize,
-        flush: flush.unwrap_or(server::LOG_FLUSH.preset.duration()),
-    })
+    Messages {
+        format: format.unwrap_or_default(),
+        level_min: level.unwrap_or_default(),
+    }
 }
 
 fn limits(mut table: Entries) -> Limits {
@@ -237,6 +268,7 @@ fn client_timeouts(mut table: Entries) -> ClientTimeouts {
         body: deadline(&clients::BODY_PAUSE, default.body),
         send: deadline(&clients::SEND, default.send),
         tunnel: deadline(&clients::TUNNEL, default.tunnel),
+        drain_delay: deadline(&clients::DRAIN_DELAY, default.drain_delay),
         drain: deadline(&clients::DRAIN, default.drain),
     };
     table.finish();

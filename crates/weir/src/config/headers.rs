@@ -3,12 +3,15 @@
 //! Refuses fields that the gateway writes itself: they frame the message or belong to one connection, and a wrong one
 //! lets two parsers disagree on where a message ends.
 
-use weir_gateway::settings::HeaderEdits;
+use weir_gateway::settings::template::{Known, Template};
+use weir_gateway::settings::{HeaderEdits, ResponseHeaders};
 use weir_http::head::is_token_byte;
 use weir_http::variable::is_same_variable;
 
-use super::declared::route::{REMOVE, SET};
+use super::declared::route::{ADD, ALWAYS, REMOVE, SET};
+use super::entries::Entries;
 use super::entry::Entry;
+use super::template::{Scope, template};
 
 /// Fields of the connection or the framing (RFC 9110 §7.6.1, RFC 9112 §6).
 const OWNED_BY_THE_GATEWAY: [&str; 8] = [
@@ -29,43 +32,117 @@ pub(super) enum Message {
     Response,
 }
 
-/// `{ set = { name = "value" }, remove = ["name"] }`.
-pub(super) fn edits(value: &Entry, message: Message) -> HeaderEdits {
+/// `{ set = { name = "value" }, add = { name = "value" }, remove = ["name"] }`.
+pub(super) fn edits(value: &Entry, parameters: &[String]) -> HeaderEdits {
     let Some(mut table) = value.table() else {
         return HeaderEdits::default();
     };
-    let set = fields(table.named(&SET), message);
+    let edits = changes(&mut table, Of::request(parameters));
+    table.finish();
+    edits
+}
+
+/// The same for answers, with `always = { name = "value" }` beside it.
+pub(super) fn of_answers(value: &Entry, parameters: &[String]) -> ResponseHeaders {
+    let Some(mut table) = value.table() else {
+        return ResponseHeaders::default();
+    };
+    let of = Of::answer(parameters);
+    let usual = changes(&mut table, of);
+    let always = fields(table.named(&ALWAYS), of);
+    table.finish();
+    ResponseHeaders { usual, always }
+}
+
+/// What fields are for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Of<'a> {
+    message: Message,
+    scope: Scope<'a>,
+}
+
+impl<'a> Of<'a> {
+    fn request(parameters: &'a [String]) -> Self {
+        Self {
+            message: Message::Request,
+            scope: Scope {
+                known: Known::WithRequest,
+                only: None,
+                parameters,
+            },
+        }
+    }
+
+    pub(super) fn answer(parameters: &'a [String]) -> Self {
+        Self {
+            message: Message::Response,
+            scope: Scope {
+                known: Known::WithAnswer,
+                only: None,
+                parameters,
+            },
+        }
+    }
+}
+
+impl Of<'_> {
+    fn value(self, item: &Entry) -> Option<Template> {
+        item.parsed(|text| template(&value(text)?, self.scope))
+    }
+}
+
+fn changes(table: &mut Entries, of: Of<'_>) -> HeaderEdits {
+    let set = fields(table.named(&SET), of);
+    let mut add = Vec::new();
+    for (text, item) in table.named(&ADD) {
+        let name = name_of(text, &item, of.message);
+        if let Some((name, value)) = name.zip(of.value(&item)) {
+            report_again(&item, &name, &set);
+            add.push((name, value));
+        }
+    }
     let mut remove = Vec::new();
     let removed = table.optional(&REMOVE);
     for item in removed.and_then(|list| list.list()).unwrap_or_default() {
-        let Some(name) = item.parsed(|text| name(text, message)) else {
+        let Some(name) = item.parsed(|text| name(text, of.message)) else {
             continue;
         };
         if name == "host" {
             item.wrong("found \"host\", but a request needs one; expected it in \"set\"");
-        } else if let Some((other, _)) = set.iter().find(|(other, _)| is_same(other, &name)) {
-            item.wrong(format!(
-                "found \"{name}\", which is in \"set\" too{}, expected it only once",
-                as_other(other, &name)
-            ));
-        } else {
+        } else if !report_again(&item, &name, &set) {
             remove.push(name);
         }
     }
-    table.finish();
-    HeaderEdits { set, remove }
+    HeaderEdits { set, add, remove }
+}
+
+/// Reports a name that is among those that are set.
+fn report_again(item: &Entry, name: &str, set: &[(String, Template)]) -> bool {
+    let other = set.iter().find(|(other, _)| is_same(other, name));
+    if let Some((other, _)) = other {
+        item.wrong(format!(
+            "found \"{name}\", which is in \"set\" too{}, expected it only once",
+            as_other(other, name)
+        ));
+    }
+    other.is_some()
 }
 
 /// `{ name = "value" }`: names in lower case, each at most once.
-pub(super) fn fields(entries: Vec<(&str, Entry)>, message: Message) -> Vec<(String, String)> {
-    let mut fields: Vec<(String, String)> = Vec::new();
+pub(super) fn fields(entries: Vec<(&str, Entry)>, of: Of<'_>) -> Vec<(String, Template)> {
+    by_name(entries, of.message, |_, item| of.value(item))
+}
+
+/// `{ name = … }`: what `read` makes of each. Names are in lower case, each at most once.
+pub(super) fn by_name<T>(
+    entries: Vec<(&str, Entry)>,
+    message: Message,
+    read: impl Fn(&str, &Entry) -> Option<T>,
+) -> Vec<(String, T)> {
+    let mut fields: Vec<(String, T)> = Vec::new();
     for (text, item) in entries {
-        let name = match name(text, message) {
-            Ok(name) => name,
-            Err(complaint) => {
-                item.wrong(format!("found the field {text:?}, {complaint}"));
-                continue;
-            }
+        let Some(name) = name_of(text, &item, message) else {
+            continue;
         };
         if let Some((other, _)) = fields.iter().find(|(other, _)| is_same(other, &name)) {
             item.wrong(format!(
@@ -74,11 +151,22 @@ pub(super) fn fields(entries: Vec<(&str, Entry)>, message: Message) -> Vec<(Stri
             ));
             continue;
         }
-        if let Some(value) = item.parsed(value) {
+        if let Some(value) = read(&name, &item) {
             fields.push((name, value));
         }
     }
     fields
+}
+
+/// The name of a field, which is the key of its entry.
+fn name_of(text: &str, item: &Entry, message: Message) -> Option<String> {
+    match name(text, message) {
+        Ok(name) => Some(name),
+        Err(complaint) => {
+            item.wrong(format!("found the field {text:?}, {complaint}"));
+            None
+        }
+    }
 }
 
 /// Whether an upstream may take both names for one.
@@ -108,7 +196,7 @@ pub(super) fn value(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-fn name(text: &str, message: Message) -> Result<String, String> {
+pub(super) fn name(text: &str, message: Message) -> Result<String, String> {
     if !is_token(text) {
         return Err("expected a field name such as \"x-request-id\"".to_owned());
     }

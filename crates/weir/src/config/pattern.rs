@@ -1,11 +1,15 @@
-//! Patterns of hosts and paths, and templates that use a path's parameters.
+//! Patterns of hosts and paths, and the targets of redirects.
 //!
 //! Says whether a pattern is well formed; matching requests against it is the gateway's.
 
-use weir_gateway::settings::{HostPattern, Piece};
+use weir_gateway::settings::HostPattern;
+use weir_gateway::settings::template::{Known, Part, Template, Variable};
 use weir_http::{readings, target};
 
+mod foreign;
+
 use super::suggest::{did_you_mean, nearest, one_of, quoted};
+use super::template::{Scope, template};
 
 /// What a path looks like.
 pub(super) const PATH_EXPECTED: &str = r#"a path such as "/", "/users/{id}" or "/api/{*rest}""#;
@@ -20,6 +24,8 @@ pub(super) const LOCATION_EXPECTED: &str =
 pub(super) struct PathPattern {
     /// As written.
     pub(super) text: String,
+    /// As requests are matched: escapes of characters that need none are these characters.
+    pub(super) matched: String,
     /// The names of the parameters in their order.
     pub(super) parameters: Vec<String>,
     /// The text without the names of the parameters: two paths of one shape match the same requests.
@@ -28,14 +34,20 @@ pub(super) struct PathPattern {
 
 /// Reads a path of a route.
 pub(super) fn path(text: &str) -> Result<PathPattern, String> {
+    if let Some(foreign) = foreign::path(text) {
+        let meant = foreign.meant.filter(|meant| path(meant).is_ok());
+        return Err(foreign.expected + &did_you_mean(meant.as_deref()));
+    }
     check_path_text(text)?;
+    let matched = readings::plain(text.as_bytes());
     let mut parameters: Vec<String> = Vec::new();
     let mut shape = String::new();
     let mut segments = text[1..].split('/').peekable();
     while let Some(segment) = segments.next() {
         shape.push('/');
         if !segment.contains(['{', '}']) {
-            shape.push_str(segment);
+            let plain = readings::plain(segment.as_bytes());
+            shape.push_str(&String::from_utf8_lossy(&plain));
             continue;
         }
         let name = parameter(segment)?;
@@ -61,13 +73,14 @@ pub(super) fn path(text: &str) -> Result<PathPattern, String> {
     }
     Ok(PathPattern {
         text: text.to_owned(),
+        matched: String::from_utf8_lossy(&matched).into_owned(),
         parameters,
         shape,
     })
 }
 
 /// Refuses texts that no request's path can match: requests are matched in their normal form, without the query.
-fn check_path_text(text: &str) -> Result<(), String> {
+pub(super) fn check_path_text(text: &str) -> Result<(), String> {
     if !text.starts_with('/') {
         let meant = format!("/{text}");
         let meant = Some(meant).filter(|meant| !text.is_empty() && check_path_text(meant).is_ok());
@@ -134,7 +147,8 @@ pub(super) fn prefix(text: &str, path: &str) -> Result<String, String> {
     let ends_with_segment =
         |rest: &str| rest.is_empty() || rest.starts_with('/') || text.ends_with('/');
     if rest.is_some_and(ends_with_segment) {
-        return Ok(text.to_owned());
+        let plain = readings::plain(text.as_bytes());
+        return Ok(String::from_utf8_lossy(&plain).into_owned());
     }
     let literal = path.split('{').next().unwrap_or("").trim_end_matches('/');
     let meant = Some(literal).filter(|literal| !literal.is_empty());
@@ -147,10 +161,12 @@ pub(super) fn prefix(text: &str, path: &str) -> Result<String, String> {
 
 /// Reads a host, in normal form from here on.
 pub(super) fn host(text: &str) -> Result<HostPattern, String> {
-    if text == "*" {
-        return Err(format!(
-            "expected {HOST_EXPECTED}, or no \"host\" for all of them"
-        ));
+    if let Some(foreign) = foreign::host(text) {
+        let meant = foreign.meant.as_deref();
+        let without_port = meant.and_then(|meant| meant.split(':').next());
+        let mut forms = [meant, without_port].into_iter().flatten();
+        let sound = forms.find(|meant| host(meant).is_ok());
+        return Err(foreign.expected + &did_you_mean(sound));
     }
     let lower = text.to_ascii_lowercase();
     let (name, is_wildcard) = match lower.strip_prefix("*.") {
@@ -202,37 +218,38 @@ fn ip_literal(name: &str) -> Option<String> {
     Some(format!("[{address}]"))
 }
 
-/// Reads the target of a redirect, whose parameters must be among `parameters`.
-pub(super) fn location(text: &str, parameters: &[String]) -> Result<Vec<Piece>, String> {
-    let begins_well = ["/", "http://", "https://"]
+/// What a redirect may be made of besides the parameters of its path: nothing else can be told to be part of a URL.
+const OF_LOCATIONS: &[Variable] = &[Variable::Host, Variable::Path, Variable::Scheme];
+
+/// Reads the target of a redirect on a path with `parameters`.
+pub(super) fn location(text: &str, parameters: &[String]) -> Result<Template, String> {
+    let begins_well = ["/", "http://", "https://", "{scheme}://"]
         .iter()
         .any(|start| text.starts_with(start));
     if !begins_well || !text.bytes().all(|b| b.is_ascii_graphic()) {
         return Err(format!("expected {LOCATION_EXPECTED}"));
     }
-    let mut pieces = Vec::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('{') {
-        let (name, after) = after
-            .split_once('}')
-            .filter(|(name, _)| !before.contains('}') && !name.contains('{'))
-            .ok_or("expected every \"{\" to be closed by a \"}\"")?;
-        if !parameters.iter().any(|known| known == name) {
-            return Err(no_parameter(name, parameters));
+    let scope = Scope {
+        known: Known::WithRequest,
+        only: Some(OF_LOCATIONS),
+        parameters,
+    };
+    let location = template(text, scope)?;
+    let has_brace = |part: &Part| matches!(part, Part::Text(text) if text.contains(['{', '}']));
+    if location.parts.iter().any(has_brace) {
+        return Err(
+            "expected single braces around variables, and all others as %7B and %7D".to_owned(),
+        );
+    }
+    for parts in location.parts.windows(2) {
+        // Two slashes at the front would begin another host.
+        if let [Part::Text(before), Part::Variable(Variable::Path)] = parts
+            && before.ends_with('/')
+        {
+            return Err(r#"expected no "/" before {path}, which begins with one"#.to_owned());
         }
-        if !before.is_empty() {
-            pieces.push(Piece::Text(before.to_owned()));
-        }
-        pieces.push(Piece::Parameter(name.to_owned()));
-        rest = after;
     }
-    if rest.contains('}') {
-        return Err("expected every \"}\" to close a \"{\"".to_owned());
-    }
-    if !rest.is_empty() {
-        pieces.push(Piece::Text(rest.to_owned()));
-    }
-    Ok(pieces)
+    Ok(location)
 }
 
 /// What to say when `parameters` has no `name`.

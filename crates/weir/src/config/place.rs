@@ -3,37 +3,60 @@
 //! The gateway takes settings that have forgotten their file. What fails only when it starts (an address that is
 //! taken, a log that cannot be opened) is looked up again here, so that it is told like any other mistake.
 
-use std::net::SocketAddr;
+use std::ffi::OsString;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use weir_gateway::{StartError, Unresolved};
+use weir_gateway::{OwnUpstream, StartError, Unresolved};
 
-use super::error::{ConfigError, Report};
+use super::address;
+use super::error::ConfigError;
+use super::inputs::Inputs;
+use super::outside::{self, Surroundings};
+use super::sources::Sources;
 use super::suggest::quoted;
-use super::syntax;
 
-/// The error as problems of `text`, a file that was read without any; `None` if it has no place in it.
-pub(super) fn of(error: &StartError, text: &str, file_name: &str) -> Option<ConfigError> {
-    let report = Report::on(text);
-    let document = syntax::parse(text, &report);
+/// The error as problems of `sources`, which were read without any; `None` if it has no place in them.
+pub(super) fn of(
+    error: &StartError,
+    sources: &Sources,
+    variable: &dyn Fn(&str) -> Option<OsString>,
+) -> Option<ConfigError> {
+    let (report, mut tree) = (sources.report(), sources.tree(&sources.report()));
+    let inputs = &mut Inputs::default();
+    let mut from = Surroundings { variable, inputs };
+    let directory_of = |at| sources.directory_of(at);
+    let outside = outside::found(&tree, &sources.report(), &mut from, &directory_of);
+    outside::put(&mut tree, &outside);
+    let file_name = sources.name();
     if let StartError::Names(names) = error {
-        for (at, key, label) in servers(document.get_ref()) {
-            let host = label.rsplit_once(':').map_or(label, |(host, _)| host);
+        for (at, key, label) in servers(&tree) {
+            let host = label.rsplit_once(':').map_or(&*label, |(host, _)| host);
             let is_it = |name: &&Unresolved| name.host.eq_ignore_ascii_case(host);
             if let Some(name) = names.iter().find(is_it) {
-                report.add(at, &key, format!("found {}, {name}", quoted(label)));
+                report.add(at, &key, format!("found {}, {name}", quoted(&label)));
             }
         }
         return (!report.is_empty()).then(|| report.into_error(file_name));
     }
-    let (at, key) = find(error, document.get_ref())?;
+    if let StartError::OwnUpstream(found) = error {
+        for (at, key, label) in servers(&tree) {
+            let is_it = |own: &&OwnUpstream| {
+                own.server == label && key.starts_with(&format!("upstream.{}.", own.upstream))
+            };
+            if let Some(own) = found.iter().find(is_it) {
+                report.add(at, &key, format!("found {}, {own}", quoted(&label)));
+            }
+        }
+        return (!report.is_empty()).then(|| report.into_error(file_name));
+    }
+    let (at, key) = find(error, &tree)?;
     report.add(at, &key, error.to_string());
     Some(report.into_error(file_name))
 }
 
-/// Every server of the file: where it stands, the way to it, and what is written there, without a scheme.
-fn servers<'d>(root: &'d DeTable<'_>) -> Vec<(usize, String, &'d str)> {
+/// Every server of the file: where it stands, the way to it, and its label.
+fn servers(root: &DeTable<'_>) -> Vec<(usize, String, String)> {
     let upstreams = root.get("upstream").map(Spanned::get_ref);
     let upstreams = upstreams.and_then(DeValue::as_table).into_iter().flatten();
     let mut servers = Vec::new();
@@ -53,7 +76,7 @@ fn servers<'d>(root: &'d DeTable<'_>) -> Vec<(usize, String, &'d str)> {
             };
             let member = if in_table { ".address" } else { "" };
             let key = format!("upstream.{}.servers[{}]{member}", name.get_ref(), index + 1);
-            let label = text.split_once("://").map_or(text, |(_, rest)| rest);
+            let label = address::server(text).map_or_else(|_| text.to_owned(), |(label, _)| label);
             servers.push((value.span().start, key, label));
         }
     }
@@ -81,7 +104,7 @@ fn find(error: &StartError, root: &DeTable<'_>) -> Option<(usize, String)> {
                 value
                     .get_ref()
                     .as_str()
-                    .and_then(|text| text.parse::<SocketAddr>().ok())
+                    .and_then(|text| address::listen(text).ok())
                     == Some(*address)
             };
             addresses.into_iter().find_map(|(key, value)| {
@@ -117,7 +140,12 @@ fn find(error: &StartError, root: &DeTable<'_>) -> Option<(usize, String)> {
             let file = member(root.get("admin")?, "guard_file")?;
             Some((file.span().start, "admin.guard_file".to_owned()))
         }
+        StartError::Changes(_) => {
+            let file = member(root.get("admin")?, "changes_file")?;
+            Some((file.span().start, "admin.changes_file".to_owned()))
+        }
         StartError::Names(_)
+        | StartError::OwnUpstream(_)
         | StartError::Service(..)
         | StartError::Thread(_)
         | StartError::Draining => None,
@@ -134,12 +162,15 @@ fn member<'d, 't>(value: &'d Spanned<DeValue<'t>>, key: &str) -> Option<&'d Span
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
 
     #[test]
     fn a_start_that_fails_names_the_line() {
         let text = "[[listener]]\naddress = \"127.0.0.1:1\"\n[admin]\nlisten = \"127.0.0.1:2\"\n\
                     [access_log]\npath = \"x/y\"\n";
+        let sources = Sources::of_text(text, "f", &|_| None, &mut Inputs::default());
         let taken = |port| {
             let address = SocketAddr::from(([127, 0, 0, 1], port));
             StartError::Listen(address, std::io::ErrorKind::AddrInUse.into())
@@ -153,9 +184,10 @@ mod tests {
             (taken(2), "f:4: admin.listen: cannot listen on 127.0.0.1:2"),
             (log, "f:6: access_log.path: cannot open the access log x/y"),
         ] {
-            let told = of(&error, text, "f").expect("it has a place").to_string();
+            let told = of(&error, &sources, &|_| None);
+            let told = told.expect("it has a place").to_string();
             assert!(told.starts_with(beginning), "{told}");
         }
-        assert!(of(&taken(3), text, "f").is_none());
+        assert!(of(&taken(3), &sources, &|_| None).is_none());
     }
 }

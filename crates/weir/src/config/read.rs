@@ -123,16 +123,21 @@ impl<'a> Table<'a> {
     }
 
     fn key_of(&self, name: &str) -> String {
-        let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        let name = if !name.is_empty() && name.chars().all(is_bare) {
-            name.to_owned()
-        } else {
-            quoted(name)
-        };
+        let name = written_key(name);
         if self.key.is_empty() {
             name
         } else {
             format!("{}.{name}", self.key)
         }
+    }
+}
+
+/// A key as it is written, in quotes where TOML asks for them.
+pub(super) fn written_key(name: &str) -> String {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if !name.is_empty() && name.chars().all(is_bare) {
+        name.to_owned()
+    } else {
+        quoted(name)
     }
 }

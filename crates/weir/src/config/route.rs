@@ -2,19 +2,28 @@
 //!
 //! What is done with them is read in `action`.
 
+mod conditions;
+mod cors;
+pub(super) mod rewrite;
+pub(super) mod spread;
+
 use std::collections::HashMap;
 
-use weir_gateway::settings::{Action, HostPattern, Limits, Route, RouteLimits};
+use weir_gateway::settings::{
+    Action, Conditions, Cors, ErrorPages, HostPattern, Limits, ResponseHeaders, Route, RouteLimits,
+};
 
 use super::declared::file::ROUTE;
-use super::declared::route::{HOST, METHODS, NAME, PATH};
+use super::declared::route::cors::CORS;
+use super::declared::route::error_pages::ERROR_PAGES;
+use super::declared::route::{HOST, METHODS, NAME, PATH, RESPONSE_HEADERS};
 use super::entries::Entries;
 use super::entry::Entry;
 use super::headers::is_token;
 use super::pattern::{self, PathPattern};
 use super::suggest::{did_you_mean, quoted};
 use super::upstream::Upstreams;
-use super::{action, care};
+use super::{action, care, error_pages, headers};
 
 /// A route that is sound as far as the choice of requests goes.
 struct Draft<'a> {
@@ -26,7 +35,11 @@ struct Draft<'a> {
     host: HostPattern,
     path: PathPattern,
     methods: Option<Vec<String>>,
+    conditions: Conditions,
+    cors: Option<Cors>,
+    error_pages: ErrorPages,
     limits: RouteLimits,
+    says: ResponseHeaders,
     /// `None` when it had a mistake.
     action: Option<Action>,
 }
@@ -58,8 +71,26 @@ fn draft<'a>(
     let host = host.map_or(Some(HostPattern::Any), |value| value.parsed(pattern::host));
     let methods = table.optional(&METHODS);
     let methods = methods.map_or(Some(None), |value| methods_of(&value).map(Some));
+    let conditions = conditions::read(&mut table);
     let limits = care::limits(&mut table, path.as_ref(), limits);
-    let action = action::read(&mut table, path.as_ref(), upstreams);
+    let says = table.optional(&RESPONSE_HEADERS);
+    let parameters = action::parameters(path.as_ref());
+    let says = says.map(|value| headers::of_answers(&value, parameters));
+    let mut says = says.unwrap_or_default();
+    let action = action::read(&mut table, path.as_ref(), &says, upstreams);
+    let error_pages = error_pages::pages(table.named(&ERROR_PAGES));
+    let cors_value = table.optional(&CORS);
+    let known_methods = methods.as_ref().and_then(Option::as_deref);
+    let cors = cors_value
+        .as_ref()
+        .and_then(|value| cors::rule(value, known_methods));
+    if let (Some(value), Some(action)) = (&cors_value, &action)
+        && let Some(name) = cors::take_over(action, &mut says)
+    {
+        value.wrong(format!(
+            "found beside the field \"{name}\" that the route sets, expected only one of them"
+        ));
+    }
     table.finish();
     Some(Draft {
         number,
@@ -68,7 +99,11 @@ fn draft<'a>(
         host: host?,
         path: path?,
         methods: methods?,
+        conditions,
+        cors,
+        error_pages,
         limits,
+        says,
         action,
     })
 }
@@ -81,11 +116,17 @@ impl Draft<'_> {
             HostPattern::Wildcard(name) => format!("*.{name}"),
         };
         Some(Route {
-            name: self.name.unwrap_or_else(|| host + &self.path.text),
+            name: self
+                .name
+                .unwrap_or_else(|| host + &self.path.text + &self.conditions.names()),
             host: self.host,
-            path: self.path.text,
+            path: self.path.matched,
             methods: self.methods,
+            conditions: self.conditions,
+            cors: self.cors.map(Box::new),
+            error_pages: self.error_pages,
             limits: self.limits,
+            response_headers: self.says,
             action: self.action?,
             app: None,
         })
@@ -99,7 +140,7 @@ fn route_name(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-fn methods_of(value: &Entry) -> Option<Vec<String>> {
+pub(super) fn methods_of(value: &Entry) -> Option<Vec<String>> {
     let items = value.list()?;
     if items.is_empty() {
         value.wrong(
@@ -145,12 +186,21 @@ fn report_overlaps(drafts: &[Draft]) {
     for draft in drafts {
         let alike = earlier.entry((&draft.host, &draft.path.shape)).or_default();
         let overlap = alike.iter().find_map(|other| {
+            let (own, others) = (&draft.conditions, &other.conditions);
+            if own.rank() != others.rank() || own.exclude(others) {
+                return None;
+            }
             let methods = common_methods(other.methods.as_deref(), draft.methods.as_deref())?;
             Some((other, methods))
         });
         if let Some((other, methods)) = overlap {
+            let expected = if draft.conditions.is_empty() {
+                "another path, host or method"
+            } else {
+                "conditions that exclude each other, or one more of them on one of the two"
+            };
             draft.place.wrong(format!(
-                "found {}, which route[{}] on line {} serves too for {methods}, expected another path, host or method",
+                "found {}, which route[{}] on line {} serves too for {methods}, expected {expected}",
                 quoted(&draft.path.text),
                 other.number,
                 other.place.line(),

@@ -12,12 +12,30 @@ use super::syntax;
 use super::units;
 use super::value::Value;
 
+/// A text with a variable, or with a literal `${`.
+const VARIABLE: &str = "\\$\\{";
+
 /// The schema of a config file.
 pub(crate) fn of_file() -> Json {
     let mut schema = section(&FILE);
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
     schema["title"] = json!("weir");
     schema["description"] = json!("The config file of weir.");
+    // Its later name, `$defs`, is not known to older drafts; references work with either.
+    schema["definitions"] = json!({
+        "variable": { "type": "string", "pattern": VARIABLE },
+        "outside": {
+            "anyOf": [
+                { "type": "string", "pattern": VARIABLE },
+                {
+                    "type": "object",
+                    "properties": { "file": { "type": "string" } },
+                    "required": ["file"],
+                    "additionalProperties": false,
+                },
+            ],
+        },
+    });
     schema
 }
 
@@ -94,7 +112,28 @@ fn without_links(markdown: &str) -> String {
     text + rest
 }
 
+/// What may stand at a key: something of its kind, or what stands for that.
 fn kind(kind: &Kind) -> Json {
+    let kinds = kind.alternatives();
+    let is_table = |kind: &Kind| matches!(kind, Kind::Table(_) | Kind::Named(_) | Kind::Json(_));
+    let is_plain = |kind: &Kind| {
+        !is_table(kind) && !matches!(kind, Kind::List(_) | Kind::Tables(..) | Kind::AnyOf(..))
+    };
+    let outside = match (kinds.iter().any(is_plain), kinds.iter().any(is_table)) {
+        (true, false) => Some("#/definitions/outside"),
+        // `{ file = … }` would be one of those tables.
+        (true, true) => Some("#/definitions/variable"),
+        (false, _) => None,
+    };
+    let mut schemas: Vec<_> = kinds.iter().map(plain).collect();
+    schemas.extend(outside.map(|outside| json!({ "$ref": outside })));
+    match schemas.as_mut_slice() {
+        [only] => only.take(),
+        _ => json!({ "anyOf": schemas }),
+    }
+}
+
+fn plain(kind: &Kind) -> Json {
     match kind {
         Kind::Boolean => json!({ "type": "boolean" }),
         Kind::False => json!({ "enum": [false] }),
@@ -121,10 +160,7 @@ fn kind(kind: &Kind) -> Json {
         }
         Kind::Named(of) => named(of),
         Kind::Json(_) => json!({ "type": ["object", "array"] }),
-        Kind::AnyOf(_, kinds) => {
-            let kinds: Vec<_> = kinds.iter().map(self::kind).collect();
-            json!({ "anyOf": kinds })
-        }
+        Kind::AnyOf(..) => self::kind(kind),
     }
 }
 

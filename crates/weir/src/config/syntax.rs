@@ -11,14 +11,20 @@ use super::suggest::{did_you_mean, quoted};
 /// Parses `text`. What is not TOML is reported, at most one complaint a line: one slip often makes the parser
 /// stumble several times. The tree of a text with complaints is a guess and not worth reading.
 pub(super) fn parse<'t>(text: &'t str, report: &Report) -> Spanned<DeTable<'t>> {
+    parse_at(text, 0, report)
+}
+
+/// The same for one of several texts, whose bytes the report counts from `begins`. The places of the tree are those of
+/// the text alone.
+pub(super) fn parse_at<'t>(text: &'t str, begins: usize, report: &Report) -> Spanned<DeTable<'t>> {
     let (document, mut errors) = DeTable::parse_recoverable(text);
     errors.sort_by_key(offset);
-    errors.dedup_by_key(|error| report.line(offset(error)));
+    errors.dedup_by_key(|error| report.line(begins + offset(error)));
     for error in &errors {
         let (key, value) = key_and_value(line_at(text, offset(error)));
         let found = error.span().and_then(|span| text.get(span));
         let message = message(error.message(), key, value, found.unwrap_or(""));
-        report.add(offset(error), key, message);
+        report.add(begins + offset(error), key, message);
     }
     document
 }

@@ -13,10 +13,13 @@ mod defaults;
 mod documentation;
 mod examples;
 mod flags;
+mod included;
 mod mutated;
+mod outside;
 mod routes;
 mod schema;
 mod sections;
+mod spread;
 mod syntax;
 mod upstreams;
 

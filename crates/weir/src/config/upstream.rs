@@ -1,18 +1,23 @@
 //! `[upstream.NAME]`: the groups of servers that routes forward to.
 
-use weir_gateway::settings::{HashOn, Server, ServerAddress, Upstream, UpstreamCare};
+use std::collections::HashMap;
+
+use weir_gateway::settings::{HashOn, Server, ServerAddress, Sticky, Upstream, UpstreamCare};
 use weir_policy::balance::Method;
 
-use super::address;
 use super::care::upstream::{self as care, Protection};
+use super::declared::cookie::COOKIE;
 use super::declared::file::UPSTREAM;
+use super::declared::forms::SECRET_CHARS_MIN;
 use super::declared::upstream::{
-    ADDRESS, BALANCE, HASH_ON, HASH_ON_EXPECTED, IDLE_CONNECTIONS, IDLE_TIMEOUT, SERVERS, WEIGHT,
+    ADDRESS, BALANCE, HASH_ON, HASH_ON_EXPECTED, IDLE_CONNECTIONS, IDLE_TIMEOUT, SECRET, SERVERS,
+    STICKY, WEIGHT,
 };
 use super::entries::Entries;
 use super::entry::Entry;
 use super::headers::is_token;
 use super::suggest::{did_you_mean, nearest, one_of, quoted};
+use super::{address, cookie};
 
 /// The upstreams of a file, those with mistakes among them, so that a route that names one is not called wrong too.
 pub(super) struct Upstreams {
@@ -38,6 +43,16 @@ impl Upstreams {
         })
     }
 
+    /// The upstream whose sessions stick by this cookie.
+    pub(super) fn with_cookie(&self, name: &str) -> Option<&str> {
+        let is_it = |upstream: &&Upstream| {
+            let sticky = upstream.sticky.as_deref();
+            sticky.is_some_and(|sticky| sticky.cookie.name == name)
+        };
+        let found = self.settings.iter().find(is_it);
+        found.map(|upstream| upstream.name.as_str())
+    }
+
     /// Protects an upstream because a route says so.
     pub(super) fn protect(&mut self, index: usize) -> Result<(), &'static str> {
         self.protection[index].ask(&mut self.settings[index].care)
@@ -47,12 +62,13 @@ impl Upstreams {
 /// Reads every `[upstream.NAME]`.
 pub(super) fn all(root: &mut Entries) -> Upstreams {
     let upstreams = root.named(&UPSTREAM).into_iter();
+    let mut cookies = HashMap::new();
     let upstreams = upstreams.filter_map(|(name, value)| {
         let is_name_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if name.is_empty() || !name.chars().all(is_name_char) {
             value.wrong("expected a name of letters, digits, \"-\", \"_\" and \".\"");
         }
-        Some(upstream(name, value.table()?))
+        Some(upstream(name, value.table()?, &mut cookies))
     });
     let (settings, protection) = upstreams.unzip();
     Upstreams {
@@ -99,13 +115,21 @@ fn with_defaults(name: &str, servers: Vec<Server>) -> Upstream {
         servers,
         balance: Method::default(),
         hash_on: HashOn::ClientAddress,
+        sticky: None,
         idle_connections: Upstream::IDLE_CONNECTIONS,
         idle_timeout: Upstream::IDLE_TIMEOUT,
         care: UpstreamCare::default(),
     }
 }
 
-fn upstream(name: &str, mut table: Entries) -> (Upstream, Protection) {
+/// The names of cookies, and the upstream that sets each.
+type Cookies<'a> = HashMap<String, &'a str>;
+
+fn upstream<'a>(
+    name: &'a str,
+    mut table: Entries,
+    cookies: &mut Cookies<'a>,
+) -> (Upstream, Protection) {
     let list = table.required(&SERVERS);
     let servers = list.map_or_else(Vec::new, |list| servers(&list));
     let mut upstream = with_defaults(name, servers);
@@ -124,6 +148,9 @@ fn upstream(name: &str, mut table: Entries) -> (Upstream, Protection) {
         }
     }
     upstream.balance = balance.unwrap_or_default();
+    if let Some(value) = table.optional(&STICKY) {
+        upstream.sticky = sticky(&value, name, cookies).map(Box::new);
+    }
     if let Some(count) = table.integer(&IDLE_CONNECTIONS) {
         upstream.idle_connections = count as usize;
     }
@@ -134,6 +161,42 @@ fn upstream(name: &str, mut table: Entries) -> (Upstream, Protection) {
     upstream.care = care;
     table.finish();
     (upstream, protection)
+}
+
+/// `{ cookie = "weir", secret = "..." }`.
+fn sticky<'a>(value: &Entry, upstream: &'a str, cookies: &mut Cookies<'a>) -> Option<Sticky> {
+    let mut table = value.table()?;
+    let named = table.required(&COOKIE);
+    let name = named.as_ref().and_then(cookie::name);
+    if let (Some(value), Some(name)) = (&named, &name) {
+        match cookies.get(name) {
+            // A client that uses both would lose one session by the other.
+            Some(other) => value.wrong(cookie::taken(name, other)),
+            None => drop(cookies.insert(name.clone(), upstream)),
+        }
+    }
+    let secret = table.optional(&SECRET);
+    let secret = secret.as_ref().and_then(self::secret);
+    let cookie = cookie::rest(&mut table, name, true);
+    table.finish();
+    Some(Sticky {
+        cookie: cookie?,
+        secret: secret.unwrap_or_default(),
+    })
+}
+
+/// A secret is never repeated in a message.
+fn secret(value: &Entry) -> Option<String> {
+    let text = value.as_str();
+    let chars = text.map(|text| text.chars().count());
+    if chars.is_none_or(|chars| chars < SECRET_CHARS_MIN) {
+        let found = chars.map_or_else(String::new, |chars| format!("found {chars} characters, "));
+        value.wrong(format!(
+            "{found}expected a string of at least {SECRET_CHARS_MIN} characters"
+        ));
+        return None;
+    }
+    text.map(str::to_owned)
 }
 
 fn servers(list: &Entry) -> Vec<Server> {
@@ -190,7 +253,7 @@ pub(super) fn single_server(text: &str) -> Result<Server, String> {
     })
 }
 
-fn hash_on_part(text: &str) -> Result<HashOn, String> {
+pub(super) fn hash_on_part(text: &str) -> Result<HashOn, String> {
     match text.split_once(':') {
         None => {}
         Some(("header", name)) if is_token(name) => {

@@ -39,10 +39,13 @@ impl<'a> Value<'a> {
 
     /// Reports that something else was expected here.
     pub(super) fn expected(&self, expected: &str) {
-        self.wrong(format!(
-            "found {}, expected {expected}",
-            describe(self.content)
-        ));
+        self.wrong(format!("found {}, expected {expected}", self.shown()));
+    }
+
+    /// What stands here, as it is written.
+    fn shown(&self) -> String {
+        let written = self.report.written(self.at);
+        written.map_or_else(|| describe(self.content), |written| quoted(&written))
     }
 
     /// The byte of the text at which the value begins.
@@ -84,7 +87,13 @@ impl<'a> Value<'a> {
         match parse(text) {
             Ok(value) => Some(value),
             Err(complaint) => {
-                self.wrong(format!("found {}, {complaint}", quoted(text)));
+                // A complaint may repeat a part of the text.
+                let complaint = if self.report.repeats_outside(self.at, &complaint) {
+                    format!("expected {expected}")
+                } else {
+                    complaint
+                };
+                self.wrong(format!("found {}, {complaint}", self.shown()));
                 None
             }
         }

@@ -5,9 +5,13 @@ use std::net::TcpStream;
 use std::sync::Mutex;
 use std::sync::mpsc::{Sender, channel};
 
-use crate::harness::client::Connection;
+use tungstenite::protocol::frame::coding::CloseCode;
+use tungstenite::{Error, Message};
+
+use crate::harness::client::{self, Connection};
 use crate::harness::origin::Origin;
-use crate::harness::{Gateway, forward_everything, wait_until};
+use crate::harness::{Gateway, PATIENCE, forward_everything, wait_until};
+use crate::upgrade::websocket::connect;
 
 const LOG: &str = "access.log";
 
@@ -144,7 +148,7 @@ fn a_second_sigterm_ends_at_once() {
     gateway.process.signal("TERM");
     wait_until("it drains", || refuses_connections(&gateway));
     gateway.process.signal("TERM");
-    assert_eq!(gateway.process.wait().code(), Some(1));
+    assert_eq!(gateway.process.wait().code(), Some(3));
     assert!(connection.is_closed());
 }
 
@@ -176,7 +180,7 @@ fn the_drain_timeout_cuts_off() {
         origin.next_head().starts_with("GET /held ")
     });
     gateway.process.signal("TERM");
-    assert_eq!(gateway.process.wait().code(), Some(2));
+    assert_eq!(gateway.process.wait().code(), Some(3));
     // What is cut off is told so, and has its line in the log like everything else.
     assert_eq!(connection.response().status, 503);
     assert!(connection.is_closed());
@@ -208,13 +212,93 @@ fn a_response_that_is_cut_off_says_whose_fault_it_was() {
         connection.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
         connection.until(b"hello");
         gateway.process.signal("TERM");
-        assert_eq!(gateway.process.wait().code(), Some(2));
+        assert_eq!(gateway.process.wait().code(), Some(3));
         let lines = log_lines(&gateway);
         assert!(
             lines[0].contains("\"failure\":\"shut_down\""),
             "{cache} {lines:?}"
         );
     }
+}
+
+/// Both ends of a WebSocket are told, so that a deploy waits for none, and its process has not failed.
+#[test]
+fn websockets_are_closed_as_their_protocol_has_it() {
+    let (tell, told) = channel();
+    let origin = Origin::start(move |peer, _| {
+        let Ok(mut socket) = tungstenite::accept(peer.stream) else {
+            return;
+        };
+        while let Ok(message) = socket.read() {
+            let _ = tell.send(message);
+        }
+    });
+    // Longer than the test may take: nothing waits for it.
+    let mut gateway = gateway(&origin, "[timeouts]\ndrain = \"1h\"");
+    let mut sockets: Vec<_> = (0..3).map(|_| connect(gateway.address)).collect();
+    sockets[0]
+        .send(Message::text("still said"))
+        .expect("it is open");
+    assert_eq!(
+        told.recv_timeout(PATIENCE).ok(),
+        Some(Message::text("still said"))
+    );
+    gateway.process.signal("TERM");
+    for socket in &mut sockets {
+        let message = socket.read().expect("it is told");
+        let Message::Close(Some(frame)) = message else {
+            panic!("{message:?}");
+        };
+        assert_eq!(frame.code, CloseCode::Away);
+        // The library answers with the same, and then sees the end.
+        assert!(matches!(socket.read(), Err(Error::ConnectionClosed)));
+    }
+    for _ in &sockets {
+        let Ok(Message::Close(Some(frame))) = told.recv_timeout(PATIENCE) else {
+            panic!("the upstream is told too");
+        };
+        assert_eq!(frame.code, CloseCode::Away);
+    }
+    assert_eq!(gateway.process.wait().code(), Some(0));
+}
+
+/// What speaks no WebSocket may stay as long as requests may, and is then no failure.
+#[test]
+fn a_tunnel_that_is_left_is_no_failure() {
+    let origin = Origin::start(|mut peer, _| {
+        if peer.head().is_some() {
+            peer.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nhello");
+            let _ = peer.head();
+        }
+    });
+    let forward = forward_everything(&[origin.address], "") + "upgrade = [\"echo\"]\n";
+    let mut gateway = Gateway::start(&format!("[timeouts]\ndrain = \"300ms\"\n{forward}"));
+    let mut connection = Connection::open(gateway.address);
+    connection.send("GET / HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n");
+    connection.until(b"hello");
+    gateway.process.signal("TERM");
+    assert_eq!(gateway.process.wait().code(), Some(0));
+    assert!(connection.is_closed());
+    let output = gateway.process.output();
+    assert!(output.contains("1 tunnels were still open"), "{output}");
+}
+
+/// Balancers have the time to notice: until then everything goes on.
+#[test]
+fn a_gateway_that_leaves_says_so_before_it_stops_accepting() {
+    let (origin, _release) = holding();
+    let mut gateway = gateway(&origin, "[timeouts]\ndrain_delay = \"1h\"");
+    let health = || client::ask_admin(gateway.admin, "/healthz");
+    assert_eq!(health().status, 200);
+    gateway.process.signal("TERM");
+    wait_until("it says so", || health().status == 503);
+    assert_eq!(health().text(), "draining\n");
+    let mut connection = Connection::open(gateway.address);
+    let response = connection.get("/");
+    assert_eq!(response.text(), "quick\n");
+    assert_eq!(response.field("connection"), None, "it may be used again");
+    gateway.process.signal("TERM");
+    assert_eq!(gateway.process.wait().code(), Some(3));
 }
 
 /// A client that is still sending when it is cut off gets to read why: its bytes do not reset the connection.
@@ -229,7 +313,7 @@ fn an_upload_that_is_cut_off_reads_its_503() {
     let upload = std::thread::spawn(move || while writer.write_all(&[b'x'; 16 << 10]).is_ok() {});
     gateway.process.signal("TERM");
     assert_eq!(connection.response().status, 503);
-    assert_eq!(gateway.process.wait().code(), Some(2));
+    assert_eq!(gateway.process.wait().code(), Some(3));
     drop(connection);
     upload.join().expect("it ends with its connection");
 }

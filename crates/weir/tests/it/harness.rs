@@ -114,6 +114,14 @@ impl Gateway {
         })
     }
 
+    /// The same by env(1), whose `flag` says what it inherits.
+    pub(crate) fn start_by_env(flag: &str, config: &str) -> Self {
+        Self::start_by(Directory::new(), config, |arguments, directory| {
+            let env = [flag, env!("CARGO_BIN_EXE_weir")];
+            Process::start("env", &[&env, arguments].concat(), directory)
+        })
+    }
+
     fn start_by(
         directory: Directory,
         config: &str,
@@ -176,18 +184,22 @@ impl Gateway {
         tool::run_to_end(env!("CARGO_BIN_EXE_weir"), &["reload", "--admin", &admin])
     }
 
-    /// The value of a metric whose line begins with `name_and_labels`; 0 when it is not there. Of a name alone, the sum over
-    /// all its labels.
-    pub(crate) fn metric(&self, name_and_labels: &str) -> u64 {
+    /// The sum of the samples of a metric that have, among others, the labels that `series` has; 0 when there are none.
+    pub(crate) fn metric(&self, series: &str) -> u64 {
+        let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+        let labels: Vec<_> = labels
+            .trim_end_matches('}')
+            .split_inclusive("\",")
+            .collect();
         let page = client::ask_admin(self.admin, "/metrics").text();
         let lines = page.lines().filter_map(|line| line.rsplit_once(' '));
-        let values = lines.filter_map(|(series, value)| {
-            let (name, _) = series.split_once('{').unwrap_or((series, ""));
-            let is_it = if name_and_labels.contains('{') {
-                series.starts_with(name_and_labels)
-            } else {
-                name == name_and_labels
+        let values = lines.filter_map(|(sample, value)| {
+            let (own, said) = sample.split_once('{').unwrap_or((sample, ""));
+            let has = |label: &&str| {
+                let label = label.trim_end_matches(',');
+                said.starts_with(label) || said.contains(&format!("\",{label}"))
             };
+            let is_it = own == name && labels.iter().all(has);
             is_it.then(|| value.parse::<u64>().expect("a count is a number"))
         });
         values.sum()

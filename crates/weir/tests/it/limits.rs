@@ -35,7 +35,7 @@ fn too_few_descriptors_to_serve_anybody_are_told_at_the_start() {
     ];
     for few in ["--nofile=20", "--nofile=300"] {
         let run = run_to_end("prlimit", &[&[few, weir][..], &flags].concat());
-        assert_eq!(run.status.code(), Some(2), "{few}: {}", run.stderr);
+        assert_eq!(run.status.code(), Some(1), "{few}: {}", run.stderr);
         // Each worker needs eight: four for its runtime, and as many for sockets of listeners.
         let workers = std::thread::available_parallelism()
             .expect("it is known")

@@ -7,6 +7,9 @@ mod output;
 mod search;
 mod server;
 mod tls;
+mod verdict;
+
+use std::process::ExitStatus;
 
 use serde_json::Value;
 
@@ -17,17 +20,25 @@ use crate::harness::tool::{Run, run_to_end};
 struct Measured(Value);
 
 impl Measured {
-    /// Runs `weir load` with these flags; it must succeed.
+    /// Runs `weir load` with these flags; its exit status is that of its verdict.
     fn by(flags: &[&str]) -> Self {
         let run = load(&[flags, &["--quiet", "--json", "-"]].concat());
-        assert!(
-            run.status.success(),
-            "{flags:?}: {}{}",
-            run.stderr,
-            run.stdout
-        );
         assert_eq!(run.stderr, "", "{flags:?}");
-        Self(serde_json::from_str(&run.stdout).expect("what it prints is JSON"))
+        Self::read(&run.stdout, run.status)
+    }
+
+    /// Reads the JSON of a run that ended with `status`.
+    fn read(json: &str, status: ExitStatus) -> Self {
+        let measured = Self(serde_json::from_str(json).expect("what it writes is JSON"));
+        let expected = match measured.0["verdict"].as_str() {
+            Some("measured" | "slo kept") => 0,
+            Some("slo missed") => 3,
+            Some("not valid") => 4,
+            Some("no good answer") => 5,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(status.code(), Some(expected), "{json}");
+        measured
     }
 
     fn requests(&self) -> u64 {

@@ -1,6 +1,7 @@
 //! Another configuration while the gateway runs: what changes, what stays, and that no request notices.
 
 mod care;
+mod kept;
 mod listeners;
 mod names;
 mod servers;

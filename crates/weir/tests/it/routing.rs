@@ -1,8 +1,12 @@
 //! Which requests go where: hosts, paths, methods, redirects, fixed responses, stripping and changing fields.
 
+mod conditions;
+mod cors;
+mod error_pages;
 mod fields;
 mod hosts;
 mod paths;
+mod rewrite;
 
 use crate::harness::client::{self, Connection, Response};
 use crate::harness::origin::Origin;
@@ -138,7 +142,8 @@ fn redirects_take_parameters_and_the_query_along() {
     let gateway = Gateway::start(
         "[[route]]\npath = \"/old/{*rest}\"\nredirect = { to = \"/new/{rest}\" }\n\
          [[route]]\npath = \"/users/{id}/{tab}\"\nredirect = { to = \"https://{tab}.example.com/u?id={id}\", status = 308 }\n\
-         [[route]]\npath = \"/home\"\nredirect = { to = \"/\", status = 302 }\n",
+         [[route]]\npath = \"/home\"\nredirect = { to = \"/\", status = 302 }\n\
+         [[route]]\npath = \"/secure/{*rest}\"\nredirect = { to = \"https://{host}{path}\" }\n",
     );
     let mut connection = Connection::open(gateway.address);
     for (path, status, location) in [
@@ -155,6 +160,12 @@ fn redirects_take_parameters_and_the_query_along() {
             "https://posts.example.com/u?id=7",
         ),
         ("/home?a", 302, "/?a"),
+        ("/secure/./a%2Db?x", 301, "https://test/secure/a-b?x"),
+        (
+            "/secure//evil.test/",
+            301,
+            "https://test/secure//evil.test/",
+        ),
     ] {
         let response = connection.get(path);
         assert_eq!(

@@ -5,13 +5,16 @@ use std::path::{Path, PathBuf};
 
 use weir_lab::LabError;
 use weir_lab::blocks::{self, Ends};
-use weir_lab::compare::{self, Found, Half, Metric, NAMES, Plan, Unknown};
+use weir_lab::compare::{self, Found, Half, Metric, NAMES, Parts, Plan, Unknown};
 use weir_lab::raw::Block;
 use weir_lab::scenario::Kind;
 use weir_lab::statistics::{CPU_TIME, LATENCY, PAIRS_MIN, RATE};
 
 use super::run::reservations;
 use super::target::{LoadArgs, Target};
+
+/// With more noise than so many percent, no difference is told.
+const TELLING_MAX: f64 = 1_000.0;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompareArgs {
@@ -134,22 +137,27 @@ fn in_words(found: &Found) -> String {
             "what follows rests on the A B B A without them: {same} of A against itself, {different} of B against A"
         ));
     }
-    lines.extend(figures(&found.halves[1]));
+    lines.extend(figures(found));
     let noise = found.noise(Metric::Rate);
-    let noise = noise.map(|it| it.in_words("the second", RATE));
+    let noise = noise.map(|it| it.in_words(["the first", "the second"], RATE));
     let noise = noise.unwrap_or_else(|why| unknown(&why, &found.halves[0]));
     lines.push(format!("noise: A against itself: {noise}"));
     if let Some(bars) = found.bars.get(&Metric::Rate) {
         let bar = bars.higher() * 100.0;
-        lines.push(format!("so rates are called different from {bar:.1} % on"));
+        lines.push(if bar < TELLING_MAX {
+            format!("so rates are called different from {bar:.1} % on")
+        } else {
+            "so no difference between rates can be told".to_owned()
+        });
     }
-    for (metric, label, b, wording) in [
-        (Metric::Rate, "rate", "B", RATE),
-        (Metric::CpuTime, "CPU", "B", CPU_TIME),
-        (Metric::Median, "p50", "p50 of B", LATENCY),
-        (Metric::Percentile99, "p99", "p99 of B", LATENCY),
+    for (metric, label, wording) in [
+        (Metric::Rate, "rate", RATE),
+        (Metric::CpuTime, "CPU", CPU_TIME),
+        (Metric::Median, "p50", LATENCY),
+        (Metric::Percentile99, "p99", LATENCY),
     ] {
-        let words = found.difference(metric).map(|it| it.in_words(b, wording));
+        let words = found.difference(metric);
+        let words = words.map(|it| it.in_words(NAMES, wording));
         let words = words.unwrap_or_else(|why| unknown(&why, &found.halves[1]));
         lines.push(format!("{label}: {words}"));
     }
@@ -174,9 +182,10 @@ fn unknown(why: &Unknown, half: &Half) -> String {
     }
 }
 
-/// One line for each target: medians, and how requests ended.
-fn figures(half: &Half) -> [String; 2] {
-    let figures = |(name, ends): (&str, &Ends)| {
+/// One line for each target: medians, what its CPU time consists of, and how requests ended.
+fn figures(found: &Found) -> [String; 2] {
+    let half = &found.halves[1];
+    let figures = |(name, ends, parts): (&str, &Ends, &Parts)| {
         let Some(rate) = half.median(name, Metric::Rate) else {
             return format!("{name}: nothing that counts was measured");
         };
@@ -184,9 +193,23 @@ fn figures(half: &Half) -> [String; 2] {
             || "CPU time unknown".to_owned(),
             |us| format!("{us:.1} µs CPU per answer"),
         );
+        let called = |service: &str| match service.strip_prefix(name).unwrap_or(service) {
+            "" if parts.own.is_empty() => name.to_owned(),
+            "" => parts.own.clone(),
+            behind => behind.trim_start().to_owned(),
+        };
+        let consists = half.cpu_parts(name, called).unwrap_or_default();
         let ends = ends.in_words();
-        format!("{name}: {rate:.0} answers/s, {cpu}; of its requests, {ends}")
+        let elsewhere: Vec<String> = parts.elsewhere.iter().map(ToString::to_string).collect();
+        let elsewhere = if elsewhere.is_empty() {
+            String::new()
+        } else {
+            format!(", without {} elsewhere", elsewhere.join(" and "))
+        };
+        format!(
+            "{name}: {rate:.0} answers/s, {cpu} ({consists}{elsewhere}); of its requests, {ends}"
+        )
     };
-    let [a, b] = [0, 1].map(|place| (NAMES[place], &half.ends[place]));
+    let [a, b] = [0, 1].map(|place| (NAMES[place], &half.ends[place], &found.parts[place]));
     [figures(a), figures(b)]
 }

@@ -48,21 +48,25 @@ pub(super) fn table(run: &Run, load: &str) -> String {
     let names = run.configurations.iter();
     let width = names.map(|it| it.name.chars().count()).max().unwrap_or(0);
     let mut text = format!(
-        "\n{load}\n  {:width$}  {:>10}  {:>9}  {:>9}  {:>9}  {:>13}\n",
+        "\n{load}\n  {:width$}  {:>10}  {:>9}  {:>9}  {:>9}  {:>13}  of which\n",
         "", "answers/s", "p50 ms", "p99 ms", "failed", "CPU µs/answer"
     );
     let mut is_any_in_brackets = false;
-    for Configuration { name, entry, .. } in &run.configurations {
+    for configuration in &run.configurations {
+        let name = &configuration.name;
         let (blocks, are_valid) = blocks::counted(&run.blocks, name, load);
         is_any_in_brackets |= !are_valid && !blocks.is_empty();
-        let [rate, p50, p99, failed, cpu] = figures(&blocks, entry).map(|figure| match figure {
+        let called = |service: &str| called(configuration, service);
+        let parts = blocks::parts_in_words(&blocks, called);
+        let parts = parts.map_or(String::new(), |parts| format!("  {parts}"));
+        let [rate, p50, p99, failed, cpu] = figures(&blocks).map(|figure| match figure {
             Some(figure) if are_valid => figure,
             Some(figure) => format!("({figure})"),
             None => "–".to_owned(),
         });
         let _ = writeln!(
             text,
-            "  {name:width$}  {rate:>10}  {p50:>9}  {p99:>9}  {failed:>9}  {cpu:>13}"
+            "  {name:width$}  {rate:>10}  {p50:>9}  {p99:>9}  {failed:>9}  {cpu:>13}{parts}"
         );
     }
     if is_any_in_brackets {
@@ -71,8 +75,16 @@ pub(super) fn table(run: &Run, load: &str) -> String {
     text
 }
 
-/// The columns of the table: medians, and the share of requests that failed.
-fn figures(blocks: &[&Block], entry: &str) -> [Option<String>; 5] {
+/// A gateway by what it is, since each rung may have one of its own; all else by its name.
+fn called(configuration: &Configuration, service: &str) -> String {
+    let mut services = configuration.services.iter();
+    let is_weir = services.any(|it| it.name == service && it.kind == "weir");
+    if is_weir { "weir" } else { service }.to_owned()
+}
+
+/// The columns of the table: medians, and the share of requests that failed. CPU time is that of all services between the
+/// client and the answer.
+fn figures(blocks: &[&Block]) -> [Option<String>; 5] {
     let median = |digits: usize, value: &dyn Fn(&Block) -> Option<f64>| {
         let values: Vec<f64> = blocks.iter().filter_map(|block| value(block)).collect();
         statistics::median(&values).map(|number| format!("{number:.digits$}"))
@@ -84,7 +96,7 @@ fn figures(blocks: &[&Block], entry: &str) -> [Option<String>; 5] {
         ms("p50"),
         ms("p99"),
         (!blocks.is_empty()).then_some(failed),
-        median(1, &|block| blocks::cpu_us_per_answer(block, entry)),
+        median(1, &blocks::cpu_us_per_answer),
     ]
 }
 
@@ -93,7 +105,7 @@ fn sentence(run: &Run, baseline: &str, name: &str, load: &str) -> String {
     let pairs = blocks::pairs_of_rates(&run.blocks, load, [baseline, name]);
     let rng = &mut fastrand::Rng::with_seed(SEED);
     match statistics::compare(&pairs, Bars::USUAL, rng) {
-        Some(found) => format!("{} (than {baseline})", found.in_words(name, RATE)),
+        Some(found) => found.in_words([baseline, name], RATE),
         None => format!(
             "{name}: nothing can be said against {baseline}: rounds valid in both {}, needed {PAIRS_MIN}",
             pairs.len()

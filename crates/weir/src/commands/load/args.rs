@@ -124,7 +124,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "FILE")]
     pub(super) hdr_log: Option<PathBuf>,
 
-    /// Say nothing while it runs.
+    /// Say nothing while it runs, and then one line with the verdict.
     #[arg(short, long)]
     pub(super) quiet: bool,
 
@@ -132,8 +132,8 @@ pub(crate) struct LoadArgs {
     #[arg(long, requires = "slo", conflicts_with_all = ["arrivals", "requests", "csv", "hdr_log"])]
     pub(super) find_max: bool,
 
-    /// With --find-max: what must hold, such as p99=10ms,errors=0.1%.
-    #[arg(long, value_name = "PROMISE,...", requires = "find_max")]
+    /// What must hold, such as p99=10ms,errors=0.1%; exit status 3 if it does not.
+    #[arg(long, value_name = "PROMISE,...")]
     pub(super) slo: Option<String>,
 }
 

@@ -7,7 +7,8 @@ use weir_load::Plan;
 use weir_load::arrivals::{Arrivals, Step};
 use weir_load::mix::{Mix, Request};
 use weir_load::plan::{End, Protocol, Target};
-use weir_load::search::{Promise, Search};
+use weir_load::promise::Promise;
+use weir_load::search::Search;
 use weir_load::template::Template;
 use weir_load::tls::{self, Trust};
 
@@ -157,15 +158,22 @@ fn steps_of(text: &str) -> anyhow::Result<Vec<Step>> {
     })
 }
 
-/// The search that the flags ask for.
-pub(super) fn search(args: &LoadArgs) -> anyhow::Result<Search> {
-    let text = args.slo.as_deref().unwrap_or_default();
-    let promises = text.split(',').map(|promise| promise_of(promise.trim()));
-    Ok(Search {
-        promises: promises.collect::<anyhow::Result<_>>()?,
+/// The search for the highest rate that keeps `promises`.
+pub(super) fn search(args: &LoadArgs, promises: Vec<Promise>) -> Search {
+    Search {
+        promises,
         trial: args.duration.unwrap_or(Search::TRIAL_DEFAULT),
         ..Search::default()
-    })
+    }
+}
+
+/// What the run is judged by; nothing without `--slo`.
+pub(super) fn promises(args: &LoadArgs) -> anyhow::Result<Vec<Promise>> {
+    let Some(text) = args.slo.as_deref() else {
+        return Ok(Vec::new());
+    };
+    let promises = text.split(',').map(|promise| promise_of(promise.trim()));
+    promises.collect()
 }
 
 fn promise_of(text: &str) -> anyhow::Result<Promise> {

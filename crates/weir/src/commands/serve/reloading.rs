@@ -2,36 +2,82 @@
 //!
 //! One thread does it, so that signals are still heard. Requests that come while it is busy become one request.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use weir_gateway::settings::{Server, Settings};
+use weir_gateway::settings::{Level, MessageFormat, Server, Settings};
+use weir_gateway::tell::tell;
 use weir_gateway::{App, Control, Source, StartError};
 
 use super::{fit_to_descriptors, say};
-use crate::config;
+use crate::config::{self, ConfigError, Inputs};
 
-/// How often a watched file is checked. It is read once it looks the same twice, since editors and `cp` write in
+/// How often watched files are checked. They are read once they look the same twice, since editors and `cp` write in
 /// several steps.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// A config file as the gateway's source of configurations.
-#[derive(Debug)]
-pub(in crate::commands) struct File(pub(in crate::commands) PathBuf);
+#[derive(Debug, Clone)]
+pub(in crate::commands) struct File {
+    path: PathBuf,
+    /// The flag that stands above what the file says.
+    log_format: Option<MessageFormat>,
+    /// All that was read, the last time.
+    inputs: Arc<Mutex<Inputs>>,
+}
+
+impl File {
+    pub(in crate::commands) fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            log_format: None,
+            inputs: Arc::default(),
+        }
+    }
+
+    /// The same with a flag that stands above what the file says.
+    pub(super) fn with_format(mut self, format: Option<MessageFormat>) -> Self {
+        self.log_format = format;
+        self
+    }
+
+    /// Reads the file, and what it includes.
+    pub(in crate::commands) fn load(&self) -> Result<Settings, ConfigError> {
+        let mut inputs = Inputs::default();
+        let settings = config::load(&self.path, &mut inputs);
+        *self.inputs.lock().unwrap_or_else(PoisonError::into_inner) = inputs;
+        let mut settings = settings?;
+        if let Some(format) = self.log_format {
+            settings.messages.format = format;
+        }
+        Ok(settings)
+    }
+
+    /// What to tell of a gateway that did not start with it.
+    pub(in crate::commands) fn start_error(&self, error: StartError) -> anyhow::Error {
+        config::start_error(error, &self.path)
+    }
+
+    fn inputs(&self) -> Inputs {
+        let inputs = self.inputs.lock();
+        inputs.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
 
 impl Source for File {
     fn read(&self) -> Result<Settings, String> {
-        let mut settings = config::load(&self.0).map_err(|error| error.to_string())?;
+        let mut settings = self.load().map_err(|error| error.to_string())?;
         fit_to_descriptors(&mut settings).map_err(|error| format!("{error:#}"))?;
+        for note in config::notes::of(&settings) {
+            say(format_args!("note: {note}"));
+        }
         Ok(settings)
     }
 
     fn explain(&self, error: StartError) -> String {
-        format!("{:#}", config::start_error(error, &self.0))
+        format!("{:#}", self.start_error(error))
     }
 
     fn server(&self, text: &str) -> Result<Server, String> {
@@ -65,26 +111,12 @@ impl Source for NoFile {
     }
 }
 
-/// A watched file, and how it looked before it was last read.
-pub(super) struct Watched {
-    path: PathBuf,
-    seen: Option<Stamp>,
-}
-
-impl Watched {
-    /// Must be called before the file is read, so that a later change is seen.
-    pub(super) fn new(path: &Path) -> Self {
-        let (path, seen) = (path.to_owned(), Stamp::of(path));
-        Self { path, seen }
-    }
-}
-
 /// Takes requests to reload.
 pub(super) struct Reloader(SyncSender<()>);
 
 impl Reloader {
-    /// Starts the thread, which also watches `watched` if there is one.
-    pub(super) fn start(control: Arc<Control>, watched: Option<Watched>) -> std::io::Result<Self> {
+    /// Starts the thread, which also watches all that `watched` was read from.
+    pub(super) fn start(control: Arc<Control>, watched: Option<File>) -> std::io::Result<Self> {
         let (ask, asked) = sync_channel(1);
         std::thread::Builder::new()
             .name("reload".to_owned())
@@ -94,7 +126,7 @@ impl Reloader {
                         reload(&control);
                     }
                 }
-                Some(watched) => watch(&control, &asked, watched),
+                Some(watched) => watch(&control, &asked, &watched),
             })?;
         Ok(Self(ask))
     }
@@ -105,26 +137,23 @@ impl Reloader {
     }
 }
 
-fn watch(control: &Control, asked: &Receiver<()>, watched: Watched) {
-    let Watched { path, mut seen } = watched;
+fn watch(control: &Control, asked: &Receiver<()>, file: &File) {
     let mut pending = None;
     loop {
         match asked.recv_timeout(LOOK) {
-            Ok(()) => {
-                seen = Stamp::of(&path);
-                reload(control);
-            }
+            Ok(()) => reload(control),
             Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {
-                let now = Stamp::of(&path);
+                let seen = file.inputs();
+                let now = seen.now();
                 // A missing file is most likely being renamed.
-                if now.is_none() || now == seen {
+                if now == seen || !now.has(&file.path) {
                     pending = None;
-                } else if now == pending {
-                    (seen, pending) = (now, None);
+                } else if pending.as_ref() == Some(&now) {
+                    pending = None;
                     reload(control);
                 } else {
-                    pending = now;
+                    pending = Some(now);
                 }
             }
         }
@@ -134,29 +163,17 @@ fn watch(control: &Control, asked: &Receiver<()>, watched: Watched) {
 /// Reads the file, and prints the result.
 fn reload(control: &Control) {
     match control.reload() {
-        Ok(changes) => say(format_args!("reloaded: {changes}")),
-        Err(error) => say(format_args!("the configuration stays as it is:\n{error}")),
-    }
-}
-
-/// Tells a changed file from an unchanged one. It also sees when another file took its name, or when a symbolic link
-/// changed.
-#[derive(Debug, PartialEq, Eq)]
-struct Stamp {
-    file: (u64, u64),
-    size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl Stamp {
-    fn of(path: &Path) -> Option<Self> {
-        let metadata = fs::metadata(path).ok()?;
-        Some(Self {
-            file: (metadata.dev(), metadata.ino()),
-            size: metadata.size(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        })
+        Ok(changes) => {
+            let level = if changes.waiting.is_empty() {
+                Level::Info
+            } else {
+                Level::Warning
+            };
+            tell(level, format_args!("reloaded: {changes}"));
+        }
+        Err(error) => tell(
+            Level::Error,
+            format_args!("the configuration stays as it is:\n{error}"),
+        ),
     }
 }

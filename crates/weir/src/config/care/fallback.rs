@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use weir_gateway::settings::template::Template;
 use weir_gateway::settings::{Fallback, Respond};
 
 use super::Around;
@@ -60,7 +61,7 @@ fn upstream(table: &mut Entries, around: &Around) -> Option<usize> {
     let value = table.optional(&UPSTREAM)?;
     let name = value.text()?;
     match around.upstreams.index(name) {
-        Ok(index) if around.upstream == Some(index) => {
+        Ok(index) if around.to.is_only(index) => {
             value.expected("another upstream than the route's own");
             None
         }
@@ -75,63 +76,105 @@ fn upstream(table: &mut Entries, around: &Around) -> Option<usize> {
 /// `status`, `content_type`, and one of `body`, `json` and `file`.
 fn answer(table: &mut Entries) -> Option<Respond> {
     let status_value = table.optional(&STATUS);
+    let status = status_value.as_ref().map_or(Some(STATUS_DEFAULT), |value| {
+        value.integer().map(|status| status as u16)
+    });
+    match content(table) {
+        Content::None => {
+            status_value?;
+            Some(Respond {
+                status: status?,
+                body: Vec::new(),
+                headers: Vec::new(),
+            })
+        }
+        Content::Wrong => None,
+        Content::Some {
+            body,
+            content_type,
+            at,
+        } => {
+            if !body.is_empty() {
+                refuse_body_with(status, &at);
+            }
+            Some(Respond {
+                status: status?,
+                body,
+                headers: vec![("content-type".to_owned(), Template::fixed(content_type))],
+            })
+        }
+    }
+}
+
+/// What a table says of a body.
+pub(in crate::config) enum Content<'a> {
+    /// Nothing.
+    None,
+    /// Something that is wrong and was reported.
+    Wrong,
+    /// A body and its type, and where it stands.
+    Some {
+        body: Vec<u8>,
+        content_type: String,
+        at: Entry<'a>,
+    },
+}
+
+/// `content_type`, and one of `body`, `json` and `file`.
+pub(in crate::config) fn content<'a>(table: &mut Entries<'a>) -> Content<'a> {
     let content_type_value = table.optional(&CONTENT_TYPE);
     let mut bodies: Vec<(&Key, Entry)> = BODIES
         .into_iter()
         .filter_map(|key| Some((key, table.optional(key)?)))
         .collect();
     bodies.sort_by_key(|(_, value)| value.at());
-    let status = status_value.as_ref().map_or(Some(STATUS_DEFAULT), |value| {
-        value.integer().map(|status| status as u16)
-    });
     let content_type = content_type_value.as_ref();
     let said = content_type.map(|value| value.parsed(media_type));
-    let Some((first, others)) = bodies.split_first() else {
+    let mut bodies = bodies.into_iter();
+    let Some((key, value)) = bodies.next() else {
         if let Some(value) = &content_type_value {
             value.wrong(
                 "has a meaning only with \"body\", \"json\" or \"file\", expected none here",
             );
         }
-        status_value?;
-        return Some(Respond {
-            status: status?,
-            body: Vec::new(),
-            headers: Vec::new(),
-        });
+        return Content::None;
     };
-    let (key, value) = first;
-    for (_, other) in others {
+    for (_, other) in bodies {
         other.wrong(format!(
             "found beside \"{}\", expected only one of them",
             key.name
         ));
     }
-    let (body, usual) = match key.name {
-        "body" => (
-            value.text()?.as_bytes().to_vec(),
-            Some(CONTENT_TYPE_DEFAULT),
-        ),
-        "json" => (value.json()?.to_string().into_bytes(), Some(JSON_TYPE)),
-        _ => file(value)?,
+    let found = match key.name {
+        "body" => value
+            .text()
+            .map(|text| (text.as_bytes().to_vec(), Some(CONTENT_TYPE_DEFAULT))),
+        "json" => value
+            .json()
+            .map(|json| (json.to_string().into_bytes(), Some(JSON_TYPE))),
+        _ => file(&value),
     };
-    if !body.is_empty() {
-        refuse_body_with(status, value);
-    }
+    let Some((body, usual)) = found else {
+        return Content::Wrong;
+    };
     let content_type = match (said, usual) {
-        (Some(said), _) => said?,
-        (None, Some(usual)) => usual.to_owned(),
+        (Some(said), _) => said,
+        (None, Some(usual)) => Some(usual.to_owned()),
         (None, None) => {
             value.expected(
                 "a file that ends in .html, .json or .txt, or a \"content_type\" beside it",
             );
-            return None;
+            None
         }
     };
-    Some(Respond {
-        status: status?,
-        body,
-        headers: vec![("content-type".to_owned(), content_type)],
-    })
+    match content_type {
+        Some(content_type) => Content::Some {
+            body,
+            content_type,
+            at: value,
+        },
+        None => Content::Wrong,
+    }
 }
 
 /// What is in the file, and the type that its name says it has.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_cache::policy::SetCookie;
+use weir_cache::policy::{RequestCookie, SetCookie};
 use weir_gateway::settings::CacheStorage;
 use weir_http::Method;
 
@@ -26,7 +26,7 @@ pub(crate) static TRANSIENT: Key = Key {
     name: "transient",
     kind: MEMORY,
     preset: Preset::Said("a quarter of `memory`, at least `\"16MiB\"`"),
-    doc: "RAM for what is held for clients and not stored, see [What clients hold](#what-clients-hold).",
+    doc: "RAM for what is held for clients and not stored, see [What clients hold](cache.md#what-clients-hold).",
 };
 pub(crate) static DISK: Key = Key {
     name: "disk",
@@ -70,6 +70,7 @@ pub(crate) static POLICY: Section = Section {
         &BYPASS,
         &METHODS,
         &SET_COOKIE,
+        &REQUEST_COOKIE,
         &OBEY_CLIENTS,
         &IGNORE_LANGUAGE_ORDER,
         &MIN_USES,
@@ -165,12 +166,23 @@ pub(crate) static SET_COOKIE: Key = Key {
     name: "set_cookie",
     kind: Kind::Words(&words::<_, 3>(SET_COOKIES)),
     preset: Preset::Text("store-if-origin-says"),
-    doc: "What becomes of a response that sets a cookie.",
+    doc: "What becomes of a [response that sets a cookie](cache.md#cookies).",
 };
 pub(crate) const SET_COOKIES: &[(&str, SetCookie)] = &[
     ("store-if-origin-says", SetCookie::StoreIfOriginSays),
     ("store", SetCookie::Store),
     ("refuse", SetCookie::Refuse),
+];
+pub(crate) static REQUEST_COOKIE: Key = Key {
+    name: "request_cookie",
+    kind: Kind::Words(&words::<_, 3>(REQUEST_COOKIES)),
+    preset: Preset::Text("store-if-said"),
+    doc: "What becomes of the response to a [request with cookies](cache.md#cookies).",
+};
+pub(crate) const REQUEST_COOKIES: &[(&str, RequestCookie)] = &[
+    ("store-if-said", RequestCookie::StoreIfSaid),
+    ("store", RequestCookie::Store),
+    ("refuse", RequestCookie::Refuse),
 ];
 pub(crate) static OBEY_CLIENTS: Key = Key {
     name: "obey_clients",

@@ -62,7 +62,7 @@ pub(crate) static HELD_BODIES: Key = Key {
     name: "held_bodies",
     kind: Kind::Size(0..=1 << 40),
     preset: Preset::Size(128 << 20),
-    doc: "All bodies that are held for [slow clients](#slow-clients). Beyond it: nothing more is held.",
+    doc: "All bodies that are held for [slow clients](refusing.md#slow-clients). Beyond it: nothing more is held.",
 };
 
 pub(crate) static TRUSTED_PROXIES: Section = Section {
@@ -85,7 +85,15 @@ static LIST_OF_NETWORKS: List = List {
 
 pub(crate) static TIMEOUTS: Section = Section {
     example: "[timeouts]",
-    groups: &[&[&HEAD, &IDLE, &BODY_PAUSE, &SEND, &TUNNEL, &DRAIN]],
+    groups: &[&[
+        &HEAD,
+        &IDLE,
+        &BODY_PAUSE,
+        &SEND,
+        &TUNNEL,
+        &DRAIN_DELAY,
+        &DRAIN,
+    ]],
     needs: Needs::Nothing,
 };
 pub(crate) static HEAD: Key = Key {
@@ -118,9 +126,15 @@ pub(crate) static TUNNEL: Key = Key {
     preset: Preset::Duration(Duration::from_secs(3600)),
     doc: "An upgraded connection without a byte in either direction. Late: close.",
 };
+pub(crate) static DRAIN_DELAY: Key = Key {
+    name: "drain_delay",
+    kind: Kind::Duration(Duration::ZERO..=Duration::from_secs(3600)),
+    preset: Preset::Duration(Duration::ZERO),
+    doc: "From SIGTERM until draining begins. Meanwhile `/healthz` says 503 and everything else goes on, so that balancers leave.",
+};
 pub(crate) static DRAIN: Key = Key {
     name: "drain",
     kind: Kind::DEADLINE,
     preset: Preset::Duration(Duration::from_secs(30)),
-    doc: "From SIGTERM until what still runs is cut off. Late: exit status 2.",
+    doc: "From the beginning of draining until what still runs is cut off. Late: exit status 3.",
 };

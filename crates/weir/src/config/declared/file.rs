@@ -1,7 +1,8 @@
 //! The sections of a file.
 
-use super::{Key, Kind, Named, Needs, Preset, Section};
-use super::{cache, clients, route, server, upstream};
+use super::route::error_pages::ERROR_PAGES;
+use super::{Key, Kind, List, Named, Needs, Preset, Section};
+use super::{cache, clients, forms, log, route, server, upstream};
 
 /// The file, whose keys are its sections.
 pub(crate) static FILE: Section = Section {
@@ -10,14 +11,19 @@ pub(crate) static FILE: Section = Section {
         &SERVER,
         &LISTENER,
         &ADMIN,
+        &LOG,
         &ACCESS_LOG,
+        &REQUEST_ID,
+        &RESPONSE_HEADERS,
         &LIMITS,
         &TRUSTED_PROXIES,
         &TIMEOUTS,
         &CACHE,
         &DNS,
+        &ERROR_PAGES,
         &UPSTREAM,
         &ROUTE,
+        &INCLUDE,
     ]],
     // With guard's interface all routes may be posted.
     needs: Needs::AnyOf(&[&ROUTE, &ADMIN]),
@@ -44,11 +50,29 @@ pub(crate) static ADMIN: Key = Key {
     preset: Preset::Said("none"),
     doc: "The admin listener. Without this section there is none.",
 };
+pub(crate) static LOG: Key = Key {
+    name: "log",
+    kind: Kind::Table(&server::LOG),
+    preset: Preset::Toml("{}"),
+    doc: "The messages on standard error.",
+};
 pub(crate) static ACCESS_LOG: Key = Key {
     name: "access_log",
-    kind: Kind::Table(&server::ACCESS_LOG),
+    kind: Kind::Table(&log::ACCESS_LOG),
     preset: Preset::Said("none"),
     doc: "The access log. Without this section nothing is logged.",
+};
+pub(crate) static REQUEST_ID: Key = Key {
+    name: "request_id",
+    kind: Kind::Table(&log::REQUEST_ID),
+    preset: Preset::Said("none"),
+    doc: "By what each request is known, here and behind, see [request ids](observing.md#request-ids). Without this section no field is added.",
+};
+pub(crate) static RESPONSE_HEADERS: Key = Key {
+    name: "response_headers",
+    kind: Kind::Table(&route::ANSWER_EDITS),
+    preset: Preset::Toml("{}"),
+    doc: "Changes to the answers of all routes, as in a [route](routing.md#response-headers). What a route says of a field goes before. `always` holds for requests without a route too.",
 };
 pub(crate) static LIMITS: Key = Key {
     name: "limits",
@@ -99,4 +123,19 @@ pub(crate) static ROUTE: Key = Key {
     ),
     preset: Preset::Required("at least one"),
     doc: "What is done with which requests. At least one, but with `admin.guard_api`.",
+};
+pub(crate) static INCLUDE: Key = Key {
+    name: "include",
+    kind: Kind::AnyOf(
+        "a path such as \"conf.d/*.toml\", or a list of such paths",
+        &[Kind::Text(&forms::INCLUDED), Kind::List(&INCLUDED)],
+    ),
+    preset: Preset::Said("none"),
+    doc: "Other files that belong to this one, see [including](config.md#including).",
+};
+static INCLUDED: List = List {
+    of: Kind::Text(&forms::INCLUDED),
+    noun: "such paths",
+    expected: "paths",
+    is_never_empty: false,
 };

@@ -7,6 +7,7 @@ use crate::config::address::{
     LISTEN_EXPECTED, NAME_SERVER_EXPECTED, NETWORK_EXPECTED, SERVER_EXPECTED,
 };
 use crate::config::pattern::{HOST_EXPECTED, LOCATION_EXPECTED, PATH_EXPECTED};
+use crate::config::route::rewrite::REWRITE_EXPECTED;
 
 /// The characters of a token (RFC 9110 §5.6.2).
 const TOKEN_PATTERN: Option<&str> = Some("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$");
@@ -14,14 +15,16 @@ const TOKEN_PATTERN: Option<&str> = Some("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$");
 const NOT_EMPTY: Option<&str> = Some("[\\s\\S]");
 
 pub(crate) static LISTEN: Form = Form {
-    noun: "IP address and port, as in `\"127.0.0.1:8080\"` or `\"[::]:8080\"`",
+    noun: "IP address and port, as in `\"127.0.0.1:8080\"`; `\":8080\"` is every address of IPv4, and `\"[::]:8080\"` of IPv6 too",
     expected: LISTEN_EXPECTED,
-    pattern: Some("^([0-9.]+|\\[[0-9A-Fa-f:.%]+\\]):[0-9]+$"),
+    pattern: Some(
+        "^(([0-9.]*|\\*|[Ll][Oo][Cc][Aa][Ll][Hh][Oo][Ss][Tt]|\\[[0-9A-Fa-f:.%]+\\]):)?[0-9]+$",
+    ),
 };
 pub(crate) static SERVER: Form = Form {
     noun: "server, as in `\"127.0.0.1:3000\"`, `\"app.internal:3000\"` or `\"unix:app.sock\"`",
     expected: SERVER_EXPECTED,
-    pattern: Some("^(unix:.+|([Hh][Tt][Tt][Pp]://)?[^/]+:[0-9]+)$"),
+    pattern: Some("^(unix:.+|[Hh][Tt][Tt][Pp]://[^/]+/?|[^/]*:[0-9]+|[0-9]+)$"),
 };
 pub(crate) static NAME_SERVER: Form = Form {
     noun: "IP address, with a port unless it is 53",
@@ -37,6 +40,16 @@ pub(crate) static NETWORK: Form = Form {
 pub(crate) static FILE_OR_STDOUT: Form = Form {
     noun: "path of a file, or `\"-\"` for standard output",
     expected: "the path of a file, or \"-\" for standard output",
+    pattern: NOT_EMPTY,
+};
+pub(crate) static INCLUDED: Form = Form {
+    noun: "path of files, in which `*` and `?` stand for other characters",
+    expected: "a path such as \"conf.d/*.toml\"",
+    pattern: NOT_EMPTY,
+};
+pub(crate) static CHANGES_FILE: Form = Form {
+    noun: "path of a file",
+    expected: "the path of a file such as \"/var/lib/weir/changes.json\"",
     pattern: NOT_EMPTY,
 };
 pub(crate) static GUARD_FILE: Form = Form {
@@ -64,14 +77,28 @@ pub(crate) static TOKEN: Form = Form {
     pattern: Some("^[!-~]{16,}$"),
 };
 
+/// The fewest characters of a secret.
+pub(crate) const SECRET_CHARS_MIN: usize = 16;
+/// A secret is never repeated in a message, so its reader has words of its own.
+pub(crate) static SECRET: Form = Form {
+    noun: "string of at least 16 characters",
+    expected: "a string of at least 16 characters",
+    pattern: Some("^[\\s\\S]{16,}$"),
+};
+
 pub(crate) static PATH: Form = Form {
-    noun: "path, see [Routing](#routing)",
+    noun: "path, see [Routing](routing.md#routing)",
     expected: PATH_EXPECTED,
     pattern: Some("^/"),
 };
 pub(crate) static PATH_PREFIX: Form = Form {
     noun: "path",
     expected: "a prefix of the path",
+    pattern: Some("^/"),
+};
+pub(crate) static REWRITE: Form = Form {
+    noun: "path",
+    expected: REWRITE_EXPECTED,
     pattern: Some("^/"),
 };
 pub(crate) static HOST: Form = Form {
@@ -92,7 +119,7 @@ pub(crate) static METHOD: Form = Form {
 pub(crate) static LOCATION: Form = Form {
     noun: "path, or an `http://` or `https://` URL",
     expected: LOCATION_EXPECTED,
-    pattern: Some("^(/|https?://)"),
+    pattern: Some("^(/|https?://|\\{scheme\\}://)"),
 };
 pub(crate) static UPSTREAM_NAME: Form = Form {
     noun: "name of an upstream",

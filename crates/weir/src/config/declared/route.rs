@@ -1,5 +1,12 @@
 //! `[[route]]`: which requests, and what is done with them. What spares the upstream is declared in [`super::care`].
 
+pub(crate) mod conditions;
+pub(crate) mod cors;
+pub(crate) mod error_pages;
+pub(crate) mod mirror;
+pub(crate) mod rewrite;
+pub(crate) mod split;
+
 use std::time::Duration;
 
 use weir_gateway::settings::Forward;
@@ -20,19 +27,27 @@ pub(crate) const OF_ANY: &[&Key] = &[
     &PATH,
     &HOST,
     &METHODS,
+    &conditions::HEADERS_WANTED,
+    &conditions::QUERY_WANTED,
+    &cors::CORS,
+    &error_pages::ERROR_PAGES,
     &care::rate::RATE,
     &BODY_LIMIT,
+    &RESPONSE_HEADERS,
     &UPSTREAM,
+    &split::SPLIT,
     &REDIRECT,
     &RESPOND,
 ];
 /// What a route does: exactly one of these.
-pub(crate) const ACTIONS: &[&Key] = &[&UPSTREAM, &REDIRECT, &RESPOND];
+pub(crate) const ACTIONS: &[&Key] = &[&UPSTREAM, &split::SPLIT, &REDIRECT, &RESPOND];
 /// What a route may have that forwards, besides [`care::OF_ROUTE`].
 pub(crate) const FORWARD: &[&Key] = &[
+    &split::STICKY,
+    &mirror::MIRROR,
     &STRIP_PREFIX,
+    &rewrite::REWRITE,
     &REQUEST_HEADERS,
-    &RESPONSE_HEADERS,
     &TIMEOUT,
     &REQUEST_BUFFER,
     &RESPONSE_BUFFER,
@@ -100,19 +115,19 @@ pub(crate) static STRIP_PREFIX: Key = Key {
     name: "strip_prefix",
     kind: Kind::Text(&forms::PATH_PREFIX),
     preset: Preset::Said("none"),
-    doc: "Whole leading segments of `path`, cut off before forwarding, see [Normal form](#routing). What remains begins with `/`.",
+    doc: "Whole leading segments of `path`, cut off before forwarding, see [Normal form](routing.md#routing). What remains begins with `/`.",
 };
 pub(crate) static REQUEST_HEADERS: Key = Key {
     name: "request_headers",
     kind: Kind::Table(&EDITS),
     preset: Preset::Toml("{}"),
-    doc: "`{ set = { NAME = \"value\" }, remove = [\"NAME\"] }`: changes to the forwarded request, after weir's own.",
+    doc: "`{ set = { NAME = \"value\" }, add = { NAME = \"value\" }, remove = [\"NAME\"] }`: changes to the forwarded request, after weir's own. Values may have [variables](observing.md#variables).",
 };
 pub(crate) static RESPONSE_HEADERS: Key = Key {
     name: "response_headers",
-    kind: Kind::Table(&EDITS),
+    kind: Kind::Table(&ANSWER_EDITS),
     preset: Preset::Toml("{}"),
-    doc: "The same for the upstream's response, after weir's own. Answers that weir makes itself are not changed.",
+    doc: "The same for what the route answers, after weir's own, and `always` for what is answered in its place, see [below](routing.md#response-headers).",
 };
 pub(crate) static TIMEOUT: Key = Key {
     name: "timeout",
@@ -126,7 +141,7 @@ pub(crate) static REQUEST_BUFFER: Key = Key {
     name: "request_buffer",
     kind: BUFFER,
     preset: Preset::Size(Forward::REQUEST_BUFFER),
-    doc: "Bytes of a request body that are collected before an upstream with a limit or a breaker is asked, see [slow clients](#slow-clients).",
+    doc: "Bytes of a request body that are collected before an upstream with a limit or a breaker is asked, see [slow clients](refusing.md#slow-clients).",
 };
 pub(crate) static RESPONSE_BUFFER: Key = Key {
     name: "response_buffer",
@@ -144,7 +159,7 @@ pub(crate) static COMPRESS: Key = Key {
     name: "compress",
     kind: compress::OF_ROUTE,
     preset: Preset::Boolean(false),
-    doc: "What is sent compressed to clients that take it, see [compress](#compress).",
+    doc: "What is sent compressed to clients that take it, see [compress](cache.md#compress).",
 };
 pub(crate) static UPGRADE: Key = Key {
     name: "upgrade",
@@ -185,7 +200,14 @@ pub(crate) static IDLE: Key = Key {
 
 pub(crate) static EDITS: Section = Section {
     example: "{ set = { x-a = \"1\" }, remove = [\"x-b\"] }",
-    groups: &[&[&SET, &REMOVE]],
+    groups: &[CHANGES],
+    needs: Needs::Nothing,
+};
+/// What may be changed of any message.
+const CHANGES: &[&Key] = &[&SET, &ADD, &REMOVE];
+pub(crate) static ANSWER_EDITS: Section = Section {
+    example: "{ set = { x-a = \"1\" }, always = { x-b = \"2\" } }",
+    groups: &[CHANGES, &[&ALWAYS]],
     needs: Needs::Nothing,
 };
 /// Fields and their values.
@@ -199,6 +221,18 @@ pub(crate) static SET: Key = Key {
     kind: Kind::Named(&FIELDS),
     preset: Preset::Toml("{}"),
     doc: "Fields and their values. Each takes the place of all fields of that name.",
+};
+pub(crate) static ADD: Key = Key {
+    name: "add",
+    kind: Kind::Named(&FIELDS),
+    preset: Preset::Toml("{}"),
+    doc: "Fields and their values. Each is added behind those of that name.",
+};
+pub(crate) static ALWAYS: Key = Key {
+    name: "always",
+    kind: Kind::Named(&FIELDS),
+    preset: Preset::Toml("{}"),
+    doc: "Like `set`, and also on errors, refusals and fixed fallbacks. Only for responses.",
 };
 pub(crate) static REMOVE: Key = Key {
     name: "remove",
@@ -222,7 +256,7 @@ pub(crate) static TO: Key = Key {
     name: "to",
     kind: Kind::Text(&forms::LOCATION),
     preset: Preset::Required(LOCATION_EXPECTED),
-    doc: "The `Location`. `{name}` stands for a parameter of the route's path. The request's query is appended unless `to` has one.",
+    doc: "The `Location`. `{name}` stands for a parameter of the route's path, and `{host}`, `{path}` and `{scheme}` for those of the request, as in `https://{host}{path}`. The request's query is appended unless `to` has one.",
 };
 pub(crate) static REDIRECT_STATUS: Key = Key {
     name: "status",

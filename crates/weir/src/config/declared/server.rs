@@ -1,8 +1,6 @@
-//! `[server]`, `[[listener]]`, `[admin]`, `[access_log]` and `[dns]`: the process and its sockets.
+//! `[server]`, `[[listener]]`, `[admin]`, `[log]` and `[dns]`: the process and its sockets.
 
-use std::time::Duration;
-
-use weir_gateway::settings::LogFormat;
+use weir_gateway::settings::{Level, MessageFormat};
 
 use super::{Key, Kind, List, Needs, Preset, Section, forms, words};
 use crate::config::address::LISTEN_EXPECTED;
@@ -33,7 +31,7 @@ pub(crate) static ADDRESS: Key = Key {
 
 pub(crate) static ADMIN: Section = Section {
     example: "[admin]",
-    groups: &[&[&LISTEN, &TOKEN, &GUARD_API, &GUARD_FILE]],
+    groups: &[&[&LISTEN, &TOKEN, &CHANGES_FILE, &GUARD_API, &GUARD_FILE]],
     needs: Needs::Nothing,
 };
 pub(crate) static LISTEN: Key = Key {
@@ -48,11 +46,17 @@ pub(crate) static TOKEN: Key = Key {
     preset: Preset::Said("none"),
     doc: "What every request must have in `Authorization: Bearer TOKEN`.",
 };
+pub(crate) static CHANGES_FILE: Key = Key {
+    name: "changes_file",
+    kind: Kind::Text(&forms::CHANGES_FILE),
+    preset: Preset::Said("none"),
+    doc: "Where changes of servers are kept over a restart, see [servers](running.md#servers).",
+};
 pub(crate) static GUARD_API: Key = Key {
     name: "guard_api",
     kind: Kind::Boolean,
     preset: Preset::Boolean(false),
-    doc: "Takes apps as guard does, see [guard](guard.md).",
+    doc: "Takes apps as guard does, see [guard](../guard.md).",
 };
 pub(crate) static GUARD_FILE: Key = Key {
     name: "guard_file",
@@ -61,37 +65,30 @@ pub(crate) static GUARD_FILE: Key = Key {
     doc: "Where those apps are kept. Only with `guard_api`.",
 };
 
-pub(crate) static ACCESS_LOG: Section = Section {
-    example: "[access_log]",
-    groups: &[&[&LOG_PATH, &LOG_FORMAT, &LOG_BUFFER, &LOG_FLUSH]],
+pub(crate) static LOG: Section = Section {
+    example: "[log]",
+    groups: &[&[&MESSAGE_FORMAT, &LEVEL]],
     needs: Needs::Nothing,
 };
-pub(crate) static LOG_PATH: Key = Key {
-    name: "path",
-    kind: Kind::Text(&forms::FILE_OR_STDOUT),
-    preset: Preset::Required(forms::FILE_OR_STDOUT.expected),
-    doc: "Where lines are appended.",
-};
-pub(crate) static LOG_FORMAT: Key = Key {
+pub(crate) static MESSAGE_FORMAT: Key = Key {
     name: "format",
-    kind: Kind::Words(&words::<_, 2>(LOG_FORMATS)),
-    preset: Preset::Text("combined"),
-    doc: "How a line looks, see [Access log](#access-log).",
+    kind: Kind::Words(&words::<_, 2>(MESSAGE_FORMATS)),
+    preset: Preset::Text("text"),
+    doc: "How a message looks, see [Messages](running.md#messages).",
 };
-pub(crate) const LOG_FORMATS: &[(&str, LogFormat)] =
-    &[("combined", LogFormat::Combined), ("json", LogFormat::Json)];
-pub(crate) static LOG_BUFFER: Key = Key {
-    name: "buffer",
-    kind: Kind::Size(1 << 10..=64 << 20),
-    preset: Preset::Size(256 << 10),
-    doc: "A worker writes when it has collected so much.",
+pub(crate) const MESSAGE_FORMATS: &[(&str, MessageFormat)] =
+    &[("text", MessageFormat::Text), ("json", MessageFormat::Json)];
+pub(crate) static LEVEL: Key = Key {
+    name: "level",
+    kind: Kind::Words(&words::<_, 3>(LEVELS)),
+    preset: Preset::Text("info"),
+    doc: "Messages of this level and above are written.",
 };
-pub(crate) static LOG_FLUSH: Key = Key {
-    name: "flush",
-    kind: Kind::Duration(Duration::from_millis(100)..=Duration::from_secs(300)),
-    preset: Preset::Duration(Duration::from_secs(10)),
-    doc: "A worker writes after so long, however little it has collected.",
-};
+pub(crate) const LEVELS: &[(&str, Level)] = &[
+    (Level::Info.name(), Level::Info),
+    (Level::Warning.name(), Level::Warning),
+    (Level::Error.name(), Level::Error),
+];
 
 pub(crate) static DNS: Section = Section {
     example: "[dns]",

@@ -4,6 +4,7 @@ use weir_gateway::settings::Upstream;
 use weir_policy::balance::Method;
 
 use super::care;
+use super::cookie;
 use super::{Form, Key, Kind, List, Needs, Preset, Section, forms, words};
 use crate::config::address::SERVER_EXPECTED;
 
@@ -17,6 +18,7 @@ pub(crate) const OF_SERVERS: &[&Key] = &[
     &SERVERS,
     &BALANCE,
     &HASH_ON,
+    &STICKY,
     &IDLE_CONNECTIONS,
     &IDLE_TIMEOUT,
 ];
@@ -50,11 +52,36 @@ pub(crate) static HASH_ON: Key = Key {
 static PART: Form = Form {
     noun: "`\"client-address\"`, `\"host\"`, `\"path\"`, `\"target\"`, `\"header:NAME\"`, `\"cookie:NAME\"` or `\"query:NAME\"`",
     expected: HASH_ON_EXPECTED,
-    pattern: Some("^(client-address|host|path|target|(header|cookie|query):.+)$"),
+    pattern: Some(PART_PATTERN),
 };
+pub(crate) const PART_PATTERN: &str =
+    "^(client-address|host|path|target|(header|cookie|query):.+)$";
 /// What a part to hash looks like.
 pub(crate) const HASH_ON_EXPECTED: &str = "one of \"client-address\", \"host\", \"path\", \"target\", \"header:NAME\", \
                                            \"cookie:NAME\", \"query:NAME\"";
+pub(crate) static STICKY: Key = Key {
+    name: "sticky",
+    kind: Kind::Table(&SESSIONS),
+    preset: Preset::Said("off"),
+    doc: "A client comes back to the server that has served it, see [Sticky sessions](upstreams.md#sticky-sessions).",
+};
+pub(crate) static SESSIONS: Section = Section {
+    example: "{ cookie = \"weir\" }",
+    groups: &[&[
+        &cookie::COOKIE,
+        &SECRET,
+        &cookie::MAX_AGE,
+        &cookie::DOMAIN,
+        &cookie::SAME_SITE,
+    ]],
+    needs: Needs::Nothing,
+};
+pub(crate) static SECRET: Key = Key {
+    name: "secret",
+    kind: Kind::Text(&forms::SECRET),
+    preset: Preset::Said("none"),
+    doc: "What the value is made with of the address of the server. Without one, somebody who tries all addresses finds out whose it is. The same on gateways that share clients.",
+};
 pub(crate) static IDLE_CONNECTIONS: Key = Key {
     name: "idle_connections",
     kind: Kind::Integer(0..=65_536),

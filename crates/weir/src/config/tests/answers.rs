@@ -25,7 +25,7 @@ redirect = {}
 path = "/a/{rest}"
 [route.redirect]
 to = "/{rst}"
-#! route[1].redirect.to: found "/{rst}", but the route's path has no parameter "rst"; did you mean "rest"?
+#! route[1].redirect.to: found "/{rst}", but there is no variable "rst" here; did you mean "rest"?
 status = 300
 #! route[1].redirect.status: found the integer 300, expected one of 301, 302, 303, 307, 308
 code = 1
@@ -42,9 +42,9 @@ redirect.status = "301"
     r#"
 route = [
   { path = "/a/{*rest}", redirect.to = "/{*rest}" },
-#! route[1].redirect.to: found "/{*rest}", but the route's path has no parameter "*rest"; did you mean "rest"?
+#! route[1].redirect.to: found "/{*rest}", but there is no variable "*rest" here; did you mean "rest"?
   { path = "/b/{*rest}", redirect.to = "/{other}" },
-#! route[2].redirect.to: found "/{other}", but the route's path has no parameter "other"; expected "rest"
+#! route[2].redirect.to: found "/{other}", but there is no variable "other" here; expected one of "rest", "scheme", "host", "path"
   { path = "/c/{*rest}", redirect.to = "new" },
 #! route[3].redirect.to: found "new", expected a path such as "/new/{rest}" or a URL such as "https://example.com/"
   { path = "/d/{*rest}", redirect.to = "" },
@@ -52,13 +52,17 @@ route = [
   { path = "/e/{*rest}", redirect.to = "/a b" },
 #! route[5].redirect.to: found "/a b", expected a path such as "/new/{rest}" or a URL such as "https://example.com/"
   { path = "/f/{*rest}", redirect.to = "/{rest" },
-#! route[6].redirect.to: found "/{rest", expected every "{" to be closed by a "}"
+#! route[6].redirect.to: found "/{rest", expected every "{" to be closed by a "}", and "{{" for one that stands for itself
   { path = "/g/{*rest}", redirect.to = "/rest}" },
-#! route[7].redirect.to: found "/rest}", expected every "}" to close a "{"
+#! route[7].redirect.to: found "/rest}", expected every "{" to be closed by a "}", and "}}" for one that stands for itself
   { path = "/h/{*rest}", redirect.to = "/a}{rest}" },
-#! route[8].redirect.to: found "/a}{rest}", expected every "{" to be closed by a "}"
+#! route[8].redirect.to: found "/a}{rest}", expected every "{" to be closed by a "}", and "}}" for one that stands for itself
   { path = "/i/{*rest}", redirect.to = "/{{rest}}" },
-#! route[9].redirect.to: found "/{{rest}}", expected every "{" to be closed by a "}"
+#! route[9].redirect.to: found "/{{rest}}", expected single braces around variables, and all others as %7B and %7D
+  { path = "/j/{*rest}", redirect.to = "https://{hst}/{rest}" },
+#! route[10].redirect.to: found "https://{hst}/{rest}", but there is no variable "hst" here; did you mean "host"?
+  { path = "/k/{*rest}", redirect.to = "https://{host}/{path}" },
+#! route[11].redirect.to: found "https://{host}/{path}", expected no "/" before {path}, which begins with one
 ]
 "#,
     r#"

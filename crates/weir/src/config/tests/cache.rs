@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use weir_cache::CachePolicy;
-use weir_cache::policy::{Bypass, HostKey, QueryKey, SetCookie, StatusMatch};
+use weir_cache::policy::{Bypass, HostKey, QueryKey, RequestCookie, SetCookie, StatusMatch};
 
 use super::examples::forward;
 use super::{LISTENER, UPSTREAM, assert_problems, valid};
@@ -24,7 +24,7 @@ fn every_key_is_read() {
          key = { host = false, query = [\"page\"], headers = [\"X-Tenant\"], cookies = [\"Tier\"] }, \
          bypass = [\"header:X-Fresh\", \"header:x-mode=live\", \"cookie:session\", \"query:nocache\"], \
          set_cookie = \"refuse\", obey_clients = false, ignore_language_order = true, min_uses = 2, max_object = \"1MiB\", max_variants = 7, \
-         max_memory = \"2MiB\" }",
+         max_memory = \"2MiB\", request_cookie = \"store\" }",
     );
     let secs = Duration::from_secs;
     assert_eq!(
@@ -61,6 +61,7 @@ fn every_key_is_read() {
         ]
     );
     assert_eq!(policy.set_cookie, SetCookie::Refuse);
+    assert_eq!(policy.request_cookie, RequestCookie::Store);
     assert_eq!((policy.uses_min, policy.variants_max), (2, 7));
     assert_eq!(policy.body_bytes_max, 1 << 20);
     assert_eq!(policy.memory_bytes_max, Some(2 << 20));
@@ -162,6 +163,8 @@ bypass = ["session"]
 #! route[1].cache.bypass[1]: found "session", expected "header:NAME", "header:NAME=VALUE", "cookie:NAME" or "query:NAME"
 set_cookie = "keep"
 #! route[1].cache.set_cookie: found "keep", expected one of "store-if-origin-says", "store", "refuse"
+request_cookie = "keep"
+#! route[1].cache.request_cookie: found "keep", expected one of "store-if-said", "store", "refuse"
 obey_clients = 1
 #! route[1].cache.obey_clients: found the integer 1, expected true or false
 ignore_language_order = "yes"
@@ -173,7 +176,7 @@ max_object = "big"
 max_variants = 0
 #! route[1].cache.max_variants: found the integer 0, expected an integer from 1 to 1000
 maximum = 1
-#! route[1].cache.maximum: unknown key; expected one of "ttl", "force_ttl", "stale_while_revalidate", "stale_if_error", "stale_if_unreachable", "key", "bypass", "methods", "set_cookie", "obey_clients", "ignore_language_order", "min_uses", "max_object", "max_variants", "max_memory", "refresh_ahead", "collapse_wait"
+#! route[1].cache.maximum: unknown key; expected one of "ttl", "force_ttl", "stale_while_revalidate", "stale_if_error", "stale_if_unreachable", "key", "bypass", "methods", "set_cookie", "request_cookie", "obey_clients", "ignore_language_order", "min_uses", "max_object", "max_variants", "max_memory", "refresh_ahead", "collapse_wait"
 "#,
     r#"
 [[route]]

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use weir_gateway::settings::template::Template;
 use weir_gateway::settings::{
     BreakerRule, Fallback, FallbackOn, HealthCheck, PriorityRule, Probe, RateKey, RateRule,
     Respond, RetryRule, RouteCare, RouteLimits, Settings, StatusSet, UpstreamCare,
@@ -368,7 +369,7 @@ fn every_key_of_a_fallback() {
     let answer = |status, body: &str, content_type: &str| Respond {
         status,
         body: body.as_bytes().to_vec(),
-        headers: vec![("content-type".to_owned(), content_type.to_owned())],
+        headers: vec![("content-type".to_owned(), Template::fixed(content_type))],
     };
     let plain = "text/plain; charset=utf-8";
     for (written, expected) in [
@@ -446,7 +447,7 @@ fn the_file_of_a_fallback_is_read_and_says_its_type() {
         let answer = of_route(&fallback).fallback.and_then(|it| it.answer);
         let answer = answer.expect("an answer");
         assert_eq!((answer.status, &*answer.body), (503, &b"so \xffrry"[..]));
-        let field = ("content-type".to_owned(), content_type.to_owned());
+        let field = ("content-type".to_owned(), Template::fixed(content_type));
         assert_eq!(answer.headers, [field], "{name}");
     }
 }

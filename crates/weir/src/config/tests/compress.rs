@@ -95,5 +95,5 @@ const BROKEN_ELSEWHERE: &[&str] = &[r#"
 path = "/"
 respond = {}
 compress = true
-#! route[1].compress: has no meaning with "respond", expected it only with "upstream"
+#! route[1].compress: has no meaning with "respond", expected it only with "upstream" or "split"
 "#];

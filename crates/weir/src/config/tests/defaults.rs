@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use weir_gateway::settings::template::{Template, Variable};
 use weir_gateway::settings::{
-    Action, HashOn, HostPattern, Limits, LogFormat, PerAddress, Upstream,
+    Action, AllRoutes, HashOn, HostPattern, Limits, LogFormat, PerAddress, Redact, TrustId,
+    Upstream,
 };
 use weir_policy::balance::Method;
 
@@ -43,14 +45,7 @@ fn what_is_absent_has_its_default() {
     assert_eq!(buffers, (256 << 10, 256 << 10));
     assert_eq!(settings.limits.held_body_bytes, 128 << 20);
     assert_eq!(forward(route).upgrade, ["websocket"]);
-
-    let log = valid(&[LISTENER, ROUTE, "access_log.path = \"a\""].concat()).access_log;
-    let log = log.expect("an access log");
-    assert_eq!(log.format, LogFormat::Combined);
-    assert_eq!(
-        (log.buffer_bytes, log.flush),
-        (256 << 10, Duration::from_secs(10))
-    );
+    assert_eq!(settings.all_routes, AllRoutes::default());
     let limited = valid(
         &[
             LISTENER,
@@ -60,7 +55,36 @@ fn what_is_absent_has_its_default() {
         .concat(),
     );
     assert_eq!(limited.routes[0].limits.body_bytes, 7);
+}
 
+#[test]
+fn what_is_absent_of_a_log_has_its_default() {
+    let log = valid(&[LISTENER, ROUTE, "access_log.path = \"a\""].concat()).access_log;
+    let log = log.expect("an access log");
+    assert_eq!(log.format, LogFormat::Combined);
+    assert_eq!(
+        (log.buffer_bytes, log.flush),
+        (256 << 10, Duration::from_secs(10))
+    );
+    assert_eq!(log.redact, Redact::Nothing);
+    let at_once = "access_log = { path = \"-\", format = \"json\" }\n[request_id]\n";
+    let settings = valid(&[LISTENER, at_once, "[[route]]\npath = \"/\"\nrespond = {}"].concat());
+    let log = settings.access_log.expect("an access log");
+    // Who reads standard output is waiting.
+    assert!(log.flush < Duration::from_secs(1));
+    let LogFormat::Json(members) = log.format else {
+        panic!("JSON");
+    };
+    assert!(members.contains(&Variable::RequestId) && !members.contains(&Variable::Peer));
+    let id = settings.all_routes.request_id.expect("an id");
+    assert_eq!(
+        (id.field.as_str(), id.trust, id.respond),
+        ("x-request-id", TrustId::Proxies, false)
+    );
+}
+
+#[test]
+fn what_is_absent_of_answers_has_its_default() {
     let answers =
         "route = [{ path = \"/\", redirect.to = \"/x\" }, { path = \"/x\", respond.body = \"x\" }]";
     let answers = valid(&[LISTENER, answers].concat()).routes;
@@ -70,7 +94,7 @@ fn what_is_absent_has_its_default() {
     };
     let content_type = (
         "content-type".to_owned(),
-        "text/plain; charset=utf-8".to_owned(),
+        Template::fixed("text/plain; charset=utf-8"),
     );
     assert_eq!(
         (respond.status, &respond.headers),

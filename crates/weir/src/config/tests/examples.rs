@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use weir_gateway::settings::template::{Part, Template, Variable};
 use weir_gateway::settings::{
-    Action, EndpointAddress, Forward, HashOn, HostPattern, LogFormat, LogTarget, PerAddress, Piece,
-    Route, ServerAddress,
+    Action, Cors, EndpointAddress, ErrorPage, ErrorPages, Forward, HashOn, HostPattern, LogFormat,
+    LogTarget, OriginPattern, Origins, PerAddress, Redact, RequestId, Route, ServerAddress,
+    TrustId,
 };
 use weir_policy::balance::Method;
 
@@ -54,11 +56,22 @@ token = "0123456789abcdef"
 address = "127.0.0.1:8080"
 [[listener]]
 address = "[::1]:8080"
+[log]
+format = "json"
+level = "warn"
 [access_log]
 path = "-"
 format = "json"
+fields = ["time", "request_header:Accept", "status"]
+redact = ["token"]
 buffer = 4096
 flush = "0.5s"
+[request_id]
+header = "X-Trace"
+trust = "any"
+respond = true
+[response_headers]
+always = { strict-transport-security = "max-age=1" }
 [limits]
 connections = 10
 connections_per_address = 5
@@ -71,7 +84,10 @@ idle = "2s"
 body = "3s"
 send = "4s"
 tunnel = "24h"
+drain_delay = "5s"
 drain = "500ms"
+[error_pages]
+404 = { body = "gone", content_type = "text/html" }
 [upstream.second]
 servers = ["http://app.internal:80"]
 concurrency = { limit = 64, queue = 128, queue_target = "5ms", queue_interval = "50ms" }
@@ -92,10 +108,13 @@ name = "api"
 host = "*.Example.com"
 path = "/api/{version}/{*rest}"
 methods = ["POST", "PURGE"]
+headers = { X-Beta = "1", X-Old = false }
+query = { debug = true }
+error_pages = { 5xx = { json = { error = "down" }, replace_upstream = true }, 503 = { body = "busy" } }
 upstream = "first"
 strip_prefix = "/api"
-request_headers = { set = { Host = "inner", X-A = "ä b" }, remove = ["Cookie"] }
-response_headers = { remove = ["server"] }
+request_headers = { set = { Host = "inner", X-A = "ä b" }, add = { X-Tenant = "{version} of {client}" }, remove = ["Cookie"] }
+response_headers = { remove = ["server"], always = { X-Status = "{status}{{" } }
 timeout = { connect = "100ms", response = "1.5s", idle = "1m" }
 body_limit = "0"
 request_buffer = "64KiB"
@@ -117,6 +136,12 @@ respond = { status = 418, body = "short", content_type = "text/html", headers = 
 [[route]]
 path = "/empty"
 respond.status = 204
+[[route]]
+path = "/v1/{rest}"
+methods = ["GET"]
+upstream = "first"
+rewrite = "/v2/{rest}.json"
+cors = { origins = ["https://app.example.com", "https://*.example.org:8443"], methods = ["PUT"], headers = ["X-A"], expose = ["X-B"], credentials = true, max_age = "1h" }
 "#;
 
 #[test]
@@ -180,9 +205,15 @@ fn every_key_of_the_process_and_its_clients() {
     let admin = settings.admin.expect("an admin listener");
     assert_eq!(admin.token.as_deref(), Some("0123456789abcdef"));
     let log = settings.access_log.expect("an access log");
+    let members = [
+        Variable::Time,
+        Variable::RequestHeader("accept".to_owned()),
+        Variable::Status,
+    ];
+    assert_eq!(log.redact, Redact::Parameters(vec!["token".to_owned()]));
     assert_eq!(
         (log.target, log.format),
-        (LogTarget::Stdout, LogFormat::Json)
+        (LogTarget::Stdout, LogFormat::Json(members.to_vec()))
     );
     assert_eq!(
         (log.buffer_bytes, log.flush),
@@ -205,7 +236,7 @@ fn every_key_of_the_process_and_its_clients() {
 }
 
 #[test]
-fn every_key_of_upstreams_and_forwarding() {
+fn every_key_of_upstreams() {
     let settings = valid(EVERY_KEY);
     let names = settings
         .upstreams
@@ -227,7 +258,11 @@ fn every_key_of_upstreams_and_forwarding() {
     assert_eq!(upstream.hash_on, HashOn::Header("x-user".to_owned()));
     assert_eq!(upstream.idle_connections, 0);
     assert_eq!(upstream.idle_timeout, Duration::from_secs(60));
+}
 
+#[test]
+fn every_key_of_forwarding() {
+    let settings = valid(EVERY_KEY);
     let route = &settings.routes[0];
     assert_eq!(route.name, "api");
     assert_eq!(route.host, HostPattern::Wildcard("example.com".to_owned()));
@@ -239,11 +274,36 @@ fn every_key_of_upstreams_and_forwarding() {
     assert_eq!(forward.upstream, 1);
     assert_eq!(forward.strip_prefix.as_deref(), Some("/api"));
     let set = [("host", "inner"), ("x-a", "ä b")]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        .map(|(name, value)| (name.to_owned(), Template::fixed(value)));
     assert_eq!(forward.request_headers.set, set);
     assert_eq!(forward.request_headers.remove, ["cookie"]);
-    assert!(forward.response_headers.set.is_empty());
-    assert_eq!(forward.response_headers.remove, ["server"]);
+    let parts = |parts: Vec<Part>| Template { parts };
+    let tenant = parts(vec![
+        Part::Variable(Variable::Parameter("version".to_owned())),
+        Part::Text(" of ".to_owned()),
+        Part::Variable(Variable::Client),
+    ]);
+    assert_eq!(
+        forward.request_headers.add,
+        [("x-tenant".to_owned(), tenant)]
+    );
+    let says = &settings.routes[0].response_headers;
+    assert_eq!(says.usual.remove, ["server"]);
+    let status = parts(vec![
+        Part::Variable(Variable::Status),
+        Part::Text("{".to_owned()),
+    ]);
+    assert_eq!(says.always, [("x-status".to_owned(), status)]);
+    let all = &settings.all_routes;
+    let id = RequestId {
+        field: "x-trace".to_owned(),
+        trust: TrustId::Any,
+        respond: true,
+    };
+    assert_eq!(all.request_id, Some(id));
+    let lasting = Template::fixed("max-age=1");
+    let lasting = [("strict-transport-security".to_owned(), lasting)];
+    assert_eq!(all.response_headers.always, lasting);
     assert_eq!(forward.timeouts.connect, Duration::from_millis(100));
     assert_eq!(forward.timeouts.response, Duration::from_millis(1500));
     assert_eq!(forward.timeouts.idle, Duration::from_secs(60));
@@ -262,10 +322,10 @@ fn every_key_of_answers() {
         panic!("a redirect");
     };
     assert_eq!(redirect.status, 308);
-    let text = |text: &str| Piece::Text(text.to_owned());
-    let parameter = |name: &str| Piece::Parameter(name.to_owned());
+    let text = |text: &str| Part::Text(text.to_owned());
+    let parameter = |name: &str| Part::Variable(Variable::Parameter(name.to_owned()));
     assert_eq!(
-        redirect.location,
+        redirect.location.parts,
         [
             text("https://example.com/new/"),
             parameter("rest"),
@@ -273,8 +333,8 @@ fn every_key_of_answers() {
             parameter("id"),
         ]
     );
-    let fields = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
-        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    let fields = |pairs: &[(&str, &str)]| -> Vec<(String, Template)> {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), Template::fixed(*value));
         pairs.iter().map(owned).collect()
     };
     for (index, status, body, headers) in [
@@ -301,4 +361,59 @@ pub(super) fn forward(route: &Route) -> &Forward {
         panic!("should forward: {route:?}");
     };
     forward
+}
+
+#[test]
+fn every_key_of_pages_and_other_paths() {
+    let settings = valid(EVERY_KEY);
+    let statuses = |pages: &ErrorPages| -> Vec<_> {
+        let of = |page: &ErrorPage| (page.statuses.clone(), page.replaces_upstream);
+        pages.pages.iter().map(of).collect()
+    };
+    assert_eq!(statuses(&settings.error_pages), [(404..=404, false)]);
+    let page = &settings.error_pages.pages[0];
+    assert_eq!(
+        (&*page.body, &*page.content_type),
+        (&b"gone"[..], "text/html")
+    );
+    // A status comes before its class, whatever the order in the file.
+    let pages = &settings.routes[0].error_pages;
+    assert_eq!(statuses(pages), [(503..=503, false), (500..=599, true)]);
+    assert_eq!(&*pages.pages[1].body, br#"{"error":"down"}"#);
+    let route = &settings.routes[4];
+    assert_eq!(forward(route).rewrite.as_ref().unwrap().parts.len(), 3);
+    let below = OriginPattern::Below("https://".to_owned(), ".example.org:8443".to_owned());
+    assert_eq!(
+        **route.cors.as_ref().unwrap(),
+        Cors {
+            origins: Origins::Listed(vec![
+                OriginPattern::Exact("https://app.example.com".to_owned()),
+                below,
+            ]),
+            methods: "PUT".to_owned(),
+            headers: "X-A".to_owned(),
+            expose: "X-B".to_owned(),
+            credentials: true,
+            max_age: Duration::from_secs(3600),
+        }
+    );
+    // What the upstream says of it would be a second word.
+    let removed = &route.response_headers.usual.remove;
+    assert_eq!(removed.len(), 6, "{removed:?}");
+}
+
+#[test]
+fn cors_goes_by_the_methods_of_its_route() {
+    let text = "listener = [{ address = \"127.0.0.1:1\" }]\nroute = [\
+        { path = \"/a\", methods = [\"GET\", \"POST\"], respond = {}, cors = { origins = [\"*\"] } }, \
+        { path = \"/b\", respond = {}, cors = { origins = [\"*\"], methods = [\"*\"], headers = [] } }]\n";
+    let routes = valid(text).routes;
+    let cors = |index: usize| (**routes[index].cors.as_ref().unwrap()).clone();
+    assert_eq!(cors(0).methods, "GET, POST");
+    assert_eq!(cors(0).headers, "Content-Type");
+    assert_eq!(cors(0).max_age, Duration::from_secs(600));
+    assert_eq!(
+        (cors(1).methods, cors(1).headers),
+        ("*".to_owned(), String::new())
+    );
 }

@@ -2,14 +2,18 @@
 
 use std::path::Path;
 
-use weir_gateway::settings::{Action, EndpointAddress, HostPattern, ServerAddress};
+use weir_gateway::settings::{
+    Action, EndpointAddress, HostPattern, MessageFormat, Messages, ServerAddress,
+};
 
-use super::super::{address, from_flags, load, text_of};
+use super::super::{Inputs, address, admin_of, from_flags, load, messages_of, text_of};
 use super::{LISTENER, ROUTE, parse, valid};
 
 #[test]
 fn a_file_that_is_not_there_is_named() {
-    let error = load(Path::new("no/such/weir.toml")).expect_err("there is no such file");
+    let mut inputs = Inputs::default();
+    let error = load(Path::new("no/such/weir.toml"), &mut inputs);
+    let error = error.expect_err("there is no such file");
     let message = error.to_string();
     assert!(
         message.starts_with("cannot read no/such/weir.toml: "),
@@ -101,6 +105,85 @@ fn wrong_flags_are_all_told() {
         error.to_string(),
         "--to: missing, expected a server such as \"http://127.0.0.1:3000\""
     );
+}
+
+/// What people type who come from other gateways.
+#[test]
+fn an_address_may_be_short() {
+    for (text, meant) in [
+        (":8080", "0.0.0.0:8080"),
+        ("*:8080", "0.0.0.0:8080"),
+        ("8080", "0.0.0.0:8080"),
+        ("localhost:8080", "127.0.0.1:8080"),
+        ("LocalHost:8080", "127.0.0.1:8080"),
+        ("[::]:8080", "[::]:8080"),
+        ("10.0.0.1:0", "10.0.0.1:0"),
+    ] {
+        assert_eq!(address::listen(text), Ok(meant.parse().unwrap()), "{text}");
+    }
+    for text in [
+        "",
+        ":",
+        "::8080",
+        ":+80",
+        ":65536",
+        "8o80",
+        "::1",
+        "127.0.0.1",
+        "http://:80",
+    ] {
+        let told = address::listen(text).expect_err(text);
+        assert!(
+            told.starts_with("expected an IP address and a port"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn a_server_may_be_short() {
+    for (text, label) in [
+        ("localhost:3000", "localhost:3000"),
+        ("http://localhost:3000", "localhost:3000"),
+        ("http://localhost:3000/", "localhost:3000"),
+        ("http://app.internal", "app.internal:80"),
+        ("http://[::1]/", "[::1]:80"),
+        (":3000", "127.0.0.1:3000"),
+        ("3000", "127.0.0.1:3000"),
+    ] {
+        let (found, _) = address::server(text).expect(text);
+        assert_eq!(found, label, "{text}");
+    }
+    for text in [
+        "",
+        ":",
+        "http://",
+        "http://:80",
+        "localhost",
+        "70000",
+        ":0",
+        "http://a/b",
+        "+80",
+    ] {
+        assert!(address::server(text).is_err(), "{text}");
+    }
+}
+
+/// What of a file is needed before it is read, or by others than the gateway: mistakes elsewhere do not matter.
+#[test]
+fn a_file_with_mistakes_still_says_how_it_is_reached_and_how_to_tell() {
+    let file = std::env::temp_dir().join(format!("weir-sketch-{}.toml", std::process::id()));
+    let text =
+        "[admin]\nlisten = \"127.0.0.1:9\"\n[log]\nformat = \"json\"\n[[listener]]\nadress = 1\n";
+    std::fs::write(&file, text).expect("it can be written");
+    let (admin, messages) = (admin_of(&file), messages_of(&file));
+    std::fs::remove_file(&file).expect("it can be removed");
+    let listen = admin.expect("it has one").listen;
+    assert_eq!(listen, "127.0.0.1:9".parse().unwrap());
+    assert_eq!(messages.format, MessageFormat::Json);
+    let absent = Path::new("no/such/weir.toml");
+    assert!(admin_of(absent).is_none());
+    assert_eq!(messages_of(absent), Messages::default());
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Mistakes in the choice of requests: hosts, paths, methods, and routes that want the same.
 
-use super::{LISTENER, UPSTREAM, assert_problems};
+use weir_gateway::settings::Wanted;
+
+use super::{LISTENER, UPSTREAM, assert_problems, parse, valid};
 
 #[test]
 fn mistakes_in_the_choice_of_requests_are_all_told() {
@@ -11,7 +13,7 @@ const BROKEN: &[&str] = &[
     r#"
 [[route]]
 #! route[1].path: missing, expected a path such as "/", "/users/{id}" or "/api/{*rest}"
-#! route[1]: found no action, expected one of "upstream", "redirect", "respond"
+#! route[1]: found no action, expected one of "upstream", "split", "redirect", "respond"
 host = "*"
 #! route[1].host: found "*", expected a host such as "www.example.com" or "*.example.com", or no "host" for all of them
 pth = "/"
@@ -110,13 +112,21 @@ route = [
   { path = "/", upstream = "app", host = "bücher.example" },
 #! route[9].host: found "bücher.example", expected a host such as "www.example.com" or "*.example.com"
   { path = "/", upstream = "app", host = "https://example.com" },
-#! route[10].host: found "https://example.com", expected a host such as "www.example.com" or "*.example.com"
+#! route[10].host: found "https://example.com", expected a host such as "www.example.com" or "*.example.com"; did you mean "example.com"?
   { path = "/", upstream = "app", host = "[::1]:80" },
 #! route[11].host: found "[::1]:80", expected a host without a port; did you mean "[::1]"?
   { path = "/", upstream = "app", host = "" },
 #! route[12].host: found "", expected a host such as "www.example.com" or "*.example.com"
   { path = "/", upstream = "app", host = "WWW.example.com." },
 #! route[13].host: found "WWW.example.com.", expected a host without a dot at its end; did you mean "www.example.com"?
+  { path = "/", upstream = "app", host = "http://example.com:8080/x" },
+#! route[14].host: found "http://example.com:8080/x", expected a host such as "www.example.com" or "*.example.com"; did you mean "example.com"?
+  { path = "/", upstream = "app", host = "example.com/api" },
+#! route[15].host: found "example.com/api", expected a host such as "www.example.com" or "*.example.com"; did you mean "example.com"?
+  { path = "/", upstream = "app", host = ".example.com" },
+#! route[16].host: found ".example.com", expected a host such as "www.example.com" or "*.example.com"; did you mean "*.example.com"?
+  { path = "/", upstream = "app", host = "_" },
+#! route[17].host: found "_", expected a host such as "www.example.com" or "*.example.com", or no "host" for all of them
 ]
 "#,
     r#"
@@ -189,4 +199,153 @@ path = "/a/{v}"
 methods = ["PUT", "DELETE", "POST"]
 upstream = "app"
 "#,
+    r#"
+route = [
+  { path = "/a", upstream = "app" },
+  { path = "/a", upstream = "app", headers = { X-Beta = "1" } },
+  { path = "/a", upstream = "app", headers = { X-Beta = "2" } },
+  { path = "/a", upstream = "app", headers = { X-Beta = false } },
+  { path = "/a", upstream = "app", headers = { x-beta = true } },
+  { path = "/a", upstream = "app", headers = { X-Other = "1" }, methods = ["GET"] },
+#! route[6].path: found "/a", which route[2] on line 5 serves too for GET, expected conditions that exclude each other, or one more of them on one of the two
+  { path = "/a", upstream = "app", headers = { X-Other = "1", X-Beta = "1" } },
+  { path = "/a", upstream = "app", query = { debug = "1" } },
+  { path = "/a", upstream = "app", query = { debug = "2" } },
+  { path = "/a", upstream = "app", query = { trace = "1" } },
+#! route[10].path: found "/a", which route[8] on line 11 serves too for every method, expected conditions that exclude each other, or one more of them on one of the two
+]
+"#,
+    r#"
+[[route]]
+path = "/a"
+upstream = "app"
+query = { "" = "1", a = 1, b = "\n" }
+#! route[1].query."": found the parameter "", expected a name as it is read, not empty
+#! route[1].query.a: found the integer 1, expected a value such as "1", or true for any, or false for none
+#! route[1].query.b: found "\n", expected a value without control characters
+[route.headers]
+Host = "a"
+#! route[1].headers.Host: found the field "host", expected the key "host" of the route
+X-Beta = 1
+#! route[1].headers.X-Beta: found the integer 1, expected a value such as "1", or true for any, or false for none
+X-Own = " 1"
+#! route[1].headers.X-Own: found " 1", expected a value without blanks around it
+x_own = "1"
+Connection = "close"
+#! route[1].headers.Connection: found the field "Connection", which the gateway writes itself, expected another field
+X-Two = "1"
+X_TWO = "1"
+#! route[1].headers.X_TWO: found the field "x_two" again as "x-two", which scripts read as the same, expected it only once
+"#,
 ];
+
+#[test]
+fn conditions_are_read_in_any_order_and_named() {
+    let text = format!(
+        "{LISTENER}route = [{{ path = \"/a\", respond = {{}}, query = {{ \"a b\" = true }}, headers = {{ X-B = \"1\", X-A = false }} }}]\n"
+    );
+    let route = &valid(&text).routes[0];
+    let conditions = &route.conditions;
+    let header = |name: &str, wanted| (name.to_owned(), wanted);
+    assert_eq!(
+        conditions.headers,
+        [
+            header("x-a", Wanted::Absent),
+            header("x-b", Wanted::Value("1".to_owned()))
+        ]
+    );
+    assert_eq!(conditions.query, [("a b".to_owned(), Wanted::Present)]);
+    assert_eq!(route.name, "/a header:x-a header:x-b query:a b");
+    assert_eq!(
+        conditions.text(),
+        r#"header "x-a"=false header "x-b"="1" query "a b"=true"#
+    );
+}
+
+/// Patterns of other programs, and what is told of each.
+const FOREIGN: &[(&str, &str, &str)] = &[
+    ("/*", "/{*rest}", "%2A"),
+    ("/api/*", "/api/{*rest}", "%2A"),
+    ("/api/**", "/api/{*rest}", "%2A"),
+    ("/api*", "/api/{*rest}", "%2A"),
+    ("/api/*/users", "/api/{name}/users", "%2A"),
+    ("/api/*splat", "/api/{*splat}", "%2A"),
+    ("/static/*.js", "/static/{*rest}", "%2A"),
+    ("/api/:id", "/api/{id}", "%3A"),
+    ("/api/:id/posts/:post", "/api/{id}/posts/{post}", "%3A"),
+    ("/api/:rest*", "/api/{*rest}", "%3A"),
+    ("/api/:id([0-9]+)", "/api/{id}", "%3A"),
+    ("/api/<id>", "/api/{id}", "%3C"),
+    ("/api/<int:id>/x", "/api/{id}/x", "%3C"),
+    ("/api/<path:rest>", "/api/{*rest}", "%3C"),
+    ("/blog/[slug]", "/blog/{slug}", "%5B"),
+    ("/blog/[...slug]", "/blog/{*slug}", "%5B"),
+    ("/api/{id:int}", "/api/{id}", "%2A"),
+    ("/files/{rest:path}", "/files/{*rest}", "%2A"),
+    ("/files/{**rest}", "/files/{*rest}", "%2A"),
+    ("/files/{rest...}", "/files/{*rest}", "%2A"),
+    ("^/api", "/api/{*rest}", "regular expressions"),
+    ("^/api/v[0-9]+/.*$", "/api/{*rest}", "regular expressions"),
+    ("~ ^/api/", "/api/{*rest}", "regular expressions"),
+    ("~* /api", "/api/{*rest}", "regular expressions"),
+    ("^~ /static/", "/static/{*rest}", "begins with"),
+    ("= /login", "/login", "exactly"),
+    ("/api/(.*)", "/api/{*rest}", "regular expressions"),
+    ("/api/[0-9]+/x", "/api/{name}/x", "regular expressions"),
+];
+
+#[test]
+fn patterns_of_other_programs_are_told_with_what_they_are_here() {
+    for (path, meant, expected) in FOREIGN {
+        let text = format!("{LISTENER}route = [{{ path = \"{path}\", respond = {{}} }}]\n");
+        let told = parse(&text).expect_err(path).to_string();
+        assert!(
+            told.ends_with(&format!("did you mean \"{meant}\"?")),
+            "{told}"
+        );
+        assert!(told.contains(expected), "{told}");
+        // What is meant is taken.
+        valid(&text.replace(path, meant));
+    }
+}
+
+#[test]
+fn an_escape_stands_for_the_character_itself() {
+    let text = format!(
+        "{LISTENER}{UPSTREAM}route = [{{ path = \"/a%2Ab/%3Aid/%20/{{x}}\", strip_prefix = \"/a%2Ab\", upstream = \"app\" }}]\n"
+    );
+    let settings = valid(&text);
+    let route = &settings.routes[0];
+    assert_eq!(route.path, "/a*b/:id/%20/{x}");
+    assert_eq!(route.name, "/a%2Ab/%3Aid/%20/{x}");
+    let rule = route.action.rule().unwrap();
+    assert_eq!(rule.strip_prefix.as_deref(), Some("/a*b"));
+}
+
+#[test]
+fn a_path_that_others_would_take_for_a_prefix_is_noted() {
+    let notes = |paths: &[&str]| {
+        let routes: Vec<String> = paths
+            .iter()
+            .map(|path| format!("{{ path = \"{path}\", respond = {{}} }}"))
+            .collect();
+        let text = format!("{LISTENER}route = [{}]\n", routes.join(", "));
+        crate::config::notes::of(&valid(&text))
+    };
+    assert_eq!(
+        notes(&["/"]),
+        [
+            "the route \"/\" serves the path \"/\" alone, and nothing below it; for both write path = \"/{*rest}\""
+        ]
+    );
+    for (paths, noted) in [
+        (&["/", "/{*rest}"][..], 0),
+        (&["/", "/about"], 0),
+        (&["/api", "/{*rest}"], 0),
+        (&["/api/", "/{*rest}"], 1),
+        (&["/api/", "/api/{id}"], 0),
+        (&["/{tenant}/"], 1),
+    ] {
+        assert_eq!(notes(paths).len(), noted, "{paths:?}");
+    }
+}

@@ -19,21 +19,21 @@ address = "127.0.0.1:8080"
 address = "127.0.0.1:8080"
 #! listener[2].address: found "127.0.0.1:8080", expected an address that no other listener has
 [[listener]]
-#! listener[3].address: missing, expected an IP address and a port such as "127.0.0.1:8080" or "[::]:8080"
+#! listener[3].address: missing, expected an IP address and a port such as "127.0.0.1:8080" or ":8080"
 addres = "127.0.0.1:8081"
 #! listener[3].addres: unknown key; did you mean "address"?
 [[listener]]
-address = "localhost:8082"
-#! listener[4].address: found "localhost:8082", expected an IP address and a port such as "127.0.0.1:8080" or "[::]:8080"; did you mean "127.0.0.1:8082"?
+address = ":8080"
+#! listener[4].address: found ":8080", expected another port than that of the listener on 127.0.0.1:8080: 0.0.0.0 and [::] stand for all addresses of this machine
 [[listener]]
-address = ":8083"
-#! listener[5].address: found ":8083", expected an IP address and a port such as "127.0.0.1:8080" or "[::]:8080"; did you mean "0.0.0.0:8083"?
+address = "example.com:8083"
+#! listener[5].address: found "example.com:8083", expected an IP address and a port such as "127.0.0.1:8080" or ":8080"
 [[listener]]
 address = "127.0.0.1"
-#! listener[6].address: found "127.0.0.1", expected an IP address and a port such as "127.0.0.1:8080" or "[::]:8080"
+#! listener[6].address: found "127.0.0.1", expected an IP address and a port such as "127.0.0.1:8080" or ":8080"
 [[listener]]
 address = 8084
-#! listener[7].address: found the integer 8084, expected an IP address and a port such as "127.0.0.1:8080" or "[::]:8080"
+#! listener[7].address: found the integer 8084, expected an IP address and a port such as "127.0.0.1:8080" or ":8080"
 "#];
 
 const BROKEN: &[&str] = &[
@@ -55,7 +55,7 @@ disk = { path = "x", sise = "1GiB" }
 #! serve: unknown key; did you mean "server"?
 workers = 1
 [compress]
-#! compress: unknown key; expected one of "server", "listener", "admin", "access_log", "limits", "trusted_proxies", "timeouts", "cache", "dns", "upstream", "route"
+#! compress: unknown key; expected one of "server", "listener", "admin", "log", "access_log", "request_id", "response_headers", "limits", "trusted_proxies", "timeouts", "cache", "dns", "error_pages", "upstream", "route", "include"
 memory = "1MiB"
 "#,
     r#"
@@ -101,7 +101,7 @@ server.workers = 99999999999999999999999
 ",
     r#"
 [admin]
-#! admin.listen: missing, expected an IP address and a port such as "127.0.0.1:8080" or "[::]:8080"
+#! admin.listen: missing, expected an IP address and a port such as "127.0.0.1:8080" or ":8080"
 "#,
     r#"
 [admin]
@@ -136,7 +136,7 @@ token = "sixteen characters with blanks"
     r#"
 [admin]
 listen = 9901
-#! admin.listen: found the integer 9901, expected an IP address and a port such as "127.0.0.1:8080" or "[::]:8080"
+#! admin.listen: found the integer 9901, expected an IP address and a port such as "127.0.0.1:8080" or ":8080"
 token = ["x"]
 #! admin.token: expected a string of at least 16 characters
 "#,
@@ -156,6 +156,15 @@ guard_file = ""
 #! admin.guard_file: found "", expected the path of a file such as "guard.json"
 "#,
     r#"
+[log]
+format = "logfmt"
+#! log.format: found "logfmt", expected one of "text", "json"
+level = "debug"
+#! log.level: found "debug", expected one of "info", "warn", "error"
+path = "weir.log"
+#! log.path: unknown key; expected one of "format", "level"
+"#,
+    r#"
 [access_log]
 #! access_log.path: missing, expected the path of a file, or "-" for standard output
 "#,
@@ -164,20 +173,20 @@ guard_file = ""
 path = ""
 #! access_log.path: found "", expected the path of a file, or "-" for standard output
 format = "jsn"
-#! access_log.format: found "jsn", expected one of "combined", "json"; did you mean "json"?
+#! access_log.format: found "jsn", expected "combined", "json" or a text with variables such as "{client} {method} {path} {status}"; did you mean "json"?
 buffer = "1B"
 #! access_log.buffer: found "1B", expected a size from "1KiB" to "64MiB"
 flush = "1ms"
 #! access_log.flush: found "1ms", expected a duration from "100ms" to "5m"
 level = 1
-#! access_log.level: unknown key; expected one of "path", "format", "buffer", "flush"
+#! access_log.level: unknown key; expected one of "path", "format", "fields", "redact", "buffer", "flush"
 "#,
     r#"
 [access_log]
 path = 3
 #! access_log.path: found the integer 3, expected the path of a file, or "-" for standard output
 format = "clf"
-#! access_log.format: found "clf", expected one of "combined", "json"
+#! access_log.format: found "clf", expected "combined", "json" or a text with variables such as "{client} {method} {path} {status}"
 buffer = "65MiB"
 #! access_log.buffer: found "65MiB", expected a size from "1KiB" to "64MiB"
 flush = "6m"
@@ -188,7 +197,7 @@ flush = "6m"
 path = "a\u0000b"
 #! access_log.path: found "a\0b", expected a path without NUL
 format = true
-#! access_log.format: found the boolean true, expected one of "combined", "json"
+#! access_log.format: found the boolean true, expected "combined", "json" or a text with variables such as "{client} {method} {path} {status}"
 buffer = 1979-05-27
 #! access_log.buffer: found the date or time 1979-05-27, expected a size such as "512", "16KiB", "1MiB" or "10GiB"
 flush = 5
@@ -201,6 +210,60 @@ buffer = "256k"
 #! access_log.buffer: found "256k", expected a size such as "512", "16KiB", "1MiB" or "10GiB"; did you mean "256KiB"?
 flush = "10 S"
 #! access_log.flush: found "10 S", expected a duration such as "500ms", "2s", "1m" or "1h"; did you mean "10s"?
+"#,
+    r#"
+[access_log]
+path = "-"
+format = "{clent} {status}"
+#! access_log.format: found "{clent} {status}", but there is no variable "clent" here; did you mean "client"?
+fields = ["time"]
+redact = []
+#! access_log.redact: found an empty list, expected names of parameters such as ["token"]
+"#,
+    r#"
+[access_log]
+path = "-"
+fields = ["time"]
+#! access_log.fields: has a meaning only with format = "json", expected none here
+redact = "token"
+#! access_log.redact: found "token", expected true, or the names of parameters such as ["token"]
+"#,
+    r#"
+[access_log]
+path = "-"
+format = "json"
+fields = ["time", "timee", "time", 5, "request_header:a b"]
+#! access_log.fields[2]: found "timee", but there is no variable "timee" here; did you mean "time"?
+#! access_log.fields[3]: found "time", expected each name only once
+#! access_log.fields[4]: found the integer 5, expected the name of a variable such as "status"
+#! access_log.fields[5]: found "request_header:a b", expected the name of a field behind the colon, as in "request_header:x-tenant"
+redact = ["a", "", 1]
+#! access_log.redact[2]: found "", expected the name of a parameter such as "token"
+#! access_log.redact[3]: found the integer 1, expected the name of a parameter such as "token"
+"#,
+    r#"
+[access_log]
+path = "-"
+format = "{client}\n{status}"
+#! access_log.format: found "{client}\n{status}", expected one line, without control characters
+[request_id]
+header = "User-Agent"
+#! request_id.header: found "User-Agent", which says something else, expected another field
+trust = "proxy"
+#! request_id.trust: found "proxy", expected one of "proxies", "any", "never"
+respond = "yes"
+#! request_id.respond: found "yes", expected true or false
+"#,
+    r#"
+[access_log]
+path = "-"
+format = "json"
+fields = []
+#! access_log.fields: found an empty list, expected names such as ["time", "client", "status"]
+[response_headers]
+always = { host = "a", x-a = "{id}" }
+#! response_headers.always.host: found the field "host", which belongs to requests, expected another field
+#! response_headers.always.x-a: found "{id}", but there is no variable "id" here
 "#,
     r#"
 [access_log]
@@ -253,11 +316,13 @@ body = 5
 #! timeouts.body: found the integer 5, expected a duration such as "500ms", "2s", "1m" or "1h"
 send = "5"
 #! timeouts.send: found "5", expected a duration such as "500ms", "2s", "1m" or "1h"
+drain_delay = "2h"
+#! timeouts.drain_delay: found "2h", expected a duration from "0s" to "1h"
 tunnel = "1.5"
 #! timeouts.tunnel: found "1.5", expected a duration such as "500ms", "2s", "1m" or "1h"
 drain = "-1s"
 #! timeouts.drain: found "-1s", expected a duration such as "500ms", "2s", "1m" or "1h"
 connect = "1s"
-#! timeouts.connect: unknown key; expected one of "head", "idle", "body", "send", "tunnel", "drain"
+#! timeouts.connect: unknown key; expected one of "head", "idle", "body", "send", "tunnel", "drain_delay", "drain"
 "#,
 ];

@@ -21,7 +21,7 @@ servers = []
 balance = "fastest"
 #! upstream.app.balance: found "fastest", expected one of "round-robin", "least-conn", "random", "p2c", "hash"
 tls = {}
-#! upstream.app.tls: unknown key; expected one of "servers", "balance", "hash_on", "idle_connections", "idle_timeout", "protect", "concurrency", "ejection", "breaker", "health", "retry_budget"
+#! upstream.app.tls: unknown key; expected one of "servers", "balance", "hash_on", "sticky", "idle_connections", "idle_timeout", "protect", "concurrency", "ejection", "breaker", "health", "retry_budget"
 "#,
     r#"
 [upstream.app]

@@ -1,8 +1,13 @@
 //! Nobody is given what was meant for somebody else, however odd the request or the answer that came first.
 
-use super::{caching, counting};
+use std::collections::HashSet;
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use super::{caching, counting, patient};
 use crate::harness::Gateway;
-use crate::harness::client::{Response, send};
+use crate::harness::client::{Response, get, send};
 use crate::harness::origin::Origin;
 
 fn ask(gateway: &Gateway, target: &str, fields: &str) -> Response {
@@ -248,4 +253,86 @@ fn a_body_asks_for_what_its_fields_say_it_is() {
             assert_eq!(post(fields), (at + 1).to_string(), "{fields}");
         }
     }
+}
+
+/// What a session begins with goes to the client that it is for, also when others waited for the same answer.
+#[test]
+fn a_cookie_is_for_the_client_that_it_was_set_for() {
+    let (go, wait) = channel::<()>();
+    let wait = Mutex::new(wait);
+    let origin = Origin::start(move |mut peer, number| {
+        // One answer a connection, so that its number is that of the answer.
+        if peer.head().is_some() {
+            let _ = wait.lock().expect("one at a time").recv();
+            peer.send(format!(
+                "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nSet-Cookie: s={number}\r\nContent-Length: 1\r\n\r\nx"
+            ));
+        }
+    });
+    let gateway = patient(origin.address);
+    let address = gateway.address;
+    let clients: Vec<_> = (0..3)
+        .map(|_| thread::spawn(move || get(address, "/")))
+        .collect();
+    gateway.wait_for_metric("weir_cache_waits_total", 2);
+    for _ in 0..4 {
+        go.send(()).expect("the origin waits");
+    }
+    let mut answers: Vec<_> = clients
+        .into_iter()
+        .map(|client| client.join().expect("it is answered"))
+        .collect();
+    answers.push(get(address, "/"));
+    let cookies: HashSet<_> = answers
+        .iter()
+        .map(|answer| answer.field("set-cookie").expect("its own cookie"))
+        .collect();
+    assert_eq!(cookies.len(), 4, "{cookies:?}");
+    let said = answers[3].field("cache-status");
+    assert_eq!(said, Some("weir; fwd=uri-miss; detail=set-cookie"));
+}
+
+#[test]
+fn a_page_for_one_with_cookies_is_not_for_others_because_of_a_date() {
+    for (route, sent_by_origin) in [
+        ("true", 4),
+        ("{ request_cookie = \"store\" }", 1),
+        ("{ ttl = \"1h\" }", 1),
+    ] {
+        let origin = Origin::answering(
+            "HTTP/1.1 200 OK\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Length: 1\r\n\r\nx",
+        );
+        let gateway = caching(origin.address, route);
+        let first = ask(&gateway, "/", "Cookie: session=1\r\n");
+        let expected = if sent_by_origin > 1 {
+            "weir; fwd=uri-miss; detail=request-cookie"
+        } else {
+            "weir; fwd=uri-miss; stored"
+        };
+        assert_eq!(first.field("cache-status"), Some(expected), "{route}");
+        // Nobody asks for all of it in vain, now that it is known that nothing is stored.
+        let part = ask(&gateway, "/", "Cookie: session=1\r\nRange: bytes=0-0\r\n");
+        assert!(matches!(part.status, 200 | 206), "{route}");
+        ask(&gateway, "/", "Cookie: session=2\r\n");
+        ask(&gateway, "/", "");
+        // What was stored for one without cookies answers all.
+        ask(&gateway, "/", "Cookie: session=3\r\n");
+        assert_eq!(origin.heads_waiting(), sent_by_origin, "{route}");
+    }
+}
+
+/// A route that keeps cookies from the origin asks nothing in the name of one client.
+#[test]
+fn cookies_that_the_origin_does_not_get_tell_nobody_apart() {
+    let origin = Origin::answering(
+        "HTTP/1.1 200 OK\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Length: 1\r\n\r\nx",
+    );
+    let gateway = caching(
+        origin.address,
+        "true\nrequest_headers = { remove = [\"cookie\"] }",
+    );
+    for number in 0..3 {
+        ask(&gateway, "/", &format!("Cookie: session={number}\r\n"));
+    }
+    assert_eq!(origin.heads_waiting(), 1);
 }

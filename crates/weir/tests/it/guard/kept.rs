@@ -123,7 +123,7 @@ fn a_file_that_cannot_be_read_keeps_the_gateway_from_starting() {
             &["serve", "--config", config.to_str().expect("UTF-8")],
             &directory,
         );
-        assert_eq!(process.wait().code(), Some(2));
+        assert_eq!(process.wait().code(), Some(1));
         let output = process.output();
         assert!(
             output.contains("guard.json: ") && output.contains(problem),

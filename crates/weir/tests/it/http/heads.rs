@@ -111,10 +111,12 @@ fn fields_of_one_hop_stay_there_and_the_gateway_adds_its_own() {
         ("x-forwarded-for", &["192.0.2.1, 192.0.2.2, 127.0.0.1"]),
         ("x-forwarded-proto", &["http"]),
         ("x-forwarded-host", &["www.example.com:8080"]),
-        ("via", &["1.0 before", "1.1 weir"]),
     ] {
         assert_eq!(fields(&head, name), values, "{name}");
     }
+    let via = fields(&head, "via");
+    assert_eq!((via.len(), via[0]), (2, "1.0 before"));
+    assert!(via[1].starts_with("1.1 weir-"), "{via:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{TINY, lab, leftovers, run, stderr, stdout};
-use crate::harness::{App, Directory, free_port};
+use crate::harness::{App, Directory, Gateway, free_port};
 
 #[test]
 fn a_scenario_of_ones_own_is_measured_and_reported() {
@@ -184,10 +184,50 @@ fn a_command_that_waits_is_found_to_be_slower() {
             .unwrap_or_else(|| panic!("no {name} in {text}"))
             .to_owned()
     };
-    assert!(line("rate:").contains("% slower, 95 % interval"), "{text}");
-    assert!(line("p50:").contains("times as long"), "{text}");
+    assert!(line("rate:").starts_with("rate: A is "), "{text}");
+    assert!(
+        line("p50:").contains("% less latency than B, 95 % interval"),
+        "{text}"
+    );
     assert!(line("noise:").contains("A against itself"), "{text}");
     assert_eq!(leftovers(&directory.file("")), [""; 0]);
+}
+
+/// A proxy is not cheap because its application is somewhere else.
+#[test]
+fn what_is_behind_a_target_is_a_part_of_it() {
+    let app = App::start("a");
+    let gateway = Gateway::to(&[app.address]);
+    let directory = Directory::new();
+    let urls = [app.address, gateway.address].map(|address| format!("http://{address}/"));
+    let load = [
+        "--connections",
+        "2",
+        "--duration",
+        "100ms",
+        "--warm-up",
+        "0ms",
+    ];
+    let arguments = [
+        &["compare", &urls[0], &urls[1], "--repeats", "2"],
+        &load[..],
+    ]
+    .concat();
+    let output = run(&arguments, &directory);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = stdout(&output);
+    let line = |name: &str| {
+        text.lines()
+            .find(|line| line.starts_with(name))
+            .expect("a line")
+    };
+    let behind = format!(" + weir:{} ", app.address.port());
+    assert!(line("B: ").contains(&behind), "{text}");
+    assert!(
+        line("A: ").contains("(weir ") && !line("A: ").contains(" + "),
+        "{text}"
+    );
+    assert!(!line("CPU: ").contains("nothing can be said"), "{text}");
 }
 
 /// One connection to a service that takes 20 ms cannot carry 1,000 requests a second.
@@ -304,6 +344,21 @@ fn a_ladder_leaves_a_config_that_works() {
     ] {
         assert!(text.contains(rung), "no {rung} in {text}");
     }
+    // CPU time is that of all that took part.
+    let parts = |rung: &str| {
+        let mut lines = text.lines().map(str::trim_start);
+        let line = lines.find(|line| line.starts_with(rung));
+        line.map_or(0, |line| line.matches(" + ").count())
+    };
+    assert_eq!(
+        (parts("direct "), parts("+ keep-alive  ")),
+        (0, 1),
+        "{text}"
+    );
+    assert!(
+        parts("+ balance over 2 ") == 2 && text.contains(" + service-2 "),
+        "{text}"
+    );
     let config =
         std::fs::read_to_string(directory.file("lab-ladder/weir.toml")).expect("it is kept");
     assert!(config.contains(&first.address.to_string()), "{config}");

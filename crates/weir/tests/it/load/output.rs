@@ -16,7 +16,6 @@ fn every_form_says_the_same() {
         "4",
         "-n",
         "2000",
-        "-q",
         "--json",
         &path(&json),
         "--csv",

@@ -13,8 +13,15 @@ use crate::harness::{App, Directory, free_port, wait_until};
 /// What a search with these flags found.
 fn search(flags: &[&str]) -> Value {
     let run = load(&[flags, &["--find-max", "-q", "--json", "-"]].concat());
-    assert!(run.status.success(), "{}", run.stderr);
-    serde_json::from_str(&run.stdout).expect("JSON")
+    let found: Value = serde_json::from_str(&run.stdout).expect("JSON");
+    let is_any_kept = found["rate"].as_f64() > Some(0.0);
+    let expected = match (found["valid"] == true, is_any_kept) {
+        (false, _) => 4,
+        (true, false) => 3,
+        (true, true) => 0,
+    };
+    assert_eq!(run.status.code(), Some(expected), "{found}");
+    found
 }
 
 #[test]
@@ -67,22 +74,23 @@ fn an_interrupted_search_counts_whole_steps() {
     let mut process = Process::weir(&flags, &directory);
     wait_until("a rate held", || {
         let output = process.output();
-        output.contains("2 of 3 trials") || output.contains("3 of 3 trials")
+        output.contains("3 of 3 trials")
     });
     process.signal("INT");
-    assert!(process.wait().success());
+    assert_eq!(
+        process.wait().code(),
+        Some(4),
+        "the highest rate is not known"
+    );
     let text = std::fs::read_to_string(json).expect("results are written");
     let found: Value = serde_json::from_str(&text).expect("JSON");
     let steps = found["steps"].as_array().expect("steps");
     assert!(!steps.is_empty(), "{found}");
     for step in steps {
-        // On a busy machine a trial may say nothing, and two such end a step; the one that was cut short is in none.
-        let trials = if step["passed"] == 0 { 2 } else { 3 };
-        assert_eq!(
-            (&step["trials"], &step["broken"]),
-            (&trials.into(), &0.into()),
-            "{found}"
-        );
+        // On a busy machine trials may say nothing, and two or three such end a step; the one that was cut short is in none.
+        let count = |key: &str| step[key].as_u64().expect("a count");
+        let is_whole = count("passed") == 3 || count("said_nothing") >= 2;
+        assert!(is_whole && count("broken") == 0, "{found}");
     }
     assert_eq!(found["cut_short"], "ended early, as told");
     assert_eq!(found["valid"], false);

@@ -121,6 +121,7 @@ fn the_json_log_has_every_field() {
             "endpoint",
             "host",
             "method",
+            "protocol",
             "referer",
             "route",
             "status",

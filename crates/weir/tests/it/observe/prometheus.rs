@@ -56,6 +56,24 @@ impl Page {
         page
     }
 
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|sample| sample.name == name)
+    }
+
+    /// The names of the labels that samples of a metric have.
+    pub(super) fn labels(&self, name: &str) -> BTreeSet<String> {
+        let samples = self.0.iter().filter(|sample| sample.name == name);
+        samples
+            .flat_map(|sample| sample.labels.keys().cloned())
+            .collect()
+    }
+
+    /// Whether a sample of a metric has this label.
+    pub(super) fn has_value(&self, name: &str, label: &str, value: &str) -> bool {
+        let mut samples = self.0.iter().filter(|sample| sample.name == name);
+        samples.any(|sample| sample.labels.get(label).is_some_and(|own| own == value))
+    }
+
     /// The sum of the samples that have the name and, among others, the labels of `series`.
     pub(super) fn sum(&self, series: &str) -> u64 {
         let wanted = Sample::parse(&format!("{series} 0"));

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixListener;
 use super::answering;
 use crate::harness::client::{self, Connection};
 use crate::harness::process::Process;
-use crate::harness::{Directory, Gateway, free_port};
+use crate::harness::{Directory, Gateway, free_port, wait_until};
 
 /// Runs `weir` to its end; its exit status and what it printed.
 fn run(directory: &Directory, arguments: &[&str]) -> (Option<i32>, String) {
@@ -36,8 +36,63 @@ fn check_prints_the_schema_of_a_file() {
     let schema: serde_json::Value = serde_json::from_str(&output).expect("JSON");
     let listener = &schema["properties"]["listener"]["items"];
     assert_eq!(listener["required"], serde_json::json!(["address"]));
-    let (code, _) = run(&directory, &["check"]);
-    assert_eq!(code, Some(2), "neither a file nor the schema");
+}
+
+/// The commands that need a file take the one in the directory where they are run.
+#[test]
+fn a_file_is_found_where_it_usually_is_or_is_asked_for() {
+    let directory = Directory::new();
+    let run = |command: &str| {
+        let script = format!("cd \"$1\" && exec \"$0\" {command}");
+        let place = directory.file("");
+        let place = place.to_str().expect("UTF-8");
+        let mut process = Process::start(
+            "sh",
+            &["-c", &script, env!("CARGO_BIN_EXE_weir"), place],
+            &directory,
+        );
+        (process.wait().code(), process.output())
+    };
+    // The system's own file may exist where tests run.
+    if !std::path::Path::new("/etc/weir/weir.toml").exists() {
+        for (command, advice) in [
+            ("serve", "weir serve --listen :8080 --to localhost:3000"),
+            ("check", "weir check FILE"),
+        ] {
+            let (code, output) = run(command);
+            assert_eq!(code, Some(2), "{output}");
+            for part in ["weir.toml in this directory", "/etc/weir/weir.toml", advice] {
+                assert!(output.contains(part), "{part} in {output}");
+            }
+        }
+    }
+    directory.write("weir.toml", GOOD);
+    for command in ["check", "check weir.toml", "check --config weir.toml"] {
+        let (code, output) = run(command);
+        assert_eq!(code, Some(0), "{output}");
+        assert_eq!(output, "weir.toml: ok, 1 routes, 1 upstreams\n");
+    }
+    directory.write("weir.toml", "[[listener]]\n");
+    for command in ["serve", "serve weir.toml"] {
+        let (code, output) = run(command);
+        assert_eq!(code, Some(2), "{output}");
+        let is_found = output.contains("info  weir: the config file is weir.toml\n");
+        assert_eq!(is_found, command == "serve", "{output}");
+        assert!(
+            output.contains("\nweir.toml:1: ") || output.starts_with("weir.toml:1: "),
+            "{output}"
+        );
+    }
+    // Whoever reads messages by machine gets no other ones.
+    directory.write("weir.toml", "[log]\nformat = \"json\"\n[[listener]]\n");
+    let (_, output) = run("serve");
+    for line in output.lines() {
+        let message: serde_json::Value = serde_json::from_str(line).expect(&output);
+        assert!(
+            message["time"].is_string() && message["level"].is_string(),
+            "{output}"
+        );
+    }
 }
 
 /// Every mistake of a file is told at once: file, line, key, what was found, what was expected, what was meant.
@@ -225,7 +280,7 @@ fn nobody_waits_for_a_log_that_is_not_read() {
     let path = directory.write("weir.toml", GOOD.to_owned() + &more);
     let path = path.to_str().expect("UTF-8");
     let (code, output) = run(&directory, &["serve", "--config", path]);
-    assert_eq!((code, output.lines().count()), (Some(2), 1), "{output}");
+    assert_eq!((code, output.lines().count()), (Some(1), 1), "{output}");
     assert!(output.contains("a pipe that nobody reads"), "{output}");
 }
 
@@ -284,7 +339,7 @@ fn a_taken_port_is_one_clear_line() {
         &["serve", "--listen", &listen, "--to", "http://127.0.0.1:1"],
     ] {
         let (code, output) = run(&directory, arguments);
-        assert_eq!((code, output.lines().count()), (Some(2), 1), "{output}");
+        assert_eq!((code, output.lines().count()), (Some(1), 1), "{output}");
         let expected = format!("cannot listen on {address}: another process does");
         assert!(output.contains(&expected), "{output}");
     }
@@ -299,7 +354,7 @@ fn a_second_gateway_does_not_share_the_port() {
     let listen = first.address.to_string();
     let to = format!("http://{}", origin.address);
     let (code, output) = run(&directory, &["serve", "--listen", &listen, "--to", &to]);
-    assert_eq!(code, Some(2), "{output}");
+    assert_eq!(code, Some(1), "{output}");
     assert_eq!(client::get(first.address, "/").text(), "hello");
 }
 
@@ -312,10 +367,13 @@ fn serve_takes_its_settings_from_flags() {
     let to = origins
         .each_ref()
         .map(|origin| format!("http://{}", origin.address));
-    let listen = address.to_string();
+    // For every address of this machine, which it says.
+    let listen = format!(":{}", address.port());
     let arguments = ["serve", "--listen", &listen, "--to", &to[0], "--to", &to[1]];
     let process = Process::weir(&arguments, &directory);
     process.wait_for_port(address);
+    let said = format!("listening on 0.0.0.0{listen} (every IPv4 address)");
+    wait_until("it says so", || process.output().contains(&said));
     let mut connection = Connection::open(address);
     for _ in 0..4 {
         assert_eq!(connection.get("/").text(), "hello");

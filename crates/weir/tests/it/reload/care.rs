@@ -44,7 +44,7 @@ fn an_open_breaker_stays_open_unless_it_is_another_one() {
     let states = || {
         let status = status(&gateway);
         let endpoint = &status["upstreams"][0]["endpoints"][0];
-        [&status["routes"][0], endpoint].map(|it| it["breaker"]["state"].clone())
+        [&status["routes"][0]["breakers"][0], &endpoint["breaker"]].map(|it| it["state"].clone())
     };
     assert_eq!(states(), ["open", "open"]);
 

@@ -139,9 +139,10 @@ fn a_name_without_an_address_is_a_mistake_with_a_line() {
     );
     let path = directory.write("weir.toml", config);
     let path = path.to_str().expect("UTF-8");
-    for command in ["check", "serve"] {
+    // The name may have an address tomorrow, so a gateway that is started again may do.
+    for (command, code) in [("check", 2), ("serve", 1)] {
         let run = run_to_end(env!("CARGO_BIN_EXE_weir"), &[command, "--config", path]);
-        assert_eq!(run.status.code(), Some(2), "{command}");
+        assert_eq!(run.status.code(), Some(code), "{command}");
         let told = "weir.toml:6: upstream.app.servers[1]: found \"app.test:80\", expected a host name that \
                     resolves, but looking up \"app.test\" failed: ";
         assert!(run.stderr.contains(told), "{}", run.stderr);

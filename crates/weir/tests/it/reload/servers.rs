@@ -98,16 +98,14 @@ fn servers_are_added_weighted_and_removed() {
     );
     assert_eq!(shares(&gateway, 150)["c"], 80);
     // One that says something else has the last word.
-    gateway.configure(&config("").replace("servers", "idle_timeout = \"9s\"\nservers"));
+    let only_a = upstream("app", &[a.address]);
+    gateway.configure(&format!("{only_a}{}", forwarding("/", "app")));
     let told = gateway.reload();
     assert!(
         told.contains("made through the admin listener are gone"),
         "{told}"
     );
-    assert_eq!(
-        shares(&gateway, 10),
-        [("a".into(), 5), ("b".into(), 5)].into()
-    );
+    assert_eq!(shares(&gateway, 10), [("a".into(), 10)].into());
 }
 
 /// Requests by connections that never rest, until it is dropped or ended; one that fails panics.
@@ -240,7 +238,7 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
             "/upstreams/ap/servers/127.0.0.1:1",
             "",
             404,
-            "there is no upstream \\\"ap\\\"",
+            "there is no upstream \\\"ap\\\"; there is \\\"app\\\"",
         ),
         (
             "PUT",
@@ -274,6 +272,14 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
         ("POST", &b, "", 405, "PUT, PATCH, DELETE"),
         ("POST", "/upstreams", "", 405, "GET, HEAD"),
         ("GET", "/upstreams/app", "", 404, "here are"),
+        (
+            "DELETE",
+            "/upstreams/ap/changes",
+            "",
+            404,
+            "there is no upstream",
+        ),
+        ("GET", "/upstreams/app/changes", "", 405, "DELETE"),
     ] {
         let response = ask(&gateway, method, path, body);
         let text = response.text();

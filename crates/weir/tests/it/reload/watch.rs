@@ -72,3 +72,31 @@ fn a_link_is_swapped() {
     fs::rename(directory.file("data.draft"), directory.file("data")).expect("renamed");
     says(address, "two");
 }
+
+/// Files that are included, the directory in which they are looked for, and files with values.
+#[test]
+fn all_that_a_config_is_read_from_is_watched() {
+    let directory = Directory::new();
+    fs::create_dir(directory.file("conf.d")).expect("a directory can be made");
+    let port = free_port();
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
+    let path = directory.write(
+        "weir.toml",
+        format!("include = \"conf.d/*.toml\"\n[[listener]]\naddress = \"127.0.0.1:{port}\"\n"),
+    );
+    let route = "[[route]]\npath = \"/\"\nrespond = { body = { file = \"../said\" } }\n";
+    directory.write("conf.d/route.toml", route);
+    directory.write("said", "one\n");
+    let path = path.to_str().expect("UTF-8");
+    let process = Process::weir(&["serve", "--watch", "--config", path], &directory);
+    process.wait_for_port(address);
+    says(address, "one");
+    directory.write("said", "two\n");
+    says(address, "two");
+    directory.write("conf.d/route.toml", responding("/", "three"));
+    says(address, "three");
+    directory.write("conf.d/more.toml", responding("/more", "four"));
+    wait_until("the new file is read", || {
+        client::get(address, "/more").text() == "four"
+    });
+}

@@ -59,3 +59,117 @@ fn nothing_passes_for_a_field_that_the_config_names() {
         }
     }
 }
+
+/// A route that says of requests and answers what it knows of them, and a fixed one, a redirect and one whose server is gone.
+fn saying(origin: &Origin, gone: std::net::SocketAddr) -> Gateway {
+    Gateway::start(&format!(
+        "[response_headers]\nset = {{ x-all = \"all\" }}\nalways = {{ x-frame-options = \"DENY\", x-who = \"all\" }}\n\
+         [cache]\n[upstream.app]\nservers = [\"{address}\"]\n[upstream.gone]\nservers = [\"{gone}\"]\n\
+         [[route]]\npath = \"/t/{{tenant}}/{{*rest}}\"\nupstream = \"app\"\ncache = true\n\
+         request_headers.set = {{ x-asks = \"{{client}} {{method}} {{host}} {{path}} {{query}} {{scheme}}\", x-tenant = \"{{tenant}}\", \
+         x-copy = \"{{request_header:x-from}}\", x-brace = \"{{{{}}}}\" }}\n\
+         request_headers.add = {{ accept = \"text/weir\" }}\n\
+         response_headers.set = {{ x-says = \"{{status}} {{route}} {{cache}}\", server = \"weir\" }}\n\
+         response_headers.add = {{ vary = \"X-Added\" }}\n\
+         response_headers.always = {{ x-who = \"{{method}}\" }}\n\
+         [[route]]\npath = \"/fixed\"\nrespond = {{ body = \"x\", headers = {{ x-path = \"{{path}}\", content-type = \"text/a\" }} }}\n\
+         response_headers = {{ set = {{ content-type = \"text/b\" }}, remove = [\"x-path\"] }}\n\
+         [[route]]\npath = \"/moved\"\nredirect = {{ to = \"/\" }}\n\
+         [[route]]\npath = \"/gone\"\nupstream = \"gone\"\nresponse_headers.set = {{ cache-control = \"max-age=60\" }}\n\
+         response_headers.always = {{ content-type = \"text/c\" }}\n",
+        address = origin.address
+    ))
+}
+
+#[test]
+fn fields_are_filled_with_what_is_known() {
+    let origin = Origin::answering(
+        "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nServer: origin\r\nVary: X-Own\r\nContent-Length: 0\r\n\r\n",
+    );
+    let gateway = saying(&origin, "127.0.0.1:1".parse().expect("an address"));
+    let ask = |fields: &str| {
+        client::send(
+            gateway.address,
+            &format!(
+                "GET /t/a%20b/c?d=e HTTP/1.1\r\nHost: Test\r\nAccept: text/own\r\nX-Asks: forged\r\nX_Copy: forged\r\n{fields}\r\n"
+            ),
+        )
+    };
+    let response = ask("X-From: \tyou\u{e9}\tand me \r\n");
+    let head = origin.next_head();
+    for line in [
+        "x-asks: 127.0.0.1 GET test /t/a%20b/c d=e http\r\n",
+        "x-tenant: a%20b\r\n",
+        "x-copy: you\u{e9}\tand me\r\n",
+        "x-brace: {}\r\n",
+        "Accept: text/own\r\n",
+        "accept: text/weir\r\n",
+    ] {
+        assert!(head.contains(line), "{line:?} in {head}");
+    }
+    assert!(!head.contains("forged"), "{head}");
+    assert_eq!(response.fields("x-says"), ["200 /t/{tenant}/{*rest} miss"]);
+    assert_eq!(response.fields("server"), ["weir"]);
+    assert_eq!(response.fields("vary"), ["X-Own", "X-Added"]);
+    assert_eq!(response.fields("x-all"), ["all"]);
+    // A hit is told of itself, and a field of variables without a value is left out upstream.
+    let hit = ask("X-From: x\r\n");
+    assert_eq!(hit.fields("x-says"), ["200 /t/{tenant}/{*rest} hit"]);
+    assert_eq!(hit.fields("x-who"), ["GET"]);
+    ask("X-Own: 2\r\n");
+    assert!(!origin.next_head().contains("x-copy"));
+}
+
+#[test]
+fn answers_of_weirs_own_have_what_is_always_said() {
+    let origin = Origin::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let gone = std::net::SocketAddr::from(([127, 0, 0, 1], crate::harness::free_port()));
+    let gateway = saying(&origin, gone);
+    for (path, status, who, fields) in [
+        (
+            "/fixed",
+            200,
+            "all",
+            &[
+                ("x-all", Some("all")),
+                ("content-type", Some("text/b")),
+                ("x-path", None),
+            ][..],
+        ),
+        (
+            "/moved",
+            301,
+            "all",
+            &[("x-all", Some("all")), ("location", Some("/"))],
+        ),
+        (
+            "/gone",
+            502,
+            "all",
+            &[
+                ("x-all", None),
+                ("cache-control", None),
+                ("content-type", Some("text/c")),
+            ],
+        ),
+        (
+            "/nowhere",
+            404,
+            "all",
+            &[("x-all", None), ("content-type", Some("text/plain"))],
+        ),
+        ("/t/a/b", 200, "GET", &[("x-all", Some("all"))]),
+    ] {
+        let response = client::get(gateway.address, path);
+        assert_eq!(response.status, status, "{path}");
+        assert_eq!(response.fields("x-frame-options"), ["DENY"], "{path}");
+        assert_eq!(response.fields("x-who"), [who], "{path}");
+        for (name, value) in fields {
+            assert_eq!(
+                response.fields(name),
+                value.map_or(vec![], |value| vec![value]),
+                "{path} {name}"
+            );
+        }
+    }
+}

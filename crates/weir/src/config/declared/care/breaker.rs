@@ -11,7 +11,7 @@ pub(crate) static OF_ROUTE: Key = Key {
     name: "breaker",
     kind: BREAKER,
     preset: Preset::Boolean(false),
-    doc: "Whether to ask the upstream at all, see [breaker](#breaker).",
+    doc: "Whether to ask the upstream at all, see [breaker](refusing.md#breaker).",
 };
 pub(crate) static OF_UPSTREAM: Key = Key {
     name: "breaker",

@@ -9,7 +9,7 @@ pub(crate) static FALLBACK: Key = Key {
     name: "fallback",
     kind: Kind::Table(&RULE),
     preset: Preset::Said("off"),
-    doc: "What a client gets whose request was refused or failed, see [fallback](#fallback).",
+    doc: "What a client gets whose request was refused or failed, see [fallback](refusing.md#fallback).",
 };
 pub(crate) static RULE: Section = Section {
     example: "{ status = 503, body = \"busy\" }",

@@ -15,7 +15,7 @@ pub(crate) static HEALTH: Key = Key {
         &[Kind::Words(&["tcp"]), Kind::Table(&CHECK)],
     ),
     preset: Preset::Said("off"),
-    doc: "How endpoints are asked whether they are well, see [health](#health).",
+    doc: "How endpoints are asked whether they are well, see [health](refusing.md#health).",
 };
 pub(crate) static CHECK: Section = Section {
     example: "{ path = \"/healthz\", interval = \"2s\" }",

@@ -14,7 +14,7 @@ pub(crate) static RATE: Key = Key {
         &[Kind::Table(&RULE), Kind::List(&RULES)],
     ),
     preset: Preset::Said("off"),
-    doc: "How often one key may ask, see [rate](#rate).",
+    doc: "How often one key may ask, see [rate](refusing.md#rate).",
 };
 static RULES: List = List {
     of: Kind::Table(&RULE),

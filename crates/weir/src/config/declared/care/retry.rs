@@ -17,7 +17,7 @@ pub(crate) static RETRY: Key = Key {
         &[Kind::Integer(0..=9), Kind::Table(&RULE)],
     ),
     preset: Preset::Integer(0),
-    doc: "How often a request is sent again, see [retry](#retry).",
+    doc: "How often a request is sent again, see [retry](refusing.md#retry).",
 };
 pub(crate) static RULE: Section = Section {
     example: "{ attempts = 3 }",
@@ -62,7 +62,7 @@ pub(crate) static HEDGE: Key = Key {
         &[Kind::Boolean, Kind::Table(&SECOND)],
     ),
     preset: Preset::Boolean(false),
-    doc: "When a second endpoint is asked besides, see [retry](#retry).",
+    doc: "When a second endpoint is asked besides, see [retry](refusing.md#retry).",
 };
 pub(crate) static SECOND: Section = Section {
     example: "{ quantile = 0.95 }",
@@ -86,7 +86,7 @@ pub(crate) static BUDGET: Key = Key {
     name: "retry_budget",
     kind: Kind::Table(&SHARED),
     preset: Preset::Toml("{}"),
-    doc: "What all retries and hedges to the upstream may add, see [retry](#retry).",
+    doc: "What all retries and hedges to the upstream may add, see [retry](refusing.md#retry).",
 };
 pub(crate) static SHARED: Section = Section {
     example: "{ ratio = 0.2, min_per_s = 3 }",

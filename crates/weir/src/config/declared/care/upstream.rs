@@ -22,7 +22,7 @@ pub(crate) static CONCURRENCY: Key = Key {
         &[COUNT, ADAPTIVE, Kind::False, Kind::Table(&LIMIT_AND_QUEUE)],
     ),
     preset: Preset::Boolean(false),
-    doc: "How many requests are in flight at once, see [concurrency](#concurrency).",
+    doc: "How many requests are in flight at once, see [concurrency](refusing.md#concurrency).",
 };
 pub(crate) static LIMIT_AND_QUEUE: Section = Section {
     example: "{ limit = 64, queue = 128 }",
@@ -43,7 +43,7 @@ pub(crate) static LIMIT: Key = Key {
         &[COUNT, ADAPTIVE],
     ),
     preset: Preset::Text("adaptive"),
-    doc: "Requests that the upstream is at work on at once, until all of the response was read. An adaptive limit is 10,000 until there is [evidence](decisions/0008-evidence-of-a-queue.md) that requests queue inside the service; then two and a half times what it holds without queueing and what it answers in 8 ms, 2 at least, until it can take all that is asked for again. Before, a surge waits for up to 80 ms while the service shows whether it can take so many.",
+    doc: "Requests that the upstream is at work on at once, until all of the response was read. An adaptive limit is 10,000 until there is [evidence](../decisions/0008-evidence-of-a-queue.md) that requests queue inside the service; then two and a half times what it holds without queueing and what it answers in 8 ms, 2 at least, until it can take all that is asked for again. Before, a surge waits for up to 80 ms while the service shows whether it can take so many.",
 };
 pub(crate) static PER_ENDPOINT: Key = Key {
     name: "per_endpoint",
@@ -62,7 +62,7 @@ pub(crate) static STREAMS: Key = Key {
     name: "streams",
     kind: Kind::Integer(0..=1_000_000),
     preset: Preset::Integer(concurrency::Settings::STREAMS_MAX_DEFAULT as u64),
-    doc: "Streams besides, see [slow clients](#slow-clients). At 0 none is counted apart, and each keeps its place to its end.",
+    doc: "Streams besides, see [slow clients](refusing.md#slow-clients). At 0 none is counted apart, and each keeps its place to its end.",
 };
 const QUEUE_WAIT: Kind = Kind::Duration(Duration::from_millis(1)..=Duration::from_secs(60));
 pub(crate) static QUEUE_TARGET: Key = Key {
@@ -85,7 +85,7 @@ pub(crate) static EJECTION: Key = Key {
         &[Kind::Boolean, Kind::Table(&EJECT)],
     ),
     preset: Preset::Boolean(false),
-    doc: "When an endpoint that stands out is left out, see [ejection](#ejection).",
+    doc: "When an endpoint that stands out is left out, see [ejection](refusing.md#ejection).",
 };
 pub(crate) static EJECT: Section = Section {
     example: "{ max = 0.5, eject_for = \"5s\" }",

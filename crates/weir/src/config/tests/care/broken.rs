@@ -100,17 +100,17 @@ fn a_file_that_is_too_long_or_no_file_is_refused() {
 const WITHOUT_UPSTREAM: &str = r#"
 respond = {}
 breaker = true
-#! route[1].breaker: has no meaning with "respond", expected it only with "upstream"
+#! route[1].breaker: has no meaning with "respond", expected it only with "upstream" or "split"
 priority = "low"
-#! route[1].priority: has no meaning with "respond", expected it only with "upstream"
+#! route[1].priority: has no meaning with "respond", expected it only with "upstream" or "split"
 retry = 1
-#! route[1].retry: has no meaning with "respond", expected it only with "upstream"
+#! route[1].retry: has no meaning with "respond", expected it only with "upstream" or "split"
 hedge = true
-#! route[1].hedge: has no meaning with "respond", expected it only with "upstream"
+#! route[1].hedge: has no meaning with "respond", expected it only with "upstream" or "split"
 fallback = {}
-#! route[1].fallback: has no meaning with "respond", expected it only with "upstream"
+#! route[1].fallback: has no meaning with "respond", expected it only with "upstream" or "split"
 protect = true
-#! route[1].protect: has no meaning with "respond", expected it only with "upstream"
+#! route[1].protect: has no meaning with "respond", expected it only with "upstream" or "split"
 "#;
 
 const BREAKERS: &[&str] = &[

@@ -5,6 +5,8 @@ use crate::config::declared::{Key, Kind, Section};
 
 /// The name of the upstream in these files.
 const NAME: &str = "app";
+/// A name where names are statuses.
+const STATUS: &str = "404";
 
 /// A declared key and the names from the top of the file to it. Lists do not count: `upstream.app.servers.weight`.
 pub(in super::super) struct Place {
@@ -43,7 +45,12 @@ fn sections_at(kind: &'static Kind) -> Vec<(&'static Section, Option<&'static st
             Kind::List(list) => sections_at(&list.of),
             Kind::Named(named) => {
                 let sections = sections_at(&named.values).into_iter();
-                sections.map(|(section, _)| (section, Some(NAME))).collect()
+                let name = if named.names.starts_with("^[45]") {
+                    STATUS
+                } else {
+                    NAME
+                };
+                sections.map(|(section, _)| (section, Some(name))).collect()
             }
             _ => Vec::new(),
         };
@@ -67,6 +74,7 @@ const COMPANIONS: &[(&str, &str, &str)] = &[
     ("admin.", "admin.listen", "\"127.0.0.1:9901\""),
     ("admin.guard_file", "admin.guard_api", "true"),
     ("access_log.", "access_log.path", "\"a\""),
+    ("access_log.fields", "access_log.format", "\"json\""),
     ("cache.disk.", "cache.disk.path", "\"cache\""),
     ("cache.disk.", "cache.disk.size", "\"1GiB\""),
     (
@@ -80,6 +88,19 @@ const COMPANIONS: &[(&str, &str, &str)] = &[
         "upstream.app.breaker.slow",
         "\"1s\"",
     ),
+    (
+        "upstream.app.sticky.",
+        "upstream.app.sticky.cookie",
+        "\"weir\"",
+    ),
+    ("route.sticky", "route.split", "{ app = 1 }"),
+    ("route.sticky.", "route.sticky.cookie", "\"version\""),
+    (
+        "route.mirror.",
+        "upstream.other.servers",
+        "[\"127.0.0.1:9002\"]",
+    ),
+    ("route.mirror.", "route.mirror.upstream", "\"other\""),
     ("upstream.app.health.", "upstream.app.health.path", "\"/\""),
     ("route.breaker.slow_ratio", "route.breaker.slow", "\"1s\""),
     ("route.rate.", "route.rate.requests", "5"),
@@ -87,6 +108,23 @@ const COMPANIONS: &[(&str, &str, &str)] = &[
     ("route.fallback.", "route.fallback.status", "503"),
     ("route.fallback.status", "route.fallback.body", "\"x\""),
     ("route.redirect.", "route.redirect.to", "\"/x\""),
+    (
+        "route.cors.",
+        "route.cors.origins",
+        "[\"https://a.example\"]",
+    ),
+    ("error_pages.404.", "error_pages.404.body", "\"x\""),
+    ("error_pages.404.body", "error_pages.404.json", "[]"),
+    (
+        "route.error_pages.404.body",
+        "route.error_pages.404.json",
+        "[]",
+    ),
+    (
+        "route.error_pages.404.",
+        "route.error_pages.404.body",
+        "\"x\"",
+    ),
 ];
 
 /// A file that says `value` at the place, and what must be there besides. Without a value, it says nothing there; the
@@ -98,7 +136,8 @@ pub(in super::super) fn file(place: &Place, value: Option<&str>) -> String {
         .filter(|(beginning, ..)| way.starts_with(beginning))
         .map(|(_, other, value)| (*other, *value))
         .collect();
-    if !way.starts_with("route.redirect") && !way.starts_with("route.respond") {
+    let others = ["route.redirect", "route.respond", "route.sticky"];
+    if !others.iter().any(|other| way.starts_with(other)) {
         said.push(("route.upstream", "\"app\""));
     }
     // What stands at the key, in it or around it gives way.

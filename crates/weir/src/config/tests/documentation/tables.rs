@@ -1,18 +1,25 @@
 //! The tables of keys in the reference, as the declaration has them.
 
+use weir_gateway::settings::template::{Known, TABLE};
+
 use crate::config::declared::care::{
     self, breaker, fallback, health, rate, retry, upstream as spared,
 };
-use crate::config::declared::{Key, Preset, cache, clients, compress, route, server, upstream};
+use crate::config::declared::{
+    Key, Preset, cache, clients, compress, file, log, route, server, upstream,
+};
 
 /// A table is behind a line `<!-- keys: NAME -->` and has the keys of these groups.
 type Table = (&'static str, &'static [&'static [&'static Key]]);
 
 const TABLES: &[Table] = &[
+    ("include", &[&[&file::INCLUDE]]),
     ("server", server::SERVER.groups),
     ("listener", server::LISTENER.groups),
     ("admin", server::ADMIN.groups),
-    ("access_log", server::ACCESS_LOG.groups),
+    ("log", server::LOG.groups),
+    ("access_log", log::ACCESS_LOG.groups),
+    ("request_id", log::REQUEST_ID.groups),
     ("limits", clients::LIMITS.groups),
     ("trusted_proxies", clients::TRUSTED_PROXIES.groups),
     ("timeouts", clients::TIMEOUTS.groups),
@@ -21,10 +28,15 @@ const TABLES: &[Table] = &[
     ("dns", server::DNS.groups),
     ("upstream", &[upstream::OF_SERVERS]),
     ("upstream.servers", upstream::SERVER.groups),
+    ("upstream.sticky", upstream::SESSIONS.groups),
     ("route", &[route::OF_ANY]),
+    ("route.split", route::split::RULE.groups),
+    ("route.mirror", route::mirror::RULE.groups),
     ("route.forward", &[route::FORWARD]),
+    ("route.cors", route::cors::RULE.groups),
+    ("route.error_pages", route::error_pages::PAGE.groups),
     ("route.timeout", route::TIMEOUTS.groups),
-    ("route.headers", route::EDITS.groups),
+    ("route.headers", route::ANSWER_EDITS.groups),
     ("route.redirect", route::REDIRECTION.groups),
     ("route.respond", route::ANSWER.groups),
     ("route.cache", cache::POLICY.groups),
@@ -51,24 +63,49 @@ pub(super) fn shown() -> impl Iterator<Item = &'static Key> {
     groups.flat_map(|group| group.iter().copied())
 }
 
+pub(super) fn each_has_one_place<'p>(pages: impl Iterator<Item = &'p String>) {
+    let pages: Vec<_> = pages.map(String::as_str).collect();
+    let all = pages.concat();
+    for (name, _) in TABLES {
+        let places = all.matches(&format!("<!-- keys: {name} -->")).count();
+        assert_eq!(places, 1, "the place of the table {name:?}");
+    }
+}
+
+/// Every variable, and when it is known.
+fn table_of_variables() -> String {
+    let mut text = "| variable | known | meaning |\n| --- | --- | --- |\n".to_owned();
+    for entry in TABLE {
+        let known = match entry.known {
+            Known::WithRequest => "with the request",
+            Known::WithAnswer => "with the answer",
+            Known::AtEnd => "in the end",
+        };
+        text.extend(["| `", entry.name, "` | ", known, " | ", entry.doc, " |\n"]);
+    }
+    text
+}
+
 /// The page with every table as it is declared.
 pub(super) fn written(page: &str) -> String {
     let mut text = String::new();
     let mut lines = page.lines().peekable();
-    let mut left: Vec<_> = TABLES.iter().map(|(name, _)| *name).collect();
     while let Some(line) = lines.next() {
         text.extend([line, "\n"]);
+        if line == "<!-- variables -->" {
+            while lines.next_if(|line| line.starts_with('|')).is_some() {}
+            text.push_str(&table_of_variables());
+            continue;
+        }
         let marker = line.strip_prefix("<!-- keys: ");
         let Some(name) = marker.and_then(|rest| rest.strip_suffix(" -->")) else {
             continue;
         };
         let table = TABLES.iter().find(|(known, _)| *known == name);
         let (_, groups) = table.unwrap_or_else(|| panic!("there is no table of {name:?}"));
-        left.retain(|known| *known != name);
         while lines.next_if(|line| line.starts_with('|')).is_some() {}
         text.push_str(&table_of(&groups.concat()));
     }
-    assert!(left.is_empty(), "the page has no place for {left:?}");
     text
 }
 

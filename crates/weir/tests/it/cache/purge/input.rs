@@ -238,6 +238,12 @@ fn the_token_is_asked_for_and_given() {
         "{}",
         run.stderr
     );
+    assert!(
+        run.stderr
+            .contains("nothing that is stored matched; `weir cache ls`"),
+        "{}",
+        run.stderr
+    );
     // Whoever has the token may ask by any name.
     let named = "GET /cache/objects HTTP/1.1\r\nHost: cache.internal\r\nAuthorization: Bearer sesame-0123456789\r\n\r\n";
     assert_eq!(send(admin.parse().expect("an address"), named).status, 200);
