@@ -166,15 +166,26 @@ impl Ladder {
             let _ = writeln!(text, "#   {}", step.in_words());
         }
         text.push('\n');
-        let rungs = self.rungs();
-        let is_kept = |rung: &&Rung| {
-            steps
-                .iter()
-                .any(|step| step.name == rung.name && step.is_kept)
+        text + &with_listener(LISTEN, &self.kept(steps).config)
+    }
+
+    /// What the rung that is kept gains over the service alone, which no step but the first is measured against. `None`:
+    /// the first step says it.
+    pub fn in_all(&self, run: &Run, steps: &[Step]) -> Option<Step> {
+        let kept = self.kept(steps).name;
+        let is_first = steps.first().is_some_and(|step| step.name == kept);
+        (!is_first).then(|| step(run, [DIRECT, &kept], &mut Rng::with_seed(SEED)))
+    }
+
+    /// The highest rung of `steps` that is kept. When every one was slower, plain weir is, since weir was asked for.
+    fn kept(&self, steps: &[Step]) -> Rung {
+        let mut rungs = self.rungs();
+        let is_kept = |rung: &Rung| {
+            let mut steps = steps.iter();
+            steps.any(|step| step.name == rung.name && step.is_kept)
         };
-        // When every rung was slower, plain weir is kept, since weir was asked for.
-        let kept = rungs.iter().rev().find(is_kept).unwrap_or(&rungs[1]);
-        text + &with_listener(LISTEN, &kept.config)
+        let kept = rungs.iter().rposition(is_kept).unwrap_or(1);
+        rungs.swap_remove(kept)
     }
 }
 
@@ -208,28 +219,28 @@ impl Step {
 /// What each rung of `run` gained over the one below.
 pub fn steps(run: &Run) -> Vec<Step> {
     let mut rng = Rng::with_seed(SEED);
-    let mut steps = Vec::new();
-    for pair in run.configurations.windows(2) {
-        let [below, name] = [&pair[0].name, &pair[1].name];
-        let load = &run.loads[0].name;
-        let pairs = blocks::pairs_of_rates(&run.blocks, load, [below, name]);
-        let ends = |name| Ends::of(blocks::counted(&run.blocks, name, load).0);
-        let comparison = statistics::compare(&pairs, Bars::USUAL, &mut rng);
-        let is_slower = comparison
-            .is_some_and(|it| it.verdict == Verdict::Different && it.ratio.estimate < 1.0);
-        // The cost of a hop is no reason to go without it. Neither is a result that says nothing: the rung was asked
-        // for.
-        let is_kept = !is_slower || *below == DIRECT;
-        steps.push(Step {
-            name: name.clone(),
-            below: below.clone(),
-            comparison,
-            rounds: pairs.len(),
-            ends: [ends(below), ends(name)],
-            is_kept,
-        });
+    let pairs = run.configurations.windows(2);
+    pairs
+        .map(|pair| step(run, [&pair[0].name, &pair[1].name], &mut rng))
+        .collect()
+}
+
+fn step(run: &Run, [below, name]: [&str; 2], rng: &mut Rng) -> Step {
+    let load = &run.loads[0].name;
+    let pairs = blocks::pairs_of_rates(&run.blocks, load, [below, name]);
+    let ends = |name| Ends::of(blocks::counted(&run.blocks, name, load).0);
+    let comparison = statistics::compare(&pairs, Bars::USUAL, rng);
+    let is_slower =
+        comparison.is_some_and(|it| it.verdict == Verdict::Different && it.ratio.estimate < 1.0);
+    Step {
+        name: name.to_owned(),
+        below: below.to_owned(),
+        comparison,
+        rounds: pairs.len(),
+        ends: [ends(below), ends(name)],
+        // The cost of a hop is no reason to go without it. Neither is a result that says nothing: the rung was asked for.
+        is_kept: !is_slower || below == DIRECT,
     }
-    steps
 }
 
 /// The name of a replica among the services.

@@ -194,3 +194,30 @@ fn failures_stand_beside_gains() {
         "{words}"
     );
 }
+
+/// A step is compared with the one below; whether weir is worth its hop is seen against the service alone.
+#[test]
+fn the_rung_that_is_kept_is_compared_with_the_service_alone() {
+    let ladder = ladder(1);
+    let mut run = run(measured());
+    assert!(ladder.in_all(&run, &steps(&run)).is_none(), "the only step");
+
+    let mut between = run.configurations[0].clone();
+    between.name = "weir, a connection for each request".to_owned();
+    run.configurations.insert(1, between);
+    let slow = measured()
+        .into_iter()
+        .filter(|block| block.configuration == DIRECT);
+    let slow: Vec<Block> = slow
+        .map(|block| Block {
+            configuration: run.configurations[1].name.clone(),
+            rate: block.rate / 2.0,
+            ..block
+        })
+        .collect();
+    run.blocks.extend(slow);
+    let in_all = ladder.in_all(&run, &steps(&run)).expect("two steps");
+    assert_eq!([&in_all.below, &in_all.name], [DIRECT, "+ keep-alive"]);
+    let ratio = in_all.comparison.expect("four rounds").ratio.estimate;
+    assert!((ratio - 1.1).abs() < 0.01, "{ratio}");
+}

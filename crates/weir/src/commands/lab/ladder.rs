@@ -76,6 +76,9 @@ pub(super) fn run(args: &LadderArgs) -> anyhow::Result<()> {
     for step in &steps {
         println!("{}", step.in_words());
     }
+    if let Some(in_all) = ladder.in_all(&run, &steps) {
+        println!("in all: {}", in_all.in_words());
+    }
     let path = out.join("weir.toml");
     std::fs::write(&path, ladder.config_to_keep(&steps))
         .with_context(|| format!("cannot write {}", path.display()))?;
