@@ -176,21 +176,70 @@ pub(super) fn promises(args: &LoadArgs) -> anyhow::Result<Vec<Promise>> {
     promises.collect()
 }
 
+/// `p99=10ms`, or as people write it who come from elsewhere, `p99<10ms` and `p(99)<=10ms`.
 fn promise_of(text: &str) -> anyhow::Result<Promise> {
     let expected = || anyhow!("--slo {text:?}: expected promises such as p99=10ms,errors=0.1%");
-    let (name, limit) = text.split_once('=').ok_or_else(expected)?;
-    if name == "errors" {
-        let percent: Option<f64> = limit.strip_suffix('%').and_then(|limit| limit.parse().ok());
+    let (name, limit) = text.split_once(['=', '<']).ok_or_else(expected)?;
+    let (name, limit) = (name.trim(), limit.trim_start_matches('=').trim());
+    let part = |percent: &str| {
+        let percent = percent.parse().ok();
         let percent = percent.filter(|percent| (0.0..=100.0).contains(percent));
-        return Ok(Promise::Errors(percent.ok_or_else(expected)? / 100.0));
+        percent.map(|percent: f64| percent / 100.0)
+    };
+    if name == "errors" {
+        let part = limit.strip_suffix('%').and_then(part);
+        return Ok(Promise::Errors(part.ok_or_else(expected)?));
     }
-    let percent: Option<f64> = name.strip_prefix('p').and_then(|p| p.parse().ok());
-    let percent = percent.filter(|percent| (0.0..=100.0).contains(percent));
-    let range = units::ABOVE_ZERO..=Duration::from_secs(3600);
-    let within =
-        units::duration(limit, &range).map_err(|error| anyhow!("--slo {text:?}: {error}"))?;
+    let percent = name.strip_prefix('p').map(|p| p.trim_matches(['(', ')']));
     Ok(Promise::Latency {
-        quantile: percent.ok_or_else(expected)? / 100.0,
-        within,
+        quantile: percent.and_then(part).ok_or_else(expected)?,
+        within: within(limit).map_err(|error| anyhow!("--slo {text:?}: {error}"))?,
     })
+}
+
+/// A duration as in config files, or in microseconds, which only a measurement needs.
+fn within(limit: &str) -> Result<Duration, String> {
+    let in_us = ["us", "µs"]
+        .iter()
+        .find_map(|unit| limit.strip_suffix(unit)?.trim_end().parse::<u32>().ok());
+    match in_us {
+        Some(us) if us > 0 => Ok(Duration::from_micros(us.into())),
+        _ => units::duration(limit, &(units::ABOVE_ZERO..=Duration::from_secs(3600))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn promises_are_read_as_people_write_them() {
+        let latency = |quantile, us| Promise::Latency {
+            quantile,
+            within: Duration::from_micros(us),
+        };
+        for (text, expected) in [
+            ("p99=10ms", latency(0.99, 10_000)),
+            ("p99<10ms", latency(0.99, 10_000)),
+            ("p(99) <= 10ms", latency(0.99, 10_000)),
+            ("p50=1us", latency(0.5, 1)),
+            ("p50=250µs", latency(0.5, 250)),
+            ("errors=0.5%", Promise::Errors(0.005)),
+            ("errors<0.5%", Promise::Errors(0.005)),
+        ] {
+            assert_eq!(promise_of(text).expect(text), expected);
+        }
+        for text in [
+            "p99",
+            "p99=",
+            "p99=10",
+            "p99=0us",
+            "p101=1s",
+            "q99=1s",
+            "errors=1",
+            "errors=101%",
+        ] {
+            assert!(promise_of(text).is_err(), "{text}");
+        }
+    }
 }
