@@ -51,11 +51,10 @@ fn combined(of: Place<'_>, redact: &Redact, out: &mut Vec<u8>) {
         None => out.push(b'-'),
     }
     out.extend_from_slice(b"\" \"");
-    escape(
-        field(x, FieldName::UserAgent).unwrap_or(b"-"),
-        Escapes::Text,
-        out,
-    );
+    match field(x, FieldName::UserAgent) {
+        Some(agent) => escape(agent, Escapes::Text, out),
+        None => out.push(b'-'),
+    }
     out.push(b'"');
 }
 
@@ -137,11 +136,12 @@ fn request_line(x: &Exchange, redact: &Redact, out: &mut Vec<u8>) {
     let line = &x.head[..end];
     let target = x.request.target_text;
     let (before, behind) = (target.start as usize, target.end as usize);
-    escape(&line[..before], Escapes::Text, out);
+    // A method and a version have no byte that would be escaped.
+    out.extend_from_slice(&line[..before]);
     pieces(target.of(&x.head), false, redact, |piece| {
         escape(piece, Escapes::Text, out);
     });
-    escape(&line[behind..], Escapes::Text, out);
+    out.extend_from_slice(&line[behind..]);
 }
 
 fn field(x: &Exchange, id: FieldName) -> Option<&[u8]> {
@@ -158,8 +158,8 @@ fn number(value: u64, out: &mut Vec<u8>) {
 /// Copies `value`; quotes, backslashes and what is not printable ASCII come out as `\xHH`, in JSON as `\u00HH`.
 fn escape(value: &[u8], shape: Escapes, out: &mut Vec<u8>) {
     let is_plain = |byte: &u8| IS_PLAIN[usize::from(*byte)];
-    // Most values are short and plain.
-    if value.iter().all(is_plain) {
+    // Most values are plain: to look at all bytes is cheaper than to stop at the first that is not.
+    if value.iter().fold(true, |all, byte| all & is_plain(byte)) {
         return out.extend_from_slice(value);
     }
     for byte in value {

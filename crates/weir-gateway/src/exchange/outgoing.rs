@@ -231,7 +231,9 @@ impl Exchange {
         opening.finish(out);
         self.outgoing.says = Told::Answer;
         self.outgoing.head_bytes = self.outgoing.bytes.len();
-        if let Some(line) = &view.snapshot.log_line {
+        if let Some(line) = &view.snapshot.log_line
+            && !line.noted.is_empty()
+        {
             self.noted.take(&line.noted, &self.outgoing.bytes);
         }
     }
