@@ -39,6 +39,7 @@ mod local;
 mod lock;
 mod metrics;
 mod names;
+mod outlet;
 mod own_upstream;
 mod paths;
 mod respond;

@@ -1,6 +1,7 @@
 //! What the operator is told of while the gateway runs: a message on standard error for each change, never for a request.
 //!
-//! All messages of the process are written here. Standard error is one for the process, and so is how it is written to:
+//! All messages of the process are written here, by one thread: nobody else waits for the reader of standard error, which may be
+//! a pipe that nobody reads. Standard error is one for the process, and so is how it is written to:
 //!
 //! ```text
 //! 2026-11-23T18:46:37.123Z warn  weir: 127.0.0.1:9001 of app is down: connection refused
@@ -8,15 +9,25 @@
 //! ```
 
 use std::fmt::{self, Write as _};
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use weir_http::date::Civil;
 
+use crate::outlet;
 use crate::settings::{Level, MessageFormat, Messages};
+use crate::tell::queue::{Next, Queue};
 use crate::time;
+
+mod queue;
+
+/// What is still to be written.
+static QUEUE: Queue = Queue::new();
+
+/// How long the end of the process waits for the reader of standard error.
+const FLUSH: Duration = Duration::from_secs(1);
 
 /// The format and the least level, as numbers.
 static FORMAT: AtomicU8 = AtomicU8::new(MessageFormat::Text as u8);
@@ -33,19 +44,59 @@ pub fn is_json() -> bool {
     FORMAT.load(Ordering::Relaxed) == MessageFormat::Json as u8
 }
 
-/// Tells the operator. A closed standard error is no reason to end.
+/// Tells the operator, without waiting for anybody: the message is written soon, or dropped when standard error takes none and
+/// too many wait already.
 pub fn tell(level: Level, what: fmt::Arguments<'_>) {
     if (level as u8) < LEVEL_MIN.load(Ordering::Relaxed) {
         return;
     }
-    let (now, what) = (time::since_1970(), what.to_string());
-    let message = if is_json() {
-        json(now, level, &what)
+    let message = message(level, &what.to_string());
+    if has_writer() {
+        QUEUE.put(message);
     } else {
-        text(now, level, &what, is_colourful())
-    };
-    // In one piece, so that those of several threads do not mix.
-    let _ = io::stderr().write_all(message.as_bytes());
+        write(&message);
+    }
+}
+
+/// Waits until everything told is written, for a second at most: for the end of the process.
+pub fn flush() {
+    QUEUE.flush(FLUSH);
+}
+
+/// Whether the thread that writes could be started, which happens with the first message.
+fn has_writer() -> bool {
+    static HAS_WRITER: OnceLock<bool> = OnceLock::new();
+    *HAS_WRITER.get_or_init(|| {
+        let thread = std::thread::Builder::new().name("messages".to_owned());
+        thread.spawn(write_messages).is_ok()
+    })
+}
+
+fn write_messages() {
+    loop {
+        match QUEUE.next() {
+            Next::Message(message) => write(&message),
+            Next::Dropped(count) => write(&message(
+                Level::Warning,
+                &format!("{count} messages were dropped here: standard error was not read"),
+            )),
+        }
+    }
+}
+
+/// Writes in one piece, so that what other processes write does not mix with it. A closed standard error is no reason to end.
+fn write(message: &str) {
+    let _ = outlet::write_all(&mut io::stderr(), message.as_bytes());
+}
+
+/// A message as it is written now.
+fn message(level: Level, what: &str) -> String {
+    let now = time::since_1970();
+    if is_json() {
+        json(now, level, what)
+    } else {
+        text(now, level, what, is_colourful())
+    }
 }
 
 /// Whether a person reads along who wants colours (<https://no-color.org>).

@@ -78,7 +78,10 @@ fn main() -> ExitCode {
             None => error.exit(),
         },
     };
-    run(arguments.command)
+    let status = run(arguments.command);
+    // Messages are written by a thread of their own, which ends with the process.
+    weir_gateway::tell::flush();
+    status
 }
 
 /// The command that was asked for, if only another build has it.

@@ -47,6 +47,7 @@ const FLOORS: [(&str, &[&str]); 7] = [
             "lock",
             "metrics",
             "names",
+            "outlet",
             "own_upstream",
             "paths",
             "router",

@@ -1,7 +1,9 @@
 //! `weir serve`: runs the gateway until it is told to end.
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::panic::PanicHookInfo;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -75,6 +77,7 @@ pub(crate) fn run(args: &ServeArgs) -> ExitCode {
         Ended::Mistaken(reason) => {
             if !tell::is_json() {
                 // As `weir check` says it: editors find the lines.
+                tell::flush();
                 eprintln!("{reason:#}");
                 return ExitCode::from(2);
             }
@@ -115,12 +118,21 @@ fn follow(messages: Messages, args: &ServeArgs) -> Messages {
         ..messages
     };
     tell::follow(messages);
-    if tell::is_json() {
-        std::panic::set_hook(Box::new(|panic| {
-            tell(Level::Error, format_args!("{panic}"));
-        }));
-    }
+    std::panic::set_hook(Box::new(tell_panic));
     messages
+}
+
+/// A panic is a message like any other, with a backtrace if `RUST_BACKTRACE` asks for one: the thread that panics must not wait
+/// for the reader of standard error either.
+fn tell_panic(panic: &PanicHookInfo<'_>) {
+    let backtrace = Backtrace::capture();
+    if backtrace.status() == BacktraceStatus::Captured {
+        tell(Level::Error, format_args!("{panic}\n{backtrace}"));
+    } else {
+        tell(Level::Error, format_args!("{panic}"));
+    }
+    // The process may end with this thread.
+    tell::flush();
 }
 
 /// Runs the gateway; returns when it has drained. A second signal to end ends the process at once.
@@ -203,6 +215,7 @@ fn drain(
         runtime.block_on(async {
             while signals.next().await != Instruction::End {}
             tell(Level::Warning, format_args!("ended while draining"));
+            tell::flush();
             std::process::exit(i32::from(CUT_SHORT));
         });
     });

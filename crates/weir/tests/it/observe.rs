@@ -7,6 +7,7 @@ mod crowd;
 mod dashboard;
 mod ids;
 mod log_output;
+mod messages;
 mod packaged;
 mod prometheus;
 mod start;

@@ -1,15 +1,15 @@
 //! The thread that writes log buffers out, so that no worker ever waits for a disk or for the reader of a pipe.
 
 use std::fs::File;
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, IsTerminal as _};
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use crate::lock::lock;
+use crate::outlet::write_all;
 use crate::paths;
 use crate::settings::{AccessLog, Level, LogTarget};
 use crate::tell::tell;
@@ -134,8 +134,6 @@ struct Output {
 
 /// `PIPE_BUF` on Linux; POSIX guarantees 512.
 const PIPE_BYTES_MAX: usize = 4096;
-/// Before a descriptor that takes nothing at the moment is tried again.
-const PAUSE: Duration = Duration::from_millis(10);
 
 impl Output {
     fn open(target: &LogTarget) -> io::Result<Self> {
@@ -182,20 +180,6 @@ fn piece_of_lines(lines: &[u8], bytes_max: usize) -> usize {
     end.map_or(lines.len(), |end| end + 1)
 }
 
-/// Waits for a descriptor that somebody else has made one that does not wait: standard output is shared.
-fn write_all(output: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match output.write(bytes) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(count) => bytes = &bytes[count..],
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(PAUSE),
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
 fn complain(what: &str, error: &io::Error) {
     tell(Level::Error, format_args!("{what}: {error}"));
 }
@@ -217,31 +201,5 @@ mod tests {
             let bytes = piece_of_lines(lines.as_bytes(), bytes_max);
             assert_eq!(bytes, expected, "{lines:?}");
         }
-    }
-
-    /// Takes two bytes, and nothing every other time.
-    struct Slow(Vec<u8>, bool);
-
-    impl Write for Slow {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.1 = !self.1;
-            if self.1 {
-                return Err(io::ErrorKind::WouldBlock.into());
-            }
-            let count = bytes.len().min(2);
-            self.0.extend_from_slice(&bytes[..count]);
-            Ok(count)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    #[test]
-    fn what_takes_nothing_at_the_moment_is_waited_for() {
-        let mut slow = Slow(Vec::new(), false);
-        write_all(&mut slow, b"abcde\n").expect("it takes them in the end");
-        assert_eq!(slow.0, b"abcde\n");
     }
 }
