@@ -117,7 +117,8 @@ fn start_gateway(args: &DemoArgs, reservations: &[Reservation]) -> anyhow::Resul
     let text = guide::config(args.listen, args.admin, &servers);
     let mut settings = config::parse(&text, "config of the demo")?;
     settings.timeouts.drain = DRAIN;
-    fit_to_descriptors(&mut settings)?;
+    let workers = settings.workers;
+    fit_to_descriptors(&mut settings, workers)?;
     Gateway::start(&settings, Box::new(NoFile), Box::new(())).map_err(|error| match error {
         StartError::Listen(address, _) => {
             let flag = if address == args.admin {

@@ -137,7 +137,9 @@ fn tell_panic(panic: &PanicHookInfo<'_>) {
 
 /// Runs the gateway; returns when it has drained. A second signal to end ends the process at once.
 fn run_gateway(mut settings: Settings, file: Option<File>, is_watched: bool) -> Result<(), Ended> {
-    fit_to_descriptors(&mut settings).map_err(Ended::NotStarted)?;
+    let workers = settings.workers;
+    fit_to_descriptors(&mut settings, workers).map_err(Ended::NotStarted)?;
+    let file = file.map(|file| file.with_workers(workers));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -328,14 +330,15 @@ const DESCRIPTORS_CLIENTS: u64 = 64;
 const DESCRIPTORS_IDLE_PART: u64 = 16;
 
 /// Raises the limit of open files to its maximum, and caps the number of client connections accordingly. Each may need
-/// one more descriptor for its upstream, and some connections are kept without a client.
-pub(super) fn fit_to_descriptors(settings: &mut Settings) -> anyhow::Result<()> {
+/// one more descriptor for its upstream, and some connections are kept without a client. `workers` is how many there are, which
+/// a reload of other settings does not change.
+pub(super) fn fit_to_descriptors(settings: &mut Settings, workers: usize) -> anyhow::Result<()> {
     let (soft, hard) = rlimit::Resource::NOFILE.get()?;
     if soft < hard {
         rlimit::Resource::NOFILE.set(hard, hard)?;
     }
     let listeners = DESCRIPTORS_LISTENERS.max(settings.listeners.len() as u64);
-    let kept = DESCRIPTORS_KEPT + settings.workers as u64 * (DESCRIPTORS_WORKER + listeners);
+    let kept = DESCRIPTORS_KEPT + workers as u64 * (DESCRIPTORS_WORKER + listeners);
     let least = kept + DESCRIPTORS_CLIENTS;
     anyhow::ensure!(
         hard >= least,

@@ -24,6 +24,8 @@ pub(in crate::commands) struct File {
     path: PathBuf,
     /// The flag that stands above what the file says.
     log_format: Option<MessageFormat>,
+    /// Of the gateway that runs, whatever the file says meanwhile.
+    workers: Option<usize>,
     /// All that was read, the last time.
     inputs: Arc<Mutex<Inputs>>,
 }
@@ -33,6 +35,7 @@ impl File {
         Self {
             path,
             log_format: None,
+            workers: None,
             inputs: Arc::default(),
         }
     }
@@ -40,6 +43,12 @@ impl File {
     /// The same with a flag that stands above what the file says.
     pub(super) fn with_format(mut self, format: Option<MessageFormat>) -> Self {
         self.log_format = format;
+        self
+    }
+
+    /// The same for a gateway that has so many workers, until it ends.
+    pub(super) fn with_workers(mut self, workers: usize) -> Self {
+        self.workers = Some(workers);
         self
     }
 
@@ -69,7 +78,8 @@ impl File {
 impl Source for File {
     fn read(&self) -> Result<Settings, String> {
         let mut settings = self.load().map_err(|error| error.to_string())?;
-        fit_to_descriptors(&mut settings).map_err(|error| format!("{error:#}"))?;
+        let workers = self.workers.unwrap_or(settings.workers);
+        fit_to_descriptors(&mut settings, workers).map_err(|error| format!("{error:#}"))?;
         for note in config::notes::of(&settings) {
             say(format_args!("note: {note}"));
         }

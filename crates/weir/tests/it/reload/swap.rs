@@ -496,3 +496,15 @@ fn the_control_api_is_for_operators_alone() {
     let wrong = ask(&gateway, "GET", "/reload", "");
     assert_eq!((wrong.status, wrong.field("allow")), (405, Some("POST")));
 }
+
+/// Workers need descriptors, which are then missing for connections; but those that are not there yet need none.
+#[test]
+fn workers_that_wait_for_a_restart_take_nobody_a_connection() {
+    let config = responding("/", "start");
+    let gateway = Gateway::start_limited(&config, "ulimit -n 600");
+    let path = gateway.directory.file("weir.toml");
+    let text = std::fs::read_to_string(path).expect("there is a config");
+    let text = text.replace("workers = 2", "workers = 20");
+    gateway.directory.write("weir.toml", text);
+    assert_eq!(gateway.reload(), "nothing changed\n");
+}
