@@ -16,14 +16,15 @@ use crate::lock::{lock, try_lock};
 use crate::names::Names;
 use crate::router::Router;
 use crate::service::{Courier, Services};
-use crate::settings::{CacheStorage, Server, Settings, Upstream, overlap};
+use crate::settings::{CacheStorage, Level, Server, Settings, Upstream, overlap};
 use crate::start_error::StartError;
 use crate::state::listening::Listening;
 use crate::state::opened::{Opened, Retired};
 use crate::state::shared::Shared;
 use crate::state::snapshot::{Made, Snapshot};
 use crate::state::storage::Cache;
-use crate::{own_upstream, tell, time};
+use crate::tell::{self, tell};
+use crate::{own_upstream, time};
 
 pub(crate) mod apps;
 mod held_back;
@@ -159,23 +160,52 @@ impl Control {
             opened, retired, ..
         } = &mut *state;
         let opened = Opened::of(&next, opened, retired, (&*self.services, &self.courier))?;
-        self.put_to_work_with(&mut state, next, &opened)?;
+        let before = self.keep_what_is_left(&file, &next)?;
+        if let Err(error) = self.put_to_work_with(&mut state, next, &opened) {
+            self.keep_again(before.as_deref());
+            return Err(error);
+        }
         *lock(&self.in_file) = file.upstreams.clone().into();
         state.file = file;
         let count = waiting.len() as u64;
         self.shared.waiting.store(count, Ordering::Relaxed);
-        notes.lines.extend(self.keep_what_is_left(&state));
         notes.lines.splice(0..0, changes.lines);
         notes.waiting = waiting;
         Ok(notes)
     }
 
-    /// Keeps the changes that a reload has left, so that the others do not come back at a restart. The result is what to tell.
-    fn keep_what_is_left(&self, state: &State) -> Option<String> {
-        let kept = self.kept.as_ref()?;
-        let draft = kept.draft(&state.file, &state.current);
-        let error = draft.and_then(|draft| kept.publish(&draft)).err()?;
-        Some(format!("cannot write {}: {error}", kept.path.display()))
+    /// Keeps the changes that a reload leaves, so that the others do not come back at a restart. The result is what was kept. It
+    /// comes before the reload, which is not made if it fails: a restart in between reads the new file in any case.
+    fn keep_what_is_left(
+        &self,
+        file: &Settings,
+        next: &Settings,
+    ) -> Result<Option<Vec<u8>>, StartError> {
+        let kept = self.kept.as_ref();
+        kept.map(|kept| kept.replace(file, next)).transpose()
+    }
+
+    /// Keeps what was kept `before` a reload that was not made.
+    fn keep_again(&self, before: Option<&[u8]>) {
+        let kept = self.kept.as_ref().zip(before);
+        if let Some(Err(error)) = kept.map(|(kept, before)| kept.write(before)) {
+            tell(
+                Level::Error,
+                format_args!("changes of servers are gone at the next start: {error}"),
+            );
+        }
+    }
+
+    /// Keeps what the start has left of the changes, so that the others do not come back. It serves without that.
+    pub(crate) fn keep_what_was_loaded(&self, file: &Settings, loaded: &Settings) {
+        if let Err(error) = self.keep_what_is_left(file, loaded) {
+            tell(
+                Level::Error,
+                format_args!(
+                    "changes of servers that are gone may come back at another start: {error}"
+                ),
+            );
+        }
     }
 
     /// The upstreams of the file as it was last read.

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use weir_cache::store::Transient;
 
 use crate::control::apps::Apps;
-use crate::control::kept::Kept;
+use crate::control::kept::{Kept, Loaded};
 use crate::control::{Control, Given, Source};
 use crate::listener::{self, Arrival, Reception};
 use crate::names::Names;
@@ -135,11 +135,14 @@ fn have_files_of_their_own(settings: &Settings) -> Result<(), StartError> {
 }
 
 /// The settings with the changes of servers that were kept, and what to tell of them.
-fn kept(settings: &Settings, source: &dyn Source) -> Result<(Settings, Vec<String>), StartError> {
+fn kept(settings: &Settings, source: &dyn Source) -> Result<Loaded, StartError> {
     let admin = settings.admin.as_ref();
     match admin.and_then(|admin| admin.changes_file.as_ref()) {
         Some(path) => Kept::load(path, source, settings),
-        None => Ok((settings.clone(), Vec::new())),
+        None => Ok(Loaded {
+            settings: settings.clone(),
+            notes: Vec::new(),
+        }),
     }
 }
 
@@ -186,8 +189,8 @@ impl Gateway {
         let file = settings;
         let router = Router::new(&file.routes).map_err(StartError::Routes)?;
         let names = Arc::<Names>::default();
-        let (kept, notes) = kept(file, &*source)?;
-        let settings = &learn(&names, file, kept)?;
+        let kept = kept(file, &*source)?;
+        let settings = &learn(&names, file, kept.settings.clone())?;
         own_upstream::refuse(settings, &names.known())?;
         have_files_of_their_own(settings)?;
         let listeners = settings.listeners.iter();
@@ -226,7 +229,8 @@ impl Gateway {
             opened,
         };
         let control = Control::new(shared, names, given, (file, settings));
-        for note in notes {
+        control.keep_what_was_loaded(file, &kept.settings);
+        for note in kept.notes {
             tell(Level::Info, format_args!("{note}"));
         }
         if let Some(admin) = admin {

@@ -46,18 +46,29 @@ struct SavedServer {
     draining: bool,
 }
 
+/// What was kept, put into the settings of a config file.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) settings: Settings,
+    /// What to tell.
+    pub(crate) notes: Vec<String>,
+}
+
 impl Kept {
-    /// Reads the changes at `path` into `settings`, those of the config file. Beside the result stands what to tell.
+    /// Reads the changes at `path` into `settings`, those of the config file.
     pub(crate) fn load(
         path: &Path,
         source: &dyn Source,
         settings: &Settings,
-    ) -> Result<(Settings, Vec<String>), StartError> {
+    ) -> Result<Loaded, StartError> {
         let wrong = |what: String| StartError::Changes(format!("{}: {what}", path.display()));
         let text = saved::read(path).map_err(|error| wrong(error.to_string()))?;
         let (mut next, mut notes) = (settings.clone(), Vec::new());
         if text.trim_ascii().is_empty() {
-            return Ok((next, notes));
+            return Ok(Loaded {
+                settings: next,
+                notes,
+            });
         }
         let file: File = serde_json::from_slice(&text).map_err(|error| {
             wrong(format!(
@@ -80,31 +91,65 @@ impl Kept {
                 _ => notes.push(note(&name, "are gone, since the file lists other servers")),
             }
         }
-        Ok((next, notes))
+        Ok(Loaded {
+            settings: next,
+            notes,
+        })
+    }
+
+    /// Keeps what `now` has changed of `file` in the place of what was kept, which is the result. A file that says so already is
+    /// not written.
+    pub(crate) fn replace(&self, file: &Settings, now: &Settings) -> Result<Vec<u8>, StartError> {
+        let text = text(file, now).map_err(|error| self.unwritten(&error))?;
+        let before = saved::read(&self.path).map_err(|error| self.unwritten(&error))?;
+        let is_nothing = before.is_empty() && text == NOTHING;
+        if before != text && !is_nothing {
+            self.write(&text)?;
+        }
+        Ok(before)
+    }
+
+    /// Keeps `text`, durably.
+    pub(crate) fn write(&self, text: &[u8]) -> Result<(), StartError> {
+        let written = saved::draft(&self.path, text).and_then(|draft| self.publish(&draft));
+        written.map_err(|error| self.unwritten(&error))
+    }
+
+    fn unwritten(&self, error: &io::Error) -> StartError {
+        let path = self.path.display();
+        StartError::Changes(format!("cannot write {path}: {error}"))
     }
 
     /// Writes what `now` has changed of `file` beside the changes that are kept.
     pub(crate) fn draft(&self, file: &Settings, now: &Settings) -> io::Result<PathBuf> {
-        let changed = now.upstreams.iter().filter_map(|now| {
-            let file = of_file(file, &now.name)?;
-            let changed = Changed {
-                file: all(&file.servers),
-                now: all(&now.servers),
-            };
-            (changed.file != changed.now).then(|| (now.name.clone(), changed))
-        });
-        let file = File {
-            upstreams: changed.collect(),
-        };
-        let mut text = serde_json::to_vec(&file).map_err(io::Error::other)?;
-        text.push(b'\n');
-        saved::draft(&self.path, &text)
+        saved::draft(&self.path, &text(file, now)?)
     }
 
     /// Keeps what was drafted, durably.
     pub(crate) fn publish(&self, draft: &Path) -> io::Result<()> {
         saved::publish(&self.path, draft)
     }
+}
+
+/// A file without changes.
+const NOTHING: &[u8] = b"{\"upstreams\":{}}\n";
+
+/// What `now` has changed of `file`, in the form of the file of changes.
+fn text(file: &Settings, now: &Settings) -> io::Result<Vec<u8>> {
+    let changed = now.upstreams.iter().filter_map(|now| {
+        let file = of_file(file, &now.name)?;
+        let changed = Changed {
+            file: all(&file.servers),
+            now: all(&now.servers),
+        };
+        (changed.file != changed.now).then(|| (now.name.clone(), changed))
+    });
+    let file = File {
+        upstreams: changed.collect(),
+    };
+    let mut text = serde_json::to_vec(&file).map_err(io::Error::other)?;
+    text.push(b'\n');
+    Ok(text)
 }
 
 /// What has become of the changes of an upstream.

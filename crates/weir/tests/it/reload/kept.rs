@@ -170,6 +170,39 @@ fn a_reload_that_drops_changes_drops_them_for_good() {
     assert!(gateway.servers().iter().all(|(_, _, draining)| !draining));
 }
 
+/// Neither does what a start has dropped.
+#[test]
+fn a_start_that_drops_changes_drops_them_for_good() {
+    let mut gateway = Kept::new(&config(&[A, B]));
+    told(gateway.admin(), &["drain", "app", A]);
+    for servers in [[A, C], [A, B]] {
+        gateway.write(&config(&servers));
+        gateway.start();
+    }
+    assert!(gateway.servers().iter().all(|(_, _, draining)| !draining));
+}
+
+#[test]
+fn a_reload_that_cannot_drop_changes_is_refused() {
+    let gateway = Kept::new(&config(&[A, B]));
+    let admin = gateway.admin().to_string();
+    let reload = || tool::run_to_end(env!("CARGO_BIN_EXE_weir"), &["reload", "--admin", &admin]);
+    told(gateway.admin(), &["drain", "app", A]);
+    let before = gateway.servers();
+    let draft = gateway.directory.file("changes.json.draft");
+    fs::create_dir(&draft).expect("a directory");
+    // One that drops none has nothing to write.
+    assert!(reload().status.success());
+    gateway.write(&config(&[A, C]));
+    let run = reload();
+    assert_eq!(run.status.code(), Some(2), "{}", run.stdout);
+    assert!(run.stderr.contains("cannot write"), "{}", run.stderr);
+    assert_eq!(gateway.servers(), before);
+    fs::remove_dir(draft).expect("it is empty");
+    assert!(reload().status.success());
+    assert_eq!(gateway.servers()[1].0, C);
+}
+
 #[test]
 fn what_cannot_be_kept_is_not_done() {
     let gateway = Kept::new(&config(&[A, B]));
