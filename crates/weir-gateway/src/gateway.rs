@@ -286,26 +286,32 @@ impl Gateway {
         self.control.drain_delay()
     }
 
-    /// Says that it will end, and goes on for a while, so that balancers notice. Then it stops accepting, lets accepted requests
-    /// end, and returns when all did or the time for it is over. The access log is then complete, unless its reader has stopped.
-    pub fn drain(self) -> Drained {
-        self.control
-            .shared
-            .is_leaving
-            .store(true, Ordering::Relaxed);
-        std::thread::sleep(self.control.drain_delay());
+    /// Says that it will end, so that balancers notice, and goes on: for [`Gateway::drain_delay`], if its operator wants.
+    pub fn leave(&self) {
+        let shared = &self.control.shared;
+        shared.is_leaving.store(true, Ordering::Relaxed);
+    }
+
+    /// Stops accepting, lets accepted requests end, and returns when all did or the time for it is over. The access log is then
+    /// complete, unless its reader has stopped. `wait` waits for as long as it is told, and may do what else there is to do.
+    pub fn drain(self, wait: impl FnMut(Option<&Self>, Duration)) -> Drained {
+        self.leave();
         let within = self.control.drain_timeout();
-        self.drain_within(within)
+        self.drain_within(within, wait)
     }
 
     /// The same after a failure. Requests in flight get a few seconds, because nobody else is served until the process
     /// has been restarted.
-    pub fn end(self) -> Drained {
+    pub fn end(self, wait: impl FnMut(Option<&Self>, Duration)) -> Drained {
         let within = self.control.drain_timeout().min(END);
-        self.drain_within(within)
+        self.drain_within(within, wait)
     }
 
-    fn drain_within(self, drain_timeout: Duration) -> Drained {
+    fn drain_within(
+        self,
+        drain_timeout: Duration,
+        mut wait: impl FnMut(Option<&Self>, Duration),
+    ) -> Drained {
         let shared = &self.control.shared;
         shared.is_draining.store(true, Ordering::Relaxed);
         // Everything that waits for another configuration wakes up.
@@ -326,7 +332,7 @@ impl Gateway {
                 is_complete = false;
                 break;
             }
-            std::thread::sleep(DRAIN_POLL);
+            wait(Some(&self), DRAIN_POLL);
         }
         for worker in self.workers.into_iter().filter(JoinHandle::is_finished) {
             // A worker that panicked has already said so.
@@ -337,7 +343,7 @@ impl Gateway {
             let ended = time::now();
             // The disk, or the reader of the pipe, may be arbitrarily slow.
             while !thread.is_finished() && time::since(ended) < CUT_OFF {
-                std::thread::sleep(DRAIN_POLL);
+                wait(None, DRAIN_POLL);
             }
         }
         let cut_off = &self.control.shared.cut_off;

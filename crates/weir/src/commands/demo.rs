@@ -185,7 +185,9 @@ impl Show {
     /// The replicas end last: they must still answer what the gateway has accepted.
     fn end(mut self, gateway: Gateway) -> anyhow::Result<()> {
         drop(self.traffic);
-        let is_clean = gateway.drain().is_complete;
+        let is_clean = gateway
+            .drain(|_, wait| std::thread::sleep(wait))
+            .is_complete;
         drop(self.replicas);
         self.screen.event(if is_clean {
             "weir demo: ended"

@@ -5,11 +5,10 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::panic::PanicHookInfo;
 use std::process::ExitCode;
-use std::time::Instant;
 
 use weir_gateway::settings::{Level, MessageFormat, Messages, Settings};
 use weir_gateway::tell::{self, tell};
-use weir_gateway::{Drained, Gateway, Source, StartError, Supervision, WorkerFailed};
+use weir_gateway::{Drained, Gateway, Source, StartError, WorkerFailed};
 
 use super::config_file::ConfigFile;
 use super::signals::{self, Instruction, Signals};
@@ -17,9 +16,11 @@ use crate::config::{self, ConfigError};
 
 use self::notify::Notify;
 use self::reloading::{File, Reloader};
+use self::watch::{Event, Watch};
 
 mod notify;
 pub(super) mod reloading;
+mod watch;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArgs {
@@ -144,7 +145,7 @@ fn run_gateway(mut settings: Settings, file: Option<File>, is_watched: bool) -> 
         .enable_all()
         .build()
         .map_err(not_started)?;
-    let mut signals = runtime
+    let signals = runtime
         .block_on(async {
             // Without a file, SIGHUP keeps its usual meaning: the terminal is gone.
             match &file {
@@ -164,70 +165,39 @@ fn run_gateway(mut settings: Settings, file: Option<File>, is_watched: bool) -> 
     manager.ready();
     let reloader =
         Reloader::start(gateway.control(), file.filter(|_| is_watched)).map_err(not_started)?;
-    let mut supervision = Supervision::default();
-    let mut looked = Instant::now();
+    let mut watch = Watch::new(runtime, signals);
     let failed = loop {
-        // Signals do not delay the next look.
-        let next = Supervision::LOOK_EVERY.saturating_sub(looked.elapsed());
-        let asked = async { tokio::time::timeout(next, signals.next()).await };
-        match runtime.block_on(asked) {
-            Ok(Instruction::ReopenLog) => gateway.reopen_log(),
-            Ok(Instruction::Reload) => reloader.ask(),
-            Ok(Instruction::End) => break None,
-            Err(_) => {
-                looked = Instant::now();
-                if let Some(failed) = gateway.look(&mut supervision) {
-                    tell(
-                        Level::Error,
-                        format_args!("{failed}; ending, to be started anew"),
-                    );
-                    break Some(failed);
-                }
-            }
+        match watch.next(&gateway, None) {
+            Event::Asked(Instruction::ReopenLog) => gateway.reopen_log(),
+            Event::Asked(Instruction::Reload) => reloader.ask(),
+            Event::Asked(Instruction::End) | Event::Over => break None,
+            Event::Failed(failed) => break Some(failed),
         }
     };
     manager.stopping(gateway.drain_delay() + gateway.drain_timeout());
-    drain(gateway, failed, runtime, signals)
+    drain(gateway, failed, watch)
 }
 
 /// Drains the gateway, because it was asked to or because a part of it has `failed`. Another signal ends the process.
-fn drain(
-    gateway: Gateway,
-    failed: Option<WorkerFailed>,
-    runtime: tokio::runtime::Runtime,
-    mut signals: Signals,
-) -> Result<(), Ended> {
-    let has_failed = failed.is_some();
+fn drain(gateway: Gateway, failed: Option<WorkerFailed>, mut watch: Watch) -> Result<(), Ended> {
     let delay = gateway.drain_delay();
-    if has_failed || delay.is_zero() {
+    let failed = if failed.is_some() || delay.is_zero() {
         say(format_args!("draining; a second signal ends at once"));
+        failed
     } else {
         say(format_args!(
             "draining in {delay:?}, when balancers know of it; a second signal ends at once"
         ));
-    }
-    let drained = std::thread::spawn(move || {
-        if has_failed {
-            gateway.end()
-        } else {
-            gateway.drain()
-        }
-    });
-    std::thread::spawn(move || {
-        runtime.block_on(async {
-            while signals.next().await != Instruction::End {}
-            tell(Level::Warning, format_args!("ended while draining"));
-            tell::flush();
-            std::process::exit(i32::from(CUT_SHORT));
-        });
-    });
-    let drained = drained.join();
-    if let Some(failed) = failed {
-        return Err(Ended::Failed(anyhow::anyhow!(
-            "{failed}, which is a mistake in weir; what else was under way has ended"
-        )));
-    }
-    conclude(&drained.map_err(|_| Ended::Failed(anyhow::anyhow!("draining failed")))?)
+        watch.delay(&gateway)
+    };
+    let wait = |gateway: Option<&Gateway>, time| watch.wait(gateway, time);
+    let Some(failed) = failed else {
+        return conclude(&gateway.drain(wait));
+    };
+    let _ = gateway.end(wait);
+    Err(Ended::Failed(anyhow::anyhow!(
+        "{failed}, which is a mistake in weir; what else was under way has ended"
+    )))
 }
 
 /// Starts the gateway and says where it listens.

@@ -317,3 +317,29 @@ fn an_upload_that_is_cut_off_reads_its_503() {
     drop(connection);
     upload.join().expect("it ends with its connection");
 }
+
+/// The log is rotated while a gateway drains, and before it does; its config is not read again.
+#[test]
+fn signals_are_heard_until_the_end() {
+    for keys in ["", "[timeouts]\ndrain_delay = \"1h\""] {
+        let (origin, _release) = holding();
+        let mut gateway = gateway(&origin, keys);
+        let mut connection = Connection::open(gateway.address);
+        connection.send("GET /held HTTP/1.1\r\nHost: test\r\n\r\n");
+        let _ = origin.next_head();
+        gateway.process.signal("TERM");
+        wait_until("it says so", || {
+            gateway.process.output().contains("draining")
+        });
+        let log = gateway.directory.file(LOG);
+        std::fs::rename(&log, gateway.directory.file("rotated.log")).expect("there is a log");
+        gateway.process.signal("USR1");
+        wait_until("there is another log", || log.exists());
+        gateway.process.signal("HUP");
+        wait_until("it says so", || {
+            gateway.process.output().contains("SIGHUP is ignored")
+        });
+        gateway.process.signal("TERM");
+        assert_eq!(gateway.process.wait().code(), Some(3), "{keys}");
+    }
+}

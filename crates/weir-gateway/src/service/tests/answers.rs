@@ -349,7 +349,9 @@ fn a_drain_waits_for_what_is_under_way() {
     let gateway = house.gateway;
     let (ends, ended) = mpsc::channel();
     let drain = std::thread::spawn(move || {
-        let is_whole = gateway.drain().is_complete;
+        let is_whole = gateway
+            .drain(|_, wait| std::thread::sleep(wait))
+            .is_complete;
         ends.send(()).expect("somebody waits");
         is_whole
     });

@@ -416,7 +416,13 @@ fn a_drain_lets_it_end_and_takes_no_other() {
         .expect("there is room");
     let _ = origin.asked(1);
     let errand = errand("/", "");
-    assert!(house.gateway.drain().is_complete, "nothing was cut off");
+    assert!(
+        house
+            .gateway
+            .drain(|_, wait| std::thread::sleep(wait))
+            .is_complete,
+        "nothing was cut off"
+    );
     assert_eq!(unanswered(&first.wait()).why, "response_timeout");
     let refused = service.courier.deliver(errand.clone());
     let Err(Refused::Ending(back)) = refused else {
