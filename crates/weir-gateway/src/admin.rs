@@ -15,7 +15,7 @@
 use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::io;
-use std::net::TcpListener as StdListener;
+use std::net::{SocketAddr, TcpListener as StdListener};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -113,7 +113,7 @@ async fn accept(listener: StdListener, state: Arc<State>) {
         if let Some(other) = state.crowd().make_room(peer.ip()) {
             other.abort();
         }
-        let serving = tokio::spawn(serve(stream, Arc::clone(&state), id));
+        let serving = tokio::spawn(serve((stream, peer), Arc::clone(&state), id));
         let mut crowd = state.crowd();
         crowd.join(id, peer.ip(), serving.abort_handle());
     }
@@ -131,12 +131,14 @@ async fn keep_history(state: Arc<State>) {
     }
 }
 
-async fn serve(stream: TcpStream, state: Arc<State>, id: u64) {
+async fn serve((stream, peer): (TcpStream, SocketAddr), state: Arc<State>, id: u64) {
     let on = Arc::clone(&state);
-    let service = hyper::service::service_fn(move |request| {
+    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         let state = Arc::clone(&on);
         async move {
             state.crowd().note(id);
+            // For who changes something.
+            request.extensions_mut().insert(peer);
             let reply = state.answer(request).await;
             state.crowd().note(id);
             Ok::<_, Infallible>(reply)

@@ -11,6 +11,7 @@
 //! DELETE /upstreams/NAME/changes                 its servers are those of the file
 //! ```
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ use crate::admin::upstreams::Listing;
 use crate::changes::Changes;
 use crate::control::Control;
 use crate::control::servers::{Edit, EditError, WEIGHT_MAX};
+use crate::settings::Level;
+use crate::tell::tell;
 
 const BODY_BYTES_MAX: usize = 4 << 10;
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -77,8 +80,9 @@ pub(super) async fn answer(
                 _ => Err(Refusal::method("GET, HEAD")),
             };
         }
+        let peer = request.extensions().get::<SocketAddr>().copied();
         let wanted = read(request).await?;
-        change(control, wanted).await
+        change(control, wanted, peer).await
     };
     let result: Result<Reply, Refusal> = result.await;
     result.unwrap_or_else(Reply::from)
@@ -114,7 +118,11 @@ async fn read(request: Request<Incoming>) -> Result<Change, Refusal> {
 
 /// Changes wait for workers and name servers, so each has a thread: `/healthz` and `/metrics` do not wait with them. What
 /// has begun goes on when whoever asked for it leaves.
-async fn change(control: &Arc<Control>, wanted: Change) -> Result<Reply, Refusal> {
+async fn change(
+    control: &Arc<Control>,
+    wanted: Change,
+    peer: Option<SocketAddr>,
+) -> Result<Reply, Refusal> {
     let control = Arc::clone(control);
     let changing = tokio::task::spawn_blocking(move || {
         let changes = match wanted {
@@ -128,6 +136,7 @@ async fn change(control: &Arc<Control>, wanted: Change) -> Result<Reply, Refusal
             } => control.edit_server(&upstream, &server, edit)?,
             Change::Reset { upstream } => control.reset_servers(&upstream)?,
         };
+        tell_all(&changes, peer);
         let Changes { lines, waiting } = changes;
         let generation = control.shared.snapshot().generation;
         let changed = Changed {
@@ -143,6 +152,14 @@ async fn change(control: &Arc<Control>, wanted: Change) -> Result<Reply, Refusal
             "the change broke off",
         ))
     })
+}
+
+/// Tells the operator of each change, and who made it: it may have been another operator.
+fn tell_all(changes: &Changes, peer: Option<SocketAddr>) {
+    let by = peer.map_or_else(String::new, |peer| format!(", by {}", peer.ip()));
+    for line in &changes.lines {
+        tell(Level::Info, format_args!("admin listener{by}: {line}"));
+    }
 }
 
 async fn edit(request: Request<Incoming>) -> Result<Edit, Refusal> {

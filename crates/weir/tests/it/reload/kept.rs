@@ -109,6 +109,11 @@ fn changes_outlive_the_process_until_the_file_says_something_else() {
         told(admin, &["add", "app", C, "--weight", "5"]),
         format!("upstream app: server {C} added\n")
     );
+    wait_until("it says who did what", || {
+        gateway.says(&format!(
+            "info  weir: admin listener, by 127.0.0.1: upstream app: server {C} added\n"
+        ))
+    });
     told(admin, &["weight", "app", A, "7"]);
     told(admin, &["drain", "app", A]);
     told(admin, &["remove", "app", B]);
