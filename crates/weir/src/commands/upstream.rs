@@ -14,7 +14,7 @@ use crate::config::units;
 
 /// How often it is asked whether anything is left.
 const POLL: Duration = Duration::from_millis(200);
-/// The exit status when something is left of what `drain --wait` waits for.
+/// The exit status when something is left of what `drain --wait` waits for, or nobody knows.
 const LEFT: i32 = 3;
 
 /// See and change the servers of a running gateway.
@@ -93,7 +93,7 @@ struct DrainArgs {
     #[command(flatten)]
     at: ServerArgs,
 
-    /// Wait until nothing is on its way there, for 30s unless it says how long; status 3 when something is left.
+    /// Wait until nothing is on its way there, for 30s unless it says how long; status 3 when something is left, or the server was removed meanwhile.
     #[arg(
         long,
         value_name = "TIME",
@@ -204,7 +204,14 @@ fn drain(args: &DrainArgs) -> anyhow::Result<()> {
         let mut named = upstreams.iter().filter(|known| known.name == at.upstream);
         let servers = named.next().map_or(&[][..], |known| &known.servers);
         let mut found = servers.iter().filter(|known| known.label == server.label);
-        let left = found.next().map_or(0, Server::in_flight);
+        let Some(found) = found.next() else {
+            eprintln!(
+                "{} was removed meanwhile; what is still on its way there cannot be said",
+                at.server
+            );
+            std::process::exit(LEFT);
+        };
+        let left = found.in_flight();
         if left == 0 {
             return if at.connection.json {
                 Ok(())

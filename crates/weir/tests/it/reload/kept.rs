@@ -333,6 +333,23 @@ fn a_drain_waits_for_what_is_under_way_and_not_for_ever() {
         "{}",
         run.stderr
     );
+    // Of a server that somebody removes meanwhile nobody knows what is left.
+    let (admin, removed) = (gateway.admin, server.clone());
+    told(admin, &["undrain", "app", &server]);
+    let waiting =
+        std::thread::spawn(move || weir_upstream(admin, &["drain", "app", &removed, "--wait=1h"]));
+    wait_until("it is drained", || {
+        told(admin, &["list"]).contains("draining")
+    });
+    told(admin, &["remove", "app", &server]);
+    let run = waiting.join().expect("it ends");
+    assert_eq!(run.status.code(), Some(3), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("was removed meanwhile"),
+        "{}",
+        run.stderr
+    );
+    told(admin, &["add", "app", &server]);
     drop(socket);
     let told = told(gateway.admin, &["drain", "app", &server, "--wait"]);
     assert!(told.contains("nothing is on its way"), "{told}");
