@@ -159,7 +159,12 @@ impl Running {
 
     /// Ends the gateway; it did log what it did.
     fn end(self) {
-        assert!(self.gateway.drain().is_complete, "everything ends");
+        assert!(
+            self.gateway
+                .drain(|_, wait| std::thread::sleep(wait))
+                .is_complete,
+            "everything ends"
+        );
         let log = std::fs::read_to_string(&self.log).expect("the log is there");
         assert!(
             log.lines().count() >= COUNTED_REQUESTS,
