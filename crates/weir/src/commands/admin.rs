@@ -46,6 +46,8 @@ pub(super) struct Admin {
     address: String,
     /// Header lines that go with each request.
     fields: String,
+    /// What else may help when it cannot be asked.
+    advice: &'static str,
 }
 
 impl Admin {
@@ -104,7 +106,14 @@ impl Admin {
             client: Client::patient(server),
             address: bare.to_owned(),
             fields,
+            advice: "",
         })
+    }
+
+    /// The same with `advice` behind the error when it cannot be asked.
+    pub(super) fn with_advice(mut self, advice: &'static str) -> Self {
+        self.advice = advice;
+        self
     }
 
     pub(super) fn get(&mut self, path: &str, query: &[(&str, &str)]) -> anyhow::Result<Value> {
@@ -134,27 +143,28 @@ impl Admin {
     /// The error when the answer does not come from weir.
     pub(super) fn is_no_weir(&self) -> anyhow::Error {
         anyhow!(
-            "what answers on {} is not the admin listener of a weir that knows this; name that with --admin",
-            self.address
+            "what answers on {} is not the admin listener of a weir that knows this; name that with --admin{}",
+            self.address,
+            self.advice
         )
     }
 
     fn understand(&self, answer: std::io::Result<Answer>) -> anyhow::Result<Value> {
-        let address = &self.address;
+        let (address, advice) = (&self.address, self.advice);
         let answer = answer.map_err(|error| match error.kind() {
             ErrorKind::ConnectionRefused => anyhow!(
                 "nothing listens on {address}: start the gateway with `[admin]` and `listen = \"{address}\"` in its config, \
-                 or name its admin listener with --admin"
+                 or name its admin listener with --admin{advice}"
             ),
             ErrorKind::InvalidData => self.is_no_weir(),
-            _ => anyhow!("no answer from {address}: {error}"),
+            _ => anyhow!("no answer from {address}: {error}{advice}"),
         })?;
         let body = serde_json::from_slice::<Value>(&answer.body).ok();
         let said = body.as_ref().and_then(|body| body["error"].as_str());
         match (answer.status, said, &body) {
             (200, _, Some(_)) => Ok(body.unwrap_or_default()),
             (401, ..) => Err(anyhow!(
-                "the admin listener on {address} asks for its token: give it with --token or in {TOKEN_VARIABLE}"
+                "the admin listener on {address} asks for its token: give it with --token or in {TOKEN_VARIABLE}{advice}"
             )),
             (_, Some(said), _) => Err(anyhow!("{said}")),
             _ => Err(self.is_no_weir()),

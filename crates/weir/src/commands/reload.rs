@@ -17,9 +17,14 @@ pub(crate) struct ReloadArgs {
     connection: Connection,
 }
 
+/// The file that says where to ask may have been edited in just that.
+const ADVICE: &str = "\nif the file has just been given another address or token, name those of the gateway that runs (--admin OLD, \
+                      --token OLD), or have it read the file by a signal (kill -HUP PID)";
+
 /// The error is the gateway's own, in full: `weir check` would say the same of the file.
 pub(crate) fn run(args: &ReloadArgs) -> anyhow::Result<()> {
-    let mut admin = Admin::named_by(args.file.as_deref(), &args.connection)?;
+    let admin = Admin::named_by(args.file.as_deref(), &args.connection)?;
+    let mut admin = admin.with_advice(ADVICE);
     let answer = admin.post("/reload", &json!({}))?;
     if args.connection.json {
         println!("{answer}");

@@ -508,3 +508,19 @@ fn workers_that_wait_for_a_restart_take_nobody_a_connection() {
     gateway.directory.write("weir.toml", text);
     assert_eq!(gateway.reload(), "nothing changed\n");
 }
+
+/// `weir reload` asks where the file says, which may be what was changed.
+#[test]
+fn a_reload_that_reaches_nobody_names_the_ways_that_are_left() {
+    let gateway = Gateway::start(&responding("/", "start"));
+    let path = gateway.directory.file("weir.toml");
+    let text = std::fs::read_to_string(&path).expect("there is a config");
+    let other = format!("127.0.0.1:{}", free_port());
+    std::fs::write(&path, text.replace(&gateway.admin.to_string(), &other)).expect("a file");
+    let path = path.to_str().expect("UTF-8");
+    let run = run_to_end(env!("CARGO_BIN_EXE_weir"), &["reload", path]);
+    assert_eq!(run.status.code(), Some(2));
+    for way in [other.as_str(), "--admin OLD", "--token OLD", "kill -HUP"] {
+        assert!(run.stderr.contains(way), "{way}: {}", run.stderr);
+    }
+}
