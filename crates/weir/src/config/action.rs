@@ -158,9 +158,9 @@ fn other_path(
     let strip_prefix = strip_prefix
         .zip(path)
         .and_then(|(value, path)| value.parsed(|text| pattern::prefix(text, &path.text)));
-    let rewrite = rewrite
-        .zip(path)
-        .and_then(|(value, path)| value.parsed(|text| rewrite::path(text, &path.parameters)));
+    let rewrite = rewrite.zip(path).and_then(|(value, path)| {
+        value.parsed_template(|text| rewrite::path(text, &path.parameters))
+    });
     (strip_prefix, rewrite.map(Box::new))
 }
 
@@ -218,9 +218,9 @@ fn redirect(value: &Entry, path: Option<&PathPattern>) -> Option<Redirect> {
     let mut table = value.table()?;
     let to = table.required(&declared::TO);
     // Without a sound path nobody knows which parameters there are.
-    let location = to
-        .zip(path)
-        .and_then(|(value, path)| value.parsed(|text| pattern::location(text, &path.parameters)));
+    let location = to.zip(path).and_then(|(value, path)| {
+        value.parsed_template(|text| pattern::location(text, &path.parameters))
+    });
     let usual = declared::REDIRECT_STATUS.preset.integer();
     let status = table.optional(&declared::REDIRECT_STATUS);
     let status = status.map_or(Some(usual), |value| {

@@ -154,6 +154,14 @@ impl<'a> Entry<'a> {
         self.value.parsed(self.expectation(), parse)
     }
 
+    /// The same for a text with variables in braces. Braces that came from outside stand for themselves.
+    pub(super) fn parsed_template<T>(
+        &self,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        self.value.parsed_template(self.expectation(), parse)
+    }
+
     /// The items when the value is a list; says nothing when it is not.
     pub(super) fn as_list(&self) -> Option<Vec<Entry<'a>>> {
         let list = self.find(|kind| match kind {

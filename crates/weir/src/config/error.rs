@@ -135,6 +135,13 @@ impl Report {
         Some(found.written.clone())
     }
 
+    /// What a reader of texts with variables is to read of the value at byte `at`, if that came from outside.
+    pub(super) fn literal(&self, at: usize) -> Option<String> {
+        let outside = self.outside.borrow();
+        let found = outside.iter().find(|outside| outside.at == at)?;
+        Some(found.literal().to_owned())
+    }
+
     /// Whether `message` repeats a part of what the value at byte `at` has from outside.
     pub(super) fn repeats_outside(&self, at: usize, message: &str) -> bool {
         let outside = self.outside.borrow();

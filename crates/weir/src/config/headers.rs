@@ -87,7 +87,7 @@ impl<'a> Of<'a> {
 
 impl Of<'_> {
     fn value(self, item: &Entry) -> Option<Template> {
-        item.parsed(|text| template(&value(text)?, self.scope))
+        item.parsed_template(|text| template(&value(text)?, self.scope))
     }
 }
 

@@ -77,7 +77,7 @@ pub(super) fn access_log(mut table: Entries, beside: Beside) -> Option<AccessLog
     });
     let format = table.optional(&declared::FORMAT);
     let has_format = format.is_some();
-    let format = format.and_then(|value| value.parsed(|text| format_of(text, beside)));
+    let format = format.and_then(|value| value.parsed_template(|text| format_of(text, beside)));
     let members = table.optional(&declared::FIELDS);
     let chosen = members.as_ref().map(fields);
     let redact = table.optional(&declared::REDACT);

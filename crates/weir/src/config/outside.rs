@@ -9,6 +9,7 @@ mod written;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
@@ -27,7 +28,7 @@ const FILE_BYTES_MAX: u64 = 64 << 10;
 /// Shorter texts are no secrets, and would be found in every message.
 const HIDDEN_CHARS_MIN: usize = 4;
 /// A part of a value that is so long is one that was copied from there.
-const PART_CHARS: usize = 8;
+const PART_CHARS: usize = 6;
 
 /// Where variables and files are.
 pub(super) struct Surroundings<'s> {
@@ -38,7 +39,7 @@ pub(super) struct Surroundings<'s> {
 }
 
 /// A value of a config file that came from outside, in whole or in part.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct Outside {
     /// The byte at which it stands.
     pub(super) at: usize,
@@ -46,6 +47,8 @@ pub(super) struct Outside {
     pub(super) written: String,
     /// What it stands for.
     text: String,
+    /// The same for a reader of texts with variables: braces that came from outside stand for themselves.
+    literal: String,
     /// What of it must not be told.
     secrets: Vec<String>,
     /// Whether it came from a file, which is where secrets are.
@@ -146,28 +149,61 @@ impl Outside {
         if at != self.at && !self.is_file {
             return message;
         }
-        let message = message.replace(&quoted(&self.text), &quoted(&self.written));
+        let written = quoted(&self.written);
+        let message = message.replace(&quoted(&self.text), &written);
         let secrets = self.secrets.iter();
         let long = secrets.filter(|secret| secret.chars().count() >= HIDDEN_CHARS_MIN);
-        long.fold(message, |message, secret| {
+        let message = long.fold(message, |message, secret| {
             message.replace(secret, &self.written)
-        })
+        });
+        if at == self.at && self.is_told_in(&message.replace(&self.written, "")) {
+            return format!("found {written}, which does not fit here");
+        }
+        message
     }
 
-    /// Whether `message` repeats a part of it.
+    /// What a reader of texts with variables is to read.
+    pub(super) fn literal(&self) -> &str {
+        &self.literal
+    }
+
+    /// Whether `message` repeats a part of it, be it cut, escaped or in other letters than it came.
     pub(super) fn is_told_in(&self, message: &str) -> bool {
+        let told = essence(message);
         self.secrets.iter().any(|secret| {
-            let chars: Vec<char> = secret.chars().collect();
+            let chars: Vec<char> = essence(secret).chars().collect();
             let parts = chars.windows(PART_CHARS.min(chars.len().max(1)));
             let mut long = parts.filter(|part| part.len() >= HIDDEN_CHARS_MIN);
-            long.any(|part| message.contains(&part.iter().collect::<String>()))
+            long.any(|part| told.contains(&part.iter().collect::<String>()))
         })
     }
+}
+
+impl fmt::Debug for Outside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outside")
+            .field("at", &self.at)
+            .field("written", &self.written)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is left of a text however it is quoted.
+fn essence(text: &str) -> String {
+    let essential = text.chars().filter(|c| c.is_alphanumeric());
+    essential.flat_map(char::to_lowercase).collect()
+}
+
+/// `text` with its braces written as those that stand for themselves.
+fn with_literal_braces(text: &str) -> String {
+    text.replace('{', "{{").replace('}', "}}")
 }
 
 /// A text whose variables are in place.
 struct Filled {
     text: String,
+    /// See [`Outside::literal`].
+    literal: String,
     written: String,
     secrets: Vec<String>,
 }
@@ -182,14 +218,14 @@ fn filled(
     }
     let mut filled = Filled {
         text: String::new(),
+        literal: String::new(),
         written: String::new(),
         secrets: Vec::new(),
     };
     for piece in pieces(text)? {
         let Piece::Variable { name, default } = piece else {
             let Piece::Text(text) = piece else { continue };
-            filled.text.push_str(text);
-            filled.written.push_str(text);
+            filled.add_own(text);
             continue;
         };
         let Ok(value) = variable(name).map(OsString::into_string).transpose() else {
@@ -199,10 +235,7 @@ fn filled(
             // As in a shell: `:-` is for what is empty, too.
             (Some(value), None) => filled.add(name, value),
             (Some(value), Some(_)) if !value.is_empty() => filled.add(name, value),
-            (_, Some(default)) => {
-                filled.text.push_str(default);
-                filled.written.push_str(default);
-            }
+            (_, Some(default)) => filled.add_own(default),
             (None, None) => {
                 return Err(format!(
                     "the variable {name} is not set; set it, or write what holds without it as in \
@@ -215,8 +248,16 @@ fn filled(
 }
 
 impl Filled {
+    /// What the config file says itself.
+    fn add_own(&mut self, text: &str) {
+        for whole in [&mut self.text, &mut self.literal, &mut self.written] {
+            whole.push_str(text);
+        }
+    }
+
     fn add(&mut self, name: &str, value: String) {
         self.text.push_str(&value);
+        self.literal.push_str(&with_literal_braces(&value));
         self.written.extend(["${", name, "}"]);
         self.secrets.push(value);
     }
@@ -304,6 +345,7 @@ impl Search<'_, '_> {
                 at,
                 wanted: wanted(&filled.text, kinds),
                 text: filled.text,
+                literal: filled.literal,
                 written: filled.written,
                 secrets: filled.secrets,
                 is_file: false,
@@ -326,6 +368,7 @@ impl Search<'_, '_> {
                 wanted: wanted(&text, kinds),
                 written: format!("{{ file = {} }}", quoted(path_text)),
                 secrets: vec![text.clone()],
+                literal: with_literal_braces(&text),
                 text,
                 is_file: true,
             }),
@@ -342,6 +385,7 @@ impl Search<'_, '_> {
             at,
             wanted: Wanted::Nothing,
             text: String::new(),
+            literal: String::new(),
             written: String::new(),
             secrets: Vec::new(),
             is_file: true,

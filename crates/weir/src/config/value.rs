@@ -84,7 +84,22 @@ impl<'a> Value<'a> {
         parse: impl FnOnce(&str) -> Result<T, String>,
     ) -> Option<T> {
         let text = self.text(expected)?;
-        match parse(text) {
+        self.judged(expected, parse(text))
+    }
+
+    /// The same for a text with variables in braces. Braces that came from outside stand for themselves.
+    pub(super) fn parsed_template<T>(
+        &self,
+        expected: &str,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        let text = self.text(expected)?;
+        let literal = self.report.literal(self.at);
+        self.judged(expected, parse(literal.as_deref().unwrap_or(text)))
+    }
+
+    fn judged<T>(&self, expected: &str, parsed: Result<T, String>) -> Option<T> {
+        match parsed {
             Ok(value) => Some(value),
             Err(complaint) => {
                 // A complaint may repeat a part of the text.

@@ -26,6 +26,8 @@ fn variable(name: &str) -> Option<OsString> {
         "NAME" => "app",
         "SECRET" => "correct-horse-battery",
         "SHORT" => "pass-word",
+        "BRACES" => "{client}{{x}",
+        "ODD" => "Correct-Horse\r\n{Battery}\"/*",
         "BYTES" => return Some(OsString::from_vec(vec![0xff])),
         _ => return None,
     };
@@ -77,6 +79,24 @@ fn a_literal_is_written_with_two_signs() {
         routes.contains("${X}") || routes.contains(&bytes),
         "{routes}"
     );
+}
+
+/// A key that has a brace in it is no text with variables.
+#[test]
+fn braces_from_outside_stand_for_themselves() {
+    let path = file("braces", "{client}{{x}");
+    let text = format!(
+        "{LISTENER}{UPSTREAM}[[route]]\npath = \"/\"\nupstream = \"app\"\n\
+         request_headers.set = {{ X-A = \"{{host}}${{BRACES}}\", X-B = {{ file = {path:?} }} }}\n",
+    );
+    let settings = valid(&text);
+    let Action::Forward(rule) = &settings.routes[0].action else {
+        panic!("it forwards");
+    };
+    let set = &rule.request_headers.set;
+    assert_eq!(set[1].1.as_fixed(), Some("{client}{{x}"));
+    let parts = format!("{:?}", set[0].1.parts);
+    assert_eq!(parts, "[Variable(Host), Text(\"{client}{{x}\")]");
 }
 
 #[test]
@@ -214,6 +234,7 @@ fn a_file_that_cannot_be_had_is_told_with_its_place() {
 #[test]
 fn no_message_repeats_what_came_from_outside() {
     const SECRET: &str = "correct-horse-battery";
+    const ODD: &str = "correct-horse{battery}";
     let path = file("secret", SECRET);
     let in_file = format!("{{ file = {path:?} }}");
     let mut told = 0;
@@ -226,12 +247,15 @@ fn no_message_repeats_what_came_from_outside() {
             ("\"${SECRET}\"", SECRET),
             ("\"http://${SECRET}@x/${SHORT}\"", SECRET),
             ("\"/{${SHORT}\"", "pass-word"),
+            ("\"/${ODD}\"", ODD),
+            ("\"${ODD}\"", ODD),
             (in_file.as_str(), SECRET),
             ("[\"${SECRET}\"]", SECRET),
         ] {
             let text = super::declared::tree::file(&place, Some(value));
             let Err(error) = read(&text) else { continue };
             told += 1;
+            let error = error.to_lowercase();
             for part in [&secret[..8], &secret[secret.len() - 8..]] {
                 assert!(!error.contains(part), "{error}\nof {text}");
             }
