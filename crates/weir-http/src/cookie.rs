@@ -50,7 +50,8 @@ fn pairs(line: &[u8]) -> impl Iterator<Item = (&[u8], &[u8], &[u8])> {
     pairs.filter(|pair| !pair.is_empty()).map(|pair| {
         let at = pair.iter().position(|&byte| byte == b'=');
         let (name, value) = at.map_or((&b""[..], pair), |at| (&pair[..at], &pair[at + 1..]));
-        (name, value, pair)
+        // Blanks around both are not part of them (RFC 6265 §5.2): servers read them so.
+        (name.trim_ascii_end(), value.trim_ascii_start(), pair)
     })
 }
 
@@ -70,6 +71,7 @@ mod tests {
             (&["a=1", "weir=2", "b=3"], &["a=1", "b=3"], &["2"]),
             (&["weir=1", "weir=2; c"], &["c"], &["2", "1"]),
             (&["a=\"x y\" ;weir=; b"], &["a=\"x y\"; b"], &[""]),
+            (&["a = 1; weir = 2"], &["a = 1"], &["2"]),
             // Names are told apart by their case, and none of them is part of another.
             (
                 &["Weir=1; weirs=2; a=weir=3; weir"],

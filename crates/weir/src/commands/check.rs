@@ -40,10 +40,15 @@ fn check(path: &Path) -> anyhow::Result<()> {
     for note in config::notes::of(&settings) {
         eprintln!("{}: note: {note}", path.display());
     }
-    let (routes, upstreams) = (settings.routes.len(), settings.upstreams.len());
-    println!(
-        "{}: ok, {routes} routes, {upstreams} upstreams",
-        path.display()
-    );
+    let routes = counted(settings.routes.len(), "route");
+    let upstreams = counted(settings.upstreams.len(), "upstream");
+    println!("{}: ok, {routes}, {upstreams}", path.display());
     Ok(())
+}
+
+fn counted(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    }
 }

@@ -27,7 +27,7 @@ fn what_is_imported_is_accepted() {
     assert_eq!((text.as_str(), &*written.stdout), (&*printed.stdout, ""));
     let checked = run_to_end(WEIR, &["check", "--config", &out]);
     assert!(
-        checked.stdout.ends_with(": ok, 6 routes, 1 upstreams\n"),
+        checked.stdout.ends_with(": ok, 6 routes, 1 upstream\n"),
         "{}{}",
         checked.stdout,
         checked.stderr

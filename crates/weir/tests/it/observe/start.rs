@@ -25,7 +25,7 @@ fn check_accepts_a_good_file_and_starts_nothing() {
     let path = path.to_str().expect("UTF-8");
     let (code, output) = run(&directory, &["check", "--config", path]);
     assert_eq!(code, Some(0), "{output}");
-    assert_eq!(output, format!("{path}: ok, 1 routes, 1 upstreams\n"));
+    assert_eq!(output, format!("{path}: ok, 1 route, 1 upstream\n"));
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_file_is_found_where_it_usually_is_or_is_asked_for() {
     for command in ["check", "check weir.toml", "check --config weir.toml"] {
         let (code, output) = run(command);
         assert_eq!(code, Some(0), "{output}");
-        assert_eq!(output, "weir.toml: ok, 1 routes, 1 upstreams\n");
+        assert_eq!(output, "weir.toml: ok, 1 route, 1 upstream\n");
     }
     directory.write("weir.toml", "[[listener]]\n");
     for command in ["serve", "serve weir.toml"] {
