@@ -10,9 +10,9 @@ use crate::connection::After;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::respond;
-use crate::router::{Found, RouteKey};
+use crate::router::RouteKey;
 use crate::serving::Serving;
-use crate::settings::{Cors, Origins};
+use crate::settings::{Conditions, Cors, Origins, Wanted};
 use crate::state::snapshot::Snapshot;
 
 /// What a browser asks before it sends a request: the method of that request, with which its route is found. `None` for what
@@ -33,8 +33,8 @@ fn origin(fields: Fields<'_>) -> Option<&[u8]> {
     origins.next().filter(|_| origins.next().is_none())
 }
 
-/// The route of the request that a browser asks about, if it asks and that route says something to it. The fields that the
-/// request will have are not there yet, so conditions on them may fail; then any route counts that it may take.
+/// The route of the request that a browser asks about, if it asks and that route says something to it: the most specific one
+/// that the request may take.
 pub(crate) fn find(x: &Exchange, snapshot: &Snapshot, path: &str) -> Option<usize> {
     let (method, method_name) = asked_method(x)?;
     let key = RouteKey {
@@ -43,25 +43,64 @@ pub(crate) fn find(x: &Exchange, snapshot: &Snapshot, path: &str) -> Option<usiz
         method_name,
         ..x.route_key()
     };
-    let has_rule = |route: usize| snapshot.routes[route].settings.cors.is_some();
-    if let Found::Route(route) = snapshot.router.find(&key)
-        && has_rule(route)
-    {
-        return Some(route);
-    }
     let mut found = None;
     snapshot.router.may_take(&key, |route| {
-        let is_it = has_rule(route);
-        found = found.or(is_it.then_some(route));
+        let route_settings = &snapshot.routes[route].settings;
+        let is_it = may_meet(&route_settings.conditions, &key);
+        if is_it && route_settings.cors.is_some() {
+            found = Some(route);
+        }
         is_it
     });
     found
 }
 
-/// Whether the request is a question that `route` answers.
+/// Whether the request that `asked` asks about may meet `conditions`. Its fields are not there yet, but those that the page sets are
+/// listed, and what a proxy before weir adds to all requests is here.
+fn may_meet(conditions: &Conditions, asked: &RouteKey<'_>) -> bool {
+    let mut headers = conditions.headers.iter();
+    conditions.query_holds(asked.query)
+        && headers.all(|(name, wanted)| {
+            let holds_now = wanted.holds_for_field(name, asked.fields);
+            let will_come = is_listed(name, asked.fields);
+            match wanted {
+                Wanted::Absent => holds_now && !will_come,
+                Wanted::Present | Wanted::Value(_) => {
+                    holds_now || will_come || comes_unlisted(name)
+                }
+            }
+        })
+}
+
+/// Whether a browser says that the request will have a field called `name`.
+fn is_listed(name: &str, fields: Fields<'_>) -> bool {
+    let lists = fields.named(b"access-control-request-headers");
+    let mut listed = lists.flat_map(|list| list.split(|&byte| byte == b','));
+    listed.any(|listed| listed.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
+}
+
+/// Whether a request may have a field called `name` of which the question before it says nothing: what every page may set, and what
+/// the browser adds itself (Fetch standard, sections 2.2.2 and 3.3).
+fn comes_unlisted(name: &str) -> bool {
+    const NAMES: [&str; 8] = [
+        "accept",
+        "accept-language",
+        "authorization",
+        "content-language",
+        "content-type",
+        "cookie",
+        "range",
+        "referer",
+    ];
+    NAMES.contains(&name)
+}
+
+/// The rule by which the request is answered, if it is a question that its route answers: not one about a request of another route,
+/// which came here because an `OPTIONS` does.
 pub(crate) fn rule<'a>(x: &Exchange, at: Serving<'a>) -> Option<&'a Cors> {
     let cors = at.route.settings.cors.as_deref()?;
-    asked_method(x).map(|_| cors)
+    let answers = find(x, &at.view.snapshot, x.path());
+    answers.filter(|_| answers == x.facts.route).map(|_| cors)
 }
 
 /// Says in every answer whether the page may read it.

@@ -52,22 +52,20 @@ impl Conditions {
 
     /// Whether a request meets them.
     pub(crate) fn hold(&self, fields: Fields<'_>, sent: Option<&[u8]>) -> bool {
-        let has_field = |(name, wanted): &(String, Wanted)| {
-            let mut values = fields.named(name.as_bytes());
-            let first = values.next();
-            wanted.is_met(first, values.next().is_some(), |value, text| {
-                value == text.as_bytes()
-            })
-        };
-        let has_parameter = |(name, wanted): &(String, Wanted)| {
+        let mut headers = self.headers.iter();
+        headers.all(|(name, wanted)| wanted.holds_for_field(name, fields)) && self.query_holds(sent)
+    }
+
+    /// Whether a request with this query meets those that are on the query.
+    pub(crate) fn query_holds(&self, sent: Option<&[u8]>) -> bool {
+        self.query.iter().all(|(name, wanted)| {
             let pairs = query::pairs(sent.unwrap_or_default());
             let mut pairs = pairs.filter(|pair| query::name(pair).eq(name.bytes()));
             let first = pairs.next();
             wanted.is_met(first, pairs.next().is_some(), |pair, text| {
                 query::value(pair).eq(text.bytes())
             })
-        };
-        self.headers.iter().all(has_field) && self.query.iter().all(has_parameter)
+        })
     }
 
     /// All of them in a line, the same for equal ones alone. No name and no value has a line end.
@@ -105,6 +103,15 @@ impl Conditions {
 }
 
 impl Wanted {
+    /// Whether it is true of the field called `name` (lower case).
+    pub(crate) fn holds_for_field(&self, name: &str, fields: Fields<'_>) -> bool {
+        let mut values = fields.named(name.as_bytes());
+        let first = values.next();
+        self.is_met(first, values.next().is_some(), |value, text| {
+            value == text.as_bytes()
+        })
+    }
+
     fn is_met<T>(
         &self,
         first: Option<T>,

@@ -101,6 +101,54 @@ fn a_browser_that_asks_first_is_answered_by_the_route_of_the_method() {
     assert_eq!(origin.heads_waiting(), 0);
 }
 
+/// Each route that has a rule is known by the methods that it names.
+#[test]
+fn a_question_goes_where_its_request_may_go() {
+    let route = |condition: &str, name: &str| {
+        let cors = match name {
+            "" => String::new(),
+            _ => format!("cors = {{ origins = [\"*\"], methods = [\"{name}\"] }}\n"),
+        };
+        format!("[[route]]\npath = \"/x\"\n{condition}\nrespond = {{ body = \"own\" }}\n{cors}")
+    };
+    let headers = |condition: &str| format!("headers = {{ {condition} }}");
+    let beta = [route(&headers("X-Beta = \"1\""), "BETA"), route("", "")];
+    let cookie = [route(&headers("Cookie = true"), "COOKIE"), route("", "")];
+    let query = [route("query = { v = \"2\" }", "QUERY"), route("", "")];
+    let silent = [route(&headers("X-Beta = true"), ""), route("", "ANY")];
+    let absent = [route(&headers("X-New = false"), "ABSENT"), route("", "ANY")];
+    let nested = [
+        route(&headers("X-Beta = true, X-Old = true"), "BOTH"),
+        route(&headers("X-Beta = true"), "BETA"),
+        route("", "ANY"),
+    ];
+    for (routes, target, fields, answered) in [
+        // Where conditions cannot hold, a route without a rule is not spoken for.
+        (&beta[..], "/x", "x-betas", None),
+        (&beta, "/x", "x-a, X-Beta", Some("BETA")),
+        (&cookie, "/x", "", Some("COOKIE")),
+        (&query, "/x", "", None),
+        (&query, "/x?v=2", "", Some("QUERY")),
+        (&silent, "/x", "x-beta", None),
+        (&silent, "/x", "", Some("ANY")),
+        (&absent, "/x", "x-new", Some("ANY")),
+        (&absent, "/x", "", Some("ABSENT")),
+        (&nested, "/x", "x-beta", Some("BETA")),
+        (&nested, "/x", "x-old,x-beta", Some("BOTH")),
+    ] {
+        let text = routes.concat();
+        let gateway = Gateway::start(&text);
+        let line = format!("OPTIONS {target}");
+        let asked = format!(
+            "Access-Control-Request-Method: GET\r\nAccess-Control-Request-Headers: {fields}\r\n"
+        );
+        let answer = ask(&gateway, &line, Some(APP), &asked);
+        let methods = answer.field("access-control-allow-methods");
+        assert_eq!(methods, answered, "{target} {fields}");
+        assert_eq!(answer.status, if answered.is_some() { 204 } else { 200 });
+    }
+}
+
 #[test]
 fn a_page_can_read_what_weir_refuses() {
     let (_origin, gateway) = start();
