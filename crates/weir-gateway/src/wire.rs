@@ -138,6 +138,13 @@ impl Wire {
         }
     }
 
+    /// Whether the body may be ended here for who gets it, see [`Body::may_be_ended_here`](weir_http::body::Body::may_be_ended_here).
+    pub(crate) fn may_be_ended_here(&self) -> bool {
+        match self {
+            Self::H1(wire) => wire.body.may_be_ended_here(),
+        }
+    }
+
     /// Whether the endpoint may close now without cutting the body off.
     pub(crate) fn may_end_here(&self) -> bool {
         match self {

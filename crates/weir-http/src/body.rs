@@ -120,6 +120,15 @@ impl Body {
         matches!(self, Self::Done)
     }
 
+    /// Whether who passes the body on may end it here as its sender could: nothing has begun whose length was told.
+    pub fn may_be_ended_here(&self) -> bool {
+        match self {
+            Self::Chunked(decoder) => decoder.is_between_chunks(),
+            Self::Length(_) => false,
+            Self::Done | Self::UntilClose => true,
+        }
+    }
+
     /// Whether the sender may close now without cutting the body off.
     pub fn may_end_here(&self) -> bool {
         matches!(self, Self::Done | Self::UntilClose)

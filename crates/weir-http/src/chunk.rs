@@ -142,6 +142,11 @@ impl ChunkDecoder {
         matches!(self.state, State::Done)
     }
 
+    /// Whether a chunk may begin here, and the last one too.
+    pub fn is_between_chunks(&self) -> bool {
+        matches!(self.state, State::Size { digits: 0, .. })
+    }
+
     fn step(&mut self, state: State, byte: u8) -> Result<State, Reject> {
         match state {
             State::Size { value, digits } => Self::size(value, digits, byte),
@@ -286,6 +291,21 @@ mod tests {
             })?;
         }
         Ok((content, taken, decoder.is_done()))
+    }
+
+    #[test]
+    fn a_last_chunk_may_come_between_chunks_alone() {
+        let text = b"3;a=b\r\nabc\r\n0\r\n\r\n";
+        let mut body = crate::body::Body::new(crate::body::Framing::Chunked);
+        let may_end: Vec<usize> = (0..text.len())
+            .filter(|&at| {
+                let may_end = body.may_be_ended_here();
+                assert_eq!(body.take(&text[at..=at]), Ok(1));
+                may_end
+            })
+            .collect();
+        assert_eq!(may_end, [0, 12]);
+        assert!(body.may_be_ended_here());
     }
 
     #[test]

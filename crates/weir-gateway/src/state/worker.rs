@@ -116,6 +116,8 @@ impl Worker {
         match failure {
             Failure::HeadTimeout
             | Failure::BodyTimeout
+            // The time to take a response is over, too.
+            | Failure::ClientGone
             | Failure::ConnectTimeout
             | Failure::ResponseTimeout
             | Failure::ResponseCut

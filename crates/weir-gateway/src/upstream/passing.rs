@@ -4,7 +4,10 @@
 //! upstream while something waits for the client, but where that would keep a place in it (`ahead.rs`). Meanwhile what is
 //! left of the request body goes the other way.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use weir_http::body::Piece;
 use weir_http::forward::{self, ResponseRewrite};
@@ -57,6 +60,7 @@ pub(crate) async fn respond(
     let keep_alive = x.client_keeps_alive(by.worker) && may_go_on;
     x.upload.answered();
     upstream.wire.begin_body(x.response.framing);
+    upstream.sends_events = end != End::InHead && ahead::is_event_stream(x);
     let told = if is_head_of_chunks(x) {
         End::Chunks
     } else {
@@ -148,7 +152,7 @@ async fn stream_body(
     upstream: &mut Upstream,
     end: End,
 ) -> Result<(), Failure> {
-    loop {
+    let rest = loop {
         let taken = take_body(x, &mut upstream.wire, end)?;
         if upstream.wire.is_over() {
             upstream.pass.finish();
@@ -156,20 +160,18 @@ async fn stream_body(
         send(x, by, upstream, taken).await?;
         x.incoming.consume(taken);
         if upstream.wire.is_over() {
-            break;
+            break Rest::None;
         }
         if !x.incoming.is_empty() {
             // It was read ahead.
             continue;
         }
-        if more(x, by, upstream).await? == 0 {
-            if !upstream.wire.may_end_here() {
-                return Err(Failure::ResponseCut);
-            }
-            break;
+        match more(x, by, upstream).await? {
+            Rest::Some => {}
+            no_more => break no_more,
         }
-    }
-    if !end.passes(x.response.framing) {
+    };
+    if rest == Rest::Ended || !end.passes(x.response.framing) {
         end.finish(b"", &mut x.outgoing.bytes);
         send(x, by, upstream, 0).await?;
     }
@@ -213,10 +215,7 @@ async fn stream_encoded(
         if !x.incoming.is_empty() {
             continue;
         }
-        if more(x, by, upstream).await? == 0 {
-            if !upstream.wire.may_end_here() {
-                return Err(Failure::ResponseCut);
-            }
+        if more(x, by, upstream).await? != Rest::Some {
             break;
         }
     }
@@ -228,20 +227,68 @@ async fn stream_encoded(
     send(x, by, upstream, 0).await
 }
 
+/// What is left of a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    /// Some of it has come.
+    Some,
+    /// It is over.
+    None,
+    /// The gateway ends, and so does a stream that has no end of its own.
+    Ended,
+}
+
 /// Reads more of the body, all of which that came before has been sent.
 async fn more(
     x: &mut Exchange,
     by: Forwarding<'_>,
     upstream: &mut Upstream,
-) -> Result<usize, Failure> {
+) -> Result<Rest, Failure> {
     x.incoming.release(&by.worker.buffers);
     x.client.timer.set(by.rule.timeouts.idle);
-    let received = if upstream.pass.ahead().is_some() {
+    let received = if upstream.sends_events {
+        match Box::pin(next_event(x, by, upstream)).await {
+            Some(received) => received,
+            None => return Ok(Rest::Ended),
+        }
+    } else {
+        receive_any(x, by, upstream).await
+    };
+    match received.map_err(cut_off)? {
+        0 if upstream.wire.may_end_here() => Ok(Rest::None),
+        0 => Err(Failure::ResponseCut),
+        _ => Ok(Rest::Some),
+    }
+}
+
+async fn receive_any(
+    x: &mut Exchange,
+    by: Forwarding<'_>,
+    upstream: &mut Upstream,
+) -> Result<usize, Failure> {
+    if upstream.pass.ahead().is_some() {
         Box::pin(ahead::receive(x, by, upstream)).await
     } else {
         receive(x, by, upstream).await
-    };
-    received.map_err(cut_off)
+    }
+}
+
+/// The same for a stream of events. `None` once the gateway drains: nobody has to wait for a stream without end, and who listens
+/// comes back to another gateway. All timers are woken when draining begins.
+async fn next_event(
+    x: &mut Exchange,
+    by: Forwarding<'_>,
+    upstream: &mut Upstream,
+) -> Option<Result<usize, Failure>> {
+    let may_be_ended = upstream.wire.may_be_ended_here();
+    let mut received = pin!(receive_any(x, by, upstream));
+    poll_fn(|cx| {
+        if may_be_ended && by.worker.is_draining() {
+            return Poll::Ready(None);
+        }
+        received.as_mut().poll(cx).map(Some)
+    })
+    .await
 }
 
 /// As much of what was read as goes to the client in one piece: of what was read ahead there may be more.

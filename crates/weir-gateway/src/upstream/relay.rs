@@ -32,6 +32,8 @@ pub(crate) struct Upstream {
     pub(crate) is_reused: bool,
     /// Whether a byte of response has come.
     pub(crate) has_answered: bool,
+    /// Whether its response is a stream of events, which goes on for as long as somebody listens.
+    pub(crate) sends_events: bool,
     /// A new connection, until a byte of response has come.
     unproven: Option<Unproven>,
     /// What the request holds until all of its response is here.
@@ -125,6 +127,7 @@ pub(crate) async fn connect(
         wire: Wire::h1(stream),
         is_reused,
         has_answered: false,
+        sends_events: false,
         unproven,
         pass: Pass::default(),
     })

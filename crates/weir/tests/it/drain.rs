@@ -262,6 +262,47 @@ fn websockets_are_closed_as_their_protocol_has_it() {
     assert_eq!(gateway.process.wait().code(), Some(0));
 }
 
+/// Streams of events have no end of their own. They get one where a browser sees that it is to connect again, so that a deploy waits
+/// for none.
+#[test]
+fn streams_of_events_end_with_the_gateway() {
+    const EVENT: &str = "data: 1\n\n";
+    for (version, fields, sent, rest) in [
+        (
+            "1.1",
+            "Transfer-Encoding: chunked\r\n",
+            "9\r\ndata: 1\n\n\r\n",
+            "0\r\n\r\n",
+        ),
+        ("1.1", "Connection: close\r\n", EVENT, "0\r\n\r\n"),
+        ("1.0", "Connection: close\r\n", EVENT, ""),
+    ] {
+        let origin = Origin::start(move |mut peer, _| {
+            while peer.head().is_some() {
+                peer.send(format!(
+                    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{fields}\r\n{sent}"
+                ));
+            }
+        });
+        for keys in ["", "concurrency = 5\n"] {
+            let servers = origin.address;
+            // Longer than the test may take: nothing waits for it.
+            let mut gateway = Gateway::start(&format!(
+                "[timeouts]\ndrain = \"1h\"\n[upstream.app]\nservers = [\"{servers}\"]\n{keys}\
+                 [[route]]\npath = \"/{{*rest}}\"\nupstream = \"app\"\n"
+            ));
+            let mut connection = Connection::open(gateway.address);
+            connection.send(format!("GET / HTTP/{version}\r\nHost: test\r\n\r\n"));
+            connection.until(EVENT.as_bytes());
+            gateway.process.signal("TERM");
+            let left = connection.rest();
+            let left = String::from_utf8_lossy(&left);
+            assert!(left.ends_with(rest), "{version} {fields}{left:?}");
+            assert_eq!(gateway.process.wait().code(), Some(0), "{version} {fields}");
+        }
+    }
+}
+
 /// What speaks no WebSocket may stay as long as requests may, and is then no failure.
 #[test]
 fn a_tunnel_that_is_left_is_no_failure() {
