@@ -5,9 +5,9 @@ use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 
 use weir_http::body::Framing;
-use weir_http::forward::{self, RequestRewrite};
+use weir_http::forward::{self, RequestRewrite, write_field};
 use weir_http::request::Progress;
-use weir_http::{FieldName, Reject, target};
+use weir_http::{FieldName, Reject, host, target};
 
 use crate::compress;
 use crate::deadline::Due;
@@ -295,15 +295,34 @@ fn set_apart(x: &mut Exchange, pace: Pace) -> Result<(), Failure> {
     set_apart
 }
 
-/// Fills the fields that the route adds to requests, where there are variables in them.
+/// Fills the fields that the route adds to requests, where there are variables in them. What they say may come from anybody: a `Host`
+/// that is no host stays what it would have been.
 pub(crate) fn fill(x: &mut Exchange, by: Forwarding<'_>) {
     let Some(fields) = by.asks.to_fill() else {
         return;
     };
     let mut filled = std::mem::take(&mut x.filled);
     filled.clear();
-    Place::new(x, by.worker, by.view).write_fields(fields, &mut filled);
+    let place = Place::new(x, by.worker, by.view);
+    for field in fields {
+        let start = filled.len();
+        place.write_fields(std::slice::from_ref(field), &mut filled);
+        if field.0 == "host" && !is_host_line(&filled[start..]) {
+            filled.truncate(start);
+            let sent = x.request.authority.map(|span| span.of(&x.head));
+            let server = &by.upstream().settings.servers[0];
+            let host = sent.unwrap_or_else(|| default_host(server));
+            write_field(&mut filled, b"Host", host);
+        }
+    }
     x.filled = filled;
+}
+
+/// Whether a line has what a `Host` may say (RFC 9110 §7.2).
+fn is_host_line(line: &[u8]) -> bool {
+    let value = line.strip_prefix(b"host: ");
+    let value = value.and_then(|value| value.strip_suffix(b"\r\n"));
+    value.is_some_and(|value| host::name(value).is_ok())
 }
 
 /// The `Host` of a request that came without one.

@@ -6,6 +6,7 @@
 use weir_gateway::settings::template::{Known, Template};
 use weir_gateway::settings::{HeaderEdits, ResponseHeaders};
 use weir_http::head::is_token_byte;
+use weir_http::host;
 use weir_http::variable::is_same_variable;
 
 use super::declared::route::{ADD, ALWAYS, REMOVE, SET};
@@ -96,7 +97,9 @@ fn changes(table: &mut Entries, of: Of<'_>) -> HeaderEdits {
     let mut add = Vec::new();
     for (text, item) in table.named(&ADD) {
         let name = name_of(text, &item, of.message);
-        if let Some((name, value)) = name.zip(of.value(&item)) {
+        if name.as_deref() == Some("host") {
+            item.wrong("found \"host\", of which a request has one; expected it in \"set\"");
+        } else if let Some((name, value)) = name.zip(of.value(&item)) {
             report_again(&item, &name, &set);
             add.push((name, value));
         }
@@ -130,7 +133,14 @@ fn report_again(item: &Entry, name: &str, set: &[(String, Template)]) -> bool {
 
 /// `{ name = "value" }`: names in lower case, each at most once.
 pub(super) fn fields(entries: Vec<(&str, Entry)>, of: Of<'_>) -> Vec<(String, Template)> {
-    by_name(entries, of.message, |_, item| of.value(item))
+    by_name(entries, of.message, |name, item| {
+        let value = of.value(item)?;
+        let fixed = value.as_fixed().filter(|_| name == "host");
+        if fixed.is_some_and(|text| host::name(text.as_bytes()).is_err()) {
+            item.expected("a host such as \"app.example.com\" or \"app.example.com:8080\"");
+        }
+        Some(value)
+    })
 }
 
 /// `{ name = … }`: what `read` makes of each. Names are in lower case, each at most once.

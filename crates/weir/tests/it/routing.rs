@@ -287,6 +287,34 @@ fn fields_are_set_and_removed_in_both_directions() {
     }
 }
 
+/// What a client puts into a variable makes no other host of a request than one, and never none.
+#[test]
+fn a_host_of_variables_is_a_host() {
+    let origin = Origin::answering("HTTP/1.1 204 No Content\r\n\r\n");
+    let gateway = Gateway::start(&format!(
+        "[upstream.app]\nservers = [\"{}\"]\n[[route]]\npath = \"/{{*rest}}\"\nupstream = \"app\"\n\
+         request_headers.set = {{ host = \"{{request_header:x-host}}\", x-a = \"1\" }}\n",
+        origin.address
+    ));
+    for (sent, host) in [
+        ("X-Host: inner.test:8080\r\n", "inner.test:8080"),
+        ("", "outer.test"),
+        ("X-Host: a b\r\n", "outer.test"),
+        ("X-Host: a/b@c\r\n", "outer.test"),
+        ("X-Host:\r\n", "outer.test"),
+    ] {
+        let request = format!("GET / HTTP/1.1\r\nHost: outer.test\r\n{sent}\r\n");
+        assert_eq!(client::send(gateway.address, &request).status, 204);
+        let head = origin.next_head().to_ascii_lowercase();
+        let hosts: Vec<_> = head
+            .lines()
+            .filter(|line| line.starts_with("host:"))
+            .collect();
+        assert_eq!(hosts, [format!("host: {host}")], "{sent:?}");
+        assert!(head.contains("\r\nx-a: 1\r\n"), "{head}");
+    }
+}
+
 /// A path that is spelt differently and means the same takes the same route.
 #[test]
 fn no_spelling_of_a_path_passes_by_its_route() {

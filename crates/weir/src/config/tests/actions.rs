@@ -164,6 +164,16 @@ host = "fine.example"
 [[route]]
 path = "/"
 upstream = "app"
+[route.request_headers]
+set.host = "a/b"
+#! route[1].request_headers.set.host: found "a/b", expected a host such as "app.example.com" or "app.example.com:8080"
+add.host = "a"
+#! route[1].request_headers.add.host: found "host", of which a request has one; expected it in "set"
+"#,
+    r#"
+[[route]]
+path = "/"
+upstream = "app"
 request_headers = 1
 #! route[1].request_headers: found the integer 1, expected a table such as `{ set = { x-a = "1" }, remove = ["x-b"] }`
 [route.response_headers]
