@@ -133,7 +133,7 @@ fn slow_clients_are_served_to_their_end_across_a_reload_and_a_drain() {
     sends.send("x".repeat(500));
     assert_eq!(sends.response().status, 200);
     read_pattern(&mut reads.stream, 0..LONG_BYTES);
-    service.open();
-    stream.until(b"two\r\n0\r\n\r\n");
+    // A stream of events has no end to wait for.
+    stream.until(b"0\r\n\r\n");
     assert!(gateway.process.wait().success());
 }
