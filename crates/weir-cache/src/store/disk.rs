@@ -206,7 +206,7 @@ impl DiskStore {
     }
 
     /// Writes an object that is whole in RAM, unless the disk is too busy. `is_wanted` is called in a disk thread, just
-    /// before the object could be found.
+    /// before the object could be found, and what it holds is dropped when it can be, or never will.
     pub fn store(
         &self,
         key: &[u8],
@@ -218,7 +218,7 @@ impl DiskStore {
         let (key_of_job, object_of_job) = (Box::<[u8]>::from(key), Arc::clone(object));
         let job: Job = Box::new(move |volume| {
             let (key, object) = (key_of_job, object_of_job);
-            let stored = store_whole(volume, &key, &object, ticket, is_wanted);
+            let stored = store_whole(volume, &key, &object, ticket, &is_wanted);
             // An object that cannot be written must not leave an older one in its place.
             if !matches!(stored, Ok(()) | Err(StoreError::Gone | StoreError::Purged)) {
                 volume.remove(&key, &object.variant, None);
@@ -371,7 +371,7 @@ fn store_whole(
     key: &[u8],
     object: &Arc<Object>,
     ticket: Ticket,
-    is_wanted: impl Fn() -> bool,
+    is_wanted: &dyn Fn() -> bool,
 ) -> Result<(), StoreError> {
     let mut unfinished = Unfinished::create(volume)?;
     for piece in object.body() {

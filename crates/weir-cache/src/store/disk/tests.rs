@@ -110,6 +110,44 @@ fn get(store: &DiskStore, key: &[u8]) -> Result<Vec<u8>, StoreError> {
     }
 }
 
+/// What moves an object to disk counts as under way until lookups find it there; a newer one in RAM would else leave it be.
+#[test]
+fn what_is_asked_before_a_commit_is_held_until_the_object_is_found() {
+    struct Held(
+        &'static [u8],
+        std::sync::Weak<DiskStore>,
+        std::sync::mpsc::Sender<bool>,
+    );
+    impl Drop for Held {
+        fn drop(&mut self) {
+            let is_found = |store: Arc<DiskStore>| store.identity(self.0, b"").is_some();
+            self.2.send(self.1.upgrade().is_some_and(is_found)).unwrap();
+        }
+    }
+    let directory = Directory::new("held");
+    let (store, purges) = open(&directory.0, 64 << 20);
+    let store = Arc::new(store);
+    let (sender, dropped) = std::sync::mpsc::channel();
+    let held = |key| Held(key, Arc::downgrade(&store), sender.clone());
+    let is_wanted = |held: Held| {
+        move || {
+            let _held = &held;
+            true
+        }
+    };
+    let writer = store.write(b"key", b"", purges.ticket(), None).unwrap();
+    let wanted = is_wanted(held(b"key"));
+    let committed = writer.commit(Bytes::new(), Bytes::new(), Vec::new(), wanted);
+    assert!(dropped.recv().unwrap(), "it arrived on disk");
+    drop(committed.wait().unwrap());
+    let bytes = (Bytes::new(), Bytes::new());
+    let object = Object::new(b"", purges.ticket(), bytes.0, bytes.1, Vec::new());
+    let wanted = is_wanted(held(b"other"));
+    let stored = store.store(b"other", &Arc::new(object), purges.ticket(), wanted);
+    assert!(dropped.recv().unwrap(), "it was whole in RAM");
+    stored.wait().unwrap();
+}
+
 #[test]
 fn bodies_of_every_shape_come_back_also_after_a_restart() {
     let directory = Directory::new("shapes");

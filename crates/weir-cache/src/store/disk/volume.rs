@@ -207,7 +207,7 @@ impl Volume {
     pub(super) fn commit(
         &self,
         committed: Committed<'_>,
-        is_wanted: impl FnOnce() -> bool,
+        is_wanted: &dyn Fn() -> bool,
     ) -> Result<bool, StoreError> {
         let Committed {
             temporary,

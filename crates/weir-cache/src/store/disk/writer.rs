@@ -53,7 +53,7 @@ enum Step {
 
 struct Commit {
     trailer: Trailer,
-    is_wanted: Box<dyn FnOnce() -> bool + Send>,
+    is_wanted: Box<dyn Fn() -> bool + Send>,
 }
 
 impl std::fmt::Debug for Pending {
@@ -124,7 +124,7 @@ impl DiskWriter {
         metadata: Bytes,
         head: Bytes,
         tags: Vec<Box<str>>,
-        is_wanted: impl FnOnce() -> bool + Send + 'static,
+        is_wanted: impl Fn() -> bool + Send + 'static,
     ) -> Answer<DiskObject> {
         let commit = Box::new(Commit {
             trailer: trailer(&self.0.key, &self.0.variant, metadata, head, tags),
@@ -212,7 +212,7 @@ impl Pending {
                         self.ticket,
                         trailer,
                         self.variants_max,
-                        is_wanted,
+                        &*is_wanted,
                     )
                 });
                 let shared = Arc::clone(&self.shared);

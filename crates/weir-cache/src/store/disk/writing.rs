@@ -91,14 +91,15 @@ impl Unfinished {
         self.blocks * BLOCK_BYTES as u64
     }
 
-    /// Ends the object, and returns it opened. `is_wanted` is called just before the object gets its name.
+    /// Ends the object, and returns it opened. `is_wanted` is called just before the object gets its name. Its
+    /// caller keeps what it holds until this returns, which is after the index has the object.
     pub(super) fn commit(
         mut self,
         key: &[u8],
         ticket: Ticket,
         trailer: Trailer,
         variants_max: usize,
-        is_wanted: impl FnOnce() -> bool,
+        is_wanted: &dyn Fn() -> bool,
     ) -> Result<Opened, StoreError> {
         if !self.block.is_empty() {
             self.write_block()?;
