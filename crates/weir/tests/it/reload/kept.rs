@@ -75,6 +75,8 @@ impl Kept {
         let process = Process::weir(&["serve", "--config", path], &self.directory);
         process.wait_for_port(self.admin());
         self.process = Some(process);
+        // It answers once it has written what it keeps.
+        let _ = self.servers();
     }
 
     /// Server, weight and whether it is drained, of all servers.
@@ -183,8 +185,6 @@ fn a_start_that_drops_changes_drops_them_for_good() {
     for servers in [[A, C], [A, B]] {
         gateway.write(&config(&servers));
         gateway.start();
-        // It answers once it has written.
-        let _ = gateway.servers();
     }
     assert!(gateway.servers().iter().all(|(_, _, draining)| !draining));
 }
