@@ -162,7 +162,7 @@ impl Forward {
     pub const RESPONSE_BUFFER: u64 = 256 << 10;
 
     /// Every upstream that it names, each an index into [`Settings::upstreams`](super::Settings::upstreams).
-    pub(crate) fn upstreams(&self) -> Vec<usize> {
+    pub fn upstreams(&self) -> Vec<usize> {
         let mut found = Vec::new();
         self.clone().each_upstream(|index| found.push(*index));
         found

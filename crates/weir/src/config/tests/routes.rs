@@ -349,3 +349,33 @@ fn a_path_that_others_would_take_for_a_prefix_is_noted() {
         assert_eq!(notes(paths).len(), noted, "{paths:?}");
     }
 }
+
+#[test]
+fn what_is_most_likely_not_meant_is_noted() {
+    let notes = |more: &str| crate::config::notes::of(&valid(&format!("{LISTENER}{more}")));
+    let route = "[[route]]\npath = \"/{*rest}\"\nrespond = { status = 200 }\n";
+    let app = "[upstream.app]\nservers = [\"127.0.0.1:1\"]\n";
+    assert_eq!(
+        notes(&format!("{app}{route}")),
+        ["no route sends anything to the upstream \"app\"; one does with upstream = \"app\""]
+    );
+    let headers = "[response_headers.always]\nx-a = \"$remote_addr:$http_x_b, $5 and {host}\"\nx-c = \"$hostess\"\n";
+    assert_eq!(
+        notes(&format!("{headers}{route}")),
+        [
+            "the field \"x-a\" says \"$remote_addr\" to the letter; the variable is \"{client}\"",
+            "the field \"x-a\" says \"$http_x_b\" to the letter; the variable is \"{request_header:x-b}\"",
+        ]
+    );
+    let told = "[response_headers.always]\nx-id = \"{request_id}\"\n";
+    let log = |format: &str| format!("[access_log]\npath = \"-\"\n{format}\n{told}{route}");
+    assert_eq!(notes(&log("")).len(), 1);
+    assert_eq!(notes(&log("format = \"json\"")).len(), 1);
+    assert!(
+        notes(&log(
+            "format = \"json\"\nfields = [\"time\", \"request_id\"]"
+        ))
+        .is_empty()
+    );
+    assert!(notes(&format!("{told}{route}")).is_empty());
+}
