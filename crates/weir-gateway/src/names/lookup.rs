@@ -10,6 +10,7 @@ use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{
     ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolverConfig,
 };
+use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 
 use crate::settings::Dns;
@@ -63,7 +64,7 @@ impl Resolver {
     pub(super) async fn look_up(&self, host: &str) -> Result<Answer, String> {
         let resolver = self.0.as_ref().map_err(Clone::clone)?;
         let found = resolver.lookup_ip(host).await;
-        let found = found.map_err(|error| error.to_string())?;
+        let found = found.map_err(|error| said(&error))?;
         let mut addresses: Vec<IpAddr> = found.iter().collect();
         addresses.sort_unstable();
         addresses.dedup();
@@ -74,5 +75,17 @@ impl Resolver {
             addresses,
             ttl: found.valid_until().saturating_duration_since(time::now()),
         })
+    }
+}
+
+/// Why there is no answer, in the words of an operator.
+fn said(error: &NetError) -> String {
+    match error {
+        error if error.is_nx_domain() => "there is no such name".to_owned(),
+        error if error.is_no_records_found() => "it has no address".to_owned(),
+        NetError::Timeout => "no name server has answered in time".to_owned(),
+        NetError::NoConnections => "no name server can be reached".to_owned(),
+        NetError::Io(error) => format!("the name servers cannot be asked: {error}"),
+        other => other.to_string(),
     }
 }

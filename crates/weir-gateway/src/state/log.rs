@@ -23,6 +23,8 @@ pub(crate) struct LogBuffer {
     sink: Sink,
     bytes_max: usize,
     flush: Cell<Duration>,
+    /// The last reopening of the log that its lines were handed over for.
+    reopened: Cell<u32>,
 }
 
 /// How a line looks, in one configuration.
@@ -77,6 +79,7 @@ impl LogBuffer {
         Self {
             lines: RefCell::new(sink.empty_buffer().unwrap_or_default()),
             since: Cell::default(),
+            reopened: Cell::new(sink.reopenings()),
             sink,
             bytes_max: settings.buffer_bytes,
             flush: Cell::new(settings.flush),
@@ -104,16 +107,22 @@ impl LogBuffer {
         true
     }
 
-    /// Hands over lines that have waited long enough, or that could not be handed over before; with `now`, all of
-    /// them.
+    /// Hands over lines that have waited long enough, or that could not be handed over before; with `now`, or when the
+    /// log is to be reopened, all of them.
     pub(crate) fn tick(&self, now: bool) {
         let mut lines = self.lines.borrow_mut();
         let is_old = self
             .since
             .get()
             .is_some_and(|since| time::since(since) >= self.flush.get());
-        if !lines.is_empty() && (now || is_old || lines.len() >= self.bytes_max) {
+        let reopening = self.sink.reopenings();
+        let is_asked = self.reopened.get() != reopening;
+        if !lines.is_empty() && (now || is_asked || is_old || lines.len() >= self.bytes_max) {
             self.sink.hand_over(&mut lines);
+        }
+        if is_asked && lines.is_empty() {
+            self.reopened.set(reopening);
+            self.sink.handed_over();
         }
     }
 }

@@ -3,25 +3,32 @@
 use std::fs::File;
 use std::io::{self, IsTerminal as _};
 use std::os::fd::AsFd as _;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use crate::lock::lock;
 use crate::outlet::write_all;
 use crate::paths;
 use crate::settings::{AccessLog, Level, LogTarget};
 use crate::tell::tell;
+use crate::time;
 
 /// Buffers for each worker: one is being filled, the others are on their way to the disk and back.
 const BUFFERS_PER_WORKER: usize = 4;
+
+/// How long the file before is kept for lines that workers hold. They hand them over in their next tick, unless they are stuck.
+const HANDING_OVER: Duration = Duration::from_secs(1);
 
 /// A task for the writer.
 #[derive(Debug)]
 enum Order {
     Write(Vec<u8>),
     Reopen,
+    /// A worker has handed over all that it had when the log was to be reopened.
+    HandedOver,
 }
 
 /// Where a worker hands its buffers over.
@@ -29,6 +36,8 @@ enum Order {
 pub(crate) struct Sink {
     orders: SyncSender<Order>,
     reopening: Arc<AtomicBool>,
+    /// How often the log was to be reopened.
+    reopenings: Arc<AtomicU32>,
     empty: Arc<Mutex<Receiver<Vec<u8>>>>,
     /// Whether somebody watches the lines as they come.
     pub(super) is_terminal: bool,
@@ -48,8 +57,8 @@ impl LogWriter {
         let target = settings.target.clone();
         let is_terminal = target == LogTarget::Stdout && io::stdout().is_terminal();
         let buffers = workers * BUFFERS_PER_WORKER;
-        // Each buffer and one reopening have room, so the queue is never full.
-        let (orders, to_do) = sync_channel(buffers + 1);
+        // Each buffer, one reopening and what workers say to it have room, so the queue is never full.
+        let (orders, to_do) = sync_channel(buffers + 1 + workers);
         let reopening = Arc::<AtomicBool>::default();
         let is_reopening = Arc::clone(&reopening);
         let (give_back, empty) = sync_channel(buffers);
@@ -61,23 +70,32 @@ impl LogWriter {
         let thread = std::thread::Builder::new()
             .name("access-log".to_owned())
             .spawn(move || {
-                while let Ok(order) = to_do.recv() {
+                // Until when, and for how many workers, the file before is kept.
+                let mut waits: Option<(Instant, usize)> = None;
+                loop {
+                    let order = match waits {
+                        None => to_do.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                        Some((until, _)) => {
+                            to_do.recv_timeout(until.saturating_duration_since(time::now()))
+                        }
+                    };
                     match order {
-                        Order::Write(mut buffer) => {
+                        Ok(Order::Write(mut buffer)) => {
                             output.write(&buffer);
                             buffer.clear();
                             let _ = give_back.try_send(buffer);
                         }
-                        Order::Reopen => {
-                            is_reopening.store(false, Ordering::Relaxed);
-                            match Output::open(&target) {
-                                Ok(reopened) => output = reopened,
-                                Err(error) => complain(
-                                    "the access log stays as it is, it cannot be reopened",
-                                    &error,
-                                ),
-                            }
+                        Ok(Order::Reopen) => waits = Some((time::now() + HANDING_OVER, workers)),
+                        Ok(Order::HandedOver) => {
+                            waits = waits.map(|(until, left)| (until, left.saturating_sub(1)));
                         }
+                        Err(RecvTimeoutError::Timeout) => {}
+                        Err(RecvTimeoutError::Disconnected) => return,
+                    }
+                    if waits.is_some_and(|(until, left)| left == 0 || until <= time::now()) {
+                        waits = None;
+                        is_reopening.store(false, Ordering::Release);
+                        output.reopen(&target);
                     }
                 }
             })?;
@@ -85,6 +103,7 @@ impl LogWriter {
             sink: Sink {
                 orders,
                 reopening,
+                reopenings: Arc::default(),
                 empty: Arc::new(Mutex::new(empty)),
                 is_terminal,
             },
@@ -114,11 +133,22 @@ impl Sink {
         let _ = self.orders.send(Order::Write(std::mem::take(lines)));
     }
 
-    /// Reopens the log, after what was handed over before.
+    /// Reopens the log, after what was logged before: workers hand it over first.
     pub(crate) fn reopen(&self) {
-        if !self.reopening.swap(true, Ordering::Relaxed) {
+        if !self.reopening.swap(true, Ordering::Acquire) {
             let _ = self.orders.try_send(Order::Reopen);
+            self.reopenings.fetch_add(1, Ordering::Release);
         }
+    }
+
+    /// How often the log was to be reopened.
+    pub(super) fn reopenings(&self) -> u32 {
+        self.reopenings.load(Ordering::Acquire)
+    }
+
+    /// A worker has nothing left of before the last reopening.
+    pub(super) fn handed_over(&self) {
+        let _ = self.orders.try_send(Order::HandedOver);
     }
 }
 
@@ -149,6 +179,17 @@ impl Output {
             piece_bytes_max,
             is_failing: false,
         })
+    }
+
+    /// Goes on in the file that has the name now.
+    fn reopen(&mut self, target: &LogTarget) {
+        match Self::open(target) {
+            Ok(reopened) => *self = reopened,
+            Err(error) => complain(
+                "the access log stays as it is, it cannot be reopened",
+                &error,
+            ),
+        }
     }
 
     /// Writes everything, or reports once that it cannot: a full disk, or a reader that has gone, must not end the gateway.
