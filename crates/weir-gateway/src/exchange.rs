@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
+use rustix::io::Errno;
 use weir_http::body::Framing;
 use weir_http::head::HeadScan;
 use weir_http::request::Progress;
@@ -23,6 +24,7 @@ use crate::exchange::upload::{Pace, Upload};
 use crate::failure::{Failure, FallbackKind};
 use crate::held_bodies::Claim;
 use crate::router::RouteKey;
+use crate::serving::Forwarding;
 use crate::settings::{ClientTimeouts, Forward, RequestId, TrustId};
 use crate::state::worker::Worker;
 use crate::time;
@@ -113,8 +115,10 @@ pub(crate) struct Facts {
     pub(crate) route: Option<usize>,
     /// Which of the route's upstreams it is for, where it has several.
     pub(crate) side: Option<usize>,
-    /// Upstream and endpoint.
+    /// Upstream and endpoint that was asked last, be it in vain.
     pub(crate) endpoint: Option<(usize, usize)>,
+    /// Why no connection to it could be opened.
+    pub(crate) connect_error: Option<Errno>,
     /// From choosing the endpoint to the response head.
     pub(crate) upstream_latency: Option<Duration>,
     /// When the response head was here.
@@ -228,12 +232,11 @@ impl Exchange {
         self.incoming.release(buffers);
         self.upload.restart();
         let Facts {
-            endpoint,
             upstream_latency,
             answered_at,
             ..
         } = &mut self.facts;
-        (*endpoint, *upstream_latency, *answered_at) = (None, None, None);
+        (*upstream_latency, *answered_at) = (None, None);
         Ok(())
     }
 
@@ -264,6 +267,22 @@ impl Exchange {
     /// It is asked for the client of another one.
     pub(crate) fn client_is_as_in(&mut self, other: &Self) {
         self.behind = other.behind;
+    }
+
+    /// It has the id of another one, whose head it has.
+    pub(crate) fn id_is_as_in(&mut self, other: &Self, by: Forwarding<'_>) {
+        if let Some(rule) = &by.view.snapshot.request_id {
+            self.find_id(rule, &by.view.snapshot.trusted_proxies);
+        }
+        if self.id.get().is_none() {
+            let made = match other.id.get() {
+                Some(Id::Made(id)) => id,
+                _ => by.worker.random.borrow_mut().u128(..),
+            };
+            for it in [self, other] {
+                it.id.set(it.id.get().or(Some(Id::Made(made))));
+            }
+        }
     }
 
     /// Finds out who the client is, where the request came from a proxy of `trusted`.

@@ -75,6 +75,9 @@ pub(crate) async fn failure(
     let failure = worker.meaning_of(failure);
     x.facts.failure = Some(failure);
     x.facts.status = failure.status();
+    if let Some(said) = &mut x.recall.status {
+        said.detail = Some(failure.name());
+    }
     if failure == Failure::ClientGone {
         return After::Leave;
     }

@@ -2,7 +2,7 @@
 //!
 //! - [`snapshot`]: one configuration, and what goes on under the next ([`carried`]); [`view`]: the same with a worker's
 //!   own state for it; [`worker`]: the rest of a worker's state; [`shared`]: what all workers see; [`clock`]
-//! - of an upstream and its endpoints: [`gate`], [`breaker`], [`budget`], [`rate`], [`hedging`], [`watch`], [`health`], [`checked`],
+//! - of an upstream and its endpoints: [`gate`], [`breaker`], [`budget`], [`rate`], [`hedging`], [`watch`], [`endpoint`], [`health`], [`checked`],
 //!   [`pool`]
 //! - of routes to several upstreams: [`split`], [`sticky`], [`mirror`]
 //! - of the cache: [`storage`], [`fill`], [`fills`], [`bound`], [`compressor`], [`encoder`]
@@ -18,6 +18,7 @@ pub(crate) mod checked;
 pub(crate) mod clock;
 pub(crate) mod compressor;
 pub(crate) mod encoder;
+pub(crate) mod endpoint;
 pub(crate) mod fill;
 pub(crate) mod fills;
 pub(crate) mod gate;

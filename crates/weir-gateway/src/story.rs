@@ -211,7 +211,7 @@ async fn attempt(
         x.pass.leave_endpoint();
         let chosen = match attempts.choose(x, now) {
             Ok(chosen) => chosen,
-            Err(failure) => return attempts.end(slot, failure),
+            Err(failure) => return attempts.end(x, slot, failure),
         };
         if x.upload.is_apart() {
             chosen.withdraw_probe();
@@ -230,13 +230,13 @@ async fn attempt(
                 }
                 attempts.after_asking(x, slot, how)
             }
-            Err(failure) => attempts.after_connecting(failure, &chosen, slot),
+            Err(failure) => attempts.after_connecting(failure, &chosen, (x, slot)),
         };
         match then {
             ControlFlow::Break(end) => return end,
             ControlFlow::Continue(()) => match attempts.ready(x).await {
                 Ok(()) => {}
-                Err(failure @ Failure::Shed(_)) => return attempts.end(slot, failure),
+                Err(failure @ Failure::Shed(_)) => return attempts.end(x, slot, failure),
                 Err(failure) => return Err(failure),
             },
         }

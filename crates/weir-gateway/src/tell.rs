@@ -4,8 +4,8 @@
 //! a pipe that nobody reads. Standard error is one for the process, and so is how it is written to:
 //!
 //! ```text
-//! 2026-11-23T18:46:37.123Z warn  weir: 127.0.0.1:9001 of app is down: connection refused
-//! {"time":"2026-11-23T18:46:37.123Z","level":"warn","message":"127.0.0.1:9001 of app is down: connection refused"}
+//! 2026-11-23T18:46:37.123Z warn  weir: 127.0.0.1:9001 of upstream app is down: connection refused
+//! {"time":"2026-11-23T18:46:37.123Z","level":"warn","message":"127.0.0.1:9001 of upstream app is down: connection refused"}
 //! ```
 
 use std::fmt::{self, Write as _};

@@ -26,6 +26,7 @@ use crate::admin::status::routes::RouteStatus;
 use crate::admin::status::shown::Shown;
 use crate::admin::status::troubles::Trouble;
 use crate::metrics::{self, CLASSES, LATENCY_BOUNDS_US};
+use crate::state::health::{Refusal, errno_name};
 use crate::state::shared::Shared;
 use crate::state::snapshot::{Endpoint, Snapshot, UpstreamState};
 use crate::time;
@@ -74,9 +75,11 @@ struct UpstreamStatus<'s> {
 #[derive(Debug, Serialize)]
 struct EndpointStatus<'s> {
     endpoint: &'s str,
-    /// False while it is passed over: it refused connections, or its checks say so.
+    /// False when its checks say so, and from the moment that it refused a connection until one stands.
     up: bool,
     shown: Shown,
+    /// `None`: the last connection that was tried stood.
+    refused: Option<Refused>,
     /// `None`: it was not checked yet.
     check: Option<Checks>,
     /// `None`: it is not compared with others.
@@ -99,6 +102,26 @@ struct EndpointStatus<'s> {
     /// For each of `latency_bounds_us` the responses that took at most so long and more than the bound before, and then
     /// those that took longer than all.
     latency_counts: [u64; LATENCY_BOUNDS_US.len() + 1],
+}
+
+/// How an endpoint refused a connection.
+#[derive(Debug, Serialize)]
+struct Refused {
+    error: String,
+    ago_ms: u64,
+    /// `None`: the next request tries it.
+    remaining_ms: Option<u64>,
+}
+
+impl Refused {
+    fn of(refusal: Refusal) -> Self {
+        Self {
+            error: errno_name(refusal.errno)
+                .map_or_else(|| refusal.errno.to_string(), str::to_owned),
+            ago_ms: refusal.ago_ms,
+            remaining_ms: Some(refusal.wait_ms).filter(|&ms| ms > 0),
+        }
+    }
 }
 
 /// What is held for clients and not stored, how much may be, and how many clients were cut off for that.
@@ -202,8 +225,9 @@ impl<'s> EndpointStatus<'s> {
         let minute = history.of(&subject, MINUTE_MS);
         let mut read = Self {
             endpoint: &endpoint.label,
-            up: endpoint.state.health.is_available(uptime_ms),
+            up: endpoint.state.health.is_up(),
             shown: Shown::good("up"),
+            refused: endpoint.state.health.refusal(uptime_ms).map(Refused::of),
             check: Checks::read(&endpoint.state),
             place: watch.map(|watch| Position::read(watch, place, now)),
             breaker: breaker.map(|breaker| BreakerStatus::read(breaker, now)),
@@ -311,7 +335,11 @@ mod tests {
             shared.metrics[worker].responses.add(404);
         }
         let mut random = fastrand::Rng::with_seed(1);
-        refusing.health.refused(Leave::Usual, 0, &mut random);
+        refusing.health.refused(
+            Leave::Usual,
+            (0, rustix::io::Errno::CONNREFUSED),
+            &mut random,
+        );
         refusing.metrics.of(0).connect_failures.add(1);
         refusing.health.checked(false);
         refusing.checked.ended(Err("it said \"no\"".to_owned()));
@@ -323,11 +351,12 @@ mod tests {
             r#"1000000,2500000,5000000,10000000,30000000,60000000],"#,
             r#""routes":[],"unrouted":null,"upstreams":[{"name":"\"app\"","concurrency":null,"ejection":null,"endpoints":["#,
             r#"{"endpoint":"127.0.0.1:9001","up":true,"shown":{"tone":"good","word":"up","why":null},"#,
-            r#""check":null,"place":null,"breaker":null,"requests":3,"#,
+            r#""refused":null,"check":null,"place":null,"breaker":null,"requests":3,"#,
             r#""responses":{"1xx":0,"2xx":3,"3xx":0,"4xx":0,"5xx":0},"failures":0,"idle":4,"in_flight":0,"minute":null,"#,
             r#""latency_counts":[1,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1]},"#,
             r#"{"endpoint":"127.0.0.1:9002","up":false,"#,
             r#""shown":{"tone":"bad","word":"down","why":"it said \"no\""},"#,
+            r#""refused":{"error":"ECONNREFUSED","ago_ms":300,"remaining_ms":134},"#,
             r#""check":{"up":false,"error":"it said \"no\""},"#,
             r#""place":null,"breaker":null,"requests":0,"#,
             r#""responses":{"1xx":0,"2xx":0,"3xx":0,"4xx":0,"5xx":0},"failures":1,"idle":0,"in_flight":0,"minute":null,"#,

@@ -62,7 +62,6 @@ struct EndpointNow<'s> {
 impl<'s> Listing<'s> {
     /// Those of `snapshot`, which is the current one.
     pub(super) fn read(control: &Control, snapshot: &'s Snapshot) -> Self {
-        let now_ms = control.shared.since_start().as_millis() as u64;
         let in_file = control.in_file();
         let upstreams = snapshot.upstreams.iter().map(|upstream| {
             let mut known = in_file.iter();
@@ -74,7 +73,7 @@ impl<'s> Listing<'s> {
                 weight: server.weight,
                 draining: server.is_draining,
                 dns: Lookups::read(control, server),
-                endpoints: endpoints(upstream, index, now_ms),
+                endpoints: endpoints(upstream, index),
             });
             UpstreamNow {
                 name: &upstream.settings.name,
@@ -108,14 +107,14 @@ impl Lookups {
 }
 
 /// What the server of this index stands for.
-fn endpoints(upstream: &UpstreamState, server: usize, now_ms: u64) -> Vec<EndpointNow<'_>> {
+fn endpoints(upstream: &UpstreamState, server: usize) -> Vec<EndpointNow<'_>> {
     let of_server = |endpoint: &&Endpoint| endpoint.server == server;
     let endpoints = upstream.endpoints.iter().filter(of_server);
     let endpoints = endpoints.map(|endpoint| {
         let tables = &endpoint.state.metrics;
         EndpointNow {
             endpoint: &endpoint.label,
-            up: endpoint.state.health.is_available(now_ms),
+            up: endpoint.state.health.is_up(),
             in_flight: tables.sum(|table| &table.in_flight),
             idle: tables.sum(|table| &table.idle),
         }

@@ -9,6 +9,7 @@ use weir_http::{FieldName, Version};
 
 use crate::exchange::{Exchange, Id};
 use crate::settings::template::{Part, Template, Variable};
+use crate::state::health::errno_name;
 use crate::state::view::View;
 use crate::state::worker::Worker;
 use crate::time;
@@ -49,6 +50,13 @@ impl<'a> Place<'a> {
             Variable::Status => Value::Number(u64::from(x.facts.status)),
             Variable::Upstream | Variable::Endpoint => Value::Text(self.asked(variable)?),
             Variable::UpstreamUs => Value::Number(x.facts.upstream_latency?.as_micros() as u64),
+            Variable::ConnectError => {
+                let errno = x.facts.connect_error?;
+                errno_name(errno).map_or(
+                    Value::Number(u64::from(errno.raw_os_error().unsigned_abs())),
+                    |name| Value::Text(name.as_bytes()),
+                )
+            }
             Variable::Cache => Value::Text(x.recall.outcome?.as_bytes()),
             Variable::Failure => Value::Text(x.facts.failure?.name().as_bytes()),
             Variable::Fallback => Value::Text(x.facts.fallback?.name().as_bytes()),

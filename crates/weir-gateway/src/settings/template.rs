@@ -27,6 +27,7 @@ pub enum Variable {
     Upstream,
     Endpoint,
     UpstreamUs,
+    ConnectError,
     Cache,
     Failure,
     Fallback,
@@ -176,13 +177,19 @@ pub static TABLE: &[Entry] = {
             "endpoint",
             Variable::Endpoint,
             WithAnswer,
-            "The server that was asked, the last one of several.",
+            "The server that was asked, the last one of several, be it in vain.",
         ),
         entry(
             "upstream_us",
             Variable::UpstreamUs,
             WithAnswer,
             "Microseconds from choosing that server to the head of its response.",
+        ),
+        entry(
+            "connect_error",
+            Variable::ConnectError,
+            WithAnswer,
+            "Why no connection to that server could be opened: the name of the system's error, such as `ECONNREFUSED`, or its number.",
         ),
         entry(
             "cache",

@@ -10,14 +10,13 @@ mod named;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ipnet::IpNet;
 use weir_cache::store::Share;
 use weir_http::{HeadLimits, NamedFields};
 
-use crate::metrics::{EndpointMetrics, PerWorker, RouteMetrics};
+use crate::metrics::{PerWorker, RouteMetrics};
 use crate::names::Known;
 use crate::router::Router;
 use crate::service::Service;
@@ -28,9 +27,8 @@ use crate::settings::{
 use crate::state::breaker::SharedBreaker;
 use crate::state::budget::SharedBudget;
 use crate::state::carried::carried;
-use crate::state::checked::Checked;
+use crate::state::endpoint::EndpointState;
 use crate::state::gate::{Gate, Places};
-use crate::state::health::Health;
 use crate::state::hedging::SharedHedge;
 use crate::state::listening::Listening;
 use crate::state::log::LogLine;
@@ -140,17 +138,6 @@ pub(crate) struct Endpoint {
     pub(crate) state: Arc<EndpointState>,
 }
 
-/// What is known about an endpoint, as long as its upstream has its address.
-#[derive(Debug)]
-pub(crate) struct EndpointState {
-    pub(crate) health: Health,
-    pub(crate) checked: Checked,
-    pub(crate) metrics: PerWorker<EndpointMetrics>,
-    /// Whether it is being drained, or is in no configuration any more: requests go elsewhere. It is not part of the
-    /// snapshot, so that it also holds for requests that began with an older one.
-    is_leaving: AtomicBool,
-}
-
 impl Snapshot {
     /// The configuration that follows `before`, if there is one: what was known about routes and endpoints that stay is
     /// taken over.
@@ -205,14 +192,13 @@ impl Snapshot {
         let staying: HashSet<_> = self.endpoints().map(|e| Arc::as_ptr(&e.state)).collect();
         for endpoint in before.endpoints() {
             if !staying.contains(&Arc::as_ptr(&endpoint.state)) {
-                endpoint.state.is_leaving.store(true, Ordering::Release);
+                endpoint.state.leaves(true);
             }
         }
         for upstream in &self.upstreams {
             for endpoint in &upstream.endpoints {
                 let is_draining = upstream.settings.servers[endpoint.server].is_draining;
-                let is_leaving = &endpoint.state.is_leaving;
-                is_leaving.store(is_draining, Ordering::Release);
+                endpoint.state.leaves(is_draining);
             }
         }
     }
@@ -376,17 +362,18 @@ impl UpstreamState {
                 }
                 let mut earlier = before.into_iter().flat_map(|before| &before.endpoints);
                 let known = earlier.find(|endpoint| endpoint.address == address);
+                let state = carried(known.map(|known| &known.state), || {
+                    EndpointState::new(&settings.name, &label, workers)
+                });
                 endpoints.push(Endpoint {
                     label,
                     weight: server.weight,
                     server: index,
+                    state,
                     breaker: SharedBreaker::succeed(
                         known.and_then(|known| known.breaker.as_ref()),
                         settings.care.breaker.as_ref(),
                     ),
-                    state: carried(known.map(|known| &known.state), || {
-                        EndpointState::new(workers)
-                    }),
                     places: known.and_then(|known| known.places.clone()),
                     address,
                 });
@@ -437,7 +424,7 @@ impl UpstreamState {
     pub(crate) fn sweep(&self) {
         let is_up = |endpoint: &Endpoint| {
             let state = &endpoint.state;
-            !state.is_leaving() && state.health.is_trusted() && state.health.is_checked_up()
+            !state.is_leaving() && state.health.is_up()
         };
         let mut asked = self.endpoints.iter().filter(|it| is_up(it)).count();
         if let Some(watch) = &self.watch {
@@ -467,20 +454,5 @@ fn addresses(server: &Server, names: &Known) -> Vec<(String, EndpointAddress)> {
             let labelled = addresses.map(|at| (at.to_string(), EndpointAddress::Tcp(at)));
             labelled.collect()
         }
-    }
-}
-
-impl EndpointState {
-    fn new(workers: usize) -> Self {
-        Self {
-            health: Health::default(),
-            checked: Checked::default(),
-            metrics: PerWorker::new(workers),
-            is_leaving: AtomicBool::new(false),
-        }
-    }
-
-    pub(crate) fn is_leaving(&self) -> bool {
-        self.is_leaving.load(Ordering::Acquire)
     }
 }

@@ -11,8 +11,9 @@ use weir_policy::balance::{Balancer, Finished};
 
 use crate::metrics::{ByClass, EndpointMetrics, RouteMetrics, WorkerMetrics};
 use crate::settings::EndpointAddress;
+use crate::state::endpoint::EndpointState;
 use crate::state::pool::{Pool, PoolLimits};
-use crate::state::snapshot::{Endpoint, EndpointState, Snapshot, UpstreamState};
+use crate::state::snapshot::{Endpoint, Snapshot, UpstreamState};
 
 /// A snapshot with the state that a worker keeps for it.
 #[derive(Debug)]

@@ -16,8 +16,9 @@ use tokio::time::{sleep, sleep_until};
 use weir_policy::health::check::Health;
 
 use crate::settings::{HealthCheck, Level};
+use crate::state::endpoint::EndpointState;
 use crate::state::shared::Shared;
-use crate::state::snapshot::{Endpoint, EndpointState, Snapshot, UpstreamState};
+use crate::state::snapshot::{Endpoint, Snapshot, UpstreamState};
 use crate::tell::tell;
 use crate::time;
 use crate::upstream::check::probe::{Answer, Probed};
@@ -74,8 +75,6 @@ fn succeeding(mut before: Vec<Check>, snapshot: &Snapshot) -> Vec<Check> {
 #[derive(Debug, Clone)]
 struct Subject {
     state: Arc<EndpointState>,
-    /// `ENDPOINT of upstream NAME`, for the operator.
-    name: String,
     rule: HealthCheck,
     probed: Probed,
 }
@@ -85,7 +84,6 @@ impl Subject {
         let server = &upstream.settings.servers[endpoint.server];
         Self {
             state: Arc::clone(&endpoint.state),
-            name: format!("{} of upstream {}", endpoint.label, upstream.settings.name),
             rule: rule.clone(),
             probed: Probed {
                 address: endpoint.address.clone(),
@@ -129,7 +127,6 @@ impl Drop for Check {
 async fn keep_asking(subject: Subject) {
     let Subject {
         state,
-        name,
         rule,
         probed,
     } = subject;
@@ -149,13 +146,16 @@ async fn keep_asking(subject: Subject) {
         };
         if how.is_ok() {
             // It accepts connections, which is all that refusing ones can put in doubt.
-            state.health.connected();
+            state.accepted();
         }
         if let Some(is_up) = health.on_check(&rule.check, how.is_ok()) {
             state.health.checked(is_up);
             match &how {
-                Ok(()) => tell(Level::Info, format_args!("{name} is up again")),
-                Err(reason) => tell(Level::Warning, format_args!("{name} is down: {reason}")),
+                Ok(()) => tell(Level::Info, format_args!("{} is up again", state.name)),
+                Err(reason) => tell(
+                    Level::Warning,
+                    format_args!("{} is down: {reason}", state.name),
+                ),
             }
         }
         state.checked.ended(how);

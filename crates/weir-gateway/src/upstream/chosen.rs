@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use weir_policy::balance::Finished;
 
 use crate::deadline::Timer;
@@ -165,6 +166,15 @@ impl Chosen {
             let watching = watch.look().start(watch, self.endpoint, self.kind, now);
             let latency = now.saturating_duration_since(self.since);
             watching.report(now, Ended::Failed(failure), latency);
+        }
+    }
+
+    /// What the system said, after a connection to it ended in `failure`.
+    pub(super) fn connect_error(&self, failure: Failure) -> Option<Errno> {
+        match failure {
+            // The wait of a request may end before that of the connect that it waits for.
+            Failure::ConnectTimeout => Some(Errno::TIMEDOUT),
+            _ => self.local.state.health.errno(),
         }
     }
 

@@ -62,23 +62,21 @@ impl Connector {
     /// A connection for one request alone. It tells the endpoint's health, as one that has this `leave`.
     pub(super) async fn connect(&self, leave: Leave, timer: &Timer) -> Result<Stream, Failure> {
         let connected = connect(&self.local.address, self.timeout, timer).await;
-        match &connected {
-            Ok(_) => {
+        let state = &self.local.state;
+        match connected {
+            Ok(stream) => {
                 self.local.metrics().connects.add(1);
-                self.local.state.health.connected();
+                state.accepted();
+                Ok(stream)
             }
             // What the gateway lacks is not held against the endpoint.
-            Err(Failure::NoSocket) => {}
-            Err(_) => {
+            Err((failure @ Failure::NoSocket, _)) => Err(failure),
+            Err((failure, errno)) => {
                 self.local.metrics().connect_failures.add(1);
-                let random = &mut fastrand::Rng::new();
-                self.local
-                    .state
-                    .health
-                    .refused(leave, timer.now_ms(), random);
+                state.refused(leave, timer.now_ms(), errno);
+                Err(failure)
             }
         }
-        connected
     }
 
     /// Opens as many connections as those who wait are to have.
@@ -176,18 +174,24 @@ impl Drop for Waiter {
     }
 }
 
-/// Connects within `timeout`, measured by `timer`.
+/// Connects within `timeout`, measured by `timer`. An error comes with what the system said.
 async fn connect(
     address: &EndpointAddress,
     timeout: Duration,
     timer: &Timer,
-) -> Result<Stream, Failure> {
+) -> Result<Stream, (Failure, Errno)> {
     timer.set(timeout);
     let mut attempt = pin!(open(address));
     poll_fn(|cx| match attempt.as_mut().poll(cx) {
         Poll::Ready(Ok(stream)) => Poll::Ready(Ok(stream)),
-        Poll::Ready(Err(error)) => Poll::Ready(Err(whose_failure(&error))),
-        Poll::Pending => timer.poll(cx).map(|()| Err(Failure::ConnectTimeout)),
+        Poll::Ready(Err(error)) => {
+            let errno = Errno::from_io_error(&error).unwrap_or(Errno::CONNREFUSED);
+            Poll::Ready(Err((whose_failure(&error), errno)))
+        }
+        Poll::Pending => {
+            let late = (Failure::ConnectTimeout, Errno::TIMEDOUT);
+            timer.poll(cx).map(|()| Err(late))
+        }
     })
     .await
 }

@@ -87,7 +87,10 @@ impl<'a> Attempts<'a> {
 
     /// The endpoint to ask next.
     pub(crate) fn choose(&self, x: &mut Exchange, now: Instant) -> Result<Chosen, Failure> {
-        self.choice.next(x, self.by, now)
+        let chosen = self.choice.next(x, self.by, now)?;
+        x.facts.endpoint = Some((chosen.upstream, chosen.endpoint));
+        x.facts.connect_error = None;
+        Ok(chosen)
     }
 
     /// Whether the next connection must not be one from the pool.
@@ -96,8 +99,16 @@ impl<'a> Attempts<'a> {
     }
 
     /// Nobody is left to ask. An answer that was to be bettered is better than none.
-    pub(crate) fn end(&mut self, slot: &mut Slot, failure: Failure) -> Result<(), Failure> {
-        *slot = Some(*self.kept.take().ok_or(failure)?);
+    pub(crate) fn end(
+        &mut self,
+        x: &mut Exchange,
+        slot: &mut Slot,
+        failure: Failure,
+    ) -> Result<(), Failure> {
+        let kept = self.kept.take().ok_or(failure)?;
+        x.facts.endpoint = Some((kept.chosen.upstream, kept.chosen.endpoint));
+        x.facts.connect_error = None;
+        *slot = Some(*kept);
         Ok(())
     }
 
@@ -106,21 +117,22 @@ impl<'a> Attempts<'a> {
         &mut self,
         failure: Failure,
         chosen: &Chosen,
-        slot: &mut Slot,
+        (x, slot): (&mut Exchange, &mut Slot),
     ) -> Then {
         if failure == Failure::NoSocket {
             // What is kept for later is no use when there is nothing for now.
             self.by.view.close_idle();
-            return ControlFlow::Break(self.end(slot, failure));
+            return ControlFlow::Break(self.end(x, slot, failure));
         }
         if failure.fault() == Fault::Client {
             return ControlFlow::Break(Err(failure));
         }
         chosen.refused(failure);
+        x.facts.connect_error = chosen.connect_error(failure);
         if self.choice.note_unreachable(chosen) {
             again(chosen, RetryReason::Unreachable)
         } else {
-            ControlFlow::Break(self.end(slot, failure))
+            ControlFlow::Break(self.end(x, slot, failure))
         }
     }
 
@@ -288,7 +300,6 @@ impl<'a> Attempts<'a> {
         passing::put_back(x, self.by.worker, &chosen, upstream);
         x.incoming.consume(x.incoming.unread().len());
         x.incoming.release(&self.by.worker.buffers);
-        x.facts.endpoint = None;
         x.facts.upstream_latency = None;
         x.facts.answered_at = None;
     }

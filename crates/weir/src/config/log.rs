@@ -22,7 +22,7 @@ const OF_LINES: Scope<'_> = Scope {
 };
 
 /// What a line says of its own accord. Some of it is only of use with other sections.
-const MEMBERS: [Variable; 21] = [
+const MEMBERS: [Variable; 22] = [
     Variable::Time,
     Variable::RequestId,
     Variable::TraceId,
@@ -41,6 +41,7 @@ const MEMBERS: [Variable; 21] = [
     Variable::Upstream,
     Variable::Endpoint,
     Variable::UpstreamUs,
+    Variable::ConnectError,
     Variable::Failure,
     Variable::Fallback,
     Variable::Referer,

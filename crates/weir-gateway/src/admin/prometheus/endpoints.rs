@@ -88,7 +88,7 @@ pub(super) const METRICS: &[Metric] = &[
     Metric {
         name: "weir_upstream_endpoint_up",
         kind: Kind::Gauge,
-        help: "0 while the endpoint is passed over: it refused, or its checks say so.",
+        help: "0 while its checks fail, and from a refused connection until one stands.",
         labels: &[&[UPSTREAM, ENDPOINT]],
         source: Source::Samples(up),
     },
@@ -129,9 +129,8 @@ fn retries(counted: &Counted<'_>) -> Vec<Sample> {
 }
 
 fn up(counted: &Counted<'_>) -> Vec<Sample> {
-    let now_ms = counted.shared.since_start().as_millis() as u64;
     let samples = counted.endpoints().map(|(labels, endpoint)| {
-        let is_up = endpoint.state.health.is_available(now_ms);
+        let is_up = endpoint.state.health.is_up();
         Sample::new(&labels, u64::from(is_up))
     });
     samples.collect()

@@ -8,8 +8,8 @@ use weir_policy::ejection::{Place, Reason};
 
 use crate::admin::status::shown::Shown;
 use crate::state::breaker::SharedBreaker;
+use crate::state::endpoint::EndpointState;
 use crate::state::gate::Gate;
-use crate::state::snapshot::EndpointState;
 use crate::state::watch::Watch;
 
 /// `closed`, `open`, `half-open` or `recovering`, and what that state has.

@@ -84,9 +84,20 @@ impl Shown {
             let error = check.error.as_deref();
             return Self::new(Tone::Bad, "down", error.unwrap_or("its checks fail"));
         }
-        if !endpoint.up {
-            let why = "it refused a connection and is tried again soon";
-            return Self::new(Tone::Bad, "passed over", why);
+        if let Some(refused) = &endpoint.refused {
+            let error = &refused.error;
+            return match refused.remaining_ms {
+                Some(ms) => {
+                    let why = format!("{error}; is tried again in {}", span(ms));
+                    Self::new(Tone::Bad, "passed over", why)
+                }
+                // Nothing says that it would refuse again, and nothing that it would not.
+                None => {
+                    let ago = span(refused.ago_ms);
+                    let why = format!("{error} {ago} ago; the next request tries it");
+                    Self::new(Tone::Warn, "on trial", why)
+                }
+            };
         }
         if let Some(breaker) = &endpoint.breaker
             && !breaker.is_closed()

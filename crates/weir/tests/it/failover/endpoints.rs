@@ -55,6 +55,43 @@ fn an_endpoint_that_refuses_is_passed_over() {
     assert_eq!(up(app.address), 1);
 }
 
+/// A restarted gateway, an idle service: what is known is that it refused, until somebody has asked.
+#[test]
+fn who_refused_is_not_up_before_somebody_asked() {
+    let place = Directory::new();
+    let socket = place.file("app.sock");
+    let label = format!("unix:{}", socket.display());
+    let log = place.file("access.log");
+    let gateway = Gateway::start(&format!(
+        "[access_log]\npath = {log:?}\nformat = \"json\"\nflush = \"100ms\"\n\
+         [upstream.app]\nservers = [{label:?}]\n[[route]]\npath = \"/{{*rest}}\"\nupstream = \"app\"\n"
+    ));
+    let up = format!("weir_upstream_endpoint_up{{upstream=\"app\",endpoint=\"{label}\"}}");
+    assert_eq!(gateway.metric(&up), 1, "nothing speaks against it");
+    assert_eq!(client::get(gateway.address, "/").status, 502);
+    assert_eq!(gateway.metric(&up), 0);
+    let said = |text: &str| wait_until(text, || gateway.process.output().contains(text));
+    said("app.sock of upstream app refuses connections and is passed over: No such file");
+    let state = || client::ask_admin(gateway.admin, "/status").text();
+    wait_until("its wait is over", || {
+        state()
+            .contains("\"word\":\"on trial\",\"why\":\"ENOENT 1 s ago; the next request tries it\"")
+    });
+    assert_eq!(gateway.metric(&up), 0, "nobody has asked");
+    let logged = || std::fs::read_to_string(&log).unwrap_or_default();
+    let entry = format!(
+        "\"endpoint\":{label:?},\"connect_error\":\"ENOENT\",\"failure\":\"connect_failed\""
+    );
+    wait_until("the log names it", || logged().contains(&entry));
+
+    let _app = Process::weir(&["app", "--listen", &label], &place);
+    wait_until("it is asked", || {
+        client::get(gateway.address, "/").status == 200
+    });
+    assert_eq!(gateway.metric(&up), 1);
+    said("app.sock of upstream app accepts connections again");
+}
+
 #[test]
 fn when_every_endpoint_refuses_the_answer_is_502() {
     let gateway = Gateway::to(&[refusing(), refusing()]);

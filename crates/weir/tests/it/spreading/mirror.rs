@@ -49,6 +49,26 @@ fn what_is_forwarded_is_copied_and_marked() {
     assert_eq!(shadow.heads(), Vec::<String>::new());
 }
 
+/// Or nobody could tell which request a copy is of.
+#[test]
+fn a_copy_has_the_id_of_its_request() {
+    let (app, shadow) = (origin("app", ""), origin("shadow", ""));
+    let config = config(app.address, shadow.address, "");
+    let gateway = Gateway::start(&format!("[request_id]\ntrust = \"any\"\n{config}"));
+    let id = |head: String| {
+        let mut lines = head.lines().map(str::to_lowercase);
+        let line = lines.find(|line| line.starts_with("x-request-id:"));
+        line.expect("it has an id")
+    };
+    for sent in ["", "X-Request-ID: of-the-client\r\n"] {
+        let request = format!("GET / HTTP/1.1\r\nHost: test\r\n{sent}\r\n");
+        assert_eq!(send(gateway.address, &request).status, 200);
+        let (of_request, of_copy) = (id(app.next_head()), id(shadow.next_head()));
+        assert_eq!(of_request, of_copy);
+        assert_eq!(of_copy.contains("of-the-client"), !sent.is_empty());
+    }
+}
+
 /// What a request has changed is for the service to say, not for its shadow.
 #[test]
 fn what_a_shadow_says_of_a_change_ends_nothing_that_is_stored() {
