@@ -1,7 +1,7 @@
 //! What in a sound file is most likely not what was meant: told, and taken as it stands.
 
 use weir_gateway::settings::template::{Part, Template, Variable};
-use weir_gateway::settings::{Action, HeaderEdits, HostPattern, Route, Settings};
+use weir_gateway::settings::{Action, Forward, HeaderEdits, HostPattern, Route, Settings};
 
 /// What to tell of the settings, each in a sentence.
 pub(crate) fn of(settings: &Settings) -> Vec<String> {
@@ -43,7 +43,7 @@ fn idle_upstreams(settings: &Settings, notes: &mut Vec<String>) {
         .routes
         .iter()
         .filter_map(|route| route.action.rule());
-    let used: Vec<usize> = rules.flat_map(|rule| rule.upstreams()).collect();
+    let used: Vec<usize> = rules.flat_map(Forward::upstreams).collect();
     let idle = settings.upstreams.iter().enumerate();
     for (_, upstream) in idle.filter(|(index, _)| !used.contains(index)) {
         let name = &upstream.name;

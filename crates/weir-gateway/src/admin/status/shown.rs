@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::admin::status::EndpointStatus;
 use crate::admin::status::care::Details;
+use crate::admin::status::{EndpointStatus, Refused};
 
 /// How bad something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -73,6 +73,19 @@ impl Shown {
         }
     }
 
+    /// An endpoint to which no connection stood since.
+    fn of_refused(refused: &Refused) -> Self {
+        let error = &refused.error;
+        if let Some(ms) = refused.remaining_ms {
+            let why = format!("{error}; is tried again in {}", span(ms));
+            return Self::new(Tone::Bad, "passed over", why);
+        }
+        // Nothing says that it would refuse again, and nothing that it would not.
+        let ago = span(refused.ago_ms);
+        let why = format!("{error} {ago} ago; the next request tries it");
+        Self::new(Tone::Neutral, "on trial", why)
+    }
+
     /// The worst that is known of an endpoint.
     pub(super) fn of_endpoint(endpoint: &EndpointStatus<'_>, is_draining: bool) -> Self {
         if is_draining {
@@ -85,19 +98,7 @@ impl Shown {
             return Self::new(Tone::Bad, "down", error.unwrap_or("its checks fail"));
         }
         if let Some(refused) = &endpoint.refused {
-            let error = &refused.error;
-            return match refused.remaining_ms {
-                Some(ms) => {
-                    let why = format!("{error}; is tried again in {}", span(ms));
-                    Self::new(Tone::Bad, "passed over", why)
-                }
-                // Nothing says that it would refuse again, and nothing that it would not.
-                None => {
-                    let ago = span(refused.ago_ms);
-                    let why = format!("{error} {ago} ago; the next request tries it");
-                    Self::new(Tone::Warn, "on trial", why)
-                }
-            };
+            return Self::of_refused(refused);
         }
         if let Some(breaker) = &endpoint.breaker
             && !breaker.is_closed()
