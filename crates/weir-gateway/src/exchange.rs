@@ -24,8 +24,8 @@ use crate::exchange::upload::{Pace, Upload};
 use crate::failure::{Failure, FallbackKind};
 use crate::held_bodies::Claim;
 use crate::router::RouteKey;
-use crate::serving::Forwarding;
 use crate::settings::{ClientTimeouts, Forward, RequestId, TrustId};
+use crate::state::view::View;
 use crate::state::worker::Worker;
 use crate::time;
 
@@ -270,14 +270,14 @@ impl Exchange {
     }
 
     /// It has the id of another one, whose head it has.
-    pub(crate) fn id_is_as_in(&mut self, other: &Self, by: Forwarding<'_>) {
-        if let Some(rule) = &by.view.snapshot.request_id {
-            self.find_id(rule, &by.view.snapshot.trusted_proxies);
+    pub(crate) fn id_is_as_in(&mut self, other: &Self, view: &View, worker: &Worker) {
+        if let Some(rule) = &view.snapshot.request_id {
+            self.find_id(rule, &view.snapshot.trusted_proxies);
         }
         if self.id.get().is_none() {
             let made = match other.id.get() {
                 Some(Id::Made(id)) => id,
-                _ => by.worker.random.borrow_mut().u128(..),
+                _ => worker.random.borrow_mut().u128(..),
             };
             for it in [self, other] {
                 it.id.set(it.id.get().or(Some(Id::Made(made))));

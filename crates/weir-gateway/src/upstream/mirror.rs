@@ -105,7 +105,7 @@ pub(crate) fn copy(x: &mut Exchange, by: Forwarding<'_>, is_last: bool) -> Optio
     asking.timeouts = x.timeouts;
     asking.facts.route = Some(route);
     asking.client_is_as_in(x);
-    asking.id_is_as_in(x, by);
+    asking.id_is_as_in(x, by.view, by.worker);
     Some(Box::new(Duplicate {
         asking,
         worker: Rc::clone(by.worker),
