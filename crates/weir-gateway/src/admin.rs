@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use hyper::body::Incoming;
-use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
+use hyper::header::{CACHE_CONTROL, HeaderValue, WWW_AUTHENTICATE, X_FRAME_OPTIONS};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
@@ -163,10 +163,13 @@ impl State {
             return reply;
         }
         let token = self.control.admin_token();
+        if token.is_some() && is_page(&request) {
+            return page();
+        }
         if !authentication::has_token(&request, token.as_deref()) {
             let mut refusal = text(
                 StatusCode::UNAUTHORIZED,
-                "send the configured token: Authorization: Bearer …\n",
+                "send the token of [admin] in the config file: Authorization: Bearer …\n",
             );
             let scheme = HeaderValue::from_static("Bearer");
             refusal.headers_mut().insert(WWW_AUTHENTICATE, scheme);
@@ -196,7 +199,7 @@ impl State {
             return refusal.into();
         }
         match path {
-            "/" => of_type("text/html; charset=utf-8", DASHBOARD),
+            "/" => page(),
             "/metrics" => of_type(
                 "text/plain; version=0.0.4; charset=utf-8",
                 prometheus::write(shared),
@@ -211,6 +214,20 @@ impl State {
             ),
         }
     }
+}
+
+/// Whether the dashboard is asked for. A browser opens a page without a token, and asks its user for it once it is there.
+fn is_page(request: &Request<Incoming>) -> bool {
+    matches!(*request.method(), Method::GET | Method::HEAD) && request.uri().path() == "/"
+}
+
+/// The dashboard, in no frame of another page: what is typed there is typed to this gateway.
+fn page() -> Reply {
+    let mut page = of_type("text/html; charset=utf-8", DASHBOARD);
+    let headers = page.headers_mut();
+    headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    page
 }
 
 /// The answer to a probe of Kubernetes, which has no place for a token; what it is told is no secret.

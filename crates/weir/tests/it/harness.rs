@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows what is tested.
 
+pub(crate) mod browser;
 pub(crate) mod client;
 pub(crate) mod name_server;
 pub(crate) mod nginx;

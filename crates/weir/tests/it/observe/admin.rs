@@ -139,7 +139,7 @@ fn a_configured_token_is_asked_for() {
     let process = with_token(&directory, free_port(), admin);
     let admin = SocketAddr::from(([127, 0, 0, 1], admin));
     process.wait_for_port(admin);
-    for path in ["/", "/metrics", "/status", "/healthz", "/nowhere"] {
+    for path in ["/metrics", "/status", "/healthz", "/upstreams", "/nowhere"] {
         for wrong in [
             "",
             "Authorization: Bearer sesame-0123456780\r\n",

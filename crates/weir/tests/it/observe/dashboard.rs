@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::harness::browser::{self, Page};
 use crate::harness::client::{self, Connection};
 use crate::harness::origin::Origin;
-use crate::harness::tool::run;
-use crate::harness::{Directory, Gateway, forward_everything, free_port, wait_until};
+use crate::harness::{Gateway, forward_everything, free_port, wait_until};
 
 fn status(gateway: &Gateway) -> Value {
     let response = client::ask_admin(gateway.admin, "/status");
@@ -38,25 +38,9 @@ fn troubles(gateway: &Gateway) -> Vec<String> {
 
 /// The text of the page after it has asked for the state a few times.
 fn shown(gateway: &Gateway) -> String {
-    let profile = Directory::new();
-    let profile = format!("--user-data-dir={}", profile.file("profile").display());
-    let shown = run(
-        "chromium",
-        &[
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--no-first-run",
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-            &profile,
-            "--virtual-time-budget=3000",
-            "--dump-dom",
-            &format!("http://{}/", gateway.admin),
-        ],
-    );
-    let (_, body) = shown.stdout.split_once("<body>").expect("a body");
+    let url = format!("http://{}/", gateway.admin);
+    let page = browser::dump(&url, &["--virtual-time-budget=3000"]);
+    let (_, body) = page.split_once("<body>").expect("a body");
     let (body, _) = body.split_once("<script>").expect("a script");
     body.to_owned()
 }
@@ -118,6 +102,36 @@ fn a_browser_shows_that_all_is_well() {
     ] {
         assert!(page.contains(expected), "{expected}: {page}");
     }
+}
+
+#[test]
+fn a_browser_asks_its_user_for_the_token() {
+    // What stands in front of it ends with `[admin]`.
+    let gateway =
+        Gateway::start("token = \"sesame-0123456789\"\n[[route]]\npath = \"/\"\nrespond = {}\n");
+    let page = client::send(gateway.admin, "GET / HTTP/1.1\r\nHost: test\r\n\r\n");
+    assert_eq!(page.field("x-frame-options"), Some("DENY"));
+    let mut page = Page::open(&format!("http://{}/", gateway.admin));
+    let asks = "document.activeElement.id === 'token' && document.getElementById('main').hidden";
+    let shows =
+        "document.getElementById('sign-in').hidden && !document.getElementById('main').hidden";
+    let says = "document.getElementById('refused').textContent";
+    page.wait_for("the token is asked for", asks);
+    assert_eq!(page.value(says), "");
+    for wrong in ["sesame-0123456780", "sésame – \u{1f511}"] {
+        page.value("document.getElementById('refused').textContent = ''");
+        page.enter(wrong);
+        let refused = format!("{asks} && {says} !== ''");
+        page.wait_for("another token is refused", &refused);
+    }
+    page.enter(" sesame-0123456789 ");
+    page.wait_for("the state is shown", shows);
+    assert_eq!(page.value("document.getElementById('links').hidden"), true);
+    // Who looks again in this tab need not type again.
+    page.value("document.getElementById('main').hidden = true");
+    page.reload();
+    page.wait_for("the state is shown again", shows);
+    assert_eq!(page.value("document.cookie + localStorage.length"), "0");
 }
 
 #[test]
