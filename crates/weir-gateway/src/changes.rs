@@ -3,7 +3,6 @@
 //! It compares settings and nothing else; what has to be done about a difference is the business of `control.rs`.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use crate::settings::{Forward, Route, Server, Settings, Upstream};
 
@@ -16,19 +15,13 @@ pub struct Changes {
     pub waiting: Vec<&'static str>,
 }
 
-impl fmt::Display for Changes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.lines.is_empty() {
-            f.write_str("nothing changed")?;
-        }
-        f.write_str(&self.lines.join("\n"))?;
-        self.waiting
-            .iter()
-            .try_for_each(|key| write!(f, "\nneeds a restart: {key} stays as it is until then"))
-    }
-}
-
 impl Changes {
+    /// A line for each key that waits.
+    pub fn waits(&self) -> impl Iterator<Item = String> {
+        let waiting = self.waiting.iter();
+        waiting.map(|key| format!("needs a restart: {key} stays as it is until then"))
+    }
+
     pub(crate) fn between(old: &Settings, new: &Settings) -> Self {
         let mut changes = Self::default();
         let listeners = |settings: &Settings| -> BTreeMap<_, _> {

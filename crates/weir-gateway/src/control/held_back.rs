@@ -24,12 +24,14 @@ pub(super) fn hold_back(
     admin(next, current, &mut waiting)?;
     access_log(next, current, &mut waiting);
     if let (Some(opened), Some(wanted)) = (storage, &mut next.cache) {
+        let is_larger = wanted.memory_bytes != opened.memory_bytes;
+        // Who says nothing of it gets what goes with the memory, and is told of the memory.
+        let usual = CacheStorage::in_memory(wanted.memory_bytes).transient_bytes;
+        let is_usual = is_larger && wanted.transient_bytes == usual;
+        let is_held_otherwise = wanted.transient_bytes != opened.transient_bytes;
         for (key, is_other) in [
-            ("cache.memory", wanted.memory_bytes != opened.memory_bytes),
-            (
-                "cache.transient",
-                wanted.transient_bytes != opened.transient_bytes,
-            ),
+            ("cache.memory", is_larger),
+            ("cache.transient", is_held_otherwise && !is_usual),
             ("cache.disk", wanted.disk != opened.disk),
         ] {
             if is_other {
@@ -87,8 +89,14 @@ fn keep_socket(wanted: &mut Admin, kept: &Admin, waiting: &mut Vec<&'static str>
         }
     }
     if wanted.guard_file != kept.guard_file {
+        waiting.push(
+            if wanted.guard_file.is_some() == kept.guard_file.is_some() {
+                "admin.guard_file"
+            } else {
+                "admin.guard_api"
+            },
+        );
         wanted.guard_file.clone_from(&kept.guard_file);
-        waiting.push("admin.guard_api");
     }
     if wanted.changes_file != kept.changes_file {
         wanted.changes_file.clone_from(&kept.changes_file);

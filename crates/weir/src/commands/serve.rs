@@ -58,7 +58,7 @@ const ADVICE: &str = "name one: weir serve FILE\nor start without one: weir serv
 enum Ended {
     /// Wrong flags, or mistakes in the config: it would fail again until somebody mends them.
     Mistaken(anyhow::Error),
-    /// It could not start, perhaps only for now: an address is taken, a name has no address.
+    /// It could not start, perhaps only for now: an address is taken, a name has no address, a secret is not there yet.
     NotStarted(anyhow::Error),
     /// What was under way was cut off.
     CutShort(anyhow::Error),
@@ -269,7 +269,11 @@ fn not_started(error: std::io::Error) -> Ended {
 
 impl From<ConfigError> for Ended {
     fn from(error: ConfigError) -> Self {
-        Self::Mistaken(error.into())
+        if error.is_elsewhere() {
+            Self::NotStarted(error.into())
+        } else {
+            Self::Mistaken(error.into())
+        }
     }
 }
 

@@ -46,6 +46,20 @@ pub(crate) struct Problem {
     pub(crate) key: String,
     /// What was found and what was expected.
     pub(crate) message: String,
+    /// Whether the text is right, and a file that it names for a value cannot be read.
+    pub(crate) is_elsewhere: bool,
+}
+
+impl ConfigError {
+    /// Whether the text may be right, and the same text may do once files can be read that cannot now: a secret that is
+    /// mounted late, a disk.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        match self {
+            Self::Unreadable { cause, .. } => cause.raw_os_error().is_some(),
+            Self::Invalid { problems, .. } => problems.iter().all(|it| it.is_elsewhere),
+            Self::Flags(_) => false,
+        }
+    }
 }
 
 impl fmt::Display for ConfigError {
@@ -151,7 +165,15 @@ impl Report {
 
     /// Adds the problem of `key` at byte `at` of the text.
     pub(super) fn add(&self, at: usize, key: &str, message: impl Into<String>) {
-        let mut message = message.into();
+        self.put(at, key, message.into(), false);
+    }
+
+    /// Adds that a file cannot be read which the value of `key` at byte `at` is in.
+    pub(super) fn add_elsewhere(&self, at: usize, key: &str, message: String) {
+        self.put(at, key, message, true);
+    }
+
+    fn put(&self, at: usize, key: &str, mut message: String, is_elsewhere: bool) {
         let outside = self.outside.borrow();
         if outside.iter().any(|it| it.at == at && it.is_missing()) {
             return;
@@ -164,6 +186,7 @@ impl Report {
             line: self.line(at),
             key: key.to_owned(),
             message,
+            is_elsewhere,
         };
         self.problems.borrow_mut().push((at, problem));
     }

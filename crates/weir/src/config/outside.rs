@@ -361,8 +361,7 @@ impl Search<'_, '_> {
             let message = "expected the path of a file as in { file = \"/run/secrets/token\" }";
             return self.missing(at, way, message.to_owned());
         };
-        let secret = self.text_of(at, path_text);
-        match secret {
+        match self.text_of(at, path_text) {
             Ok(text) => self.found.push(Outside {
                 at,
                 wanted: wanted(&text, kinds),
@@ -372,15 +371,27 @@ impl Search<'_, '_> {
                 text,
                 is_file: true,
             }),
-            Err(problem) => {
-                let path = quoted(path_text);
-                self.missing(at, way, format!("found {{ file = {path} }}, {problem}"));
+            Err(refused) => {
+                let found = format!("found {{ file = {} }}", quoted(path_text));
+                match refused {
+                    Refused::Unreadable(why) => {
+                        self.report
+                            .add_elsewhere(at, way, format!("{found}, {why}"));
+                        self.has_nothing(at);
+                    }
+                    Refused::Unfit(why) => self.missing(at, way, format!("{found}, {why}")),
+                }
             }
         }
     }
 
     fn missing(&mut self, at: usize, way: &str, message: String) {
         self.report.add(at, way, message);
+        self.has_nothing(at);
+    }
+
+    /// What the value at byte `at` is cannot be known, which was reported.
+    fn has_nothing(&mut self, at: usize) {
         self.found.push(Outside {
             at,
             wanted: Wanted::Nothing,
@@ -393,24 +404,39 @@ impl Search<'_, '_> {
     }
 
     /// The text of the file at `path`, which is named at byte `at`.
-    fn text_of(&mut self, at: usize, path: &str) -> Result<String, String> {
-        let path = text(path, self.from.variable)?;
+    fn text_of(&mut self, at: usize, path: &str) -> Result<String, Refused> {
+        let path = text(path, self.from.variable).map_err(Refused::Unfit)?;
         if path.is_empty() || path.contains('\0') {
-            return Err("expected the path of a file".to_owned());
+            return Err(Refused::Unfit("expected the path of a file".to_owned()));
         }
         let path = (self.directory_of)(at).join(Path::new(&path));
         self.from.inputs.note(&path);
-        let bytes = regular::beginning(&path, FILE_BYTES_MAX + 1)
-            .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        let shown = path.display();
+        let bytes = regular::beginning(&path, FILE_BYTES_MAX + 1).map_err(|error| {
+            let why = format!("cannot read {shown}: {error}");
+            // What is no file stays none.
+            match error.raw_os_error() {
+                Some(_) => Refused::Unreadable(why),
+                None => Refused::Unfit(why),
+            }
+        })?;
         if bytes.len() as u64 > FILE_BYTES_MAX {
-            return Err(format!("{} has more than 64 KiB", path.display()));
+            return Err(Refused::Unfit(format!("{shown} has more than 64 KiB")));
         }
         let text = String::from_utf8(bytes)
-            .map_err(|_| format!("{} has bytes that are not UTF-8", path.display()))?;
+            .map_err(|_| Refused::Unfit(format!("{shown} has bytes that are not UTF-8")))?;
         // Whoever writes a line into a file means what is on it.
         let line = text.strip_suffix('\n').unwrap_or(&text);
         Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
     }
+}
+
+/// Why a file gives no value.
+enum Refused {
+    /// It is not there, or not for us.
+    Unreadable(String),
+    /// It can be none.
+    Unfit(String),
 }
 
 /// The value of `file` in a table that has nothing else.

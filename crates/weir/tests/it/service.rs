@@ -85,6 +85,45 @@ fn systemd_is_told_when_it_serves_and_when_it_ends() {
     assert_eq!(process.wait().code(), Some(0));
 }
 
+/// A restart mends no mistake. But what a file says may be right before all that it names is there.
+#[test]
+fn what_is_not_there_yet_is_tried_again() {
+    assert_eq!(unit("RestartPreventExitStatus"), ["2"]);
+    assert_eq!(unit("StartLimitIntervalSec"), ["0"]);
+    let directory = Directory::new();
+    let token = "token = { file = \"later\" }";
+    let config = format!(
+        "[[listener]]\naddress = \"127.0.0.1:{}\"\n[admin]\nlisten = \"127.0.0.1:{}\"\n{token}\n\
+         [[route]]\npath = \"/\"\nrespond = {{}}\n",
+        free_port(),
+        free_port()
+    );
+    let path = directory.file("weir.toml");
+    let path = path.to_str().expect("UTF-8");
+    let start = || Process::weir(&["serve", "--config", path], &directory);
+    let ends = || {
+        let mut process = start();
+        (process.wait().code(), process.output())
+    };
+    let (status, told) = ends();
+    assert_eq!(status, Some(1), "{told}");
+    directory.write("weir.toml", &config);
+    let (status, told) = ends();
+    assert_eq!(status, Some(1), "{told}");
+    let place = "error weir: ";
+    assert!(
+        told.contains(place) && told.contains(":5: admin.token: found"),
+        "{told}"
+    );
+    directory.write("weir.toml", config.replace("respond", "respont"));
+    let (status, told) = ends();
+    assert_eq!(status, Some(2), "{told}");
+    directory.write("weir.toml", config);
+    directory.write("later", "0123456789abcdef\n");
+    let process = start();
+    wait_until("it serves", || process.output().contains("listening on"));
+}
+
 /// The block of text below a line of YAML, without its indentation.
 fn block(yaml: &str, heading: &str) -> String {
     let lines = yaml

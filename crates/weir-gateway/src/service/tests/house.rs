@@ -164,7 +164,7 @@ impl House {
     pub(super) fn reload(&self, change: impl FnOnce(&mut Settings)) -> Result<String, String> {
         change(&mut lock(&self.says.0));
         let changes = self.gateway.control().reload();
-        changes.map(|changes| changes.to_string())
+        changes.map(|changes| changes.lines.join("\n"))
     }
 
     /// Sends bytes as they are, and reads what comes until the connection ends.

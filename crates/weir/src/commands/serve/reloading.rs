@@ -170,20 +170,27 @@ fn watch(control: &Control, asked: &Receiver<()>, file: &File) {
     }
 }
 
-/// Reads the file, and prints the result.
+/// Reads the file, and tells the result: a message for each thing, since whoever collects messages takes line by line.
 fn reload(control: &Control) {
     match control.reload() {
         Ok(changes) => {
-            let level = if changes.waiting.is_empty() {
-                Level::Info
-            } else {
-                Level::Warning
-            };
-            tell(level, format_args!("reloaded: {changes}"));
+            if changes.lines.is_empty() {
+                say(format_args!("reloaded: nothing changed"));
+            }
+            for line in &changes.lines {
+                say(format_args!("reloaded: {line}"));
+            }
+            for wait in changes.waits() {
+                tell(Level::Warning, format_args!("reloaded: {wait}"));
+            }
         }
-        Err(error) => tell(
-            Level::Error,
-            format_args!("the configuration stays as it is:\n{error}"),
-        ),
+        Err(error) => {
+            for line in error.lines() {
+                tell(
+                    Level::Error,
+                    format_args!("the configuration stays as it is: {line}"),
+                );
+            }
+        }
     }
 }

@@ -42,7 +42,10 @@ fn messages_that_found_no_room_are_counted() {
     let gateway = with_full_pipe(&pipe, "[[route]]\npath = \"/\"\nrespond = {}\n");
     let refused = "weir_config_reloads_total{result=\"refused\"}";
     // A mistake that takes long to tell: two of them are more than waits for a reader.
-    gateway.configure(&format!("{} = 1\n", "x".repeat(200_000)));
+    gateway.configure(&format!(
+        "{} = 1\n[[route]]\npath = \"/\"\nrespond = {{}}\n",
+        "x".repeat(200_000)
+    ));
     for count in 1..=4 {
         gateway.process.signal("HUP");
         wait_until("the file is read", || gateway.metric(refused) == count);

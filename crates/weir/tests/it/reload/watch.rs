@@ -31,7 +31,7 @@ fn a_file_is_replaced_rewritten_and_broken() {
     file.write_all(second.as_bytes()).expect("written");
     says(gateway.address, "three");
 
-    gateway.configure("[[route]]\npath = 7\n");
+    gateway.configure("[[route]]\npath = 7\nrespond = {}\n");
     wait_until("it complains", || {
         gateway
             .process
