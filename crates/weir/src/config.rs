@@ -68,10 +68,10 @@ use weir_gateway::StartError;
 use weir_gateway::settings::{
     AccessLog, Action, Admin, AllRoutes, ClientTimeouts, Conditions, Dns, ErrorPages, Forward,
     HeaderEdits, HostPattern, Limits, LogTarget, Messages, ResponseHeaders, Route, RouteLimits,
-    Server, Settings, UpstreamTimeouts,
+    Server, Settings, UpstreamTimeouts, overlap,
 };
 
-pub(crate) use self::address::listen;
+pub(crate) use self::address::{admin, listen};
 pub(crate) use self::declared::server::MESSAGE_FORMATS;
 pub(crate) use self::error::ConfigError;
 pub(crate) use self::inputs::Inputs;
@@ -145,16 +145,22 @@ pub(crate) fn server(text: &str) -> Result<Server, String> {
     upstream::single_server(text)
 }
 
-/// What `weir serve --listen ADDRESS --to SERVER` means, and `--protect` beside it: every request goes to the servers,
-/// nothing is logged.
+/// What `weir serve --listen ADDRESS --to SERVER` means, and `--protect` and `--admin` beside it: every request goes to the
+/// servers, nothing is logged.
 pub(crate) fn from_flags(
     listen: SocketAddr,
     to: &[String],
     protect: bool,
+    admin: Option<SocketAddr>,
 ) -> Result<Settings, ConfigError> {
     let mut upstream = upstream::from_flags(to).map_err(ConfigError::Flags)?;
     if protect {
         upstream.care = care::upstream::protected();
+    }
+    if let Some(admin) = admin.filter(|admin| overlap(listen, *admin)) {
+        let problem =
+            format!("--admin: found \"{admin}\", expected another port than that of --listen");
+        return Err(ConfigError::Flags(vec![problem]));
     }
     let limits = Limits::default();
     let every_route = RouteLimits {
@@ -179,7 +185,12 @@ pub(crate) fn from_flags(
     Ok(Settings {
         workers: file::worker_per_core(),
         listeners: vec![listen],
-        admin: None,
+        admin: admin.map(|listen| Admin {
+            listen,
+            token: None,
+            guard_file: None,
+            changes_file: None,
+        }),
         messages: Messages::default(),
         access_log: None,
         trusted_proxies: Vec::new(),

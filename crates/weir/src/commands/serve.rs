@@ -45,6 +45,9 @@ pub(crate) struct ServeArgs {
     /// Without a file: send the service no more than it can take, and leave replicas out that stand out as bad.
     #[arg(long, requires = "listen")]
     protect: bool,
+    /// Without a file: where the dashboard, /metrics and /status are, as in 127.0.0.1:9901; this machine alone can reach it.
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "listen", value_parser = config::admin)]
+    admin: Option<SocketAddr>,
     /// How messages on standard error look, whatever the file says.
     #[arg(long, value_name = "FORMAT", value_parser = format_of)]
     log_format: Option<MessageFormat>,
@@ -95,7 +98,7 @@ fn serve(args: &ServeArgs) -> Result<(), Ended> {
     let Some(listen) = args.listen else {
         return serve_file(args);
     };
-    let mut settings = config::from_flags(listen, &args.to, args.protect)?;
+    let mut settings = config::from_flags(listen, &args.to, args.protect, args.admin)?;
     settings.messages = follow(settings.messages, args);
     run_gateway(settings, None, false)
 }

@@ -30,6 +30,22 @@ pub(super) const NETWORK_EXPECTED: &str =
 /// The path of a Unix socket must fit into the system's `sockaddr_un` with its closing NUL.
 const UNIX_PATH_BYTES_MAX: usize = 107;
 
+/// Reads where operators connect who have no token: a port of this machine alone.
+pub(crate) fn admin(text: &str) -> Result<SocketAddr, String> {
+    if let Some(port) = digits(text).and_then(|port| port.parse().ok()) {
+        return Ok((Ipv4Addr::LOCALHOST, port).into());
+    }
+    let address = listen(text)?;
+    if address.ip().to_canonical().is_loopback() {
+        return Ok(address);
+    }
+    Err(format!(
+        "expected an address of this machine alone, such as 127.0.0.1:{}; for another one write a config file with [admin], \
+         which has a token",
+        address.port()
+    ))
+}
+
 /// Reads an address to listen on. A port without an address stands for all addresses of IPv4, as with nginx and `HAProxy`;
 /// for IPv6 too it is `[::]`. `localhost` is 127.0.0.1: no name is looked up.
 pub(crate) fn listen(text: &str) -> Result<SocketAddr, String> {

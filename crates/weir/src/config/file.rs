@@ -57,7 +57,7 @@ pub(super) fn settings(mut root: Entries) -> Settings {
         .as_ref()
         .is_some_and(|admin| admin.guard_file.is_some());
     let routes = if root.has(&file::ROUTE) || !takes_apps {
-        route::all(&mut root, &mut upstreams, &limits)
+        route::all(&mut root, &mut upstreams, &limits, &all_routes)
     } else {
         Vec::new()
     };

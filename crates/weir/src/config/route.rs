@@ -10,7 +10,8 @@ pub(super) mod spread;
 use std::collections::HashMap;
 
 use weir_gateway::settings::{
-    Action, Conditions, Cors, ErrorPages, HostPattern, Limits, ResponseHeaders, Route, RouteLimits,
+    Action, AllRoutes, Conditions, Cors, ErrorPages, HostPattern, Limits, ResponseHeaders, Route,
+    RouteLimits,
 };
 
 use super::declared::file::ROUTE;
@@ -45,12 +46,17 @@ struct Draft<'a> {
 }
 
 /// Reads every `[[route]]`.
-pub(super) fn all(root: &mut Entries, upstreams: &mut Upstreams, limits: &Limits) -> Vec<Route> {
+pub(super) fn all(
+    root: &mut Entries,
+    upstreams: &mut Upstreams,
+    limits: &Limits,
+    every: &AllRoutes,
+) -> Vec<Route> {
     let tables = root.sections(&ROUTE);
     let drafts: Vec<Draft> = tables
         .into_iter()
         .enumerate()
-        .filter_map(|(index, table)| draft(index + 1, table, upstreams, limits))
+        .filter_map(|(index, table)| draft(index + 1, table, upstreams, limits, every))
         .collect();
     report_overlaps(&drafts);
     drafts.into_iter().filter_map(Draft::into_route).collect()
@@ -61,6 +67,7 @@ fn draft<'a>(
     mut table: Entries<'a>,
     upstreams: &mut Upstreams,
     limits: &Limits,
+    every: &AllRoutes,
 ) -> Option<Draft<'a>> {
     let name = table.optional(&NAME);
     let name = name.and_then(|value| value.parsed(route_name));
@@ -84,12 +91,15 @@ fn draft<'a>(
     let cors = cors_value
         .as_ref()
         .and_then(|value| cors::rule(value, known_methods));
-    if let (Some(value), Some(action)) = (&cors_value, &action)
-        && let Some(name) = cors::take_over(action, &mut says)
-    {
-        value.wrong(format!(
-            "found beside the field \"{name}\" that the route sets, expected only one of them"
-        ));
+    if let (Some(value), Some(action)) = (&cors_value, &action) {
+        let of_route = cors::take_over(action, &mut says).map(|name| (name, "the route sets"));
+        let of_all =
+            cors::set_by(&every.response_headers).map(|name| (name, "[response_headers] sets"));
+        if let Some((name, by)) = of_route.or(of_all) {
+            value.wrong(format!(
+                "found beside the field \"{name}\" that {by}, expected only one of them"
+            ));
+        }
     }
     table.finish();
     Some(Draft {

@@ -20,6 +20,8 @@ pub(super) fn parse_at<'t>(text: &'t str, begins: usize, report: &Report) -> Spa
     let (document, mut errors) = DeTable::parse_recoverable(text);
     errors.sort_by_key(offset);
     errors.dedup_by_key(|error| report.line(begins + offset(error)));
+    // In a list that nobody closed the parser takes every further line for an item.
+    errors.dedup_by(|later, error| is_in_list(later) && is_in_list(error));
     for error in &errors {
         let (key, value) = key_and_value(line_at(text, offset(error)));
         let found = error.span().and_then(|span| text.get(span));
@@ -28,6 +30,13 @@ pub(super) fn parse_at<'t>(text: &'t str, begins: usize, report: &Report) -> Spa
     }
     document
 }
+
+/// Whether it says that a list goes on.
+fn is_in_list(error: &toml::de::Error) -> bool {
+    error.message().starts_with(MISSING_COMMA)
+}
+
+const MISSING_COMMA: &str = "missing comma between array elements";
 
 /// An error without a place counts as one of the beginning.
 fn offset(error: &toml::de::Error) -> usize {
@@ -57,6 +66,9 @@ fn shown(text: &str) -> &str {
 fn message(theirs: &str, key: &str, value: &str, found: &str) -> String {
     if theirs.starts_with("duplicate key") {
         return format!("duplicate key {}, expected it only once", quoted(found));
+    }
+    if theirs.starts_with(MISSING_COMMA) {
+        return "found this in a list that is not closed, expected `,` or `]` before it".to_owned();
     }
     let (what, expected) = theirs
         .split_once(", expected ")

@@ -61,26 +61,33 @@ pub(super) fn rule(value: &Entry, methods: Option<&[String]>) -> Option<Cors> {
 
 /// Leaves what an upstream says of it to the rule; says which field the route itself sets beside it, if any.
 pub(super) fn take_over(action: &Action, says: &mut ResponseHeaders) -> Option<String> {
-    let ResponseHeaders { usual, always } = says;
     if matches!(action, Action::Forward(_)) {
+        let removed = &mut says.usual.remove;
         let missing = OWN_FIELDS
             .into_iter()
-            .filter(|own| !usual.remove.iter().any(|name| name == own))
+            .filter(|own| !removed.iter().any(|name| name == own))
             .map(ToOwned::to_owned)
             .collect::<Vec<_>>();
-        usual.remove.extend(missing);
+        removed.extend(missing);
     }
     let fixed: &[_] = match action {
         Action::Respond(fixed) => &fixed.headers,
         Action::Forward(_) | Action::Redirect(_) | Action::Serve(_) => &[],
     };
-    let mut set = fixed
-        .iter()
-        .chain(&usual.set)
-        .chain(&usual.add)
-        .chain(&*always);
-    let found = set.find(|(name, _)| OWN_FIELDS.contains(&name.as_str()));
-    found.map(|(name, _)| name.clone())
+    own(fixed).or_else(|| set_by(says))
+}
+
+/// Which field of the rule is set by these, if any.
+pub(super) fn set_by(says: &ResponseHeaders) -> Option<String> {
+    let ResponseHeaders { usual, always } = says;
+    own(usual.set.iter().chain(&usual.add).chain(&**always))
+}
+
+fn own<'f, V: 'f>(fields: impl IntoIterator<Item = &'f (String, V)>) -> Option<String> {
+    let mut names = fields.into_iter().map(|(name, _)| name);
+    names
+        .find(|name| OWN_FIELDS.contains(&name.as_str()))
+        .cloned()
 }
 
 /// The value of a field that lists names.

@@ -298,6 +298,15 @@ route = [
 ]
 "#,
     r#"
+[response_headers]
+set = { Access-Control-Allow-Origin = "*", X-A = "1" }
+[[route]]
+path = "/"
+upstream = "app"
+cors = { origins = ["*"] }
+#! route[1].cors: found beside the field "access-control-allow-origin" that [response_headers] sets, expected only one of them
+"#,
+    r#"
 [error_pages]
 200 = { body = "x" }
 #! error_pages.200: found the status "200", expected one from 400 to 599, or "4xx" or "5xx"

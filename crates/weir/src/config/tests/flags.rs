@@ -50,7 +50,7 @@ fn flags_forward_everything() {
         "http://127.0.0.1:3000".to_owned(),
         "unix:app.sock".to_owned(),
     ];
-    let settings = from_flags(listen, &to, false).expect("sound flags");
+    let settings = from_flags(listen, &to, false, None).expect("sound flags");
     assert!(settings.workers >= 1);
     assert_eq!(settings.listeners, [listen]);
     assert!(settings.admin.is_none() && settings.access_log.is_none());
@@ -77,12 +77,44 @@ fn flags_forward_everything() {
 fn a_flag_protects_the_servers() {
     let listen = "127.0.0.1:8080".parse().unwrap();
     let to = ["127.0.0.1:3000".to_owned()];
-    let settings = from_flags(listen, &to, true).expect("sound flags");
+    let settings = from_flags(listen, &to, true, None).expect("sound flags");
     let file = "upstream.app = { servers = [\"127.0.0.1:3000\"], protect = true }";
     let file = valid(&[LISTENER, ROUTE, file].concat());
     assert_eq!(settings.upstreams[0].care, file.upstreams[0].care);
-    let unprotected = from_flags(listen, &to, false).expect("sound flags");
+    let unprotected = from_flags(listen, &to, false, None).expect("sound flags");
     assert_ne!(settings.upstreams[0].care, unprotected.upstreams[0].care);
+}
+
+#[test]
+fn a_flag_opens_the_admin_listener_for_this_machine_alone() {
+    let listen = "0.0.0.0:8080".parse().unwrap();
+    let to = ["127.0.0.1:3000".to_owned()];
+    for (text, is) in [
+        ("9901", Ok("127.0.0.1:9901")),
+        ("localhost:9901", Ok("127.0.0.1:9901")),
+        ("[::1]:9901", Ok("[::1]:9901")),
+        (
+            ":9901",
+            Err("such as 127.0.0.1:9901; for another one write a config file"),
+        ),
+        ("10.0.0.1:9901", Err("this machine alone")),
+        ("x", Err("expected an IP address and a port")),
+    ] {
+        let given = super::super::admin(text);
+        match (&given, is) {
+            (Ok(address), Ok(is)) => assert_eq!(address.to_string(), is),
+            (Err(error), Err(is)) => assert!(error.contains(is), "{error}"),
+            _ => panic!("{text}: {given:?}"),
+        }
+        if let Ok(address) = given {
+            let settings = from_flags(listen, &to, false, Some(address)).expect("sound flags");
+            let admin = settings.admin.expect("it is open");
+            assert_eq!((admin.listen, admin.token), (address, None));
+        }
+    }
+    let same = "127.0.0.1:8080".parse().unwrap();
+    let error = from_flags(listen, &to, false, Some(same)).expect_err("the same port");
+    assert!(error.to_string().starts_with("--admin: found"), "{error}");
 }
 
 #[test]
@@ -94,13 +126,14 @@ fn wrong_flags_are_all_told() {
         "http://127.0.0.1:1",
         "127.0.0.1",
     ];
-    let error = from_flags(listen, &to.map(str::to_owned), false).expect_err("three mistakes");
+    let error =
+        from_flags(listen, &to.map(str::to_owned), false, None).expect_err("three mistakes");
     let expected = r#"
 --to: found "https://127.0.0.1:3000", but servers are spoken to in plain HTTP, expected a plain port; did you mean "127.0.0.1:3000"?
 --to: found "http://127.0.0.1:1" again, expected it only once
 --to: found "127.0.0.1", expected a host and a port, as in "127.0.0.1:3000""#;
     assert_eq!(error.to_string(), expected.trim_start());
-    let error = from_flags(listen, &[], false).expect_err("no server");
+    let error = from_flags(listen, &[], false, None).expect_err("no server");
     assert_eq!(
         error.to_string(),
         "--to: missing, expected a server such as \"http://127.0.0.1:3000\""

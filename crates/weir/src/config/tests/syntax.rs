@@ -67,7 +67,7 @@ workers 2
 a = [1,
 2
 b = 3
-#! b: missing comma between array elements, expected `,`
+#! b: found this in a list that is not closed, expected `,` or `]` before it
 ",
     r#"
 a = 1 b = 2
