@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use weir_http::body::Framing;
 use weir_http::head::HeadScan;
 use weir_http::request::Progress;
-use weir_http::{HeadLimits, RequestHead, ResponseHead, Span, forwarded, target};
+use weir_http::{HeadLimits, RequestHead, ResponseHead, Scheme, Span, forwarded, target};
 use weir_policy::limit::rate::Decision as RateDecision;
 
 use crate::buffers::{BUFFER_BYTES, Buffers, Input};
@@ -68,6 +68,8 @@ pub(crate) struct Exchange {
     pub(super) is_last: bool,
     /// The client's address where a trusted proxy stands between.
     behind: Option<AddressText>,
+    /// How the client has connected to such a proxy, where that says so.
+    scheme_behind: Option<Scheme>,
     /// The deadlines of the client's side, in the configuration that serves this exchange.
     pub(crate) timeouts: ClientTimeouts,
     /// The request body on its way to the upstream.
@@ -158,6 +160,7 @@ impl Exchange {
             normal_path: Vec::new(),
             is_last: false,
             behind: None,
+            scheme_behind: None,
             timeouts: ClientTimeouts::default(),
             upload: Upload::default(),
             pass: Pass::default(),
@@ -285,16 +288,27 @@ impl Exchange {
         }
     }
 
-    /// Finds out who the client is, where the request came from a proxy of `trusted`.
+    /// Finds out who the client is, and how it has connected, where the request came from a proxy of `trusted`.
     pub(super) fn find_client(&mut self, trusted: &[IpNet]) {
-        if trusted.is_empty() {
-            return;
-        }
         let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(&address));
         let peer = self.client.address.address();
+        if !is_trusted(peer) {
+            return;
+        }
         let request = self.request.view(&self.head);
         let found = forwarded::client_behind(request, peer, is_trusted);
         self.behind = (found != peer).then(|| AddressText::new(found));
+        self.scheme_behind = forwarded::scheme_behind(request);
+        let scheme = self.scheme();
+        if scheme != self.client.scheme {
+            self.request
+                .settle_authority(scheme.as_bytes(), &mut self.head);
+        }
+    }
+
+    /// How the client has connected: what a trusted proxy in front says of it, or how the connection was made.
+    pub(crate) fn scheme(&self) -> Scheme {
+        self.scheme_behind.unwrap_or(self.client.scheme)
     }
 
     /// Takes the id that a trusted one has given the request.
@@ -410,6 +424,7 @@ impl Exchange {
         self.rate = None;
         self.retry_after = None;
         self.behind = None;
+        self.scheme_behind = None;
         self.facts = Facts::default();
         self.noted.clear();
         self.id.set(None);

@@ -65,7 +65,7 @@ async fn ask(
         upstream: delivery.map(|rule| upstreams[rule.upstream].settings.name.as_str().into()),
         client: x.client_address().address(),
         peer: x.client.address.address(),
-        scheme: x.client.scheme,
+        scheme: x.scheme(),
         parameters: parameters(x, at),
         head,
         request,

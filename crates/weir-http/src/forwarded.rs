@@ -1,4 +1,4 @@
-//! The client of a request behind trusted proxies, by `X-Forwarded-For`.
+//! The client of a request behind trusted proxies, by `X-Forwarded-For`, and how it has connected, by `X-Forwarded-Proto`.
 //!
 //! Each proxy appends the address of its peer. So the list is true from its end to the first address that is no trusted
 //! proxy; whoever has that address may have written everything before it. RFC 7239 §8.1 says the same of `Forwarded`.
@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::fields::Fields;
 use crate::head::FieldName;
+use crate::host::Scheme;
 
 /// A longer list says nothing true.
 const PROXIES_MAX: usize = 32;
@@ -36,6 +37,16 @@ pub fn client_behind(
     client
 }
 
+/// How the client of the last proxy has connected, by `X-Forwarded-Proto` as that has written it. Another scheme than those of
+/// HTTP says nothing.
+pub fn scheme_behind(request: Fields<'_>) -> Option<Scheme> {
+    let line = request.all(FieldName::XForwardedProto).next_back()?;
+    let said = line.rsplit(|&byte| byte == b',').next()?.trim_ascii();
+    let schemes = [Scheme::Http, Scheme::Https].into_iter();
+    let mut said = schemes.filter(|scheme| said.eq_ignore_ascii_case(scheme.as_bytes()));
+    said.next()
+}
+
 /// An address as proxies write it: bare, or with a port and, if it is an IPv6 address, in brackets.
 fn address(text: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(text).ok()?;
@@ -54,19 +65,44 @@ fn address(text: &[u8]) -> Option<IpAddr> {
 mod tests {
     use super::*;
 
-    fn client(peer: &str, lines: &[&str]) -> String {
+    #[test]
+    fn the_last_proxy_says_how_its_client_has_connected() {
+        use Scheme::{Http, Https};
+        for (lines, expected) in [
+            (&[][..], None),
+            (&["https"], Some(Https)),
+            (&["HTTP"], Some(Http)),
+            (&["http, https "], Some(Https)),
+            (&["https", "http"], Some(Http)),
+            (&["https,"], None),
+            (&["wss"], None),
+            (&["https", "on"], None),
+        ] {
+            let found = with_lines(b"X-Forwarded-Proto", lines, scheme_behind);
+            assert_eq!(found, expected, "{lines:?}");
+        }
+    }
+
+    /// What is found in a request with these lines of a field.
+    fn with_lines<T>(name: &[u8], lines: &[&str], find: impl FnOnce(Fields<'_>) -> T) -> T {
         let mut head = b"GET / HTTP/1.1\r\n".to_vec();
         for line in lines {
-            crate::forward::write_field(&mut head, b"X-Forwarded-For", line.as_bytes());
+            crate::forward::write_field(&mut head, name, line.as_bytes());
         }
         let mut table = Vec::new();
         Fields::scan(&head, &mut table);
+        find(Fields::new(&head, &table))
+    }
+
+    fn client(peer: &str, lines: &[&str]) -> String {
         let is_trusted = |address: IpAddr| {
             let text = address.to_string();
             text.starts_with("10.") || text == "::1"
         };
         let peer = peer.parse().unwrap();
-        client_behind(Fields::new(&head, &table), peer, is_trusted).to_string()
+        with_lines(b"X-Forwarded-For", lines, |request| {
+            client_behind(request, peer, is_trusted).to_string()
+        })
     }
 
     #[test]

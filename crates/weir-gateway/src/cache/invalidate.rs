@@ -52,7 +52,7 @@ pub(crate) async fn after(x: &Exchange, view: &View, cache: &Arc<Cache>) {
         response: response_of(x),
     };
     for target in targets(&changed) {
-        let scheme = x.client.scheme.as_bytes();
+        let scheme = x.scheme().as_bytes();
         let url = [scheme, b"://", authority, &target].concat();
         // What no request can ask for is not stored.
         let scopes = str::from_utf8(&url).map(|url| scope::of_url(url, &view.snapshot));

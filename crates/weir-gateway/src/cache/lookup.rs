@@ -63,7 +63,7 @@ pub(super) fn begin(x: &mut Exchange, on: Cached<'_>, body_digest: Option<u128>)
 /// What the key is made of.
 pub(super) fn asked(x: &Exchange) -> Inputs<'_> {
     Inputs {
-        scheme: x.client.scheme.as_bytes(),
+        scheme: x.scheme().as_bytes(),
         authority: x.request.authority.map_or(b"", |span| span.of(&x.head)),
         path: x.forwarded_path(),
         query: x.request.target.query.map(|span| span.of(&x.head)),

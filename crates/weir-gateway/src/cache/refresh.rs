@@ -43,7 +43,7 @@ pub(super) fn if_due(
         return None;
     }
     let route = x.facts.route?;
-    let nobody = Client::nobody(x.client.address, x.client.scheme, &on.worker.deadlines);
+    let nobody = Client::nobody(x.client.address, x.scheme(), &on.worker.deadlines);
     let mut asking = Exchange::new(nobody);
     let limits = on.view.snapshot.head_limits;
     let parsed = asking

@@ -1,8 +1,7 @@
 //! The gateway's own cookies in an exchange: what the client has sent of them, and what it is told to keep.
 
-use ipnet::IpNet;
 use weir_http::head::HeadScan;
-use weir_http::{FieldName, Scheme, cookie};
+use weir_http::{FieldName, cookie};
 
 use crate::exchange::{Exchange, KEPT_HEAD_LIMITS};
 use crate::state::sticky::{CookieText, OwnCookies, value};
@@ -66,41 +65,25 @@ impl Exchange {
             let mut scan = HeadScan::default();
             let parsed = self.request.parse(&self.head, &mut scan, KEPT_HEAD_LIMITS);
             debug_assert!(parsed.is_ok(), "a head without a cookie is a head");
-            let scheme = self.client.scheme.as_bytes();
-            self.request.settle_authority(scheme, &mut self.head);
+            let scheme = self.scheme();
+            self.request
+                .settle_authority(scheme.as_bytes(), &mut self.head);
         }
     }
 
     /// Its client is to stay with the side that `value` stands for.
-    pub(crate) fn keep_side(&mut self, text: &CookieText, value: u64, trusted: &[IpNet]) {
-        let scheme = self.client_scheme(trusted);
+    pub(crate) fn keep_side(&mut self, text: &CookieText, value: u64) {
+        let scheme = self.scheme();
         text.write(value, scheme, &mut self.sticky.side);
     }
 
     /// Its client is to come back to the endpoint that `value` stands for, or to keep what it has.
-    pub(crate) fn keep_endpoint(
-        &mut self,
-        text: &CookieText,
-        value: Option<u64>,
-        trusted: &[IpNet],
-    ) {
-        let scheme = self.client_scheme(trusted);
+    pub(crate) fn keep_endpoint(&mut self, text: &CookieText, value: Option<u64>) {
+        let scheme = self.scheme();
         let line = &mut self.sticky.endpoint;
         line.clear();
         if let Some(value) = value {
             text.write(value, scheme, line);
-        }
-    }
-
-    /// How the client has connected: what a trusted proxy in front says of it, or how the connection was made.
-    fn client_scheme(&self, trusted: &[IpNet]) -> Scheme {
-        let peer = self.client.address.address();
-        let is_trusted = trusted.iter().any(|network| network.contains(&peer));
-        let said = self.request.known_field(FieldName::XForwardedProto);
-        let said = said.filter(|_| is_trusted).map(|span| span.of(&self.head));
-        match said.and_then(|said| said.rsplit(|&byte| byte == b',').next()) {
-            Some(said) if said.trim_ascii().eq_ignore_ascii_case(b"https") => Scheme::Https,
-            _ => self.client.scheme,
         }
     }
 }

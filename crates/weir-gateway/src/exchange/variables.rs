@@ -45,7 +45,7 @@ impl<'a> Place<'a> {
             Variable::RequestId => self.id(),
             Variable::Client => Value::Text(x.client_address().as_bytes()),
             Variable::Peer => Value::Text(x.client.address.as_bytes()),
-            Variable::Scheme => Value::Text(x.client.scheme.as_bytes()),
+            Variable::Scheme => Value::Text(x.scheme().as_bytes()),
             Variable::Route => Value::Text(self.route_name()?),
             Variable::Status => Value::Number(u64::from(x.facts.status)),
             Variable::Upstream | Variable::Endpoint => Value::Text(self.asked(variable)?),

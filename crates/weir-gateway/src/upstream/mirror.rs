@@ -95,7 +95,7 @@ pub(crate) fn copy(x: &mut Exchange, by: Forwarding<'_>, is_last: bool) -> Optio
         body.len(),
         &mut head,
     );
-    let nobody = Client::nobody(x.client.address, x.client.scheme, &by.worker.deadlines);
+    let nobody = Client::nobody(x.client.address, x.scheme(), &by.worker.deadlines);
     let mut asking = Exchange::new(nobody);
     let claim = claim.unwrap_or_else(|| by.worker.claim());
     if !asking.take_kept(&head, body, claim) || asking.normalize_path().is_err() {

@@ -81,7 +81,7 @@ pub(crate) fn rewrite<'x>(
     RequestRewrite {
         path,
         client_address,
-        scheme: x.client.scheme,
+        scheme: x.scheme(),
         default_host: default_host(&upstream.settings.servers[0]),
         upgrade: passes_upgrade(x, by.rule),
         conditions,

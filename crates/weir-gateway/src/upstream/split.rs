@@ -18,7 +18,7 @@ pub(crate) fn choose_side(x: &mut Exchange, at: Serving<'_>) {
         (Some(SplitBy::Part(on)), _) => by_part(on).unwrap_or_else(draw),
         (_, Some(cookie)) => x.sticky.sent(cookie).unwrap_or_else(|| {
             let value = draw();
-            x.keep_side(cookie, value, &at.view.snapshot.trusted_proxies);
+            x.keep_side(cookie, value);
             value
         }),
         (_, None) => draw(),

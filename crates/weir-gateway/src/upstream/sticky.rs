@@ -19,5 +19,5 @@ pub(crate) fn note(x: &mut Exchange, by: Forwarding<'_>, is_answered: bool) {
     let endpoint = endpoint.filter(|_| is_answered && x.response.status < 500);
     let value = endpoint.map(|endpoint| homes.value(endpoint));
     let value = value.filter(|&value| x.sticky.sent(&homes.cookie) != Some(value));
-    x.keep_endpoint(&homes.cookie, value, &by.view.snapshot.trusted_proxies);
+    x.keep_endpoint(&homes.cookie, value);
 }

@@ -57,7 +57,7 @@ impl Second {
         attempts.has_hedged = true;
         attempts.choice.note_asked(&chosen);
         chosen.metrics().hedges.add(1);
-        let nobody = Client::nobody(x.client.address, x.client.scheme, &by.worker.deadlines);
+        let nobody = Client::nobody(x.client.address, x.scheme(), &by.worker.deadlines);
         let mut own = Box::new(Exchange::new(nobody));
         own.request.method = x.request.method;
         own.request.version = x.request.version;

@@ -1,9 +1,9 @@
 //! Heads on their way through: fields of one hop, targets, unknown methods and statuses, and interim responses.
 
 use super::{field, fields, ok, telling_targets};
-use crate::harness::Gateway;
 use crate::harness::client::{self, Connection};
 use crate::harness::origin::Origin;
+use crate::harness::{Gateway, forward_everything};
 
 #[test]
 fn the_100_that_a_client_waits_for_comes_from_the_upstream() {
@@ -60,6 +60,50 @@ fn other_interim_responses_are_passed_on_to_those_who_know_them() {
     connection.send("GET / HTTP/1.0\r\n\r\n");
     assert_eq!(connection.response().status, 200);
     assert!(connection.is_closed());
+}
+
+/// Else a service that leads everybody to https leads them in a circle.
+#[test]
+fn a_trusted_proxy_says_how_its_client_has_connected() {
+    let origin = Origin::start(|mut peer, _| {
+        while let Some(head) = peer.head() {
+            let said = field(&head, "x-forwarded-proto").expect("it is told");
+            peer.send(format!(
+                "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: {}\r\n\r\n{said}",
+                said.len()
+            ));
+        }
+    });
+    let forward = forward_everything(&[origin.address], "") + "cache = true\n";
+    let moved = "[[route]]\npath = \"/moved\"\nredirect = { to = \"{scheme}://{host}/\" }\n";
+    let trusted = "[trusted_proxies]\nnetworks = [\"127.0.0.1\"]\n";
+    for (proxies, by_tls) in [("", "http"), (trusted, "https")] {
+        let gateway = Gateway::start(&format!("{proxies}{forward}{moved}"));
+        let ask = |path: &str, said: &str| {
+            let request = format!("GET {path} HTTP/1.1\r\nHost: test:443\r\n{said}\r\n");
+            client::send(gateway.address, &request)
+        };
+        for (said, expected) in [
+            ("X-Forwarded-Proto: https\r\n", by_tls),
+            ("", "http"),
+            ("X-Forwarded-Proto: HTTPS\r\n", by_tls),
+            ("X-Forwarded-Proto: https, http\r\n", "http"),
+            ("X-Forwarded-Proto: gopher\r\n", "http"),
+        ] {
+            assert_eq!(ask("/", said).text(), expected, "{said}");
+            let host = if expected == "https" {
+                "test"
+            } else {
+                "test:443"
+            };
+            let location = format!("{expected}://{host}/");
+            let moved = ask("/moved", said);
+            assert_eq!(moved.field("location"), Some(location.as_str()), "{said}");
+        }
+        // The page of the one is not given to the other.
+        let asked = if proxies.is_empty() { 1 } else { 2 };
+        assert_eq!(origin.heads().len(), asked);
+    }
 }
 
 #[test]
