@@ -180,8 +180,17 @@ impl Connection {
     /// Writes and reads as much as one connection may before the others have their turn.
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<ControlFlow<After>> {
         for _ in 0..READS_PER_TURN {
-            if self.written < self.out.len() && self.poll_write(cx).is_break() {
-                return Poll::Ready(ControlFlow::Break(After::Lost));
+            if self.written < self.out.len() {
+                match self.poll_write(cx) {
+                    Poll::Ready(ControlFlow::Break(())) => {
+                        return Poll::Ready(ControlFlow::Break(After::Lost));
+                    }
+                    // It took a part. Only who was told to wait is woken, so it is asked again.
+                    Poll::Ready(ControlFlow::Continue(())) if self.written < self.out.len() => {
+                        continue;
+                    }
+                    _ => {}
+                }
             }
             let received = self.poll_read(cx);
             match received {
@@ -197,12 +206,13 @@ impl Connection {
         Poll::Ready(ControlFlow::Continue(()))
     }
 
-    fn poll_write(&mut self, cx: &mut Context<'_>) -> ControlFlow<()> {
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<ControlFlow<()>> {
         let Some(stream) = &self.stream else {
-            return ControlFlow::Break(());
+            return Poll::Ready(ControlFlow::Break(()));
         };
-        match stream.poll_write(cx, &self.out[self.written..], &[]) {
-            Poll::Ready(Ok(count)) => {
+        let written = stream.poll_write(cx, &self.out[self.written..], &[]);
+        written.map(|written| match written {
+            Ok(count) => {
                 self.written += count;
                 if self.written == self.out.len() {
                     self.out.clear();
@@ -210,9 +220,8 @@ impl Connection {
                 }
                 ControlFlow::Continue(())
             }
-            Poll::Ready(Err(_)) => ControlFlow::Break(()),
-            Poll::Pending => ControlFlow::Continue(()),
-        }
+            Err(_) => ControlFlow::Break(()),
+        })
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<ControlFlow<After>> {

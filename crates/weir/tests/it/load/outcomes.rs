@@ -9,6 +9,7 @@ use socket2::SockRef;
 
 use super::Measured;
 use super::server::Server;
+use crate::harness::origin::Origin;
 use crate::harness::process::Process;
 use crate::harness::{App, Directory, free_port, wait_until};
 
@@ -30,6 +31,35 @@ fn a_number_of_requests_is_sent_exactly() {
         assert_eq!(measured.requests(), 1001, "{flags:?}");
         measured.assert_all("2xx");
     }
+}
+
+/// A socket takes a part of it at a time.
+#[test]
+fn a_large_body_is_sent_to_its_end() {
+    const BYTES: usize = 6_000_000;
+    let origin = Origin::start(|mut peer, _| {
+        while peer.head().is_some() {
+            assert_eq!(peer.body(BYTES).len(), BYTES);
+            peer.send(OK);
+        }
+    });
+    let directory = Directory::new();
+    let body = directory.write("body", vec![b'x'; BYTES]);
+    let body = format!("@{}", body.display());
+    let url = format!("http://{}/", origin.address);
+    let measured = Measured::by(&[
+        &url,
+        "-n",
+        "5",
+        "-c",
+        "1",
+        "--body",
+        &body,
+        "--timeout",
+        "9s",
+    ]);
+    assert_eq!(measured.requests(), 5);
+    measured.assert_all("2xx");
 }
 
 /// What ends when the time is over is measured, and raises no rate: its time is not in the run's.
