@@ -24,13 +24,13 @@ pub(super) fn hold_back(
     admin(next, current, &mut waiting)?;
     access_log(next, current, &mut waiting);
     if let (Some(opened), Some(wanted)) = (storage, &mut next.cache) {
-        let is_larger = wanted.memory_bytes != opened.memory_bytes;
+        let is_resized = wanted.memory_bytes != opened.memory_bytes;
         // Who says nothing of it gets what goes with the memory, and is told of the memory.
         let usual = CacheStorage::in_memory(wanted.memory_bytes).transient_bytes;
-        let is_usual = is_larger && wanted.transient_bytes == usual;
+        let is_usual = is_resized && wanted.transient_bytes == usual;
         let is_held_otherwise = wanted.transient_bytes != opened.transient_bytes;
         for (key, is_other) in [
-            ("cache.memory", is_larger),
+            ("cache.memory", is_resized),
             ("cache.transient", is_held_otherwise && !is_usual),
             ("cache.disk", wanted.disk != opened.disk),
         ] {

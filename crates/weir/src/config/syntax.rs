@@ -8,6 +8,9 @@ use toml::de::DeTable;
 use super::error::Report;
 use super::suggest::{did_you_mean, quoted};
 
+/// How the parser's message begins about what stands in a list behind an item.
+const MISSING_COMMA: &str = "missing comma between array elements";
+
 /// Parses `text`. What is not TOML is reported, at most one complaint a line: one slip often makes the parser
 /// stumble several times. The tree of a text with complaints is a guess and not worth reading.
 pub(super) fn parse<'t>(text: &'t str, report: &Report) -> Spanned<DeTable<'t>> {
@@ -35,8 +38,6 @@ pub(super) fn parse_at<'t>(text: &'t str, begins: usize, report: &Report) -> Spa
 fn is_in_list(error: &toml::de::Error) -> bool {
     error.message().starts_with(MISSING_COMMA)
 }
-
-const MISSING_COMMA: &str = "missing comma between array elements";
 
 /// An error without a place counts as one of the beginning.
 fn offset(error: &toml::de::Error) -> usize {
