@@ -60,6 +60,8 @@ pub enum MixError {
     Method(usize, String),
     /// A field name that is no token, or belongs to the framing.
     HeaderName(usize, String),
+    /// The value of this field would end its line.
+    HeaderValue(usize, String),
 }
 
 impl std::fmt::Display for MixError {
@@ -74,6 +76,11 @@ impl std::fmt::Display for MixError {
                 f,
                 "request {}: {name:?} is no header to set; expected a name such as \"accept\", and lengths, transfer \
                  codings and connection options are set by the generator",
+                at + 1
+            ),
+            Self::HeaderValue(at, name) => write!(
+                f,
+                "request {}: the value of {name:?} has a line break, which would begin another header",
                 at + 1
             ),
         }
@@ -102,6 +109,10 @@ impl Mix {
             let refused = |name: &str| !is_token(name.as_bytes()) || is_framing(name);
             if let Some((name, _)) = request.headers.iter().find(|(name, _)| refused(name)) {
                 return Err(MixError::HeaderName(at, name.clone()));
+            }
+            let mut headers = request.headers.iter();
+            if let Some((name, _)) = headers.find(|(_, value)| value.breaks_lines()) {
+                return Err(MixError::HeaderValue(at, name.clone()));
             }
         }
         let whole: f64 = requests.iter().map(|request| request.weight).sum();

@@ -1,6 +1,9 @@
 //! Text with fields that differ from request to request: `/user/{rand:1..1000}`. Pure, except that `parse` reads the
 //! files of `{line:…}`.
 //!
+//! A field is a brace with a letter behind it. All other braces are text, so JSON needs nothing else: `{"id": {seq}}`. Where
+//! text has such a brace, it is doubled: `{{name}`.
+//!
 //! The value of a field depends only on the request's number and the run's seed. So the same plan sends the same
 //! requests on any number of threads.
 
@@ -13,7 +16,7 @@ use self::zipf::Zipf;
 
 /// The known fields, for messages.
 const KNOWN: &str = "{seq}, {rand:1..1000000}, {zipf:1..1000000:0.9}, {uuid} or {line:FILE}; \
-                     a brace of the text itself is written {{ or }}";
+                     where the text itself has a brace before a letter, double it: {{";
 /// The default skew of `{zipf:…}`, which is that of the YCSB benchmark.
 const ZIPF_SKEW: f64 = 0.99;
 
@@ -44,7 +47,7 @@ enum Piece {
 /// Why a text is no template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateError {
-    /// The field with its braces, or the lone brace.
+    /// The field with its braces, or the brace that nothing ends.
     pub field: String,
     /// Its offset in the text, in bytes.
     pub at: usize,
@@ -96,12 +99,13 @@ impl Template {
         let mut literal = Vec::new();
         let mut at = 0;
         while let Some(&byte) = text.get(at) {
+            let is_letter = |at: usize| text.get(at).is_some_and(u8::is_ascii_alphabetic);
             match (byte, text.get(at + 1)) {
-                (b'{', Some(b'{')) | (b'}', Some(b'}')) => {
+                (b'{', Some(b'{')) if is_letter(at + 2) => {
                     literal.push(byte);
                     at += 2;
                 }
-                (b'{', _) => {
+                (b'{', _) if is_letter(at + 1) => {
                     let end = text[at..].iter().position(|byte| *byte == b'}');
                     let error = |field: &[u8], message| TemplateError {
                         field: String::from_utf8_lossy(field).into_owned(),
@@ -119,13 +123,6 @@ impl Template {
                     }
                     pieces.push(piece);
                     at = end + 1;
-                }
-                (b'}', _) => {
-                    return Err(TemplateError {
-                        field: "}".to_owned(),
-                        at,
-                        message: format!("no {{ begins it; expected {KNOWN}"),
-                    });
                 }
                 _ => {
                     literal.push(byte);
@@ -156,6 +153,14 @@ impl Template {
         self.pieces
             .iter()
             .all(|piece| matches!(piece, Piece::Text(_)))
+    }
+
+    /// Whether its own text, beside the fields, would end a line of a head.
+    pub fn breaks_lines(&self) -> bool {
+        let is_break = |byte: &u8| matches!(byte, b'\r' | b'\n' | 0);
+        self.pieces
+            .iter()
+            .any(|piece| matches!(piece, Piece::Text(text) if text.iter().any(is_break)))
     }
 
     /// Whether there is no text at all.
