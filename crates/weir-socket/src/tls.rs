@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
-use rustls::{AlertDescription, ClientConfig};
+use rustls::{AlertDescription, CertificateError, ClientConfig, OtherError};
 use tokio_rustls::TlsConnector;
 
 use crate::socket::Socket;
@@ -118,9 +118,26 @@ impl Display for Error {
             Self::NoCommonProtocol => {
                 f.write_str("the server speaks none of the protocols that were offered")
             }
-            Self::Handshake(error) => error.fmt(f),
+            Self::Handshake(error) => match said_plainly(error) {
+                Some(words) => f.write_str(words),
+                None => error.fmt(f),
+            },
         }
     }
+}
+
+/// What the library names by its types, in words.
+fn said_plainly(error: &io::Error) -> Option<&'static str> {
+    let cause = error.get_ref()?.downcast_ref::<rustls::Error>()?;
+    let rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(cause))) = cause
+    else {
+        return None;
+    };
+    // The library keeps the type of this one to itself; its name is what it prints.
+    format!("{cause:?}").contains("CaUsedAsEndEntity").then_some(
+        "the server's certificate is an authority's, which no server may use as its own (RFC 5280 §4.2.1.9); give the server a \
+         certificate that is signed by it",
+    )
 }
 
 impl std::error::Error for Error {}
