@@ -111,7 +111,7 @@ pub static TABLE: &[Entry] = {
             "scheme",
             Variable::Scheme,
             WithRequest,
-            "`http` or `https`: how the client has connected.",
+            "`http` or `https`: how the client has connected, by the word of a [trusted proxy](config.md#trusted_proxies) or the connection itself.",
         ),
         entry(
             "host",
