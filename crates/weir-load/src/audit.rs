@@ -46,10 +46,14 @@ impl Usage {
 const SENT_MIN: f64 = 0.99;
 /// A thread that was busy, or waited for a CPU, for more than this part of the time could not have sent more.
 const BUSY_MAX: f64 = 0.9;
+/// In less time than this, nobody can tell how busy a thread is.
+const BUSY_FOR_NS_MIN: u64 = 50_000_000;
 /// A generator whose lateness is more than this part of the latency measures itself.
 const LAG_MAX: f64 = 0.25;
 /// With more than this part of the requests refused, reset or not answered in time, the server carries less than it is sent.
 const LOST_MAX: f64 = 0.1;
+/// With more than this part of the requests ended after the planned time, a reader who divides is told why.
+const LATE_ENDS_MAX: f64 = 0.01;
 /// The quantiles at which lateness is judged, and how much of it, in nanoseconds, any kernel's timers may add there.
 /// Half of all timers are on time.
 const LAG_AT: [(f64, &str, u64); 2] = [(0.99, "99th percentile", 100_000), (0.5, "median", 0)];
@@ -147,6 +151,36 @@ pub(crate) fn waited_for_connections(report: &Report) -> bool {
     report.sent_late > report.sent / 10 || lag(report).is_none()
 }
 
+/// Requests that certainly had no good answer, or one later than `within_ns`, by the doing of the server: the reading that is
+/// most favourable to it. A request without a port here says nothing. A generator that was busy may have left any answer unread.
+/// One that was late has made no latency longer than by its longest delay, and with more connections requests that waited for one
+/// might have been in time.
+pub(crate) fn certainly_bad(report: &Report, within_ns: u64) -> u64 {
+    let count = |outcome| report.outcomes.count(outcome);
+    let answered_badly = count(Outcome::ClientError) + count(Outcome::ServerError);
+    let refused = count(Outcome::Refused).saturating_sub(report.local_failures);
+    let failed = answered_badly + refused + count(Outcome::Reset);
+    if busy(report).is_some() {
+        return failed;
+    }
+    let failed = failed + count(Outcome::Timeout);
+    if missed_schedule(report).is_some() {
+        return failed;
+    }
+    let late_from_ns = within_ns
+        .saturating_add(report.lag_ns.max())
+        .saturating_add(1);
+    let good = report.outcomes.good_latency_ns();
+    let late = good.len() - good.count_between(0, late_from_ns);
+    failed + late
+}
+
+/// Whether so much of the load was made that a promise kept under it is kept under the planned one.
+pub(crate) fn is_load_made(report: &Report) -> bool {
+    let failed_here = report.local_failures as f64;
+    failed_here <= (1.0 - SENT_MIN) * report.sent.max(1) as f64
+}
+
 fn local_failures(report: &Report) -> Option<String> {
     (report.local_failures > 0).then(|| {
         format!(
@@ -161,7 +195,11 @@ fn local_failures(report: &Report) -> Option<String> {
 /// bottleneck as well. In both cases answers lay unread, and requests were sent later than they could have been.
 fn busy(report: &Report) -> Option<String> {
     let share = |part: u64, usage: &Usage| part as f64 / usage.wall_ns.max(1) as f64;
-    let busiest = report.usage.iter().max_by(|one, other| {
+    let long_enough = report
+        .usage
+        .iter()
+        .filter(|usage| usage.wall_ns >= BUSY_FOR_NS_MIN);
+    let busiest = long_enough.max_by(|one, other| {
         let occupied = |usage: &Usage| share(usage.cpu_ns + usage.waited_ns, usage);
         occupied(one).total_cmp(&occupied(other))
     })?;
@@ -213,7 +251,40 @@ fn lag(report: &Report) -> Option<String> {
 /// What is in the figures of `report` besides the server's own time, in whole sentences. The figures are not wrong:
 /// clients with as many connections see the same.
 pub(crate) fn remarks(report: &Report) -> Vec<String> {
-    waits_for_connections(report).into_iter().collect()
+    let all = [
+        ended_late(report),
+        waits_for_connections(report),
+        falls_behind(report),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// Rates are over the planned time, latencies over all requests.
+fn ended_late(report: &Report) -> Option<String> {
+    let part = report.overtime as f64 / report.requests().max(1) as f64;
+    (part > LATE_ENDS_MAX).then(|| {
+        format!(
+            "{} of {} requests ended after the {} s of the run: they are in the table, and in no rate.",
+            report.overtime,
+            report.requests(),
+            report.seconds
+        )
+    })
+}
+
+/// The server answers less than it is sent, and what waits for it grows.
+fn falls_behind(report: &Report) -> Option<String> {
+    let (first, last) = report.fell_behind()?;
+    if server_limit(report).is_some() {
+        return None;
+    }
+    Some(format!(
+        "The server answered less than it was sent, {:.1} good answers per second: the median latency rose from {} in the first third \
+         of the run to {} in the last, and would go on rising.",
+        report.goodput(),
+        show(first),
+        show(last)
+    ))
 }
 
 /// A server that pauses keeps every connection busy, and requests that become due meanwhile wait.

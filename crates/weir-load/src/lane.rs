@@ -48,7 +48,7 @@ pub(crate) struct Lane {
     in_flight: Cell<usize>,
     /// As many requests as the connections of this thread can carry at once.
     capacity: usize,
-    /// When a closed loop of fixed duration is over; never for other loops.
+    /// When the planned time is over; never for a number of requests.
     time_is_over_ns: Cell<u64>,
     is_over: Cell<bool>,
 }
@@ -108,7 +108,7 @@ impl Lane {
     /// The request that connection `id` sends, which is free at `now_ns`. After [`Next::WaitUntil`] it is woken when
     /// one is due.
     pub(crate) fn next(&self, id: usize, now_ns: u64, cx: &Context<'_>) -> Next {
-        let next = self.take(now_ns, true);
+        let next = self.take(now_ns, self.pacer.has_waited(id));
         match next {
             Next::WaitUntil(due_ns) => {
                 self.pacer.wait(id, cx);
@@ -161,10 +161,12 @@ impl Lane {
     /// Records how a request ended.
     pub(crate) fn record(&self, start: Start, outcome: Outcome, now_ns: u64) {
         self.in_flight.set(self.in_flight.get().saturating_sub(1));
+        let mut third = None;
         if !self.plan.arrivals.is_closed()
             && let Some(source) = &mut *self.source.borrow_mut()
         {
             source.ended(now_ns);
+            third = source.third_of(start.intended_ns);
             let held_ns = now_ns.saturating_sub(start.sent_ns);
             let held = &mut self.recorder.borrow_mut().held;
             held.note(held_ns, start.in_flight, self.capacity);
@@ -174,6 +176,9 @@ impl Lane {
             let latency_ns = now_ns.saturating_sub(start.intended_ns);
             recorder.outcomes.record(outcome, latency_ns);
             recorder.lapses.note(start.intended_ns, outcome, latency_ns);
+            if let Some(third) = third.filter(|_| outcome.is_good()) {
+                recorder.trend.note(third, latency_ns);
+            }
             recorder.last_ended_ns = now_ns;
             if now_ns > self.time_is_over_ns.get() {
                 recorder.overtime += 1;

@@ -32,6 +32,7 @@ mod source;
 pub mod template;
 mod thread;
 pub mod tls;
+pub mod trend;
 pub mod verdict;
 mod wire;
 

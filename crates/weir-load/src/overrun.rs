@@ -53,6 +53,11 @@ impl OverrunWatch {
         }
     }
 
+    /// The end of the schedule.
+    pub(crate) fn ends_ns(&self) -> u64 {
+        self.ends_ns
+    }
+
     /// A connection is free and nothing is due: the delay is over.
     pub(crate) fn catch_up(&mut self) {
         (self.pause_from_ns, self.pause_to_ns) = (0, 0);

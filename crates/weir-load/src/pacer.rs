@@ -32,6 +32,8 @@ pub(crate) struct Pacer {
 struct Idle {
     order: VecDeque<usize>,
     wakers: Vec<Option<Waker>>,
+    /// By connection: whether it has been on the list since its last request, woken or not.
+    has_waited: Vec<bool>,
 }
 
 impl Pacer {
@@ -81,7 +83,9 @@ impl Pacer {
         let idle = &mut *self.idle.borrow_mut();
         if idle.wakers.len() <= connection {
             idle.wakers.resize(connection + 1, None);
+            idle.has_waited.resize(connection + 1, false);
         }
+        idle.has_waited[connection] = true;
         let waker = &mut idle.wakers[connection];
         if waker.is_none() {
             idle.order.push_back(connection);
@@ -91,9 +95,18 @@ impl Pacer {
         }
     }
 
+    /// Whether a connection was free before now. One that has just lost its last request was not.
+    pub(crate) fn has_waited(&self, connection: usize) -> bool {
+        let idle = self.idle.borrow();
+        idle.has_waited.get(connection).is_some_and(|it| *it)
+    }
+
     /// Takes a connection off the list, if it is on it.
     pub(crate) fn leave(&self, connection: usize) {
         let idle = &mut *self.idle.borrow_mut();
+        if let Some(has_waited) = idle.has_waited.get_mut(connection) {
+            *has_waited = false;
+        }
         let waker = idle.wakers.get_mut(connection);
         if waker.is_some_and(|waker| waker.take().is_some()) {
             idle.order.retain(|other| *other != connection);

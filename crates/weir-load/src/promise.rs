@@ -1,8 +1,9 @@
 //! What a server promises, and whether a run kept it.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::time::Duration;
 
+use crate::audit;
 use crate::report::{Report, show};
 
 /// What a server promises.
@@ -35,7 +36,13 @@ impl Promise {
         let (is_kept, found) = match *self {
             Self::Latency { quantile, within } => match latency_of_all(report, all, quantile) {
                 None => (false, "beyond all good answers".to_owned()),
-                Some(found) => (u128::from(found) <= within.as_nanos(), show(found)),
+                Some(found) => {
+                    let mut words = show(found);
+                    if quantile < 1.0 && rank_of(quantile, all) >= all as f64 {
+                        let _ = write!(words, " (the slowest of {all} requests)");
+                    }
+                    (u128::from(found) <= within.as_nanos(), words)
+                }
             },
             Self::Errors(most) => {
                 let part = (all - report.outcomes.good()) as f64 / all.max(1) as f64;
@@ -44,6 +51,20 @@ impl Promise {
         };
         let words = format!("{} {found}, promised {}", self.name(), self.limit());
         Found { is_kept, words }
+    }
+
+    /// Whether it is broken by the reading of `report` that is most favourable to the server. What was never sent is none of
+    /// the server's here.
+    pub(crate) fn is_certainly_broken(&self, report: &Report) -> bool {
+        let all = report.requests() as f64;
+        let (within, bad_max) = match *self {
+            Self::Latency { quantile, within } => {
+                (within, all - rank_of(quantile, report.requests()))
+            }
+            Self::Errors(most) => (Duration::MAX, most * all),
+        };
+        let within_ns = u64::try_from(within.as_nanos()).unwrap_or(u64::MAX);
+        audit::certainly_bad(report, within_ns) as f64 > bad_max
     }
 
     fn name(&self) -> String {
@@ -71,9 +92,14 @@ impl fmt::Display for Promise {
 /// of the good answers alone would make a server look faster the more requests it fails.
 fn latency_of_all(report: &Report, all: u64, quantile: f64) -> Option<u64> {
     let good = report.outcomes.good_latency_ns();
-    let rank = (quantile * all as f64).ceil().max(1.0);
+    let rank = rank_of(quantile, all);
     // Half a rank less, so that a rounding error does not ask for the next one.
     (rank <= good.len() as f64).then(|| good.value_at_quantile((rank - 0.5) / good.len() as f64))
+}
+
+/// The place of a quantile among `all` requests in the order of their latencies, from 1.
+fn rank_of(quantile: f64, all: u64) -> f64 {
+    (quantile * all as f64).ceil().max(1.0)
 }
 
 #[cfg(test)]

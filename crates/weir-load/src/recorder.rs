@@ -7,6 +7,7 @@ use hdrhistogram::Histogram;
 use crate::held::Held;
 use crate::lapse::Lapses;
 use crate::outcome::{Outcomes, histogram, merge, record};
+use crate::trend::Trend;
 
 /// What happened since the last hand-over. It leaves out the requests of the warm-up.
 #[derive(Debug, Clone)]
@@ -14,6 +15,7 @@ pub(crate) struct Recorder {
     pub(crate) outcomes: Outcomes,
     pub(crate) lapses: Lapses,
     pub(crate) held: Held,
+    pub(crate) trend: Trend,
     /// Nanoseconds from the moment a request was due, with a connection free, to its sending; open loop only.
     pub(crate) lag_ns: Histogram<u64>,
     /// Requests sent, or tried.
@@ -24,7 +26,7 @@ pub(crate) struct Recorder {
     pub(crate) bytes_received: u64,
     /// Connections that failed for lack of local ports or descriptors.
     pub(crate) local_failures: u64,
-    /// Requests of a closed loop that ended after its time was over.
+    /// Requests that ended after the planned time was over.
     pub(crate) overtime: u64,
     pub(crate) overtime_good: u64,
     /// When the last request was sent, in nanoseconds of the run's clock.
@@ -39,6 +41,7 @@ impl Default for Recorder {
             outcomes: Outcomes::default(),
             lapses: Lapses::default(),
             held: Held::default(),
+            trend: Trend::default(),
             lag_ns: histogram(),
             sent: 0,
             sent_late: 0,
@@ -61,6 +64,7 @@ impl Recorder {
         self.outcomes.merge(&other.outcomes);
         self.lapses.merge(&other.lapses);
         self.held.merge(&other.held);
+        self.trend.merge(&other.trend);
         merge(&mut self.lag_ns, &other.lag_ns);
         self.sent += other.sent;
         self.sent_late += other.sent_late;
@@ -77,6 +81,7 @@ impl Recorder {
         self.outcomes.clear();
         self.lapses.clear();
         self.held.clear();
+        self.trend.clear();
         self.lag_ns.reset();
         self.sent = 0;
         self.sent_late = 0;

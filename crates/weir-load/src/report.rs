@@ -9,12 +9,14 @@ use std::sync::Arc;
 
 use hdrhistogram::Histogram;
 
+use crate::arrivals::Arrivals;
 use crate::audit::Usage;
 use crate::held::Held;
 use crate::lapse::Lapse;
 use crate::outcome::Outcomes;
 use crate::overrun::Overrun;
-use crate::plan::Plan;
+use crate::plan::{End, Plan};
+use crate::trend::Trend;
 
 pub use text::show;
 
@@ -36,7 +38,8 @@ pub struct Report {
     pub plan: Arc<Plan>,
     /// Seconds since the epoch at which counting began.
     pub started_unix: f64,
-    /// For how long requests were sent; for a number of requests, the time until the last one ended.
+    /// The time that rates are over: the planned one, or until the run was told to end; for a number of requests, until the
+    /// last one ended.
     pub seconds: f64,
     /// All that ended, each counted once.
     pub outcomes: Outcomes,
@@ -46,6 +49,8 @@ pub struct Report {
     pub lapses: Vec<Lapse>,
     /// How long requests were held by the server, with few and with all connections in use; open loop only.
     pub held: Held,
+    /// Latencies at the beginning and at the end of the run; open loop only.
+    pub trend: Trend,
     /// Requests sent, or tried.
     pub sent: u64,
     /// Planned requests that were never sent, because an open loop could not follow its schedule.
@@ -56,8 +61,8 @@ pub struct Report {
     pub overruns: Vec<Overrun>,
     /// Requests in flight when the run was told to end.
     pub abandoned: u64,
-    /// Requests of a closed loop that ended after its time was over. Their latencies count like all others. They are in no
-    /// rate, since that time is not in `seconds`.
+    /// Requests that ended after the planned time was over. Their latencies count like all others. They are in no rate, since
+    /// that time is not in `seconds`.
     pub overtime: u64,
     /// The good answers among [`Report::overtime`].
     pub overtime_good: u64,
@@ -98,12 +103,12 @@ impl Report {
         self.outcomes.total()
     }
 
-    /// Requests per second.
+    /// Requests that ended within the time, per second.
     pub fn rate(&self) -> f64 {
         self.per_second(self.requests() - self.overtime)
     }
 
-    /// Answers, 2xx and 3xx, per second.
+    /// Answers, 2xx and 3xx, within the time, per second.
     pub fn goodput(&self) -> f64 {
         self.per_second(self.outcomes.good() - self.overtime_good)
     }
@@ -125,6 +130,17 @@ impl Report {
     /// Requests of [`Report::sent`] that were sent after the end of their schedule.
     pub fn sent_after_end(&self) -> u64 {
         self.overruns.iter().map(|overrun| overrun.requests).sum()
+    }
+
+    /// The median latencies of the first third of the run and of the last one, if they rose as those of a server that answers
+    /// less than it is sent. Rates that are meant to rise say nothing of the kind.
+    pub fn fell_behind(&self) -> Option<(u64, u64)> {
+        let lasts = match (&self.plan.arrivals, self.plan.end) {
+            (Arrivals::Closed | Arrivals::Ramp { .. } | Arrivals::Steps(_), _) => return None,
+            (_, End::After(lasts)) => lasts.as_nanos() as u64,
+            (arrivals, End::Requests(all)) => arrivals.lasts_ns(all),
+        };
+        self.trend.rose(lasts).filter(|_| !self.is_cut_short)
     }
 
     /// Whether the figures are the server's.

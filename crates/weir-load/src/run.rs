@@ -275,9 +275,7 @@ impl Gathering {
             self.sum.merge(&self.interval);
         }
         let seconds = match self.plan.end {
-            End::After(lasts) if !self.is_cut_short => lasts
-                .as_secs_f64()
-                .max(self.seconds_at(self.sum.last_sent_ns)),
+            End::After(lasts) if !self.is_cut_short => lasts.as_secs_f64(),
             End::After(_) => self.seconds_at(self.sum.last_sent_ns),
             End::Requests(_) => self.seconds_at(self.sum.last_ended_ns),
         };
@@ -288,6 +286,7 @@ impl Gathering {
             seconds,
             lapses: self.sum.lapses.since(self.counted_from_ns),
             held: self.sum.held,
+            trend: self.sum.trend,
             outcomes: self.sum.outcomes,
             intervals: self.intervals,
             sent: self.sum.sent,

@@ -120,7 +120,8 @@ fn judge(
         if stop.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        step.add(Trial::of(&report, &search.promises));
+        let trial = Trial::of(&report, &search.promises);
+        step.add(trial.unless_it_falls_behind(&report));
         // No further trial could change the verdict.
         if step.passed == 0 && step.broken.max(step.said_nothing) * 2 > search.repeats {
             break;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::arrivals::{Arrival, Schedule, Share};
 use crate::overrun::{Overrun, OverrunWatch};
 use crate::plan::{End, Plan};
+use crate::trend::Third;
 
 /// How long after its end an open loop of fixed duration may still send what was due before. It measures the latencies
 /// of a pause of the server up to the last one. `overrun` judges whether the loop kept its rate.
@@ -44,6 +45,8 @@ pub(crate) struct Source {
     start_ns: u64,
     /// When requests begin to count.
     counted_from_ns: u64,
+    /// The end of the planned time; never for a number of requests.
+    time_is_over_ns: u64,
     /// When nothing more is sent.
     closes_ns: u64,
 }
@@ -73,17 +76,16 @@ impl Source {
     pub(crate) fn new(plan: &Plan, share: Share, start_ns: u64) -> Self {
         let counted_from_ns = start_ns + plan.warm_up.as_nanos() as u64;
         let is_closed = plan.arrivals.is_closed();
-        let closes_ns = match plan.end {
+        let time_is_over_ns = match plan.end {
             End::Requests(_) => u64::MAX,
-            End::After(lasts) => {
-                let catch_up = if is_closed {
-                    Duration::ZERO
-                } else {
-                    CATCH_UP_MAX.min(plan.timeout)
-                };
-                counted_from_ns + (lasts + catch_up).as_nanos() as u64
-            }
+            End::After(lasts) => counted_from_ns + lasts.as_nanos() as u64,
         };
+        let catch_up = if is_closed {
+            Duration::ZERO
+        } else {
+            CATCH_UP_MAX.min(plan.timeout)
+        };
+        let closes_ns = time_is_over_ns.saturating_add(catch_up.as_nanos() as u64);
         let loop_ = if is_closed {
             Loop::Closed {
                 number: share.index,
@@ -109,6 +111,7 @@ impl Source {
             loop_,
             start_ns,
             counted_from_ns,
+            time_is_over_ns,
             closes_ns,
         }
     }
@@ -164,12 +167,22 @@ impl Source {
         }
     }
 
-    /// When the time of a closed loop is over; what ends later is in no rate. An open loop is measured against its
-    /// schedule instead.
+    /// When the planned time is over: what ends later is in no rate.
     pub(crate) fn time_is_over_ns(&self) -> u64 {
-        match self.loop_ {
-            Loop::Closed { .. } => self.closes_ns,
-            Loop::Open(_) => u64::MAX,
+        self.time_is_over_ns
+    }
+
+    /// Whether a request was due in the first third or the last third of the planned time.
+    pub(crate) fn third_of(&self, due_ns: u64) -> Option<Third> {
+        let lasts_ns = match &self.loop_ {
+            Loop::Closed { .. } => return None,
+            Loop::Open(open) => open.watch.ends_ns().saturating_sub(self.counted_from_ns),
+        };
+        let after_ns = due_ns.saturating_sub(self.counted_from_ns);
+        if after_ns < lasts_ns / 3 {
+            Some(Third::First)
+        } else {
+            (after_ns >= lasts_ns - lasts_ns / 3).then_some(Third::Last)
         }
     }
 

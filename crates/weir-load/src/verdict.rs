@@ -37,6 +37,9 @@ impl Verdict {
             _ if is_known && !is_answered && has_promises => Self::Missed,
             _ if is_known && !is_answered => Self::NoGoodAnswer,
             Trial::Broken(_) if !is_kept => Self::Missed,
+            Trial::Kept if has_promises && !report.is_cut_short => Self::Kept,
+            // The load that was asked for was not all sent.
+            _ if has_promises && report.is_cut_short => Self::NotValid,
             _ if !report.is_valid() => Self::NotValid,
             _ if has_promises => Self::Kept,
             _ => Self::Measured,
@@ -57,9 +60,15 @@ impl Verdict {
     /// The verdict on `report` in one line, with the figures that it rests on.
     pub fn line(self, report: &Report, promises: &[Promise]) -> String {
         let mut line = format!("{}: ", self.name());
+        if report.is_cut_short {
+            line.push_str("ended early, as told; ");
+        }
         if self == Self::NotValid {
             line.push_str(&report.why_invalid.join(" "));
             line.push(' ');
+        }
+        if self == Self::Kept && !report.is_valid() {
+            line.push_str("with the delays of the generator in the latencies: ");
         }
         for promise in promises {
             let _ = write!(line, "{}; ", promise.judge(report).words);

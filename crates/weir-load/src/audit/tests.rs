@@ -21,7 +21,7 @@ fn used(computing: f64, waiting: f64) -> Usage {
 fn each_reason_and_its_remedy() {
     let valid = || report(&[(Outcome::Success, 2_000_000)]);
     assert_eq!(verdict(&valid()), [""; 0]);
-    let cases: [(Spoil, &str, &str); 8] = [
+    let cases: [(Spoil, &str, &str); 9] = [
         (
             |run| run.outcomes = Outcomes::default(),
             "No request ended",
@@ -59,6 +59,18 @@ fn each_reason_and_its_remedy() {
             "taskset",
         ),
         (|run| run.usage = vec![used(0.85, 0.04)], "", ""),
+        // Over before it can be told.
+        (
+            |run| {
+                run.usage = vec![Usage {
+                    wall_ns: 800_000,
+                    cpu_ns: 790_000,
+                    waited_ns: 0,
+                }];
+            },
+            "",
+            "",
+        ),
     ];
     for (spoil, begins, remedy) in cases {
         let mut run = valid();

@@ -37,11 +37,16 @@ impl Report {
             "not_sent": self.not_sent,
             "sent_late": self.sent_late,
             "sent_after_end": self.sent_after_end(),
+            "ended_after_end": self.overtime,
             "abandoned": self.abandoned,
             "bytes_received": self.bytes_received,
             "held_us": {
                 "few_connections_p50": median_us(&self.held.few_ns),
                 "all_connections_p50": median_us(&self.held.all_ns),
+            },
+            "trend_us": {
+                "first_third_p50": median_us(&self.trend.first_ns),
+                "last_third_p50": median_us(&self.trend.last_ns),
             },
             "lag_us": if self.lag_ns.is_empty() { Value::Null } else { latency(&self.lag_ns) },
             "threads": self.usage.iter().map(usage).collect::<Vec<_>>(),

@@ -38,6 +38,7 @@ pub(crate) fn report(ended: &[(Outcome, u64)]) -> Report {
         seconds: 1.0,
         lapses: Vec::new(),
         held: Held::default(),
+        trend: Trend::default(),
         intervals: vec![Interval {
             from_s: 0.0,
             to_s: 1.0,

@@ -105,7 +105,8 @@ fn fit_to_descriptors(plan: &Plan) -> anyhow::Result<()> {
     let needed = plan.connections as u64 + DESCRIPTORS_KEPT;
     anyhow::ensure!(
         needed <= hard,
-        "--connections {}: this process may open {hard} files; raise the limit (ulimit -n)",
+        "--connections {}: this process may open {hard} files and needs {needed}; raise the limit (ulimit -n {needed}), or use \
+         fewer connections",
         plan.connections
     );
     if soft < needed {
@@ -114,7 +115,8 @@ fn fit_to_descriptors(plan: &Plan) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where results go. Files are opened before the run: one that cannot be written must not cost a run.
+/// Where results go. Files are opened before the run: one that cannot be written must not cost a run. What is in them stays
+/// until there is something to write.
 struct Outputs {
     /// Standard output gets one line instead of the whole report.
     is_quiet: bool,
@@ -137,14 +139,18 @@ impl Outputs {
             csv: create(&args.csv)?,
             hdr_log: create(&args.hdr_log)?,
         };
-        let all = [&outputs.json, &outputs.csv, &outputs.hdr_log];
-        let on_stdout = all
-            .iter()
-            .filter(|output| matches!(output, Some(Output::Stdout)));
-        anyhow::ensure!(
-            on_stdout.count() <= 1,
-            "--json, --csv and --hdr-log cannot share standard output; name files"
-        );
+        let all = [&args.json, &args.csv, &args.hdr_log];
+        let named: Vec<&Path> = all.into_iter().flatten().map(PathBuf::as_path).collect();
+        for (index, path) in named.iter().enumerate() {
+            anyhow::ensure!(
+                !named[..index].contains(path),
+                "--json, --csv and --hdr-log cannot share {}; name a file for each",
+                match path.to_str() {
+                    Some("-") => "standard output".to_owned(),
+                    _ => path.display().to_string(),
+                }
+            );
+        }
         Ok(outputs)
     }
 
@@ -192,8 +198,9 @@ impl Output {
         if path == Path::new("-") {
             return Ok(Self::Stdout);
         }
-        let file =
-            File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        let mut writing = File::options();
+        let file = writing.write(true).create(true).truncate(false).open(path);
+        let file = file.with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Self::File(path.to_owned(), file))
     }
 
@@ -207,7 +214,14 @@ impl Output {
             }
             Self::File(path, file) => {
                 let mut out = BufWriter::new(file);
-                write(&mut out)
+                // A pipe or a device has nothing to cut off.
+                let emptied = if file.metadata().is_ok_and(|it| it.is_file()) {
+                    file.set_len(0)
+                } else {
+                    Ok(())
+                };
+                emptied
+                    .and_then(|()| write(&mut out))
                     .and_then(|()| out.flush())
                     .with_context(|| format!("cannot write {}", path.display()))
             }

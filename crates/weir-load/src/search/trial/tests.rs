@@ -25,19 +25,20 @@ fn said(report: &Report) -> &'static str {
 type Limit = fn(&mut Report);
 
 /// When the generator is the limit, it may have broken the promises itself, but it cannot have kept them for the
-/// server.
+/// server. What it cannot have broken is the server's doing all the same.
 #[test]
 fn only_the_server_breaks_promises() {
-    let limits: [(Limit, &str); 4] = [
+    let limits: [(Limit, &str); 5] = [
         (|_| {}, "broken"),
-        (|run| run.local_failures = 1, "nothing"),
-        (|run| record(&mut run.lag_ns, 900_000_000), "nothing"),
+        (|run| run.local_failures = 1, "broken"),
+        (|run| record(&mut run.lag_ns, 180_000_000), "broken"),
+        (|run| record(&mut run.lag_ns, 210_000_000), "nothing"),
         (
             |run| {
                 run.usage = vec![Usage {
-                    wall_ns: 100,
-                    cpu_ns: 50,
-                    waited_ns: 49,
+                    wall_ns: 100_000_000,
+                    cpu_ns: 50_000_000,
+                    waited_ns: 49_000_000,
                 }];
             },
             "nothing",
@@ -52,6 +53,12 @@ fn only_the_server_breaks_promises() {
     }
     assert_eq!(said(&report(&[])), "nothing");
     assert_eq!(said(&report(&[(Outcome::Refused, 1)])), "broken");
+    let mut late = report(&[(Outcome::Success, 1), (Outcome::Timeout, 1)]);
+    record(&mut late.lag_ns, 210_000_000);
+    assert_eq!(said(&late), "broken");
+    let mut without_ports = report(&[(Outcome::Success, 1), (Outcome::Success, 1)]);
+    without_ports.local_failures = 2;
+    assert_eq!(said(&without_ports), "nothing");
 }
 
 /// Half of two hundred planned requests were sent in a second. So each held one of eight connections for 80 ms, or one

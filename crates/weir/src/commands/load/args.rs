@@ -48,12 +48,7 @@ pub(crate) struct LoadArgs {
     pub(super) poisson: Option<f64>,
 
     /// Requests a second, from the first number to the second over the run.
-    #[arg(
-        long,
-        value_name = "FROM..TO",
-        group = "arrivals",
-        requires = "duration"
-    )]
+    #[arg(long, value_name = "FROM..TO", group = "arrivals")]
     pub(super) ramp: Option<String>,
 
     /// Requests a second, one rate after another; the run is as long as they are.

@@ -140,7 +140,10 @@ fn arrivals(args: &LoadArgs, end: End) -> anyhow::Result<Arrivals> {
         .and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
     match (bounds, end) {
         (Some((from, to)), End::After(over)) => Ok(Arrivals::Ramp { from, to, over }),
-        _ => bail!("--ramp {ramp:?}: expected two rates such as 1000..20000"),
+        (Some(_), End::Requests(_)) => {
+            bail!("--ramp {ramp:?}: a ramp takes a time; give it --duration instead of --requests")
+        }
+        (None, _) => bail!("--ramp {ramp:?}: expected two rates such as 1000..20000"),
     }
 }
 

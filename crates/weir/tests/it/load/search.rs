@@ -40,6 +40,17 @@ fn a_search_finds_what_the_server_allows() {
     assert!(found["low"].as_f64() <= found["rate"].as_f64(), "{found}");
 }
 
+/// A server that is behind keeps every promise for as long as the trial is short. Connections enough to send it all hide that it
+/// is.
+#[test]
+fn a_promise_as_long_as_the_trial_is_none() {
+    let app = App::start_with("limited", free_port(), &["--delay", "10ms", "--slots", "1"]);
+    let url = format!("http://{}/", app.address);
+    let found = search(&[&url, "-c", "500", "-t", "1", "-d", "1s", "--slo", "p99=1s"]);
+    let rate = found["rate"].as_f64().expect("a rate");
+    assert!((50.0..=115.0).contains(&rate), "{found}");
+}
+
 /// One connection carries 50 requests a second to a server that could answer any number of them at once.
 #[test]
 fn what_the_connections_carry_is_not_the_servers_limit() {
