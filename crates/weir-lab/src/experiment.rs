@@ -17,6 +17,7 @@ use crate::raw::{self, Block, LeftOut, Run};
 use crate::scenario::{Configuration, Effort, Scenario};
 use crate::services::recipe::{self, Recipe};
 use crate::services::{Lab, versions};
+use crate::shell;
 
 pub use self::block::{Sample, measure};
 pub use self::profiled::profile;
@@ -28,8 +29,8 @@ pub struct Options {
     pub is_quick: bool,
     /// Replaces the scenario's number of rounds.
     pub rounds: Option<usize>,
-    /// What to type to run it again.
-    pub command: String,
+    /// What to type to run it again, word by word.
+    pub command: Vec<String>,
     /// The seed of everything that is drawn at random.
     pub seed: u64,
 }
@@ -123,7 +124,7 @@ fn unmeasured(
         is_quick: options.is_quick,
         is_interrupted: true,
         failure: None,
-        command: options.command.clone(),
+        command: shell::line(options.command.iter().map(String::as_str)),
         rounds: 0,
         baseline: scenario.baseline.clone(),
         capacity: scenario.capacity,

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use fastrand::Rng;
 use weir_load::plan::Address;
 
-use crate::blocks::{self, Ends};
+use crate::blocks::{self, Ends, FAILED_APART_MAX};
 use crate::raw::Run;
 use crate::scenario::{Configuration, Effort, Kind, Load, Scenario};
 use crate::statistics::{self, Bars, Comparison, PAIRS_MIN, RATE, Verdict};
@@ -58,7 +58,7 @@ pub struct Step {
     pub rounds: usize,
     /// How requests ended on the rung below and on this one.
     pub ends: [Ends; 2],
-    /// Whether the rung is worth keeping: it was not shown to be slower.
+    /// Whether the rung is worth keeping: it was measured, does not fail more, and was not shown to be slower.
     pub is_kept: bool,
 }
 
@@ -159,33 +159,28 @@ impl Ladder {
         rungs
     }
 
-    /// The config of the highest rung of `steps` that is kept, with what each step gained.
-    pub fn config_to_keep(&self, steps: &[Step]) -> String {
+    /// The rung to keep, against the service alone: the highest that is no worse than the one kept below it. `None` when
+    /// there is none, because too little was measured or weir failed more than the service.
+    pub fn to_keep(&self, run: &Run) -> Option<Step> {
+        let mut kept: Option<String> = None;
+        for Rung { name, .. } in self.rungs() {
+            let below = kept.as_deref().unwrap_or(DIRECT);
+            if step(run, [below, &name], &mut Rng::with_seed(SEED)).is_kept {
+                kept = Some(name);
+            }
+        }
+        kept.map(|name| step(run, [DIRECT, &name], &mut Rng::with_seed(SEED)))
+    }
+
+    /// The config of the rung `name`, below a comment of `findings`.
+    pub fn config_of(&self, name: &str, findings: &[String]) -> String {
         let mut text = String::from("# Made by `weir lab ladder`. What each step gave:\n");
-        for step in steps {
-            let _ = writeln!(text, "#   {}", step.in_words());
+        for finding in findings {
+            let _ = writeln!(text, "#   {finding}");
         }
         text.push('\n');
-        text + &with_listener(LISTEN, &self.kept(steps).config)
-    }
-
-    /// What the rung that is kept gains over the service alone, which no step but the first is measured against. `None`:
-    /// the first step says it.
-    pub fn in_all(&self, run: &Run, steps: &[Step]) -> Option<Step> {
-        let kept = self.kept(steps).name;
-        let is_first = steps.first().is_some_and(|step| step.name == kept);
-        (!is_first).then(|| step(run, [DIRECT, &kept], &mut Rng::with_seed(SEED)))
-    }
-
-    /// The highest rung of `steps` that is kept. When every one was slower, plain weir is, since weir was asked for.
-    fn kept(&self, steps: &[Step]) -> Rung {
-        let mut rungs = self.rungs();
-        let is_kept = |rung: &Rung| {
-            let mut steps = steps.iter();
-            steps.any(|step| step.name == rung.name && step.is_kept)
-        };
-        let kept = rungs.iter().rposition(is_kept).unwrap_or(1);
-        rungs.swap_remove(kept)
+        let rung = self.rungs().into_iter().find(|rung| rung.name == name);
+        text + &with_listener(LISTEN, &rung.expect("it is one of the rungs").config)
     }
 }
 
@@ -230,16 +225,19 @@ fn step(run: &Run, [below, name]: [&str; 2], rng: &mut Rng) -> Step {
     let pairs = blocks::pairs_of_rates(&run.blocks, load, [below, name]);
     let ends = |name| Ends::of(blocks::counted(&run.blocks, name, load).0);
     let comparison = statistics::compare(&pairs, Bars::USUAL, rng);
-    let is_slower =
-        comparison.is_some_and(|it| it.verdict == Verdict::Different && it.ratio.estimate < 1.0);
+    // The cost of a hop is no reason to go without it. Neither is a comparison that cannot tell: the rung was asked for.
+    let is_no_slower = comparison.is_some_and(|it| {
+        below == DIRECT || it.verdict != Verdict::Different || it.ratio.estimate > 1.0
+    });
+    let ends = [ends(below), ends(name)];
+    let [of_below, of_rung] = ends.each_ref().map(Ends::failed_share);
     Step {
         name: name.to_owned(),
         below: below.to_owned(),
         comparison,
         rounds: pairs.len(),
-        ends: [ends(below), ends(name)],
-        // The cost of a hop is no reason to go without it. Neither is a result that says nothing: the rung was asked for.
-        is_kept: !is_slower || below == DIRECT,
+        ends,
+        is_kept: is_no_slower && of_rung <= of_below + FAILED_APART_MAX,
     }
 }
 

@@ -17,6 +17,7 @@ pub mod raw;
 pub mod report;
 pub mod scenario;
 pub mod services;
+mod shell;
 pub mod statistics;
 
 pub use self::error::LabError;

@@ -69,25 +69,73 @@ fn rungs_follow_from_what_there_is() {
 }
 
 #[test]
-fn the_highest_rung_that_is_not_slower_is_kept() {
-    let step = |name: &str, is_kept| Step {
-        name: name.to_owned(),
-        below: "x".to_owned(),
-        comparison: None,
-        rounds: 0,
-        ends: [Ends::default(), Ends::default()],
-        is_kept,
-    };
+fn the_config_to_keep_is_that_of_the_rung() {
     let ladder = ladder(2);
-    let kept =
-        ladder.config_to_keep(&[step("+ keep-alive", true), step("+ balance over 2", false)]);
+    let kept = ladder.config_of("+ keep-alive", &["it is faster".to_owned()]);
     assert!(kept.contains("servers = [\"127.0.0.1:3000\"]\n"), "{kept}");
     assert!(kept.contains("address = \"127.0.0.1:8080\"\n"), "{kept}");
-    let kept = ladder.config_to_keep(&[step("+ keep-alive", true), step("+ balance over 2", true)]);
+    assert!(kept.contains("\n#   it is faster\n"), "{kept}");
+    let kept = ladder.config_of("+ balance over 2", &[]);
     assert!(
         kept.contains("servers = [\"127.0.0.1:3000\", \"127.0.0.1:3001\"]\nbalance = \"p2c\"\n"),
         "{kept}"
     );
+}
+
+/// Each rung is judged against the highest that is kept below it, and the first against the service.
+#[test]
+fn the_highest_rung_that_is_no_worse_is_kept() {
+    const NEW: &str = "weir, a connection for each request";
+    const ALIVE: &str = "+ keep-alive";
+    const BALANCED: &str = "+ balance over 2";
+    let rung = |name: &str, rate: f64, failed: u64| {
+        let name = name.to_owned();
+        (0..4).map(move |round| {
+            let block = Block {
+                rate: rate * (1.0 + 0.001 * round as f64),
+                ..block(&name, round)
+            };
+            with_ends(block, &[("2xx", 1_000 - failed), ("5xx", failed)])
+        })
+    };
+    let kept = |rungs: &[(&str, f64, u64)]| {
+        let blocks = rungs.iter();
+        let blocks = blocks.flat_map(|(name, rate, failed)| rung(name, *rate, *failed));
+        ladder(2).to_keep(&run(blocks.collect())).map(|it| it.name)
+    };
+    let direct = (DIRECT, 100.0, 0);
+    assert_eq!(kept(&[]), None, "nothing was measured");
+    assert_eq!(kept(&[direct]), None, "weir was not");
+    for (rungs, expected) in [
+        // A hop costs something.
+        (&[direct, (NEW, 50.0, 0)][..], Some(NEW)),
+        (&[direct, (NEW, 50.0, 0), (ALIVE, 80.0, 0)], Some(ALIVE)),
+        // What fails is not kept, and what is above it is judged without it.
+        (&[direct, (NEW, 500.0, 300)], None),
+        (&[direct, (NEW, 500.0, 300), (ALIVE, 80.0, 0)], Some(ALIVE)),
+        (
+            &[
+                direct,
+                (ALIVE, 80.0, 0),
+                (BALANCED, 60.0, 0),
+                ("+ cache", 70.0, 0),
+            ],
+            Some(ALIVE),
+        ),
+        (
+            &[
+                direct,
+                (ALIVE, 80.0, 0),
+                (BALANCED, 60.0, 0),
+                ("+ cache", 90.0, 0),
+            ],
+            Some("+ cache"),
+        ),
+        // A service that fails by itself is no reason against weir.
+        (&[(DIRECT, 100.0, 300), (ALIVE, 80.0, 300)], Some(ALIVE)),
+    ] {
+        assert_eq!(kept(rungs).as_deref(), expected, "{rungs:?}");
+    }
 }
 
 /// Four rounds of two rungs; the upper one answers a tenth more.
@@ -193,31 +241,4 @@ fn failures_stand_beside_gains() {
             ),
         "{words}"
     );
-}
-
-/// A step is compared with the one below; whether weir is worth its hop is seen against the service alone.
-#[test]
-fn the_rung_that_is_kept_is_compared_with_the_service_alone() {
-    let ladder = ladder(1);
-    let mut run = run(measured());
-    assert!(ladder.in_all(&run, &steps(&run)).is_none(), "the only step");
-
-    let mut between = run.configurations[0].clone();
-    between.name = "weir, a connection for each request".to_owned();
-    run.configurations.insert(1, between);
-    let slow = measured()
-        .into_iter()
-        .filter(|block| block.configuration == DIRECT);
-    let slow: Vec<Block> = slow
-        .map(|block| Block {
-            configuration: run.configurations[1].name.clone(),
-            rate: block.rate / 2.0,
-            ..block
-        })
-        .collect();
-    run.blocks.extend(slow);
-    let in_all = ladder.in_all(&run, &steps(&run)).expect("two steps");
-    assert_eq!([&in_all.below, &in_all.name], [DIRECT, "+ keep-alive"]);
-    let ratio = in_all.comparison.expect("four rounds").ratio.estimate;
-    assert!((ratio - 1.1).abs() < 0.01, "{ratio}");
 }

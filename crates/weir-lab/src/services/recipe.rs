@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::virtualenv;
 use crate::error::LabError;
 use crate::scenario::Kind;
+use crate::shell;
 
 /// Directories of daemons that a user's `PATH` may leave out.
 const MORE_DIRECTORIES: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
@@ -93,14 +94,7 @@ impl Recipe {
 
     /// The command as a person would type it.
     pub(crate) fn command_line(&self) -> String {
-        let quoted = self.command.iter().map(|argument| {
-            if argument.contains([' ', ';', '$', '"']) {
-                format!("'{argument}'")
-            } else {
-                argument.clone()
-            }
-        });
-        quoted.collect::<Vec<_>>().join(" ")
+        shell::line(self.command.iter().map(String::as_str))
     }
 
     fn reading(command: Vec<&str>, file: Option<(&'static str, &String)>) -> Self {

@@ -3,15 +3,26 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use serde_json::{Value, json};
 use weir_lab::LabError;
 use weir_lab::blocks::{self, Ends};
 use weir_lab::compare::{self, Found, Half, Metric, NAMES, Parts, Plan, Unknown};
 use weir_lab::raw::Block;
 use weir_lab::scenario::Kind;
-use weir_lab::statistics::{CPU_TIME, LATENCY, PAIRS_MIN, RATE};
+use weir_lab::statistics::{
+    CPU_TIME, Comparison, Interval, LATENCY, PAIRS_MIN, RATE, Verdict, Wording,
+};
 
 use super::run::reservations;
 use super::target::{LoadArgs, Target};
+
+/// What is compared, in the order in which it is told.
+const METRICS: [(Metric, &str, Wording); 4] = [
+    (Metric::Rate, "rate", RATE),
+    (Metric::CpuTime, "CPU", CPU_TIME),
+    (Metric::Median, "p50", LATENCY),
+    (Metric::Percentile99, "p99", LATENCY),
+];
 
 /// With more noise than so many percent, no difference is told.
 const TELLING_MAX: f64 = 1_000.0;
@@ -36,7 +47,7 @@ pub(crate) struct CompareArgs {
     /// The least difference of interest, in percent.
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
     minimum: f64,
-    /// Writes all that was measured, as JSON.
+    /// Writes all that was measured, and what it says, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]
@@ -64,18 +75,22 @@ pub(super) fn run(args: &CompareArgs) -> anyhow::Result<()> {
     let lab = super::open()?;
     let (found, ended) = compare::run(&lab, &plan, &mut |blocks, of| {
         tell(blocks, of);
-        args.json.as_ref().map_or(Ok(()), |path| keep(blocks, path))
+        let raw = json!({ "blocks": blocks });
+        args.json.as_ref().map_or(Ok(()), |path| keep(&raw, path))
     });
     drop(lab);
+    if let Some(path) = &args.json {
+        keep(&as_json(&found), path)?;
+    }
     if !found.blocks.is_empty() {
         print!("{}", in_words(&found));
     }
     Ok(ended?)
 }
 
-/// Writes the blocks after each one, so they survive however the comparison ends.
-fn keep(blocks: &[Block], path: &Path) -> Result<(), LabError> {
-    let text = serde_json::to_vec_pretty(blocks).expect("the types are plain data");
+/// Writes what there is after each block, so it survives however the comparison ends.
+fn keep(found: &Value, path: &Path) -> Result<(), LabError> {
+    let text = serde_json::to_vec_pretty(found).expect("it is plain data");
     std::fs::write(path, text)
         .map_err(|cause| LabError::System(format!("write {}", path.display()), cause))
 }
@@ -150,19 +165,45 @@ fn in_words(found: &Found) -> String {
             "so no difference between rates can be told".to_owned()
         });
     }
-    for (metric, label, wording) in [
-        (Metric::Rate, "rate", RATE),
-        (Metric::CpuTime, "CPU", CPU_TIME),
-        (Metric::Median, "p50", LATENCY),
-        (Metric::Percentile99, "p99", LATENCY),
-    ] {
-        let words = found.difference(metric);
-        let words = words.map(|it| it.in_words(NAMES, wording));
-        let words = words.unwrap_or_else(|why| unknown(&why, &found.halves[1]));
+    for (metric, label, wording) in METRICS {
+        let words = difference_in_words(found, metric, wording);
         lines.push(format!("{label}: {words}"));
     }
     lines.push(String::new());
     lines.join("\n")
+}
+
+fn difference_in_words(found: &Found, metric: Metric, wording: Wording) -> String {
+    let difference = found.difference(metric);
+    let words = difference.map(|it| it.in_words(NAMES, wording));
+    words.unwrap_or_else(|why| unknown(&why, &found.halves[1]))
+}
+
+/// What was measured, and what it says: `B` divided by `A`, and the same of A against itself.
+fn as_json(found: &Found) -> Value {
+    let comparison = |it: &Comparison| {
+        let verdict = match it.verdict {
+            Verdict::Different => "different",
+            Verdict::AlikeEnough => "alike",
+            Verdict::CannotTell => "cannot tell",
+        };
+        let Interval {
+            estimate,
+            low,
+            high,
+        } = it.ratio;
+        json!({ "ratio": estimate, "low": low, "high": high, "pairs": it.pairs, "verdict": verdict })
+    };
+    let metrics = METRICS.map(|(metric, label, wording)| {
+        let said = json!({
+            "found": found.difference(metric).ok().map(comparison),
+            "noise": found.noise(metric).ok().map(comparison),
+            "words": difference_in_words(found, metric, wording),
+        });
+        (label.to_ascii_lowercase(), said)
+    });
+    let metrics: serde_json::Map<String, Value> = metrics.into_iter().collect();
+    json!({ "b_against_a": metrics, "blocks": found.blocks })
 }
 
 /// Why there is no comparison.

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use weir_lab::experiment::{self, Options};
-use weir_lab::ladder::{self, Ladder, Replica};
+use weir_lab::ladder::{self, Ladder, Replica, Step};
 use weir_lab::scenario::Effort;
 
-use super::run::{Progress, ensure_complete, keep, report, writable};
+use super::run::{Progress, again, ensure_complete, keep, report, writable};
 use super::summary;
 use super::target::{LoadArgs, Target};
 
@@ -55,7 +55,7 @@ pub(super) fn run(args: &LadderArgs) -> anyhow::Result<()> {
     let options = Options {
         is_quick: false,
         rounds: None,
-        command: format!("weir lab ladder --to {}", args.to.join(" --to ")),
+        command: again(),
         seed: fastrand::u64(..),
     };
     let mut progress = Progress::default();
@@ -72,21 +72,30 @@ pub(super) fn run(args: &LadderArgs) -> anyhow::Result<()> {
         summary::not_valid(&run)
     );
     let steps = ladder::steps(&run);
+    let kept = ladder.to_keep(&run);
+    let mut findings: Vec<String> = steps.iter().map(Step::in_words).collect();
+    if let Some(kept) = &kept
+        && steps.first().is_some_and(|step| step.name != kept.name)
+    {
+        // No step but the first is measured against the service alone.
+        findings.push(format!("in all: {}", kept.in_words()));
+    }
     println!();
-    for step in &steps {
-        println!("{}", step.in_words());
+    for finding in &findings {
+        println!("{finding}");
     }
-    if let Some(in_all) = ladder.in_all(&run, &steps) {
-        println!("in all: {}", in_all.in_words());
-    }
-    let path = out.join("weir.toml");
-    std::fs::write(&path, ladder.config_to_keep(&steps))
-        .with_context(|| format!("cannot write {}", path.display()))?;
     report(&out)?;
+    ensure_complete(&run)?;
+    let kept = kept.context(
+        "no rung is worth keeping: fewer than two of its rounds are valid, or more of its requests failed than of those to the service",
+    )?;
+    let path = out.join("weir.toml");
+    std::fs::write(&path, ladder.config_of(&kept.name, &findings))
+        .with_context(|| format!("cannot write {}", path.display()))?;
     println!(
-        "{}: keep it with `weir serve --config {}`",
-        path.display(),
-        path.display()
+        "{path}: {:?}; keep it with `weir serve --config {path}`",
+        kept.name,
+        path = path.display()
     );
-    ensure_complete(&run)
+    Ok(())
 }

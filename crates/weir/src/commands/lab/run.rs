@@ -43,7 +43,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<()> {
     let options = Options {
         is_quick: args.quick,
         rounds: args.rounds.map(usize::from),
-        command: command(args),
+        command: again(),
         seed: fastrand::u64(..),
     };
     eprintln!("{}: {}", scenario.name, scenario.title);
@@ -100,17 +100,17 @@ pub(super) fn report(directory: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The command line that runs it again.
-fn command(args: &RunArgs) -> String {
-    let mut command = format!("weir lab run {}", args.scenario);
-    if args.quick {
-        command.push_str(" --quick");
-    }
-    if args.profile {
-        command.push_str(" --profile");
-    }
-    if let Some(rounds) = args.rounds {
-        let _ = write!(command, " --rounds {rounds}");
+/// The command that runs it again. Results of another run are not written into the same directory, so it goes without `--out`.
+pub(super) fn again() -> Vec<String> {
+    let typed = std::env::args_os().skip(1);
+    let mut typed = typed.map(|word| word.to_string_lossy().into_owned());
+    let mut command = vec!["weir".to_owned()];
+    while let Some(word) = typed.next() {
+        if word == "--out" {
+            typed.next();
+        } else if !word.starts_with("--out=") {
+            command.push(word);
+        }
     }
     command
 }

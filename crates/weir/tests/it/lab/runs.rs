@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::{TINY, lab, leftovers, run, stderr, stdout};
-use crate::harness::{App, Directory, Gateway, free_port};
+use crate::harness::process::Process;
+use crate::harness::{App, Directory, Gateway, free_port, wait_until};
 
 #[test]
 fn a_scenario_of_ones_own_is_measured_and_reported() {
@@ -133,9 +134,18 @@ fn a_comparison_that_breaks_off_keeps_what_was_measured() {
     let raw = std::fs::read(directory.file("blocks.json")).expect("there is raw data");
     let raw: Value = serde_json::from_slice(&raw).expect("it is JSON");
     assert_eq!(
-        raw.as_array().map(Vec::len),
+        raw["blocks"].as_array().map(Vec::len),
         Some(9),
         "A against itself, and A once more"
+    );
+    let rate = &raw["b_against_a"]["rate"];
+    assert!(
+        rate["found"].is_null() && rate["noise"]["verdict"].is_string(),
+        "{rate}"
+    );
+    assert_eq!(
+        rate["words"],
+        "nothing can be said: valid A B B A 0, needed 2"
     );
 }
 
@@ -264,7 +274,10 @@ fn nothing_is_said_of_a_load_that_could_not_be_sent() {
 
     let ladder = ["ladder", "--to", &url, "--rounds", "2"];
     let output = run(&[&ladder[..], &TOO_MUCH].concat(), &directory);
-    assert!(output.status.success(), "{}", stderr(&output));
+    let told = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("no rung is worth keeping"), "{told}");
+    assert!(!directory.file("lab-ladder/weir.toml").exists());
     let text = stdout(&output);
     for told in [
         "6 of 6 blocks not valid:",
@@ -274,6 +287,8 @@ fn nothing_is_said_of_a_load_that_could_not_be_sent() {
     }
     let report = std::fs::read_to_string(directory.file("lab-ladder/report.md")).expect("a report");
     assert!(report.contains("6 of 6 blocks are not valid"), "{report}");
+    let again = format!("weir lab {} {}", ladder.join(" "), TOO_MUCH.join(" "));
+    assert!(report.contains(&again), "no {again:?} in {report}");
 }
 
 #[test]
@@ -312,6 +327,31 @@ fn whoever_fails_is_told_and_not_compared_by_latency() {
             "{text}"
         );
     }
+}
+
+#[test]
+fn a_ladder_that_was_ended_recommends_nothing() {
+    let app = App::start("a");
+    let directory = Directory::new();
+    let url = format!("http://{}/?q=a&b=(c)", app.address);
+    let out = directory.file("o");
+    let out = out.to_str().expect("UTF-8");
+    let ladder = ["lab", "ladder", "--to", &url, "--out", out, "--rounds", "9"];
+    let mut ladder = Process::weir(&ladder, &directory);
+    wait_until("a block is measured", || {
+        directory.file("o/raw.json").exists()
+    });
+    ladder.signal("TERM");
+    assert_eq!(ladder.wait().code(), Some(2), "{}", ladder.output());
+    let told = ladder.output();
+    assert!(
+        told.contains("ended early; what there is rests on ") && !told.contains("keep it"),
+        "{told}"
+    );
+    assert!(!directory.file("o/weir.toml").exists());
+    let report = std::fs::read_to_string(directory.file("o/report.md")).expect("a report");
+    let again = format!("weir lab ladder --to '{url}' --rounds 9\n");
+    assert!(report.contains(&again), "no {again:?} in {report}");
 }
 
 #[test]
@@ -362,6 +402,7 @@ fn a_ladder_leaves_a_config_that_works() {
     let config =
         std::fs::read_to_string(directory.file("lab-ladder/weir.toml")).expect("it is kept");
     assert!(config.contains(&first.address.to_string()), "{config}");
+    assert!(config.contains("\n#   "), "what each step gave: {config}");
     let checked = std::process::Command::new(env!("CARGO_BIN_EXE_weir"))
         .args(["check", "--config"])
         .arg(directory.file("lab-ladder/weir.toml"))
