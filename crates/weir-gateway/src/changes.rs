@@ -59,13 +59,6 @@ impl Changes {
         changes
     }
 
-    /// The changes of servers by which `new`, an upstream of the same name, differs from `old`.
-    pub(crate) fn of_servers(old: &Upstream, new: &Upstream) -> Self {
-        let mut changes = Self::default();
-        changes.servers(&new.name, old, new);
-        changes
-    }
-
     /// What came, what went, and of what stays whether it `is_changed`.
     fn members<T>(
         &mut self,
@@ -103,48 +96,41 @@ impl Changes {
         });
         for (name, is) in &new {
             if let Some(was) = old.get(name) {
-                self.servers(name, was, is);
+                let lines = Self::in_servers(&was.servers, &is.servers).into_iter();
+                let lines = lines.map(|line| format!("upstream {name}: {line}"));
+                self.lines.extend(lines);
             }
         }
     }
 
-    fn servers(&mut self, upstream: &str, old: &Upstream, new: &Upstream) {
-        let find = |upstream: &Upstream, server: &Server| {
-            let mut servers = upstream.servers.iter();
+    /// How `new` differs from `old`, the servers of one upstream.
+    pub(crate) fn in_servers(old: &[Server], new: &[Server]) -> Vec<String> {
+        let find = |servers: &'_ [Server], server: &Server| {
+            let mut servers = servers.iter();
             servers
                 .find(|other| other.address == server.address)
                 .cloned()
         };
-        for server in &new.servers {
+        let mut lines = Vec::new();
+        for server in new {
             let label = &server.label;
             let Some(was) = find(old, server) else {
-                self.lines
-                    .push(format!("upstream {upstream}: server {label} added"));
+                lines.push(format!("server {label} added"));
                 continue;
             };
             if was.weight != server.weight {
-                self.lines.push(format!(
-                    "upstream {upstream}: server {label} has weight {}, it had {}",
-                    server.weight, was.weight
-                ));
+                let (is, was) = (server.weight, was.weight);
+                lines.push(format!("server {label} has weight {is}, it had {was}"));
             }
             match (was.is_draining, server.is_draining) {
-                (false, true) => self
-                    .lines
-                    .push(format!("upstream {upstream}: server {label} is drained")),
-                (true, false) => self.lines.push(format!(
-                    "upstream {upstream}: server {label} is drained no longer"
-                )),
+                (false, true) => lines.push(format!("server {label} is drained")),
+                (true, false) => lines.push(format!("server {label} is drained no longer")),
                 _ => {}
             }
         }
-        let gone = old
-            .servers
-            .iter()
-            .filter(|server| find(new, server).is_none());
-        let gone =
-            gone.map(|server| format!("upstream {upstream}: server {} removed", server.label));
-        self.lines.extend(gone);
+        let gone = old.iter().filter(|server| find(new, server).is_none());
+        lines.extend(gone.map(|server| format!("server {} removed", server.label)));
+        lines
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 use crate::changes::Changes;
 use crate::control::apps::{App, Apps};
 use crate::control::kept::Kept;
+use crate::control::merged::Edited;
 use crate::lock::{lock, try_lock};
 use crate::names::Names;
 use crate::router::Router;
@@ -29,6 +30,7 @@ use crate::{own_upstream, time};
 pub(crate) mod apps;
 mod held_back;
 pub(crate) mod kept;
+mod merged;
 mod saved;
 pub(crate) mod servers;
 
@@ -397,8 +399,7 @@ impl Listeners {
 }
 
 impl State {
-    /// The settings of `file`. Where it lists the servers that it listed before, the changes through the admin listener are
-    /// kept, with a note on each such upstream.
+    /// The settings of `file` with the changes through the admin listener that it leaves, and a note on each such upstream.
     fn with_edits(&self, file: &Settings) -> (Settings, Changes) {
         let (mut next, mut notes) = (file.clone(), Changes::default());
         for upstream in &mut next.upstreams {
@@ -407,13 +408,14 @@ impl State {
             let Some((was, is)) = both.filter(|(was, is)| was.servers != is.servers) else {
                 continue;
             };
-            let what = if was.servers == upstream.servers {
-                upstream.servers.clone_from(&is.servers);
-                "are kept"
-            } else {
-                "are gone, since the file lists other servers"
+            let edited = Edited {
+                was: &was.servers,
+                is: &is.servers,
             };
-            notes.lines.push(kept::note(&upstream.name, what));
+            let note = edited.merge_into(&mut upstream.servers);
+            notes
+                .lines
+                .push(format!("upstream {}: {note}", upstream.name));
         }
         (next, notes)
     }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::changes::Changes;
 use crate::control::Control;
-use crate::settings::{Server, ServerAddress};
+use crate::settings::{Server, ServerAddress, Upstream};
 use crate::state::snapshot::{Endpoint, Snapshot, UpstreamState};
 
 /// All upstreams.
@@ -64,10 +64,13 @@ impl<'s> Listing<'s> {
     pub(super) fn read(control: &Control, snapshot: &'s Snapshot) -> Self {
         let in_file = control.in_file();
         let upstreams = snapshot.upstreams.iter().map(|upstream| {
-            let mut known = in_file.iter();
-            let file = known.find(|other| other.name == upstream.settings.name);
-            let changes = file.map(|file| Changes::of_servers(file, &upstream.settings));
-            let servers = upstream.settings.servers.iter().enumerate();
+            let Upstream {
+                name, servers: now, ..
+            } = &upstream.settings;
+            let file = in_file.iter().find(|other| other.name == *name);
+            let changes = file.map(|file| Changes::in_servers(&file.servers, now));
+            let changes = changes.unwrap_or_default().into_iter();
+            let servers = now.iter().enumerate();
             let servers = servers.map(|(index, server)| ServerNow {
                 server: &server.label,
                 weight: server.weight,
@@ -76,9 +79,11 @@ impl<'s> Listing<'s> {
                 endpoints: endpoints(upstream, index),
             });
             UpstreamNow {
-                name: &upstream.settings.name,
+                name,
                 servers: servers.collect(),
-                changes: changes.map_or_else(Vec::new, |changes| changes.lines),
+                changes: changes
+                    .map(|change| format!("upstream {name}: {change}"))
+                    .collect(),
             }
         });
         Self {

@@ -1,7 +1,7 @@
 //! Changes of servers that outlive the process: the file of `admin.changes_file`.
 //!
-//! The config file has the last word. With the servers of an upstream that were changed stands what the config file said of
-//! them then. If it says something else at the next start, the changes are dropped, and that is told.
+//! With the servers of an upstream that were changed stands what the config file said of them then. If it says something else at
+//! the next start, both are merged (`merged.rs`), and what is dropped is told.
 //!
 //! ```text
 //! {"upstreams": {"app": {"file": [SERVER, …], "now": [SERVER, …]}}}
@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::control::merged::Edited;
 use crate::control::{Source, saved};
 use crate::settings::{Server, Settings, Upstream};
 use crate::start_error::StartError;
@@ -77,19 +78,23 @@ impl Kept {
         })?;
         for (name, changed) in file.upstreams {
             let mut upstreams = next.upstreams.iter_mut();
-            let upstream = upstreams.find(|upstream| upstream.name == name);
-            match upstream {
-                Some(upstream) if all(&upstream.servers) == changed.file => {
-                    let servers = changed.now.iter().map(|saved| saved.read(source));
-                    let servers = servers.collect::<Result<Vec<_>, _>>().map_err(wrong)?;
-                    if servers.is_empty() {
-                        return Err(wrong(format!("upstream {name}: it has no server")));
-                    }
-                    upstream.servers = servers;
-                    notes.push(note(&name, "are kept"));
-                }
-                _ => notes.push(note(&name, "are gone, since the file lists other servers")),
+            let Some(upstream) = upstreams.find(|upstream| upstream.name == name) else {
+                notes.push(format!(
+                    "upstream {name}: changes made through the admin listener are gone with it"
+                ));
+                continue;
+            };
+            let read = |saved: &[SavedServer]| {
+                let servers = saved.iter().map(|saved| saved.read(source));
+                servers.collect::<Result<Vec<_>, _>>().map_err(wrong)
+            };
+            let (was, is) = (read(&changed.file)?, read(&changed.now)?);
+            if is.is_empty() {
+                return Err(wrong(format!("upstream {name}: it has no server")));
             }
+            let edited = Edited { was: &was, is: &is };
+            let note = edited.merge_into(&mut upstream.servers);
+            notes.push(format!("upstream {name}: {note}"));
         }
         Ok(Loaded {
             settings: next,
@@ -150,11 +155,6 @@ fn text(file: &Settings, now: &Settings) -> io::Result<Vec<u8>> {
     let mut text = serde_json::to_vec(&file).map_err(io::Error::other)?;
     text.push(b'\n');
     Ok(text)
-}
-
-/// What has become of the changes of an upstream.
-pub(super) fn note(upstream: &str, what: &str) -> String {
-    format!("upstream {upstream}: changes made through the admin listener {what}")
 }
 
 /// What the config file says of an upstream.

@@ -1,7 +1,7 @@
 //! Adding, weighting, draining and removing servers while the gateway runs.
 //!
-//! Such a change is a configuration like any other. It lasts until a file is read that lists other servers for the
-//! upstream, and ends with the process unless it is `kept`.
+//! Such a change is a configuration like any other. It lasts until a file is read that says something else of the
+//! server (`merged.rs`), and ends with the process unless it is `kept`.
 
 use std::{fmt, fs, io};
 

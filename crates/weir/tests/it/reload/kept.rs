@@ -154,7 +154,7 @@ fn changes_outlive_the_process_until_the_file_says_something_else() {
     gateway.start();
     assert_eq!(gateway.servers(), listed);
 
-    told(admin, &["drain", "app", A]);
+    told(admin, &["drain", "app", B]);
     gateway.write(&config(&[A, C]));
     gateway.start();
     wait_until("it says so", || {
@@ -163,12 +163,34 @@ fn changes_outlive_the_process_until_the_file_says_something_else() {
     assert!(gateway.servers().iter().all(|(_, _, draining)| !draining));
 }
 
+/// Whoever adds a server to the file does not mean the one that somebody else has drained.
+#[test]
+fn a_server_stays_drained_when_the_file_lists_another_one() {
+    let mut gateway = Kept::new(&config(&[A, B]));
+    let admin = gateway.admin().to_string();
+    told(gateway.admin(), &["drain", "app", A]);
+    let drained = [A, B, C].map(|server| (server.to_owned(), 1, server == A));
+    gateway.write(&config(&[A, B, C]));
+    let run = tool::run(env!("CARGO_BIN_EXE_weir"), &["reload", "--admin", &admin]);
+    let kept = format!(
+        "upstream app: of the changes made through the admin listener are kept: server {A} is drained\n"
+    );
+    assert!(run.stdout.contains(&kept), "{}", run.stdout);
+    assert_eq!(gateway.servers(), drained);
+    // At a start as well.
+    gateway.start();
+    assert_eq!(gateway.servers(), drained);
+    gateway.write(&config(&[C, A]));
+    gateway.start();
+    assert_eq!(gateway.servers(), [drained[2].clone(), drained[0].clone()]);
+}
+
 /// What a reload has dropped does not come back when the file says again what it said before.
 #[test]
 fn a_reload_that_drops_changes_drops_them_for_good() {
     let mut gateway = Kept::new(&config(&[A, B]));
     let admin = gateway.admin().to_string();
-    told(gateway.admin(), &["drain", "app", A]);
+    told(gateway.admin(), &["drain", "app", B]);
     for servers in [[A, C], [A, B]] {
         gateway.write(&config(&servers));
         tool::run(env!("CARGO_BIN_EXE_weir"), &["reload", "--admin", &admin]);
@@ -181,7 +203,7 @@ fn a_reload_that_drops_changes_drops_them_for_good() {
 #[test]
 fn a_start_that_drops_changes_drops_them_for_good() {
     let mut gateway = Kept::new(&config(&[A, B]));
-    told(gateway.admin(), &["drain", "app", A]);
+    told(gateway.admin(), &["drain", "app", B]);
     for servers in [[A, C], [A, B]] {
         gateway.write(&config(&servers));
         gateway.start();
@@ -194,7 +216,7 @@ fn a_reload_that_cannot_drop_changes_is_refused() {
     let gateway = Kept::new(&config(&[A, B]));
     let admin = gateway.admin().to_string();
     let reload = || tool::run_to_end(env!("CARGO_BIN_EXE_weir"), &["reload", "--admin", &admin]);
-    told(gateway.admin(), &["drain", "app", A]);
+    told(gateway.admin(), &["drain", "app", B]);
     let before = gateway.servers();
     let draft = gateway.directory.file("changes.json.draft");
     fs::create_dir(&draft).expect("a directory");

@@ -97,15 +97,15 @@ fn servers_are_added_weighted_and_removed() {
         "{told}"
     );
     assert_eq!(shares(&gateway, 150)["c"], 80);
-    // One that says something else has the last word.
-    let only_a = upstream("app", &[a.address]);
-    gateway.configure(&format!("{only_a}{}", forwarding("/", "app")));
+    // What one says of a server that it did not say before holds, and what was added stays.
+    let only_c = upstream("app", &[c.address]);
+    gateway.configure(&format!("{only_c}{}", forwarding("/", "app")));
     let told = gateway.reload();
     assert!(
         told.contains("made through the admin listener are gone"),
         "{told}"
     );
-    assert_eq!(shares(&gateway, 10), [("a".into(), 10)].into());
+    assert_eq!(shares(&gateway, 10), [("c".into(), 10)].into());
 }
 
 /// Requests by connections that never rest, until it is dropped or ended; one that fails panics.
