@@ -235,7 +235,7 @@ fn of_sections<T>(path: &Path, read: impl FnOnce(&mut Entries<'_>) -> T) -> Opti
     let mut tree = sources.tree(&report);
     let variable = &variable;
     let mut from = Surroundings { variable, inputs };
-    let outside = outside::found(&tree, &report, &mut from, &|at| sources.directory_of(at));
+    let outside = outside::found(&tree, &report, &mut from);
     outside::put(&mut tree, &outside);
     let root = Table::new(&report, sources.end(), String::new(), &tree);
     Some(read(&mut Entries::new(root, &FILE)))
@@ -253,7 +253,7 @@ fn settings_of(
         return Err(report.into_error(sources.name()));
     }
     let mut from = Surroundings { variable, inputs };
-    let outside = outside::found(&tree, &report, &mut from, &|at| sources.directory_of(at));
+    let outside = outside::found(&tree, &report, &mut from);
     outside::put(&mut tree, &outside);
     report.hide(&outside);
     // What a file lacks is reported at its end, where it can be added.

@@ -3,6 +3,7 @@
 //! Each method wants one of the kinds that the key is declared as; another one is a mistake of the caller. As in
 //! `value`, what is not of that kind is reported here and answered with `None`.
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value as Json;
@@ -54,6 +55,11 @@ impl<'a> Entry<'a> {
     /// The byte of the text at which the value begins.
     pub(super) fn at(&self) -> usize {
         self.value.at()
+    }
+
+    /// Where relative paths begin in the file that has the value.
+    pub(super) fn directory(&self) -> &'a Path {
+        self.value.directory()
     }
 
     /// The line on which the value begins.

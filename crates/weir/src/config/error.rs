@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::error::Error;
 use std::fmt;
 use std::io;
+use std::path::{Path, PathBuf};
 
 use super::outside::Outside;
 
@@ -106,13 +107,14 @@ struct Text {
     begins: usize,
     /// The bytes at which its lines begin, from the beginning of the text.
     line_starts: Vec<usize>,
+    directory: PathBuf,
 }
 
 impl Report {
     /// An empty report on `text`.
     pub(super) fn on(text: &str) -> Self {
         let mut report = Self::on_several();
-        report.begin(None, 0, text);
+        report.begin(None, 0, text, Path::new(""));
         report
     }
 
@@ -125,8 +127,15 @@ impl Report {
         }
     }
 
-    /// Adds a text whose bytes have numbers from `begins`, which is more than any byte before has.
-    pub(super) fn begin(&mut self, file: Option<String>, begins: usize, text: &str) {
+    /// Adds a text whose bytes have numbers from `begins`, which is more than any byte before has. Relative paths in it begin in
+    /// `directory`.
+    pub(super) fn begin(
+        &mut self,
+        file: Option<String>,
+        begins: usize,
+        text: &str,
+        directory: &Path,
+    ) {
         let after_breaks = text.match_indices('\n').map(|(at, _)| at + 1);
         // What follows the last line break is a line only when something stands there.
         let line_starts = after_breaks.filter(|start| *start < text.len());
@@ -134,7 +143,14 @@ impl Report {
             file,
             begins,
             line_starts: std::iter::once(0).chain(line_starts).collect(),
+            directory: directory.to_owned(),
         });
+    }
+
+    /// Where relative paths begin in the text that has byte `at`.
+    pub(super) fn directory_of(&self, at: usize) -> &Path {
+        let later = self.texts.partition_point(|text| text.begins <= at);
+        &self.texts[later.max(1) - 1].directory
     }
 
     /// Repeats nothing of `outside` from now on.

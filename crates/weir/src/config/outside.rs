@@ -10,7 +10,7 @@ mod written;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -66,18 +66,15 @@ enum Wanted {
     Nothing,
 }
 
-/// Everything in `tree` that comes from outside; what cannot be had is reported. `directory_of` tells the directory of
-/// the file that has a byte.
+/// Everything in `tree` that comes from outside; what cannot be had is reported.
 pub(super) fn found(
     tree: &DeTable<'_>,
     report: &Report,
     from: &mut Surroundings<'_>,
-    directory_of: &dyn Fn(usize) -> PathBuf,
 ) -> Vec<Outside> {
     let mut search = Search {
         report,
         from,
-        directory_of,
         found: Vec::new(),
     };
     search.table(tree, Some(&FILE), "");
@@ -266,7 +263,6 @@ impl Filled {
 struct Search<'a, 's> {
     report: &'a Report,
     from: &'a mut Surroundings<'s>,
-    directory_of: &'a dyn Fn(usize) -> PathBuf,
     found: Vec<Outside>,
 }
 
@@ -409,7 +405,7 @@ impl Search<'_, '_> {
         if path.is_empty() || path.contains('\0') {
             return Err(Refused::Unfit("expected the path of a file".to_owned()));
         }
-        let path = (self.directory_of)(at).join(Path::new(&path));
+        let path = self.report.directory_of(at).join(Path::new(&path));
         self.from.inputs.note(&path);
         let shown = path.display();
         let bytes = regular::beginning(&path, FILE_BYTES_MAX + 1).map_err(|error| {

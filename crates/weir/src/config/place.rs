@@ -25,8 +25,7 @@ pub(super) fn of(
     let (report, mut tree) = (sources.report(), sources.tree(&sources.report()));
     let inputs = &mut Inputs::default();
     let mut from = Surroundings { variable, inputs };
-    let directory_of = |at| sources.directory_of(at);
-    let outside = outside::found(&tree, &sources.report(), &mut from, &directory_of);
+    let outside = outside::found(&tree, &sources.report(), &mut from);
     outside::put(&mut tree, &outside);
     let file_name = sources.name();
     if let StartError::Names(names) = error {

@@ -80,7 +80,7 @@ impl Sources {
         let mut report = Report::on_several();
         for (index, file) in self.files.iter().enumerate() {
             let name = (index > 0).then(|| file.name.clone());
-            report.begin(name, file.begins, &file.text);
+            report.begin(name, file.begins, &file.text, &file.directory);
         }
         report
     }
@@ -113,12 +113,6 @@ impl Sources {
     /// The name of the first file.
     pub(super) fn name(&self) -> &str {
         &self.files[0].name
-    }
-
-    /// Where relative paths begin in the file that has byte `at`.
-    pub(super) fn directory_of(&self, at: usize) -> PathBuf {
-        let later = self.files.partition_point(|file| file.begins <= at);
-        self.files[later.max(1) - 1].directory.clone()
     }
 }
 

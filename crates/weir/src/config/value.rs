@@ -3,6 +3,7 @@
 //! As in `read`, what is not of the type asked for is reported here and answered with `None`.
 
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Number, Value as Json};
@@ -51,6 +52,11 @@ impl<'a> Value<'a> {
     /// The byte of the text at which the value begins.
     pub(super) fn at(&self) -> usize {
         self.at
+    }
+
+    /// Where relative paths begin in the file that has the value.
+    pub(super) fn directory(&self) -> &'a Path {
+        self.report.directory_of(self.at)
     }
 
     /// The line on which the value begins.

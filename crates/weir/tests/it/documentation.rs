@@ -101,9 +101,10 @@ fn what_needs_variables_and_files_is_checked_with_them() {
             ""
         };
         let text = format!("{missing}{}", block.text).replace("/run/secrets/", &path);
-        directory.write("weir.toml", text.replace("/etc/weir/", &path));
-        let script = "cd \"$0\" && APP_HOST=127.0.0.1 exec \"$@\"";
-        let check = ["-c", script, &path, WEIR, "check", "--config", "weir.toml"];
+        let text = text.replace("/etc/weir/", &path);
+        let config = directory.write("weir.toml", text).display().to_string();
+        let script = "APP_HOST=127.0.0.1 exec \"$0\" check --config \"$1\"";
+        let check = ["-c", script, WEIR, &config];
         let checked = run_to_end("sh", &check);
         assert!(
             checked.status.success(),

@@ -2,8 +2,6 @@
 //!
 //! A file is read here, once: what a gateway answers when nothing else works must not depend on a disk.
 
-use std::path::Path;
-
 use weir_gateway::settings::template::Template;
 use weir_gateway::settings::{Fallback, Respond};
 
@@ -179,11 +177,17 @@ pub(in crate::config) fn content<'a>(table: &mut Entries<'a>) -> Content<'a> {
 
 /// What is in the file, and the type that its name says it has.
 fn file(value: &Entry) -> Option<(Vec<u8>, Option<&'static str>)> {
-    value.parsed(|path| {
-        let path = Path::new(path);
-        let bytes = regular::beginning(path, FILE_BYTES_MAX + 1).map_err(|error| {
+    let directory = value.directory();
+    value.parsed(|named| {
+        let path = directory.join(named);
+        let bytes = regular::beginning(&path, FILE_BYTES_MAX + 1).map_err(|error| {
             let expected = ANSWER_FILE.expected;
-            format!("which cannot be read ({error}), expected {expected}")
+            match path.to_str() {
+                Some(path) if path != named => {
+                    format!("but {path} cannot be read ({error}), expected {expected}")
+                }
+                _ => format!("which cannot be read ({error}), expected {expected}"),
+            }
         })?;
         if bytes.len() as u64 > FILE_BYTES_MAX {
             return Err(format!("expected a file of at most {FILE_BYTES_MAX} bytes"));

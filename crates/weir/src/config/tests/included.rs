@@ -207,12 +207,14 @@ fn a_value_is_read_from_beside_the_file_that_names_it() {
         &[
             (
                 "weir.toml",
-                "include = \"sub/admin.toml\"\nlistener = [{ address = \"127.0.0.1:8080\" }]\nroute = [{ path = \"/\", respond = {} }]\n",
+                "include = \"sub/admin.toml\"\nlistener = [{ address = \"127.0.0.1:8080\" }]\nerror_pages.5xx = { file = \"page.html\" }\nroute = [{ path = \"/\", respond = {} }]\n",
             ),
             (
                 "sub/admin.toml",
-                "[admin]\nlisten = \"127.0.0.1:9901\"\ntoken = { file = \"token\" }\n",
+                "[error_pages]\n404 = { file = \"404.html\" }\n[admin]\nlisten = \"127.0.0.1:9901\"\ntoken = { file = \"token\" }\n",
             ),
+            ("page.html", "<p>Hello.</p>"),
+            ("sub/404.html", "<p>Nothing.</p>"),
             ("sub/token", "0123456789abcdef\n"),
         ],
     );

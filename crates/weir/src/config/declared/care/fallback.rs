@@ -78,5 +78,5 @@ pub(crate) static FILE: Key = Key {
     name: "file",
     kind: Kind::Text(&forms::ANSWER_FILE),
     preset: Preset::Said("none"),
-    doc: "Its body is in this file, of up to 1 MiB. It is read with the configuration, at the start and in a reload.",
+    doc: "Its body is in this file beside the config, of up to 1 MiB. It is read with the configuration, at the start and in a reload.",
 };
