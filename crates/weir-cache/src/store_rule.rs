@@ -7,7 +7,7 @@ mod cookies;
 mod not_stored;
 mod status;
 
-use weir_http::{FieldName, Fields, Method};
+use weir_http::{FieldName, Fields, Method, media};
 
 use crate::control::{Directive, RequestControl, ResponseControl};
 use crate::freshness::{self, AgeField, Dates, Exchanged, Lifetime};
@@ -55,6 +55,10 @@ pub fn decide(answered: &Answered<'_>, policy: &CachePolicy) -> Result<Meta, Not
     check_method(answered)?;
     status::check(answered, &control, policy)?;
     check_directives(answered, &control, policy)?;
+    let media_type = answered.response.first(FieldName::ContentType);
+    if media_type.is_some_and(media::is_event_stream) {
+        return Err(NotStored::EventStream);
+    }
     if vary::is_unknowable(answered.response) {
         return Err(NotStored::VaryStar);
     }

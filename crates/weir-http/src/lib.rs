@@ -31,6 +31,7 @@ mod framing;
 pub mod head;
 pub mod host;
 pub mod kept;
+pub mod media;
 pub mod opening;
 pub mod query;
 pub mod readings;

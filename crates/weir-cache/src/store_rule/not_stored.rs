@@ -23,6 +23,8 @@ pub enum NotStored {
     Private,
     /// The request had `Authorization`, and the response does not say that it may be shared.
     Authorization,
+    /// A stream of events: it has no end, and each client's own beginning.
+    EventStream,
     /// `Vary: *`, or a `Vary` that cannot be read.
     VaryStar,
     /// `Vary` names a field, and the request had another one that scripts read as the same (`X_Device` for `X-Device`).
@@ -73,6 +75,7 @@ impl NotStored {
             Self::Post
             | Self::ResponseNoStore
             | Self::Private
+            | Self::EventStream
             | Self::VaryStar
             | Self::SetCookie
             | Self::NoFreshness
@@ -114,7 +117,7 @@ struct Told {
 }
 
 /// In the order of the enum.
-const TOLD: [Told; 16] = [
+const TOLD: [Told; 17] = [
     Told {
         reason: NotStored::Method,
         name: "method",
@@ -168,6 +171,12 @@ const TOLD: [Told; 16] = [
         name: "authorization",
         meaning: "The request had `Authorization`, and the response does not say that others may have it.",
         remedy: "The origin says `public`, `s-maxage` or `must-revalidate`.",
+    },
+    Told {
+        reason: NotStored::EventStream,
+        name: "event-stream",
+        meaning: "The response is `text/event-stream`: it has no end, and begins anew for each client.",
+        remedy: "Nothing.",
     },
     Told {
         reason: NotStored::VaryStar,

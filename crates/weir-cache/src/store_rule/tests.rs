@@ -202,6 +202,16 @@ fn what_is_too_large_is_not_stored() {
     assert_eq!(large.outcome(), Err(NotStored::TooLarge));
 }
 
+/// Whatever is said of it, and whatever parameters it has.
+#[test]
+fn a_stream_of_events_is_not_stored() {
+    let events = [
+        "Content-Type: text/event-stream; charset=utf-8",
+        "Cache-Control: max-age=60",
+    ];
+    assert_eq!(case(&[], &events).outcome(), Err(NotStored::EventStream));
+}
+
 /// What was stored with a cookie on the origin's word is not kept when the word is taken back.
 #[test]
 fn a_304_can_end_a_stored_cookie() {

@@ -11,7 +11,7 @@ use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use weir_http::{Body, FieldName};
+use weir_http::{Body, FieldName, media};
 
 use crate::deadline::Due;
 use crate::exchange::Exchange;
@@ -24,9 +24,6 @@ use crate::upstream::relay::{Upstream, poll_receive};
 
 /// A response that is not over so long after its head is a stream.
 pub(crate) const STREAM_AFTER: Duration = Duration::from_secs(1);
-
-/// What no end is expected of (HTML Living Standard, server-sent events).
-const EVENT_STREAM: &[u8] = b"text/event-stream";
 
 /// Begins to read ahead, unless all of the response is here. Its head is in `x`.
 pub(crate) fn begin(
@@ -73,12 +70,7 @@ pub(crate) fn stream_at(
 pub(crate) fn is_event_stream(x: &Exchange) -> bool {
     let head = x.incoming.unread();
     let media_type = x.response.known_field(FieldName::ContentType);
-    media_type.is_some_and(|value| {
-        let value = value.of(head);
-        let end = value.iter().position(|&byte| byte == b';');
-        let name = value[..end.unwrap_or(value.len())].trim_ascii();
-        name.eq_ignore_ascii_case(EVENT_STREAM)
-    })
+    media_type.is_some_and(|value| media::is_event_stream(value.of(head)))
 }
 
 /// Reads on while the client is waited for. Each turn of the loop fills some of a bounded buffer, or is the last but one.

@@ -245,7 +245,13 @@ async fn more(
     upstream: &mut Upstream,
 ) -> Result<Rest, Failure> {
     x.incoming.release(&by.worker.buffers);
-    x.client.timer.set(by.rule.timeouts.idle);
+    let idle = by.rule.timeouts.idle;
+    x.client.timer.set(if upstream.sends_events {
+        // It has nothing to say between two events, like a tunnel.
+        idle.max(x.timeouts.tunnel)
+    } else {
+        idle
+    });
     let received = if upstream.sends_events {
         match Box::pin(next_event(x, by, upstream)).await {
             Some(received) => received,

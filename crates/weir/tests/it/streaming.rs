@@ -4,8 +4,10 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use crate::harness::client::Connection;
+use crate::harness::origin::Origin;
 use crate::harness::pattern::{PERIOD, growth_during, read_head, read_pattern, write_pattern};
 use crate::harness::{Gateway, PATIENCE, forward_everything, wait_until};
 
@@ -239,6 +241,57 @@ impl Write for Counted<'_> {
 
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
+    }
+}
+
+/// Events have pauses between them, as tunnels have. Any other response that pauses has broken down.
+#[test]
+fn a_stream_of_events_may_pause() {
+    let asked = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&asked);
+    let origin = Origin::start(move |mut peer, _| {
+        while let Some(head) = peer.head() {
+            counter.fetch_add(1, Ordering::Relaxed);
+            let media_type = if head.starts_with("GET /events ") {
+                "Text/Event-Stream; charset=utf-8"
+            } else {
+                "text/plain"
+            };
+            peer.send(format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: {media_type}\r\nCache-Control: max-age=60\r\n\
+                 Transfer-Encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n"
+            ));
+            std::thread::sleep(Duration::from_secs(1));
+            peer.send("9\r\ndata: 2\n\n\r\n0\r\n\r\n");
+        }
+    });
+    let route = "timeout = { idle = \"200ms\" }\n";
+    for (tunnel, keys, may_pause) in [
+        ("1h", "", true),
+        ("1h", "cache = true\n", true),
+        ("300ms", "", false),
+    ] {
+        let forward = forward_everything(&[origin.address], "") + route + keys;
+        let gateway = Gateway::start(&format!("[timeouts]\ntunnel = \"{tunnel}\"\n{forward}"));
+        let get = |path: &str| {
+            let mut connection = Connection::open(gateway.address);
+            connection.send(format!(
+                "GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n"
+            ));
+            String::from_utf8_lossy(&connection.rest()).into_owned()
+        };
+        let before = asked.load(Ordering::Relaxed);
+        let [first, second] = [get("/events"), get("/events")];
+        for events in [first, second] {
+            let is_whole = events.ends_with("0\r\n\r\n");
+            assert_eq!(is_whole, may_pause, "{tunnel}, {keys}{events:?}");
+        }
+        assert_eq!(asked.load(Ordering::Relaxed), before + 2, "{keys}");
+        let text = get("/text");
+        assert!(
+            text.contains("data: 1") && !text.ends_with("0\r\n\r\n"),
+            "{keys}{text:?}"
+        );
     }
 }
 

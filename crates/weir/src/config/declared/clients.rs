@@ -124,7 +124,7 @@ pub(crate) static TUNNEL: Key = Key {
     name: "tunnel",
     kind: Kind::DEADLINE,
     preset: Preset::Duration(Duration::from_secs(3600)),
-    doc: "An upgraded connection without a byte in either direction. Late: close.",
+    doc: "An upgraded connection without a byte in either direction, or a stream of events (`text/event-stream`) without an event. Late: close.",
 };
 pub(crate) static DRAIN_DELAY: Key = Key {
     name: "drain_delay",

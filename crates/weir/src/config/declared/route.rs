@@ -195,7 +195,7 @@ pub(crate) static IDLE: Key = Key {
     name: "idle",
     kind: Kind::DEADLINE,
     preset: Preset::Duration(Duration::from_secs(30)),
-    doc: "Between two reads of the response body, or two writes of the request. Late: 504, or the response is broken off when it has begun.",
+    doc: "Between two reads of the response body, or two writes of the request. Late: 504, or the response is broken off when it has begun. A stream of events has the longer of this and `timeouts.tunnel`.",
 };
 
 pub(crate) static EDITS: Section = Section {
