@@ -23,7 +23,7 @@ use crate::router::{Found, RouteKey};
 use crate::serving::{Cached, Forwarding, Serving};
 use crate::settings::{Action, Fallback};
 use crate::state::mirror::Copied;
-use crate::state::snapshot::RouteState;
+use crate::state::snapshot::Snapshot;
 use crate::state::view::View;
 use crate::state::worker::Worker;
 use crate::upstream::bring::{self, Brought};
@@ -121,7 +121,7 @@ fn route(x: &mut Exchange, view: &View) -> Result<usize, Failure> {
     match found {
         Found::Route(route) => {
             x.facts.route = Some(route);
-            tell(x, &snapshot.routes[route]);
+            tell(x, snapshot, route);
             Ok(route)
         }
         Found::MethodNotAllowed(allow) => {
@@ -134,7 +134,7 @@ fn route(x: &mut Exchange, view: &View) -> Result<usize, Failure> {
             };
             // A page reads this as it would read what another method is answered.
             if let Found::Route(route) = snapshot.router.find(&served) {
-                tell(x, &snapshot.routes[route]);
+                tell(x, snapshot, route);
             }
             Err(Failure::MethodNotAllowed)
         }
@@ -143,8 +143,15 @@ fn route(x: &mut Exchange, view: &View) -> Result<usize, Failure> {
 }
 
 /// Every answer says what the route says of all.
-fn tell(x: &mut Exchange, route: &RouteState) {
-    x.outgoing.told_by(&route.lines);
+fn tell(x: &mut Exchange, snapshot: &Snapshot, route: usize) {
+    let route = &snapshot.routes[route];
+    x.outgoing.told_by(route.lines.always());
+    if route.lines.may_vary() {
+        let names = route.lines.vary(&x.route_key(), &snapshot.router);
+        if !names.is_empty() {
+            x.outgoing.told_by_field(b"Vary", names.as_bytes());
+        }
+    }
     if let Some(cors) = &route.settings.cors {
         cors::tell(x, cors);
     }

@@ -265,13 +265,30 @@ fn a_cache_behind_is_told_by_what_a_route_was_chosen() {
         wanting("/a/{id}", &[], &[]),
     ];
     let names = |routes: &[Route]| -> Vec<String> {
-        let of = |route| chosen_by(route, routes).join(",");
+        let of = |route| {
+            let ChosenBy { all, some } = ChosenBy::of(route, routes);
+            let some = some.iter().map(|(name, of)| format!("{name}{of:?}"));
+            format!("{}|{}", all.join(","), some.collect::<Vec<_>>().join(","))
+        };
         routes.iter().map(of).collect()
     };
-    let both = "x-alpha,x-beta";
-    assert_eq!(names(&routes), [both, both, both, "", both]);
+    let expected = [
+        "|x-alpha[2],x-beta[1, 2]",
+        "x-beta|x-alpha[2]",
+        "x-alpha,x-beta|",
+        "|",
+        "x-beta|x-alpha[2]",
+    ];
+    assert_eq!(names(&routes), expected);
     routes[0].host = HostPattern::Exact("a.example".to_owned());
     routes[1].host = HostPattern::Wildcard("example".to_owned());
     routes[2].host = HostPattern::Exact("b.example".to_owned());
-    assert_eq!(names(&routes), ["x-beta", both, both, "", both]);
+    let expected = [
+        "|x-beta[1]",
+        "x-beta|x-alpha[2]",
+        "x-alpha,x-beta|",
+        "|",
+        "|x-alpha[2],x-beta[1, 2]",
+    ];
+    assert_eq!(names(&routes), expected);
 }

@@ -36,6 +36,7 @@ use crate::state::mirror::MirrorState;
 use crate::state::opened::Opened;
 use crate::state::rate::RateGate;
 use crate::state::snapshot::edited::{Edited, Says};
+use crate::state::snapshot::lines::RouteLines;
 use crate::state::split::{self, OwnCare, SplitState};
 use crate::state::sticky::{Homes, OwnCookies};
 use crate::state::storage::share;
@@ -87,7 +88,7 @@ pub(crate) struct Made<'a> {
 pub(crate) struct RouteState {
     pub(crate) settings: Route,
     /// What every answer of the route says.
-    pub(crate) lines: Box<[u8]>,
+    pub(crate) lines: RouteLines,
     /// Its share of the cache's RAM.
     pub(crate) share: Option<Arc<Share>>,
     pub(crate) rates: Vec<Arc<RateGate>>,
@@ -239,7 +240,7 @@ fn succeeding_routes(
         counted.insert(route.name.clone(), Arc::clone(&metrics));
         let own_care = |upstream: &str| before?.care_for(upstream, snapshot_before?);
         RouteState {
-            lines: lines::of(route, routes),
+            lines: RouteLines::of(route, routes),
             settings: route.clone(),
             share: share(route, before.and_then(|before| before.share.as_ref())),
             rates: RateGate::succeed(

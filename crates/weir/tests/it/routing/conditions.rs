@@ -45,10 +45,14 @@ fn routes_of_one_url_share_nothing_that_is_stored() {
             assert_eq!(answer.field("vary"), Some("x-beta"), "{target} {fields:?}");
         }
     }
+    // It has no part in what the route with the condition cannot serve.
+    let elsewhere = ask(&gateway, "/elsewhere", "X-Beta: 1\r\n");
+    assert_eq!(elsewhere.text(), "stable");
+    assert_eq!(elsewhere.field("vary"), None);
     // What scripts would take for the field is not it, and is not sent on.
     assert_eq!(ask(&gateway, "/a/c", "X_Beta: 1\r\n").text(), "stable");
     let heads = [stable.heads(), beta.heads(), traced.heads()].concat();
-    assert_eq!(heads.len(), 4, "{heads:?}");
+    assert_eq!(heads.len(), 5, "{heads:?}");
     assert!(!heads.concat().contains("X_Beta"), "{heads:?}");
     // A purge of the URL is one of all that is stored of it.
     let what = "{\"url\": \"http://test/a/b\"}";
