@@ -34,6 +34,8 @@ use crate::time;
 /// All of it. Counts are since the start.
 #[derive(Debug, Serialize)]
 pub(super) struct Status<'s> {
+    /// The process.
+    pid: u32,
     uptime_ms: u64,
     /// Clients that are connected now.
     connections: usize,
@@ -159,6 +161,7 @@ impl<'s> Status<'s> {
         let slow = &shared.slow;
         let upstreams = snapshot.upstreams.iter();
         Self {
+            pid: std::process::id(),
             uptime_ms,
             connections: shared.admission.open(),
             workers: shared.metrics.len(),
@@ -344,7 +347,7 @@ mod tests {
         refusing.health.checked(false);
         refusing.checked.ended(Err("it said \"no\"".to_owned()));
         let expected = concat!(
-            r#"{"uptime_ms":300,"connections":0,"workers":2,"stuck":[],"troubles":[],"#,
+            r#"{"pid":PID,"uptime_ms":300,"connections":0,"workers":2,"stuck":[],"troubles":[],"#,
             r#""minute":{"covers_ms":0,"seconds":[]},"requests":3,"#,
             r#""responses":{"1xx":0,"2xx":0,"3xx":0,"4xx":3,"5xx":0},"#,
             r#""latency_bounds_us":[100,250,500,1000,2500,5000,10000,25000,50000,100000,250000,500000,"#,
@@ -364,6 +367,7 @@ mod tests {
             r#""transient":{"bytes":0,"bytes_max":7,"cut":0},"cache":null}"#,
         );
         let status = Status::read_at(&shared, &snapshot, &History::default(), 300);
+        let expected = expected.replace("PID", &std::process::id().to_string());
         let written = serde_json::to_string(&status).expect("plain values have a JSON form");
         assert_eq!(written, expected);
     }

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::io::ErrorKind;
 use std::net::ToSocketAddrs as _;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, ensure};
@@ -114,6 +115,13 @@ impl Admin {
     pub(super) fn with_advice(mut self, advice: &'static str) -> Self {
         self.advice = advice;
         self
+    }
+
+    /// Whether it is the listener of the process `pid`. It is, when that says so soon.
+    pub(super) fn is_of(&self, pid: NonZeroU32) -> bool {
+        let answer = self.client.hasty().ask("GET", "/status", &self.fields, b"");
+        let status = answer.and_then(|answer| Ok(serde_json::from_slice::<Value>(&answer.body)?));
+        status.is_ok_and(|status| status["pid"] == pid.get())
     }
 
     pub(super) fn get(&mut self, path: &str, query: &[(&str, &str)]) -> anyhow::Result<Value> {

@@ -33,7 +33,8 @@ fn print_schema() -> anyhow::Result<()> {
     }
 }
 
-fn check(path: &Path) -> anyhow::Result<()> {
+/// Fails with all that is wrong with the file at `path`, or prints that nothing is.
+pub(super) fn check(path: &Path) -> anyhow::Result<()> {
     let source = super::serve::reloading::File::new(path.to_owned());
     let settings = source.load()?;
     weir_gateway::check(&settings, &source).map_err(|error| source.start_error(error))?;

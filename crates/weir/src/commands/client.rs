@@ -55,6 +55,11 @@ impl Client {
         }
     }
 
+    /// A client of the same server that waits for no answer longer than a sound one takes.
+    pub(super) fn hasty(&self) -> Self {
+        Self::new(self.server)
+    }
+
     /// The body of the answer, whatever its status; an error when no answer came. The next call then connects again.
     #[cfg(feature = "demo")]
     pub(super) fn get(&mut self, path: &str) -> io::Result<Vec<u8>> {

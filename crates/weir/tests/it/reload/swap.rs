@@ -526,7 +526,49 @@ fn a_reload_that_reaches_nobody_names_the_ways_that_are_left() {
     let path = path.to_str().expect("UTF-8");
     let run = run_to_end(env!("CARGO_BIN_EXE_weir"), &["reload", path]);
     assert_eq!(run.status.code(), Some(2));
-    for way in [other.as_str(), "--admin OLD", "--token OLD", "kill -HUP"] {
+    for way in [other.as_str(), "--admin OLD", "--token OLD", "--pid PID"] {
         assert!(run.stderr.contains(way), "{way}: {}", run.stderr);
     }
+}
+
+/// Who knows the process alone reaches it all the same: by the admin listener that is its own, and else by a signal, once the file is
+/// found to be sound.
+#[test]
+fn a_process_is_reached_by_its_admin_listener_or_else_by_a_signal() {
+    let gateway = Gateway::start(&responding("/", "start"));
+    let other = Gateway::start(&responding("/", "other"));
+    let path = gateway.directory.file("weir.toml");
+    let file = path.to_str().expect("UTF-8");
+    let pid = gateway.process.pid().to_string();
+    let reload = || run_to_end(env!("CARGO_BIN_EXE_weir"), &["reload", file, "--pid", &pid]);
+    gateway.configure(&responding("/a", "a"));
+    let run = reload();
+    assert!(run.stdout.contains("route /a added"), "{}", run.stdout);
+
+    // Another process has the address that the file says now.
+    gateway.configure(&responding("/b", "b"));
+    let text = std::fs::read_to_string(&path).expect("there is a config");
+    let elsewhere = text.replace(&gateway.admin.to_string(), &other.admin.to_string());
+    std::fs::write(&path, elsewhere).expect("a file");
+    let run = reload();
+    let signalled = format!("process {pid} reads it; what changes is in its log");
+    assert!(
+        run.stdout.contains(&signalled),
+        "{}{}",
+        run.stdout,
+        run.stderr
+    );
+    wait_until("it has read the file", || {
+        client::get(gateway.address, "/b").status == 200
+    });
+    assert!(!other.process.output().contains("reloaded"));
+
+    gateway.configure("nonsense = 1\n");
+    let run = reload();
+    assert_eq!(run.status.code(), Some(2));
+    assert!(
+        run.stderr.contains("nonsense: unknown key"),
+        "{}",
+        run.stderr
+    );
 }
