@@ -34,6 +34,7 @@ mod entry;
 mod error;
 mod error_pages;
 mod file;
+mod foreign;
 pub(crate) mod guard;
 mod headers;
 mod inputs;

@@ -160,6 +160,9 @@ fn tell_all(changes: &Changes, peer: Option<SocketAddr>) {
     for line in &changes.lines {
         tell(Level::Info, format_args!("admin listener{by}: {line}"));
     }
+    for wait in changes.waits() {
+        tell(Level::Warning, format_args!("admin listener{by}: {wait}"));
+    }
 }
 
 async fn edit(request: Request<Incoming>) -> Result<Edit, Refusal> {

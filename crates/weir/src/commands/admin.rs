@@ -26,9 +26,9 @@ pub(super) struct Connection {
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(super) admin: Option<String>,
 
-    /// The gateway's config file, which says where the admin listener is; without it `weir.toml` in this directory, or else
+    /// The gateway's config file, which says where the admin listener is and what its token is; without it `weir.toml` in this directory, or else
     /// `/etc/weir/weir.toml`.
-    #[arg(long, value_name = "FILE", conflicts_with = "admin")]
+    #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
 
     /// The token of `[admin]`, if it has one; or in the environment as `WEIR_ADMIN_TOKEN`, where no other user sees it
@@ -59,11 +59,12 @@ impl Admin {
     /// The same when the config file may be named by `file`.
     pub(super) fn named_by(file: Option<&Path>, connection: &Connection) -> anyhow::Result<Self> {
         let token = connection.token.clone();
+        let named = file.or(connection.config.as_deref());
         if let Some(address) = &connection.admin {
-            ensure!(file.is_none(), "--admin says where, so no FILE is needed");
+            let said = named.and_then(config::admin_of);
+            let token = token.or(said.and_then(|said| said.token));
             return Self::at(address, token.or_else(token_of_environment));
         }
-        let named = file.or(connection.config.as_deref());
         let usual = config_file::usual().filter(|_| named.is_none());
         let said = named.or(usual.as_deref()).and_then(config::admin_of);
         match (said, named) {

@@ -223,8 +223,12 @@ fn drain(args: &DrainArgs) -> anyhow::Result<()> {
             };
         }
         if began.elapsed() >= patience {
+            let requests = match left {
+                1 => "1 request is".to_owned(),
+                _ => format!("{left} requests are"),
+            };
             eprintln!(
-                "{left} requests are still on their way to {} after {patience:?}; it stays drained",
+                "{requests} still on the way to {} after {patience:?}; it stays drained",
                 at.server
             );
             std::process::exit(LEFT);

@@ -155,9 +155,12 @@ fn without_scheme(text: &str) -> Result<&str, String> {
     };
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     if scheme.eq_ignore_ascii_case("https") {
+        // 443 is the port of TLS. Which one is plain there, only the user knows.
+        let is_known = !authority.is_empty() && !authority.ends_with(":443");
+        let plain = format!("http://{authority}");
         return Err(format!(
             "but servers are spoken to in plain HTTP, expected a plain port{}",
-            did_you_mean(Some(authority).filter(|authority| !authority.is_empty()))
+            did_you_mean(is_known.then_some(&plain))
         ));
     }
     if !scheme.eq_ignore_ascii_case("http") {

@@ -1,15 +1,21 @@
 //! What in a sound file is most likely not what was meant: told, and taken as it stands.
 
-use weir_gateway::settings::template::{Part, Template, Variable};
-use weir_gateway::settings::{Action, Forward, HeaderEdits, HostPattern, Route, Settings};
+mod variables;
+
+use weir_gateway::settings::{Forward, HostPattern, Route, Settings, Upstream};
+use weir_policy::limit::concurrency::Limit;
+use weir_policy::limit::queue;
 
 /// What to tell of the settings, each in a sentence.
 pub(crate) fn of(settings: &Settings) -> Vec<String> {
     let mut notes = Vec::new();
     lone_paths(&settings.routes, &mut notes);
     idle_upstreams(settings, &mut notes);
-    foreign_variables(settings, &mut notes);
-    ids_without_a_log(settings, &mut notes);
+    short_queues(settings, &mut notes);
+    trusted_clients(settings, &mut notes);
+    variables::foreign(settings, &mut notes);
+    variables::in_bodies(settings, &mut notes);
+    variables::ids_without_a_log(settings, &mut notes);
     notes
 }
 
@@ -53,102 +59,32 @@ fn idle_upstreams(settings: &Settings, notes: &mut Vec<String>) {
     }
 }
 
-/// Variables as nginx writes them. Here they are texts.
-fn foreign_variables(settings: &Settings, notes: &mut Vec<String>) {
-    let of_all = &settings.all_routes.response_headers;
-    let mut values: Vec<(&str, &Template)> = of_edits(&of_all.usual).collect();
-    values.extend(pairs(&of_all.always));
-    for route in &settings.routes {
-        let answers = &route.response_headers;
-        values.extend(of_edits(&answers.usual).chain(pairs(&answers.always)));
-        match &route.action {
-            Action::Redirect(redirect) => values.push(("location", &redirect.location)),
-            Action::Respond(respond) => values.extend(pairs(&respond.headers)),
-            Action::Forward(_) | Action::Serve(_) => {}
-        }
-        if let Some(rule) = route.action.rule() {
-            values.extend(of_edits(&rule.request_headers));
-        }
-    }
-    for (field, template) in values {
-        for (theirs, ours) in template.parts.iter().flat_map(foreign) {
-            let note = format!(
-                "the field {field:?} says \"${theirs}\" to the letter; the variable is \"{{{ours}}}\""
-            );
-            if !notes.contains(&note) {
-                notes.push(note);
-            }
-        }
-    }
-}
-
-fn of_edits(edits: &HeaderEdits) -> impl Iterator<Item = (&str, &Template)> {
-    pairs(&edits.set).chain(pairs(&edits.add))
-}
-
-fn pairs(fields: &[(String, Template)]) -> impl Iterator<Item = (&str, &Template)> {
-    fields.iter().map(|(name, value)| (name.as_str(), value))
-}
-
-/// The variables of nginx in a text, with those that say the same here.
-fn foreign(part: &Part) -> Vec<(String, String)> {
-    let Part::Text(text) = part else {
-        return Vec::new();
-    };
-    let is_of_name = |byte: char| byte.is_ascii_alphanumeric() || byte == '_';
-    let named = text.split('$').skip(1).map(|behind| {
-        let end = behind.find(|byte| !is_of_name(byte));
-        &behind[..end.unwrap_or(behind.len())]
-    });
-    let known = named.filter_map(|name| {
-        let ours = match name {
-            "remote_addr" | "proxy_add_x_forwarded_for" => Variable::Client.name(),
-            "host" | "http_host" => Variable::Host.name(),
-            "request_uri" => Variable::Target.name(),
-            "uri" | "document_uri" => Variable::Path.name(),
-            "args" | "query_string" => Variable::Query.name(),
-            "scheme" => Variable::Scheme.name(),
-            "request_method" => Variable::Method.name(),
-            "request_id" => Variable::RequestId.name(),
-            "status" => Variable::Status.name(),
-            _ => {
-                let field = name.strip_prefix("http_")?.replace('_', "-");
-                Variable::RequestHeader(field).name()
-            }
+/// Queues that are longer on paper than they will ever be.
+fn short_queues(settings: &Settings, notes: &mut Vec<String>) {
+    for Upstream { name, care, .. } in &settings.upstreams {
+        let Some(concurrency) = care.concurrency.filter(|_| !care.is_limited_per_endpoint) else {
+            continue;
         };
-        Some((name.to_owned(), ours))
-    });
-    known.collect()
+        let waiters = concurrency.queue.waiters_max;
+        if let Limit::Fixed(limit) = concurrency.limit
+            && waiters != queue::Settings::default().waiters_max
+            && waiters > limit.div_ceil(2) as usize
+        {
+            let half = limit.div_ceil(2);
+            notes.push(format!(
+                "upstream {name:?}: concurrency.queue is {waiters}, and no more than half of limit ever wait, which is {half}"
+            ));
+        }
+    }
 }
 
-/// Ids that are sent somewhere, and cannot be looked for here.
-fn ids_without_a_log(settings: &Settings, notes: &mut Vec<String>) {
-    use weir_gateway::settings::LogFormat;
-    let Some(log) = &settings.access_log else {
-        return;
-    };
-    let is_logged = match &log.format {
-        LogFormat::Combined => false,
-        LogFormat::Json(members) => members.contains(&Variable::RequestId),
-        LogFormat::Text(text) => text.variables().any(|it| *it == Variable::RequestId),
-    };
-    let says_id =
-        |(_, value): (&str, &Template)| value.variables().any(|it| *it == Variable::RequestId);
-    let answers = settings.routes.iter().map(|route| &route.response_headers);
-    let answers = answers.chain([&settings.all_routes.response_headers]);
-    let is_told = answers
-        .flat_map(|it| of_edits(&it.usual).chain(pairs(&it.always)))
-        .any(says_id);
-    let rules = settings
-        .routes
-        .iter()
-        .filter_map(|route| route.action.rule());
-    let is_sent = rules
-        .flat_map(|rule| of_edits(&rule.request_headers))
-        .any(says_id);
-    if !is_logged && (is_told || is_sent) {
-        notes.push(
-            "\"{request_id}\" is sent, and no line of the access log has it: choose format = \"json\" with [request_id], or name it in fields".to_owned(),
-        );
+/// Networks that have everybody in them: then everybody says of himself who he is.
+fn trusted_clients(settings: &Settings, notes: &mut Vec<String>) {
+    let networks = settings.trusted_proxies.iter();
+    for all in networks.filter(|network| network.prefix_len() == 0) {
+        notes.push(format!(
+            "trusted_proxies.networks has {all}, so every client chooses its own address in X-Forwarded-For, for the log, rate and \
+             hash_on; name the proxies alone"
+        ));
     }
 }

@@ -6,6 +6,7 @@
 use toml::de::DeTable;
 
 use super::error::Report;
+use super::foreign;
 use super::suggest::{did_you_mean, nearest, one_of, quoted};
 use super::value::Value;
 
@@ -112,9 +113,10 @@ impl<'a> Table<'a> {
                 continue;
             }
             let meant = nearest(name.get_ref(), known.iter().copied());
-            let help = match meant {
-                Some(meant) => did_you_mean(Some(meant)),
-                None => format!("; expected {}", one_of(known.iter().copied())),
+            let help = match (meant, foreign::hint(name.get_ref())) {
+                (Some(meant), _) => did_you_mean(Some(meant)),
+                (None, Some(hint)) => format!("; {hint}"),
+                (None, None) => format!("; expected {}", one_of(known.iter().copied())),
             };
             let key = self.key_of(name.get_ref());
             self.report

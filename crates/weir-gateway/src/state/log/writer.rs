@@ -185,10 +185,16 @@ impl Output {
     fn reopen(&mut self, target: &LogTarget) {
         match Self::open(target) {
             Ok(reopened) => *self = reopened,
-            Err(error) => complain(
-                "the access log stays as it is, it cannot be reopened",
-                &error,
-            ),
+            Err(error) => {
+                let what = match target {
+                    LogTarget::File(path) => format!(" ({})", path.display()),
+                    LogTarget::Stdout => String::new(),
+                };
+                complain(
+                    &format!("the access log{what} stays as it is, it cannot be opened again"),
+                    &error,
+                );
+            }
         }
     }
 

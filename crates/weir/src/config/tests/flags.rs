@@ -129,7 +129,7 @@ fn wrong_flags_are_all_told() {
     let error =
         from_flags(listen, &to.map(str::to_owned), false, None).expect_err("three mistakes");
     let expected = r#"
---to: found "https://127.0.0.1:3000", but servers are spoken to in plain HTTP, expected a plain port; did you mean "127.0.0.1:3000"?
+--to: found "https://127.0.0.1:3000", but servers are spoken to in plain HTTP, expected a plain port; did you mean "http://127.0.0.1:3000"?
 --to: found "http://127.0.0.1:1" again, expected it only once
 --to: found "127.0.0.1", expected a host and a port, as in "127.0.0.1:3000""#;
     assert_eq!(error.to_string(), expected.trim_start());

@@ -363,8 +363,8 @@ fn what_is_most_likely_not_meant_is_noted() {
     assert_eq!(
         notes(&format!("{headers}{route}")),
         [
-            "the field \"x-a\" says \"$remote_addr\" to the letter; the variable is \"{client}\"",
-            "the field \"x-a\" says \"$http_x_b\" to the letter; the variable is \"{request_header:x-b}\"",
+            "response_headers: the field \"x-a\" says \"$remote_addr\" to the letter; the variable is \"{client}\"",
+            "response_headers: the field \"x-a\" says \"$http_x_b\" to the letter; the variable is \"{request_header:x-b}\"",
         ]
     );
     let told = "[response_headers.always]\nx-id = \"{request_id}\"\n";
@@ -378,4 +378,38 @@ fn what_is_most_likely_not_meant_is_noted() {
         .is_empty()
     );
     assert!(notes(&format!("{told}{route}")).is_empty());
+    let bodies = "[error_pages]\n5xx = { body = \"{request_id} {5} {}\" }\n\
+                  404 = { json = { path = \"{path}\" } }\n\
+                  405 = { body = \"<script>f({path})</script>\", content_type = \"text/html\" }\n\
+                  [[route]]\npath = \"/{*rest}\"\nrespond = { body = \"{host}\" }\n\
+                  response_headers.set.x-b = \"$host\"\n";
+    let rest = "to the letter; fields of an answer have variables, bodies have none";
+    assert_eq!(
+        notes(bodies),
+        [
+            "route \"/{*rest}\": the field \"x-b\" says \"$host\" to the letter; the variable is \"{host}\""
+                .to_owned(),
+            format!("error_pages.404 says \"{{path}}\" {rest}"),
+            format!("error_pages.5xx says \"{{request_id}}\" {rest}"),
+            format!("route \"/{{*rest}}\": the body says \"{{host}}\" {rest}"),
+        ]
+    );
+    let queue = |keys: &str| {
+        let keys = format!("concurrency = {{ limit = 9, {keys} }}\n");
+        let to_it = "[[route]]\npath = \"/{*rest}\"\nupstream = \"app\"\n";
+        notes(&format!("{app}{keys}{to_it}"))
+    };
+    for silent in ["", "queue = 5"] {
+        assert!(queue(silent).is_empty(), "{silent}");
+    }
+    assert_eq!(
+        queue("queue = 6"),
+        [
+            "upstream \"app\": concurrency.queue is 6, and no more than half of limit ever wait, which is 5"
+        ]
+    );
+    let everybody = format!("trusted_proxies.networks = [\"10.0.0.0/8\", \"0.0.0.0/0\"]\n{route}");
+    let told = notes(&everybody);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].starts_with("trusted_proxies.networks has 0.0.0.0/0, so every client"));
 }

@@ -21,7 +21,11 @@ servers = []
 balance = "fastest"
 #! upstream.app.balance: found "fastest", expected one of "round-robin", "least-conn", "random", "p2c", "hash"
 tls = {}
-#! upstream.app.tls: unknown key; expected one of "servers", "balance", "hash_on", "sticky", "idle_connections", "idle_timeout", "protect", "concurrency", "ejection", "breaker", "health", "retry_budget"
+#! upstream.app.tls: unknown key; weir speaks no TLS yet: keep what does beside it
+ip_hash = true
+#! upstream.app.ip_hash: unknown key; what says that here is balance = "hash" and hash_on = "client-address"
+rest = 1
+#! upstream.app.rest: unknown key; expected one of "servers", "balance", "hash_on", "sticky", "idle_connections", "idle_timeout", "protect", "concurrency", "ejection", "breaker", "health", "retry_budget"
 "#,
     r#"
 [upstream.app]
@@ -50,7 +54,7 @@ servers = [
   "LocalHost:9002",
 #! upstream.app.servers[8]: found "LocalHost:9002", which is the same server as "localhost:9002", expected it only once
   "https://app.internal:443",
-#! upstream.app.servers[9]: found "https://app.internal:443", but servers are spoken to in plain HTTP, expected a plain port; did you mean "app.internal:443"?
+#! upstream.app.servers[9]: found "https://app.internal:443", but servers are spoken to in plain HTTP, expected a plain port
   "http://app.internal:80/path",
 #! upstream.app.servers[10]: found "http://app.internal:80/path", expected a server without a path, which is the route's matter; did you mean "http://app.internal:80"?
   "ftp://app.internal:21",

@@ -351,7 +351,7 @@ fn a_drain_waits_for_what_is_under_way_and_not_for_ever() {
     let run = weir_upstream(gateway.admin, &["drain", "app", &server, "--wait=100ms"]);
     assert_eq!(run.status.code(), Some(3), "{}", run.stderr);
     assert!(
-        run.stderr.contains("1 requests are still on their way"),
+        run.stderr.contains("1 request is still on the way to "),
         "{}",
         run.stderr
     );

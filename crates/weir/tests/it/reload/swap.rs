@@ -245,6 +245,11 @@ fn what_takes_a_restart_waits_for_it() {
             assert!(run.stdout.starts_with(changes), "{}", run.stdout);
             assert_eq!(run.stderr, told);
         }
+        // Who reads the log is not who has asked for it.
+        wait_until("it is in the log too", || {
+            let log = gateway.process.output();
+            log.contains(&format!("admin listener, by 127.0.0.1: {told}"))
+        });
         assert_eq!(client::get(gateway.address, "/").text(), key);
         assert_eq!(gateway.metric("weir_config_needs_restart"), 1);
     }
