@@ -1,44 +1,41 @@
 //! Starting and ending a gateway. Sockets come first, then threads, so that a failed start leaves nothing behind.
 
-use std::io;
+mod checked;
+mod workers;
+
 use std::net::SocketAddr;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::runtime::{LocalOptions, LocalRuntime};
-use tokio::sync::mpsc;
 use weir_cache::store::Transient;
 
+pub use self::checked::check;
+use self::checked::have_files_of_their_own;
+use self::workers::start_workers;
 use crate::control::apps::Apps;
 use crate::control::kept::{Kept, Loaded};
 use crate::control::{Control, Given, Source};
-use crate::listener::{self, Arrival, Reception};
 use crate::names::Names;
 use crate::router::Router;
-use crate::service::{self, Courier, Parcels, Services};
+use crate::service::{self, Services};
 use crate::settings::{CacheStorage, Level, LogTarget, Settings};
 use crate::start_error::StartError;
 use crate::state::admission::Admission;
 use crate::state::listening::Listening;
-use crate::state::log::{LogBuffer, LogWriter};
+use crate::state::log::LogWriter;
 use crate::state::opened::{Opened, Retired};
 use crate::state::shared::Shared;
 use crate::state::slow::SlowClients;
 use crate::state::snapshot::{Made, Snapshot};
 use crate::state::storage::Cache;
-use crate::state::worker::Worker;
 use crate::supervision::{Supervision, WorkerFailed};
 use crate::tell::tell;
 use crate::time;
 use crate::upstream::check;
-use crate::{admin, errands, own_upstream, paths};
+use crate::{admin, own_upstream};
 
-/// Tasks that a worker runs before it looks for events of its sockets: a whole round of a busy worker, so that one
-/// system call asks about many sockets.
-const EVENT_INTERVAL: u32 = 512;
 /// How often a draining gateway checks whether it is done.
 const DRAIN_POLL: Duration = Duration::from_millis(20);
 /// How long exchanges that were cut off may take to notice and report it, and how long the log may then take to be
@@ -54,84 +51,6 @@ pub struct Gateway {
     control: Arc<Control>,
     workers: Vec<JoinHandle<()>>,
     log: Option<LogWriter>,
-}
-
-/// Finds mistakes in `settings` that only show when they are put to work, without starting anything that stays. It does
-/// not ask whether an address is free: most likely the running gateway has it, and is about to get this file.
-pub fn check(settings: &Settings, source: &dyn Source) -> Result<(), StartError> {
-    let guard_file = settings
-        .admin
-        .as_ref()
-        .and_then(|admin| admin.guard_file.as_ref());
-    let loaded = guard_file.map(|path| Apps::load(path, source, settings));
-    let with_apps = loaded.transpose()?.map(|(_, settings)| settings);
-    let settings = with_apps.as_ref().unwrap_or(settings);
-    let _ = kept(settings, source)?;
-    Router::new(&settings.routes)
-        .map(drop)
-        .map_err(StartError::Routes)?;
-    let names = Names::default();
-    names.learn(settings).map_err(StartError::Names)?;
-    own_upstream::refuse(settings, &names.known())?;
-    have_files_of_their_own(settings)?;
-    let cache = settings.cache.as_ref();
-    let disk = cache.and_then(|cache| cache.disk.as_ref());
-    let disk = disk.map(|disk| &disk.path);
-    if let Some(log) = &settings.access_log
-        && let LogTarget::File(path) = &log.target
-    {
-        paths::may_write(path)
-            .map_err(|error| StartError::AccessLog(path.display().to_string(), error))?;
-    }
-    if let Some(path) = disk {
-        paths::may_make_directory(path)
-            .map_err(|error| StartError::Cache(path.display().to_string(), error.to_string()))?;
-    }
-    Ok(())
-}
-
-/// What is wrong with a file, as an error that knows which file it is.
-type Wrong = fn(String) -> StartError;
-
-/// Two writers to one file would break both outputs.
-fn have_files_of_their_own(settings: &Settings) -> Result<(), StartError> {
-    let log = settings.access_log.as_ref();
-    let log = log.and_then(|log| match &log.target {
-        LogTarget::File(path) => Some(path),
-        LogTarget::Stdout => None,
-    });
-    let admin = settings.admin.as_ref();
-    let apps = admin.and_then(|admin| admin.guard_file.as_ref());
-    let cache = settings.cache.as_ref();
-    let disk = cache.and_then(|cache| cache.disk.as_ref());
-    let disk = disk.map(|disk| paths::resolved(&disk.path));
-    let is_of_cache = |path| {
-        let disk = disk.as_ref();
-        disk.is_some_and(|disk| disk.starts_with(paths::resolved(path)))
-    };
-    if let Some(path) = log.filter(|path| is_of_cache(path)) {
-        let error = io::Error::other("the directory of the cache is there");
-        return Err(StartError::AccessLog(path.display().to_string(), error));
-    }
-    let changes = admin.and_then(|admin| admin.changes_file.as_ref());
-    let apps_file = apps.map(|path| (path, StartError::Apps as Wrong));
-    let changes_file = changes.map(|path| (path, StartError::Changes as Wrong));
-    for (path, wrong) in [apps_file, changes_file].into_iter().flatten() {
-        let refuse = |why| Err(wrong(format!("{}: {why}", path.display())));
-        if is_of_cache(path) {
-            return refuse("the directory of the cache is there");
-        }
-        if log.is_some_and(|log| paths::resolved(log) == paths::resolved(path)) {
-            return refuse("it is the access log");
-        }
-    }
-    if let Some((apps, changes)) = apps.zip(changes)
-        && paths::resolved(apps) == paths::resolved(changes)
-    {
-        let why = format!("{}: it is guard_file", changes.display());
-        return Err(StartError::Changes(why));
-    }
-    Ok(())
 }
 
 /// The settings with the changes of servers that were kept, and what to tell of them.
@@ -363,34 +282,6 @@ pub struct Drained {
     pub tunnels: u64,
 }
 
-/// Starts a thread for each worker.
-fn start_workers(
-    settings: &Settings,
-    shared: &Arc<Shared>,
-    log: Option<&LogWriter>,
-    (courier, parcels): (&Courier, Vec<Parcels>),
-) -> Result<Vec<JoinHandle<()>>, StartError> {
-    let workers = 0..settings.workers;
-    let (senders, receivers): (Vec<_>, Vec<_>) = workers
-        .map(|_| mpsc::channel(listener::HANDOVER_QUEUE))
-        .unzip();
-    let mut threads = Vec::with_capacity(settings.workers);
-    for (index, (arrivals, parcels)) in receivers.into_iter().zip(parcels).enumerate() {
-        let log = log.zip(settings.access_log.as_ref());
-        let start = WorkerStart {
-            index,
-            shared: Arc::clone(shared),
-            log: log.map(|(writer, settings)| LogBuffer::new(settings, writer.sink.clone())),
-            senders: senders.clone(),
-            arrivals,
-            courier: courier.clone(),
-            parcels,
-        };
-        threads.push(start.spawn().map_err(StartError::Thread)?);
-    }
-    Ok(threads)
-}
-
 fn start_log(settings: &Settings) -> Result<Option<LogWriter>, StartError> {
     let Some(log) = &settings.access_log else {
         return Ok(None);
@@ -402,64 +293,4 @@ fn start_log(settings: &Settings) -> Result<Option<LogWriter>, StartError> {
     LogWriter::start(log, settings.workers)
         .map(Some)
         .map_err(|error| StartError::AccessLog(name, error))
-}
-
-/// What the thread of a worker starts with.
-struct WorkerStart {
-    index: usize,
-    shared: Arc<Shared>,
-    log: Option<LogBuffer>,
-    senders: Vec<mpsc::Sender<Arrival>>,
-    arrivals: mpsc::Receiver<Arrival>,
-    courier: Courier,
-    parcels: Parcels,
-}
-
-impl WorkerStart {
-    fn spawn(self) -> io::Result<JoinHandle<()>> {
-        let mut builder = tokio::runtime::Builder::new_current_thread();
-        let _ = builder.enable_all().event_interval(EVENT_INTERVAL);
-        let (says, built) = std::sync::mpsc::channel();
-        let thread = std::thread::Builder::new()
-            .name(format!("worker-{}", self.index))
-            .spawn(move || {
-                // It must stay on the thread where it is made.
-                let runtime: io::Result<LocalRuntime> =
-                    builder.build_local(LocalOptions::default());
-                match runtime {
-                    Ok(runtime) => {
-                        let _ = says.send(Ok(()));
-                        runtime.block_on(self.run());
-                    }
-                    Err(error) => {
-                        let _ = says.send(Err(error));
-                    }
-                }
-            })?;
-        let built = built.recv().map_err(io::Error::other)?;
-        built.map(|()| thread)
-    }
-
-    /// Runs the worker until it has drained.
-    async fn run(self) {
-        let worker = Worker::new(self.index, self.shared, self.log);
-        worker.clock.update();
-        let keep_time = worker.begin(Rc::clone(&worker).keep_time());
-        let reception = Reception {
-            worker: Rc::clone(&worker),
-            others: Rc::new(self.senders),
-            rounds: Rc::default(),
-        };
-        let receive = worker.begin(listener::receive(self.arrivals, reception.clone()));
-        let errands = worker.begin(errands::receive(self.parcels, Rc::clone(&worker)));
-        reception.follow().await;
-        let _ = receive.await;
-        let is_serving = || worker.shared.open[worker.index].load(Ordering::Relaxed) > 0;
-        while is_serving() || self.courier.under_way(worker.index) > 0 {
-            tokio::time::sleep(DRAIN_POLL).await;
-        }
-        errands.abort();
-        worker.end();
-        let _ = keep_time.await;
-    }
 }

@@ -7,14 +7,16 @@
 //! one with more conditions wins. A path that is there only with other methods is a 405, unless a less specific host serves
 //! it.
 
+mod chosen_by;
 mod pattern;
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use weir_http::{Fields, Method, host};
 
+pub(crate) use crate::router::chosen_by::ChosenBy;
 use crate::router::pattern::{Openness, Pattern};
 use crate::settings::{Conditions, HostPattern, Route};
 
@@ -358,45 +360,6 @@ impl Entry {
         methods
             .iter()
             .any(|own| own.as_bytes() == method_name || (method == Method::Head && own == "GET"))
-    }
-}
-
-/// The fields of requests by which a route is chosen and not another one: what a cache behind has to know of its answers
-/// (RFC 9110 §12.5.5).
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct ChosenBy<'r> {
-    /// For all of its requests.
-    pub(crate) all: Vec<&'r str>,
-    /// For those that one of these routes may take as well ([`Router::may_take`]).
-    pub(crate) some: BTreeMap<&'r str, Vec<usize>>,
-}
-
-impl<'r> ChosenBy<'r> {
-    /// Those of `route`, which is one of `routes`.
-    pub(crate) fn of(route: &Route, routes: &'r [Route]) -> Self {
-        let pattern = Pattern::new(&route.path);
-        let rivals = routes.iter().enumerate().filter(|(_, other)| {
-            other.host.overlaps(&route.host) && Pattern::new(&other.path).overlaps(&pattern)
-        });
-        let mut all = BTreeSet::new();
-        let mut some: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-        for (index, other) in rivals {
-            let serves_all = other.host == route.host
-                && shape(&other.path) == shape(&route.path)
-                && (other.methods.is_none() || other.methods == route.methods);
-            for (name, _) in &other.conditions.headers {
-                if serves_all {
-                    all.insert(name.as_str());
-                } else {
-                    some.entry(name).or_default().push(index);
-                }
-            }
-        }
-        some.retain(|name, _| !all.contains(name));
-        Self {
-            all: all.into_iter().collect(),
-            some,
-        }
     }
 }
 

@@ -111,36 +111,36 @@ mod tests {
     /// A request without a good answer is never in time, however fast it failed; one that was never sent neither.
     #[test]
     fn quantiles_are_those_of_all_requests() {
-        let ended = |good: usize, outcome, bad: usize| {
+        let ended = |good: usize, (outcome, bad): (Outcome, usize), not_sent| {
             let good = std::iter::repeat_n((Outcome::Success, 5_000_000), good);
             let bad = std::iter::repeat_n((outcome, 1_000), bad);
-            report(&good.chain(bad).collect::<Vec<_>>())
-        };
-        let never_sent = |good, not_sent| Report {
-            not_sent,
-            ..ended(good, Outcome::Success, 0)
+            Report {
+                not_sent,
+                ..report(&good.chain(bad).collect::<Vec<_>>())
+            }
         };
         let within = Duration::from_millis(10);
-        for (quantile, report, is_kept) in [
-            (0.99, ended(100, Outcome::Success, 0), true),
-            (0.99, ended(99, Outcome::Timeout, 1), true),
-            (0.99, ended(98, Outcome::Timeout, 2), false),
-            (0.99, ended(98, Outcome::ServerError, 2), false),
-            (0.99, ended(98, Outcome::Redirection, 2), true),
-            (0.9, ended(90, Outcome::Refused, 10), true),
-            (0.9, ended(89, Outcome::Refused, 11), false),
-            (1.0, ended(999, Outcome::Reset, 1), false),
-            (0.0, ended(1, Outcome::Reset, 9), true),
-            (0.5, ended(0, Outcome::Timeout, 9), false),
-            (0.5, ended(0, Outcome::Timeout, 0), false),
-            (0.9, never_sent(90, 10), true),
-            (0.9, never_sent(89, 11), false),
+        let none = (Outcome::Success, 0);
+        for (quantile, good, others, not_sent, is_kept) in [
+            (0.99, 100, none, 0, true),
+            (0.99, 99, (Outcome::Timeout, 1), 0, true),
+            (0.99, 98, (Outcome::Timeout, 2), 0, false),
+            (0.99, 98, (Outcome::ServerError, 2), 0, false),
+            (0.99, 98, (Outcome::Redirection, 2), 0, true),
+            (0.9, 90, (Outcome::Refused, 10), 0, true),
+            (0.9, 89, (Outcome::Refused, 11), 0, false),
+            (1.0, 999, (Outcome::Reset, 1), 0, false),
+            (0.0, 1, (Outcome::Reset, 9), 0, true),
+            (0.5, 0, (Outcome::Timeout, 9), 0, false),
+            (0.5, 0, none, 0, false),
+            (0.9, 90, none, 10, true),
+            (0.9, 89, none, 11, false),
         ] {
             let promise = Promise::Latency { quantile, within };
-            let found = promise.judge(&report);
+            let found = promise.judge(&ended(good, others, not_sent));
             assert_eq!(found.is_kept, is_kept, "{quantile}: {found:?}");
         }
-        let found = Promise::Errors(0.1).judge(&never_sent(80, 20));
+        let found = Promise::Errors(0.1).judge(&ended(80, none, 20));
         assert_eq!(found.words, "errors 20.00 %, promised 10.00 %");
         assert!(!found.is_kept);
     }
