@@ -20,6 +20,9 @@
 //! endpoint but something they share. Then ejection is suspended and all are used, until few look bad again (Envoy
 //! calls this panic).
 //!
+//! An endpoint that nobody can ask, because it is down or leaves, is away ([`Ejection::attend`]). It counts as one that
+//! is out, and nobody is compared with what it showed before: those that have to carry its load are slower for that alone.
+//!
 //! This module only looks at answers. It sends no probes, knows no addresses, and does not choose: a balancer asks
 //! [`Ejection::admits`]. It takes about 2 kB for each endpoint, all allocated in [`Ejection::new`]. Every call is O(1),
 //! except that once in 100 ms one of them looks at all endpoints.
@@ -69,6 +72,8 @@ pub struct Ejection {
 #[derive(Debug)]
 struct Endpoint {
     state: State,
+    /// Nobody can ask it, whatever its state.
+    is_away: bool,
     /// The number of its current state, which tells requests of earlier states.
     epoch: u64,
     evidence: Evidence,
@@ -120,6 +125,7 @@ impl Ejection {
     pub fn new(settings: Settings, endpoints: usize, now: Instant) -> Self {
         let endpoint = |_| Endpoint {
             state: State::In,
+            is_away: false,
             epoch: 0,
             evidence: Evidence::new(&settings, now),
             ejections: 0,
@@ -146,6 +152,11 @@ impl Ejection {
             State::Trial { sent_at, .. } => sent_at.is_none(),
             State::Rising { since } => draw < risen(since, now, self.settings.slow_start),
         }
+    }
+
+    /// Says whether this endpoint can be asked at all, as far as the caller knows.
+    pub fn attend(&mut self, endpoint: usize, is_there: bool) {
+        self.endpoints[endpoint].is_away = !is_there;
     }
 
     /// A request is sent to this endpoint. If the endpoint was not admitted (say, because none was), the request counts
@@ -240,6 +251,7 @@ impl Ejection {
                     &mut self.typical,
                 );
                 if !self.is_suspended
+                    && !it.is_away
                     && it.evidence.has_short_row()
                     && it
                         .evidence
@@ -272,6 +284,13 @@ impl Ejection {
         }
         let share = (all as f64 * self.settings.max_ejected) as usize;
         share.clamp(1, all - 1)
+    }
+
+    /// The same beside those that are away without being out.
+    fn room(&self) -> usize {
+        let away = self.endpoints.iter();
+        let away = away.filter(|it| it.is_away && it.is_in()).count();
+        self.cap().saturating_sub(away)
     }
 
     /// What is known about an endpoint.
@@ -375,7 +394,7 @@ impl Ejection {
         if self.is_suspended {
             return;
         }
-        if self.ejected < self.cap() {
+        if self.ejected < self.room() {
             self.ejected += 1;
             self.eject(index, now, reason, random);
         } else if self.ejected > 0 {
@@ -386,7 +405,7 @@ impl Ejection {
     /// Ejects an endpoint that `ejected` already counts.
     fn eject(&mut self, index: usize, now: Instant, reason: Reason, random: &mut fastrand::Rng) {
         let it = &mut self.endpoints[index];
-        if now.saturating_duration_since(it.returned_at) >= FORGIVEN_AFTER && it.is_present() {
+        if now.saturating_duration_since(it.returned_at) >= FORGIVEN_AFTER && it.is_in() {
             it.ejections = 0;
         }
         it.ejections = it.ejections.saturating_add(1);
@@ -409,7 +428,7 @@ impl Ejection {
         self.is_suspended = true;
         self.ejected = 0;
         for it in &mut self.endpoints {
-            if !it.is_present() {
+            if !it.is_in() {
                 it.evidence.restart(now, &self.typical);
                 it.evidence.suspect();
                 it.enter(State::In);
@@ -420,21 +439,25 @@ impl Ejection {
     /// Ends a suspension when few enough look bad. These are judged next.
     fn weigh_suspension(&mut self, now: Instant) {
         if self.is_suspended {
-            let cap = self.cap();
+            let room = self.room();
             let (settings, typical) = (&self.settings, &self.typical);
-            let bad = self
-                .endpoints
-                .iter_mut()
-                .filter_map(|it| it.evidence.looks_bad(settings, typical, now).then_some(()));
-            self.is_suspended = bad.count() > cap;
+            let there = self.endpoints.iter_mut().filter(|it| !it.is_away);
+            let bad =
+                there.filter_map(|it| it.evidence.looks_bad(settings, typical, now).then_some(()));
+            self.is_suspended = bad.count() > room;
         }
     }
 }
 
 impl Endpoint {
     /// Whether it is neither out nor on trial.
-    fn is_present(&self) -> bool {
+    fn is_in(&self) -> bool {
         matches!(self.state, State::In | State::Rising { .. })
+    }
+
+    /// Whether it is one of those that others are compared with.
+    fn is_present(&self) -> bool {
+        self.is_in() && !self.is_away
     }
 
     fn enter(&mut self, state: State) {

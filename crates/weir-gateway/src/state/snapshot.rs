@@ -253,7 +253,7 @@ impl UpstreamState {
         };
         let mut asked = self.endpoints.iter().filter(|it| is_up(it)).count();
         if let Some(watch) = &self.watch {
-            watch.sweep(self.endpoints.len(), |endpoint, ejection| {
+            watch.sweep(self.endpoints.iter().map(is_up), |endpoint, ejection| {
                 let endpoint = &self.endpoints[endpoint];
                 asked -= usize::from(is_up(endpoint));
                 if let Some(places) = &endpoint.places {

@@ -76,9 +76,19 @@ impl Watch {
         watched
     }
 
-    /// Checks all endpoints, if it is time. Calls `is_out` for each of the first `endpoints` that is out, with the
-    /// number of its ejections.
-    pub(crate) fn sweep(&self, endpoints: usize, mut is_out: impl FnMut(usize, u64)) {
+    /// Checks all endpoints, if it is time; `are_there` says of each whether it can be asked at all. Calls `is_out` for each
+    /// that is out, with the number of its ejections.
+    pub(crate) fn sweep(
+        &self,
+        are_there: impl ExactSizeIterator<Item = bool>,
+        mut is_out: impl FnMut(usize, u64),
+    ) {
+        let endpoints = are_there.len();
+        let mut watched = lock(&self.ejection);
+        for (endpoint, is_there) in are_there.enumerate() {
+            watched.ejection.attend(endpoint, is_there);
+        }
+        drop(watched);
         let watched = self.look();
         for endpoint in 0..endpoints {
             let status = watched.ejection.status(endpoint, watched.looked);
@@ -144,6 +154,35 @@ impl Drop for Watching {
     fn drop(&mut self) {
         if self.token.is_some() {
             self.give_back(time::now(), Outcome::Ignored);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The last one that can be asked stays, whatever it does.
+    #[test]
+    fn who_is_away_counts_as_one_that_is_out() {
+        for (is_there, is_ejected) in [(true, true), (false, false)] {
+            let watch = Watch::succeed(None, Some(&Settings::default()), &[None, None]);
+            let watch = watch.expect("there are settings");
+            let mut out = Vec::new();
+            watch.sweep([true, is_there].into_iter(), |endpoint, _| {
+                out.push(endpoint)
+            });
+            let now = time::now();
+            for kind in 0..20 {
+                for (endpoint, ended) in [(0, Ended::Answered(503)), (1, Ended::Answered(200))] {
+                    let watching = watch.look().start(&watch, endpoint, kind, now);
+                    watching.report(now, ended, Duration::from_millis(1));
+                }
+            }
+            watch.sweep([true, is_there].into_iter(), |endpoint, _| {
+                out.push(endpoint)
+            });
+            assert_eq!(out == [0], is_ejected, "{out:?}");
         }
     }
 }

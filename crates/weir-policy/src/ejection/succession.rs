@@ -33,12 +33,12 @@ impl Ejection {
                 it.evidence.join(&next.typical, Shown::default());
                 continue;
             };
-            let is_kept_out = !before.is_present() && next.ejected < cap;
+            let is_kept_out = !before.is_in() && next.ejected < cap;
             next.ejected += usize::from(is_kept_out);
             let mut evidence = before.evidence.succeed(&self.settings, now);
             let since_row = before.evidence.shown_since_row(&self.typical);
             evidence.join(&next.typical, since_row);
-            if !before.is_present() && !is_kept_out {
+            if !before.is_in() && !is_kept_out {
                 evidence.restart(now, &next.typical);
                 evidence.suspect();
             }

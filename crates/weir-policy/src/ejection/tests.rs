@@ -11,15 +11,33 @@ const GOOD: Behaviour = Some((20, 0));
 
 /// Sends thirty requests a second to each admitted endpoint for some seconds. Returns why each was ejected.
 fn ejected(settings: Settings, behaviours: &[Behaviour], seconds: u64) -> Vec<Option<Reason>> {
+    ejected_beside(settings, behaviours, seconds, 0)
+}
+
+/// The same when the last `away` endpoints go away after two seconds, during which all were good. That they are gone is known
+/// half a second later.
+fn ejected_beside(
+    settings: Settings,
+    behaviours: &[Behaviour],
+    seconds: u64,
+    away: usize,
+) -> Vec<Option<Reason>> {
     let mut random = fastrand::Rng::with_seed(1);
     let mut ejection = Ejection::new(settings, behaviours.len(), start());
+    let left = behaviours.len() - away;
+    let goes_ms = if away > 0 { 2_000 } else { 0 };
     // (when it ends in milliseconds, number, token)
     let mut open: Vec<(u64, u64, Token)> = Vec::new();
     for now_ms in 0..seconds * 1_000 {
         let now = start() + Duration::from_millis(now_ms);
         while let Some(index) = open.iter().position(|&(ends_ms, ..)| ends_ms <= now_ms) {
             let (_, number, token) = open.swap_remove(index);
-            let (ms, bad_of_ten) = behaviours[token.endpoint].expect("it answers");
+            let behaviour = if token.started_at < start() + Duration::from_millis(goes_ms) {
+                GOOD
+            } else {
+                behaviours[token.endpoint]
+            };
+            let (ms, bad_of_ten) = behaviour.expect("it answers");
             let latency = Duration::from_millis(ms);
             let outcome = if number % 10 < bad_of_ten {
                 Outcome::Failure(latency)
@@ -28,9 +46,15 @@ fn ejected(settings: Settings, behaviours: &[Behaviour], seconds: u64) -> Vec<Op
             };
             ejection.finish(now, token, outcome, &mut random);
         }
-        for (endpoint, behaviour) in behaviours.iter().enumerate() {
-            if now_ms % 33 == endpoint as u64 && ejection.admits(endpoint, now, 0.5) {
+        for (endpoint, &behaviour) in behaviours.iter().enumerate() {
+            let is_gone = endpoint >= left && now_ms >= goes_ms;
+            if is_gone && now_ms == goes_ms + 500 {
+                ejection.attend(endpoint, false);
+            }
+            let is_due = now_ms % 33 == endpoint as u64 && !is_gone;
+            if is_due && ejection.admits(endpoint, now, 0.5) {
                 let token = ejection.start(endpoint, random.u64(..), now, &mut random);
+                let behaviour = if now_ms < goes_ms { GOOD } else { behaviour };
                 let ends_ms = behaviour.map_or(u64::MAX, |(ms, _)| now_ms + ms);
                 // A stride of three meets good and bad ones in turn.
                 open.push((ends_ms, now_ms / 33 * 3, token));
@@ -91,6 +115,36 @@ fn what_stands_out() {
         assert!(
             reasons[1..].iter().all(Option::is_none),
             "{case}: {reasons:?}"
+        );
+    }
+}
+
+/// Whoever carries the load of those that are away is slower for that, and who is left is needed.
+#[test]
+fn nobody_is_compared_with_those_that_are_away() {
+    const BAD: Behaviour = Some((20, 10));
+    const LOADED: Behaviour = Some((400, 0));
+    // (endpoints, how many of the last are away, whether the first one is ejected)
+    let table: &[(&[Behaviour], usize, bool)] = &[
+        (&[LOADED, GOOD], 1, false),
+        (&[BAD, GOOD], 1, false),
+        (&[BAD, GOOD, GOOD], 2, false),
+        (&[LOADED, LOADED, GOOD], 1, false),
+        (&[LOADED, LOADED, GOOD, GOOD], 2, false),
+        // One of four may still go when another one is away.
+        (&[BAD, LOADED, LOADED, GOOD], 1, true),
+        (&[BAD, GOOD, GOOD, GOOD, GOOD], 1, true),
+    ];
+    for (behaviours, away, expected) in table {
+        let reasons = ejected_beside(Settings::default(), behaviours, 12, *away);
+        assert_eq!(
+            reasons[0].is_some(),
+            *expected,
+            "{behaviours:?}, {away} away: {reasons:?}"
+        );
+        assert!(
+            reasons[1..].iter().all(Option::is_none),
+            "{behaviours:?}, {away} away: {reasons:?}"
         );
     }
 }
@@ -428,6 +482,9 @@ proptest! {
         let mut now = start();
         for step in 0..3_000 {
             now += Duration::from_millis(random.u64(0..60));
+            if random.u8(..50) == 0 {
+                ejection.attend(random.usize(..endpoints), random.bool());
+            }
             if random.bool() || open.is_empty() {
                 let endpoint = random.usize(..endpoints);
                 if ejection.admits(endpoint, now, random.f64()) {
@@ -444,7 +501,7 @@ proptest! {
                 };
                 ejection.finish(now, token, outcome, &mut random);
             }
-            let out = |it: &&Endpoint| !it.is_present();
+            let out = |it: &&Endpoint| !it.is_in();
             let out = ejection.endpoints.iter().filter(out).count();
             prop_assert_eq!(out, ejection.ejected);
             prop_assert!(out <= ejection.cap(), "{} of {}", out, endpoints);
