@@ -241,7 +241,6 @@ async fn arrives(
     meta: Meta,
 ) -> Result<Next, Failure> {
     let mut head = StoredHead::new(&arrived(x, on, None), meta, on.policy);
-    let is_event_stream = ahead::is_event_stream(x);
     x.incoming.consume(x.response.head_bytes);
     x.upload.answered();
     upstream.wire.begin_body(x.response.framing);
@@ -263,7 +262,8 @@ async fn arrives(
         said.detail = is_too_large.then(|| NotStored::TooLarge.name());
     }
     if !upstream.wire.is_over() {
-        let stream_at = ahead::stream_at(x, &mut upstream, is_event_stream)?;
+        // What has no end of its own is not stored.
+        let stream_at = ahead::stream_at(x, &mut upstream, false)?;
         let begun = Begun {
             head,
             piece,
