@@ -7,18 +7,17 @@
 //! one with more conditions wins. A path that is there only with other methods is a 405, unless a less specific host serves
 //! it.
 
-mod chosen_by;
+mod paths;
 mod pattern;
 
 use std::borrow::Cow;
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use weir_http::{Fields, Method, host};
 
-pub(crate) use crate::router::chosen_by::ChosenBy;
-use crate::router::pattern::{Openness, Pattern};
-use crate::settings::{Conditions, HostPattern, Route};
+use crate::router::paths::Paths;
+use crate::router::pattern::Pattern;
+use crate::settings::{HostPattern, Route};
 
 /// The longest host that DNS allows; a longer one has no route of its own.
 const HOST_BYTES_MAX: usize = 255;
@@ -31,6 +30,8 @@ pub(crate) struct Router {
     any: Paths,
     /// The path of each route.
     patterns: Vec<Pattern>,
+    /// Whether any route wants something of a field.
+    may_choose_by_fields: bool,
 }
 
 /// What of a request decides its route.
@@ -77,6 +78,9 @@ impl Router {
                 .iter()
                 .map(|route| Pattern::new(&route.path))
                 .collect(),
+            may_choose_by_fields: routes
+                .iter()
+                .any(|route| !route.conditions.headers.is_empty()),
             ..Self::default()
         };
         for (pattern, indexes) in drafts {
@@ -120,6 +124,20 @@ impl Router {
         found.unwrap_or(false)
     }
 
+    /// Whether [`Router::chosen_by`] ever has anything to say.
+    pub(crate) fn may_choose_by_fields(&self) -> bool {
+        self.may_choose_by_fields
+    }
+
+    /// The fields that have a say in what is found for a request with this host, path, query and method, even if nothing is: what
+    /// a cache behind has to know of the answer (RFC 9110 §12.5.5).
+    pub(crate) fn chosen_by(&self, asked: &RouteKey<'_>) -> Vec<&str> {
+        let mut names = BTreeSet::new();
+        let _: Option<()> =
+            self.search(asked.authority, |paths| paths.chosen_by(asked, &mut names));
+        names.into_iter().collect()
+    }
+
     /// The value of the parameter `name` in the path of `route`, which serves `path`.
     pub(crate) fn parameter<'p>(&self, path: &'p str, route: usize, name: &str) -> Option<&'p str> {
         self.patterns.get(route)?.value(path, name)
@@ -156,210 +174,6 @@ impl Router {
             }
         }
         visit(&self.any)
-    }
-}
-
-/// The paths of one host.
-///
-/// The radix tree refuses a parameter and a catch-all at the same position, although the length of a path can tell them
-/// apart. So each position of a catch-all has a tree of its own, and the most specific match of all trees counts.
-#[derive(Debug, Default)]
-struct Paths {
-    trees: Vec<matchit::Router<usize>>,
-    nodes: Vec<Node>,
-}
-
-/// The routes that share one path.
-#[derive(Debug)]
-struct Node {
-    pattern: Pattern,
-    openness: Vec<Openness>,
-    /// The most specific conditions first.
-    routes: Vec<Entry>,
-    /// The methods of all of them, if none has conditions.
-    allow: Option<String>,
-    /// Less specific nodes that may serve the same, the most specific first. Only where every route has conditions.
-    behind: Vec<usize>,
-}
-
-#[derive(Debug)]
-struct Entry {
-    route: usize,
-    /// `None` is any method.
-    methods: Option<Vec<String>>,
-    conditions: Conditions,
-    /// Whether its path has a catch-all, which stands for nothing here: an exact path is more specific.
-    is_base: bool,
-}
-
-impl Paths {
-    fn new(routes: &[Route], indexes: &[usize]) -> Result<Self, RouteConflict> {
-        let own = indexes
-            .iter()
-            .map(|&route| (route, routes[route].path.as_str(), false));
-        // `/{*rest}` serves `/` too, but the tree needs at least one byte for the rest.
-        let bases = own
-            .clone()
-            .filter_map(|(route, path, _)| Some((route, path.split_once("{*")?.0, true)));
-        // Routes that differ only in their methods or conditions share a node.
-        let mut nodes: Vec<(&str, Node)> = Vec::new();
-        let mut by_shape: HashMap<String, usize> = HashMap::new();
-        for (route, pattern, is_base) in own.chain(bases) {
-            let place = *by_shape.entry(shape(pattern)).or_insert_with(|| {
-                nodes.push((pattern, Node::new(pattern)));
-                nodes.len() - 1
-            });
-            nodes[place].1.add(route, &routes[route], is_base);
-        }
-        let mut trees = BTreeMap::<Option<usize>, matchit::Router<usize>>::new();
-        for (place, (pattern, node)) in nodes.iter_mut().enumerate() {
-            node.settle();
-            let mut openness = node.openness.iter();
-            let catch_all_at = openness.position(|&segment| segment == Openness::CatchAll);
-            let inserted = trees
-                .entry(catch_all_at)
-                .or_default()
-                .insert(*pattern, place);
-            inserted.map_err(|error| RouteConflict {
-                route: node.routes[0].route,
-                reason: error.to_string(),
-            })?;
-        }
-        let mut paths = Self {
-            trees: trees.into_values().collect(),
-            nodes: nodes.into_iter().map(|(_, node)| node).collect(),
-        };
-        for place in 0..paths.nodes.len() {
-            paths.nodes[place].behind = paths.behind(place);
-        }
-        Ok(paths)
-    }
-
-    /// What is tried when no route of a node is there for a request.
-    fn behind(&self, place: usize) -> Vec<usize> {
-        let node = &self.nodes[place];
-        if !node.routes.iter().all(|entry| !entry.conditions.is_empty()) {
-            return Vec::new();
-        }
-        let is_behind = |&other: &usize| {
-            let other = &self.nodes[other];
-            other.openness > node.openness && other.pattern.overlaps(&node.pattern)
-        };
-        let mut behind: Vec<usize> = (0..self.nodes.len()).filter(is_behind).collect();
-        behind.sort_by(|&one, &other| self.nodes[one].openness.cmp(&self.nodes[other].openness));
-        behind
-    }
-
-    /// The nodes that serve a path, as long as a request may find no route at the ones before.
-    fn at<'r, 'p>(&'r self, path: &'p str) -> impl Iterator<Item = &'r Node> + use<'r, 'p> {
-        let matches = self.trees.iter().filter_map(|tree| tree.at(path).ok());
-        let nodes = matches.map(|matched| &self.nodes[*matched.value]);
-        let first = nodes.min_by(|one, other| one.openness.cmp(&other.openness));
-        let behind = first.map_or(&[][..], |first| &first.behind);
-        let behind = behind.iter().map(|&place| &self.nodes[place]);
-        first
-            .into_iter()
-            .chain(behind.filter(move |node| node.pattern.serves(path)))
-    }
-
-    fn find(&self, asked: &RouteKey<'_>) -> Found<'_> {
-        for node in self.at(asked.path) {
-            let mut is_there = false;
-            for entry in &node.routes {
-                if entry.conditions.is_empty() || entry.conditions.hold(asked.fields, asked.query) {
-                    is_there = true;
-                    if entry.serves(asked.method, asked.method_name) {
-                        return Found::Route(entry.route);
-                    }
-                }
-            }
-            if is_there {
-                return Found::MethodNotAllowed(node.allow(asked));
-            }
-        }
-        Found::Nothing
-    }
-
-    /// See [`Router::may_take`]; `None` when a less specific host may serve it too.
-    fn may_take(
-        &self,
-        asked: &RouteKey<'_>,
-        is_it: &mut impl FnMut(usize) -> bool,
-    ) -> Option<bool> {
-        for node in self.at(asked.path) {
-            let serving = |entry: &&Entry| entry.serves(asked.method, asked.method_name);
-            for entry in node.routes.iter().filter(serving) {
-                if is_it(entry.route) {
-                    return Some(true);
-                }
-                if entry.conditions.is_empty() {
-                    return Some(false);
-                }
-            }
-        }
-        None
-    }
-}
-
-impl Node {
-    fn new(pattern: &str) -> Self {
-        let pattern = Pattern::new(pattern);
-        Self {
-            openness: pattern.openness(),
-            pattern,
-            routes: Vec::new(),
-            allow: None,
-            behind: Vec::new(),
-        }
-    }
-
-    fn add(&mut self, route: usize, settings: &Route, is_base: bool) {
-        self.routes.push(Entry {
-            route,
-            methods: settings.methods.clone(),
-            conditions: settings.conditions.clone(),
-            is_base,
-        });
-    }
-
-    /// All routes are there.
-    fn settle(&mut self) {
-        self.routes
-            .sort_by_key(|entry| (entry.is_base, Reverse(entry.conditions.rank())));
-        let is_plain = self.routes.iter().all(|entry| entry.conditions.is_empty());
-        self.allow = is_plain.then(|| allow_value(self.routes.iter()));
-    }
-
-    fn allow(&self, asked: &RouteKey<'_>) -> Cow<'_, str> {
-        let holds = |entry: &&Entry| entry.conditions.hold(asked.fields, asked.query);
-        match &self.allow {
-            Some(allow) => Cow::Borrowed(allow),
-            None => Cow::Owned(allow_value(self.routes.iter().filter(holds))),
-        }
-    }
-}
-
-fn allow_value<'e>(entries: impl Iterator<Item = &'e Entry>) -> String {
-    let mut methods: Vec<&str> = Vec::new();
-    for method in entries.flat_map(|entry| entry.methods.iter().flatten()) {
-        let implied = (method == "GET").then_some("HEAD");
-        for method in std::iter::once(method.as_str()).chain(implied) {
-            if !methods.contains(&method) {
-                methods.push(method);
-            }
-        }
-    }
-    methods.join(", ")
-}
-
-impl Entry {
-    fn serves(&self, method: Method, method_name: &[u8]) -> bool {
-        let Some(methods) = &self.methods else {
-            return true;
-        };
-        methods
-            .iter()
-            .any(|own| own.as_bytes() == method_name || (method == Method::Head && own == "GET"))
     }
 }
 

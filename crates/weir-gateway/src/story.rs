@@ -19,11 +19,11 @@ use crate::care::{self, fallback};
 use crate::connection::After;
 use crate::exchange::Exchange;
 use crate::failure::{Failure, FallbackKind};
-use crate::router::{Found, RouteKey};
+use crate::router::{Found, RouteKey, Router};
 use crate::serving::{Cached, Forwarding, Serving};
 use crate::settings::{Action, Fallback};
 use crate::state::mirror::Copied;
-use crate::state::snapshot::Snapshot;
+use crate::state::snapshot::RouteState;
 use crate::state::view::View;
 use crate::state::worker::Worker;
 use crate::upstream::bring::{self, Brought};
@@ -107,6 +107,7 @@ async fn pass_on(x: &mut Exchange, by: Forwarding<'_>) -> Result<After, Failure>
 fn route(x: &mut Exchange, view: &View) -> Result<usize, Failure> {
     x.normalize_path()?;
     let snapshot = &view.snapshot;
+    tell_choice(x, &snapshot.router);
     let asked = x.route_key();
     let find = |path: &str| match cors::find(x, snapshot, path) {
         Some(route) => Found::Route(route),
@@ -121,7 +122,7 @@ fn route(x: &mut Exchange, view: &View) -> Result<usize, Failure> {
     match found {
         Found::Route(route) => {
             x.facts.route = Some(route);
-            tell(x, snapshot, route);
+            tell(x, &snapshot.routes[route]);
             Ok(route)
         }
         Found::MethodNotAllowed(allow) => {
@@ -134,7 +135,7 @@ fn route(x: &mut Exchange, view: &View) -> Result<usize, Failure> {
             };
             // A page reads this as it would read what another method is answered.
             if let Found::Route(route) = snapshot.router.find(&served) {
-                tell(x, snapshot, route);
+                tell(x, &snapshot.routes[route]);
             }
             Err(Failure::MethodNotAllowed)
         }
@@ -142,16 +143,19 @@ fn route(x: &mut Exchange, view: &View) -> Result<usize, Failure> {
     }
 }
 
-/// Every answer says what the route says of all.
-fn tell(x: &mut Exchange, snapshot: &Snapshot, route: usize) {
-    let route = &snapshot.routes[route];
-    x.outgoing.told_by(route.lines.always());
-    if route.lines.may_vary() {
-        let names = route.lines.vary(&x.route_key(), &snapshot.router);
+/// Every answer, also one for which there is no route, says which fields had a say in that.
+fn tell_choice(x: &mut Exchange, router: &Router) {
+    if router.may_choose_by_fields() {
+        let names = router.chosen_by(&x.route_key()).join(", ");
         if !names.is_empty() {
             x.outgoing.told_by_field(b"Vary", names.as_bytes());
         }
     }
+}
+
+/// Every answer says what the route says of all.
+fn tell(x: &mut Exchange, route: &RouteState) {
+    x.outgoing.told_by(&route.lines);
     if let Some(cors) = &route.settings.cors {
         cors::tell(x, cors);
     }

@@ -1,5 +1,9 @@
+mod fields;
+
 use super::*;
-use crate::settings::{Action, ErrorPages, Respond, ResponseHeaders, RouteLimits, Wanted};
+use crate::settings::{
+    Action, Conditions, ErrorPages, Respond, ResponseHeaders, RouteLimits, Wanted,
+};
 
 mod oracle;
 
@@ -42,6 +46,23 @@ fn found_by(
     target: &str,
     rest: &str,
 ) -> Result<usize, String> {
+    asking(host, method, target, rest, |asked| {
+        match router.find(asked) {
+            Found::Route(index) => Ok(index),
+            Found::MethodNotAllowed(allow) => Err(format!("405 {allow}")),
+            Found::Nothing => Err("404".to_owned()),
+        }
+    })
+}
+
+/// What `ask` makes of a request, whose fields are the lines of `rest`.
+fn asking<T>(
+    host: &str,
+    method: &str,
+    target: &str,
+    rest: &str,
+    ask: impl FnOnce(&RouteKey<'_>) -> T,
+) -> T {
     let head = format!("{method} {target} HTTP/1.1\r\n{rest}\r\n");
     let mut table = Vec::new();
     Fields::scan(head.as_bytes(), &mut table);
@@ -49,19 +70,14 @@ fn found_by(
         Some((path, query)) => (path, Some(query.as_bytes())),
         None => (target, None),
     };
-    let found = router.find(&RouteKey {
+    ask(&RouteKey {
         authority: Some(host.as_bytes()),
         path,
         method: Method::of(method.as_bytes()).unwrap(),
         method_name: method.as_bytes(),
         fields: Fields::new(head.as_bytes(), &table),
         query,
-    });
-    match found {
-        Found::Route(index) => Ok(index),
-        Found::MethodNotAllowed(allow) => Err(format!("405 {allow}")),
-        Found::Nothing => Err("404".to_owned()),
-    }
+    })
 }
 
 #[test]
@@ -253,42 +269,4 @@ fn a_route_is_there_for_those_who_meet_its_conditions() {
             "{method} {target} {fields:?}"
         );
     }
-}
-
-#[test]
-fn a_cache_behind_is_told_by_what_a_route_was_chosen() {
-    let mut routes = [
-        wanting("/{*rest}", &[], &[]),
-        wanting("/a/{id}", &[], &["header x-beta=1", "query debug=1"]),
-        wanting("/a/b", &["GET"], &["header x-alpha=+", "header x-beta=-"]),
-        wanting("/c", &[], &[]),
-        wanting("/a/{id}", &[], &[]),
-    ];
-    let names = |routes: &[Route]| -> Vec<String> {
-        let of = |route| {
-            let ChosenBy { all, some } = ChosenBy::of(route, routes);
-            let some = some.iter().map(|(name, of)| format!("{name}{of:?}"));
-            format!("{}|{}", all.join(","), some.collect::<Vec<_>>().join(","))
-        };
-        routes.iter().map(of).collect()
-    };
-    let expected = [
-        "|x-alpha[2],x-beta[1, 2]",
-        "x-beta|x-alpha[2]",
-        "x-alpha,x-beta|",
-        "|",
-        "x-beta|x-alpha[2]",
-    ];
-    assert_eq!(names(&routes), expected);
-    routes[0].host = HostPattern::Exact("a.example".to_owned());
-    routes[1].host = HostPattern::Wildcard("example".to_owned());
-    routes[2].host = HostPattern::Exact("b.example".to_owned());
-    let expected = [
-        "|x-beta[1]",
-        "x-beta|x-alpha[2]",
-        "x-alpha,x-beta|",
-        "|",
-        "|x-alpha[2],x-beta[1, 2]",
-    ];
-    assert_eq!(names(&routes), expected);
 }

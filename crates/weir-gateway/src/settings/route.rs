@@ -49,25 +49,6 @@ pub enum HostPattern {
     Wildcard(String),
 }
 
-impl HostPattern {
-    /// Whether there is a host that both serve.
-    pub(crate) fn overlaps(&self, other: &Self) -> bool {
-        let is_below = |name: &str, suffix: &str| {
-            let before = name.strip_suffix(suffix);
-            before.is_some_and(|before| before.ends_with('.'))
-        };
-        match (self, other) {
-            (Self::Any, _) | (_, Self::Any) => true,
-            (Self::Exact(one), Self::Exact(other)) => one == other,
-            (Self::Exact(name), Self::Wildcard(suffix))
-            | (Self::Wildcard(suffix), Self::Exact(name)) => is_below(name, suffix),
-            (Self::Wildcard(one), Self::Wildcard(other)) => {
-                one == other || is_below(one, other) || is_below(other, one)
-            }
-        }
-    }
-}
-
 impl std::fmt::Display for HostPattern {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

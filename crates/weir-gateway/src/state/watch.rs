@@ -170,7 +170,7 @@ mod tests {
             let watch = watch.expect("there are settings");
             let mut out = Vec::new();
             watch.sweep([true, is_there].into_iter(), |endpoint, _| {
-                out.push(endpoint)
+                out.push(endpoint);
             });
             let now = time::now();
             for kind in 0..20 {
@@ -180,7 +180,7 @@ mod tests {
                 }
             }
             watch.sweep([true, is_there].into_iter(), |endpoint, _| {
-                out.push(endpoint)
+                out.push(endpoint);
             });
             assert_eq!(out == [0], is_ejected, "{out:?}");
         }

@@ -15,9 +15,8 @@ use crate::state::hedging::SharedHedge;
 use crate::state::mirror::MirrorState;
 use crate::state::opened::Opened;
 use crate::state::rate::RateGate;
-use crate::state::snapshot::Snapshot;
 use crate::state::snapshot::edited::{self, Edited, Says};
-use crate::state::snapshot::lines::RouteLines;
+use crate::state::snapshot::{Snapshot, lines};
 use crate::state::split::{self, OwnCare, SplitState};
 use crate::state::sticky::OwnCookies;
 use crate::state::storage::share;
@@ -27,7 +26,7 @@ use crate::state::storage::share;
 pub(crate) struct RouteState {
     pub(crate) settings: Route,
     /// What every answer of the route says.
-    pub(crate) lines: RouteLines,
+    pub(crate) lines: Box<[u8]>,
     /// Its share of the cache's RAM.
     pub(crate) share: Option<Arc<Share>>,
     pub(crate) rates: Vec<Arc<RateGate>>,
@@ -84,7 +83,7 @@ pub(super) fn succeeding(
         counted.insert(route.name.clone(), Arc::clone(&metrics));
         let own_care = |upstream: &str| before?.care_for(upstream, snapshot_before?);
         RouteState {
-            lines: RouteLines::of(route, routes),
+            lines: lines::of(route),
             settings: route.clone(),
             share: share(route, before.and_then(|before| before.share.as_ref())),
             rates: RateGate::succeed(

@@ -49,6 +49,16 @@ fn routes_of_one_url_share_nothing_that_is_stored() {
     let elsewhere = ask(&gateway, "/elsewhere", "X-Beta: 1\r\n");
     assert_eq!(elsewhere.text(), "stable");
     assert_eq!(elsewhere.field("vary"), None);
+    // Nor is it left out where no route is found for want of it: a 404 may be stored as well.
+    let lonely =
+        Gateway::start("[[route]]\npath = \"/a\"\nrespond = {}\nheaders = { X-Beta = \"1\" }\n");
+    for (fields, status) in [("X-Beta: 1\r\n", 200), ("", 404)] {
+        let answer = ask(&lonely, "/a", fields);
+        assert_eq!(
+            (answer.status, answer.field("vary")),
+            (status, Some("x-beta"))
+        );
+    }
     // What scripts would take for the field is not it, and is not sent on.
     assert_eq!(ask(&gateway, "/a/c", "X_Beta: 1\r\n").text(), "stable");
     let heads = [stable.heads(), beta.heads(), traced.heads()].concat();
