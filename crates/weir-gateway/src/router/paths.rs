@@ -131,7 +131,7 @@ impl Paths {
         Found::Nothing
     }
 
-    /// See [`Router::may_take`]; `None` when a less specific host may serve it too.
+    /// See [`super::Router::may_take`]; `None` when a less specific host may serve it too.
     pub(super) fn may_take(
         &self,
         asked: &RouteKey<'_>,
@@ -151,7 +151,7 @@ impl Paths {
         None
     }
 
-    /// Adds to `names` as [`Router::chosen_by`] says, along the way that [`Paths::find`] takes; `None` when less specific hosts have a
+    /// Adds to `names` as [`super::Router::chosen_by`] says, along the way that [`Paths::find`] takes; `None` when less specific hosts have a
     /// say too.
     pub(super) fn chosen_by<'r>(
         &'r self,
