@@ -71,13 +71,27 @@ fn a_browser_shows_why_requests_are_not_served() {
             wait_until("the breaker refuses", || {
                 troubles(&gateway)[0].contains("breaker_open: its breaker is open")
             });
+            // The chart needs two points.
+            wait_until("two seconds are counted", || {
+                let seconds = status(&gateway)["minute"]["seconds"].clone();
+                let seconds = seconds.as_array().expect("a list").clone();
+                let refusing = seconds.iter().filter(|it| it["refused"] != 0);
+                refusing.count() > 1
+            });
             shown(&gateway)
         }));
         is_over.store(true, Ordering::Relaxed);
         is_there
     });
     let page = page.unwrap_or_else(|panic| resume_unwind(panic));
+    let ids = page.split(" id=\"").skip(1);
+    let mut ids: Vec<_> = ids.filter_map(|id| id.split('"').next()).collect();
+    ids.sort_unstable();
+    let all = ids.len();
+    ids.dedup();
+    assert_eq!(ids.len(), all, "each is there once: {ids:?}");
     for expected in [
+        "id=\"refused\" d=\"M",
         "route &lt;b onclick=x&gt;&amp;amp;&lt;/b&gt;: ",
         " of the requests refused, breaker_open: its breaker is open and tries again in ",
         "<span class=\"chip warn\">breaker_open ",
@@ -115,11 +129,11 @@ fn a_browser_asks_its_user_for_the_token() {
     let asks = "document.activeElement.id === 'token' && document.getElementById('main').hidden";
     let shows =
         "document.getElementById('sign-in').hidden && !document.getElementById('main').hidden";
-    let says = "document.getElementById('refused').textContent";
+    let says = "document.getElementById('token-refused').textContent";
     page.wait_for("the token is asked for", asks);
     assert_eq!(page.value(says), "");
     for wrong in ["sesame-0123456780", "sésame – \u{1f511}"] {
-        page.value("document.getElementById('refused').textContent = ''");
+        page.value("document.getElementById('token-refused').textContent = ''");
         page.enter(wrong);
         let refused = format!("{asks} && {says} !== ''");
         page.wait_for("another token is refused", &refused);
