@@ -52,6 +52,7 @@ soak: build      ## thousands of seeds of the simulations, then the binary under
 	WEIR_CLIENTS=3000 cargo test --release -p weir-policy --test it --locked impatient:: -- --nocapture
 	WEIR_POINTS=3000 cargo test --release -p weir-policy --test it --locked space:: -- --nocapture
 	WEIR_EJECTIONS=5000 cargo test --release -p weir-policy --test it --locked standing_out -- --nocapture
+	WEIR_SEEDS=20000 cargo test --release -p weir-log --test it --locked images::
 	scripts/soak --weir "$${CARGO_TARGET_DIR:-target}/release/weir" --minutes 30
 
 clean:           ## what was built

@@ -1,0 +1,163 @@
+//! Reading a log, on any thread, while it is written.
+
+use std::sync::Arc;
+
+use crate::disk::Disk;
+use crate::open::index_of;
+use crate::segment::{Header, Read, Reading, name_of};
+use crate::shape::{Segment, Shape};
+use crate::{Damage, Error, Record};
+
+/// A reader of a log.
+#[derive(Debug)]
+pub struct Cursor {
+    disk: Arc<dyn Disk>,
+    shape: Arc<Shape>,
+    /// The offset of the next record, or one before it that is not there.
+    next: u64,
+    at: Option<At>,
+}
+
+/// Where a cursor is.
+#[derive(Debug)]
+struct At {
+    segment: Segment,
+    reading: Reading,
+    position: u64,
+    /// The offset of the record at the position.
+    offset: u64,
+}
+
+impl Cursor {
+    pub(crate) fn new(disk: Arc<dyn Disk>, shape: Arc<Shape>, next: u64) -> Self {
+        Self {
+            disk,
+            shape,
+            next,
+            at: None,
+        }
+    }
+
+    /// The next record; `None` when there is none yet. Where segments were removed meanwhile, it goes on with the first that is
+    /// left.
+    ///
+    /// # Errors
+    /// The disk refuses, or the record is damaged. The cursor stays where it is.
+    pub fn read(&mut self) -> Result<Option<Record<'_>>, Error> {
+        if !self.seek()? {
+            return Ok(None);
+        }
+        let Some(at) = &mut self.at else {
+            return Ok(None);
+        };
+        let record = at.record()?;
+        self.next = record.offset + 1;
+        Ok(Some(record))
+    }
+
+    /// The offset of what is read next.
+    pub fn offset(&self) -> u64 {
+        self.next
+    }
+
+    /// Goes on with the record of this offset, or the first one behind it.
+    pub fn go_to(&mut self, offset: u64) {
+        self.next = offset;
+        self.at = None;
+    }
+
+    /// Goes on with the first record that was appended at this time or later.
+    ///
+    /// # Errors
+    /// As of [`Cursor::read`].
+    pub fn go_to_time(&mut self, time_ms: u64) -> Result<(), Error> {
+        let Some(segment) = self.shape.segment_at(time_ms) else {
+            return Ok(());
+        };
+        self.next = segment.header.base;
+        self.at = None;
+        let index = index_of(&*self.disk, segment.header.base);
+        if let Some((offset, position)) = index.and_then(|index| index.before_time(time_ms)) {
+            self.next = offset;
+            self.at = Some(self.open(segment, (offset, position))?);
+        }
+        loop {
+            let before = self.next;
+            match self.read()? {
+                Some(record) if record.time_ms < time_ms => {}
+                Some(_) => {
+                    self.go_to(before);
+                    return Ok(());
+                }
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Whether there is a record at the cursor, after it has moved to where one may be.
+    fn seek(&mut self) -> Result<bool, Error> {
+        if let Some(at) = &self.at
+            && at.position < at.segment.end.position
+        {
+            return Ok(true);
+        }
+        let Some(segment) = self.shape.segment_of(self.next) else {
+            return Ok(false);
+        };
+        match &mut self.at {
+            // It has grown, or not.
+            Some(at) if at.segment.header == segment.header => at.segment.end = segment.end,
+            _ => self.at = Some(self.enter(segment)?),
+        }
+        let at = self.at.as_ref();
+        Ok(at.is_some_and(|at| at.position < at.segment.end.position))
+    }
+
+    /// Finds the next record in a segment that has it, or begins behind it.
+    fn enter(&mut self, segment: Segment) -> Result<At, Error> {
+        let base = segment.header.base;
+        let first = (base, Header::BYTES as u64);
+        if self.next <= base {
+            return self.open(segment, first);
+        }
+        let index = index_of(&*self.disk, base);
+        let begins = index.and_then(|index| index.before_offset(self.next));
+        let mut at = self.open(segment, begins.unwrap_or(first))?;
+        while at.offset < self.next && at.position < segment.end.position {
+            at.record()?;
+        }
+        Ok(at)
+    }
+
+    fn open(&self, segment: Segment, (offset, position): (u64, u64)) -> Result<At, Error> {
+        let name = name_of(segment.header.base);
+        let opened = self.disk.open(&name);
+        let file = opened.map_err(|error| Error::io("open", &name, error))?;
+        Ok(At {
+            segment,
+            reading: Reading::new(name, file, segment.header.seed),
+            position,
+            offset,
+        })
+    }
+}
+
+impl At {
+    /// The record at the position, behind which it is then. There is one.
+    fn record(&mut self) -> Result<Record<'_>, Error> {
+        let ends = self.segment.end.position;
+        match self.reading.record(self.position, ends)? {
+            Read::Whole(whole) if whole.record.offset == self.offset => {
+                self.position += whole.bytes as u64;
+                self.offset += 1;
+                Ok(whole.record)
+            }
+            Read::Whole(_) | Read::Short | Read::Broken => Err(Error::Damaged(Damage {
+                name: name_of(self.segment.header.base),
+                position: self.position,
+                offset: self.offset,
+                what: "not the record that was there",
+            })),
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Logs on disks that crash, that are full, and that are real.
+
+mod crashing;
+mod damage;
+mod directory;
+mod images;
+mod reading;
