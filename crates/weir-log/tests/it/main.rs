@@ -1,5 +1,6 @@
 //! Logs on disks that crash, that are full, and that are real.
 
+mod corpus;
 mod crashing;
 mod damage;
 mod directory;
