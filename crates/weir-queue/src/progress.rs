@@ -1,0 +1,252 @@
+//! What a consumer group has done of a queue, and what it does next.
+//!
+//! ```text
+//!   settled          │ settled here and there, the rest is held │ not yet looked at
+//!   ─────────────────┼──────────────────────────────────────────┼──────────────────►
+//!                    low                                        read
+//! ```
+//!
+//! Messages with one key are delivered one after the other, in the order of their offsets: each is settled before the next is
+//! begun. Messages with different keys, and those without one, do not wait for each other. So a key that fails keeps back what
+//! follows it under this key alone, for as long as what is held has room: a held message takes some 40 bytes, since its content
+//! stays in the log.
+//!
+//! Pure: what is offered, what became of a delivery, and the time come in as arguments.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+use crate::ranges::Ranges;
+
+/// How much a group may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Messages that were looked at and are not settled.
+    pub held_max: usize,
+    /// Stretches of settled messages between those.
+    pub ranges_max: usize,
+    /// Messages that can be delivered at once, beyond which no more are looked at.
+    pub ready_max: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            held_max: 200_000,
+            ranges_max: 50_000,
+            ready_max: 1024,
+        }
+    }
+}
+
+/// A message that is to be delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Due {
+    /// Which one.
+    pub offset: u64,
+    /// How often it was tried before.
+    pub attempts: u32,
+}
+
+/// The state of a consumer group.
+#[derive(Debug)]
+pub struct Progress {
+    bounds: Bounds,
+    /// All before this offset are settled.
+    low: u64,
+    /// The first offset that was not offered.
+    read: u64,
+    /// What is settled between the two.
+    settled: Ranges,
+    held: HashMap<u64, Held>,
+    /// Messages that wait for those of their key, which are held too. A key is here as long as one of it is held.
+    behind: HashMap<u64, VecDeque<u64>>,
+    /// What can be delivered now.
+    ready: BTreeSet<u64>,
+    /// What is to be tried again, by its time in milliseconds.
+    waiting: BTreeSet<(u64, u64)>,
+    /// How often messages were tried that are not offered yet: what is known from before a restart.
+    tried: BTreeMap<u64, (u32, u64)>,
+}
+
+/// A message that is held.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    key: Option<u64>,
+    attempts: u32,
+}
+
+/// What is to be known of a group after a restart.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// All before this offset are settled.
+    pub low: u64,
+    /// What else is settled: first offsets, and those behind the last.
+    pub settled: Vec<(u64, u64)>,
+    /// What was tried and is not settled: offset, how often, and the time of the next attempt in milliseconds.
+    pub tried: Vec<(u64, u32, u64)>,
+}
+
+impl Progress {
+    /// A group that goes on from a checkpoint.
+    pub fn new(bounds: Bounds, from: &Checkpoint) -> Self {
+        let mut settled = Ranges::default();
+        for &(first, end) in &from.settled {
+            settled.insert(first, end);
+        }
+        let tried = from.tried.iter();
+        let tried = tried.map(|&(offset, attempts, due_ms)| (offset, (attempts, due_ms)));
+        let mut progress = Self {
+            bounds,
+            low: from.low,
+            read: from.low,
+            settled,
+            held: HashMap::new(),
+            behind: HashMap::new(),
+            ready: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+            tried: tried.collect(),
+        };
+        progress.advance();
+        progress
+    }
+
+    /// What a group needs to go on from here. What is under way counts as tried before: it is delivered again.
+    pub fn checkpoint(&self) -> Checkpoint {
+        let due_of: HashMap<u64, u64> = self.waiting.iter().map(|&(due, of)| (of, due)).collect();
+        let held = self.held.iter().filter(|(_, held)| held.attempts > 0);
+        let held = held.map(|(&offset, held)| {
+            let due_ms = due_of.get(&offset).copied().unwrap_or(0);
+            (offset, held.attempts, due_ms)
+        });
+        let early = self.tried.iter();
+        let early = early.map(|(&offset, &(attempts, due_ms))| (offset, attempts, due_ms));
+        let mut tried: Vec<_> = held.chain(early).collect();
+        tried.sort_unstable();
+        Checkpoint {
+            low: self.low,
+            settled: self.settled.iter().collect(),
+            tried,
+        }
+    }
+
+    /// All before this offset are settled.
+    pub fn low(&self) -> u64 {
+        self.low
+    }
+
+    /// The offset that is to be offered next.
+    pub fn read(&self) -> u64 {
+        self.read
+    }
+
+    /// Messages that are held.
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Whether the next message is to be offered: there is room for it, and too little to do without it. A group that holds
+    /// nothing always wants more: what was settled before a restart may fill its bounds.
+    pub fn wants_more(&self) -> bool {
+        let has_room = self.held.len() < self.bounds.held_max
+            && self.settled.len() < self.bounds.ranges_max
+            && self.ready.len() < self.bounds.ready_max;
+        has_room || self.held.is_empty()
+    }
+
+    /// Takes the next message of the log, with a number for its key. Offsets that were left out before it are settled.
+    pub fn offer(&mut self, offset: u64, key: Option<u64>) {
+        if offset < self.read {
+            return;
+        }
+        let is_settled = self.settled.contains(offset);
+        self.settled.insert(self.read, offset);
+        self.read = offset + 1;
+        self.advance();
+        let (attempts, due_ms) = self.tried.remove(&offset).unwrap_or_default();
+        if is_settled {
+            return;
+        }
+        self.held.insert(offset, Held { key, attempts });
+        if let Some(key) = key {
+            let behind = self.behind.entry(key).or_default();
+            behind.push_back(offset);
+            if behind.len() > 1 {
+                return;
+            }
+        }
+        if due_ms > 0 {
+            self.waiting.insert((due_ms, offset));
+        } else {
+            self.ready.insert(offset);
+        }
+    }
+
+    /// The message that is to be delivered now, the oldest of those that can be. Until [`Progress::settle`], [`Progress::again`]
+    /// or [`Progress::give_back`] says what became of it, none of its key follows.
+    pub fn take(&mut self, now_ms: u64) -> Option<Due> {
+        while let Some(&(due_ms, offset)) = self.waiting.first()
+            && due_ms <= now_ms
+        {
+            self.waiting.pop_first();
+            self.ready.insert(offset);
+        }
+        let offset = self.ready.pop_first()?;
+        let attempts = self.held.get(&offset).map_or(0, |held| held.attempts);
+        Some(Due { offset, attempts })
+    }
+
+    /// When the next message is to be tried again, in milliseconds; `None` when none waits.
+    pub fn next_due_ms(&self) -> Option<u64> {
+        self.waiting.first().map(|&(due_ms, _)| due_ms)
+    }
+
+    /// A message that was taken is delivered, or given up: it is never taken again.
+    pub fn settle(&mut self, offset: u64) {
+        let Some(held) = self.held.remove(&offset) else {
+            return;
+        };
+        self.settled.insert(offset, offset + 1);
+        self.advance();
+        let Some(key) = held.key else {
+            return;
+        };
+        let Some(behind) = self.behind.get_mut(&key) else {
+            return;
+        };
+        behind.pop_front();
+        match behind.front() {
+            Some(&next) => {
+                self.ready.insert(next);
+            }
+            None => {
+                self.behind.remove(&key);
+            }
+        }
+    }
+
+    /// A message that was taken was tried, and is to be tried again at this time.
+    pub fn again(&mut self, offset: u64, due_ms: u64) {
+        if let Some(held) = self.held.get_mut(&offset) {
+            held.attempts += 1;
+            self.waiting.insert((due_ms, offset));
+        }
+    }
+
+    /// A message that was taken was not tried: it is ready again at this time.
+    pub fn give_back(&mut self, offset: u64, due_ms: u64) {
+        if self.held.contains_key(&offset) {
+            self.waiting.insert((due_ms, offset));
+        }
+    }
+
+    /// Moves `low` over what is settled.
+    fn advance(&mut self) {
+        while let Some(end) = self.settled.take_first_from(self.low) {
+            self.low = end;
+        }
+        self.read = self.read.max(self.low);
+    }
+}
+
+#[cfg(test)]
+mod tests;
