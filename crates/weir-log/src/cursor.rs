@@ -60,13 +60,13 @@ impl Cursor {
         self.next
     }
 
-    /// Goes on with the record of this offset, or the first one behind it.
+    /// Goes on with the record of this offset, or the first one behind it, also where the log does not go so far yet.
     pub fn go_to(&mut self, offset: u64) {
         self.next = offset;
         self.at = None;
     }
 
-    /// Goes on with the first record that was appended at this time or later.
+    /// Goes on with the first record that was appended at this time or later. If there is none, with the next that is appended.
     ///
     /// # Errors
     /// As of [`Cursor::read`].
@@ -79,7 +79,11 @@ impl Cursor {
         let index = index_of(&*self.disk, segment.header.base);
         if let Some((offset, position)) = index.and_then(|index| index.before_time(time_ms)) {
             self.next = offset;
-            self.at = Some(self.open(segment, (offset, position))?);
+            match self.open(segment, (offset, position)) {
+                Ok(at) => self.at = Some(at),
+                Err(error) if error.is_gone() => {}
+                Err(error) => return Err(error),
+            }
         }
         loop {
             let before = self.next;
@@ -98,23 +102,31 @@ impl Cursor {
     fn seek(&mut self) -> Result<bool, Error> {
         if let Some(at) = &self.at
             && at.position < at.segment.end.position
+            && at.offset >= self.next
         {
             return Ok(true);
         }
-        let Some(segment) = self.shape.segment_of(self.next) else {
-            return Ok(false);
-        };
-        match &mut self.at {
-            // It has grown, or not.
-            Some(at) if at.segment.header == segment.header => at.segment.end = segment.end,
-            _ => self.at = Some(self.enter(segment)?),
+        while let Some(segment) = self.shape.segment_of(self.next) {
+            match &mut self.at {
+                // It has grown, or not.
+                Some(at) if at.segment.header == segment.header => at.segment.end = segment.end,
+                _ => match self.enter(segment) {
+                    Ok(at) => self.at = Some(at),
+                    // It was removed before it was opened. Each turn finds a later one.
+                    Err(error) if error.is_gone() && !self.shape.has(&segment) => continue,
+                    Err(error) => return Err(error),
+                },
+            }
+            return match &mut self.at {
+                Some(at) => at.pass_to(self.next),
+                None => Ok(false),
+            };
         }
-        let at = self.at.as_ref();
-        Ok(at.is_some_and(|at| at.position < at.segment.end.position))
+        Ok(false)
     }
 
-    /// Finds the next record in a segment that has it, or begins behind it.
-    fn enter(&mut self, segment: Segment) -> Result<At, Error> {
+    /// Opens a segment, near before the next record if it has that.
+    fn enter(&self, segment: Segment) -> Result<At, Error> {
         let base = segment.header.base;
         let first = (base, Header::BYTES as u64);
         if self.next <= base {
@@ -122,11 +134,7 @@ impl Cursor {
         }
         let index = index_of(&*self.disk, base);
         let begins = index.and_then(|index| index.before_offset(self.next));
-        let mut at = self.open(segment, begins.unwrap_or(first))?;
-        while at.offset < self.next && at.position < segment.end.position {
-            at.record()?;
-        }
-        Ok(at)
+        self.open(segment, begins.unwrap_or(first))
     }
 
     fn open(&self, segment: Segment, (offset, position): (u64, u64)) -> Result<At, Error> {
@@ -143,6 +151,15 @@ impl Cursor {
 }
 
 impl At {
+    /// Passes by what is before this offset; whether there is a record then.
+    fn pass_to(&mut self, offset: u64) -> Result<bool, Error> {
+        let ends = self.segment.end.position;
+        while self.offset < offset && self.position < ends {
+            self.record()?;
+        }
+        Ok(self.position < ends)
+    }
+
     /// The record at the position, behind which it is then. There is one.
     fn record(&mut self) -> Result<Record<'_>, Error> {
         let ends = self.segment.end.position;

@@ -50,6 +50,11 @@ impl Error {
         }
     }
 
+    /// Whether a file is not there.
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self, Self::Io { error, .. } if error.kind() == io::ErrorKind::NotFound)
+    }
+
     /// Whether there is no room on the disk, which may pass.
     pub fn is_full(&self) -> bool {
         let Self::Io { error, .. } = self else {

@@ -241,17 +241,24 @@ impl Log {
         bytes_max: u64,
         before_ms: u64,
     ) -> Result<Option<u64>, Error> {
+        if self.has_failed {
+            return Err(Error::HasFailed);
+        }
         let bytes = self.bytes();
-        let oldest = {
-            let segments = self.shape.segments();
-            let oldest = segments.front().filter(|_| segments.len() > 1);
-            oldest.copied()
-        };
         let may_go = |oldest: &Segment| {
             let is_too_much = bytes > bytes_max || oldest.end.time_ms < before_ms;
             oldest.end.offset <= consumed && is_too_much
         };
-        let Some(oldest) = oldest.filter(may_go) else {
+        let oldest = {
+            let mut segments = self.shape.segments();
+            let is_one_of_several = segments.len() > 1;
+            match segments.front().copied() {
+                // Before its file, so that a reader who misses that finds where to go on.
+                Some(oldest) if is_one_of_several && may_go(&oldest) => segments.pop_front(),
+                _ => None,
+            }
+        };
+        let Some(oldest) = oldest else {
             return Ok(None);
         };
         let base = oldest.header.base;
@@ -259,15 +266,17 @@ impl Log {
         for name in [index_name_of(base), name_of(base)] {
             match self.disk.remove(&name) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    self.shape.segments().push_front(oldest);
                     return Err(Error::io("remove", name, error));
                 }
                 _ => {}
             }
         }
         // One after the other, so that a crash leaves no hole.
-        let synced = self.disk.sync_names();
-        synced.map_err(|error| Error::io("sync the names of", "the log", error))?;
-        self.shape.segments().pop_front();
+        if let Err(error) = self.disk.sync_names() {
+            self.has_failed = true;
+            return Err(Error::io("sync the names of", "the log", error));
+        }
         Ok(Some(oldest.end.position))
     }
 

@@ -36,6 +36,12 @@ impl Shape {
         }
     }
 
+    /// Whether this segment was not removed.
+    pub(crate) fn has(&self, segment: &Segment) -> bool {
+        let segments = self.segments();
+        segments.iter().any(|other| other.header == segment.header)
+    }
+
     /// The segment that has this offset, or the first one behind it. Beyond the end, the last.
     pub(crate) fn segment_of(&self, offset: u64) -> Option<Segment> {
         self.find(|segment| segment.end.offset > offset)

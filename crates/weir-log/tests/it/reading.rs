@@ -1,6 +1,7 @@
 //! Cursors: from an offset, from a time, while the log grows and while its beginning is removed.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fastrand::Rng;
 use weir_log::{Cursor, Log, Readable, Settings};
@@ -23,7 +24,7 @@ fn log_of(records: u64) -> Log {
 fn add(log: &mut Log, records: u64) {
     for _ in 0..records {
         let next = log.next_offset();
-        let head = vec![7; (next % 4000) as usize];
+        let head = vec![7; head_bytes(next)];
         let added = log.append(time_of(next), &head, &next.to_le_bytes());
         assert_eq!(added.expect("it is taken"), next);
         if next.is_multiple_of(10) {
@@ -37,6 +38,22 @@ fn add(log: &mut Log, records: u64) {
         .expect("there is room");
 }
 
+/// The same with nothing but bodies.
+fn add_short(log: &mut Log, records: u64) {
+    for _ in 0..records {
+        let next = log.next_offset();
+        let added = log.append(time_of(next), b"", &next.to_le_bytes());
+        assert_eq!(added.expect("it is taken"), next);
+    }
+    log.write()
+        .and_then(|()| log.sync())
+        .expect("there is room");
+}
+
+fn head_bytes(offset: u64) -> usize {
+    (offset % 4000) as usize
+}
+
 fn time_of(offset: u64) -> u64 {
     offset / 3 * 10
 }
@@ -45,7 +62,7 @@ fn next_of(cursor: &mut Cursor) -> Option<u64> {
     let record = cursor.read().expect("it is whole")?;
     assert_eq!(record.body, record.offset.to_le_bytes());
     assert_eq!(record.time_ms, time_of(record.offset));
-    assert_eq!(record.head.len() as u64, record.offset % 4000);
+    assert!([head_bytes(record.offset), 0].contains(&record.head.len()));
     Some(record.offset)
 }
 
@@ -81,6 +98,19 @@ fn a_cursor_at_the_end_goes_on_when_there_is_more() {
             expected += 1;
         }
     }
+}
+
+#[test]
+fn a_cursor_that_is_ahead_waits() {
+    let mut log = log_of(10);
+    let mut cursor = log.read_from(15);
+    for records in [0, 2, 3] {
+        add(&mut log, records);
+        assert_eq!(next_of(&mut cursor), None);
+        assert_eq!(cursor.offset(), 15);
+    }
+    add(&mut log, 2);
+    assert_eq!(next_of(&mut cursor), Some(15));
 }
 
 #[test]
@@ -140,6 +170,54 @@ fn what_nobody_needs_is_removed_segment_by_segment() {
         log.first_offset() < 1000,
         "the segment that is written stays"
     );
+}
+
+/// Readers on other threads, one of which begins anew all the time, miss nothing that is there while a writer adds and removes.
+#[test]
+fn many_read_what_one_writes_and_removes() {
+    let settings = Settings {
+        segment_bytes: 3000,
+        ..SETTINGS
+    };
+    let (mut log, _) = Log::open(Arc::new(Crashing::default()), settings).expect("it is empty");
+    let is_over = AtomicBool::new(false);
+    let mut followers: Vec<Cursor> = (0..2).map(|_| log.read_from(0)).collect();
+    let mut beginner = log.read_from(0);
+    std::thread::scope(|scope| {
+        let is_over = &is_over;
+        for cursor in &mut followers {
+            scope.spawn(move || {
+                let mut last = None;
+                while !is_over.load(Ordering::Acquire) || last != Some(3999) {
+                    if let Some(offset) = next_of(cursor) {
+                        assert!(last.is_none_or(|last| offset > last), "{offset} again");
+                        last = Some(offset);
+                    }
+                }
+            });
+        }
+        scope.spawn(move || {
+            let mut rng = Rng::with_seed(5);
+            while !is_over.load(Ordering::Acquire) {
+                let first = rng.u64(..4000);
+                beginner.go_to(first);
+                let found = next_of(&mut beginner);
+                assert!(found.is_none_or(|found| found >= first));
+                let went = beginner.go_to_time(time_of(first));
+                went.expect("it is whole");
+                next_of(&mut beginner);
+            }
+        });
+        for round in 0..800 {
+            add_short(&mut log, 5);
+            if round % 3 == 0 {
+                let consumed = log.durable();
+                log.drop_oldest(consumed, 20_000, 0).expect("it works");
+            }
+        }
+        is_over.store(true, Ordering::Release);
+    });
+    assert!(log.first_offset() > 3000);
 }
 
 /// A clock that is set back takes no record behind another: what is found by time is a beginning and a rest.
