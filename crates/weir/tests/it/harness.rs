@@ -18,8 +18,9 @@ use std::time::{Duration, Instant};
 
 use process::Process;
 
-/// Waits end after this long; what takes longer has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// Waits end after this long; what takes longer has failed. A slow client is cut off after 15 s, so this is some times that:
+/// other processes may have the machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A port that nothing listens on. Each call gives another one, from below those that the kernel hands out by itself, so
 /// nothing else on this machine takes it before it is used.
