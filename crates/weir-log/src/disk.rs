@@ -65,7 +65,7 @@ impl Directory {
     /// Opens it, and creates it if there is none.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let failed = |doing| move |error| Error::io(doing, path.display(), error);
-        fs::create_dir_all(path).map_err(failed("create"))?;
+        create(path).map_err(failed("create"))?;
         let mut options = OpenOptions::new();
         options.create(true).truncate(false).write(true);
         let lock = options.open(path.join(LOCK)).map_err(failed("lock"))?;
@@ -78,6 +78,23 @@ impl Directory {
             Err(TryLockError::Error(error)) => Err(failed("lock")(error)),
         }
     }
+}
+
+/// Creates a directory and those that it is in, durably: what is synced in it would be lost with its name.
+fn create(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    create(parent)?;
+    match fs::create_dir(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    File::open(parent)?.sync_all()
 }
 
 impl Disk for Directory {

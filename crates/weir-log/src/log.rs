@@ -121,6 +121,16 @@ impl Log {
         Ok(record.offset)
     }
 
+    /// What readers see from now on. What they have seen already they go on seeing.
+    pub fn set_readable(&mut self, readable: Readable) {
+        self.settings.readable = readable;
+    }
+
+    /// Whether nothing is taken any more until it is opened again.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
     /// Bytes that were appended and not written.
     pub fn pending_bytes(&self) -> usize {
         self.pending.bytes.len()
