@@ -6,7 +6,7 @@
 //! - [`authentication`]: who may ask
 //! - [`app`]: the interface of guard, the circuit breaker
 //! - [`change`]: reloading, and changing servers; [`upstreams`]: how these are now
-//! - [`cache`]: the cache's part
+//! - [`cache`]: the cache's part, [`queues`]: that of queues; [`query`]: what they are asked with
 //! - [`status`]: the state as JSON, [`history`]: the last minute of it
 //! - [`reply`]: how answers are made
 //!
@@ -47,6 +47,8 @@ mod crowd;
 mod history;
 mod patience;
 mod prometheus;
+mod query;
+mod queues;
 mod reply;
 mod status;
 mod upstreams;
@@ -180,6 +182,9 @@ impl State {
         if path.starts_with("/cache/") {
             return cache::answer(shared, request, has_token).await;
         }
+        if path == "/queues" || path.starts_with("/queues/") {
+            return queues::answer(&self.control, request, has_token).await;
+        }
         if path == "/reload" || path.starts_with("/upstreams") {
             return change::answer(&self.control, request, has_token).await;
         }
@@ -202,15 +207,17 @@ impl State {
             "/" => page(),
             "/metrics" => of_type(
                 "text/plain; version=0.0.4; charset=utf-8",
-                prometheus::write(shared),
+                prometheus::write(shared, self.control.queues()),
             ),
             "/status" => {
                 let (snapshot, history) = (shared.snapshot(), lock(&self.history));
-                json(StatusCode::OK, &Status::read(shared, &snapshot, &history))
+                let queues = self.control.queues();
+                let status = Status::read(shared, &snapshot, &history, queues);
+                json(StatusCode::OK, &status)
             }
             _ => text(
                 StatusCode::NOT_FOUND,
-                "here are /, /metrics, /status, /healthz, /readyz, /livez, /upstreams, /reload and /cache/\n",
+                "here are /, /metrics, /status, /healthz, /readyz, /livez, /upstreams, /queues, /reload and /cache/\n",
             ),
         }
     }

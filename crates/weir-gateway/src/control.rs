@@ -16,7 +16,7 @@ use crate::control::merged::Edited;
 use crate::lock::{lock, try_lock};
 use crate::names::Names;
 use crate::router::Router;
-use crate::service::{Courier, Services};
+use crate::service::{Courier, OrderError, QueueOrder, QueueStatus, Services};
 use crate::settings::{CacheStorage, Level, Server, Settings, Upstream, overlap};
 use crate::start_error::StartError;
 use crate::state::listening::Listening;
@@ -150,6 +150,20 @@ impl Control {
         let count = if changes.is_ok() { applied } else { refused };
         count.fetch_add(1, Ordering::Relaxed);
         changes
+    }
+
+    /// The queues that are open.
+    pub(crate) fn queues(&self) -> Vec<QueueStatus> {
+        self.services.queues()
+    }
+
+    /// Carries out what an operator asks of a queue. It may have to wait.
+    pub(crate) fn order(
+        &self,
+        queue: &str,
+        order: QueueOrder,
+    ) -> Result<serde_json::Value, OrderError> {
+        self.services.order(queue, order)
     }
 
     fn apply(&self, file: Settings) -> Result<Changes, StartError> {

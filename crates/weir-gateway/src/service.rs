@@ -6,6 +6,7 @@
 
 mod ask;
 mod courier;
+mod queues;
 mod reply;
 
 use std::fmt::Debug;
@@ -15,6 +16,7 @@ pub use crate::service::ask::Ask;
 pub use crate::service::courier::{
     Answered, Courier, Delivery, Errand, Outcome, Refused, Unanswered,
 };
+pub use crate::service::queues::{OrderError, QueueOrder, QueueStatus};
 pub use crate::service::reply::{Answer, Content, Feeder, HasLeft, Pieces, Replier, Reply};
 
 pub(crate) use crate::service::courier::{Parcel, Parcels, parcels};
@@ -52,6 +54,20 @@ pub trait Services: Debug + Send + Sync {
         open: Option<&Arc<dyn Service>>,
         courier: &Courier,
     ) -> Result<Arc<dyn Service>, String>;
+
+    /// The queues that are open, for the operator.
+    fn queues(&self) -> Vec<QueueStatus> {
+        Vec::new()
+    }
+
+    /// Carries out what an operator asks of a queue, and answers in JSON. It may have to wait.
+    ///
+    /// # Errors
+    /// Why it cannot be done.
+    fn order(&self, queue: &str, order: QueueOrder) -> Result<serde_json::Value, OrderError> {
+        let _ = (queue, order);
+        Err(OrderError::NoQueue(Vec::new()))
+    }
 }
 
 /// No services at all.

@@ -21,6 +21,7 @@ use weir_cache::store::walk::Key;
 use weir_cache::store::{PurgeKind, PurgeScope};
 
 use crate::admin::authentication;
+use crate::admin::query::Query;
 use crate::admin::reply::{Refusal, Reply, json};
 use crate::cache::inspect::Facts;
 use crate::cache::scope;
@@ -207,32 +208,6 @@ async fn object(shared: &Shared, cache: &Cache, query: Option<&str>) -> Result<R
     }
     let next = None;
     Ok(json(StatusCode::OK, &List { objects, next }))
-}
-
-/// The parameters of a query, each of which is taken once.
-struct Query(Vec<(String, String)>);
-
-impl Query {
-    fn read(query: Option<&str>) -> Result<Self, Refusal> {
-        let parameters = weir_http::form::parameters(query.unwrap_or_default().as_bytes());
-        parameters
-            .map(Self)
-            .map_err(|error| Refusal::wrong(format!("in the query: {error}")))
-    }
-
-    fn take(&mut self, name: &str) -> Option<String> {
-        let at = self.0.iter().position(|(own, _)| own == name)?;
-        Some(self.0.swap_remove(at).1)
-    }
-
-    fn finish(self, expected: &str) -> Result<(), Refusal> {
-        match self.0.first() {
-            None => Ok(()),
-            Some((name, _)) => Err(Refusal::wrong(format!(
-                "found {name:?} in the query, expected {expected}, each at most once"
-            ))),
-        }
-    }
 }
 
 fn require_method(request: &Request<Incoming>, allow: &'static str) -> Result<(), Refusal> {

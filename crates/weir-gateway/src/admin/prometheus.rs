@@ -13,6 +13,7 @@ mod counted;
 mod endpoints;
 mod failures;
 mod metric;
+mod queues;
 #[cfg(test)]
 mod reference;
 mod requests;
@@ -24,10 +25,11 @@ use std::fmt::{Display, Write as _};
 use crate::admin::prometheus::counted::Counted;
 use crate::admin::prometheus::metric::{Metric, Sample, Value};
 use crate::metrics::LATENCY_BOUNDS_US;
+use crate::service::QueueStatus;
 use crate::state::shared::Shared;
 
 /// All metrics, by area, in the order of the page. The reference has a table for each area.
-const AREAS: [(&str, &[Metric]); 9] = [
+const AREAS: [(&str, &[Metric]); 10] = [
     ("connections", connections::METRICS),
     ("requests", requests::METRICS),
     ("spreading", spread::METRICS),
@@ -35,14 +37,15 @@ const AREAS: [(&str, &[Metric]); 9] = [
     ("failures", failures::METRICS),
     ("refusing", care::METRICS),
     ("cache", cache::METRICS),
+    ("deferring", queues::METRICS),
     ("compression", compress::METRICS),
     ("transient", transient::METRICS),
 ];
 
 /// The whole page.
-pub(super) fn write(shared: &Shared) -> String {
+pub(super) fn write(shared: &Shared, queues: Vec<QueueStatus>) -> String {
     let snapshot = shared.snapshot();
-    let counted = Counted::read(shared, &snapshot);
+    let counted = Counted::read(shared, &snapshot, queues);
     let mut page = String::with_capacity(16 << 10);
     for metric in AREAS.iter().flat_map(|(_, metrics)| *metrics) {
         if let Some(samples) = metric.source.samples(&counted) {

@@ -26,6 +26,7 @@ use crate::admin::status::routes::RouteStatus;
 use crate::admin::status::shown::Shown;
 use crate::admin::status::troubles::Trouble;
 use crate::metrics::{self, CLASSES, LATENCY_BOUNDS_US};
+use crate::service::QueueStatus;
 use crate::state::health::{Refusal, errno_name};
 use crate::state::shared::Shared;
 use crate::state::snapshot::{Endpoint, Snapshot, UpstreamState};
@@ -55,6 +56,7 @@ pub(super) struct Status<'s> {
     upstreams: Vec<UpstreamStatus<'s>>,
     transient: TransientStatus,
     cache: Option<CacheTotals>,
+    queues: Vec<QueueStatus>,
 }
 
 /// A worker that has not turned for two seconds: it serves nobody.
@@ -146,9 +148,15 @@ impl Serialize for NamedCounts {
 
 impl<'s> Status<'s> {
     /// The state under `snapshot`, which is the current one.
-    pub(super) fn read(shared: &Shared, snapshot: &'s Snapshot, history: &History) -> Self {
+    pub(super) fn read(
+        shared: &Shared,
+        snapshot: &'s Snapshot,
+        history: &History,
+        queues: Vec<QueueStatus>,
+    ) -> Self {
         let uptime_ms = shared.since_start().as_millis() as u64;
         let mut status = Self::read_at(shared, snapshot, history, uptime_ms);
+        status.queues = queues;
         status.troubles = troubles::of(&status);
         status
     }
@@ -188,6 +196,7 @@ impl<'s> Status<'s> {
             cache: shared
                 .cache()
                 .map(|cache| CacheTotals::read(shared, snapshot, cache)),
+            queues: Vec::new(),
         }
     }
 }
@@ -364,7 +373,7 @@ mod tests {
             r#""place":null,"breaker":null,"requests":0,"#,
             r#""responses":{"1xx":0,"2xx":0,"3xx":0,"4xx":0,"5xx":0},"failures":1,"idle":0,"in_flight":0,"minute":null,"#,
             r#""latency_counts":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}]}],"#,
-            r#""transient":{"bytes":0,"bytes_max":7,"cut":0},"cache":null}"#,
+            r#""transient":{"bytes":0,"bytes_max":7,"cut":0},"cache":null,"queues":[]}"#,
         );
         let status = Status::read_at(&shared, &snapshot, &History::default(), 300);
         let expected = expected.replace("PID", &std::process::id().to_string());

@@ -191,6 +191,13 @@ impl Replier {
         let _ = self.0.send(answer);
     }
 
+    /// Answers many.
+    pub fn answer_all(answers: impl Iterator<Item = (Self, Answer)>) {
+        for (replier, answer) in answers {
+            replier.answer(answer);
+        }
+    }
+
     /// Whether nobody waits for the answer any more.
     pub fn has_left(&self) -> bool {
         self.0.is_closed()

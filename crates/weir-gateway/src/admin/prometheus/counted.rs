@@ -9,6 +9,7 @@ use weir_policy::ejection;
 use weir_policy::limit::concurrency;
 
 use crate::metrics::{CacheMetrics, Counter, PerWorker, RouteMetrics, WorkerMetrics};
+use crate::service::QueueStatus;
 use crate::settings::{Action, Forward};
 use crate::state::breaker::SharedBreaker;
 use crate::state::shared::Shared;
@@ -31,6 +32,7 @@ pub(super) struct Counted<'s> {
     /// Each upstream whose endpoints are compared.
     pub(super) watched: Vec<Watched<'s>>,
     pub(super) tiers: Vec<TierCounts>,
+    pub(super) queues: Vec<QueueStatus>,
 }
 
 /// The breakers of one route or endpoint.
@@ -50,7 +52,11 @@ pub(super) struct Watched<'s> {
 }
 
 impl<'s> Counted<'s> {
-    pub(super) fn read(shared: &'s Shared, snapshot: &'s Snapshot) -> Self {
+    pub(super) fn read(
+        shared: &'s Shared,
+        snapshot: &'s Snapshot,
+        queues: Vec<QueueStatus>,
+    ) -> Self {
         let now = time::now();
         let routes = snapshot.routes.iter();
         let caching = routes.clone().filter(|route| route.answers.is_some());
@@ -70,6 +76,7 @@ impl<'s> Counted<'s> {
             limits: limits.collect(),
             watched: watched(snapshot, now),
             tiers: tiers.unwrap_or_default(),
+            queues,
         }
     }
 

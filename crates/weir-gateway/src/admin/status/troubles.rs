@@ -10,6 +10,7 @@ use crate::admin::status::routes::RouteStatus;
 use crate::admin::status::shown::{Tone, percent, span};
 use crate::admin::status::{EndpointStatus, Status, UpstreamStatus};
 use crate::failure::{Failure, Fault};
+use crate::service::QueueStatus;
 
 /// One thing that is wrong.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -45,8 +46,40 @@ pub(super) fn of(status: &Status<'_>) -> Vec<Trouble> {
         all.extend(of_route(route, upstream));
     }
     all.extend(status.upstreams.iter().flat_map(of_upstream));
+    all.extend(status.queues.iter().flat_map(of_queue));
     all.sort_by_key(|trouble| trouble.tone);
     all.truncate(TROUBLES_MAX);
+    all
+}
+
+/// What a queue does not take or deliver, and what it has given up.
+fn of_queue(queue: &QueueStatus) -> Vec<Trouble> {
+    let name = &queue.name;
+    let oldest = queue.oldest_ms.map(span).unwrap_or_default();
+    let waiting = match queue.waiting {
+        1 => format!("1 message waits, for {oldest}"),
+        count => format!("{count} messages wait, the oldest for {oldest}"),
+    };
+    let mut all = Vec::new();
+    if let Some(why) = &queue.failed {
+        let text = format!("queue {name} takes nothing: {why}");
+        all.push(Trouble::new(Tone::Bad, text));
+    }
+    if let Some(why) = &queue.stopped {
+        let text = format!("queue {name} delivers nothing: {why}; {waiting}");
+        all.push(Trouble::new(Tone::Bad, text));
+    } else if queue.is_paused {
+        let text = format!("queue {name} is paused; {waiting}");
+        all.push(Trouble::new(Tone::Warn, text));
+    } else if queue.is_ill && queue.waiting > 0 {
+        let text = format!("queue {name}: all deliveries fail; {waiting}");
+        all.push(Trouble::new(Tone::Warn, text));
+    }
+    if queue.dead > 0 {
+        let noun = if queue.dead == 1 { "letter" } else { "letters" };
+        let text = format!("queue {name} has {} dead {noun}", queue.dead);
+        all.push(Trouble::new(Tone::Warn, text));
+    }
     all
 }
 

@@ -1,0 +1,96 @@
+//! What operators see of queues, and ask of them. The gateway shows and passes on; the crate that has queues knows the rest.
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// A queue as an operator sees it. Counts are since the start.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct QueueStatus {
+    /// Its name in the configuration.
+    pub name: String,
+    /// How it is kept: `memory`, `os`, `group` or `each`.
+    pub durability: &'static str,
+    /// Messages that are neither delivered nor given up.
+    pub waiting: u64,
+    /// Those of them that are being delivered.
+    pub under_way: u64,
+    /// How long the oldest of them waits; `None` when none does.
+    pub oldest_ms: Option<u64>,
+    /// Bytes on the disk, and how many there may be.
+    pub bytes: u64,
+    /// See `bytes`.
+    pub bytes_max: u64,
+    /// Messages that were acknowledged.
+    pub accepted: u64,
+    /// Requests that had been accepted before under their `Idempotency-Key`.
+    pub duplicates: u64,
+    /// Requests that were refused because there is no room,
+    pub refused_full: u64,
+    /// because what waits is too old,
+    pub refused_age: u64,
+    /// or because the disk refused.
+    pub refused_disk: u64,
+    /// Messages that were acknowledged in memory and could not be written.
+    pub lost: u64,
+    /// The offset of the next message, and the one before which all are durable.
+    pub next_offset: u64,
+    /// See `next_offset`.
+    pub durable_offset: u64,
+    /// The offset before which all are delivered or given up.
+    pub settled_offset: u64,
+    /// Times that messages were written together, and that the disk was waited for.
+    pub commits: u64,
+    /// See `commits`.
+    pub syncs: u64,
+    /// Messages that an upstream has taken.
+    pub delivered: u64,
+    /// Attempts that failed.
+    pub retried: u64,
+    /// Messages that were given up since the start, and dead letters that there are.
+    pub died: u64,
+    /// See `died`.
+    pub dead: u64,
+    /// Somebody has paused it.
+    pub is_paused: bool,
+    /// Its target fails at everything; it is asked now and then.
+    pub is_ill: bool,
+    /// Why it takes nothing until a restart.
+    pub failed: Option<String>,
+    /// Why it delivers nothing until somebody has seen to it.
+    pub stopped: Option<String>,
+    /// The newest dead letters.
+    pub dead_letters: Vec<Value>,
+}
+
+/// What an operator asks of a queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QueueOrder {
+    /// Deliver nothing.
+    Pause,
+    /// Deliver again.
+    Resume,
+    /// Deliver again what is there from this offset on.
+    ReplayFrom(u64),
+    /// The same, from this time on, in milliseconds since 1970.
+    ReplaySince(u64),
+    /// Show dead letters.
+    Dead {
+        /// From this number on.
+        from: u64,
+        /// So many.
+        limit: usize,
+    },
+    /// Have dead letters delivered after all: those of these numbers, or all.
+    Redrive(Option<Vec<u64>>),
+    /// Drop them.
+    Drop(Option<Vec<u64>>),
+}
+
+/// Why an order was not carried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OrderError {
+    /// There is no such queue. These are there.
+    NoQueue(Vec<String>),
+    /// What is wrong.
+    Refused(String),
+}
