@@ -1,11 +1,46 @@
 //! Requests that are acknowledged now and delivered later.
 //!
-//! So far this crate has two pure parts: [`Message`], a request as it is kept, and [`Progress`], what a consumer group has done and
-//! does next.
+//! ```text
+//!            Deferring ──► Inbox ──► commit thread ──► log/ ──► delivery thread ──► Courier ──► upstream
+//! request ──►  a route's     bounded    append, sync            reads ahead,           │
+//!     202 ◄──────────────────────────── answers                 notes, retries ◄───────┘ outcome
+//! ```
+//!
+//! - [`Deferring`]: the service of a route; [`Message`]: a request as it is kept
+//! - `intake`: commits; `ids`: what was sent before
+//! - `group`: delivers, by [`Progress`] (what comes next), `pace` (how much at once) and `retry` (what an outcome says); `journal`
+//!   (what was done) and `dead` (what was given up) keep it
+//! - [`Queue`]: opens and ends all of it; `operate` is what operators see and ask
+//!
+//! An acknowledged message is delivered at least once. It is delivered again when the process ends between an answer of the
+//! upstream and the note of it, which is written within ten milliseconds.
 
+mod answer;
+mod clock;
+mod dead;
+mod deferral;
+mod group;
+mod ids;
+mod intake;
+mod journal;
 mod message;
+mod operate;
+mod outcome;
+mod pace;
 mod progress;
+mod queue;
 mod ranges;
+mod retry;
+mod settings;
+mod shared;
+mod token;
 
+pub use answer::LOCATION;
+pub use dead::DeadLetter;
+pub use deferral::Deferring;
 pub use message::{Message, TooLong};
+pub use outcome::Telling;
 pub use progress::{Bounds, Checkpoint, Due, Progress};
+pub use queue::{Queue, is_queue};
+pub use retry::Retry;
+pub use settings::{Deferral, Delivery, Durability, KeySource, Settings};

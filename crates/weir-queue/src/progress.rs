@@ -60,8 +60,12 @@ pub struct Progress {
     held: HashMap<u64, Held>,
     /// Messages that wait for those of their key, which are held too. A key is here as long as one of it is held.
     behind: HashMap<u64, VecDeque<u64>>,
-    /// What can be delivered now.
-    ready: BTreeSet<u64>,
+    /// What can be delivered now and was not tried yet.
+    fresh: BTreeSet<u64>,
+    /// What can be delivered now and was tried before.
+    tired: BTreeSet<u64>,
+    /// Whether the message that was taken last was tried before.
+    was_tired: bool,
     /// What is to be tried again, by its time in milliseconds.
     waiting: BTreeSet<(u64, u64)>,
     /// How often messages were tried that are not offered yet: what is known from before a restart.
@@ -89,10 +93,7 @@ pub struct Checkpoint {
 impl Progress {
     /// A group that goes on from a checkpoint.
     pub fn new(bounds: Bounds, from: &Checkpoint) -> Self {
-        let mut settled = Ranges::default();
-        for &(first, end) in &from.settled {
-            settled.insert(first, end);
-        }
+        let settled = Ranges::of(from.settled.clone());
         let tried = from.tried.iter();
         let tried = tried.map(|&(offset, attempts, due_ms)| (offset, (attempts, due_ms)));
         let mut progress = Self {
@@ -102,7 +103,9 @@ impl Progress {
             settled,
             held: HashMap::new(),
             behind: HashMap::new(),
-            ready: BTreeSet::new(),
+            fresh: BTreeSet::new(),
+            tired: BTreeSet::new(),
+            was_tired: false,
             waiting: BTreeSet::new(),
             tried: tried.collect(),
         };
@@ -134,6 +137,11 @@ impl Progress {
         self.low
     }
 
+    /// How many behind [`Progress::low`] are settled.
+    pub fn settled_ahead(&self) -> u64 {
+        self.settled.offsets()
+    }
+
     /// The offset that is to be offered next.
     pub fn read(&self) -> u64 {
         self.read
@@ -149,7 +157,7 @@ impl Progress {
     pub fn wants_more(&self) -> bool {
         let has_room = self.held.len() < self.bounds.held_max
             && self.settled.len() < self.bounds.ranges_max
-            && self.ready.len() < self.bounds.ready_max;
+            && self.fresh.len() < self.bounds.ready_max;
         has_room || self.held.is_empty()
     }
 
@@ -177,22 +185,52 @@ impl Progress {
         if due_ms > 0 {
             self.waiting.insert((due_ms, offset));
         } else {
-            self.ready.insert(offset);
+            self.make_ready(offset);
         }
     }
 
-    /// The message that is to be delivered now, the oldest of those that can be. Until [`Progress::settle`], [`Progress::again`]
-    /// or [`Progress::give_back`] says what became of it, none of its key follows.
+    /// The message that is to be delivered now: in turn the oldest of those that were not tried yet, and of those that were, so that
+    /// neither many that fail nor many that are new hold the others up. Until [`Progress::settle`], [`Progress::again`] or
+    /// [`Progress::give_back`] says what became of it, none of its key follows.
     pub fn take(&mut self, now_ms: u64) -> Option<Due> {
         while let Some(&(due_ms, offset)) = self.waiting.first()
             && due_ms <= now_ms
         {
             self.waiting.pop_first();
-            self.ready.insert(offset);
+            self.make_ready(offset);
         }
-        let offset = self.ready.pop_first()?;
+        let has_turn = self.fresh.is_empty() || !self.was_tired;
+        let tired = if has_turn {
+            self.tired.pop_first()
+        } else {
+            None
+        };
+        self.was_tired = tired.is_some();
+        let offset = tired.or_else(|| self.fresh.pop_first())?;
         let attempts = self.held.get(&offset).map_or(0, |held| held.attempts);
         Some(Due { offset, attempts })
+    }
+
+    /// Whether this message is settled; `None` when it was not looked at yet.
+    pub fn is_settled(&self, offset: u64) -> Option<bool> {
+        if offset < self.low || self.settled.contains(offset) {
+            return Some(true);
+        }
+        (offset < self.read).then_some(false)
+    }
+
+    /// Whether something can be delivered now, or soon.
+    pub fn is_idle(&self) -> bool {
+        self.fresh.is_empty() && self.tired.is_empty()
+    }
+
+    fn make_ready(&mut self, offset: u64) {
+        let was_tried = self.held.get(&offset).is_some_and(|held| held.attempts > 0);
+        if was_tried {
+            self.tired.insert(offset);
+        } else {
+            self.fresh.insert(offset);
+        }
     }
 
     /// When the next message is to be tried again, in milliseconds; `None` when none waits.
@@ -215,9 +253,7 @@ impl Progress {
         };
         behind.pop_front();
         match behind.front() {
-            Some(&next) => {
-                self.ready.insert(next);
-            }
+            Some(&next) => self.make_ready(next),
             None => {
                 self.behind.remove(&key);
             }

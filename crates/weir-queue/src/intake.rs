@@ -1,0 +1,434 @@
+//! How requests become messages: workers leave them, one thread commits them together and answers.
+//!
+//! ```text
+//! worker ─┐                    ┌─ append ─ write ─ fdatasync ─┐
+//! worker ─┼─► letters, bounded ┤   all that are there         ├─► 202 to each
+//! worker ─┘                    └──────────────────────────────┘
+//! ```
+//!
+//! While the disk is busy, letters gather, and the next commit takes them all. So a queue whose disk takes a millisecond for a sync
+//! takes as many requests as come in that time with each. No worker waits for a disk.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use weir_gateway::service::Replier;
+use weir_gateway::settings::Level;
+use weir_gateway::tell::tell;
+use weir_log::{Error, Log, Readable};
+
+use crate::answer::{Accepted, Answers, Refusal};
+use crate::clock;
+use crate::ids::{Ids, Kept, Seen};
+use crate::settings::{Durability, Settings};
+use crate::shared::{Shared, add, lock};
+
+/// Bytes of letters that wait. A single one may have more.
+const WAITING_BYTES_MAX: usize = 32 << 20;
+/// How often what nobody needs is removed, and what was written is made durable for those who did not wait for that.
+const TICK: Duration = Duration::from_secs(1);
+/// How long a commit waits for others when the one before had several. A fraction of what a sync takes on most disks.
+const COMPANY: Duration = Duration::from_micros(500);
+/// Messages are told of one kind of refusal once in this time.
+const TELL_EVERY_MS: u64 = 60_000;
+
+/// A request that is to be kept.
+#[derive(Debug)]
+pub(crate) struct Letter {
+    /// Its messages: what the records are made of. At least one.
+    pub(crate) parts: Vec<Part>,
+    /// Its `Idempotency-Key` with what tells its route apart, and a hash of what was sent.
+    pub(crate) id: Option<(Vec<u8>, u64)>,
+    pub(crate) replier: Replier,
+}
+
+/// A message as a record has it.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) head: Vec<u8>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Letter {
+    fn bytes(&self) -> usize {
+        let parts = self.parts.iter();
+        parts
+            .map(|part| weir_log::HEAD_BYTES + part.head.len() + part.body.len())
+            .sum()
+    }
+}
+
+/// What waits to be committed.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    waiting: Mutex<Waiting>,
+    came: Condvar,
+    /// Bytes that wait or are being committed.
+    bytes: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    letters: Vec<Letter>,
+    is_closed: bool,
+    /// Whether the thread sleeps until something comes.
+    is_awaited: bool,
+}
+
+impl Inbox {
+    pub(crate) fn new() -> Self {
+        Self {
+            waiting: Mutex::default(),
+            came: Condvar::new(),
+            bytes: AtomicUsize::new(0),
+        }
+    }
+
+    /// Leaves a letter, unless too much waits already: then it is given back.
+    pub(crate) fn put(&self, letter: Letter) -> Result<(), Letter> {
+        let bytes = letter.bytes();
+        let before = self.bytes.fetch_add(bytes, Ordering::AcqRel);
+        if before > 0 && before + bytes > WAITING_BYTES_MAX {
+            self.bytes.fetch_sub(bytes, Ordering::AcqRel);
+            return Err(letter);
+        }
+        let mut waiting = lock(&self.waiting);
+        waiting.letters.push(letter);
+        let is_awaited = std::mem::take(&mut waiting.is_awaited);
+        drop(waiting);
+        if is_awaited {
+            self.came.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Nothing more comes: the thread ends when it has done what is here.
+    pub(crate) fn close(&self) {
+        lock(&self.waiting).is_closed = true;
+        self.came.notify_one();
+    }
+
+    /// Whether nothing waits and nothing is being committed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.load(Ordering::Acquire) == 0
+    }
+
+    /// All that waits, as soon as there is something or the time is over; `None` when nothing comes any more.
+    fn take(&self, within: Duration) -> Option<Vec<Letter>> {
+        let mut waiting = lock(&self.waiting);
+        if waiting.letters.is_empty() && !waiting.is_closed {
+            waiting.is_awaited = true;
+            let is_idle = |waiting: &mut Waiting| waiting.letters.is_empty() && !waiting.is_closed;
+            let woken = self.came.wait_timeout_while(waiting, within, is_idle);
+            waiting = woken.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+            waiting.is_awaited = false;
+        }
+        if waiting.letters.is_empty() && waiting.is_closed {
+            return None;
+        }
+        Some(std::mem::take(&mut waiting.letters))
+    }
+}
+
+/// The thread that commits.
+#[derive(Debug)]
+pub(crate) struct Committer {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) log: Log,
+    pub(crate) ids: Ids,
+    pub(crate) answers: Answers,
+    /// How many letters the commit before had.
+    company: usize,
+    /// The last write has failed: nothing is acknowledged before it is written, whatever the durability.
+    is_suspect: bool,
+    /// When it was last told that requests are refused.
+    told_ms: u64,
+}
+
+/// What a letter has come to, if the commit succeeds.
+struct Due {
+    replier: Replier,
+    accepted: Accepted,
+    id: Option<Vec<u8>>,
+}
+
+impl Committer {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        inbox: Arc<Inbox>,
+        log: Log,
+        ids: Ids,
+        answers: Answers,
+    ) -> Self {
+        Self {
+            shared,
+            inbox,
+            log,
+            ids,
+            answers,
+            company: 0,
+            is_suspect: false,
+            told_ms: 0,
+        }
+    }
+
+    /// Commits until the inbox is closed.
+    pub(crate) fn run(mut self) {
+        let mut ticked_ms = clock::now_ms();
+        while let Some(mut letters) = self.inbox.take(TICK) {
+            let settings = self.shared.settings();
+            if self.company > 1 && settings.durability == Durability::Group && !letters.is_empty() {
+                std::thread::sleep(COMPANY);
+                letters.extend(self.inbox.take(Duration::ZERO).into_iter().flatten());
+            }
+            self.company = letters.len();
+            if !letters.is_empty() {
+                let bytes = letters.iter().map(Letter::bytes).sum();
+                self.commit(&settings, letters);
+                self.inbox.bytes.fetch_sub(bytes, Ordering::AcqRel);
+            }
+            let now_ms = clock::now_ms();
+            if now_ms.abs_diff(ticked_ms) >= TICK.as_millis() as u64 {
+                ticked_ms = now_ms;
+                self.tick(&settings, now_ms);
+            }
+        }
+        let synced = self.log.write().and_then(|()| self.log.sync());
+        if let Err(error) = synced {
+            self.note_failure(&error);
+        }
+    }
+
+    /// Keeps letters, and answers them when they are kept as the settings say.
+    fn commit(&mut self, settings: &Settings, letters: Vec<Letter>) {
+        let now_ms = clock::now_ms();
+        self.log.set_readable(readable(settings.durability));
+        let begins = self.log.next_offset();
+        let mut due = Vec::with_capacity(letters.len());
+        for letter in letters {
+            self.append(settings, now_ms, letter, &mut due);
+        }
+        let is_early = settings.durability == Durability::Memory && !self.is_suspect;
+        if is_early {
+            self.accept(std::mem::take(&mut due));
+        }
+        let written = self.log.write();
+        let kept = match settings.durability {
+            Durability::Memory | Durability::Os => written,
+            Durability::Group | Durability::Each => written.and_then(|()| self.sync()),
+        };
+        add(&self.shared.counts.commits, 1);
+        self.is_suspect = kept.is_err();
+        match kept {
+            Ok(()) => self.accept(due),
+            Err(error) => {
+                if is_early {
+                    let counts = &self.shared.counts;
+                    add(
+                        &counts.lost,
+                        counts.next.load(Ordering::Relaxed).saturating_sub(begins),
+                    );
+                }
+                self.refuse(begins, due, &error);
+            }
+        }
+        self.publish();
+    }
+
+    /// Appends the messages of a letter, or answers it at once.
+    fn append(&mut self, settings: &Settings, now_ms: u64, letter: Letter, due: &mut Vec<Due>) {
+        let since_ms = now_ms.saturating_sub(settings.id_window.as_millis() as u64);
+        let id = letter.id.as_ref();
+        match id.map(|(id, content)| self.ids.look(id, *content, since_ms)) {
+            None | Some(Seen::Never) => {}
+            Some(Seen::Before(kept)) => {
+                let accepted = Accepted {
+                    first: kept.first,
+                    count: kept.count,
+                    is_new: false,
+                };
+                due.push(Due {
+                    replier: letter.replier,
+                    accepted,
+                    id: None,
+                });
+                return;
+            }
+            Some(Seen::Another) => {
+                letter
+                    .replier
+                    .answer(self.answers.refused(Refusal::OtherContent));
+                return;
+            }
+        }
+        if let Some(refusal) = self.refusal(settings, now_ms, letter.bytes()) {
+            self.tell_refusal(now_ms, refusal);
+            letter.replier.answer(self.answers.refused(refusal));
+            return;
+        }
+        let first = self.log.next_offset();
+        let count = letter.parts.len() as u32;
+        for part in &letter.parts {
+            if let Err(error) = self.log.append(now_ms, &part.head, &part.body) {
+                // What was appended of it before stays: it is delivered, and whoever sent it sends it again.
+                self.note_failure(&error);
+                letter.replier.answer(self.answers.refused(Refusal::Disk));
+                return;
+            }
+        }
+        let id = letter.id.map(|(id, content)| {
+            let kept = Kept {
+                first,
+                count,
+                content,
+                time_ms: now_ms,
+            };
+            self.ids.insert(&id, kept, since_ms);
+            id
+        });
+        let accepted = Accepted {
+            first,
+            count,
+            is_new: true,
+        };
+        due.push(Due {
+            replier: letter.replier,
+            accepted,
+            id,
+        });
+    }
+
+    /// Why a letter of so many bytes is not taken now.
+    fn refusal(&mut self, settings: &Settings, now_ms: u64, bytes: usize) -> Option<Refusal> {
+        let counts = &self.shared.counts;
+        let oldest_ms = counts.oldest_ms.load(Ordering::Relaxed);
+        let is_old = |age: Duration| now_ms.saturating_sub(oldest_ms) > age.as_millis() as u64;
+        if oldest_ms > 0 && settings.age_max.is_some_and(is_old) {
+            add(&counts.refused_old, 1);
+            return Some(Refusal::Old);
+        }
+        let beside = counts.dead_bytes.load(Ordering::Relaxed);
+        let needed = (self.log.pending_bytes() + bytes) as u64 + beside;
+        let consumed = counts.consumed.load(Ordering::Relaxed);
+        let bytes_max = settings.bytes_max.saturating_sub(needed);
+        while self.log.bytes() > bytes_max {
+            if !matches!(self.log.drop_oldest(consumed, bytes_max, 0), Ok(Some(_))) {
+                add(&counts.refused_full, 1);
+                return Some(Refusal::Full);
+            }
+        }
+        None
+    }
+
+    fn accept(&self, due: Vec<Due>) {
+        let counts = &self.shared.counts;
+        let (mut accepted, mut duplicates) = (0, 0);
+        let answers = due.into_iter().map(|due| {
+            if due.accepted.is_new {
+                accepted += u64::from(due.accepted.count);
+            } else {
+                duplicates += 1;
+            }
+            (due.replier, self.answers.accepted(due.accepted))
+        });
+        Replier::answer_all(answers);
+        add(&counts.accepted, accepted);
+        add(&counts.duplicates, duplicates);
+    }
+
+    /// The commit that has begun with this offset has failed.
+    fn refuse(&mut self, begins: u64, due: Vec<Due>, error: &Error) {
+        self.note_failure(error);
+        add(&self.shared.counts.refused_disk, due.len() as u64);
+        for due in due {
+            let Accepted { first, .. } = due.accepted;
+            if let Some(id) = &due.id {
+                self.ids.remove(id, first);
+            }
+            // One that was kept before is kept still.
+            let answer = if first < begins {
+                self.answers.accepted(due.accepted)
+            } else {
+                self.answers.refused(Refusal::Disk)
+            };
+            due.replier.answer(answer);
+        }
+    }
+
+    fn sync(&mut self) -> Result<(), Error> {
+        add(&self.shared.counts.syncs, 1);
+        self.log.sync()
+    }
+
+    /// Once a second.
+    fn tick(&mut self, settings: &Settings, now_ms: u64) {
+        if self.log.durable() < self.log.written()
+            && let Err(error) = self.sync()
+        {
+            self.note_failure(&error);
+        }
+        let consumed = self.shared.counts.consumed.load(Ordering::Relaxed);
+        let before_ms = now_ms.saturating_sub(settings.keep.as_millis() as u64);
+        // One a second is more than comes; a commit waits for no more than that.
+        if let Err(error) = self.log.drop_oldest(consumed, u64::MAX, before_ms) {
+            self.note_failure(&error);
+        }
+        self.publish();
+    }
+
+    /// Shows others where the log is.
+    pub(crate) fn publish(&self) {
+        let counts = &self.shared.counts;
+        counts.next.store(self.log.written(), Ordering::Release);
+        counts.durable.store(self.log.durable(), Ordering::Relaxed);
+        counts.bytes.store(self.log.bytes(), Ordering::Relaxed);
+        self.shared.delivers.notify_one();
+    }
+
+    fn note_failure(&mut self, error: &Error) {
+        let name = &self.shared.settings().name;
+        if let Error::HasFailed = error {
+            return;
+        }
+        let now_ms = clock::now_ms();
+        if self.log.has_failed() {
+            let why = format!(
+                "{error}; nothing is taken until a restart, which finds out what is on the disk"
+            );
+            tell(Level::Error, format_args!("queue {name}: {why}"));
+            *lock(&self.shared.failed) = Some(why);
+        } else if now_ms.saturating_sub(self.told_ms) >= TELL_EVERY_MS {
+            self.told_ms = now_ms;
+            tell(
+                Level::Error,
+                format_args!("queue {name}: {error}; requests are refused"),
+            );
+        }
+    }
+
+    fn tell_refusal(&mut self, now_ms: u64, refusal: Refusal) {
+        if now_ms.saturating_sub(self.told_ms) < TELL_EVERY_MS {
+            return;
+        }
+        self.told_ms = now_ms;
+        let name = &self.shared.settings().name;
+        let why = match refusal {
+            Refusal::Old => "its oldest message waits for longer than \"max_age\"",
+            _ => "it has reached its \"size\"",
+        };
+        tell(
+            Level::Warning,
+            format_args!("queue {name} takes nothing: {why}"),
+        );
+    }
+}
+
+/// What deliveries may see.
+pub(crate) fn readable(durability: Durability) -> Readable {
+    match durability {
+        Durability::Memory | Durability::Os => Readable::Written,
+        Durability::Group | Durability::Each => Readable::Durable,
+    }
+}
