@@ -14,6 +14,7 @@ pub(crate) mod import;
 pub(crate) mod lab;
 #[cfg(feature = "load")]
 pub(crate) mod load;
+pub(crate) mod queue;
 pub(crate) mod reload;
 pub(crate) mod serve;
 mod signals;

@@ -11,6 +11,7 @@
 //! - [`cache`], [`compress`]: `[cache]` and what routes say of it; what they compress
 //! - [`error_pages`]: what clients read with errors
 //! - [`care`]: what routes and upstreams do so that no service is broken by its load
+//! - [`queue`]: where deferred requests wait, and the services that routes have by it
 //! - [`guard`]: the JSON of guard, another breaker
 //! - [`scenario`]: the files of `weir lab`, read by the same means
 //! - [`mix`]: the requests of `weir load`, read by the same means
@@ -45,6 +46,7 @@ pub(crate) mod notes;
 mod outside;
 mod pattern;
 mod place;
+mod queue;
 mod read;
 pub(crate) mod regular;
 mod route;
@@ -76,6 +78,7 @@ pub(crate) use self::address::{admin, listen};
 pub(crate) use self::declared::server::MESSAGE_FORMATS;
 pub(crate) use self::error::ConfigError;
 pub(crate) use self::inputs::Inputs;
+pub(crate) use self::queue::{Queues, Service as QueueService};
 
 use self::declared::file::FILE;
 use self::entries::Entries;
@@ -84,16 +87,23 @@ use self::outside::Surroundings;
 use self::read::Table;
 use self::sources::Sources;
 
+/// What a file says: the settings of the gateway, and what is behind the services that they name.
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub(crate) settings: Settings,
+    pub(crate) queues: Queues,
+}
+
 /// Reads the file at `path`, and notes in `inputs` what was read, even when something is wrong with it.
-pub(crate) fn load(path: &Path, inputs: &mut Inputs) -> Result<Settings, ConfigError> {
+pub(crate) fn load(path: &Path, inputs: &mut Inputs) -> Result<Config, ConfigError> {
     let sources = Sources::read(path, &variable, inputs)?;
-    let settings = settings_of(&sources, &variable, inputs)?;
-    if let Some(problem) = is_written_to(inputs, &settings)
+    let config = config_of(&sources, &variable, inputs)?;
+    if let Some(problem) = is_written_to(inputs, &config.settings)
         && let Some(error) = place::of(&problem, &sources, &variable)
     {
         return Err(error);
     }
-    Ok(settings)
+    Ok(config)
 }
 
 /// The `[admin]` of the file at `path`, whatever else is wrong with it. `None` if it has none that can be read.
@@ -222,10 +232,10 @@ pub(crate) fn from_flags(
 ///
 /// A text that is not TOML is reported as that alone: with half of it misread, complaints about its meaning would
 /// mislead more than they help.
-pub(crate) fn parse(text: &str, file_name: &str) -> Result<Settings, ConfigError> {
+pub(crate) fn parse(text: &str, file_name: &str) -> Result<Config, ConfigError> {
     let mut inputs = Inputs::default();
     let sources = Sources::of_text(text, file_name, &variable, &mut inputs);
-    settings_of(&sources, &variable, &mut inputs)
+    config_of(&sources, &variable, &mut inputs)
 }
 
 /// What `read` finds in the sections of the file at `path`. Mistakes are not told: whoever needs all of it does so.
@@ -243,11 +253,11 @@ fn of_sections<T>(path: &Path, read: impl FnOnce(&mut Entries<'_>) -> T) -> Opti
 }
 
 /// What the texts of a file say.
-fn settings_of(
+fn config_of(
     sources: &Sources,
     variable: &dyn Fn(&str) -> Option<OsString>,
     inputs: &mut Inputs,
-) -> Result<Settings, ConfigError> {
+) -> Result<Config, ConfigError> {
     let report = sources.report();
     let mut tree = sources.tree(&report);
     if !report.is_empty() {
@@ -259,9 +269,9 @@ fn settings_of(
     report.hide(&outside);
     // What a file lacks is reported at its end, where it can be added.
     let root = Table::new(&report, sources.end(), String::new(), &tree);
-    let settings = file::settings(Entries::new(root, &FILE));
+    let config = file::config(Entries::new(root, &FILE));
     if report.is_empty() {
-        Ok(settings)
+        Ok(config)
     } else {
         Err(report.into_error(sources.name()))
     }

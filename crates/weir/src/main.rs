@@ -37,6 +37,8 @@ enum Command {
     Cache(commands::cache::CacheArgs),
     /// See and change the servers of a running gateway.
     Upstream(commands::upstream::UpstreamArgs),
+    /// See and change the queues of a running gateway.
+    Queue(commands::queue::QueueArgs),
     /// Run the sample service.
     #[cfg(feature = "app")]
     App(commands::app::AppArgs),
@@ -102,6 +104,7 @@ fn run(command: Command) -> ExitCode {
         Command::Import(args) => commands::import::run(&args),
         Command::Cache(args) => commands::cache::run(&args),
         Command::Upstream(args) => commands::upstream::run(&args),
+        Command::Queue(args) => commands::queue::run(&args),
         #[cfg(feature = "app")]
         Command::App(args) => commands::app::run(args),
         #[cfg(feature = "load")]

@@ -115,7 +115,7 @@ fn start_gateway(args: &DemoArgs, reservations: &[Reservation]) -> anyhow::Resul
         .map(|reservation| reservation.address)
         .collect();
     let text = guide::config(args.listen, args.admin, &servers);
-    let mut settings = config::parse(&text, "config of the demo")?;
+    let mut settings = config::parse(&text, "config of the demo")?.settings;
     settings.timeouts.drain = DRAIN;
     let workers = settings.workers;
     fit_to_descriptors(&mut settings, workers)?;

@@ -15,10 +15,12 @@ use super::signals::{self, Instruction, Signals};
 use crate::config::{self, ConfigError};
 
 use self::notify::Notify;
+use self::queues::OpenQueues;
 use self::reloading::{File, Reloader};
 use self::watch::{Event, Watch};
 
 mod notify;
+pub(super) mod queues;
 pub(super) mod reloading;
 mod watch;
 
@@ -209,8 +211,10 @@ fn start(settings: &Settings, file: Option<&File>) -> Result<Gateway, Ended> {
         Some(file) => Box::new(file.clone()),
         None => Box::new(reloading::NoFile),
     };
+    let queues = file.map(File::queues).unwrap_or_default();
+    let services = Box::new(OpenQueues::new(queues));
     let gateway =
-        Gateway::start(settings, source, Box::new(())).map_err(|error| start_error(error, file))?;
+        Gateway::start(settings, source, services).map_err(|error| start_error(error, file))?;
     for note in config::notes::of(settings) {
         say(format_args!("note: {note}"));
     }

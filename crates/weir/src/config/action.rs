@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use weir_gateway::settings::template::Template;
 use weir_gateway::settings::{
-    Action, Forward, Redirect, Respond, ResponseHeaders, UpstreamTimeouts,
+    Action, Forward, Redirect, Respond, ResponseHeaders, Serve, UpstreamTimeouts,
 };
 
 use super::care::Around;
 use super::declared::forms::MEDIA_TYPE_EXPECTED;
-use super::declared::{Key, care as declared_care, route as declared};
+use super::declared::{Key, care as declared_care, queue as declared_queue, route as declared};
 use super::entries::Entries;
 use super::entry::Entry;
 use super::headers::{self, Of, is_token};
 use super::pattern::{self, PathPattern};
+use super::queue::Queues;
 use super::route::rewrite;
 use super::route::spread::Destination;
 use super::suggest::one_of;
@@ -30,8 +31,9 @@ pub(super) fn read(
     table: &mut Entries,
     path: Option<&PathPattern>,
     says: &ResponseHeaders,
-    upstreams: &mut Upstreams,
+    (upstreams, queues): (&mut Upstreams, &mut Queues),
 ) -> Option<Action> {
+    let defer = table.optional(&declared_queue::DEFER);
     let actions = || one_of(declared::ACTIONS.iter().map(|key| key.name));
     let mut chosen: Vec<(&Key, Entry)> = declared::ACTIONS
         .iter()
@@ -53,6 +55,31 @@ pub(super) fn read(
     if !others.is_empty() {
         take_forward_keys(table);
         return None;
+    }
+    if let Some(defer) = defer {
+        if !key.is(&declared::UPSTREAM) {
+            take_forward_keys(table);
+            defer.wrong(format!(
+                "has no meaning with \"{}\", expected it only with \"upstream\"",
+                key.name
+            ));
+            return None;
+        }
+        for other in declared::NOT_DEFERRED {
+            if let Some(other) = table.optional(other) {
+                other.wrong("has no meaning with \"defer\": nobody waits for the answer");
+            }
+        }
+        let serve = queues.defer(&defer, path);
+        let to = Destination::one(value, upstreams);
+        let delivery = forward(table, &to, (path, says), upstreams)?;
+        return Some(Action::Serve(Serve {
+            delivery: Some(Box::new(Forward {
+                upgrade: Vec::new(),
+                ..delivery
+            })),
+            ..serve?
+        }));
     }
     let to = if key.is(&declared::UPSTREAM) {
         Some(Destination::one(value, upstreams))

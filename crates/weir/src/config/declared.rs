@@ -16,6 +16,7 @@ pub(crate) mod file;
 pub(crate) mod forms;
 pub(crate) mod kind;
 pub(crate) mod log;
+pub(crate) mod queue;
 pub(crate) mod route;
 pub(crate) mod server;
 pub(crate) mod upstream;

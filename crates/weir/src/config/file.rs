@@ -21,10 +21,10 @@ use super::declared::{Form, Key, clients, file, server};
 use super::entries::Entries;
 use super::entry::Entry;
 use super::log::{self, Beside};
-use super::{address, cache, error_pages, headers, route, upstream};
+use super::{Config, address, cache, error_pages, headers, queue, route, upstream};
 
 /// Reads the whole file.
-pub(super) fn settings(mut root: Entries) -> Settings {
+pub(super) fn config(mut root: Entries) -> Config {
     let workers = root
         .section(&file::SERVER)
         .map_or_else(worker_per_core, workers);
@@ -52,12 +52,18 @@ pub(super) fn settings(mut root: Entries) -> Settings {
     let dns = root.section(&file::DNS).map_or_else(Dns::default, dns);
     let error_pages = error_pages::pages(root.named(&ERROR_PAGES));
     let mut upstreams = upstream::all(&mut root);
+    let mut queues = queue::all(&mut root);
     // All routes may be posted.
     let takes_apps = admin
         .as_ref()
         .is_some_and(|admin| admin.guard_file.is_some());
     let routes = if root.has(&file::ROUTE) || !takes_apps {
-        route::all(&mut root, &mut upstreams, &limits, &all_routes)
+        route::all(
+            &mut root,
+            (&mut upstreams, &mut queues),
+            &limits,
+            &all_routes,
+        )
     } else {
         Vec::new()
     };
@@ -68,7 +74,7 @@ pub(super) fn settings(mut root: Entries) -> Settings {
         let usual = CacheStorage::in_memory(CacheStorage::MEMORY_BYTES);
         routes.iter().any(is_cached).then_some(usual)
     });
-    Settings {
+    let settings = Settings {
         workers,
         listeners,
         admin,
@@ -83,7 +89,8 @@ pub(super) fn settings(mut root: Entries) -> Settings {
         upstreams: upstreams.settings,
         all_routes,
         routes,
-    }
+    };
+    Config { settings, queues }
 }
 
 /// Reads `[log]` and nothing else.

@@ -72,7 +72,8 @@ pub(crate) fn posted(json: &[u8]) -> Result<Posted, String> {
         });
     }
     let text = text::posted(&plan);
-    let settings = parse(&text, &plan.name).map_err(|error| error.to_string())?;
+    let config = parse(&text, &plan.name).map_err(|error| error.to_string())?;
+    let settings = config.settings;
     let mut upstreams = settings.upstreams;
     for upstream in &mut upstreams {
         // No name in a config file has a colon.

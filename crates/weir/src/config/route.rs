@@ -22,6 +22,7 @@ use super::entries::Entries;
 use super::entry::Entry;
 use super::headers::is_token;
 use super::pattern::{self, PathPattern};
+use super::queue::Queues;
 use super::suggest::{did_you_mean, quoted};
 use super::upstream::Upstreams;
 use super::{action, care, error_pages, headers};
@@ -48,7 +49,7 @@ struct Draft<'a> {
 /// Reads every `[[route]]`.
 pub(super) fn all(
     root: &mut Entries,
-    upstreams: &mut Upstreams,
+    (upstreams, queues): (&mut Upstreams, &mut Queues),
     limits: &Limits,
     every: &AllRoutes,
 ) -> Vec<Route> {
@@ -56,16 +57,22 @@ pub(super) fn all(
     let drafts: Vec<Draft> = tables
         .into_iter()
         .enumerate()
-        .filter_map(|(index, table)| draft(index + 1, table, upstreams, limits, every))
+        .filter_map(|(index, table)| {
+            let targets = (&mut *upstreams, &mut *queues);
+            draft(index + 1, table, targets, limits, every)
+        })
         .collect();
     report_overlaps(&drafts);
-    drafts.into_iter().filter_map(Draft::into_route).collect()
+    let routes = drafts.into_iter().filter_map(Draft::into_route);
+    let mut routes: Vec<Route> = routes.collect();
+    routes.extend(queues.routes_to_tell(&routes, limits));
+    routes
 }
 
 fn draft<'a>(
     number: usize,
     mut table: Entries<'a>,
-    upstreams: &mut Upstreams,
+    targets: (&mut Upstreams, &mut Queues),
     limits: &Limits,
     every: &AllRoutes,
 ) -> Option<Draft<'a>> {
@@ -84,7 +91,7 @@ fn draft<'a>(
     let parameters = action::parameters(path.as_ref());
     let says = says.map(|value| headers::of_answers(&value, parameters));
     let mut says = says.unwrap_or_default();
-    let action = action::read(&mut table, path.as_ref(), &says, upstreams);
+    let action = action::read(&mut table, path.as_ref(), &says, targets);
     let error_pages = error_pages::pages(table.named(&ERROR_PAGES));
     let cors_value = table.optional(&CORS);
     let known_methods = methods.as_ref().and_then(Option::as_deref);

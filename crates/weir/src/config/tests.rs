@@ -25,7 +25,7 @@ mod upstreams;
 
 use weir_gateway::settings::Settings;
 
-use super::ConfigError;
+use super::{Config, ConfigError};
 
 /// A listener, on one line.
 const LISTENER: &str = "listener = [{ address = \"127.0.0.1:8080\" }]\n";
@@ -35,7 +35,14 @@ const UPSTREAM: &str = "upstream.app.servers = [\"127.0.0.1:9001\"]\n";
 const ROUTE: &str = "route = [{ path = \"/\", respond = {} }]\n";
 
 fn parse(text: &str) -> Result<Settings, ConfigError> {
-    super::parse(text, "weir.toml")
+    super::parse(text, "weir.toml").map(|config| config.settings)
+}
+
+/// All that a sound text says, queues included.
+#[track_caller]
+fn whole(text: &str) -> Config {
+    valid(text);
+    super::parse(text, "weir.toml").expect("it was sound before")
 }
 
 /// What a sound text says. The schema takes every text that is sound.

@@ -137,7 +137,7 @@ mod tests {
         );
         let (listen, admin) = (([0, 0, 0, 0], 80).into(), ([127, 0, 0, 1], 9901).into());
         let text = config(listen, admin, &servers);
-        let settings = config::parse(&text, "weir.toml").unwrap();
+        let settings = config::parse(&text, "weir.toml").unwrap().settings;
         assert_eq!(settings.listeners, [listen]);
         assert_eq!(settings.admin.unwrap().listen, admin);
         assert!(settings.access_log.is_none());

@@ -12,7 +12,7 @@ use weir_gateway::tell::tell;
 use weir_gateway::{App, Control, Source, StartError};
 
 use super::{fit_to_descriptors, say};
-use crate::config::{self, ConfigError, Inputs};
+use crate::config::{self, Config, ConfigError, Inputs, Queues};
 
 /// How often watched files are checked. They are read once they look the same twice, since editors and `cp` write in
 /// several steps.
@@ -28,6 +28,8 @@ pub(in crate::commands) struct File {
     workers: Option<usize>,
     /// All that was read, the last time.
     inputs: Arc<Mutex<Inputs>>,
+    /// The queues that were read last.
+    queues: Arc<Mutex<Queues>>,
 }
 
 impl File {
@@ -37,6 +39,7 @@ impl File {
             log_format: None,
             workers: None,
             inputs: Arc::default(),
+            queues: Arc::default(),
         }
     }
 
@@ -57,7 +60,11 @@ impl File {
         let mut inputs = Inputs::default();
         let settings = config::load(&self.path, &mut inputs);
         *self.inputs.lock().unwrap_or_else(PoisonError::into_inner) = inputs;
-        let mut settings = settings?;
+        let Config {
+            mut settings,
+            queues,
+        } = settings?;
+        *self.queues.lock().unwrap_or_else(PoisonError::into_inner) = queues;
         if let Some(format) = self.log_format {
             settings.messages.format = format;
         }
@@ -67,6 +74,11 @@ impl File {
     /// What to tell of a gateway that did not start with it.
     pub(in crate::commands) fn start_error(&self, error: StartError) -> anyhow::Error {
         config::start_error(error, &self.path)
+    }
+
+    /// The queues of the configuration that was read last, whenever that is.
+    pub(super) fn queues(&self) -> Arc<Mutex<Queues>> {
+        Arc::clone(&self.queues)
     }
 
     fn inputs(&self) -> Inputs {

@@ -2,7 +2,7 @@
 
 use super::route::error_pages::ERROR_PAGES;
 use super::{Key, Kind, List, Named, Needs, Preset, Section};
-use super::{cache, clients, forms, log, route, server, upstream};
+use super::{cache, clients, forms, log, queue, route, server, upstream};
 
 /// The file, whose keys are its sections.
 pub(crate) static FILE: Section = Section {
@@ -22,6 +22,7 @@ pub(crate) static FILE: Section = Section {
         &DNS,
         &ERROR_PAGES,
         &UPSTREAM,
+        &QUEUE,
         &ROUTE,
         &INCLUDE,
     ]],
@@ -114,6 +115,12 @@ static UPSTREAMS: Named = Named {
     example: "[upstream.app]",
     names: "^[0-9A-Za-z._-]+$",
     values: Kind::Table(&upstream::UPSTREAM),
+};
+pub(crate) static QUEUE: Key = Key {
+    name: "queue",
+    kind: Kind::Named(&queue::QUEUES),
+    preset: Preset::Said("none"),
+    doc: "Where deferred requests wait, by name.",
 };
 pub(crate) static ROUTE: Key = Key {
     name: "route",

@@ -13,7 +13,7 @@ use weir_gateway::settings::Forward;
 
 use super::clients::BODY_BYTES;
 use super::{Key, Kind, List, Named, Needs, Preset, Section, forms};
-use super::{cache, care, compress};
+use super::{cache, care, compress, queue};
 use crate::config::pattern::{LOCATION_EXPECTED, PATH_EXPECTED};
 
 pub(crate) static ROUTE: Section = Section {
@@ -34,6 +34,7 @@ pub(crate) const OF_ANY: &[&Key] = &[
     &care::rate::RATE,
     &BODY_LIMIT,
     &RESPONSE_HEADERS,
+    &queue::DEFER,
     &UPSTREAM,
     &split::SPLIT,
     &REDIRECT,
@@ -54,6 +55,20 @@ pub(crate) const FORWARD: &[&Key] = &[
     &CACHE,
     &COMPRESS,
     &UPGRADE,
+];
+
+/// What has no meaning for requests that are delivered later: nobody waits for the answer.
+pub(crate) const NOT_DEFERRED: &[&Key] = &[
+    &split::STICKY,
+    &mirror::MIRROR,
+    &REQUEST_BUFFER,
+    &RESPONSE_BUFFER,
+    &CACHE,
+    &COMPRESS,
+    &UPGRADE,
+    &care::PRIORITY,
+    &care::retry::HEDGE,
+    &care::fallback::FALLBACK,
 ];
 
 pub(crate) static NAME: Key = Key {

@@ -5,7 +5,7 @@ pub(super) mod tree;
 use std::collections::HashSet;
 
 use self::tree::{file, places};
-use super::{parse, valid};
+use super::{parse, whole};
 use crate::config::declared::clients::HEAD;
 use crate::config::declared::file::FILE;
 use crate::config::entries::Entries;
@@ -48,8 +48,8 @@ fn every_declared_default_is_what_holds_without_it() {
         let Some(default) = place.key.preset.toml() else {
             continue;
         };
-        let without = valid(&file(&place, None));
-        let with = valid(&file(&place, Some(&default)));
+        let without = whole(&file(&place, None));
+        let with = whole(&file(&place, Some(&default)));
         let way = place.way.join(".");
         assert_eq!(format!("{with:#?}"), format!("{without:#?}"), "{way}");
         checked += 1;

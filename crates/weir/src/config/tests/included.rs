@@ -30,7 +30,7 @@ impl Files {
     /// The error has paths from here on.
     fn load_noting(&self, inputs: &mut Inputs) -> Result<Settings, String> {
         let own = format!("{}/", self.0.display());
-        let settings = load(&self.0.join("weir.toml"), inputs);
+        let settings = load(&self.0.join("weir.toml"), inputs).map(|config| config.settings);
         settings.map_err(|error| error.to_string().replace(&own, ""))
     }
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use weir_gateway::settings::{Action, Settings};
 
 use super::super::sources::Sources;
-use super::super::{Inputs, settings_of};
+use super::super::{Inputs, config_of};
 use super::schema::complaints;
 use super::{LISTENER, ROUTE, UPSTREAM};
 
@@ -37,7 +37,10 @@ fn variable(name: &str) -> Option<OsString> {
 fn read(text: &str) -> Result<Settings, String> {
     let mut inputs = Inputs::default();
     let sources = Sources::of_text(text, "weir.toml", &variable, &mut inputs);
-    settings_of(&sources, &variable, &mut inputs).map_err(|error| error.to_string())
+    let config = config_of(&sources, &variable, &mut inputs);
+    config
+        .map(|config| config.settings)
+        .map_err(|error| error.to_string())
 }
 
 /// What is read of the text; an editor has nothing against it.
@@ -131,7 +134,7 @@ fn a_variable_that_cannot_be_had_is_told_with_its_place() {
         (
             "\"${NAME}\" = 1",
             "\"${NAME}\": unknown key; expected one of \"server\", \"listener\", \"admin\", \"log\", \"access_log\", \"request_id\", \
-             \"response_headers\", \"limits\", \"trusted_proxies\", \"timeouts\", \"cache\", \"dns\", \"error_pages\", \"upstream\", \"route\", \"include\"",
+             \"response_headers\", \"limits\", \"trusted_proxies\", \"timeouts\", \"cache\", \"dns\", \"error_pages\", \"upstream\", \"queue\", \"route\", \"include\"",
         ),
     ] {
         let error = read(&[LISTENER, line, "\n", ROUTE].concat()).unwrap_err();

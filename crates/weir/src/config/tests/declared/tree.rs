@@ -93,6 +93,9 @@ const COMPANIONS: &[(&str, &str, &str)] = &[
         "upstream.app.sticky.cookie",
         "\"weir\"",
     ),
+    ("queue.app.", "queue.app.path", "\"data\""),
+    ("route.defer", "queue.app.path", "\"data\""),
+    ("route.defer.", "route.defer.queue", "\"app\""),
     ("route.sticky", "route.split", "{ app = 1 }"),
     ("route.sticky.", "route.sticky.cookie", "\"version\""),
     (

@@ -6,7 +6,7 @@ use crate::config::declared::care::{
     self, breaker, fallback, health, rate, retry, upstream as spared,
 };
 use crate::config::declared::{
-    Key, Preset, cache, clients, compress, file, log, route, server, upstream,
+    Key, Preset, cache, clients, compress, file, log, queue, route, server, upstream,
 };
 
 /// A table is behind a line `<!-- keys: NAME -->` and has the keys of these groups.
@@ -29,6 +29,9 @@ const TABLES: &[Table] = &[
     ("upstream", &[upstream::OF_SERVERS]),
     ("upstream.servers", upstream::SERVER.groups),
     ("upstream.sticky", upstream::SESSIONS.groups),
+    ("queue", &[queue::KEPT]),
+    ("queue.delivery", &[queue::DELIVERED]),
+    ("route.defer", queue::DEFERRAL.groups),
     ("route", &[route::OF_ANY]),
     ("route.split", route::split::RULE.groups),
     ("route.mirror", route::mirror::RULE.groups),

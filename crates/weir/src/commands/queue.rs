@@ -1,0 +1,386 @@
+//! `weir queue`: shows the queues of a running gateway, pauses and replays them, and sees to their dead letters.
+
+use std::io::{self, Write as _};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::admin::{Admin, Connection, segment};
+use crate::config::units;
+
+/// See and change the queues of a running gateway.
+#[derive(Debug, clap::Args)]
+pub(crate) struct QueueArgs {
+    #[command(subcommand)]
+    command: QueueCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum QueueCommand {
+    /// List the queues, with what waits in them.
+    List(ListArgs),
+    /// Show all that is known of a queue.
+    Show(OneArgs),
+    /// Deliver nothing until it is resumed; requests are still accepted. It outlasts a restart.
+    Pause(OneArgs),
+    /// Deliver again, after a pause or when it has stopped.
+    Resume(OneArgs),
+    /// Deliver again what was delivered, as far back as it is still there.
+    Replay(ReplayArgs),
+    /// List dead letters, have them delivered after all, or drop them.
+    Dead(DeadArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct ListArgs {
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Debug, clap::Args)]
+struct OneArgs {
+    /// The name of the queue in the config.
+    queue: String,
+
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Debug, clap::Args)]
+#[group(id = "where", required = true, multiple = false, args = ["from", "since"])]
+struct ReplayArgs {
+    #[command(flatten)]
+    of: OneArgs,
+
+    /// From the message of this offset on.
+    #[arg(long, value_name = "OFFSET")]
+    from: Option<u64>,
+
+    /// What came in the last so long, as in 10m.
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    since: Option<Duration>,
+}
+
+#[derive(Debug, clap::Args)]
+struct DeadArgs {
+    #[command(subcommand)]
+    command: DeadCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum DeadCommand {
+    /// List them, with what their last attempt has come to.
+    List(OneArgs),
+    /// Have them delivered after all. One that fails again stays.
+    Redrive(ChosenArgs),
+    /// Drop them for good.
+    Drop(ChosenArgs),
+}
+
+#[derive(Debug, clap::Args)]
+#[group(id = "which", required = true, multiple = false, args = ["ids", "all"])]
+struct ChosenArgs {
+    /// The name of the queue in the config.
+    queue: String,
+
+    /// Their numbers, as they are listed.
+    #[arg(value_name = "ID")]
+    ids: Vec<u64>,
+
+    /// All that there are.
+    #[arg(long)]
+    all: bool,
+
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// What the gateway says of a queue, as far as it is listed.
+#[derive(Debug, Deserialize)]
+struct Queue {
+    name: String,
+    waiting: u64,
+    oldest_ms: Option<u64>,
+    accepted: u64,
+    delivered: u64,
+    dead: u64,
+    bytes: u64,
+    is_paused: bool,
+    is_ill: bool,
+    failed: Option<String>,
+    stopped: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Letter {
+    id: u64,
+    offset: u64,
+    time_ms: u64,
+    attempts: u32,
+    reason: String,
+    error: String,
+    request: String,
+}
+
+pub(crate) fn run(args: &QueueArgs) -> anyhow::Result<()> {
+    match &args.command {
+        QueueCommand::List(args) => list(&args.connection),
+        QueueCommand::Show(args) => show(args),
+        QueueCommand::Pause(args) => {
+            order(args, "pause", &json!({}))?;
+            done(args, "is paused: it accepts, and delivers nothing")
+        }
+        QueueCommand::Resume(args) => {
+            order(args, "resume", &json!({}))?;
+            done(args, "goes on")
+        }
+        QueueCommand::Replay(args) => {
+            let body = match (args.from, args.since) {
+                (Some(offset), _) => json!({ "from": offset }),
+                (None, since) => json!({ "since_ms": ago_ms(since.unwrap_or_default()) }),
+            };
+            let messages = order(&args.of, "replay", &body)?;
+            done(&args.of, &format!("delivers {}", counted(messages)))
+        }
+        QueueCommand::Dead(args) => match &args.command {
+            DeadCommand::List(args) => letters(args),
+            DeadCommand::Redrive(args) => chosen(args, "redrive", "delivers"),
+            DeadCommand::Drop(args) => chosen(args, "drop", "has dropped"),
+        },
+    }
+}
+
+fn span(text: &str) -> Result<Duration, String> {
+    units::duration(text, &(Duration::ZERO..=Duration::from_secs(365 * 86_400)))
+}
+
+/// A time that has passed so long ago, in milliseconds since 1970.
+fn ago_ms(span: Duration) -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default().saturating_sub(span).as_millis() as u64
+}
+
+fn counted(messages: u64) -> String {
+    match messages {
+        1 => "1 message".to_owned(),
+        count => format!("{count} messages"),
+    }
+}
+
+/// Has the gateway do something; how many messages it was about.
+fn order(args: &OneArgs, what: &str, body: &Value) -> anyhow::Result<u64> {
+    let mut admin = Admin::of(&args.connection)?;
+    let path = format!("/queues/{}/{what}", segment(&args.queue));
+    let answer = admin.post(&path, body)?;
+    Ok(answer["messages"].as_u64().unwrap_or(0))
+}
+
+fn done(args: &OneArgs, what: &str) -> anyhow::Result<()> {
+    if args.connection.json {
+        return Ok(());
+    }
+    say(format_args!("queue {} {what}", args.queue))
+}
+
+fn chosen(args: &ChosenArgs, order: &str, does: &str) -> anyhow::Result<()> {
+    let mut admin = Admin::of(&args.connection)?;
+    let path = format!("/queues/{}/dead/{order}", segment(&args.queue));
+    let body = if args.all {
+        json!({ "all": true })
+    } else {
+        json!({ "ids": args.ids })
+    };
+    let answer = admin.post(&path, &body)?;
+    if args.connection.json {
+        return say(answer);
+    }
+    let messages = counted(answer["messages"].as_u64().unwrap_or(0));
+    say(format_args!("queue {} {does} {messages}", args.queue))
+}
+
+fn list(connection: &Connection) -> anyhow::Result<()> {
+    let mut admin = Admin::of(connection)?;
+    let answer = admin.get("/queues", &[])?;
+    if connection.json {
+        let queues = answer.as_array().map_or(&[][..], Vec::as_slice);
+        return queues.iter().try_for_each(say);
+    }
+    let queues: Vec<Queue> = serde_json::from_value(answer).map_err(|_| admin.is_no_weir())?;
+    if queues.is_empty() {
+        return say(
+            "there is no queue: add `[queue.NAME]` to the config, and `defer = \"NAME\"` to a route",
+        );
+    }
+    let width = queues.iter().map(|queue| queue.name.len()).max();
+    let width = width.unwrap_or(0).max("QUEUE".len());
+    say(format_args!(
+        "{:width$}  {:>9}  {:>8}  {:>9}  {:>9}  {:>6}  {:>9}  STATE",
+        "QUEUE", "WAITING", "OLDEST", "ACCEPTED", "DELIVERED", "DEAD", "SIZE"
+    ))?;
+    for queue in &queues {
+        let oldest = queue.oldest_ms.map(Duration::from_millis);
+        say(format_args!(
+            "{:width$}  {:>9}  {:>8}  {:>9}  {:>9}  {:>6}  {:>9}  {}",
+            queue.name,
+            queue.waiting,
+            oldest.map_or_else(|| "-".to_owned(), rounded),
+            queue.accepted,
+            queue.delivered,
+            queue.dead,
+            size(queue.bytes),
+            queue.state(),
+        ))?;
+    }
+    let stopped = queues.iter().filter_map(|queue| {
+        let why = queue.failed.as_ref().or(queue.stopped.as_ref())?;
+        Some((&queue.name, why))
+    });
+    for (name, why) in stopped {
+        say(format_args!("{name}: {why}"))?;
+    }
+    Ok(())
+}
+
+impl Queue {
+    fn state(&self) -> &'static str {
+        match () {
+            () if self.failed.is_some() => "takes nothing",
+            () if self.stopped.is_some() => "delivers nothing",
+            () if self.is_paused => "paused",
+            () if self.is_ill => "deliveries fail",
+            () => "ok",
+        }
+    }
+}
+
+/// A time as people say it.
+fn rounded(time: Duration) -> String {
+    match time.as_secs() {
+        0 => format!("{} ms", time.as_millis()),
+        seconds @ ..120 => format!("{seconds} s"),
+        seconds @ ..7200 => format!("{} min", seconds / 60),
+        seconds @ ..172_800 => format!("{} h", seconds / 3600),
+        seconds => format!("{} d", seconds / 86_400),
+    }
+}
+
+/// Bytes as people say them.
+fn size(bytes: u64) -> String {
+    let mut units = ["B", "KiB", "MiB", "GiB"].into_iter();
+    let (mut number, mut unit) = (bytes as f64, units.next().unwrap_or_default());
+    while number >= 1024.0
+        && let Some(larger) = units.next()
+    {
+        (number, unit) = (number / 1024.0, larger);
+    }
+    if unit == "B" {
+        format!("{bytes} B")
+    } else {
+        format!("{number:.1} {unit}")
+    }
+}
+
+fn show(args: &OneArgs) -> anyhow::Result<()> {
+    let mut admin = Admin::of(&args.connection)?;
+    let answer = admin.get("/queues", &[])?;
+    let queues = answer.as_array().map_or(&[][..], Vec::as_slice);
+    let Some(queue) = queues.iter().find(|queue| queue["name"] == *args.queue) else {
+        let names: Vec<_> = queues
+            .iter()
+            .filter_map(|queue| queue["name"].as_str())
+            .collect();
+        let names = names.join(", ");
+        anyhow::bail!("there is no queue {:?}; there are: {names}", args.queue);
+    };
+    if args.connection.json {
+        return say(queue);
+    }
+    let Some(values) = queue.as_object() else {
+        return Err(admin.is_no_weir());
+    };
+    let shown = values.iter().filter(|(_, value)| !value.is_array());
+    for (name, value) in shown {
+        let value = match value {
+            Value::Null => "-".to_owned(),
+            Value::String(text) => text.clone(),
+            value => value.to_string(),
+        };
+        say(format_args!("{:18} {value}", name.replace('_', " ")))?;
+    }
+    Ok(())
+}
+
+fn letters(args: &OneArgs) -> anyhow::Result<()> {
+    let mut admin = Admin::of(&args.connection)?;
+    let path = format!("/queues/{}/dead", segment(&args.queue));
+    let mut from = Some(0);
+    let mut is_any = false;
+    while let Some(first) = from {
+        let mut answer = admin.get(&path, &[("from", &first.to_string())])?;
+        from = answer["next"].as_u64();
+        let letters = answer["letters"].take();
+        if args.connection.json {
+            let letters = letters.as_array().map_or(&[][..], Vec::as_slice);
+            letters.iter().try_for_each(say)?;
+            continue;
+        }
+        let letters: Vec<Letter> =
+            serde_json::from_value(letters).map_err(|_| admin.is_no_weir())?;
+        if !is_any && !letters.is_empty() {
+            say("    ID    OFFSET  DIED      ATTEMPTS  WHY       REQUEST")?;
+        }
+        is_any |= !letters.is_empty();
+        for letter in letters {
+            let ago = ago_ms(Duration::ZERO).saturating_sub(letter.time_ms);
+            say(format_args!(
+                "{:>6}  {:>8}  {:>8}  {:>8}  {:8}  {}\n{:38}{}",
+                letter.id,
+                letter.offset,
+                rounded(Duration::from_millis(ago)),
+                letter.attempts,
+                letter.reason,
+                letter.request,
+                "",
+                letter.error,
+            ))?;
+        }
+    }
+    if !is_any && !args.connection.json {
+        say(format_args!("queue {} has no dead letters", args.queue))?;
+    }
+    Ok(())
+}
+
+/// Prints a line. If nobody reads it any more, as behind `head`, that is an end and no failure.
+fn say(line: impl std::fmt::Display) -> anyhow::Result<()> {
+    match writeln!(io::stdout(), "{line}") {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        result => Ok(result?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_as_people_say_them() {
+        for (bytes, said) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1536, "1.5 KiB"),
+            (5 << 40, "5120.0 GiB"),
+        ] {
+            assert_eq!(size(bytes), said);
+        }
+        for (ms, said) in [
+            (5, "5 ms"),
+            (90_000, "90 s"),
+            (600_000, "10 min"),
+            (86_400_000, "24 h"),
+        ] {
+            assert_eq!(rounded(Duration::from_millis(ms)), said);
+        }
+    }
+}

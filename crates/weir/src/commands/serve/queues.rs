@@ -1,0 +1,105 @@
+//! The queues of a gateway that runs: opened when a configuration has them, ended when none has them any more.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use serde_json::Value;
+use weir_gateway::service::{Courier, OrderError, QueueOrder, QueueStatus, Service, Services};
+use weir_queue::{Deferring, Queue, Settings, Telling};
+
+use crate::config::{QueueService, Queues};
+
+/// The services of a configuration, each of which is some use of a queue.
+#[derive(Debug)]
+pub(in crate::commands) struct OpenQueues {
+    /// What was read last.
+    read: Arc<Mutex<Queues>>,
+    open: Mutex<Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    /// Queues by their directories.
+    queues: HashMap<PathBuf, Weak<Queue>>,
+    /// The directory that each service has used, by its name.
+    directories: HashMap<String, PathBuf>,
+}
+
+impl OpenQueues {
+    pub(in crate::commands) fn new(read: Arc<Mutex<Queues>>) -> Self {
+        Self {
+            read,
+            open: Mutex::default(),
+        }
+    }
+}
+
+impl Open {
+    /// The queue with these settings, opened if it is not.
+    fn queue(&mut self, settings: &Settings, courier: &Courier) -> Result<Arc<Queue>, String> {
+        if let Some(queue) = self.queues.get(&settings.path).and_then(Weak::upgrade) {
+            queue.follow(settings.clone());
+            return Ok(queue);
+        }
+        let queue = Queue::open(settings.clone(), courier).map_err(|error| error.to_string())?;
+        self.queues.retain(|_, queue| queue.strong_count() > 0);
+        self.queues
+            .insert(settings.path.clone(), Arc::downgrade(&queue));
+        Ok(queue)
+    }
+}
+
+impl OpenQueues {
+    /// Those that are open, in the order of their names.
+    fn all(&self) -> Vec<Arc<Queue>> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues: Vec<_> = open.queues.values().filter_map(Weak::upgrade).collect();
+        queues.sort_by_key(|queue| queue.settings().name.clone());
+        queues
+    }
+}
+
+impl Services for OpenQueues {
+    fn queues(&self) -> Vec<QueueStatus> {
+        self.all().iter().map(|queue| queue.status()).collect()
+    }
+
+    fn order(&self, queue: &str, order: QueueOrder) -> Result<Value, OrderError> {
+        let all = self.all();
+        match all.iter().find(|known| known.settings().name == queue) {
+            Some(queue) => queue.order(order),
+            None => {
+                let names = all.iter().map(|queue| queue.settings().name.clone());
+                Err(OrderError::NoQueue(names.collect()))
+            }
+        }
+    }
+
+    fn open(
+        &self,
+        name: &str,
+        open: Option<&Arc<dyn Service>>,
+        courier: &Courier,
+    ) -> Result<Arc<dyn Service>, String> {
+        let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let service = read.services.get(name).ok_or("there is no such service")?;
+        let (QueueService::Defer(queue, _) | QueueService::Tell(queue)) = service;
+        let settings = read.settings.get(queue).ok_or("there is no such queue")?;
+        let mut all = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        // Also when the service stays: its queue follows what the file says now.
+        let queue = all.queue(settings, courier)?;
+        let before = all
+            .directories
+            .insert(name.to_owned(), settings.path.clone());
+        if let Some(open) = open
+            && before.as_ref() == Some(&settings.path)
+        {
+            return Ok(Arc::clone(open));
+        }
+        Ok(match service {
+            QueueService::Defer(_, deferral) => Arc::new(Deferring::new(queue, deferral.clone())),
+            QueueService::Tell(_) => Arc::new(Telling::new(queue)),
+        })
+    }
+}
