@@ -10,6 +10,7 @@ mod cache;
 mod care;
 mod clients;
 mod compress;
+mod defer;
 mod documentation;
 mod drain;
 mod endpoints;
