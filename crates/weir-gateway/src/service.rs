@@ -6,6 +6,7 @@
 
 mod ask;
 mod courier;
+mod later;
 mod queues;
 mod reply;
 

@@ -10,7 +10,7 @@
 //! takes as many requests as come in that time with each. No worker waits for a disk.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use weir_gateway::service::Replier;
@@ -28,8 +28,8 @@ use crate::shared::{Shared, add, lock};
 const WAITING_BYTES_MAX: usize = 32 << 20;
 /// How often what nobody needs is removed, and what was written is made durable for those who did not wait for that.
 const TICK: Duration = Duration::from_secs(1);
-/// How long a commit waits for others when the one before had several. A fraction of what a sync takes on most disks.
-const COMPANY: Duration = Duration::from_micros(500);
+/// The longest that a commit waits for others, when the one before had several.
+const COMPANY_MAX: Duration = Duration::from_millis(1);
 /// Messages are told of one kind of refusal once in this time.
 const TELL_EVERY_MS: u64 = 60_000;
 
@@ -121,7 +121,7 @@ impl Inbox {
             waiting.is_awaited = true;
             let is_idle = |waiting: &mut Waiting| waiting.letters.is_empty() && !waiting.is_closed;
             let woken = self.came.wait_timeout_while(waiting, within, is_idle);
-            waiting = woken.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+            waiting = woken.unwrap_or_else(PoisonError::into_inner).0;
             waiting.is_awaited = false;
         }
         if waiting.letters.is_empty() && waiting.is_closed {
@@ -139,8 +139,9 @@ pub(crate) struct Committer {
     pub(crate) log: Log,
     pub(crate) ids: Ids,
     pub(crate) answers: Answers,
-    /// How many letters the commit before had.
+    /// How many letters the commit before had, and how long its sync took.
     company: usize,
+    sync_time: Duration,
     /// The last write has failed: nothing is acknowledged before it is written, whatever the durability.
     is_suspect: bool,
     /// When it was last told that requests are refused.
@@ -169,6 +170,7 @@ impl Committer {
             ids,
             answers,
             company: 0,
+            sync_time: Duration::ZERO,
             is_suspect: false,
             told_ms: 0,
         }
@@ -179,8 +181,10 @@ impl Committer {
         let mut ticked_ms = clock::now_ms();
         while let Some(mut letters) = self.inbox.take(TICK) {
             let settings = self.shared.settings();
-            if self.company > 1 && settings.durability == Durability::Group && !letters.is_empty() {
-                std::thread::sleep(COMPANY);
+            let is_fewer = (1..self.company).contains(&letters.len());
+            if is_fewer && settings.durability == Durability::Group {
+                // Others are on their way, as many as the time before perhaps.
+                std::thread::sleep((self.sync_time / 2).min(COMPANY_MAX));
                 letters.extend(self.inbox.take(Duration::ZERO).into_iter().flatten());
             }
             self.company = letters.len();
@@ -359,7 +363,10 @@ impl Committer {
 
     fn sync(&mut self) -> Result<(), Error> {
         add(&self.shared.counts.syncs, 1);
-        self.log.sync()
+        let began = clock::monotonic();
+        let synced = self.log.sync();
+        self.sync_time = began.elapsed();
+        synced
     }
 
     /// Once a second.

@@ -3,13 +3,14 @@
 //! Content that is not here whole comes in pieces through a channel that holds [`PIECES_MAX`]: a service is held back by a client
 //! that reads slowly.
 
-use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use weir_http::FieldName;
 use weir_http::head::is_token_byte;
+
+use crate::service::later::{self, Awaited, Given};
 
 /// Pieces of content that wait for a client.
 const PIECES_MAX: usize = 4;
@@ -157,7 +158,7 @@ pub struct Reply(State);
 #[derive(Debug)]
 enum State {
     Ready(Option<Box<Answer>>),
-    Later(oneshot::Receiver<Answer>),
+    Later(Awaited),
 }
 
 impl Reply {
@@ -168,39 +169,37 @@ impl Reply {
 
     /// An answer that comes later, and what gives it from whatever thread.
     pub fn later() -> (Replier, Self) {
-        let (sender, receiver) = oneshot::channel();
-        (Replier(sender), Self(State::Later(receiver)))
+        let (replier, awaited) = later::later();
+        (Replier(replier), Self(State::Later(awaited)))
     }
 
     /// The answer; `None` when the service has dropped its end without one.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Answer>> {
         match &mut self.0 {
             State::Ready(answer) => Poll::Ready(answer.take().map(|answer| *answer)),
-            State::Later(receiver) => Pin::new(receiver).poll(cx).map(Result::ok),
+            State::Later(awaited) => awaited.poll(cx),
         }
     }
 }
 
 /// The service's end of a [`Reply`]. Dropped without an answer, the client gets a 500.
 #[derive(Debug)]
-pub struct Replier(oneshot::Sender<Answer>);
+pub struct Replier(Given);
 
 impl Replier {
     /// Answers. Nothing happens when the client has left meanwhile.
     pub fn answer(self, answer: Answer) {
-        let _ = self.0.send(answer);
+        Self::answer_all([(self, answer)].into_iter());
     }
 
-    /// Answers many.
+    /// Answers many at once, for the price of one wake-up for each worker.
     pub fn answer_all(answers: impl Iterator<Item = (Self, Answer)>) {
-        for (replier, answer) in answers {
-            replier.answer(answer);
-        }
+        later::give_all(answers.map(|(replier, answer)| (replier.0, answer)));
     }
 
     /// Whether nobody waits for the answer any more.
     pub fn has_left(&self) -> bool {
-        self.0.is_closed()
+        self.0.has_left()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::sink::{Answer, Sink};
 use super::{Queued, json};
+use crate::harness::browser::Page;
 use crate::harness::client::{ask_admin, send};
 use crate::harness::wait_until;
 
@@ -182,4 +183,38 @@ fn mistaken_orders_are_told() {
     }
     let response = ask_admin(queued.admin(), "/queues/events/dead?limit=0");
     assert_eq!(response.status, 400);
+}
+
+#[test]
+fn a_browser_shows_dead_letters_and_has_them_delivered() {
+    let sink = Sink::answering(|_| Answer::status(422));
+    let queued = Queued::start(&sink, "", "");
+    queued.accepted("/<b>", "x");
+    queued.accepted("/other", "y");
+    queued.wait_for("dead", 2);
+    sink.answer(|_| Answer::status(200));
+    let mut page = Page::open(&format!("http://{}/", queued.admin()));
+    let letters =
+        "document.querySelectorAll(\"[aria-label='Dead letters of events'] tbody tr\").length";
+    page.wait_for("both are shown", &format!("{letters} === 2"));
+    let text = page.value("document.getElementById('parts').innerText");
+    let text = text.as_str().expect("a text");
+    assert!(
+        text.contains("POST /%3Cb%3E HTTP/1.1") || text.contains("POST /<b> HTTP/1.1"),
+        "{text}"
+    );
+    assert!(text.contains("status 422: said"), "{text}");
+    let now = page.value("document.getElementById('now').innerText");
+    assert!(
+        now.as_str()
+            .is_some_and(|now| now.contains("queue events has 2 dead letters")),
+        "{now}"
+    );
+    page.value("document.querySelector('[data-queue] , button[data-queue]').click()");
+    queued.wait_for("dead", 1);
+    page.wait_for("one is left", &format!("{letters} === 1"));
+    page.value("[...document.querySelectorAll('button[data-queue]')].at(-1).click()");
+    queued.wait_for("dead", 0);
+    page.wait_for("none is left", &format!("{letters} === 0"));
+    assert_eq!(sink.seen().len(), 4);
 }
