@@ -66,6 +66,16 @@ impl Cursor {
         self.at = None;
     }
 
+    /// Goes on behind damage, where the next record is known to be: up to 64 KiB of records are passed by, or the rest of the
+    /// segment. Says with which offset; `None` where that cannot be known, in the segment that is written.
+    pub fn skip_damaged(&mut self) -> Option<u64> {
+        let segment = self.shape.segment_of(self.next)?;
+        let index = index_of(&*self.disk, segment.header.base)?;
+        let next = index.behind_offset(self.next).unwrap_or(index.end.offset);
+        self.go_to(next);
+        Some(next)
+    }
+
     /// Goes on with the first record that was appended at this time or later. If there is none, with the next that is appended.
     ///
     /// # Errors

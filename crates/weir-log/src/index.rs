@@ -90,6 +90,12 @@ impl Index {
         self.last_of(|entry| entry.time_ms < time_ms)
     }
 
+    /// The first offset behind this one of which the place is known; `None`: the end.
+    pub(crate) fn behind_offset(&self, offset: u64) -> Option<u64> {
+        let at = self.entries.partition_point(|entry| entry.offset <= offset);
+        Some(self.entries.get(at)?.offset)
+    }
+
     fn last_of(&self, is_before: impl Fn(&Entry) -> bool) -> Option<(u64, u64)> {
         let behind = self.entries.partition_point(is_before);
         let entry = self.entries[..behind].last()?;

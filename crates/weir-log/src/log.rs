@@ -227,6 +227,21 @@ impl Log {
         segments.front().map_or(0, |first| first.header.base)
     }
 
+    /// The first offset of the segments that have the last `bytes`, or more.
+    pub fn tail_offset(&self, bytes: u64) -> u64 {
+        let segments = self.shape.segments();
+        let mut behind = self.active.index.end.position;
+        let mut first = self.active.header.base;
+        for segment in segments.iter().rev().skip(1) {
+            if behind >= bytes {
+                break;
+            }
+            behind += segment.end.position;
+            first = segment.header.base;
+        }
+        first
+    }
+
     /// Bytes of all segments.
     pub fn bytes(&self) -> u64 {
         let segments = self.shape.segments();

@@ -35,6 +35,8 @@ pub(crate) enum Refusal {
     OtherContent,
     /// The `Idempotency-Key` is empty or too long.
     BadId,
+    /// The messages of the batch are too much together, with the head that each has.
+    TooMuch,
     /// A message of the batch is too large, or there is none.
     BadBatch,
     /// The content of a batch is compressed.
@@ -46,22 +48,18 @@ pub(crate) enum Refusal {
 /// Makes answers for a queue.
 #[derive(Debug, Clone)]
 pub(crate) struct Answers {
-    location: Box<str>,
     secret: Secret,
 }
 
 impl Answers {
-    pub(crate) fn new(name: &str, secret: Secret) -> Self {
-        Self {
-            location: format!("{LOCATION}{name}/").into(),
-            secret,
-        }
+    pub(crate) fn new(secret: Secret) -> Self {
+        Self { secret }
     }
 
     /// 202 with the offset, and where to ask what became of it.
-    pub(crate) fn accepted(&self, accepted: Accepted) -> Answer {
-        let mut location = String::with_capacity(self.location.len() + 37);
-        location.push_str(&self.location);
+    pub(crate) fn accepted(&self, queue: &str, accepted: Accepted) -> Answer {
+        let mut location = String::with_capacity(LOCATION.len() + queue.len() + 38);
+        location.extend([LOCATION, queue, "/"]);
         self.secret.write(accepted.first, &mut location);
         let mut body = String::with_capacity(48);
         let _ = write!(body, "{{\"offset\":{}", accepted.first);
@@ -75,10 +73,6 @@ impl Answers {
         let answer = Answer::new(202);
         let answer = answer.with("content-type", *b"application/json");
         answer.with("location", location).content(body)
-    }
-
-    pub(crate) fn refused(&self, refusal: Refusal) -> Answer {
-        refused(refusal)
     }
 
     /// The offset of a message whose name was told.
@@ -104,6 +98,11 @@ pub(crate) fn refused(refusal: Refusal) -> Answer {
             400,
             None,
             "expected lines of JSON, at least one and at most 10000",
+        ),
+        Refusal::TooMuch => (
+            413,
+            None,
+            "each line is kept with the head of the request, and that is too much",
         ),
         Refusal::Encoded => (
             415,

@@ -15,13 +15,15 @@ use std::sync::Arc;
 use serde::Serialize;
 use weir_log::{Cursor, Disk, Error, Log, Readable, Settings};
 
+use crate::group::Kept;
 use crate::message::Message;
 use crate::ranges::Ranges;
 
 const VERSION: u8 = 1;
-const SEGMENT_BYTES: u64 = 16 << 20;
 /// Dead letters of a queue; a group that has as many stops until some are seen to.
 pub(crate) const DEAD_MAX: usize = 100_000;
+/// A log of one segment that has as much is not worth another one.
+const EMPTY_BYTES: u64 = 64 << 10;
 /// Bytes of an error that are kept.
 const ERROR_BYTES_MAX: usize = 500;
 
@@ -76,22 +78,15 @@ pub struct DeadLetter {
     pub bytes: usize,
 }
 
-/// A dead letter as it is delivered.
-#[derive(Debug)]
-pub(crate) struct Exhumed {
-    pub(crate) head: Vec<u8>,
-    pub(crate) body: Vec<u8>,
-}
-
 impl DeadLetters {
     /// Opens the log; `gone` are those that are no longer there.
     pub(crate) fn open(
         disk: Arc<dyn Disk>,
-        seed: u64,
+        (segment_bytes, seed): (u64, u64),
         gone: Vec<(u64, u64)>,
     ) -> Result<Self, Error> {
         let settings = Settings {
-            segment_bytes: SEGMENT_BYTES,
+            segment_bytes,
             readable: Readable::Durable,
             seed,
         };
@@ -118,13 +113,13 @@ impl DeadLetters {
         Ok(letters)
     }
 
-    /// Takes a message, durably.
+    /// Takes a message, durably. Says which one of the same message is over with that.
     pub(crate) fn bury(
         &mut self,
         now_ms: u64,
         death: Death<'_>,
         (head, body): (&[u8], &[u8]),
-    ) -> Result<(), Error> {
+    ) -> Result<Option<u64>, Error> {
         let error = death.error.as_bytes();
         let error = &error[..error.len().min(ERROR_BYTES_MAX)];
         let mut bytes = vec![VERSION];
@@ -138,12 +133,12 @@ impl DeadLetters {
         let id = self.log.append(now_ms, &bytes, body)?;
         self.log.write()?;
         self.log.sync()?;
-        // An earlier one of the same message is over with this one.
-        if let Some(before) = self.by_offset.insert(death.offset, id) {
+        let before = self.by_offset.insert(death.offset, id);
+        if let Some(before) = before {
             self.forget(before);
         }
         self.there.insert(id, death.offset);
-        Ok(())
+        Ok(before)
     }
 
     /// They are no longer there: delivered after all, or dropped.
@@ -155,8 +150,13 @@ impl DeadLetters {
             }
         }
         let first = self.there.keys().next().copied();
+        let next = self.log.next_offset();
+        // The segment that is written stays, so when nothing is left there is another one. What stays because of an error goes with
+        // the next one.
+        if first.is_none() && self.log.bytes() > EMPTY_BYTES {
+            let _ = self.log.skip_to(next + 1);
+        }
         let needed = first.unwrap_or(self.log.next_offset());
-        // What stays because of an error goes with the next one.
         while matches!(self.log.drop_oldest(needed, 0, 0), Ok(Some(_))) {}
     }
 
@@ -236,7 +236,7 @@ impl DeadLetters {
     }
 
     /// One that is to be delivered after all.
-    pub(crate) fn exhume(&mut self, id: u64) -> Result<Option<Exhumed>, Error> {
+    pub(crate) fn exhume(&mut self, id: u64) -> Result<Option<Kept>, Error> {
         if !self.there.contains_key(&id) {
             return Ok(None);
         }
@@ -244,7 +244,8 @@ impl DeadLetters {
         let Some(record) = self.cursor.read()? else {
             return Ok(None);
         };
-        Ok(read(record.head).map(|(_, message)| Exhumed {
+        Ok(read(record.head).map(|(_, message)| Kept {
+            time_ms: record.time_ms,
             head: message.to_vec(),
             body: record.body.to_vec(),
         }))

@@ -9,15 +9,21 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::answer::{Refusal, refused};
 use crate::clock;
-use crate::intake::{Letter, Part};
+use crate::inbox::{LETTER_BYTES_MAX, Letter, Part};
 use crate::message::{Message, TooLong};
 use crate::queue::Queue;
 use crate::settings::{Deferral, KeySource};
+use crate::shared::add;
 
 /// Messages of one request.
 const BATCH_MAX: usize = 10_000;
+/// Bytes of a message besides its head and its route, about.
+const ENVELOPE_BYTES: usize = 160;
 /// Bytes of an `Idempotency-Key`.
 const ID_BYTES_MAX: usize = 255;
+
+/// An `Idempotency-Key` with what tells its route apart, and a hash of what was sent.
+pub(crate) type Id = (Vec<u8>, u64);
 
 /// The requests of the routes that defer to a queue in the same way.
 #[derive(Debug)]
@@ -44,7 +50,7 @@ impl Deferring {
     }
 
     /// The messages of a request.
-    fn letter(&self, mut ask: Ask) -> Result<(Vec<Part>, Option<(Vec<u8>, u64)>), Refusal> {
+    fn letter(&self, mut ask: Ask) -> Result<(Vec<Part>, Option<Id>), Refusal> {
         let id = id_of(&ask)?;
         let expires_ms = self.deferral.ttl.map_or(0, |ttl| {
             clock::now_ms().saturating_add(ttl.as_millis() as u64)
@@ -73,6 +79,11 @@ impl Deferring {
             }
             let lines = lines(&body).ok_or(Refusal::BadBatch)?;
             let count = lines.len() as u32;
+            let each = ask.head.len() + ask.route.len() + ENVELOPE_BYTES;
+            let bytes_max = (4 * self.body_bytes_max() as usize).min(LETTER_BYTES_MAX);
+            if body.len() + lines.len() * each > bytes_max {
+                return Err(Refusal::TooMuch);
+            }
             let parts = lines.into_iter().enumerate().map(|(number, line)| {
                 let head = head_of_line(&ask, line.len());
                 let head = as_message(&head, line, (number as u32, count))?;
@@ -123,10 +134,11 @@ impl Service for Deferring {
         };
         let (replier, reply) = Reply::later();
         let letter = Letter { parts, id, replier };
-        match self.queue.inbox().put(letter) {
-            Ok(()) => reply,
-            Err(_) => Reply::ready(refused(Refusal::Busy)),
+        if self.queue.inbox().put(letter).is_ok() {
+            return reply;
         }
+        add(&self.queue.shared().counts.refused_busy, 1);
+        Reply::ready(refused(Refusal::Busy))
     }
 
     fn drain(&self) {
@@ -147,7 +159,7 @@ impl Drop for Deferring {
 }
 
 /// The `Idempotency-Key` of a request, with what tells its route apart, and a hash of what it sends.
-fn id_of(ask: &Ask) -> Result<Option<(Vec<u8>, u64)>, Refusal> {
+fn id_of(ask: &Ask) -> Result<Option<Id>, Refusal> {
     let Some(key) = value_of(ask.fields(), "idempotency-key") else {
         return Ok(None);
     };

@@ -9,8 +9,9 @@
 //! While the disk is busy, letters gather, and the next commit takes them all. So a queue whose disk takes a millisecond for a sync
 //! takes as many requests as come in that time with each. No worker waits for a disk.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use weir_gateway::service::Replier;
@@ -18,14 +19,13 @@ use weir_gateway::settings::Level;
 use weir_gateway::tell::tell;
 use weir_log::{Error, Log, Readable};
 
-use crate::answer::{Accepted, Answers, Refusal};
+use crate::answer::{Accepted, Answers, Refusal, refused};
 use crate::clock;
 use crate::ids::{Ids, Kept, Seen};
+use crate::inbox::{Inbox, Letter};
 use crate::settings::{Durability, Settings};
 use crate::shared::{Shared, add, lock};
 
-/// Bytes of letters that wait. A single one may have more.
-const WAITING_BYTES_MAX: usize = 32 << 20;
 /// How often what nobody needs is removed, and what was written is made durable for those who did not wait for that.
 const TICK: Duration = Duration::from_secs(1);
 /// The longest that a commit waits for others, when the one before had several.
@@ -33,112 +33,14 @@ const COMPANY_MAX: Duration = Duration::from_millis(1);
 /// Messages are told of one kind of refusal once in this time.
 const TELL_EVERY_MS: u64 = 60_000;
 
-/// A request that is to be kept.
-#[derive(Debug)]
-pub(crate) struct Letter {
-    /// Its messages: what the records are made of. At least one.
-    pub(crate) parts: Vec<Part>,
-    /// Its `Idempotency-Key` with what tells its route apart, and a hash of what was sent.
-    pub(crate) id: Option<(Vec<u8>, u64)>,
-    pub(crate) replier: Replier,
-}
-
-/// A message as a record has it.
-#[derive(Debug)]
-pub(crate) struct Part {
-    pub(crate) head: Vec<u8>,
-    pub(crate) body: Vec<u8>,
-}
-
-impl Letter {
-    fn bytes(&self) -> usize {
-        let parts = self.parts.iter();
-        parts
-            .map(|part| weir_log::HEAD_BYTES + part.head.len() + part.body.len())
-            .sum()
-    }
-}
-
-/// What waits to be committed.
-#[derive(Debug)]
-pub(crate) struct Inbox {
-    waiting: Mutex<Waiting>,
-    came: Condvar,
-    /// Bytes that wait or are being committed.
-    bytes: AtomicUsize,
-}
-
-#[derive(Debug, Default)]
-struct Waiting {
-    letters: Vec<Letter>,
-    is_closed: bool,
-    /// Whether the thread sleeps until something comes.
-    is_awaited: bool,
-}
-
-impl Inbox {
-    pub(crate) fn new() -> Self {
-        Self {
-            waiting: Mutex::default(),
-            came: Condvar::new(),
-            bytes: AtomicUsize::new(0),
-        }
-    }
-
-    /// Leaves a letter, unless too much waits already: then it is given back.
-    pub(crate) fn put(&self, letter: Letter) -> Result<(), Letter> {
-        let bytes = letter.bytes();
-        let before = self.bytes.fetch_add(bytes, Ordering::AcqRel);
-        if before > 0 && before + bytes > WAITING_BYTES_MAX {
-            self.bytes.fetch_sub(bytes, Ordering::AcqRel);
-            return Err(letter);
-        }
-        let mut waiting = lock(&self.waiting);
-        waiting.letters.push(letter);
-        let is_awaited = std::mem::take(&mut waiting.is_awaited);
-        drop(waiting);
-        if is_awaited {
-            self.came.notify_one();
-        }
-        Ok(())
-    }
-
-    /// Nothing more comes: the thread ends when it has done what is here.
-    pub(crate) fn close(&self) {
-        lock(&self.waiting).is_closed = true;
-        self.came.notify_one();
-    }
-
-    /// Whether nothing waits and nothing is being committed.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.bytes.load(Ordering::Acquire) == 0
-    }
-
-    /// All that waits, as soon as there is something or the time is over; `None` when nothing comes any more.
-    fn take(&self, within: Duration) -> Option<Vec<Letter>> {
-        let mut waiting = lock(&self.waiting);
-        if waiting.letters.is_empty() && !waiting.is_closed {
-            waiting.is_awaited = true;
-            let is_idle = |waiting: &mut Waiting| waiting.letters.is_empty() && !waiting.is_closed;
-            let woken = self.came.wait_timeout_while(waiting, within, is_idle);
-            waiting = woken.unwrap_or_else(PoisonError::into_inner).0;
-            waiting.is_awaited = false;
-        }
-        if waiting.letters.is_empty() && waiting.is_closed {
-            return None;
-        }
-        Some(std::mem::take(&mut waiting.letters))
-    }
-}
-
 /// The thread that commits.
 #[derive(Debug)]
 pub(crate) struct Committer {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) inbox: Arc<Inbox>,
-    pub(crate) log: Log,
-    pub(crate) ids: Ids,
-    pub(crate) answers: Answers,
+    shared: Arc<Shared>,
+    inbox: Arc<Inbox>,
+    log: Log,
+    ids: Ids,
+    answers: Answers,
     /// How many letters the commit before had, and how long its sync took.
     company: usize,
     sync_time: Duration,
@@ -153,6 +55,14 @@ struct Due {
     replier: Replier,
     accepted: Accepted,
     id: Option<Vec<u8>>,
+}
+
+impl Due {
+    /// Its `Idempotency-Key` and the offset that is known under it, if there is one.
+    fn take_id(&mut self) -> Option<(Vec<u8>, u64)> {
+        let first = self.accepted.first;
+        self.id.take().map(|id| (id, first))
+    }
 }
 
 impl Committer {
@@ -191,7 +101,7 @@ impl Committer {
             if !letters.is_empty() {
                 let bytes = letters.iter().map(Letter::bytes).sum();
                 self.commit(&settings, letters);
-                self.inbox.bytes.fetch_sub(bytes, Ordering::AcqRel);
+                self.inbox.done(bytes);
             }
             let now_ms = clock::now_ms();
             if now_ms.abs_diff(ticked_ms) >= TICK.as_millis() as u64 {
@@ -214,9 +124,13 @@ impl Committer {
         for letter in letters {
             self.append(settings, now_ms, letter, &mut due);
         }
+        let ends = self.log.next_offset();
         let is_early = settings.durability == Durability::Memory && !self.is_suspect;
+        let mut ids = Vec::new();
         if is_early {
-            self.accept(std::mem::take(&mut due));
+            let mut due = std::mem::take(&mut due);
+            ids.extend(due.iter_mut().filter_map(Due::take_id));
+            self.accept(settings, due);
         }
         let written = self.log.write();
         let kept = match settings.durability {
@@ -226,16 +140,12 @@ impl Committer {
         add(&self.shared.counts.commits, 1);
         self.is_suspect = kept.is_err();
         match kept {
-            Ok(()) => self.accept(due),
+            Ok(()) => self.accept(settings, due),
             Err(error) => {
                 if is_early {
-                    let counts = &self.shared.counts;
-                    add(
-                        &counts.lost,
-                        counts.next.load(Ordering::Relaxed).saturating_sub(begins),
-                    );
+                    self.lose(begins..ends, ids);
                 }
-                self.refuse(begins, due, &error);
+                self.refuse(settings, begins, due, &error);
             }
         }
         self.publish();
@@ -261,15 +171,13 @@ impl Committer {
                 return;
             }
             Some(Seen::Another) => {
-                letter
-                    .replier
-                    .answer(self.answers.refused(Refusal::OtherContent));
+                letter.replier.answer(refused(Refusal::OtherContent));
                 return;
             }
         }
         if let Some(refusal) = self.refusal(settings, now_ms, letter.bytes()) {
             self.tell_refusal(now_ms, refusal);
-            letter.replier.answer(self.answers.refused(refusal));
+            letter.replier.answer(refused(refusal));
             return;
         }
         let first = self.log.next_offset();
@@ -278,7 +186,8 @@ impl Committer {
             if let Err(error) = self.log.append(now_ms, &part.head, &part.body) {
                 // What was appended of it before stays: it is delivered, and whoever sent it sends it again.
                 self.note_failure(&error);
-                letter.replier.answer(self.answers.refused(Refusal::Disk));
+                letter.replier.answer(refused(Refusal::Disk));
+                add(&self.shared.counts.refused_disk, 1);
                 return;
             }
         }
@@ -320,13 +229,24 @@ impl Committer {
         while self.log.bytes() > bytes_max {
             if !matches!(self.log.drop_oldest(consumed, bytes_max, 0), Ok(Some(_))) {
                 add(&counts.refused_full, 1);
+                self.shared.wants_room.store(true, Ordering::Release);
                 return Some(Refusal::Full);
             }
         }
         None
     }
 
-    fn accept(&self, due: Vec<Due>) {
+    /// Messages that were acknowledged in memory are lost. Nobody else gets their offsets, which somebody knows.
+    fn lose(&mut self, lost: Range<u64>, ids: Vec<(Vec<u8>, u64)>) {
+        add(&self.shared.counts.lost, lost.end - lost.start);
+        for (id, first) in ids {
+            self.ids.remove(&id, first);
+        }
+        // What fails now fails again with the next commit, and is told.
+        let _ = self.log.skip_to(lost.end);
+    }
+
+    fn accept(&self, settings: &Settings, due: Vec<Due>) {
         let counts = &self.shared.counts;
         let (mut accepted, mut duplicates) = (0, 0);
         let answers = due.into_iter().map(|due| {
@@ -335,7 +255,8 @@ impl Committer {
             } else {
                 duplicates += 1;
             }
-            (due.replier, self.answers.accepted(due.accepted))
+            let answer = self.answers.accepted(&settings.name, due.accepted);
+            (due.replier, answer)
         });
         Replier::answer_all(answers);
         add(&counts.accepted, accepted);
@@ -343,7 +264,7 @@ impl Committer {
     }
 
     /// The commit that has begun with this offset has failed.
-    fn refuse(&mut self, begins: u64, due: Vec<Due>, error: &Error) {
+    fn refuse(&mut self, settings: &Settings, begins: u64, due: Vec<Due>, error: &Error) {
         self.note_failure(error);
         add(&self.shared.counts.refused_disk, due.len() as u64);
         for due in due {
@@ -353,9 +274,9 @@ impl Committer {
             }
             // One that was kept before is kept still.
             let answer = if first < begins {
-                self.answers.accepted(due.accepted)
+                self.answers.accepted(&settings.name, due.accepted)
             } else {
-                self.answers.refused(Refusal::Disk)
+                refused(Refusal::Disk)
             };
             due.replier.answer(answer);
         }

@@ -2,17 +2,19 @@
 //!
 //! ```text
 //!  head: kind            body
-//!  0  a checkpoint       low │ is paused │ ranges │ first, end … │ tried │ offset, attempts, due ms … │ gone │ first, end …
+//!  0  a checkpoint       low │ is paused │ ranges │ first, end … │ tried │ offset, attempts, due ms … │ gone │ … │ dropped │ …
 //!  1  settled            offset …
 //!  2  tried              offset, attempts, due ms
 //!  3  gone               offset in the log of dead letters …
 //!  4  paused             1, or 0 when it goes on
+//!  5  dropped            the offset that a dead letter had …
 //! ```
 //!
 //! Numbers are little-endian, offsets and times of eight bytes, attempts and counts of four. A checkpoint says everything that came
 //! before it, so what is before one is removed when the journal has grown. What the journal has lost is delivered again.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use weir_log::{Disk, Error, Log, Readable, Settings};
@@ -30,10 +32,17 @@ pub(crate) struct Known {
     pub(crate) checkpoint: Checkpoint,
     /// Dead letters that are no longer there, as ranges.
     pub(crate) gone: Vec<(u64, u64)>,
+    /// Messages that were dropped as dead letters, as ranges of the offsets that they had.
+    pub(crate) dropped: Vec<(u64, u64)>,
     pub(crate) is_paused: bool,
 }
 
 impl Known {
+    /// These are settled too.
+    pub(crate) fn settle(&mut self, offsets: Range<u64>) {
+        self.checkpoint.settled.push((offsets.start, offsets.end));
+    }
+
     /// The offset behind every message that it knows.
     pub(crate) fn end(&self) -> u64 {
         let settled = self.checkpoint.settled.last().map_or(0, |&(_, end)| end);
@@ -57,6 +66,7 @@ pub(crate) enum Entry {
         due_ms: u64,
     },
     Gone(Vec<u64>),
+    Dropped(Vec<u64>),
     Paused(bool),
 }
 
@@ -141,6 +151,17 @@ impl Journal {
         Ok(())
     }
 
+    /// What was written does not hold any more: the next write says everything anew.
+    pub(crate) fn forget(&mut self) {
+        self.settled.clear();
+        self.is_behind = true;
+    }
+
+    /// Whether something was noted and not written.
+    pub(crate) fn has_unwritten(&self) -> bool {
+        self.is_behind || !self.settled.is_empty() || self.log.pending_bytes() > 0
+    }
+
     /// Makes it durable.
     pub(crate) fn sync(&mut self) -> Result<(), Error> {
         if std::mem::take(&mut self.is_dirty) {
@@ -172,6 +193,7 @@ struct Replay {
     settled: Ranges,
     tried: BTreeMap<u64, (u32, u64)>,
     gone: Ranges,
+    dropped: Ranges,
     is_paused: bool,
 }
 
@@ -187,6 +209,7 @@ impl Replay {
                         .map(|(offset, attempts, due_ms)| (offset, (attempts, due_ms)))
                         .collect(),
                     gone: Ranges::of(known.gone),
+                    dropped: Ranges::of(known.dropped),
                     is_paused: known.is_paused,
                 };
             }
@@ -211,6 +234,11 @@ impl Replay {
                     self.gone.insert(offset, offset + 1);
                 }
             }
+            Entry::Dropped(offsets) => {
+                for offset in offsets {
+                    self.dropped.insert(offset, offset + 1);
+                }
+            }
             Entry::Paused(is_paused) => self.is_paused = is_paused,
         }
     }
@@ -225,6 +253,7 @@ impl Replay {
                 tried: tried.collect(),
             },
             gone: self.gone.iter().collect(),
+            dropped: self.dropped.iter().collect(),
             is_paused: self.is_paused,
         }
     }
@@ -243,6 +272,7 @@ impl Entry {
                     write_tried(offset, attempts, due_ms, out);
                 }
                 write_ranges(&known.gone, out);
+                write_ranges(&known.dropped, out);
                 0
             }
             Self::Settled(offsets) => {
@@ -265,6 +295,10 @@ impl Entry {
                 out.push(u8::from(*is_paused));
                 4
             }
+            Self::Dropped(offsets) => {
+                out.extend(offsets.iter().flat_map(|offset| offset.to_le_bytes()));
+                5
+            }
         }
     }
 
@@ -285,6 +319,7 @@ impl Entry {
                 Self::Checkpoint(Known {
                     checkpoint,
                     gone: ranges(rest)?,
+                    dropped: ranges(rest)?,
                     is_paused: is_paused == 1,
                 })
             }
@@ -299,6 +334,7 @@ impl Entry {
             }
             [3] => Self::Gone(offsets(rest)?),
             [4] => Self::Paused(take(rest)? == [1]),
+            [5] => Self::Dropped(offsets(rest)?),
             _ => return None,
         };
         rest.is_empty().then_some(entry)
@@ -347,3 +383,6 @@ fn offsets(rest: &mut &[u8]) -> Option<Vec<u64>> {
     }
     Some(offsets)
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! - [`Deferring`]: the service of a route; [`Message`]: a request as it is kept
-//! - `intake`: commits; `ids`: what was sent before
+//! - `inbox`: what waits to be kept; `intake`: commits; `ids`: what was sent before
 //! - `group`: delivers, by [`Progress`] (what comes next), `pace` (how much at once) and `retry` (what an outcome says); `journal`
 //!   (what was done) and `dead` (what was given up) keep it
 //! - [`Queue`]: opens and ends all of it; `operate` is what operators see and ask
@@ -21,9 +21,11 @@ mod dead;
 mod deferral;
 mod group;
 mod ids;
+mod inbox;
 mod intake;
 mod journal;
 mod message;
+mod opening;
 mod operate;
 mod outcome;
 mod pace;

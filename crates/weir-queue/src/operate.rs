@@ -47,6 +47,7 @@ impl Queue {
             refused_full: read(&counts.refused_full),
             refused_age: read(&counts.refused_old),
             refused_disk: read(&counts.refused_disk),
+            refused_busy: read(&counts.refused_busy),
             lost: read(&counts.lost),
             next_offset: read(&counts.next),
             durable_offset: read(&counts.durable),
@@ -84,8 +85,9 @@ impl Queue {
             return Ok(json!({ "letters": letters, "next": next }));
         }
         let done = self.ask(|done| match order {
-            QueueOrder::Pause => Command::Pause(true, done),
-            QueueOrder::Resume | QueueOrder::Dead { .. } => Command::Pause(false, done),
+            QueueOrder::Pause => Command::Pause(done),
+            QueueOrder::Resume | QueueOrder::Dead { .. } => Command::Resume(false, done),
+            QueueOrder::SkipDamaged => Command::Resume(true, done),
             QueueOrder::ReplayFrom(offset) => Command::ReplayFrom(offset, done),
             QueueOrder::ReplaySince(time_ms) => Command::ReplaySince(time_ms, done),
             QueueOrder::Redrive(ids) => Command::Redrive(ids, done),

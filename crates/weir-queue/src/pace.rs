@@ -13,6 +13,7 @@ const PAUSE_MAX_MS: f64 = 5000.0;
 #[derive(Debug)]
 pub(crate) struct Pace {
     under_way_max: f64,
+    under_way: usize,
     /// Milliseconds between two attempts.
     interval_ms: f64,
     window: f64,
@@ -20,6 +21,8 @@ pub(crate) struct Pace {
     paused_until_ms: f64,
     /// When the rate allows the next one.
     next_ms: f64,
+    /// When the last one began.
+    begun_ms: f64,
 }
 
 /// Whether an attempt may begin.
@@ -37,11 +40,13 @@ impl Pace {
     pub(crate) fn new(under_way_max: u32, per_second: Option<f64>) -> Self {
         let mut pace = Self {
             under_way_max: 1.0,
+            under_way: 0,
             interval_ms: 0.0,
             window: 1.0,
             failures: 0,
             paused_until_ms: 0.0,
             next_ms: 0.0,
+            begun_ms: 0.0,
         };
         pace.limit(under_way_max, per_second);
         pace
@@ -51,12 +56,15 @@ impl Pace {
     pub(crate) fn limit(&mut self, under_way_max: u32, per_second: Option<f64>) {
         self.under_way_max = f64::from(under_way_max.max(1));
         self.window = self.window.min(self.under_way_max);
-        self.interval_ms = per_second.map_or(0.0, |rate| 1e3 / rate);
+        let interval_ms = per_second.map_or(0.0, |rate| 1e3 / rate);
+        // What waits by another rate waits no longer than by this one.
+        self.next_ms = self.next_ms.min(self.begun_ms + interval_ms);
+        self.interval_ms = interval_ms;
     }
 
     /// Whether one more may begin beside those under way.
-    pub(crate) fn may_begin(&self, under_way: usize, now_ms: u64) -> May {
-        if under_way >= self.window as usize {
+    pub(crate) fn may_begin(&self, now_ms: u64) -> May {
+        if self.under_way >= self.window as usize {
             return May::Later;
         }
         let at_ms = self.paused_until_ms.max(self.next_ms);
@@ -68,9 +76,16 @@ impl Pace {
 
     /// One has begun.
     pub(crate) fn begin(&mut self, now_ms: u64) {
+        self.under_way += 1;
+        self.begun_ms = now_ms as f64;
         // What was not used in a tenth of a second is lost.
         let earliest_ms = now_ms as f64 - 100.0;
         self.next_ms = self.next_ms.max(earliest_ms) + self.interval_ms;
+    }
+
+    /// One has ended, however.
+    pub(crate) fn end(&mut self) {
+        self.under_way = self.under_way.saturating_sub(1);
     }
 
     pub(crate) fn succeeded(&mut self) {
@@ -100,26 +115,31 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// How many begin by themselves.
-    fn room(pace: &Pace, now_ms: u64) -> usize {
-        let begins = |&under_way: &usize| pace.may_begin(under_way, now_ms) == May::Begin;
-        (0..100).take_while(begins).count()
+    /// How many begin, and end.
+    fn room(pace: &mut Pace, now_ms: u64) -> usize {
+        let mut begun = 0;
+        while pace.may_begin(now_ms) == May::Begin {
+            pace.begin(now_ms);
+            begun += 1;
+        }
+        (0..begun).for_each(|_| pace.end());
+        begun
     }
 
     #[test]
     fn it_grows_with_what_succeeds() {
         let mut pace = Pace::new(16, None);
-        assert_eq!(room(&pace, 0), 1);
+        assert_eq!(room(&mut pace, 0), 1);
         for _ in 0..7 {
             pace.succeeded();
         }
-        assert_eq!(room(&pace, 0), 8);
+        assert_eq!(room(&mut pace, 0), 8);
         (0..100).for_each(|_| pace.succeeded());
-        assert_eq!(room(&pace, 0), 16);
+        assert_eq!(room(&mut pace, 0), 16);
         pace.failed(0, 0.5);
-        assert_eq!(room(&pace, 0), 8, "one failure is no illness");
+        assert_eq!(room(&mut pace, 0), 8, "one failure is no illness");
         pace.limit(4, None);
-        assert_eq!(room(&pace, 0), 4);
+        assert_eq!(room(&mut pace, 0), 4);
     }
 
     #[test]
@@ -129,10 +149,11 @@ mod tests {
         let mut now_ms = 0;
         let mut asked = Vec::new();
         while now_ms < 60_000 {
-            match pace.may_begin(0, now_ms) {
+            match pace.may_begin(now_ms) {
                 May::Begin => {
                     asked.push(now_ms);
                     pace.begin(now_ms);
+                    pace.end();
                     pace.failed(now_ms, 1.0);
                 }
                 May::At(at_ms) => now_ms = at_ms,
@@ -143,7 +164,7 @@ mod tests {
         let last = asked.len() - 1;
         assert_eq!(asked[last] - asked[last - 1], 5000);
         pace.succeeded();
-        assert_eq!(room(&pace, now_ms), 2, "it begins small");
+        assert_eq!(room(&mut pace, now_ms), 2, "it begins small");
     }
 
     #[test]
@@ -153,15 +174,22 @@ mod tests {
         let mut now_ms = 10_000;
         let mut begun = 0;
         while now_ms < 20_000 {
-            match pace.may_begin(0, now_ms) {
+            match pace.may_begin(now_ms) {
                 May::Begin => {
                     begun += 1;
                     pace.begin(now_ms);
+                    pace.end();
                 }
                 May::At(at_ms) => now_ms = at_ms,
                 May::Later => panic!("there is room"),
             }
         }
         assert!((1000..=1011).contains(&begun), "{begun}");
+        // Another rate holds at once, however long the wait was by this one.
+        let mut pace = Pace::new(1, Some(0.001));
+        pace.begin(now_ms);
+        pace.end();
+        pace.limit(1, Some(10.0));
+        assert_eq!(pace.may_begin(now_ms), May::At(now_ms + 100));
     }
 }

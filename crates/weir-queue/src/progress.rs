@@ -11,6 +11,8 @@
 //! follows it under this key alone, for as long as what is held has room: a held message takes some 40 bytes, since its content
 //! stays in the log.
 //!
+//! A message is in a lane, by where it goes. Each lane is taken from by itself, so that one that stands still holds up no other.
+//!
 //! Pure: what is offered, what became of a delivery, and the time come in as arguments.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -24,7 +26,7 @@ pub struct Bounds {
     pub held_max: usize,
     /// Stretches of settled messages between those.
     pub ranges_max: usize,
-    /// Messages that can be delivered at once, beyond which no more are looked at.
+    /// Messages that can be delivered at once in each lane, beyond which no more are looked at.
     pub ready_max: usize,
 }
 
@@ -60,23 +62,34 @@ pub struct Progress {
     held: HashMap<u64, Held>,
     /// Messages that wait for those of their key, which are held too. A key is here as long as one of it is held.
     behind: HashMap<u64, VecDeque<u64>>,
-    /// What can be delivered now and was not tried yet.
-    fresh: BTreeSet<u64>,
-    /// What can be delivered now and was tried before.
-    tired: BTreeSet<u64>,
-    /// Whether the message that was taken last was tried before.
-    was_tired: bool,
+    lanes: Vec<Lane>,
     /// What is to be tried again, by its time in milliseconds.
     waiting: BTreeSet<(u64, u64)>,
     /// How often messages were tried that are not offered yet: what is known from before a restart.
     tried: BTreeMap<u64, (u32, u64)>,
 }
 
+/// What can be delivered now.
+#[derive(Debug, Default)]
+struct Lane {
+    /// What was not tried yet.
+    fresh: BTreeSet<u64>,
+    /// What was tried before, by the time for which it has waited.
+    tired: BTreeSet<(u64, u64)>,
+    /// Whether the message that was taken last was tried before.
+    was_tired: bool,
+}
+
 /// A message that is held.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     key: Option<u64>,
+    lane: usize,
+    /// Attempts that count.
     attempts: u32,
+    /// Whether there was any, whether it counts or not.
+    is_tired: bool,
+    is_taken: bool,
 }
 
 /// What is to be known of a group after a restart.
@@ -103,14 +116,29 @@ impl Progress {
             settled,
             held: HashMap::new(),
             behind: HashMap::new(),
-            fresh: BTreeSet::new(),
-            tired: BTreeSet::new(),
-            was_tired: false,
+            lanes: Vec::new(),
             waiting: BTreeSet::new(),
             tried: tried.collect(),
         };
         progress.advance();
         progress
+    }
+
+    /// What a group needs to deliver again what comes from `from` on, and nothing before that.
+    pub fn replayed(&self, from: u64) -> Checkpoint {
+        let Checkpoint {
+            low,
+            settled,
+            tried,
+        } = self.checkpoint();
+        let before = |(first, end): (u64, u64)| (first, end.min(from));
+        let mut settled: Vec<_> = settled.into_iter().map(before).collect();
+        settled.retain(|(first, end)| first < end);
+        Checkpoint {
+            low: low.min(from),
+            settled,
+            tried,
+        }
     }
 
     /// What a group needs to go on from here. What is under way counts as tried before: it is delivered again.
@@ -155,14 +183,20 @@ impl Progress {
     /// Whether the next message is to be offered: there is room for it, and too little to do without it. A group that holds
     /// nothing always wants more: what was settled before a restart may fill its bounds.
     pub fn wants_more(&self) -> bool {
-        let has_room = self.held.len() < self.bounds.held_max
-            && self.settled.len() < self.bounds.ranges_max
-            && self.fresh.len() < self.bounds.ready_max;
+        // Passing by what is settled makes no stretch more.
+        let may_pass =
+            self.settled.len() < self.bounds.ranges_max || self.settled.end() > self.read;
+        let has_little = |lane: &Lane| lane.fresh.len() < self.bounds.ready_max;
+        let is_little = self.lanes.is_empty() || self.lanes.iter().any(has_little);
+        let has_room = self.held.len() < self.bounds.held_max && may_pass && is_little;
         has_room || self.held.is_empty()
     }
 
-    /// Takes the next message of the log, with a number for its key. Offsets that were left out before it are settled.
-    pub fn offer(&mut self, offset: u64, key: Option<u64>) {
+    /// Takes the next message of the log, with numbers for its key and its lane. Offsets that were left out before it are settled.
+    pub fn offer(&mut self, offset: u64, key: Option<u64>, lane: usize) {
+        if self.lanes.len() <= lane {
+            self.lanes.resize_with(lane + 1, Lane::default);
+        }
         if offset < self.read {
             return;
         }
@@ -174,7 +208,14 @@ impl Progress {
         if is_settled {
             return;
         }
-        self.held.insert(offset, Held { key, attempts });
+        let held = Held {
+            key,
+            lane,
+            attempts,
+            is_tired: attempts > 0,
+            is_taken: false,
+        };
+        self.held.insert(offset, held);
         if let Some(key) = key {
             let behind = self.behind.entry(key).or_default();
             behind.push_back(offset);
@@ -185,30 +226,44 @@ impl Progress {
         if due_ms > 0 {
             self.waiting.insert((due_ms, offset));
         } else {
-            self.make_ready(offset);
+            self.make_ready(0, offset);
         }
     }
 
-    /// The message that is to be delivered now: in turn the oldest of those that were not tried yet, and of those that were, so that
+    /// The message of a lane that is to be delivered now: in turn the oldest of those that were not tried yet, and of those that were, so that
     /// neither many that fail nor many that are new hold the others up. Until [`Progress::settle`], [`Progress::again`] or
     /// [`Progress::give_back`] says what became of it, none of its key follows.
-    pub fn take(&mut self, now_ms: u64) -> Option<Due> {
+    pub fn take(&mut self, lane: usize, now_ms: u64) -> Option<Due> {
         while let Some(&(due_ms, offset)) = self.waiting.first()
             && due_ms <= now_ms
         {
             self.waiting.pop_first();
-            self.make_ready(offset);
+            self.make_ready(due_ms, offset);
         }
-        let has_turn = self.fresh.is_empty() || !self.was_tired;
-        let tired = if has_turn {
-            self.tired.pop_first()
-        } else {
-            None
-        };
-        self.was_tired = tired.is_some();
-        let offset = tired.or_else(|| self.fresh.pop_first())?;
-        let attempts = self.held.get(&offset).map_or(0, |held| held.attempts);
-        Some(Due { offset, attempts })
+        let lane = self.lanes.get_mut(lane)?;
+        loop {
+            let has_turn = lane.fresh.is_empty() || !lane.was_tired;
+            let tired = if has_turn {
+                lane.tired.pop_first()
+            } else {
+                None
+            };
+            lane.was_tired = tired.is_some();
+            let tired = tired.map(|(_, offset)| offset);
+            let offset = tired.or_else(|| lane.fresh.pop_first())?;
+            // Otherwise it was settled while it waited.
+            if let Some(held) = self.held.get_mut(&offset) {
+                held.is_taken = true;
+                let attempts = held.attempts;
+                return Some(Due { offset, attempts });
+            }
+        }
+    }
+
+    /// Whether a message waits to be tried again, or for its turn: it may be settled without an attempt.
+    pub fn is_waiting(&self, offset: u64) -> bool {
+        let held = self.held.get(&offset);
+        held.is_some_and(|held| !held.is_taken)
     }
 
     /// Whether this message is settled; `None` when it was not looked at yet.
@@ -219,17 +274,27 @@ impl Progress {
         (offset < self.read).then_some(false)
     }
 
-    /// Whether something can be delivered now, or soon.
-    pub fn is_idle(&self) -> bool {
-        self.fresh.is_empty() && self.tired.is_empty()
+    /// How many lanes there are.
+    pub fn lanes(&self) -> usize {
+        self.lanes.len()
     }
 
-    fn make_ready(&mut self, offset: u64) {
-        let was_tried = self.held.get(&offset).is_some_and(|held| held.attempts > 0);
-        if was_tried {
-            self.tired.insert(offset);
+    /// Whether nothing of a lane can be delivered now.
+    pub fn is_idle(&self, lane: usize) -> bool {
+        let lane = self.lanes.get(lane);
+        lane.is_none_or(|lane| lane.fresh.is_empty() && lane.tired.is_empty())
+    }
+
+    /// A message that was held for until `due_ms` can be delivered.
+    fn make_ready(&mut self, due_ms: u64, offset: u64) {
+        let Some(held) = self.held.get(&offset) else {
+            return;
+        };
+        let lane = &mut self.lanes[held.lane];
+        if held.is_tired {
+            lane.tired.insert((due_ms, offset));
         } else {
-            self.fresh.insert(offset);
+            lane.fresh.insert(offset);
         }
     }
 
@@ -253,24 +318,27 @@ impl Progress {
         };
         behind.pop_front();
         match behind.front() {
-            Some(&next) => self.make_ready(next),
+            Some(&next) => self.make_ready(0, next),
             None => {
                 self.behind.remove(&key);
             }
         }
     }
 
-    /// A message that was taken was tried, and is to be tried again at this time.
-    pub fn again(&mut self, offset: u64, due_ms: u64) {
+    /// A message that was taken was tried, and is to be tried again at this time. Whether that counts is for the caller to say.
+    pub fn again(&mut self, offset: u64, due_ms: u64, counts: bool) {
         if let Some(held) = self.held.get_mut(&offset) {
-            held.attempts += 1;
+            held.attempts += u32::from(counts);
+            held.is_tired = true;
+            held.is_taken = false;
             self.waiting.insert((due_ms, offset));
         }
     }
 
-    /// A message that was taken was not tried: it is ready again at this time.
+    /// A message that was taken was not tried: it is ready again at this time, with the place that it had.
     pub fn give_back(&mut self, offset: u64, due_ms: u64) {
-        if self.held.contains_key(&offset) {
+        if let Some(held) = self.held.get_mut(&offset) {
+            held.is_taken = false;
             self.waiting.insert((due_ms, offset));
         }
     }

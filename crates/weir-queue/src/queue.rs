@@ -3,6 +3,7 @@
 //! ```text
 //! data/events/
 //!   secret             what names of messages are proved with
+//!   ended              there while nobody has it open, when all is on the disk
 //!   log/               the messages
 //!   upstream/journal/  what has been delivered
 //!   upstream/dead/     what was given up
@@ -15,28 +16,16 @@ use std::thread::JoinHandle;
 
 use tokio::sync::{mpsc, oneshot};
 use weir_gateway::service::Courier;
-use weir_gateway::settings::Level;
-use weir_gateway::tell::tell;
-use weir_log::{Directory, Disk, Error, Log};
+use weir_log::Error;
 
 use crate::answer::Answers;
-use crate::clock;
-use crate::dead::DeadLetters;
 use crate::group::{Command, Group, Parts};
-use crate::ids::{Ids, Kept};
-use crate::intake::{Committer, Inbox, readable};
-use crate::journal::Journal;
-use crate::message::Message;
+use crate::inbox::Inbox;
+use crate::intake::Committer;
+use crate::opening::{self, Ended, Opened};
 use crate::settings::Settings;
 use crate::shared::{Shared, lock};
-use crate::token::{Secret, random};
 
-/// A segment is such a part of what a queue may have, so that what was delivered makes room little by little.
-const SEGMENTS: u64 = 128;
-const SEGMENT_BYTES_MIN: u64 = 256 << 10;
-const SEGMENT_BYTES_MAX: u64 = 256 << 20;
-/// Bytes of the log that are read for the `Idempotency-Key`s in it when a queue is opened.
-const IDS_READ_MAX: u64 = 256 << 20;
 /// Commands that wait.
 const COMMANDS_MAX: usize = 64;
 
@@ -58,44 +47,17 @@ impl Queue {
     /// # Errors
     /// Another process has it, the disk refuses, or what is there is damaged.
     pub fn open(settings: Settings, courier: &Courier) -> Result<Arc<Self>, Error> {
-        let path = settings.path.display().to_string();
-        let failed = |doing| {
-            let name = path.clone();
-            move |error| Error::Io { doing, name, error }
-        };
-        let seed = || {
-            random()
-                .map(u64::from_le_bytes)
-                .map_err(failed("make random numbers for"))
-        };
-        let directory = |name: &str| -> Result<Arc<dyn Disk>, Error> {
-            Ok(Arc::new(Directory::open(&settings.path.join(name))?))
-        };
-        let log_settings = weir_log::Settings {
-            segment_bytes: (settings.bytes_max / SEGMENTS)
-                .clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX),
-            readable: readable(settings.durability),
-            seed: seed()?,
-        };
-        // The first of them keeps other processes out.
-        let (mut log, recovered) = Log::open(directory("log")?, log_settings)?;
-        let secret = Secret::of(&settings.path).map_err(failed("keep a secret in"))?;
-        let (journal, known) = Journal::open(directory("upstream/journal")?, seed()?)?;
-        let dead = DeadLetters::open(directory("upstream/dead")?, seed()?, known.gone.clone())?;
-        // What a crash of the machine took back may have been delivered before: its offsets are not given again.
-        log.skip_to(known.end())?;
-        if recovered.torn_bytes > 0 {
-            tell(
-                Level::Info,
-                format_args!(
-                    "queue {}: {} bytes at the end of its log were not written whole and are left out; nobody was told that they are kept",
-                    settings.name, recovered.torn_bytes
-                ),
-            );
-        }
-        let ids = ids_of(&log, &settings)?;
+        let path = settings.path.clone();
+        let Opened {
+            log,
+            journal,
+            known,
+            dead,
+            ids,
+            secret,
+        } = Opened::of(&settings)?;
         let (ahead, behind) = (log.read_from(0), log.read_from(0));
-        let answers = Answers::new(&settings.name, secret);
+        let answers = Answers::new(secret);
         let shared = Shared::new(settings);
         let inbox = Arc::new(Inbox::new());
         let committer = Committer::new(
@@ -125,9 +87,8 @@ impl Queue {
             threads: Mutex::default(),
             shared,
         });
-        queue
-            .start(committer, group)
-            .map_err(failed("start the threads of"))?;
+        let started = queue.start(committer, group);
+        started.map_err(|error| opening::failed("start the threads of", &path, error))?;
         Ok(queue)
     }
 
@@ -215,51 +176,13 @@ impl Drop for Queue {
         self.shared.is_draining.store(true, Ordering::Release);
         self.inbox.close();
         lock(&self.commands).take();
-        for thread in lock(&self.threads).drain(..) {
-            // It has said why, if it panicked.
-            let _ = thread.join();
+        let threads = lock(&self.threads).drain(..).collect::<Vec<_>>();
+        // One that panicked has said why.
+        let have_ended = threads.into_iter().all(|thread| thread.join().is_ok());
+        if have_ended && lock(&self.shared.failed).is_none() {
+            Ended::put(&self.shared.settings().path);
         }
     }
-}
-
-/// The `Idempotency-Key`s of the window, as far back as reading does not take long.
-fn ids_of(log: &Log, settings: &Settings) -> Result<Ids, Error> {
-    let mut ids = Ids::default();
-    let now_ms = clock::now_ms();
-    let since_ms = now_ms.saturating_sub(settings.id_window.as_millis() as u64);
-    let mut cursor = log.read_from(log.first_offset());
-    cursor.go_to_time(since_ms)?;
-    let mut read: u64 = 0;
-    let mut batch: Option<(Vec<u8>, Kept)> = None;
-    while let Some(record) = cursor.read()? {
-        read += (record.head.len() + record.body.len()) as u64;
-        if read > IDS_READ_MAX {
-            break;
-        }
-        let Some(message) = Message::read(record.head) else {
-            continue;
-        };
-        let Some((id, content)) = message.id else {
-            continue;
-        };
-        let (number, count) = message.part;
-        if number == 0 {
-            let kept = Kept {
-                first: record.offset,
-                count,
-                content,
-                time_ms: record.time_ms,
-            };
-            batch = Some((id.to_vec(), kept));
-        }
-        // Half of a batch was never acknowledged.
-        if number + 1 == count
-            && let Some((id, kept)) = batch.take()
-        {
-            ids.insert(&id, kept, since_ms);
-        }
-    }
-    Ok(ids)
 }
 
 /// Whether there is a queue in this directory.

@@ -56,6 +56,11 @@ impl Ranges {
         self.offsets
     }
 
+    /// The offset behind the last.
+    pub(crate) fn end(&self) -> u64 {
+        self.ends.last_key_value().map_or(0, |(_, &end)| end)
+    }
+
     /// How many ranges there are.
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
@@ -91,6 +96,7 @@ mod tests {
             prop_assert!(listed.windows(2).all(|pair| pair[0].1 < pair[1].0), "{:?}", listed);
             prop_assert_eq!(listed.len(), ranges.len());
             prop_assert_eq!(set.len() as u64, ranges.offsets());
+            prop_assert_eq!(set.last().map_or(0, |last| last + 1), ranges.end());
             let begins = listed.first().filter(|first| first.0 <= from);
             prop_assert_eq!(ranges.take_first_from(from), begins.map(|first| first.1.max(from)));
         }

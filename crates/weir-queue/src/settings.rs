@@ -18,6 +18,13 @@ pub enum Durability {
     Each,
 }
 
+impl Durability {
+    /// Whether a crash of the machine may take back what was acknowledged.
+    pub(crate) fn may_lose(self) -> bool {
+        matches!(self, Self::Memory | Self::Os)
+    }
+}
+
 /// A queue.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {

@@ -15,6 +15,8 @@ pub(crate) struct Shared {
     pub(crate) counts: Counts,
     /// There may be something to deliver.
     pub(crate) delivers: Notify,
+    /// A request was refused for want of room.
+    pub(crate) wants_room: AtomicBool,
     /// Nothing new is begun: the gateway ends, or its configuration has the queue no longer.
     pub(crate) is_draining: AtomicBool,
     /// Why the log takes nothing until a restart, if so.
@@ -37,6 +39,8 @@ pub(crate) struct Counts {
     pub(crate) refused_old: AtomicU64,
     /// Requests that the disk did not take.
     pub(crate) refused_disk: AtomicU64,
+    /// Requests that came faster than they can be written.
+    pub(crate) refused_busy: AtomicU64,
     /// Messages that were acknowledged from memory, and could not be written.
     pub(crate) lost: AtomicU64,
     /// Commits, and those among them that waited for the disk.
@@ -70,6 +74,7 @@ impl Shared {
             settings: Mutex::new(Arc::new(settings)),
             counts: Counts::default(),
             delivers: Notify::new(),
+            wants_room: AtomicBool::new(false),
             is_draining: AtomicBool::new(false),
             failed: Mutex::default(),
             stopped: Mutex::default(),

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! GET  /queues                                   → [{"name", "waiting", …}]
-//! POST /queues/NAME/pause, /queues/NAME/resume   → {}
+//! POST /queues/NAME/pause                        → {"messages"}
+//! POST /queues/NAME/resume        {"skip_damaged": true}, or {}            → {"messages"}, how many are passed by at most
 //! POST /queues/NAME/replay        {"from": OFFSET} or {"since_ms": TIME}   → {"messages"}, how many are delivered again
 //! GET  /queues/NAME/dead          ?from= &limit=  → {"letters": [...], "next": what `from` is to be, or null}
 //! POST /queues/NAME/dead/redrive  {"ids": [1, 2]} or {"all": true}         → {"messages"}
@@ -32,6 +33,13 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Dead letters of a page unless it is said, and at most.
 const PAGE_LETTERS: usize = 100;
 const PAGE_LETTERS_MAX: usize = 1000;
+
+/// How to go on.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Resume {
+    skip_damaged: bool,
+}
 
 /// From where on to deliver again: exactly one of the two.
 #[derive(Debug, Default, Deserialize)]
@@ -71,6 +79,7 @@ pub(super) async fn answer(
     result.unwrap_or_else(Reply::from)
 }
 
+/// Which queue, and what it is to do.
 async fn read(request: Request<Incoming>) -> Result<(String, QueueOrder), Refusal> {
     let path = request.uri().path().to_owned();
     let segments: Vec<&str> = path.split('/').skip(1).collect();
@@ -78,67 +87,65 @@ async fn read(request: Request<Incoming>) -> Result<(String, QueueOrder), Refusa
         return Err(nothing_here());
     };
     let order = match rest {
-        ["dead"] => {
-            if !matches!(*request.method(), Method::GET | Method::HEAD) {
-                return Err(Refusal::method("GET, HEAD"));
-            }
-            let mut query = Query::read(request.uri().query())?;
-            let from = query.number("from", 0..=u64::MAX, 0)?;
-            let most = PAGE_LETTERS_MAX as u64;
-            let limit = query.number("limit", 1..=most, PAGE_LETTERS as u64)?;
-            query.finish("from and limit")?;
-            QueueOrder::Dead {
-                from,
-                limit: limit as usize,
-            }
-        }
+        ["dead"] => listing(&request)?,
         ["pause"] => changing(&request).map(|()| QueueOrder::Pause)?,
-        ["resume"] => changing(&request).map(|()| QueueOrder::Resume)?,
-        ["replay"] => {
-            changing(&request)?;
-            match body(request, r#"{"from": 1000}"#).await? {
-                Replay {
-                    from: Some(from),
-                    since_ms: None,
-                } => QueueOrder::ReplayFrom(from),
-                Replay {
-                    from: None,
-                    since_ms: Some(since_ms),
-                } => QueueOrder::ReplaySince(since_ms),
-                _ => {
-                    return Err(Refusal::wrong(
-                        r#"expected exactly one of "from" and "since_ms""#,
-                    ));
-                }
+        ["resume"] => match body(request, r#"{"skip_damaged": true}"#).await? {
+            Resume { skip_damaged: true } => QueueOrder::SkipDamaged,
+            Resume {
+                skip_damaged: false,
+            } => QueueOrder::Resume,
+        },
+        ["replay"] => match body(request, r#"{"from": 1000}"#).await? {
+            Replay {
+                from: Some(from),
+                since_ms: None,
+            } => QueueOrder::ReplayFrom(from),
+            Replay {
+                from: None,
+                since_ms: Some(since_ms),
+            } => QueueOrder::ReplaySince(since_ms),
+            _ => {
+                let expected = r#"expected exactly one of "from" and "since_ms""#;
+                return Err(Refusal::wrong(expected));
             }
-        }
-        ["dead", what @ ("redrive" | "drop")] => {
-            let is_drop = *what == "drop";
-            changing(&request)?;
-            let ids = match body(request, r#"{"ids": [1, 2]}"#).await? {
-                Which {
-                    ids: Some(ids),
-                    all: false,
-                } => Some(ids),
-                Which {
-                    ids: None,
-                    all: true,
-                } => None,
-                _ => {
-                    return Err(Refusal::wrong(
-                        r#"expected exactly one of "ids" and "all": true"#,
-                    ));
-                }
-            };
-            if is_drop {
-                QueueOrder::Drop(ids)
-            } else {
-                QueueOrder::Redrive(ids)
-            }
-        }
+        },
+        ["dead", "redrive"] => QueueOrder::Redrive(which(request).await?),
+        ["dead", "drop"] => QueueOrder::Drop(which(request).await?),
         _ => return Err(nothing_here()),
     };
     Ok(((*queue).to_owned(), order))
+}
+
+/// A page of dead letters.
+fn listing(request: &Request<Incoming>) -> Result<QueueOrder, Refusal> {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return Err(Refusal::method("GET, HEAD"));
+    }
+    let mut query = Query::read(request.uri().query())?;
+    let from = query.number("from", 0..=u64::MAX, 0)?;
+    let most = PAGE_LETTERS_MAX as u64;
+    let limit = query.number("limit", 1..=most, PAGE_LETTERS as u64)?;
+    query.finish("from and limit")?;
+    let limit = limit as usize;
+    Ok(QueueOrder::Dead { from, limit })
+}
+
+/// Dead letters by their numbers; `None` is all of them.
+async fn which(request: Request<Incoming>) -> Result<Option<Vec<u64>>, Refusal> {
+    match body(request, r#"{"ids": [1, 2]}"#).await? {
+        Which {
+            ids: Some(ids),
+            all: false,
+        } => Ok(Some(ids)),
+        Which {
+            ids: None,
+            all: true,
+        } => Ok(None),
+        _ => {
+            let expected = r#"expected exactly one of "ids" and "all": true"#;
+            Err(Refusal::wrong(expected))
+        }
+    }
 }
 
 fn nothing_here() -> Refusal {
@@ -156,10 +163,12 @@ fn changing(request: &Request<Incoming>) -> Result<(), Refusal> {
     authentication::require_json(request)
 }
 
+/// What a request that changes something says.
 async fn body<T: for<'d> Deserialize<'d>>(
     request: Request<Incoming>,
     example: &str,
 ) -> Result<T, Refusal> {
+    changing(&request)?;
     let body = Limited::new(request.into_body(), BODY_BYTES_MAX).collect();
     let body = tokio::time::timeout(BODY_TIMEOUT, body).await;
     let body = body.map_err(|_| Refusal::wrong("the body did not come in time"))?;
@@ -181,6 +190,7 @@ async fn carry_out(
         QueueOrder::Dead { .. } => None,
         QueueOrder::Pause => Some("is paused"),
         QueueOrder::Resume => Some("goes on"),
+        QueueOrder::SkipDamaged => Some("goes on, and passes by what cannot be read"),
         QueueOrder::ReplayFrom(_) | QueueOrder::ReplaySince(_) => {
             Some("delivers again what was delivered")
         }

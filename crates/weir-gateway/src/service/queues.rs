@@ -28,8 +28,10 @@ pub struct QueueStatus {
     pub refused_full: u64,
     /// because what waits is too old,
     pub refused_age: u64,
-    /// or because the disk refused.
+    /// because the disk refused,
     pub refused_disk: u64,
+    /// or because they came faster than they can be written.
+    pub refused_busy: u64,
     /// Messages that were acknowledged in memory and could not be written.
     pub lost: u64,
     /// The offset of the next message, and the one before which all are durable.
@@ -69,6 +71,8 @@ pub enum QueueOrder {
     Pause,
     /// Deliver again.
     Resume,
+    /// The same, and pass by messages that cannot be read.
+    SkipDamaged,
     /// Deliver again what is there from this offset on.
     ReplayFrom(u64),
     /// The same, from this time on, in milliseconds since 1970.

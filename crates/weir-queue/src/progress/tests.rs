@@ -7,7 +7,7 @@ fn new() -> Progress {
 }
 
 fn take(progress: &mut Progress) -> Vec<u64> {
-    std::iter::from_fn(|| progress.take(0).map(|due| due.offset)).collect()
+    std::iter::from_fn(|| progress.take(0, 0).map(|due| due.offset)).collect()
 }
 
 #[test]
@@ -21,14 +21,14 @@ fn a_key_is_delivered_one_after_the_other() {
         (4, None),
         (5, Some(1)),
     ] {
-        progress.offer(offset, key);
+        progress.offer(offset, key, 0);
     }
     assert_eq!(take(&mut progress), [0, 2, 3, 4]);
     progress.settle(3);
     for again in [0, 1, 3] {
-        progress.offer(again, Some(again));
+        progress.offer(again, Some(again), 0);
     }
-    assert_eq!(take(&mut progress), [], "nothing is taken twice");
+    assert!(take(&mut progress).is_empty(), "nothing is taken twice");
     progress.settle(0);
     assert_eq!(progress.low(), 1);
     assert_eq!(take(&mut progress), [1]);
@@ -44,20 +44,20 @@ fn a_key_is_delivered_one_after_the_other() {
 #[test]
 fn what_failed_comes_again_at_its_time_and_keeps_its_place() {
     let mut progress = new();
-    progress.offer(0, Some(1));
-    progress.offer(1, Some(1));
+    progress.offer(0, Some(1), 0);
+    progress.offer(1, Some(1), 0);
     assert_eq!(
-        progress.take(10),
+        progress.take(0, 10),
         Some(Due {
             offset: 0,
             attempts: 0
         })
     );
-    progress.again(0, 50);
+    progress.again(0, 50, true);
     assert_eq!(progress.next_due_ms(), Some(50));
-    assert_eq!(progress.take(49), None, "the next of this key waits too");
+    assert_eq!(progress.take(0, 49), None, "the next of this key waits too");
     assert_eq!(
-        progress.take(50),
+        progress.take(0, 50),
         Some(Due {
             offset: 0,
             attempts: 1
@@ -65,7 +65,7 @@ fn what_failed_comes_again_at_its_time_and_keeps_its_place() {
     );
     progress.give_back(0, 60);
     assert_eq!(
-        progress.take(60),
+        progress.take(0, 60),
         Some(Due {
             offset: 0,
             attempts: 1
@@ -74,7 +74,7 @@ fn what_failed_comes_again_at_its_time_and_keeps_its_place() {
     );
     progress.settle(0);
     assert_eq!(
-        progress.take(60),
+        progress.take(0, 60),
         Some(Due {
             offset: 1,
             attempts: 0
@@ -85,8 +85,8 @@ fn what_failed_comes_again_at_its_time_and_keeps_its_place() {
 #[test]
 fn offsets_that_were_left_out_are_settled() {
     let mut progress = new();
-    progress.offer(0, None);
-    progress.offer(7, None);
+    progress.offer(0, None, 0);
+    progress.offer(7, None, 0);
     assert_eq!(take(&mut progress), [0, 7]);
     progress.settle(0);
     assert_eq!(progress.low(), 7);
@@ -98,7 +98,7 @@ fn offsets_that_were_left_out_are_settled() {
         tried: Vec::new(),
     };
     let mut progress = Progress::new(Bounds::default(), &restarted);
-    progress.offer(10, None);
+    progress.offer(10, None, 0);
     assert_eq!((progress.low(), progress.read()), (11, 11));
 }
 
@@ -106,13 +106,13 @@ fn offsets_that_were_left_out_are_settled() {
 fn a_restart_knows_what_was_done_and_tried() {
     let mut progress = new();
     for offset in 0..6 {
-        progress.offer(offset, None);
+        progress.offer(offset, None, 0);
     }
     assert_eq!(take(&mut progress), [0, 1, 2, 3, 4, 5]);
     for offset in [0, 2, 4] {
         progress.settle(offset);
     }
-    progress.again(3, 90);
+    progress.again(3, 90, true);
     let checkpoint = progress.checkpoint();
     let expected = Checkpoint {
         low: 1,
@@ -127,16 +127,73 @@ fn a_restart_knows_what_was_done_and_tried() {
         "also before anything is offered"
     );
     for offset in progress.read()..6 {
-        progress.offer(offset, None);
+        progress.offer(offset, None, 0);
     }
     assert_eq!(take(&mut progress), [1, 5]);
     assert_eq!(
-        progress.take(90),
+        progress.take(0, 90),
         Some(Due {
             offset: 3,
             attempts: 1
         })
     );
+}
+
+#[test]
+fn a_lane_that_stands_still_holds_up_no_other() {
+    let bounds = Bounds {
+        held_max: 1000,
+        ..Bounds::default()
+    };
+    let mut progress = Progress::new(bounds, &Checkpoint::default());
+    let mut delivered = 0;
+    for offset in 0..500 {
+        assert!(progress.wants_more(), "{offset}");
+        progress.offer(offset, None, (offset % 5 == 0).into());
+        while let Some(due) = progress.take(1, 0) {
+            progress.settle(due.offset);
+            delivered += 1;
+        }
+    }
+    assert_eq!(delivered, 100);
+    assert!(!progress.is_idle(0) && progress.is_idle(1));
+}
+
+#[test]
+fn new_and_tried_messages_take_turns() {
+    let mut progress = new();
+    for offset in 0..6 {
+        progress.offer(offset, None, 0);
+    }
+    for offset in [0, 1, 2] {
+        assert_eq!(progress.take(0, 0).map(|due| due.offset), Some(offset));
+        // The later it failed, the later it has its turn.
+        progress.again(offset, 10 - offset, offset == 1);
+    }
+    let order: Vec<_> = std::iter::from_fn(|| progress.take(0, 20).map(|due| due.offset)).collect();
+    assert_eq!(order, [2, 3, 1, 4, 0, 5]);
+}
+
+#[test]
+fn a_replay_leaves_what_is_before_it() {
+    let mut progress = new();
+    for offset in 0..10 {
+        progress.offer(offset, None, 0);
+    }
+    take(&mut progress);
+    for offset in [0, 1, 3, 4, 5, 6, 8] {
+        progress.settle(offset);
+    }
+    let replayed = |from| {
+        let mut progress = Progress::new(Bounds::default(), &progress.replayed(from));
+        for offset in progress.read()..10 {
+            progress.offer(offset, None, 0);
+        }
+        take(&mut progress)
+    };
+    assert_eq!(replayed(5), [2, 5, 6, 7, 8, 9]);
+    assert_eq!(replayed(1), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    assert_eq!(replayed(100), [2, 7, 9]);
 }
 
 /// One key fails for ever, and is most of what there is: all others are delivered.
@@ -145,13 +202,13 @@ fn a_key_that_fails_holds_nobody_up() {
     let mut progress = new();
     let mut delivered = 0;
     for offset in 0..100_000u64 {
-        progress.offer(offset, (offset % 10 > 0).then_some(7));
-        while let Some(due) = progress.take(0) {
+        progress.offer(offset, (offset % 10 > 0).then_some(7), 0);
+        while let Some(due) = progress.take(0, 0) {
             if due.offset % 10 == 0 {
                 progress.settle(due.offset);
                 delivered += 1;
             } else {
-                progress.again(due.offset, u64::MAX);
+                progress.again(due.offset, u64::MAX, true);
             }
         }
         assert!(progress.wants_more());
@@ -173,10 +230,10 @@ fn what_is_held_is_bounded() {
         let mut progress = Progress::new(bounds, &Checkpoint::default());
         let mut offset = 0;
         while progress.wants_more() {
-            progress.offer(offset, key(offset));
+            progress.offer(offset, key(offset), 0);
             offset += 1;
             if settles(offset)
-                && let Some(due) = progress.take(0)
+                && let Some(due) = progress.take(0, 0)
             {
                 progress.settle(due.offset);
             }
@@ -190,14 +247,21 @@ fn what_is_held_is_bounded() {
     let mut progress = Progress::new(bounds, &Checkpoint::default());
     let mut offset = 0;
     while progress.wants_more() {
-        progress.offer(offset, None);
-        let due = progress.take(0).expect("it is ready");
+        progress.offer(offset, None, 0);
+        let due = progress.take(0, 0).expect("it is ready");
         if offset % 2 == 1 {
             progress.settle(due.offset);
         }
         offset += 1;
     }
     assert_eq!(offset, 18, "enough stretches");
+}
+
+/// Messages go to one of so many places.
+const LANES: usize = 3;
+
+fn lane_of(offset: u64) -> usize {
+    (offset * 7 % 5) as usize % LANES
 }
 
 /// A queue whose messages are delivered at random, and what became of them.
@@ -246,11 +310,13 @@ impl Played {
             1..=7 if progress.wants_more() => {
                 let next = self.there.range(progress.read()..).next();
                 if let Some(&offset) = next {
-                    progress.offer(offset, self.key(offset));
+                    progress.offer(offset, self.key(offset), lane_of(offset));
                 }
             }
             8..=12 => {
-                if let Some(due) = progress.take(self.now_ms) {
+                let lane = self.rng.usize(..LANES);
+                if let Some(due) = progress.take(lane, self.now_ms) {
+                    assert_eq!(lane_of(due.offset), lane, "seed {}", self.seed);
                     self.begin(due.offset);
                 }
             }
@@ -283,7 +349,10 @@ impl Played {
         let offset = self.under_way.swap_remove(at);
         let due_ms = self.now_ms + self.rng.u64(..20);
         match self.rng.u8(..4) {
-            0 => progress.again(offset, due_ms),
+            0 => {
+                let counts = self.rng.bool();
+                progress.again(offset, due_ms, counts);
+            }
             1 => progress.give_back(offset, due_ms),
             _ => {
                 progress.settle(offset);
@@ -310,13 +379,16 @@ fn nothing_is_lost_and_nothing_overtakes_its_key() {
             assert!(steps < 20_000, "seed {seed} does not end: {progress:?}");
             played.step(&mut progress, bounds);
         }
-        assert_eq!(progress.take(u64::MAX), None, "seed {seed}");
+        assert!(
+            (0..LANES).all(|lane| progress.take(lane, u64::MAX).is_none()),
+            "seed {seed}"
+        );
         // Looking at what was settled before a restart is all that is left.
         for &offset in played.there.range(progress.read()..) {
-            progress.offer(offset, played.key(offset));
+            progress.offer(offset, played.key(offset), lane_of(offset));
         }
         assert_eq!(progress.low(), progress.read(), "seed {seed}");
-        assert_eq!(progress.take(u64::MAX), None, "seed {seed}");
+        assert_eq!(progress.take(0, u64::MAX), None, "seed {seed}");
         let is_empty = progress.held.is_empty() && progress.behind.is_empty();
         assert!(
             is_empty && progress.tried.is_empty(),

@@ -25,7 +25,7 @@ enum QueueCommand {
     /// Deliver nothing until it is resumed; requests are still accepted. It outlasts a restart.
     Pause(OneArgs),
     /// Deliver again, after a pause or when it has stopped.
-    Resume(OneArgs),
+    Resume(ResumeArgs),
     /// Deliver again what was delivered, as far back as it is still there.
     Replay(ReplayArgs),
     /// List dead letters, have them delivered after all, or drop them.
@@ -45,6 +45,16 @@ struct OneArgs {
 
     #[command(flatten)]
     connection: Connection,
+}
+
+#[derive(Debug, clap::Args)]
+struct ResumeArgs {
+    #[command(flatten)]
+    of: OneArgs,
+
+    /// Pass by messages that cannot be read because the disk is damaged. They are lost.
+    #[arg(long)]
+    skip_damaged: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -132,8 +142,14 @@ pub(crate) fn run(args: &QueueArgs) -> anyhow::Result<()> {
             done(args, "is paused: it accepts, and delivers nothing")
         }
         QueueCommand::Resume(args) => {
-            order(args, "resume", &json!({}))?;
-            done(args, "goes on")
+            let body = json!({ "skip_damaged": args.skip_damaged });
+            match order(&args.of, "resume", &body)? {
+                0 => done(&args.of, "goes on"),
+                skipped => done(
+                    &args.of,
+                    &format!("goes on; up to {} cannot be read", counted(skipped)),
+                ),
+            }
         }
         QueueCommand::Replay(args) => {
             let body = match (args.from, args.since) {

@@ -1,6 +1,7 @@
 //! Queues, end to end: what is accepted is delivered, once the upstream takes it, and operators see to the rest.
 
 mod answers;
+mod apart;
 mod delivery;
 mod killed;
 mod operators;

@@ -7,7 +7,7 @@ use crate::service::QueueStatus;
 const QUEUE: Label = Label::open("queue");
 const REASON: Label = Label {
     name: "reason",
-    values: || vec!["full", "age", "disk"],
+    values: || vec!["full", "age", "disk", "busy"],
 };
 
 /// In the order of the page.
@@ -29,7 +29,7 @@ pub(super) const METRICS: &[Metric] = &[
     Metric {
         name: "weir_queue_refused_total",
         kind: Kind::Counter,
-        help: "Requests that were not kept: `full` is `size`, `age` is `max_age`, and `disk` a disk that failed or is full.",
+        help: "Requests that were not kept: `full` is `size`, `age` is `max_age`, `disk` a disk that failed or is full, and `busy` more than it can write.",
         labels: &[&[QUEUE, REASON]],
         source: Source::Optional(|counted| {
             let queues = some(counted)?;
@@ -38,6 +38,7 @@ pub(super) const METRICS: &[Metric] = &[
                     ("full", queue.refused_full),
                     ("age", queue.refused_age),
                     ("disk", queue.refused_disk),
+                    ("busy", queue.refused_busy),
                 ];
                 reasons.map(|(reason, count)| Sample::new(&[&queue.name, reason], count))
             });

@@ -67,13 +67,11 @@ impl Services for OpenQueues {
 
     fn order(&self, queue: &str, order: QueueOrder) -> Result<Value, OrderError> {
         let all = self.all();
-        match all.iter().find(|known| known.settings().name == queue) {
-            Some(queue) => queue.order(order),
-            None => {
-                let names = all.iter().map(|queue| queue.settings().name.clone());
-                Err(OrderError::NoQueue(names.collect()))
-            }
+        if let Some(queue) = all.iter().find(|known| known.settings().name == queue) {
+            return queue.order(order);
         }
+        let names = all.iter().map(|queue| queue.settings().name.clone());
+        Err(OrderError::NoQueue(names.collect()))
     }
 
     fn open(

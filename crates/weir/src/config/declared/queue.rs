@@ -91,13 +91,13 @@ pub(crate) static CONCURRENCY: Key = Key {
     name: "concurrency",
     kind: Kind::Integer(1..=256),
     preset: Preset::Integer(16),
-    doc: "Deliveries at once, at most.",
+    doc: "Deliveries at once to each upstream, at most.",
 };
 pub(crate) static RATE: Key = Key {
     name: "rate",
     kind: Kind::Number(0.001..=1_000_000.0),
     preset: Preset::Said("none"),
-    doc: "Deliveries a second, at most.",
+    doc: "Deliveries a second to each upstream, at most.",
 };
 pub(crate) static TIMEOUT: Key = Key {
     name: "timeout",
@@ -109,13 +109,13 @@ pub(crate) static ATTEMPTS: Key = Key {
     name: "attempts",
     kind: Kind::Integer(1..=1000),
     preset: Preset::Integer(16),
-    doc: "Attempts after which a message is a [dead letter](deferring.md#dead-letters). While nothing is delivered at all, none counts.",
+    doc: "Attempts after which a message is a [dead letter](deferring.md#dead-letters). While nothing else is delivered, none counts.",
 };
 pub(crate) static GIVE_UP: Key = Key {
     name: "give_up",
     kind: Kind::Duration(ABOVE_ZERO..=YEAR),
     preset: Preset::Duration(Duration::from_secs(3 * 24 * 3600)),
-    doc: "How old a message may be that has failed, before it is a dead letter too.",
+    doc: "How old a message that has failed may be. Then it is a dead letter too.",
 };
 pub(crate) static BACKOFF: Key = Key {
     name: "backoff",

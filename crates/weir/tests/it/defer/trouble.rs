@@ -57,6 +57,15 @@ fn what_waits_for_too_long_stops_the_intake() {
     wait_until("it is taken", || queued.post("/", "z").status == 202);
 }
 
+/// A file system, which is there until this is dropped.
+struct Mounted(String);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        tool::run_to_end("umount", &["-l", &self.0]);
+    }
+}
+
 /// A file system of its own that is full.
 #[test]
 fn a_disk_that_is_full_refuses_and_takes_again() {
@@ -70,14 +79,8 @@ fn a_disk_that_is_full_refuses_and_takes_again() {
     let mounted = tool::run_to_end("mount", &["-t", "tmpfs", "-o", "size=2m", "tmpfs", path]);
     if !mounted.status.success() {
         // Only root may mount, and CI runs as root: elsewhere there is no small disk to be had.
-        assert_ne!(rustix_uid(), 0, "{}", mounted.stderr);
+        assert_ne!(user(), 0, "{}", mounted.stderr);
         return;
-    }
-    struct Mounted(String);
-    impl Drop for Mounted {
-        fn drop(&mut self) {
-            tool::run_to_end("umount", &["-l", &self.0]);
-        }
     }
     let _mounted = Mounted(path.to_owned());
     queued.restart();
@@ -110,7 +113,7 @@ fn a_disk_that_is_full_refuses_and_takes_again() {
     assert_eq!(delivered.len(), accepted);
 }
 
-fn rustix_uid() -> u32 {
+fn user() -> u32 {
     let run = tool::run_to_end("id", &["-u"]);
     run.stdout.trim().parse().expect("a number")
 }

@@ -1,0 +1,193 @@
+//! What is in the directory of a queue when it is opened.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::{fs, io};
+
+use weir_gateway::settings::Level;
+use weir_gateway::tell::tell;
+use weir_log::{Directory, Disk, Error, Log, Recovered};
+
+use crate::clock;
+use crate::dead::DeadLetters;
+use crate::ids::{Ids, Kept};
+use crate::intake::readable;
+use crate::journal::{Journal, Known};
+use crate::message::Message;
+use crate::settings::Settings;
+use crate::token::{Secret, random};
+
+/// A segment is such a part of what a queue may have, so that what was delivered makes room little by little.
+const SEGMENTS: u64 = 128;
+const SEGMENT_BYTES_MIN: u64 = 256 << 10;
+const SEGMENT_BYTES_MAX: u64 = 256 << 20;
+const DEAD_SEGMENT_BYTES_MAX: u64 = 16 << 20;
+/// Messages that a crash of the machine may have taken back at most, where messages are acknowledged before they are on the disk: more
+/// than come in the second that is not.
+const LOST_MAX: u64 = 1 << 24;
+/// Bytes of the log that are read for the `Idempotency-Key`s in it when a queue is opened.
+const IDS_READ_MAX: u64 = 256 << 20;
+/// All of it.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) log: Log,
+    pub(crate) journal: Journal,
+    pub(crate) known: Known,
+    pub(crate) dead: DeadLetters,
+    pub(crate) ids: Ids,
+    pub(crate) secret: Secret,
+}
+
+impl Opened {
+    /// Opens what is there, and makes what is not.
+    pub(crate) fn of(settings: &Settings) -> Result<Self, Error> {
+        let path = &*settings.path;
+        let segment_bytes = settings.bytes_max / SEGMENTS;
+        let segment_bytes = segment_bytes.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
+        // The first of them keeps other processes out.
+        let mut log = messages(settings, segment_bytes)?;
+        let secret = Secret::of(path).map_err(|error| failed("keep a secret in", path, error))?;
+        let (mut journal, mut known) =
+            Journal::open(below(path, "upstream/journal")?, seed(path)?)?;
+        let dead_bytes = segment_bytes.min(DEAD_SEGMENT_BYTES_MAX);
+        let gone = known.gone.clone();
+        let dead = DeadLetters::open(
+            below(path, "upstream/dead")?,
+            (dead_bytes, seed(path)?),
+            gone,
+        )?;
+        let next = log.next_offset();
+        // What a crash of the machine took back may have been delivered before: its offsets are not given again.
+        let has_ended = Ended::take(path).map_err(|error| failed("look at", path, error))?;
+        let may_miss = settings.durability.may_lose() && next > 0 && !has_ended;
+        let gap = if may_miss { LOST_MAX } else { 0 };
+        log.skip_to(known.end().max(next + gap))?;
+        if log.next_offset() > next {
+            // Nothing will come there.
+            known.settle(next..log.next_offset());
+            journal.forget();
+        }
+        let (ids, torn) = read_tail(&log, settings)?;
+        for offset in torn {
+            journal.settled(offset);
+            known.settle(offset..offset + 1);
+        }
+        Ok(Self {
+            log,
+            journal,
+            known,
+            dead,
+            ids,
+            secret,
+        })
+    }
+}
+
+/// The log of the messages.
+fn messages(settings: &Settings, segment_bytes: u64) -> Result<Log, Error> {
+    let log_settings = weir_log::Settings {
+        segment_bytes,
+        readable: readable(settings.durability),
+        seed: seed(&settings.path)?,
+    };
+    let (log, Recovered { torn_bytes }) = Log::open(below(&settings.path, "log")?, log_settings)?;
+    if torn_bytes > 0 {
+        let name = &settings.name;
+        tell(
+            Level::Info,
+            format_args!(
+                "queue {name}: {torn_bytes} bytes at the end of its log were not written whole and are left out; nobody was told that they are kept"
+            ),
+        );
+    }
+    Ok(log)
+}
+
+fn below(path: &Path, name: &str) -> Result<Arc<dyn Disk>, Error> {
+    Ok(Arc::new(Directory::open(&path.join(name))?))
+}
+
+fn seed(path: &Path) -> Result<u64, Error> {
+    let seed = random().map(u64::from_le_bytes);
+    seed.map_err(|error| failed("make random numbers for", path, error))
+}
+
+/// What could not be done with the directory.
+pub(crate) fn failed(doing: &'static str, path: &Path, error: io::Error) -> Error {
+    let name = path.display().to_string();
+    Error::Io { doing, name, error }
+}
+
+/// The `Idempotency-Key`s of the window, as far back as reading does not take long; and the messages of a batch at the end that is
+/// not whole, which nobody was told to be kept.
+fn read_tail(log: &Log, settings: &Settings) -> Result<(Ids, Vec<u64>), Error> {
+    let mut ids = Ids::default();
+    let now_ms = clock::now_ms();
+    let since_ms = now_ms.saturating_sub(settings.id_window.as_millis() as u64);
+    let mut cursor = log.read_from(0);
+    cursor.go_to_time(since_ms)?;
+    // A batch is in one segment, so that the last one has all of it.
+    let window = log.tail_offset(IDS_READ_MAX).max(cursor.offset());
+    cursor.go_to(window.min(log.tail_offset(1)));
+    let mut batch: Vec<u64> = Vec::new();
+    loop {
+        let record = match cursor.read() {
+            Ok(Some(record)) => record,
+            Ok(None) => break,
+            // Whoever delivers comes there too, and says so.
+            Err(Error::Damaged(damage)) => {
+                if cursor.skip_damaged().is_none() {
+                    return Err(Error::Damaged(damage));
+                }
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        let Some(message) = Message::read(record.head) else {
+            batch.clear();
+            continue;
+        };
+        let (number, count) = message.part;
+        if number == 0 {
+            batch.clear();
+        }
+        batch.push(record.offset);
+        if number + 1 < count {
+            continue;
+        }
+        if let Some((id, content)) = message.id
+            && record.time_ms >= since_ms
+        {
+            let kept = Kept {
+                first: record.offset - u64::from(number),
+                count,
+                content,
+                time_ms: record.time_ms,
+            };
+            ids.insert(id, kept, since_ms);
+        }
+        batch.clear();
+    }
+    Ok((ids, batch))
+}
+
+/// A file that says that all was on the disk when the queue ended.
+pub(crate) struct Ended;
+
+impl Ended {
+    const FILE: &str = "ended";
+
+    /// Whether it is there. It is so no longer.
+    fn take(directory: &Path) -> io::Result<bool> {
+        match fs::remove_file(directory.join(Self::FILE)) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) fn put(directory: &Path) {
+        // Without it some offsets are left out, and nothing else.
+        let _ = fs::write(directory.join(Self::FILE), "");
+    }
+}
