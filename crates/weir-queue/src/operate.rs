@@ -60,6 +60,7 @@ impl Queue {
             dead: read(&counts.dead),
             is_paused: counts.is_paused.load(Ordering::Relaxed),
             is_ill: counts.is_ill.load(Ordering::Relaxed),
+            last_error: lock(&shared.last_error).clone(),
             failed: lock(&shared.failed).clone(),
             stopped: lock(&shared.stopped).clone(),
             dead_letters: lock(&shared.newest_dead)

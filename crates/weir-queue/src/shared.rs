@@ -23,6 +23,8 @@ pub(crate) struct Shared {
     pub(crate) failed: Mutex<Option<String>>,
     /// Why nothing is delivered until somebody has seen to it, if so.
     pub(crate) stopped: Mutex<Option<String>>,
+    /// What the last attempt that failed has come to.
+    pub(crate) last_error: Mutex<Option<String>>,
     /// The newest dead letters.
     pub(crate) newest_dead: Mutex<Vec<DeadLetter>>,
 }
@@ -78,6 +80,7 @@ impl Shared {
             is_draining: AtomicBool::new(false),
             failed: Mutex::default(),
             stopped: Mutex::default(),
+            last_error: Mutex::default(),
             newest_dead: Mutex::default(),
         })
     }

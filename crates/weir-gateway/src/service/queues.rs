@@ -56,6 +56,8 @@ pub struct QueueStatus {
     pub is_paused: bool,
     /// Its target fails at everything; it is asked now and then.
     pub is_ill: bool,
+    /// What the last attempt that failed has come to.
+    pub last_error: Option<String>,
     /// Why it takes nothing until a restart.
     pub failed: Option<String>,
     /// Why it delivers nothing until somebody has seen to it.

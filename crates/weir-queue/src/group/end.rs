@@ -11,7 +11,7 @@ use crate::clock;
 use crate::dead::Death;
 use crate::journal::Entry;
 use crate::retry::{Verdict, describe, judge};
-use crate::shared::add;
+use crate::shared::{add, lock};
 
 /// How long a message waits at most that could not be tried, or whose attempt says nothing about it: when the target is back, nobody
 /// waits for long.
@@ -113,6 +113,7 @@ impl Group {
         if is_tried {
             add(&self.shared.counts.retried, 1);
         }
+        *lock(&self.shared.last_error) = Some(describe(outcome));
         if counts {
             let tried = Entry::Tried {
                 offset,

@@ -5,6 +5,7 @@
 //!
 //! Replicas end with the demo, however it ends: see [`replica`].
 
+mod defer;
 mod guide;
 mod replica;
 mod screen;
@@ -61,6 +62,10 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "N")]
     seconds: Option<u32>,
 
+    /// A minute with a queue instead: one service is killed and comes back, and no request is lost.
+    #[arg(long)]
+    defer: bool,
+
     /// Print the config that does the same with `weir serve`, and start nothing.
     #[arg(long)]
     print_config: bool,
@@ -69,7 +74,7 @@ pub(crate) struct DemoArgs {
 /// Runs until Ctrl-C, SIGTERM or the end of `--seconds`.
 pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
     let mut screen = Screen::stdout();
-    if args.print_config {
+    if args.print_config && !args.defer {
         let servers = guide::servers_by_hand(&args.ports);
         return screen.print(&guide::config(args.listen, args.admin, &servers));
     }
@@ -78,6 +83,9 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
         .build()?;
     // This comes before anything is started, so a demo that is told to end while it starts ends in order too.
     let mut signals = runtime.block_on(async { Signals::listen() })?;
+    if args.defer {
+        return defer::run(args, screen, &runtime, signals);
+    }
 
     let ports = (1..).zip(&args.ports);
     let reservations = ports.map(|(number, port)| Reservation::make(number, *port));
@@ -119,7 +127,13 @@ fn start_gateway(args: &DemoArgs, reservations: &[Reservation]) -> anyhow::Resul
     settings.timeouts.drain = DRAIN;
     let workers = settings.workers;
     fit_to_descriptors(&mut settings, workers)?;
-    Gateway::start(&settings, Box::new(NoFile), Box::new(())).map_err(|error| match error {
+    Gateway::start(&settings, Box::new(NoFile), Box::new(()))
+        .map_err(|error| start_error(error, args))
+}
+
+/// Why the gateway did not start, with the flag that helps.
+fn start_error(error: StartError, args: &DemoArgs) -> anyhow::Error {
+    match error {
         StartError::Listen(address, _) => {
             let flag = if address == args.admin {
                 "--admin"
@@ -130,7 +144,7 @@ fn start_gateway(args: &DemoArgs, reservations: &[Reservation]) -> anyhow::Resul
             anyhow::anyhow!("{error}, as in: weir demo {flag} {other}")
         }
         _ => error.into(),
-    })
+    }
 }
 
 /// What is checked and shown once a second.

@@ -118,6 +118,7 @@ struct Queue {
     bytes: u64,
     is_paused: bool,
     is_ill: bool,
+    last_error: Option<String>,
     failed: Option<String>,
     stopped: Option<String>,
 }
@@ -249,7 +250,8 @@ fn list(connection: &Connection) -> anyhow::Result<()> {
         ))?;
     }
     let stopped = queues.iter().filter_map(|queue| {
-        let why = queue.failed.as_ref().or(queue.stopped.as_ref())?;
+        let why = queue.failed.as_ref().or(queue.stopped.as_ref());
+        let why = why.or(queue.last_error.as_ref().filter(|_| queue.is_ill))?;
         Some((&queue.name, why))
     });
     for (name, why) in stopped {

@@ -20,7 +20,7 @@ use self::reloading::{File, Reloader};
 use self::watch::{Event, Watch};
 
 mod notify;
-pub(super) mod queues;
+pub(in crate::commands) mod queues;
 pub(super) mod reloading;
 mod watch;
 

@@ -72,7 +72,8 @@ fn of_queue(queue: &QueueStatus) -> Vec<Trouble> {
         let text = format!("queue {name} is paused; {waiting}");
         all.push(Trouble::new(Tone::Warn, text));
     } else if queue.is_ill && queue.waiting > 0 {
-        let text = format!("queue {name}: all deliveries fail; {waiting}");
+        let error = queue.last_error.as_deref().unwrap_or("unknown");
+        let text = format!("queue {name}: deliveries to an upstream fail, {error}; {waiting}");
         all.push(Trouble::new(Tone::Warn, text));
     }
     if queue.dead > 0 {

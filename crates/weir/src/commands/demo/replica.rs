@@ -23,6 +23,10 @@ const GRACE_POLL: Duration = Duration::from_millis(5);
 /// A name and a port that belong to a replica even while it is away.
 pub(super) struct Reservation {
     name: String,
+    /// Further flags of its `weir app`.
+    flags: &'static [&'static str],
+    /// How long it stays away when it has ended.
+    away: Duration,
     pub(super) address: SocketAddr,
     /// This socket is bound and never listens. Connections are refused as if the port were free, the replica can
     /// share it (`SO_REUSEADDR`), and the system gives it to nobody else. Without it, a connection to the port of a
@@ -45,9 +49,26 @@ impl Reservation {
         })?;
         Ok(Self {
             name,
+            flags: &[],
+            away: RESTART_AFTER,
             address,
             _socket: socket,
         })
+    }
+
+    /// The same with another name, flags, and time to stay away.
+    pub(super) fn serving(
+        self,
+        name: &str,
+        flags: &'static [&'static str],
+        away: Duration,
+    ) -> Self {
+        Self {
+            name: name.to_owned(),
+            flags,
+            away,
+            ..self
+        }
     }
 
     /// Starts a process on this port and waits until it listens.
@@ -59,6 +80,7 @@ impl Reservation {
         let mut child = Command::new(program)
             .args(["app", "--listen", &self.address.to_string()])
             .args(["--name", &self.name])
+            .args(self.flags)
             .args(["--parent", &std::process::id().to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -120,12 +142,12 @@ impl Replica {
             State::Running(child) => {
                 let status = child.try_wait().ok().flatten()?;
                 self.state = State::Away(Instant::now());
-                let seconds = RESTART_AFTER.as_secs();
+                let seconds = self.reservation.away.as_secs();
                 Some(format!(
                     "{name} ended ({status}); it is started again in {seconds} s"
                 ))
             }
-            State::Away(since) if since.elapsed() < RESTART_AFTER => None,
+            State::Away(since) if since.elapsed() < self.reservation.away => None,
             State::Away(_) => match self.reservation.start() {
                 Ok(child) => {
                     let pid = child.id();

@@ -182,6 +182,9 @@ fn an_upstream_that_is_not_there_is_waited_for() {
     wait_until("it is known to be ill", || {
         queued.status()["is_ill"] == true
     });
+    let listed = queued.told(&["list"]);
+    assert!(listed.contains("deliveries fail"), "{listed}");
+    assert!(listed.contains("events: "), "it says why: {listed}");
     queued.write(&config(sink.address));
     reload();
     queued.wait_for("waiting", 0);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::Queued;
 use super::sink::{Answer, Sink};
-use crate::harness::PATIENCE;
+use crate::harness::{PATIENCE, wait_until};
 
 /// Clients, each with a key of its own.
 const CLIENTS: usize = 6;
@@ -78,6 +78,16 @@ struct Delivered {
     again: usize,
 }
 
+/// Waits until all is delivered, for as long as some is.
+fn wait_for_all(queued: &Queued) {
+    let waiting = || queued.status()["waiting"].as_u64().expect("a number");
+    let mut left = waiting();
+    while left > 0 {
+        wait_until("more is delivered", || waiting() < left);
+        left = waiting();
+    }
+}
+
 fn killed(durability: &str) -> Delivered {
     let sink = Sink::answering(|delivered| {
         Answer(200, "", Duration::from_micros(delivered.offset % 7 * 300))
@@ -102,7 +112,7 @@ fn killed(durability: &str) -> Delivered {
     for client in clients {
         client.join().expect("no client panics");
     }
-    queued.wait_for("waiting", 0);
+    wait_for_all(&queued);
     let mut first: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
     let mut seen = BTreeSet::new();
     let mut again = 0;
