@@ -175,12 +175,10 @@ impl Control {
         let State {
             opened, retired, ..
         } = &mut *state;
-        let opened = Opened::of(&next, opened, retired, (&*self.services, &self.courier))?;
-        let before = self.keep_what_is_left(&file, &next)?;
-        if let Err(error) = self.put_to_work_with(&mut state, next, &opened) {
-            self.keep_again(before.as_deref());
-            return Err(error);
-        }
+        let opened = Opened::of(&next, opened, retired, (&*self.services, &self.courier));
+        let applied = opened.and_then(|opened| self.apply_with(&mut state, (&file, next), &opened));
+        self.services.decided(applied.is_ok());
+        applied?;
         *lock(&self.in_file) = file.upstreams.clone().into();
         state.file = file;
         let count = waiting.len() as u64;
@@ -188,6 +186,18 @@ impl Control {
         notes.lines.splice(0..0, changes.lines);
         notes.waiting = waiting;
         Ok(notes)
+    }
+
+    /// Keeps what is left of changes, and puts the configuration to work.
+    fn apply_with(
+        &self,
+        state: &mut State,
+        (file, next): (&Settings, Settings),
+        opened: &Opened,
+    ) -> Result<(), StartError> {
+        let before = self.keep_what_is_left(file, &next)?;
+        self.put_to_work_with(state, next, opened)
+            .inspect_err(|_| self.keep_again(before.as_deref()))
     }
 
     /// Keeps the changes that a reload leaves, so that the others do not come back at a restart. The result is what was kept. It

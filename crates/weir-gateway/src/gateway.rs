@@ -19,7 +19,7 @@ use crate::control::kept::{Kept, Loaded};
 use crate::control::{Control, Given, Source};
 use crate::names::Names;
 use crate::router::Router;
-use crate::service::{self, Services};
+use crate::service::{self, Courier, Parcels, Services};
 use crate::settings::{CacheStorage, Level, LogTarget, Settings};
 use crate::start_error::StartError;
 use crate::state::admission::Admission;
@@ -51,6 +51,29 @@ pub struct Gateway {
     control: Arc<Control>,
     workers: Vec<JoinHandle<()>>,
     log: Option<LogWriter>,
+}
+
+/// Opens the services, last of all that can fail for reasons that others know: it may read much. Gives back what they have for
+/// workers.
+fn open_services(
+    settings: &Settings,
+    services: &dyn Services,
+    (courier, parcels): (&Courier, Vec<Parcels>),
+) -> Result<(Opened, Vec<Parcels>), StartError> {
+    let mut retired = Retired::default();
+    match Opened::of(
+        settings,
+        &Opened::default(),
+        &mut retired,
+        (services, courier),
+    ) {
+        Ok(opened) => Ok((opened, parcels)),
+        Err(error) => {
+            // What was opened may deliver already, and waits for its errands until nobody can take them.
+            drop(parcels);
+            Err(error)
+        }
+    }
 }
 
 /// The settings with the changes of servers that were kept, and what to tell of them.
@@ -121,9 +144,7 @@ impl Gateway {
         let open = |storage| Cache::open(storage, &transient);
         let cache = settings.cache.as_ref().map(open).transpose()?;
         let (courier, parcels) = service::parcels(settings.workers);
-        // Last of all that can fail for reasons that others know: it may read much.
-        let nothing = (&Opened::default(), &mut Retired::default());
-        let opened = Opened::of(settings, nothing.0, nothing.1, (&*services, &courier))?;
+        let (opened, parcels) = open_services(settings, &*services, (&courier, parcels))?;
         let made = Made {
             router,
             names: &names.known(),
@@ -147,6 +168,7 @@ impl Gateway {
             courier,
             opened,
         };
+        given.services.decided(true);
         let control = Control::new(shared, names, given, (file, settings));
         control.keep_what_was_loaded(file, &kept.settings);
         for note in kept.notes {

@@ -56,6 +56,11 @@ pub trait Services: Debug + Send + Sync {
         courier: &Courier,
     ) -> Result<Arc<dyn Service>, String>;
 
+    /// Whether the configuration that services were opened for is put to work. If it is not, the one before holds still.
+    fn decided(&self, is_put_to_work: bool) {
+        let _ = is_put_to_work;
+    }
+
     /// The queues that are open, for the operator.
     fn queues(&self) -> Vec<QueueStatus> {
         Vec::new()

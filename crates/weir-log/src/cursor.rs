@@ -8,6 +8,9 @@ use crate::segment::{Header, Read, Reading, name_of};
 use crate::shape::{Segment, Shape};
 use crate::{Damage, Error, Record};
 
+/// Records that are rather read than looked up.
+const NEAR: u64 = 1024;
+
 /// A reader of a log.
 #[derive(Debug)]
 pub struct Cursor {
@@ -26,6 +29,8 @@ struct At {
     position: u64,
     /// The offset of the record at the position.
     offset: u64,
+    /// There is none: what is behind it may be found by another way.
+    is_broken: bool,
 }
 
 impl Cursor {
@@ -63,7 +68,11 @@ impl Cursor {
     /// Goes on with the record of this offset, or the first one behind it, also where the log does not go so far yet.
     pub fn go_to(&mut self, offset: u64) {
         self.next = offset;
-        self.at = None;
+        // What is a little further on is found by reading on.
+        let is_near = |at: &At| at.offset <= offset && offset - at.offset <= NEAR && !at.is_broken;
+        if !self.at.as_ref().is_some_and(is_near) {
+            self.at = None;
+        }
     }
 
     /// Goes on behind damage, where the next record is known to be: up to 64 KiB of records are passed by, or the rest of the
@@ -72,7 +81,8 @@ impl Cursor {
         let segment = self.shape.segment_of(self.next)?;
         let index = index_of(&*self.disk, segment.header.base)?;
         let next = index.behind_offset(self.next).unwrap_or(index.end.offset);
-        self.go_to(next);
+        self.at = None;
+        self.next = next;
         Some(next)
     }
 
@@ -156,6 +166,7 @@ impl Cursor {
             reading: Reading::new(name, file, segment.header.seed),
             position,
             offset,
+            is_broken: false,
         })
     }
 }
@@ -179,12 +190,15 @@ impl At {
                 self.offset += 1;
                 Ok(whole.record)
             }
-            Read::Whole(_) | Read::Short | Read::Broken => Err(Error::Damaged(Damage {
-                name: name_of(self.segment.header.base),
-                position: self.position,
-                offset: self.offset,
-                what: "not the record that was there",
-            })),
+            Read::Whole(_) | Read::Short | Read::Broken => {
+                self.is_broken = true;
+                Err(Error::Damaged(Damage {
+                    name: name_of(self.segment.header.base),
+                    position: self.position,
+                    offset: self.offset,
+                    what: "not the record that was there",
+                }))
+            }
         }
     }
 }

@@ -121,6 +121,11 @@ impl Log {
         Ok(record.offset)
     }
 
+    /// Bytes of a segment from the next one on.
+    pub fn set_segment_bytes(&mut self, bytes: u64) {
+        self.settings.segment_bytes = bytes.min(SEGMENT_BYTES_MAX);
+    }
+
     /// What readers see from now on. What they have seen already they go on seeing.
     pub fn set_readable(&mut self, readable: Readable) {
         self.settings.readable = readable;

@@ -19,6 +19,7 @@ use std::fmt::Display;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -50,6 +51,8 @@ const DEAD_SHOWN: usize = 5;
 /// Milliseconds after which outcomes are written, and after which they are made durable.
 const WRITE_EVERY_MS: u64 = 10;
 const SYNC_EVERY_MS: u64 = 1000;
+/// How long it gives up messages in a turn.
+const GIVE_UP_FOR: Duration = Duration::from_millis(200);
 /// The longest wait that a message has from before a restart, besides the longest backoff.
 const DUE_IN_MAX_MS: u64 = 3_600_000;
 
@@ -69,8 +72,6 @@ pub(crate) struct Group {
     keys: RandomState,
     /// What has failed before.
     failed: HashMap<u64, Failed>,
-    /// Deliveries since the start.
-    delivered: u64,
     redrive: Redrive,
     replay: Option<Replay>,
     /// What is before this offset was replayed: it is older than it would be otherwise.
@@ -78,8 +79,9 @@ pub(crate) struct Group {
     is_paused: bool,
     /// Dead letters have come or gone since they were shown.
     has_new_dead: bool,
-    /// Why nothing is delivered any more, if so.
+    /// Why nothing is delivered any more, if so, and what cannot be read if it is that.
     stopped: Option<String>,
+    damaged: Option<Damaged>,
     answers: Answers,
     written_ms: u64,
     synced_ms: u64,
@@ -92,8 +94,17 @@ pub(crate) struct Group {
 struct Failed {
     /// How often, since the start.
     times: u32,
-    /// How many others had been delivered when that was over.
+    /// How many others had been delivered to the same upstream when that was over.
     delivered: u64,
+}
+
+/// What cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Damaged {
+    /// What comes next.
+    Ahead,
+    /// A message that was read before.
+    Message(u64),
 }
 
 /// What is delivered.
@@ -108,7 +119,7 @@ enum Which {
 struct Begun {
     which: Which,
     lane: usize,
-    /// How many others had been delivered when it began.
+    /// How many had been delivered to the same upstream when it began.
     delivered: u64,
 }
 
@@ -152,13 +163,13 @@ impl Group {
             lanes: Lanes::default(),
             keys: RandomState::new(),
             failed: HashMap::new(),
-            delivered: 0,
             redrive: Redrive::default(),
             replay: None,
             replayed_until: 0,
             is_paused: parts.known.is_paused,
             has_new_dead: true,
             stopped: None,
+            damaged: None,
             answers: Answers::default(),
             written_ms: 0,
             synced_ms: 0,
@@ -177,7 +188,7 @@ impl Group {
             match self.read_next() {
                 Ok(true) => {}
                 Ok(false) => return,
-                Err(error) => return self.stop(&error),
+                Err(error) => return self.stop_damaged(&error, Damaged::Ahead),
             }
         }
         // The rest has its turn.
@@ -192,8 +203,11 @@ impl Group {
             keys,
             ..
         } = self;
+        // Before it is read: what is there by then was read, or is nothing.
+        let ends = self.shared.counts.readable.load(Ordering::Acquire);
         let is_wanted = |offset| progress.is_settled(offset).is_none();
         let Some((offset, head)) = shelf.read_next(is_wanted)? else {
+            progress.pass_to(ends);
             return Ok(false);
         };
         let message = Message::read(&head);
@@ -219,9 +233,18 @@ impl Group {
         self.stopped = Some(why);
     }
 
-    /// Goes on after a stop. What could not be read is passed by, if that is asked for.
+    /// The same for what may be passed by.
+    fn stop_damaged(&mut self, error: &Error, damaged: Damaged) {
+        if matches!(error, Error::Damaged(_)) {
+            self.damaged = Some(damaged);
+        }
+        self.stop(error);
+    }
+
+    /// Goes on after a stop.
     fn resume(&mut self) {
         self.stopped = None;
+        self.damaged = None;
         *lock(&self.shared.stopped) = None;
     }
 
@@ -285,9 +308,40 @@ impl Group {
         set(&counts.dead, self.dead.len() as u64);
         set(&counts.dead_bytes, self.dead.bytes());
         counts.is_paused.store(self.is_paused, Ordering::Relaxed);
-        counts
-            .is_ill
-            .store(self.lanes.is_any_ill(), Ordering::Relaxed);
+        let is_ill = self.lanes.ill().any(|lane| self.progress.held_in(lane) > 0);
+        counts.is_ill.store(is_ill, Ordering::Relaxed);
+    }
+
+    /// Once a second: what has waited too long for an upstream that fails is given up, however rarely that is asked.
+    fn give_up_old(&mut self) {
+        let until = clock::monotonic() + GIVE_UP_FOR;
+        let settings = self.shared.settings();
+        let age_max_ms = settings.delivery.retry.age_max.as_millis() as u64;
+        while clock::monotonic() < until && self.stopped.is_none() {
+            let low = self.progress.low();
+            let is_waiting_in = |lane| self.progress.is_waiting_in(low, lane);
+            if !self.lanes.ill().any(is_waiting_in) {
+                return;
+            }
+            let Ok(Some(kept)) = self.shelf.fetch(low) else {
+                return;
+            };
+            let now_ms = clock::now_ms();
+            let expires_ms = Message::read(&kept.head).map_or(0, |message| message.expires_ms);
+            let reason = match () {
+                () if expires_ms > 0 && expires_ms <= now_ms => "expired",
+                () if now_ms.saturating_sub(kept.time_ms) > age_max_ms => "age",
+                () => return,
+            };
+            let times = self.failed.get(&low).map_or(0, |failed| failed.times);
+            let error = lock(&self.shared.last_error).clone().unwrap_or_default();
+            if let Err(error) = self.bury((low, times), &kept, reason, &error) {
+                if !error.is_full() {
+                    self.stop(&error);
+                }
+                return;
+            }
+        }
     }
 
     /// Shows what takes a look at the disk: when the oldest message came that is not settled, and the newest dead letters.

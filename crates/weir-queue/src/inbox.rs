@@ -52,8 +52,15 @@ pub(crate) struct Inbox {
 struct Waiting {
     letters: Vec<Letter>,
     is_closed: bool,
+    is_woken: bool,
     /// Whether the thread sleeps until something comes.
     is_awaited: bool,
+}
+
+impl Waiting {
+    fn is_idle(&self) -> bool {
+        self.letters.is_empty() && !self.is_closed && !self.is_woken
+    }
 }
 
 impl Inbox {
@@ -83,6 +90,12 @@ impl Inbox {
         Ok(())
     }
 
+    /// Has the thread look around although nothing has come.
+    pub(crate) fn wake(&self) {
+        lock(&self.waiting).is_woken = true;
+        self.came.notify_one();
+    }
+
     /// Nothing more comes: the thread ends when it has done what is here.
     pub(crate) fn close(&self) {
         lock(&self.waiting).is_closed = true;
@@ -102,13 +115,14 @@ impl Inbox {
     /// All that waits, as soon as there is something or the time is over; `None` when nothing comes any more.
     pub(crate) fn take(&self, within: Duration) -> Option<Vec<Letter>> {
         let mut waiting = lock(&self.waiting);
-        if waiting.letters.is_empty() && !waiting.is_closed {
+        if waiting.is_idle() {
             waiting.is_awaited = true;
-            let is_idle = |waiting: &mut Waiting| waiting.letters.is_empty() && !waiting.is_closed;
+            let is_idle = |waiting: &mut Waiting| waiting.is_idle();
             let woken = self.came.wait_timeout_while(waiting, within, is_idle);
             waiting = woken.unwrap_or_else(PoisonError::into_inner).0;
             waiting.is_awaited = false;
         }
+        waiting.is_woken = false;
         if waiting.letters.is_empty() && waiting.is_closed {
             return None;
         }

@@ -23,6 +23,7 @@ use crate::answer::{Accepted, Answers, Refusal, refused};
 use crate::clock;
 use crate::ids::{Ids, Kept, Seen};
 use crate::inbox::{Inbox, Letter};
+use crate::opening::{Ended, segment_bytes};
 use crate::settings::{Durability, Settings};
 use crate::shared::{Shared, add, lock};
 
@@ -46,6 +47,8 @@ pub(crate) struct Committer {
     sync_time: Duration,
     /// The last write has failed: nothing is acknowledged before it is written, whatever the durability.
     is_suspect: bool,
+    /// The directory says that everything is on the disk.
+    is_resting: bool,
     /// When it was last told that requests are refused.
     told_ms: u64,
 }
@@ -82,6 +85,7 @@ impl Committer {
             company: 0,
             sync_time: Duration::ZERO,
             is_suspect: false,
+            is_resting: false,
             told_ms: 0,
         }
     }
@@ -103,22 +107,47 @@ impl Committer {
                 self.commit(&settings, letters);
                 self.inbox.done(bytes);
             }
+            if self.shared.is_draining.load(Ordering::Acquire) {
+                self.rest(&settings);
+            }
             let now_ms = clock::now_ms();
             if now_ms.abs_diff(ticked_ms) >= TICK.as_millis() as u64 {
                 ticked_ms = now_ms;
                 self.tick(&settings, now_ms);
             }
         }
-        let synced = self.log.write().and_then(|()| self.log.sync());
-        if let Err(error) = synced {
-            self.note_failure(&error);
+        let settings = self.shared.settings();
+        self.rest(&settings);
+    }
+
+    /// Has everything on the disk, and says so there: it may be that nothing more comes.
+    fn rest(&mut self, settings: &Settings) {
+        match self.log.write().and_then(|()| self.log.sync()) {
+            Ok(()) if !self.is_resting => {
+                self.is_resting = true;
+                Ended::put(&settings.path);
+            }
+            Ok(()) => {}
+            Err(error) => self.note_failure(&error),
+        }
+        self.publish();
+        self.shared.is_kept.store(true, Ordering::Release);
+    }
+
+    /// Something has come after all.
+    fn wake(&mut self, settings: &Settings) {
+        if std::mem::take(&mut self.is_resting) {
+            // If it cannot be removed, what a crash takes back is not left out.
+            let _ = Ended::take(&settings.path);
         }
     }
 
     /// Keeps letters, and answers them when they are kept as the settings say.
     fn commit(&mut self, settings: &Settings, letters: Vec<Letter>) {
+        self.wake(settings);
         let now_ms = clock::now_ms();
         self.log.set_readable(readable(settings.durability));
+        self.log.set_segment_bytes(segment_bytes(settings));
         let begins = self.log.next_offset();
         let mut due = Vec::with_capacity(letters.len());
         for letter in letters {
@@ -227,6 +256,11 @@ impl Committer {
         let consumed = counts.consumed.load(Ordering::Relaxed);
         let bytes_max = settings.bytes_max.saturating_sub(needed);
         while self.log.bytes() > bytes_max {
+            // The segment that is written stays, so where all of it is consumed there is another one.
+            let next = self.log.next_offset();
+            if consumed >= next && self.log.first_offset() < next {
+                let _ = self.log.skip_to(next + 1);
+            }
             if !matches!(self.log.drop_oldest(consumed, bytes_max, 0), Ok(Some(_))) {
                 add(&counts.refused_full, 1);
                 self.shared.wants_room.store(true, Ordering::Release);
@@ -309,6 +343,11 @@ impl Committer {
     /// Shows others where the log is.
     pub(crate) fn publish(&self) {
         let counts = &self.shared.counts;
+        let readable = match readable(self.shared.settings().durability) {
+            Readable::Written => self.log.written(),
+            Readable::Durable => self.log.durable(),
+        };
+        counts.readable.store(readable, Ordering::Release);
         counts.next.store(self.log.written(), Ordering::Release);
         counts.durable.store(self.log.durable(), Ordering::Relaxed);
         counts.bytes.store(self.log.bytes(), Ordering::Relaxed);

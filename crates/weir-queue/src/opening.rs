@@ -42,8 +42,7 @@ impl Opened {
     /// Opens what is there, and makes what is not.
     pub(crate) fn of(settings: &Settings) -> Result<Self, Error> {
         let path = &*settings.path;
-        let segment_bytes = settings.bytes_max / SEGMENTS;
-        let segment_bytes = segment_bytes.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
+        let segment_bytes = segment_bytes(settings);
         // The first of them keeps other processes out.
         let mut log = messages(settings, segment_bytes)?;
         let secret = Secret::of(path).map_err(|error| failed("keep a secret in", path, error))?;
@@ -56,6 +55,7 @@ impl Opened {
             (dead_bytes, seed(path)?),
             gone,
         )?;
+        let (ids, torn) = read_tail(&log, settings)?;
         let next = log.next_offset();
         // What a crash of the machine took back may have been delivered before: its offsets are not given again.
         let has_ended = Ended::take(path).map_err(|error| failed("look at", path, error))?;
@@ -67,7 +67,6 @@ impl Opened {
             known.settle(next..log.next_offset());
             journal.forget();
         }
-        let (ids, torn) = read_tail(&log, settings)?;
         for offset in torn {
             journal.settled(offset);
             known.settle(offset..offset + 1);
@@ -81,6 +80,12 @@ impl Opened {
             secret,
         })
     }
+}
+
+/// Bytes of a segment of the log.
+pub(crate) fn segment_bytes(settings: &Settings) -> u64 {
+    let bytes = settings.bytes_max / SEGMENTS;
+    bytes.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX)
 }
 
 /// The log of the messages.
@@ -178,7 +183,7 @@ impl Ended {
     const FILE: &str = "ended";
 
     /// Whether it is there. It is so no longer.
-    fn take(directory: &Path) -> io::Result<bool> {
+    pub(crate) fn take(directory: &Path) -> io::Result<bool> {
         match fs::remove_file(directory.join(Self::FILE)) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),

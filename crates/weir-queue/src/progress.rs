@@ -34,7 +34,7 @@ impl Default for Bounds {
     fn default() -> Self {
         Self {
             held_max: 200_000,
-            ranges_max: 50_000,
+            ranges_max: 200_000,
             ready_max: 1024,
         }
     }
@@ -72,6 +72,8 @@ pub struct Progress {
 /// What can be delivered now.
 #[derive(Debug, Default)]
 struct Lane {
+    /// How many of its messages are held.
+    held: usize,
     /// What was not tried yet.
     fresh: BTreeSet<u64>,
     /// What was tried before, by the time for which it has waited.
@@ -216,6 +218,7 @@ impl Progress {
             is_taken: false,
         };
         self.held.insert(offset, held);
+        self.lanes[lane].held += 1;
         if let Some(key) = key {
             let behind = self.behind.entry(key).or_default();
             behind.push_back(offset);
@@ -234,12 +237,7 @@ impl Progress {
     /// neither many that fail nor many that are new hold the others up. Until [`Progress::settle`], [`Progress::again`] or
     /// [`Progress::give_back`] says what became of it, none of its key follows.
     pub fn take(&mut self, lane: usize, now_ms: u64) -> Option<Due> {
-        while let Some(&(due_ms, offset)) = self.waiting.first()
-            && due_ms <= now_ms
-        {
-            self.waiting.pop_first();
-            self.make_ready(due_ms, offset);
-        }
+        self.ripen(now_ms);
         let lane = self.lanes.get_mut(lane)?;
         loop {
             let has_turn = lane.fresh.is_empty() || !lane.was_tired;
@@ -266,6 +264,12 @@ impl Progress {
         held.is_some_and(|held| !held.is_taken)
     }
 
+    /// The same for one of this lane.
+    pub fn is_waiting_in(&self, offset: u64, lane: usize) -> bool {
+        let held = self.held.get(&offset);
+        held.is_some_and(|held| !held.is_taken && held.lane == lane)
+    }
+
     /// Whether this message is settled; `None` when it was not looked at yet.
     pub fn is_settled(&self, offset: u64) -> Option<bool> {
         if offset < self.low || self.settled.contains(offset) {
@@ -274,9 +278,28 @@ impl Progress {
         (offset < self.read).then_some(false)
     }
 
-    /// How many lanes there are.
-    pub fn lanes(&self) -> usize {
-        self.lanes.len()
+    /// What has waited for this time can be delivered.
+    pub fn ripen(&mut self, now_ms: u64) {
+        while let Some(&(due_ms, offset)) = self.waiting.first()
+            && due_ms <= now_ms
+        {
+            self.waiting.pop_first();
+            self.make_ready(due_ms, offset);
+        }
+    }
+
+    /// How many messages of a lane are held.
+    pub fn held_in(&self, lane: usize) -> usize {
+        self.lanes.get(lane).map_or(0, |lane| lane.held)
+    }
+
+    /// There is nothing before this offset that was not offered.
+    pub fn pass_to(&mut self, offset: u64) {
+        if offset > self.read {
+            self.settled.insert(self.read, offset);
+            self.read = offset;
+            self.advance();
+        }
     }
 
     /// Whether nothing of a lane can be delivered now.
@@ -308,6 +331,7 @@ impl Progress {
         let Some(held) = self.held.remove(&offset) else {
             return;
         };
+        self.lanes[held.lane].held -= 1;
         self.settled.insert(offset, offset + 1);
         self.advance();
         let Some(key) = held.key else {

@@ -10,7 +10,7 @@
 //! ```
 
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -22,7 +22,7 @@ use crate::answer::Answers;
 use crate::group::{Command, Group, Parts};
 use crate::inbox::Inbox;
 use crate::intake::Committer;
-use crate::opening::{self, Ended, Opened};
+use crate::opening::{self, Opened};
 use crate::settings::Settings;
 use crate::shared::{Shared, lock};
 
@@ -129,6 +129,8 @@ impl Queue {
     /// A route more defers to it.
     pub(crate) fn join(&self) {
         if self.users.fetch_add(1, Ordering::AcqRel) == 0 {
+            self.shared.is_noted.store(false, Ordering::Release);
+            self.shared.is_kept.store(false, Ordering::Release);
             self.shared.is_draining.store(false, Ordering::Release);
             self.shared.delivers.notify_one();
         }
@@ -139,14 +141,22 @@ impl Queue {
         if self.users.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.shared.is_draining.store(true, Ordering::Release);
             self.shared.delivers.notify_one();
+            self.inbox.wake();
         }
+    }
+
+    /// Whether a route defers to it.
+    pub fn is_used(&self) -> bool {
+        self.users.load(Ordering::Acquire) > 0
     }
 
     /// Whether nothing is under way: neither to be kept, nor to be delivered.
     pub(crate) fn is_drained(&self) -> bool {
         let is_used = !self.shared.is_draining.load(Ordering::Acquire);
         let delivers = self.shared.counts.under_way.load(Ordering::Acquire) > 0;
-        is_used || (!delivers && self.inbox.is_empty())
+        let is_over = |flag: &AtomicBool| flag.load(Ordering::Acquire);
+        let is_on_disk = is_over(&self.shared.is_noted) && is_over(&self.shared.is_kept);
+        is_used || (!delivers && self.inbox.is_empty() && is_on_disk)
     }
 
     /// Asks something of the thread that delivers.
@@ -176,11 +186,9 @@ impl Drop for Queue {
         self.shared.is_draining.store(true, Ordering::Release);
         self.inbox.close();
         lock(&self.commands).take();
-        let threads = lock(&self.threads).drain(..).collect::<Vec<_>>();
-        // One that panicked has said why.
-        let have_ended = threads.into_iter().all(|thread| thread.join().is_ok());
-        if have_ended && lock(&self.shared.failed).is_none() {
-            Ended::put(&self.shared.settings().path);
+        for thread in lock(&self.threads).drain(..) {
+            // One that panicked has said why.
+            let _ = thread.join();
         }
     }
 }

@@ -15,6 +15,9 @@ pub(crate) struct Shared {
     pub(crate) counts: Counts,
     /// There may be something to deliver.
     pub(crate) delivers: Notify,
+    /// While it drains: whether all that was delivered is noted on the disk, and whether all that was accepted is there.
+    pub(crate) is_noted: AtomicBool,
+    pub(crate) is_kept: AtomicBool,
     /// A request was refused for want of room.
     pub(crate) wants_room: AtomicBool,
     /// Nothing new is begun: the gateway ends, or its configuration has the queue no longer.
@@ -50,6 +53,8 @@ pub(crate) struct Counts {
     pub(crate) syncs: AtomicU64,
     /// The offsets behind what was written, what is durable, and before which all is settled.
     pub(crate) next: AtomicU64,
+    /// The offset behind what deliveries may see.
+    pub(crate) readable: AtomicU64,
     pub(crate) durable: AtomicU64,
     pub(crate) consumed: AtomicU64,
     /// Bytes of the log, and of dead letters.
@@ -76,6 +81,8 @@ impl Shared {
             settings: Mutex::new(Arc::new(settings)),
             counts: Counts::default(),
             delivers: Notify::new(),
+            is_noted: AtomicBool::new(false),
+            is_kept: AtomicBool::new(false),
             wants_room: AtomicBool::new(false),
             is_draining: AtomicBool::new(false),
             failed: Mutex::default(),

@@ -6,7 +6,7 @@ use weir_gateway::service::Errand;
 use weir_log::Error;
 
 use super::shelf::Kept;
-use super::{Begun, Group, UnderWay, Which};
+use super::{Begun, Damaged, Group, UnderWay, Which};
 use crate::clock;
 use crate::dead::DEAD_MAX;
 use crate::message::Message;
@@ -42,6 +42,7 @@ impl Group {
         if self.is_paused || self.stopped.is_some() || is_draining || self.replay.is_some() {
             return None;
         }
+        self.progress.ripen(clock::now_ms());
         let mut again_ms = self.progress.next_due_ms();
         let mut buried = 0;
         for lane in self.lanes.in_turn() {
@@ -61,7 +62,10 @@ impl Group {
                     Ok(Next::Settled) => {}
                     Ok(Next::Buried) if buried < BURIED_IN_TURN => buried += 1,
                     Ok(Next::Buried) => return Some(now_ms),
-                    Ok(Next::Nothing) => break,
+                    Ok(Next::Nothing) => {
+                        again_ms = sooner(again_ms, self.redrive.next_due_ms(lane));
+                        break;
+                    }
                     Ok(Next::Busy) => return Some(now_ms + BUSY_MS),
                     Err(error) => {
                         self.stop(&error);
@@ -70,10 +74,7 @@ impl Group {
                 }
             }
         }
-        sooner(
-            sooner(again_ms, self.progress.next_due_ms()),
-            self.redrive.next_due_ms(),
-        )
+        sooner(again_ms, self.progress.next_due_ms())
     }
 
     /// Begins with a message of a lane, or in turn with a dead letter.
@@ -86,7 +87,11 @@ impl Group {
         if let Some(id) = self.redrive.take(lane, now_ms, self.progress.is_idle(lane)) {
             return self.begin_dead(id, lane, under_way);
         }
-        if self.dead.is_full() {
+        if self.dead.is_full() && self.redrive.has(lane) {
+            // They make room, one after the other.
+            return Ok(Next::Nothing);
+        }
+        if self.dead.is_full() && !self.progress.is_idle(lane) {
             self.stop(&format!(
                 "it has {DEAD_MAX} dead letters; have them delivered or drop them, and resume"
             ));
@@ -100,11 +105,18 @@ impl Group {
             attempts: due.attempts,
         };
         let begun = self.begin_message(which, due.offset, lane, under_way);
-        if begun.is_err() {
-            // It has its turn again once somebody has seen to that.
-            self.progress.give_back(due.offset, now_ms + AFTER_ERROR_MS);
-        }
-        begun
+        begun.or_else(|error| {
+            // It has its turn again once somebody has seen to that, or there is room.
+            let due_ms = now_ms + AFTER_ERROR_MS;
+            self.progress.give_back(due.offset, due_ms);
+            if error.is_full() {
+                return Ok(Next::Buried);
+            }
+            if let Error::Damaged(_) = error {
+                self.damaged = Some(Damaged::Message(due.offset));
+            }
+            Err(error)
+        })
     }
 
     fn begin_message(
@@ -204,7 +216,7 @@ impl Group {
         let begun = Begun {
             which,
             lane,
-            delivered: self.delivered,
+            delivered: self.lanes.delivered(lane),
         };
         under_way.spawn(async move { (begun, delivery.await) });
         true

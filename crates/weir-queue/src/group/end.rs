@@ -6,7 +6,7 @@ use weir_gateway::service::Outcome;
 use weir_log::Error;
 
 use super::shelf::Kept;
-use super::{Begun, Failed, Group, Which};
+use super::{Begun, Damaged, Failed, Group, Which};
 use crate::clock;
 use crate::dead::Death;
 use crate::journal::Entry;
@@ -32,13 +32,13 @@ impl Group {
             Verdict::Again(_) | Verdict::Untried(_) => pace.failed(now_ms, clock::random_share()),
         }
         match begun.which {
-            Which::Dead { id } => self.end_dead(now_ms, id, &verdict, outcome),
+            Which::Dead { id } => self.end_dead((now_ms, begun.lane), id, &verdict, outcome),
             Which::Message { offset, attempts } => {
                 let ended = self.end_message((offset, attempts), begun, &verdict, outcome);
                 if let Err(error) = ended {
                     self.progress.give_back(offset, now_ms + FULL_MS);
                     if !error.is_full() {
-                        self.stop(&error);
+                        self.stop_damaged(&error, Damaged::Message(offset));
                     }
                 }
             }
@@ -54,7 +54,7 @@ impl Group {
     ) -> Result<(), Error> {
         match verdict {
             Verdict::Delivered => {
-                self.delivered += 1;
+                self.lanes.deliver(begun.lane);
                 add(&self.shared.counts.delivered, 1);
                 self.keep_answer(offset, outcome);
                 self.settle(offset);
@@ -87,10 +87,11 @@ impl Group {
         let times = before.map_or(0, |before| before.times);
         // As long as nothing else is delivered, it says nothing about this message.
         let since = before.map_or(begun.delivered, |before| before.delivered);
-        let counts = is_tried && self.delivered > since;
+        let delivered = self.lanes.delivered(begun.lane);
+        let counts = is_tried && delivered > since;
         let failed = Failed {
             times: times.saturating_add(u32::from(is_tried)),
-            delivered: self.delivered,
+            delivered,
         };
         let tried = attempts + u32::from(counts);
         if counts && tried >= retry.attempts_max {
@@ -173,10 +174,16 @@ impl Group {
         self.journal.note(clock::now_ms(), &Entry::Gone(vec![id]));
     }
 
-    fn end_dead(&mut self, now_ms: u64, id: u64, verdict: &Verdict, outcome: &Outcome) {
+    fn end_dead(
+        &mut self,
+        (now_ms, lane): (u64, usize),
+        id: u64,
+        verdict: &Verdict,
+        outcome: &Outcome,
+    ) {
         match verdict {
             Verdict::Delivered => {
-                self.delivered += 1;
+                self.lanes.deliver(lane);
                 add(&self.shared.counts.delivered, 1);
                 if let Some(offset) = self.dead.offset(id) {
                     self.keep_answer(offset, outcome);

@@ -12,6 +12,8 @@ const LANES_MAX: usize = 64;
 pub(super) struct Lanes {
     by_name: HashMap<Box<str>, usize>,
     paces: Vec<Pace>,
+    /// What each has taken since the start.
+    delivered: Vec<u64>,
     /// Whose turn it is.
     turn: usize,
 }
@@ -28,6 +30,7 @@ impl Lanes {
         let lane = self.paces.len();
         self.by_name.insert(upstream.into(), lane);
         self.paces.push(Pace::new(1, None));
+        self.delivered.push(0);
         lane
     }
 
@@ -50,7 +53,20 @@ impl Lanes {
         &mut self.paces[lane]
     }
 
-    pub(super) fn is_any_ill(&self) -> bool {
-        self.paces.iter().any(Pace::is_ill)
+    /// One more was delivered.
+    pub(super) fn deliver(&mut self, lane: usize) {
+        self.delivered[lane] += 1;
+    }
+
+    pub(super) fn delivered(&self, lane: usize) -> u64 {
+        self.delivered[lane]
+    }
+
+    /// The lanes whose targets fail at everything.
+    pub(super) fn ill(&self) -> impl Iterator<Item = usize> {
+        let paces = self.paces.iter().enumerate();
+        paces
+            .filter(|(_, pace)| pace.is_ill())
+            .map(|(lane, _)| lane)
     }
 }

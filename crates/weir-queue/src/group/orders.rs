@@ -4,7 +4,7 @@ use serde_json::json;
 use tokio::sync::oneshot;
 use weir_gateway::service::Replier;
 
-use super::{Group, UnderWay};
+use super::{Damaged, Group, UnderWay};
 use crate::clock;
 use crate::dead::DeadLetter;
 use crate::journal::Entry;
@@ -53,9 +53,12 @@ impl Group {
                 let _ = done.send(Ok(0));
             }
             Command::Resume(is_to_skip, done) => {
-                self.resume();
-                self.set_paused(false);
-                let _ = done.send(self.skip(is_to_skip));
+                let skipped = if is_to_skip { self.skip() } else { Ok(0) };
+                if skipped.is_ok() {
+                    self.resume();
+                    self.set_paused(false);
+                }
+                let _ = done.send(skipped);
             }
             Command::ReplayFrom(from, done) => self.replay = Some(Replay { from, done }),
             Command::ReplaySince(since_ms, done) => match self.shelf.offset_at(since_ms) {
@@ -106,14 +109,21 @@ impl Group {
     }
 
     /// Passes by what cannot be read; how many messages that are at most.
-    fn skip(&mut self, is_to_skip: bool) -> Result<u64, String> {
-        if !is_to_skip {
-            return Ok(0);
+    fn skip(&mut self) -> Result<u64, String> {
+        match self.damaged {
+            None => Err("it has not stopped because of what cannot be read".to_owned()),
+            Some(Damaged::Message(offset)) => {
+                self.settle(offset);
+                Ok(1)
+            }
+            Some(Damaged::Ahead) => {
+                let read = self.progress.read();
+                let next = self.shelf.skip_damaged();
+                let next =
+                    next.ok_or("what cannot be read is at the end of the log: restart weir")?;
+                Ok(next.saturating_sub(read))
+            }
         }
-        let read = self.progress.read();
-        let next = self.shelf.skip_damaged();
-        let next = next.ok_or("what cannot be read is at the end of the log: restart weir")?;
-        Ok(next.saturating_sub(read))
     }
 
     fn redrive(&mut self, ids: Option<Vec<u64>>) -> Result<u64, String> {
@@ -123,7 +133,7 @@ impl Group {
             let upstream = self.dead.show(id).map_err(|error| error.to_string())?;
             if let Some(letter) = upstream {
                 let lane = self.lanes.of(&letter.upstream);
-                count += u64::from(self.redrive.add(id, lane));
+                count += u64::from(self.redrive.add(id, lane, letter.key));
             }
         }
         Ok(count)

@@ -1,6 +1,7 @@
 //! Dead letters that are to be delivered after all: which, when, and that none is tried for ever.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// How often one is tried that no upstream hears of. Then it is left where it is.
 const UNTRIED_MAX: u32 = 10;
@@ -12,13 +13,16 @@ pub(super) struct Redrive {
     letters: BTreeMap<u64, Letter>,
     /// Those that are not under way, by lane and time.
     waiting: BTreeSet<(usize, u64, u64)>,
+    /// Keys of those that are under way.
+    busy: BTreeSet<Arc<str>>,
     /// Whether the last that had its turn was a dead letter.
     was_dead: bool,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Letter {
     lane: usize,
+    key: Option<Arc<str>>,
     untried: u32,
     /// When it is tried, if it is not under way.
     due_ms: Option<u64>,
@@ -26,12 +30,13 @@ struct Letter {
 
 impl Redrive {
     /// Has this one delivered, unless it is already. Whether it was new.
-    pub(super) fn add(&mut self, id: u64, lane: usize) -> bool {
+    pub(super) fn add(&mut self, id: u64, lane: usize, key: Option<String>) -> bool {
         if self.letters.contains_key(&id) {
             return false;
         }
         let letter = Letter {
             lane,
+            key: key.map(Into::into),
             untried: 0,
             due_ms: None,
         };
@@ -45,10 +50,13 @@ impl Redrive {
         self.first(lane).is_some()
     }
 
+    /// The next one of a lane. It waits as long as one of its key is under way, and those behind it wait with it.
     fn first(&self, lane: usize) -> Option<(u64, u64)> {
         let first = self.waiting.range((lane, 0, 0)..).next();
         let first = first.filter(|(own, ..)| *own == lane);
-        first.map(|&(_, due_ms, id)| (due_ms, id))
+        let first = first.map(|&(_, due_ms, id)| (due_ms, id));
+        let key = |id| self.letters.get(&id)?.key.as_ref();
+        first.filter(|&(_, id)| !key(id).is_some_and(|key| self.busy.contains(key)))
     }
 
     /// The one whose time has come. It has every second turn, unless nothing else has one.
@@ -62,25 +70,22 @@ impl Redrive {
         self.waiting.remove(&(lane, due_ms, id));
         if let Some(letter) = self.letters.get_mut(&id) {
             letter.due_ms = None;
+            self.busy.extend(letter.key.clone());
         }
         Some(id)
     }
 
-    /// When the next one is due.
-    pub(super) fn next_due_ms(&self) -> Option<u64> {
-        let mut next = None;
-        let mut lane = 0;
-        // The first of each lane.
-        while let Some(&(own, due_ms, _)) = self.waiting.range((lane, 0, 0)..).next() {
-            next = Some(next.map_or(due_ms, |next: u64| next.min(due_ms)));
-            lane = own + 1;
-        }
-        next
+    /// When the next one of a lane is due.
+    pub(super) fn next_due_ms(&self, lane: usize) -> Option<u64> {
+        self.first(lane).map(|(due_ms, _)| due_ms)
     }
 
     /// One that was taken was not tried.
     pub(super) fn give_back(&mut self, id: u64, due_ms: u64) {
         if let Some(letter) = self.letters.get_mut(&id) {
+            if let Some(key) = &letter.key {
+                self.busy.remove(key);
+            }
             letter.due_ms = Some(due_ms);
             self.waiting.insert((letter.lane, due_ms, id));
         }
@@ -93,7 +98,7 @@ impl Redrive {
         };
         letter.untried += 1;
         if letter.untried >= UNTRIED_MAX {
-            self.letters.remove(&id);
+            self.remove(id);
             return;
         }
         let due_ms = now_ms + (WAIT_MS << letter.untried);
@@ -102,10 +107,17 @@ impl Redrive {
 
     /// One is delivered, dropped or left where it is.
     pub(super) fn remove(&mut self, id: u64) {
-        if let Some(letter) = self.letters.remove(&id)
-            && let Some(due_ms) = letter.due_ms
-        {
-            self.waiting.remove(&(letter.lane, due_ms, id));
+        let Some(letter) = self.letters.remove(&id) else {
+            return;
+        };
+        match (letter.due_ms, letter.key) {
+            (Some(due_ms), _) => {
+                self.waiting.remove(&(letter.lane, due_ms, id));
+            }
+            (None, Some(key)) => {
+                self.busy.remove(&key);
+            }
+            (None, None) => {}
         }
     }
 }
@@ -117,26 +129,45 @@ mod tests {
     #[test]
     fn each_is_delivered_once_and_in_turn_with_others() {
         let mut redrive = Redrive::default();
-        assert!(redrive.add(3, 0) && redrive.add(1, 0) && redrive.add(2, 1));
-        assert!(!redrive.add(3, 0), "it is there");
+        let add = |redrive: &mut Redrive, id, lane| redrive.add(id, lane, None);
+        for (id, lane) in [(3, 0), (1, 0), (2, 1)] {
+            assert!(add(&mut redrive, id, lane));
+        }
+        assert!(!add(&mut redrive, 3, 0), "it is there");
         assert_eq!(redrive.take(0, 0, false), Some(1));
         assert_eq!(redrive.take(0, 0, false), None, "others have their turn");
         assert_eq!(redrive.take(0, 0, false), Some(3));
-        assert!(!redrive.add(3, 0), "it is under way");
+        assert!(!add(&mut redrive, 3, 0), "it is under way");
         assert!(redrive.has(1) && !redrive.has(0));
         redrive.remove(2);
         redrive.remove(3);
         assert!(!redrive.has(1));
-        assert!(redrive.add(3, 0));
+        assert!(add(&mut redrive, 3, 0));
+    }
+
+    #[test]
+    fn of_a_key_one_is_under_way_at_a_time() {
+        let mut redrive = Redrive::default();
+        for id in [1, 2, 3] {
+            redrive.add(id, 0, Some("a".to_owned()));
+        }
+        assert_eq!(redrive.take(0, 0, true), Some(1));
+        assert_eq!(redrive.take(0, 0, true), None);
+        redrive.give_back(1, 0);
+        assert_eq!(redrive.take(0, 0, true), Some(1));
+        redrive.remove(1);
+        assert_eq!(redrive.take(0, 0, true), Some(2));
+        redrive.remove(2);
+        assert_eq!(redrive.take(0, 0, true), Some(3));
     }
 
     #[test]
     fn what_nobody_hears_of_is_left_in_the_end() {
         let mut redrive = Redrive::default();
-        redrive.add(1, 0);
+        redrive.add(1, 0, Some("key".to_owned()));
         let mut now_ms = 0;
         let mut tries = 0;
-        while let Some(due_ms) = redrive.next_due_ms() {
+        while let Some(due_ms) = redrive.next_due_ms(0) {
             assert!(due_ms >= now_ms);
             now_ms = due_ms;
             assert_eq!(redrive.take(0, now_ms, true), Some(1));

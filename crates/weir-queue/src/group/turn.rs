@@ -49,12 +49,19 @@ impl Group {
                 Event::Turn => {}
                 Event::Closed => is_closed = true,
             }
+            let is_draining = self.shared.is_draining.load(Ordering::Acquire);
+            let is_quiet = is_draining && under_way.is_empty();
+            if is_quiet && !self.shared.is_noted.load(Ordering::Acquire) {
+                self.write(true);
+                self.shared.is_noted.store(true, Ordering::Release);
+            }
             if self.shared.wants_room.swap(false, Ordering::AcqRel) {
                 self.make_room();
             }
             self.write(false);
             if shown.elapsed() >= TURN {
                 shown = Instant::now();
+                self.give_up_old();
                 self.show();
             }
         }

@@ -1,7 +1,7 @@
 //! The queues of a gateway that runs: opened when a configuration has them, ended when none has them any more.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use serde_json::Value;
@@ -22,8 +22,10 @@ pub(in crate::commands) struct OpenQueues {
 struct Open {
     /// Queues by their directories.
     queues: HashMap<PathBuf, Weak<Queue>>,
-    /// The directory that each service has used, by its name.
-    directories: HashMap<String, PathBuf>,
+    /// The services that were made, each with the directory of its queue.
+    services: Vec<(Weak<dyn Service>, PathBuf)>,
+    /// What queues follow if the configuration that was read last is put to work.
+    next: Vec<(Weak<Queue>, Settings)>,
 }
 
 impl OpenQueues {
@@ -39,7 +41,7 @@ impl Open {
     /// The queue with these settings, opened if it is not.
     fn queue(&mut self, settings: &Settings, courier: &Courier) -> Result<Arc<Queue>, String> {
         if let Some(queue) = self.queues.get(&settings.path).and_then(Weak::upgrade) {
-            queue.follow(settings.clone());
+            self.next.push((Arc::downgrade(&queue), settings.clone()));
             return Ok(queue);
         }
         let queue = Queue::open(settings.clone(), courier).map_err(|error| error.to_string())?;
@@ -48,19 +50,40 @@ impl Open {
             .insert(settings.path.clone(), Arc::downgrade(&queue));
         Ok(queue)
     }
+
+    /// Whether a service is one of the queue in this directory.
+    fn is_of(&self, service: &Arc<dyn Service>, path: &Path) -> bool {
+        let mut services = self.services.iter();
+        services.any(|(own, directory)| {
+            let own = own.upgrade();
+            own.is_some_and(|own| Arc::ptr_eq(&own, service)) && directory == path
+        })
+    }
 }
 
 impl OpenQueues {
-    /// Those that are open, in the order of their names.
+    /// Those that are in use, in the order of their names.
     fn all(&self) -> Vec<Arc<Queue>> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut queues: Vec<_> = open.queues.values().filter_map(Weak::upgrade).collect();
+        let queues = open.queues.values().filter_map(Weak::upgrade);
+        let mut queues: Vec<_> = queues.filter(|queue| queue.is_used()).collect();
         queues.sort_by_key(|queue| queue.settings().name.clone());
         queues
     }
 }
 
 impl Services for OpenQueues {
+    fn decided(&self, is_put_to_work: bool) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = std::mem::take(&mut open.next);
+        let following = next.into_iter().filter(|_| is_put_to_work);
+        for (queue, settings) in following {
+            if let Some(queue) = queue.upgrade() {
+                queue.follow(settings);
+            }
+        }
+    }
+
     fn queues(&self) -> Vec<QueueStatus> {
         self.all().iter().map(|queue| queue.status()).collect()
     }
@@ -87,17 +110,18 @@ impl Services for OpenQueues {
         let mut all = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         // Also when the service stays: its queue follows what the file says now.
         let queue = all.queue(settings, courier)?;
-        let before = all
-            .directories
-            .insert(name.to_owned(), settings.path.clone());
         if let Some(open) = open
-            && before.as_ref() == Some(&settings.path)
+            && all.is_of(open, &settings.path)
         {
             return Ok(Arc::clone(open));
         }
-        Ok(match service {
+        let made: Arc<dyn Service> = match service {
             QueueService::Defer(_, deferral) => Arc::new(Deferring::new(queue, deferral.clone())),
             QueueService::Tell(_) => Arc::new(Telling::new(queue)),
-        })
+        };
+        all.services.retain(|(own, _)| own.strong_count() > 0);
+        all.services
+            .push((Arc::downgrade(&made), settings.path.clone()));
+        Ok(made)
     }
 }

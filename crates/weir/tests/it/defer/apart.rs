@@ -198,3 +198,86 @@ fn records_that_cannot_be_read_are_passed_by_when_somebody_says_so() {
     assert!(!delivered.contains(&12) && delivered.contains(&59));
     assert!(delivered.len() >= 55, "{delivered:?}");
 }
+
+#[test]
+fn an_upstream_that_fails_beside_one_that_does_not_costs_no_message() {
+    let (well, sick) = (Sink::start(), Sink::answering(|_| Answer::status(503)));
+    let mut queued = Queued::start(&well, "", "");
+    queued.write(&format!(
+        "[queue.events]\npath = \"{}\"\nattempts = 2\nbackoff = \"10ms\"\n[upstream.well]\nservers = [\"{}\"]\n\
+         [upstream.sick]\nservers = [\"{}\"]\n[[route]]\npath = \"/sick\"\ndefer = \"events\"\nupstream = \"sick\"\n\
+         [[route]]\npath = \"/well\"\ndefer = \"events\"\nupstream = \"well\"\n",
+        queued.path().display(),
+        well.address,
+        sick.address
+    ));
+    queued.restart();
+    for number in 0..20 {
+        queued.accepted("/sick", &number.to_string());
+    }
+    for number in 0..50 {
+        queued.accepted("/well", &number.to_string());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    queued.wait_for("delivered", 50);
+    assert_eq!(queued.status()["dead"], 0);
+    sick.answer(|_| Answer::status(200));
+    queued.wait_for("waiting", 0);
+}
+
+/// All that was delivered is in the segment that is written.
+#[test]
+fn a_queue_that_is_empty_is_not_full() {
+    let sink = Sink::start();
+    let queued = Queued::start(
+        &sink,
+        "size = \"4MiB\"\nmessage_size = \"1MiB\"\nkeep = \"1h\"",
+        "",
+    );
+    queued.told(&["pause", "events"]);
+    let body = "x".repeat(1_000_000);
+    while queued.post("/", &body).status == 202 {}
+    queued.told(&["resume", "events"]);
+    queued.wait_for("waiting", 0);
+    for _ in 0..10 {
+        wait_until("it is taken", || queued.post("/", &body).status == 202);
+        queued.wait_for("waiting", 0);
+    }
+}
+
+#[test]
+fn what_has_waited_too_long_is_given_up_however_rarely_it_is_tried() {
+    let sink = Sink::start();
+    let mut queued = Queued::start(&sink, "", "");
+    queued.write(&format!(
+        "[queue.events]\npath = \"{}\"\ngive_up = \"4s\"\n[upstream.gone]\nservers = [\"{}\"]\n\
+         [[route]]\npath = \"/{{*rest}}\"\ndefer = \"events\"\nupstream = \"gone\"\n",
+        queued.path().display(),
+        nowhere()
+    ));
+    queued.restart();
+    for number in 0..300 {
+        queued.accepted("/", &number.to_string());
+    }
+    queued.wait_for("dead", 300);
+    assert!(queued.told(&["dead", "list", "events"]).contains("age"));
+    wait_until("nothing waits for it", || {
+        queued.status()["is_ill"] == false
+    });
+}
+
+#[test]
+fn only_what_cannot_be_read_is_passed_by() {
+    let sink = Sink::start();
+    let queued = Queued::start(&sink, "", "");
+    queued.told(&["pause", "events"]);
+    queued.accepted("/", "x");
+    let run = queued.weir_queue(&["resume", "events", "--skip-damaged"]);
+    assert_eq!(
+        run.stderr,
+        "it has not stopped because of what cannot be read\n"
+    );
+    queued.told(&["resume", "events"]);
+    queued.wait_for("waiting", 0);
+    assert_eq!(sink.bodies(), ["x"]);
+}

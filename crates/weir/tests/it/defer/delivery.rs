@@ -124,7 +124,8 @@ fn a_message_that_always_fails_is_given_up_after_its_attempts() {
         .into_iter()
         .filter(|it| it.body == "poison")
         .count();
-    assert!((3..=5).contains(&tried), "{tried}");
+    // Those do not count in which nothing else was delivered meanwhile.
+    assert!((3..=20).contains(&tried), "{tried}");
     let listed = queued.told(&["dead", "list", "events"]);
     assert!(
         listed.contains("attempts") && listed.contains("status 500: said"),

@@ -59,7 +59,7 @@ fn what_was_delivered_is_delivered_again() {
 #[test]
 fn dead_letters_are_delivered_after_all_or_dropped() {
     let sink = Sink::answering(|_| Answer::status(422));
-    let mut queued = Queued::start(&sink, "", "");
+    let mut queued = Queued::start(&sink, "concurrency = 1", "");
     for number in 0..4 {
         queued.accepted("/", &number.to_string());
     }

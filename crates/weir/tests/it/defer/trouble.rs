@@ -275,3 +275,78 @@ fn another_durability_holds_at_once() {
     assert!(after < syncs.map(|syncs| syncs + 15), "{syncs:?} {after:?}");
     queued.wait_for("delivered", 21);
 }
+
+#[test]
+fn a_reload_that_is_refused_changes_no_queue() {
+    let sink = Sink::start();
+    let queued = Queued::start(&sink, "", "");
+    queued.accepted("/", "x");
+    let other = queued.directory.file("other");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let config = |path: &std::path::Path, durability: &str, more: &str| {
+        queued.write(&format!(
+            "{more}[queue.events]\npath = \"{}\"\ndurability = \"{durability}\"\n[upstream.sink]\nservers = [\"{}\"]\n\
+             [[route]]\npath = \"/{{*rest}}\"\ndefer = \"events\"\nupstream = \"sink\"\n",
+            path.display(),
+            sink.address
+        ));
+    };
+    let address = taken.local_addr().expect("an address");
+    let refused = format!("[[listener]]\naddress = \"{address}\"\n");
+    let own = queued.path();
+    for (path, offset) in [(&own, 1), (&other, 2)] {
+        config(path, "memory", &refused);
+        assert!(!reload(&queued).status.success());
+        assert_eq!(queued.accepted("/", "y"), offset);
+        assert_eq!(queued.status()["durability"], "group");
+    }
+    // What was refused for another reason is put to work all the same once that is mended.
+    config(&other, "os", "");
+    wait_until("what was opened in vain has ended", || {
+        reload(&queued).status.success()
+    });
+    assert_eq!(queued.accepted("/", "z"), 0);
+}
+
+/// One of two is damaged: the other has begun to deliver, and nobody takes that.
+#[test]
+fn a_start_that_fails_ends() {
+    let sink = Sink::answering(|_| Answer::status(503));
+    let mut queued = Queued::start(&sink, "", "");
+    for number in 0..200 {
+        queued.accepted("/", &number.to_string());
+    }
+    queued.kill();
+    let damaged = queued.directory.file("zzz");
+    fs::create_dir_all(damaged.join("log")).expect("it can be made");
+    let segment = damaged.join("log/00000000000000000000.log");
+    fs::write(segment, "x".repeat(1 << 20)).expect("it can be written");
+    queued.write(&format!(
+        "[queue.events]\npath = \"{}\"\n[queue.zzz]\npath = \"{}\"\n[upstream.sink]\nservers = [\"{}\"]\n\
+         [[route]]\npath = \"/{{*rest}}\"\ndefer = \"events\"\nupstream = \"sink\"\n\
+         [[route]]\npath = \"/zzz\"\ndefer = \"zzz\"\nupstream = \"sink\"\n",
+        queued.path().display(),
+        damaged.display(),
+        sink.address
+    ));
+    let mut process = queued.launch();
+    assert_eq!(process.wait().code(), Some(1));
+}
+
+#[test]
+fn a_stop_leaves_everything_on_the_disk() {
+    let sink = Sink::start();
+    let mut queued = Queued::start(&sink, "durability = \"memory\"", "");
+    queued.accepted("/", "x");
+    queued.wait_for("delivered", 1);
+    assert_eq!(queued.end(), Some(0));
+    queued.restart();
+    assert_eq!(queued.accepted("/", "y"), 1, "no offset is left out");
+    queued.wait_for("delivered", 1);
+    assert_eq!(sink.bodies(), ["x", "y"], "none is delivered again");
+    queued.restart();
+    assert!(queued.accepted("/", "z") > 2, "after a crash some are");
+    queued.wait_for("waiting", 0);
+    queued.told(&["replay", "events", "--from", "0"]);
+    queued.wait_for("waiting", 0);
+}
