@@ -3,6 +3,8 @@
 use std::io::{self, Write as _};
 use std::path::Path;
 
+use weir_gateway::settings::Route;
+
 use super::config_file::ConfigFile;
 use crate::config;
 
@@ -38,10 +40,12 @@ pub(super) fn check(path: &Path) -> anyhow::Result<()> {
     let source = super::serve::reloading::File::new(path.to_owned());
     let settings = source.load()?;
     weir_gateway::check(&settings, &source).map_err(|error| source.start_error(error))?;
-    for note in config::notes::of(&settings) {
+    for note in source.notes(&settings) {
         eprintln!("{}: note: {note}", path.display());
     }
-    let routes = counted(settings.routes.len(), "route");
+    // Those by which outcomes are told are in no file.
+    let own = |route: &&Route| !route.path.starts_with(weir_queue::LOCATION);
+    let routes = counted(settings.routes.iter().filter(own).count(), "route");
     let upstreams = counted(settings.upstreams.len(), "upstream");
     println!("{}: ok, {routes}, {upstreams}", path.display());
     Ok(())

@@ -12,7 +12,7 @@ use weir_gateway::{Drained, Gateway, Source, StartError, WorkerFailed};
 
 use super::config_file::ConfigFile;
 use super::signals::{self, Instruction, Signals};
-use crate::config::{self, ConfigError};
+use crate::config::{self, ConfigError, Queues};
 
 use self::notify::Notify;
 use self::queues::OpenQueues;
@@ -215,7 +215,11 @@ fn start(settings: &Settings, file: Option<&File>) -> Result<Gateway, Ended> {
     let services = Box::new(OpenQueues::new(queues));
     let gateway =
         Gateway::start(settings, source, services).map_err(|error| start_error(error, file))?;
-    for note in config::notes::of(settings) {
+    let notes = match file {
+        Some(file) => file.notes(settings),
+        None => config::notes::of(settings, &Queues::default()),
+    };
+    for note in notes {
         say(format_args!("note: {note}"));
     }
     let (workers, connections) = (settings.workers, settings.limits.connections);

@@ -2,13 +2,17 @@
 
 mod variables;
 
-use weir_gateway::settings::{Forward, HostPattern, Route, Settings, Upstream};
+use weir_gateway::settings::{Action, Forward, HostPattern, Route, Settings, Upstream};
 use weir_policy::limit::concurrency::Limit;
 use weir_policy::limit::queue;
 
+use super::{QueueService, Queues};
+
 /// What to tell of the settings, each in a sentence.
-pub(crate) fn of(settings: &Settings) -> Vec<String> {
+pub(crate) fn of(settings: &Settings, queues: &Queues) -> Vec<String> {
     let mut notes = Vec::new();
+    idle_queues(queues, &mut notes);
+    deferred_reads(settings, queues, &mut notes);
     lone_paths(&settings.routes, &mut notes);
     idle_upstreams(settings, &mut notes);
     short_queues(settings, &mut notes);
@@ -31,6 +35,37 @@ fn lone_paths(routes: &[Route], notes: &mut Vec<String>) {
     for Route { name, path, .. } in routes.iter().filter(is_lone) {
         notes.push(format!(
             "the route {name:?} serves the path {path:?} alone, and nothing below it; for both write path = \"{path}{{*rest}}\""
+        ));
+    }
+}
+
+/// Queues that no request gets into, and out of which nothing is delivered.
+fn idle_queues(queues: &Queues, notes: &mut Vec<String>) {
+    let is_used = |name: &str| {
+        let mut services = queues.services.values();
+        services.any(|service| matches!(service, QueueService::Defer(queue, _) if queue == name))
+    };
+    for name in queues.settings.keys().filter(|name| !is_used(name)) {
+        notes.push(format!(
+            "no route defers to the queue {name:?}: what waits in it stays there; one does with defer = {name:?}"
+        ));
+    }
+}
+
+/// Routes that defer requests whose answer is all that a client wants of them.
+fn deferred_reads(settings: &Settings, queues: &Queues, notes: &mut Vec<String>) {
+    let defers = |route: &&Route| match &route.action {
+        Action::Serve(serve) => {
+            let service = queues.services.get(&serve.service);
+            let has_reads = route.methods.as_ref();
+            let has_reads = has_reads.is_none_or(|methods| methods.iter().any(|own| own == "GET"));
+            matches!(service, Some(QueueService::Defer(..))) && has_reads
+        }
+        _ => false,
+    };
+    for Route { name, .. } in settings.routes.iter().filter(defers) {
+        notes.push(format!(
+            "the route {name:?} defers GET too, whose answer is 202 then; methods = [\"POST\"] leaves it out"
         ));
     }
 }

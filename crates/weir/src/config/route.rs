@@ -80,7 +80,7 @@ fn draft<'a>(
     let name = name.and_then(|value| value.parsed(route_name));
     let place = table.required(&PATH);
     let path = place.as_ref();
-    let path = path.and_then(|value| value.parsed(pattern::path));
+    let path = path.and_then(|value| value.parsed(own_path));
     let host = table.optional(&HOST);
     let host = host.map_or(Some(HostPattern::Any), |value| value.parsed(pattern::host));
     let methods = table.optional(&METHODS);
@@ -148,6 +148,15 @@ impl Draft<'_> {
             app: None,
         })
     }
+}
+
+/// A path that may be a route's.
+fn own_path(text: &str) -> Result<PathPattern, String> {
+    // Outcomes of deferred requests are told there.
+    if text.starts_with("/.weir/") {
+        return Err("expected another path: what is below /.weir/ is weir's own".to_owned());
+    }
+    pattern::path(text)
 }
 
 fn route_name(text: &str) -> Result<String, String> {

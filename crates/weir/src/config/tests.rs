@@ -16,6 +16,7 @@ mod flags;
 mod included;
 mod mutated;
 mod outside;
+mod queues;
 mod routes;
 mod schema;
 mod sections;

@@ -81,6 +81,12 @@ impl File {
         Arc::clone(&self.queues)
     }
 
+    /// What to tell of settings that were read last.
+    pub(in crate::commands) fn notes(&self, settings: &Settings) -> Vec<String> {
+        let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        config::notes::of(settings, &queues)
+    }
+
     fn inputs(&self) -> Inputs {
         let inputs = self.inputs.lock();
         inputs.unwrap_or_else(PoisonError::into_inner).clone()
@@ -92,7 +98,7 @@ impl Source for File {
         let mut settings = self.load().map_err(|error| error.to_string())?;
         let workers = self.workers.unwrap_or(settings.workers);
         fit_to_descriptors(&mut settings, workers).map_err(|error| format!("{error:#}"))?;
-        for note in config::notes::of(&settings) {
+        for note in self.notes(&settings) {
             say(format_args!("note: {note}"));
         }
         Ok(settings)

@@ -1,5 +1,6 @@
 //! Mistakes in the choice of requests: hosts, paths, methods, and routes that want the same.
 
+use crate::config::Queues;
 use weir_gateway::settings::Wanted;
 
 use super::{LISTENER, UPSTREAM, assert_problems, parse, valid};
@@ -330,7 +331,7 @@ fn a_path_that_others_would_take_for_a_prefix_is_noted() {
             .map(|path| format!("{{ path = \"{path}\", respond = {{}} }}"))
             .collect();
         let text = format!("{LISTENER}route = [{}]\n", routes.join(", "));
-        crate::config::notes::of(&valid(&text))
+        crate::config::notes::of(&valid(&text), &Queues::default())
     };
     assert_eq!(
         notes(&["/"]),
@@ -352,7 +353,10 @@ fn a_path_that_others_would_take_for_a_prefix_is_noted() {
 
 #[test]
 fn what_is_most_likely_not_meant_is_noted() {
-    let notes = |more: &str| crate::config::notes::of(&valid(&format!("{LISTENER}{more}")));
+    let notes = |more: &str| {
+        let settings = valid(&format!("{LISTENER}{more}"));
+        crate::config::notes::of(&settings, &Queues::default())
+    };
     let route = "[[route]]\npath = \"/{*rest}\"\nrespond = { status = 200 }\n";
     let app = "[upstream.app]\nservers = [\"127.0.0.1:1\"]\n";
     assert_eq!(
