@@ -43,6 +43,6 @@ pub use deferral::Deferring;
 pub use message::{Message, TooLong};
 pub use outcome::Telling;
 pub use progress::{Bounds, Checkpoint, Due, Progress};
-pub use queue::{Queue, is_queue};
+pub use queue::Queue;
 pub use retry::Retry;
 pub use settings::{Deferral, Delivery, Durability, KeySource, Settings};

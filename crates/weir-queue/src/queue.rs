@@ -9,7 +9,6 @@
 //!   upstream/dead/     what was given up
 //! ```
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -191,9 +190,4 @@ impl Drop for Queue {
             let _ = thread.join();
         }
     }
-}
-
-/// Whether there is a queue in this directory.
-pub fn is_queue(path: &Path) -> bool {
-    path.join("log").is_dir()
 }
