@@ -1,9 +1,9 @@
 //! Where a log's files are: a directory, or in a test a disk that crashes.
 
 use std::fmt::Debug;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -90,7 +90,8 @@ fn create(path: &Path) -> io::Result<()> {
         .filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
     create(parent)?;
-    match fs::create_dir(path) {
+    // What is logged may be anything that clients send, credentials included.
+    match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }

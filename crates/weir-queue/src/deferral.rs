@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_gateway::service::{Ask, Reply, Service};
 use weir_http::Fields;
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::answer::{Refusal, refused};
 use crate::clock;
@@ -170,6 +170,9 @@ fn id_of(ask: &Ask) -> Result<Option<Id>, Refusal> {
     id.extend(ask.route.as_bytes());
     id.push(0);
     id.extend(key);
+    // Who does not say who he is in the same way is somebody else: he learns nothing of this request by its key.
+    let who = value_of(ask.fields(), "authorization").unwrap_or_default();
+    id.extend(xxh3_64(who).to_le_bytes());
     let mut hash = Xxh3::new();
     hash.update(
         ask.head

@@ -105,9 +105,10 @@ impl Journal {
             log,
             settled: Vec::new(),
             is_dirty: false,
-            since_checkpoint: u64::MAX / 2,
+            since_checkpoint: 0,
             checkpoint_bytes: 0,
-            is_behind: false,
+            // What was read may be much: the first write says it anew.
+            is_behind: true,
         };
         Ok((journal, read.into_known()))
     }

@@ -1,6 +1,7 @@
 //! What clients are told.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt as _;
 
 use super::sink::{Answer, Sink};
 use super::{Queued, json};
@@ -114,11 +115,17 @@ fn what_is_sent_twice_is_kept_once() {
         queued.restart();
     }
     assert_eq!(post(&queued, "\"b\"", "1").0, 202);
+    // Somebody else with the same key learns nothing of it.
+    let lines = "Idempotency-Key: \"a\"\r\nAuthorization: Bearer other\r\n";
+    let other = json(&queued.post_with("/", lines, "1"));
+    assert!(other["duplicate"].is_null(), "{other}");
+    let mode = std::fs::metadata(queued.path().join("log")).expect("it is there");
+    assert_eq!(mode.permissions().mode() & 0o777, 0o700);
     assert_eq!(post(&queued, &"k".repeat(256), "1").0, 400);
     queued.wait_for("waiting", 0);
     // A kill may have it delivered again, under its offset.
     let offsets = sink.seen().into_iter().map(|it| it.offset);
-    assert_eq!(offsets.collect::<BTreeSet<_>>().len(), 2);
+    assert_eq!(offsets.collect::<BTreeSet<_>>().len(), 3);
 }
 
 #[test]
