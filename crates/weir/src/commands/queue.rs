@@ -251,8 +251,9 @@ fn list(connection: &Connection) -> anyhow::Result<()> {
     }
     let stopped = queues.iter().filter_map(|queue| {
         let why = queue.failed.as_ref().or(queue.stopped.as_ref());
-        let why = why.or(queue.last_error.as_ref().filter(|_| queue.is_ill))?;
-        Some((&queue.name, why))
+        let failed = queue.last_error.as_ref().filter(|_| queue.waiting > 0);
+        let failed = failed.map(|error| format!("the last attempt that failed: {error}"));
+        Some((&queue.name, why.cloned().or(failed)?))
     });
     for (name, why) in stopped {
         say(format_args!("{name}: {why}"))?;
