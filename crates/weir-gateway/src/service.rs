@@ -17,7 +17,7 @@ pub use crate::service::ask::Ask;
 pub use crate::service::courier::{
     Answered, Courier, Delivery, Errand, Outcome, Refused, Unanswered,
 };
-pub use crate::service::queues::{OrderError, QueueOrder, QueueStatus};
+pub use crate::service::queues::{ConsumerStatus, OrderError, QueueOrder, QueueStatus, SinkStatus};
 pub use crate::service::reply::{Answer, Content, Feeder, HasLeft, Pieces, Replier, Reply};
 
 pub(crate) use crate::service::courier::{Parcel, Parcels, parcels};
@@ -66,7 +66,8 @@ pub trait Services: Debug + Send + Sync {
         Vec::new()
     }
 
-    /// Carries out what an operator asks of a queue, and answers in JSON. It may have to wait.
+    /// Carries out what an operator asks of a queue, or of a sink of it, which is named `QUEUE/SINK`, and answers in JSON. It may
+    /// have to wait.
     ///
     /// # Errors
     /// Why it cannot be done.

@@ -43,6 +43,12 @@ impl Cursor {
         }
     }
 
+    /// Another cursor of the same log, at this offset.
+    #[must_use]
+    pub fn another(&self, offset: u64) -> Self {
+        Self::new(Arc::clone(&self.disk), Arc::clone(&self.shape), offset)
+    }
+
     /// The next record; `None` when there is none yet. Where segments were removed meanwhile, it goes on with the first that is
     /// left.
     ///

@@ -22,6 +22,8 @@ use crate::ranges::Ranges;
 const VERSION: u8 = 1;
 /// Dead letters of a queue; a group that has as many stops until some are seen to.
 pub(crate) const DEAD_MAX: usize = 100_000;
+/// Dead letters that are shown without being asked for.
+pub(crate) const DEAD_SHOWN: usize = 5;
 /// A log of one segment that has as much is not worth another one.
 const EMPTY_BYTES: u64 = 64 << 10;
 /// Bytes of an error that are kept.
@@ -187,11 +189,6 @@ impl DeadLetters {
         self.there.range(from..).map(|(&id, _)| id)
     }
 
-    /// Numbers of the newest.
-    pub(crate) fn newest(&self, count: usize) -> impl Iterator<Item = u64> {
-        self.there.keys().rev().take(count).copied()
-    }
-
     /// The number of the message that had this offset.
     pub(crate) fn of(&self, offset: u64) -> Option<u64> {
         self.by_offset.get(&offset).copied()
@@ -233,6 +230,36 @@ impl DeadLetters {
             request: String::from_utf8_lossy(line.unwrap_or_default()).into_owned(),
             bytes: record.body.len(),
         }))
+    }
+
+    /// So many from a number on, for whoever looks through them.
+    pub(crate) fn page(&mut self, from: u64, count: usize) -> Result<Vec<DeadLetter>, String> {
+        let ids: Vec<u64> = self.ids(from).take(count).collect();
+        let letters = ids.into_iter().filter_map(|id| self.show(id).transpose());
+        let letters: Result<_, Error> = letters.collect();
+        letters.map_err(|error| error.to_string())
+    }
+
+    /// The newest, as far as they can be read.
+    pub(crate) fn newest(&mut self, count: usize) -> Vec<DeadLetter> {
+        let ids: Vec<u64> = self.there.keys().rev().take(count).copied().collect();
+        let letters = ids.into_iter();
+        letters
+            .filter_map(|id| self.show(id).ok().flatten())
+            .collect()
+    }
+
+    /// Those of these numbers, each once, or all.
+    pub(crate) fn chosen(&self, ids: Option<Vec<u64>>) -> Result<Vec<u64>, String> {
+        let Some(mut ids) = ids else {
+            return Ok(self.ids(0).collect());
+        };
+        ids.sort_unstable();
+        ids.dedup();
+        match ids.iter().find(|id| !self.there.contains_key(id)) {
+            Some(id) => Err(format!("there is no dead letter {id}")),
+            None => Ok(ids),
+        }
     }
 
     /// One that is to be delivered after all.

@@ -29,25 +29,25 @@ use weir_gateway::tell::tell;
 use weir_log::{Cursor, Error};
 
 use crate::clock;
-use crate::dead::DeadLetters;
+use crate::consumer::Consumer;
+use crate::dead::{DEAD_SHOWN, DeadLetters};
 use crate::journal::{Journal, Known};
 use crate::message::Message;
 use crate::progress::{Bounds, Checkpoint, Progress};
 use crate::ranges::Ranges;
 use crate::shared::{Shared, lock};
+use crate::sink::Mark;
 
 use self::answers::Answers;
 use self::lanes::Lanes;
-pub(crate) use self::orders::Command;
 use self::orders::Replay;
+pub(crate) use self::orders::{Command, Done};
 use self::redrive::Redrive;
 pub(crate) use self::shelf::Kept;
 use self::shelf::Shelf;
 
 /// Messages that are read in a turn.
 const READ_IN_TURN: usize = 256;
-/// Dead letters that are shown.
-const DEAD_SHOWN: usize = 5;
 /// Milliseconds after which outcomes are written, and after which they are made durable.
 const WRITE_EVERY_MS: u64 = 10;
 const SYNC_EVERY_MS: u64 = 1000;
@@ -60,6 +60,7 @@ const DUE_IN_MAX_MS: u64 = 3_600_000;
 #[derive(Debug)]
 pub(crate) struct Group {
     shared: Arc<Shared>,
+    consumer: Arc<Consumer>,
     courier: Courier,
     commands: mpsc::Receiver<Command>,
     journal: Journal,
@@ -129,6 +130,7 @@ type UnderWay = JoinSet<(Begun, Outcome)>;
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) shared: Arc<Shared>,
+    pub(crate) consumer: Arc<Consumer>,
     pub(crate) courier: Courier,
     pub(crate) commands: mpsc::Receiver<Command>,
     pub(crate) journal: Journal,
@@ -153,6 +155,7 @@ impl Group {
         shelf.go_to(progress.read());
         let group = Self {
             shared: parts.shared,
+            consumer: parts.consumer,
             courier: parts.courier,
             commands: parts.commands,
             journal: parts.journal,
@@ -192,7 +195,7 @@ impl Group {
             }
         }
         // The rest has its turn.
-        self.shared.delivers.notify_one();
+        self.consumer.wakes.notify_one();
     }
 
     fn read_next(&mut self) -> Result<bool, Error> {
@@ -229,7 +232,7 @@ impl Group {
             format_args!("queue {name} delivers nothing: {why}"),
         );
         let why = why.to_string();
-        *lock(&self.shared.stopped) = Some(why.clone());
+        self.consumer.stop(why.clone());
         self.stopped = Some(why);
     }
 
@@ -245,7 +248,7 @@ impl Group {
     fn resume(&mut self) {
         self.stopped = None;
         self.damaged = None;
-        *lock(&self.shared.stopped) = None;
+        self.consumer.go_on();
     }
 
     /// Goes on as if this were what is known.
@@ -278,6 +281,7 @@ impl Group {
                 gone: dead.gone(),
                 dropped: dropped.iter().collect(),
                 is_paused: *is_paused,
+                mark: Mark::default(),
             };
             if let Err(error) = journal.write(now_ms, known) {
                 // What is delivered makes room: to wait for that would be to wait for ever.
@@ -300,7 +304,7 @@ impl Group {
 
     /// Shows others where it is.
     fn publish(&self) {
-        let counts = &self.shared.counts;
+        let counts = &self.consumer;
         let set =
             |count: &std::sync::atomic::AtomicU64, value| count.store(value, Ordering::Relaxed);
         set(&counts.consumed, self.progress.low());
@@ -334,7 +338,7 @@ impl Group {
                 () => return,
             };
             let times = self.failed.get(&low).map_or(0, |failed| failed.times);
-            let error = lock(&self.shared.last_error).clone().unwrap_or_default();
+            let error = lock(&self.consumer.last_error).clone().unwrap_or_default();
             if let Err(error) = self.bury((low, times), &kept, reason, &error) {
                 if !error.is_full() {
                     self.stop(&error);
@@ -347,11 +351,7 @@ impl Group {
     /// Shows what takes a look at the disk: when the oldest message came that is not settled, and the newest dead letters.
     fn show(&mut self) {
         if std::mem::take(&mut self.has_new_dead) {
-            let ids: Vec<u64> = self.dead.newest(DEAD_SHOWN).collect();
-            let letters = ids.into_iter();
-            let letters = letters.filter_map(|id| self.dead.show(id).ok().flatten());
-            let letters = letters.collect();
-            *lock(&self.shared.newest_dead) = letters;
+            *lock(&self.consumer.newest_dead) = self.dead.newest(DEAD_SHOWN);
         }
         // What is replayed is no sign of a target that is late.
         let oldest = self.progress.low().max(self.replayed_until);
@@ -359,7 +359,6 @@ impl Group {
             Ok(Some(kept)) => kept.time_ms,
             _ => 0,
         };
-        let counts = &self.shared.counts;
-        counts.oldest_ms.store(time_ms, Ordering::Relaxed);
+        self.consumer.oldest_ms.store(time_ms, Ordering::Relaxed);
     }
 }

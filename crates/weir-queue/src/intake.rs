@@ -168,6 +168,8 @@ impl Committer {
         };
         add(&self.shared.counts.commits, 1);
         self.is_suspect = kept.is_err();
+        // Who is answered may look at once.
+        self.show();
         match kept {
             Ok(()) => self.accept(settings, due),
             Err(error) => {
@@ -245,15 +247,15 @@ impl Committer {
     /// Why a letter of so many bytes is not taken now.
     fn refusal(&mut self, settings: &Settings, now_ms: u64, bytes: usize) -> Option<Refusal> {
         let counts = &self.shared.counts;
-        let oldest_ms = counts.oldest_ms.load(Ordering::Relaxed);
+        let oldest_ms = self.shared.oldest_ms();
         let is_old = |age: Duration| now_ms.saturating_sub(oldest_ms) > age.as_millis() as u64;
         if oldest_ms > 0 && settings.age_max.is_some_and(is_old) {
             add(&counts.refused_old, 1);
             return Some(Refusal::Old);
         }
-        let beside = counts.dead_bytes.load(Ordering::Relaxed);
+        let beside = self.shared.dead_bytes();
         let needed = (self.log.pending_bytes() + bytes) as u64 + beside;
-        let consumed = counts.consumed.load(Ordering::Relaxed);
+        let consumed = self.shared.consumed();
         let bytes_max = settings.bytes_max.saturating_sub(needed);
         while self.log.bytes() > bytes_max {
             // The segment that is written stays, so where all of it is consumed there is another one.
@@ -331,7 +333,7 @@ impl Committer {
         {
             self.note_failure(&error);
         }
-        let consumed = self.shared.counts.consumed.load(Ordering::Relaxed);
+        let consumed = self.shared.consumed();
         let before_ms = now_ms.saturating_sub(settings.keep.as_millis() as u64);
         // One a second is more than comes; a commit waits for no more than that.
         if let Err(error) = self.log.drop_oldest(consumed, u64::MAX, before_ms) {
@@ -340,8 +342,13 @@ impl Committer {
         self.publish();
     }
 
-    /// Shows others where the log is.
+    /// Shows others where the log is, and wakes those who consume it.
     pub(crate) fn publish(&self) {
+        self.show();
+        self.shared.wake_consumers();
+    }
+
+    fn show(&self) {
         let counts = &self.shared.counts;
         let readable = match readable(self.shared.settings().durability) {
             Readable::Written => self.log.written(),
@@ -351,7 +358,6 @@ impl Committer {
         counts.next.store(self.log.written(), Ordering::Release);
         counts.durable.store(self.log.durable(), Ordering::Relaxed);
         counts.bytes.store(self.log.bytes(), Ordering::Relaxed);
-        self.shared.delivers.notify_one();
     }
 
     fn note_failure(&mut self, error: &Error) {

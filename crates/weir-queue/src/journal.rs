@@ -2,12 +2,13 @@
 //!
 //! ```text
 //!  head: kind            body
-//!  0  a checkpoint       low │ is paused │ ranges │ first, end … │ tried │ offset, attempts, due ms … │ gone │ … │ dropped │ …
+//!  0  a checkpoint       low │ is paused │ ranges │ first, end … │ tried │ offset, attempts, due ms … │ gone │ … │ dropped │ … │ file │ length
 //!  1  settled            offset …
 //!  2  tried              offset, attempts, due ms
 //!  3  gone               offset in the log of dead letters …
 //!  4  paused             1, or 0 when it goes on
 //!  5  dropped            the offset that a dead letter had …
+//!  6  written            low, and where a file ends: which, and how long it is
 //! ```
 //!
 //! Numbers are little-endian, offsets and times of eight bytes, attempts and counts of four. A checkpoint says everything that came
@@ -21,6 +22,7 @@ use weir_log::{Disk, Error, Log, Readable, Settings};
 
 use crate::progress::Checkpoint;
 use crate::ranges::Ranges;
+use crate::sink::Mark;
 
 const SEGMENT_BYTES: u64 = 1 << 20;
 /// Bytes after which there is another checkpoint, if that is no larger than a quarter of them.
@@ -35,6 +37,8 @@ pub(crate) struct Known {
     /// Messages that were dropped as dead letters, as ranges of the offsets that they had.
     pub(crate) dropped: Vec<(u64, u64)>,
     pub(crate) is_paused: bool,
+    /// Where a file ends that a sink has written.
+    pub(crate) mark: Mark,
 }
 
 impl Known {
@@ -68,6 +72,8 @@ pub(crate) enum Entry {
     Gone(Vec<u64>),
     Dropped(Vec<u64>),
     Paused(bool),
+    /// All before an offset is written to a sink.
+    Written(u64, Mark),
 }
 
 /// The journal of a group.
@@ -196,6 +202,7 @@ struct Replay {
     gone: Ranges,
     dropped: Ranges,
     is_paused: bool,
+    mark: Mark,
 }
 
 impl Replay {
@@ -212,6 +219,7 @@ impl Replay {
                     gone: Ranges::of(known.gone),
                     dropped: Ranges::of(known.dropped),
                     is_paused: known.is_paused,
+                    mark: known.mark,
                 };
             }
             Entry::Settled(offsets) => {
@@ -241,6 +249,10 @@ impl Replay {
                 }
             }
             Entry::Paused(is_paused) => self.is_paused = is_paused,
+            Entry::Written(low, mark) => {
+                self.low = low;
+                self.mark = mark;
+            }
         }
     }
 
@@ -256,6 +268,7 @@ impl Replay {
             gone: self.gone.iter().collect(),
             dropped: self.dropped.iter().collect(),
             is_paused: self.is_paused,
+            mark: self.mark,
         }
     }
 }
@@ -274,6 +287,7 @@ impl Entry {
                 }
                 write_ranges(&known.gone, out);
                 write_ranges(&known.dropped, out);
+                write_mark(known.mark, out);
                 0
             }
             Self::Settled(offsets) => {
@@ -300,6 +314,11 @@ impl Entry {
                 out.extend(offsets.iter().flat_map(|offset| offset.to_le_bytes()));
                 5
             }
+            &Self::Written(low, mark) => {
+                out.extend(low.to_le_bytes());
+                write_mark(mark, out);
+                6
+            }
         }
     }
 
@@ -322,6 +341,7 @@ impl Entry {
                     gone: ranges(rest)?,
                     dropped: ranges(rest)?,
                     is_paused: is_paused == 1,
+                    mark: mark(rest)?,
                 })
             }
             [1] => Self::Settled(offsets(rest)?),
@@ -336,6 +356,7 @@ impl Entry {
             [3] => Self::Gone(offsets(rest)?),
             [4] => Self::Paused(take(rest)? == [1]),
             [5] => Self::Dropped(offsets(rest)?),
+            [6] => Self::Written(u64::from_le_bytes(take(rest)?), mark(rest)?),
             _ => return None,
         };
         rest.is_empty().then_some(entry)
@@ -354,6 +375,11 @@ fn write_tried(offset: u64, attempts: u32, due_ms: u64, out: &mut Vec<u8>) {
     out.extend(offset.to_le_bytes());
     out.extend(attempts.to_le_bytes());
     out.extend(due_ms.to_le_bytes());
+}
+
+fn write_mark(mark: Mark, out: &mut Vec<u8>) {
+    out.extend(mark.file.to_le_bytes());
+    out.extend(mark.bytes.to_le_bytes());
 }
 
 fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
@@ -375,6 +401,12 @@ fn tried(rest: &mut &[u8]) -> Option<(u64, u32, u64)> {
     let offset = u64::from_le_bytes(take(rest)?);
     let attempts = u32::from_le_bytes(take(rest)?);
     Some((offset, attempts, u64::from_le_bytes(take(rest)?)))
+}
+
+fn mark(rest: &mut &[u8]) -> Option<Mark> {
+    let file = u64::from_le_bytes(take(rest)?);
+    let bytes = u64::from_le_bytes(take(rest)?);
+    Some(Mark { file, bytes })
 }
 
 fn offsets(rest: &mut &[u8]) -> Option<Vec<u64>> {

@@ -10,6 +10,7 @@
 //! - `inbox`: what waits to be kept; `intake`: commits; `ids`: what was sent before
 //! - `group`: delivers, by [`Progress`] (what comes next), `pace` (how much at once) and `retry` (what an outcome says); `journal`
 //!   (what was done) and `dead` (what was given up) keep it
+//! - `sink`: writes batches to a file, a table or a topic, beside that
 //! - [`Queue`]: opens and ends all of it; `operate` is what operators see and ask
 //!
 //! An acknowledged message is delivered at least once. It is delivered again when the process ends between an answer of the
@@ -17,6 +18,7 @@
 
 mod answer;
 mod clock;
+mod consumer;
 mod dead;
 mod deferral;
 mod group;
@@ -35,6 +37,7 @@ mod ranges;
 mod retry;
 mod settings;
 mod shared;
+mod sink;
 mod token;
 
 pub use answer::LOCATION;
@@ -43,6 +46,9 @@ pub use deferral::Deferring;
 pub use message::{Message, TooLong};
 pub use outcome::Telling;
 pub use progress::{Bounds, Checkpoint, Due, Progress};
-pub use queue::Queue;
+pub use queue::{Prepared, Queue};
 pub use retry::Retry;
 pub use settings::{Deferral, Delivery, Durability, KeySource, Settings};
+pub use sink::{
+    Cassandra, Column, Destination, File, Kafka, Lines, Postgres, Sasl, SinkSettings, Source,
+};

@@ -15,6 +15,7 @@ use crate::intake::readable;
 use crate::journal::{Journal, Known};
 use crate::message::Message;
 use crate::settings::Settings;
+use crate::sink::SinkSettings;
 use crate::token::{Secret, random};
 
 /// A segment is such a part of what a queue may have, so that what was delivered makes room little by little.
@@ -36,6 +37,31 @@ pub(crate) struct Opened {
     pub(crate) dead: DeadLetters,
     pub(crate) ids: Ids,
     pub(crate) secret: Secret,
+    pub(crate) sinks: Vec<OpenedSink>,
+}
+
+/// What is in the directory of a sink.
+#[derive(Debug)]
+pub(crate) struct OpenedSink {
+    pub(crate) settings: SinkSettings,
+    pub(crate) journal: Journal,
+    pub(crate) known: Known,
+    pub(crate) dead: DeadLetters,
+}
+
+impl OpenedSink {
+    /// Opens what is there, and makes what is not.
+    pub(crate) fn of(queue: &Settings, settings: SinkSettings) -> Result<Self, Error> {
+        let path = queue.path.join("sinks").join(&settings.name);
+        let (journal, known) = Journal::open(below(&path, "journal")?, seed(&path)?)?;
+        let dead = dead_letters(&path, queue, &known)?;
+        Ok(Self {
+            settings,
+            journal,
+            known,
+            dead,
+        })
+    }
 }
 
 impl Opened {
@@ -48,20 +74,19 @@ impl Opened {
         let secret = Secret::of(path).map_err(|error| failed("keep a secret in", path, error))?;
         let (mut journal, mut known) =
             Journal::open(below(path, "upstream/journal")?, seed(path)?)?;
-        let dead_bytes = segment_bytes.min(DEAD_SEGMENT_BYTES_MAX);
-        let gone = known.gone.clone();
-        let dead = DeadLetters::open(
-            below(path, "upstream/dead")?,
-            (dead_bytes, seed(path)?),
-            gone,
-        )?;
+        let dead = dead_letters(&path.join("upstream"), settings, &known)?;
+        let sinks = settings.sinks.iter();
+        let sinks = sinks.map(|sink| OpenedSink::of(settings, sink.clone()));
+        let sinks: Vec<OpenedSink> = sinks.collect::<Result<_, _>>()?;
         let (ids, torn) = read_tail(&log, settings)?;
         let next = log.next_offset();
         // What a crash of the machine took back may have been delivered before: its offsets are not given again.
         let has_ended = Ended::take(path).map_err(|error| failed("look at", path, error))?;
         let may_miss = settings.durability.may_lose() && next > 0 && !has_ended;
         let gap = if may_miss { LOST_MAX } else { 0 };
-        log.skip_to(known.end().max(next + gap))?;
+        let behind_sinks = sinks.iter().map(|sink| sink.known.end()).max();
+        let ends = known.end().max(behind_sinks.unwrap_or(0));
+        log.skip_to(ends.max(next + gap))?;
         if log.next_offset() > next {
             // Nothing will come there.
             known.settle(next..log.next_offset());
@@ -78,8 +103,18 @@ impl Opened {
             dead,
             ids,
             secret,
+            sinks,
         })
     }
+}
+
+fn dead_letters(path: &Path, queue: &Settings, known: &Known) -> Result<DeadLetters, Error> {
+    let bytes = segment_bytes(queue).min(DEAD_SEGMENT_BYTES_MAX);
+    DeadLetters::open(
+        below(path, "dead")?,
+        (bytes, seed(path)?),
+        known.gone.clone(),
+    )
 }
 
 /// Bytes of a segment of the log.

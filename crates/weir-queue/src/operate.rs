@@ -1,11 +1,12 @@
 //! What operators see of a queue, and what they ask of it.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
-use weir_gateway::service::{OrderError, QueueOrder, QueueStatus};
+use weir_gateway::service::{ConsumerStatus, OrderError, QueueOrder, QueueStatus, SinkStatus};
 
 use crate::clock;
+use crate::consumer::Consumer;
 use crate::group::Command;
 use crate::queue::Queue;
 use crate::settings::Durability;
@@ -29,18 +30,20 @@ impl Queue {
         let shared = self.shared();
         let settings = shared.settings();
         let counts = &shared.counts;
-        let read = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
-        let oldest_ms = Some(read(&counts.oldest_ms)).filter(|&time_ms| time_ms > 0);
-        let waiting = counts.waiting();
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let next = read(&counts.next);
+        let consumers = shared.consumers();
+        let sinks = consumers.iter().filter_map(|consumer| {
+            Some(SinkStatus {
+                name: consumer.sink.clone()?,
+                consumer: consumer.status(next),
+            })
+        });
         QueueStatus {
             name: settings.name.clone(),
             durability: settings.durability.name(),
-            waiting,
-            under_way: read(&counts.under_way),
-            oldest_ms: oldest_ms
-                .filter(|_| waiting > 0)
-                .map(|time_ms| clock::now_ms().saturating_sub(time_ms)),
-            bytes: read(&counts.bytes) + read(&counts.dead_bytes),
+            upstream: self.upstream().status(next),
+            bytes: read(&counts.bytes) + shared.dead_bytes(),
             bytes_max: settings.bytes_max,
             accepted: read(&counts.accepted),
             duplicates: read(&counts.duplicates),
@@ -49,43 +52,31 @@ impl Queue {
             refused_disk: read(&counts.refused_disk),
             refused_busy: read(&counts.refused_busy),
             lost: read(&counts.lost),
-            next_offset: read(&counts.next),
+            next_offset: next,
             durable_offset: read(&counts.durable),
-            settled_offset: read(&counts.consumed),
             commits: read(&counts.commits),
             syncs: read(&counts.syncs),
-            delivered: read(&counts.delivered),
-            retried: read(&counts.retried),
-            died: read(&counts.died),
-            dead: read(&counts.dead),
-            is_paused: counts.is_paused.load(Ordering::Relaxed),
-            is_ill: counts.is_ill.load(Ordering::Relaxed),
-            last_error: lock(&shared.last_error).clone(),
             failed: lock(&shared.failed).clone(),
-            stopped: lock(&shared.stopped).clone(),
-            dead_letters: lock(&shared.newest_dead)
-                .iter()
-                .map(|letter| json!(letter))
-                .collect(),
+            sinks: sinks.collect(),
         }
     }
 
-    /// Carries out what an operator asks, and answers in JSON. It waits for the thread that delivers.
+    /// Carries out what an operator asks of what delivers to upstreams, or of a sink, and answers in JSON. It waits for the thread that delivers.
     ///
     /// # Errors
     /// Why it cannot be done.
-    pub fn order(&self, order: QueueOrder) -> Result<Value, OrderError> {
+    pub fn order(&self, sink: Option<&str>, order: QueueOrder) -> Result<Value, OrderError> {
         let refused = OrderError::Refused;
         if let QueueOrder::Dead { from, limit } = order {
             // One more says whether there are more.
-            let letters = self.ask(|reply| Command::Dead(from, limit + 1, reply));
+            let letters = self.ask(sink, |reply| Command::Dead(from, limit + 1, reply));
             let letters = letters.map_err(refused)?.blocking_recv();
             let mut letters = letters.map_err(|_| ended())?.map_err(refused)?;
             let next = letters.get(limit).map(|letter| letter.id);
             letters.truncate(limit);
             return Ok(json!({ "letters": letters, "next": next }));
         }
-        let done = self.ask(|done| match order {
+        let done = self.ask(sink, |done| match order {
             QueueOrder::Pause => Command::Pause(done),
             QueueOrder::Resume | QueueOrder::Dead { .. } => Command::Resume(false, done),
             QueueOrder::SkipDamaged => Command::Resume(true, done),
@@ -97,6 +88,32 @@ impl Queue {
         let done = done.map_err(refused)?.blocking_recv();
         let messages = done.map_err(|_| ended())?.map_err(refused)?;
         Ok(json!({ "messages": messages }))
+    }
+}
+
+impl Consumer {
+    /// How it is now, with a queue that ends at `next`.
+    fn status(&self, next: u64) -> ConsumerStatus {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let waiting = self.waiting(next);
+        let time_ms = read(&self.oldest_ms);
+        let is_late = time_ms > 0 && waiting > 0;
+        let newest_dead = lock(&self.newest_dead);
+        ConsumerStatus {
+            waiting,
+            under_way: read(&self.under_way),
+            oldest_ms: is_late.then(|| clock::now_ms().saturating_sub(time_ms)),
+            settled_offset: read(&self.consumed),
+            delivered: read(&self.delivered),
+            retried: read(&self.retried),
+            died: read(&self.died),
+            dead: read(&self.dead),
+            is_paused: self.is_paused.load(Ordering::Relaxed),
+            is_ill: self.is_ill.load(Ordering::Relaxed),
+            last_error: lock(&self.last_error).clone(),
+            stopped: lock(&self.stopped).clone(),
+            dead_letters: newest_dead.iter().map(|letter| json!(letter)).collect(),
+        }
     }
 }
 

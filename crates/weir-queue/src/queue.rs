@@ -2,31 +2,37 @@
 //!
 //! ```text
 //! data/events/
-//!   secret             what names of messages are proved with
-//!   ended              there while nobody has it open, when all is on the disk
-//!   log/               the messages
-//!   upstream/journal/  what has been delivered
-//!   upstream/dead/     what was given up
+//!   secret               what names of messages are proved with
+//!   ended                there while nobody has it open, when all is on the disk
+//!   log/                 the messages
+//!   upstream/journal/    what has been delivered
+//!   upstream/dead/       what was given up
+//!   sinks/NAME/journal/  what a sink has written, and so on
 //! ```
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use tokio::sync::{mpsc, oneshot};
 use weir_gateway::service::Courier;
-use weir_log::Error;
+use weir_gateway::settings::Level;
+use weir_gateway::tell::tell;
+use weir_log::{Cursor, Error};
 
 use crate::answer::Answers;
+use crate::consumer::Consumer;
 use crate::group::{Command, Group, Parts};
 use crate::inbox::Inbox;
 use crate::intake::Committer;
-use crate::opening::{self, Opened};
+use crate::opening::{self, Opened, OpenedSink};
 use crate::settings::Settings;
 use crate::shared::{Shared, lock};
+use crate::sink::{self, Connection, Origin, Sink, SinkSettings};
 
 /// Commands that wait.
 const COMMANDS_MAX: usize = 64;
+const BUSY: &str = "the queue is busy; ask again in a moment";
 
 /// A queue that is open.
 #[derive(Debug)]
@@ -34,10 +40,31 @@ pub struct Queue {
     shared: Arc<Shared>,
     inbox: Arc<Inbox>,
     answers: Answers,
+    origin: Origin,
+    /// Of the log, for consumers that come later.
+    cursor: Cursor,
+    upstream: Arc<Consumer>,
     commands: Mutex<Option<mpsc::Sender<Command>>>,
+    sinks: Mutex<Vec<Open>>,
     /// Routes that defer to it.
     users: AtomicUsize,
     threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// A sink that is open.
+#[derive(Debug)]
+struct Open {
+    settings: SinkSettings,
+    consumer: Arc<Consumer>,
+    commands: mpsc::Sender<Command>,
+    thread: JoinHandle<()>,
+}
+
+/// What other settings need that the queue has not yet.
+#[derive(Debug)]
+pub struct Prepared {
+    settings: Settings,
+    sinks: Vec<OpenedSink>,
 }
 
 impl Queue {
@@ -47,65 +74,151 @@ impl Queue {
     /// Another process has it, the disk refuses, or what is there is damaged.
     pub fn open(settings: Settings, courier: &Courier) -> Result<Arc<Self>, Error> {
         let path = settings.path.clone();
-        let Opened {
-            log,
-            journal,
-            known,
-            dead,
-            ids,
-            secret,
-        } = Opened::of(&settings)?;
-        let (ahead, behind) = (log.read_from(0), log.read_from(0));
-        let answers = Answers::new(secret);
+        let opened = Opened::of(&settings)?;
+        let answers = Answers::new(opened.secret);
+        let origin = Origin::new(settings.name.clone(), &opened.secret);
+        let cursor = opened.log.read_from(0);
         let shared = Shared::new(settings);
         let inbox = Arc::new(Inbox::new());
+        let (commands, asked) = mpsc::channel(COMMANDS_MAX);
+        let upstream = Arc::new(Consumer::default());
+        shared.join(Arc::clone(&upstream));
+        let group = Group::new(Parts {
+            shared: Arc::clone(&shared),
+            consumer: Arc::clone(&upstream),
+            courier: courier.clone(),
+            commands: asked,
+            journal: opened.journal,
+            known: opened.known,
+            dead: opened.dead,
+            ahead: cursor.another(0),
+            behind: cursor.another(0),
+        });
         let committer = Committer::new(
             Arc::clone(&shared),
             Arc::clone(&inbox),
-            log,
-            ids,
+            opened.log,
+            opened.ids,
             answers.clone(),
         );
-        committer.publish();
-        let (commands, asked) = mpsc::channel(COMMANDS_MAX);
-        let group = Group::new(Parts {
-            shared: Arc::clone(&shared),
-            courier: courier.clone(),
-            commands: asked,
-            journal,
-            known,
-            dead,
-            ahead,
-            behind,
-        });
         let queue = Arc::new(Self {
             inbox,
             answers,
+            origin,
+            cursor,
+            upstream,
             commands: Mutex::new(Some(commands)),
+            sinks: Mutex::default(),
             users: AtomicUsize::new(0),
             threads: Mutex::default(),
             shared,
         });
-        let started = queue.start(committer, group);
-        started.map_err(|error| opening::failed("start the threads of", &path, error))?;
+        let failed = |error| opening::failed("start the threads of", &path, error);
+        // Nothing is removed before everyone has said how far he is.
+        for sink in opened.sinks {
+            queue.start_sink(sink)?;
+        }
+        committer.publish();
+        queue.start(committer, group).map_err(failed)?;
         Ok(queue)
     }
 
     fn start(&self, committer: Committer, group: Group) -> std::io::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .build()?;
         let name = self.shared.settings().name.clone();
-        let thread = |part: &str| std::thread::Builder::new().name(format!("{part} {name}"));
-        let commits = thread("commit").spawn(move || committer.run())?;
-        let delivers = thread("deliver").spawn(move || runtime.block_on(group.run()))?;
-        lock(&self.threads).extend([commits, delivers]);
+        let commits = std::thread::Builder::new().name(format!("commit {name}"));
+        let commits = commits.spawn(move || committer.run())?;
+        lock(&self.threads).push(commits);
+        let delivers = thread(format!("deliver {name}"), group.run())?;
+        lock(&self.threads).push(delivers);
         Ok(())
     }
 
-    /// Other settings hold from now on. Its directory stays.
-    pub fn follow(&self, settings: Settings) {
-        self.shared.follow(settings);
+    /// Begins to write to a sink.
+    fn start_sink(&self, opened: OpenedSink) -> Result<(), Error> {
+        let settings = opened.settings.clone();
+        let mark = opened.known.mark;
+        let connection = Connection::new(&settings.destination, &self.origin, mark);
+        let path = self.shared.settings().path.clone();
+        let failed = |error| opening::failed("start a sink of", &path, error);
+        let connection = connection.map_err(|why| failed(std::io::Error::other(why)))?;
+        let consumer = Arc::new(Consumer {
+            sink: Some(settings.name.clone()),
+            ..Consumer::default()
+        });
+        let (commands, asked) = mpsc::channel(COMMANDS_MAX);
+        let sink = Sink::new(sink::Parts {
+            shared: Arc::clone(&self.shared),
+            consumer: Arc::clone(&consumer),
+            settings: settings.clone(),
+            origin: self.origin.clone(),
+            commands: asked,
+            journal: opened.journal,
+            known: opened.known,
+            dead: opened.dead,
+            cursor: self.cursor.another(0),
+        });
+        self.shared.join(Arc::clone(&consumer));
+        let name = format!("sink {}", settings.name);
+        let thread = thread(name, sink.run(connection)).map_err(failed)?;
+        lock(&self.sinks).push(Open {
+            settings,
+            consumer,
+            commands,
+            thread,
+        });
+        Ok(())
+    }
+
+    /// Opens what other settings need, before it is known whether they will hold.
+    ///
+    /// # Errors
+    /// As of [`Queue::open`].
+    pub fn prepare(&self, settings: Settings) -> Result<Prepared, Error> {
+        let open = lock(&self.sinks);
+        let is_open = |sink: &&SinkSettings| open.iter().any(|own| own.settings.name == sink.name);
+        let new = settings.sinks.iter().filter(|sink| !is_open(sink));
+        let new = new.map(|sink| OpenedSink::of(&settings, sink.clone()));
+        let sinks = new.collect::<Result<_, _>>()?;
+        Ok(Prepared { settings, sinks })
+    }
+
+    /// Other settings hold from now on. Its directory stays. A sink that they do not name ends; one that they name goes on from where it
+    /// is, whatever it writes to.
+    pub fn follow(&self, prepared: Prepared) {
+        let Prepared { settings, sinks } = prepared;
+        self.shared.follow(settings.clone());
+        let mut open = lock(&self.sinks);
+        let is_named = |own: &mut Open| {
+            let mut named = settings.sinks.iter();
+            named.any(|sink| sink.name == own.settings.name)
+        };
+        let ended = open
+            .extract_if(.., |own| !is_named(own))
+            .collect::<Vec<_>>();
+        for own in &mut *open {
+            let mut named = settings.sinks.iter();
+            let other = named.find(|sink| sink.name == own.settings.name);
+            if let Some(other) = other.filter(|other| **other != own.settings) {
+                own.settings = other.clone();
+                *lock(&own.consumer.wanted) = Some(other.clone());
+                own.consumer.wakes.notify_one();
+            }
+        }
+        drop(open);
+        for own in ended {
+            self.shared.leave(&own.consumer);
+            own.end();
+        }
+        for sink in sinks {
+            let name = sink.settings.name.clone();
+            if let Err(error) = self.start_sink(sink) {
+                let queue = &settings.name;
+                tell(
+                    Level::Error,
+                    format_args!("queue {queue}: its sink {name} does not start: {error}"),
+                );
+            }
+        }
     }
 
     /// What it was told.
@@ -128,10 +241,12 @@ impl Queue {
     /// A route more defers to it.
     pub(crate) fn join(&self) {
         if self.users.fetch_add(1, Ordering::AcqRel) == 0 {
-            self.shared.is_noted.store(false, Ordering::Release);
+            for consumer in self.shared.consumers() {
+                consumer.is_noted.store(false, Ordering::Release);
+            }
             self.shared.is_kept.store(false, Ordering::Release);
             self.shared.is_draining.store(false, Ordering::Release);
-            self.shared.delivers.notify_one();
+            self.shared.wake_consumers();
         }
     }
 
@@ -139,7 +254,7 @@ impl Queue {
     pub(crate) fn leave(&self) {
         if self.users.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.shared.is_draining.store(true, Ordering::Release);
-            self.shared.delivers.notify_one();
+            self.shared.wake_consumers();
             self.inbox.wake();
         }
     }
@@ -152,22 +267,35 @@ impl Queue {
     /// Whether nothing is under way: neither to be kept, nor to be delivered.
     pub(crate) fn is_drained(&self) -> bool {
         let is_used = !self.shared.is_draining.load(Ordering::Acquire);
-        let delivers = self.shared.counts.under_way.load(Ordering::Acquire) > 0;
-        let is_over = |flag: &AtomicBool| flag.load(Ordering::Acquire);
-        let is_on_disk = is_over(&self.shared.is_noted) && is_over(&self.shared.is_kept);
-        is_used || (!delivers && self.inbox.is_empty() && is_on_disk)
+        let is_kept = self.shared.is_kept.load(Ordering::Acquire);
+        let consumers = self.shared.consumers();
+        let is_drained = consumers.iter().all(|consumer| consumer.is_drained());
+        is_used || (is_drained && self.inbox.is_empty() && is_kept)
     }
 
-    /// Asks something of the thread that delivers.
+    /// Asks something of the thread that delivers to upstreams, or of that of a sink.
     ///
     /// # Errors
     /// It has more to do than it can, or has ended.
     pub(crate) fn ask<T>(
         &self,
+        sink: Option<&str>,
         command: impl FnOnce(oneshot::Sender<T>) -> Command,
     ) -> Result<oneshot::Receiver<T>, String> {
         let (sender, receiver) = oneshot::channel();
-        self.command(command(sender))?;
+        let command = command(sender);
+        match sink {
+            None => self.command(command)?,
+            Some(name) => {
+                let sinks = lock(&self.sinks);
+                let sink = sinks.iter().find(|sink| sink.settings.name == name);
+                let sent = sink
+                    .ok_or("the queue has no such sink")?
+                    .commands
+                    .try_send(command);
+                sent.map_err(|_| BUSY)?;
+            }
+        }
         Ok(receiver)
     }
 
@@ -175,9 +303,34 @@ impl Queue {
     pub(crate) fn command(&self, command: Command) -> Result<(), String> {
         let commands = lock(&self.commands);
         let commands = commands.as_ref().ok_or("the queue has ended")?;
-        let sent = commands.try_send(command);
-        sent.map_err(|_| "the queue is busy; ask again in a moment".to_owned())
+        Ok(commands.try_send(command).map_err(|_| BUSY)?)
     }
+
+    /// What delivers to upstreams.
+    pub(crate) fn upstream(&self) -> &Consumer {
+        &self.upstream
+    }
+}
+
+impl Open {
+    /// It writes no more when this returns.
+    fn end(self) {
+        drop(self.commands);
+        // One that panicked has said why.
+        let _ = self.thread.join();
+    }
+}
+
+/// Runs it on a thread of its own.
+fn thread(
+    name: String,
+    running: impl Future<Output = ()> + Send + 'static,
+) -> std::io::Result<JoinHandle<()>> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let thread = std::thread::Builder::new().name(name);
+    thread.spawn(move || runtime.block_on(running))
 }
 
 impl Drop for Queue {
@@ -185,6 +338,7 @@ impl Drop for Queue {
         self.shared.is_draining.store(true, Ordering::Release);
         self.inbox.close();
         lock(&self.commands).take();
+        lock(&self.sinks).drain(..).for_each(Open::end);
         for thread in lock(&self.threads).drain(..) {
             // One that panicked has said why.
             let _ = thread.join();

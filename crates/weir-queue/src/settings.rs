@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::retry::Retry;
+use crate::sink::SinkSettings;
 
 /// When a message counts as kept, and is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +47,8 @@ pub struct Settings {
     pub id_window: Duration,
     /// How messages get to their upstreams.
     pub delivery: Delivery,
+    /// Where else they go.
+    pub sinks: Vec<SinkSettings>,
 }
 
 /// How messages get to their upstreams.

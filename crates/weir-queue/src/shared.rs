@@ -3,9 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Notify;
-
-use crate::dead::DeadLetter;
+use crate::consumer::Consumer;
 use crate::settings::Settings;
 
 /// One queue, for all of its threads.
@@ -13,10 +11,9 @@ use crate::settings::Settings;
 pub(crate) struct Shared {
     settings: Mutex<Arc<Settings>>,
     pub(crate) counts: Counts,
-    /// There may be something to deliver.
-    pub(crate) delivers: Notify,
-    /// While it drains: whether all that was delivered is noted on the disk, and whether all that was accepted is there.
-    pub(crate) is_noted: AtomicBool,
+    /// Everyone who consumes it. What all of them have settled may be removed.
+    consumers: Mutex<Vec<Arc<Consumer>>>,
+    /// While it drains: whether all that was accepted is on the disk.
     pub(crate) is_kept: AtomicBool,
     /// A request was refused for want of room.
     pub(crate) wants_room: AtomicBool,
@@ -24,12 +21,6 @@ pub(crate) struct Shared {
     pub(crate) is_draining: AtomicBool,
     /// Why the log takes nothing until a restart, if so.
     pub(crate) failed: Mutex<Option<String>>,
-    /// Why nothing is delivered until somebody has seen to it, if so.
-    pub(crate) stopped: Mutex<Option<String>>,
-    /// What the last attempt that failed has come to.
-    pub(crate) last_error: Mutex<Option<String>>,
-    /// The newest dead letters.
-    pub(crate) newest_dead: Mutex<Vec<DeadLetter>>,
 }
 
 /// What was counted since the start, and what is so now.
@@ -51,28 +42,13 @@ pub(crate) struct Counts {
     /// Commits, and those among them that waited for the disk.
     pub(crate) commits: AtomicU64,
     pub(crate) syncs: AtomicU64,
-    /// The offsets behind what was written, what is durable, and before which all is settled.
+    /// The offsets behind what was written, and behind what is durable.
     pub(crate) next: AtomicU64,
     /// The offset behind what deliveries may see.
     pub(crate) readable: AtomicU64,
     pub(crate) durable: AtomicU64,
-    pub(crate) consumed: AtomicU64,
-    /// Bytes of the log, and of dead letters.
+    /// Bytes of the log.
     pub(crate) bytes: AtomicU64,
-    pub(crate) dead_bytes: AtomicU64,
-    pub(crate) delivered: AtomicU64,
-    /// Attempts that failed and are repeated.
-    pub(crate) retried: AtomicU64,
-    /// Messages that became dead letters, and how many there are now.
-    pub(crate) died: AtomicU64,
-    pub(crate) dead: AtomicU64,
-    /// Settled messages that are not all before `consumed`.
-    pub(crate) settled_ahead: AtomicU64,
-    pub(crate) under_way: AtomicU64,
-    /// When the oldest message came that is not settled; 0 when there is none.
-    pub(crate) oldest_ms: AtomicU64,
-    pub(crate) is_paused: AtomicBool,
-    pub(crate) is_ill: AtomicBool,
 }
 
 impl Shared {
@@ -80,15 +56,11 @@ impl Shared {
         Arc::new(Self {
             settings: Mutex::new(Arc::new(settings)),
             counts: Counts::default(),
-            delivers: Notify::new(),
-            is_noted: AtomicBool::new(false),
+            consumers: Mutex::default(),
             is_kept: AtomicBool::new(false),
             wants_room: AtomicBool::new(false),
             is_draining: AtomicBool::new(false),
             failed: Mutex::default(),
-            stopped: Mutex::default(),
-            last_error: Mutex::default(),
-            newest_dead: Mutex::default(),
         })
     }
 
@@ -99,17 +71,53 @@ impl Shared {
     /// Other settings hold from now on.
     pub(crate) fn follow(&self, settings: Settings) {
         *lock(&self.settings) = Arc::new(settings);
-        self.delivers.notify_one();
+        self.wake_consumers();
     }
-}
 
-impl Counts {
-    /// Messages that are neither delivered nor given up.
-    pub(crate) fn waiting(&self) -> u64 {
-        let ends = self.next.load(Ordering::Relaxed);
-        let settled =
-            self.consumed.load(Ordering::Relaxed) + self.settled_ahead.load(Ordering::Relaxed);
-        ends.saturating_sub(settled)
+    /// One more consumes it.
+    pub(crate) fn join(&self, consumer: Arc<Consumer>) {
+        lock(&self.consumers).push(consumer);
+    }
+
+    /// One consumes it no longer: nothing is kept for its sake.
+    pub(crate) fn leave(&self, consumer: &Arc<Consumer>) {
+        lock(&self.consumers).retain(|other| !Arc::ptr_eq(other, consumer));
+    }
+
+    pub(crate) fn consumers(&self) -> Vec<Arc<Consumer>> {
+        lock(&self.consumers).clone()
+    }
+
+    /// There may be something to do for each.
+    pub(crate) fn wake_consumers(&self) {
+        for consumer in &*lock(&self.consumers) {
+            consumer.wakes.notify_one();
+        }
+    }
+
+    /// The offset before which all is settled, by all of them.
+    pub(crate) fn consumed(&self) -> u64 {
+        let consumers = lock(&self.consumers);
+        let consumed = consumers.iter();
+        let consumed = consumed.map(|consumer| consumer.consumed.load(Ordering::Relaxed));
+        consumed.min().unwrap_or(0)
+    }
+
+    /// When the oldest message came that is not settled by all of them; 0 when there is none.
+    pub(crate) fn oldest_ms(&self) -> u64 {
+        let consumers = lock(&self.consumers);
+        let oldest = consumers.iter();
+        let oldest = oldest.map(|consumer| consumer.oldest_ms.load(Ordering::Relaxed));
+        oldest.filter(|&time_ms| time_ms > 0).min().unwrap_or(0)
+    }
+
+    /// Bytes of dead letters.
+    pub(crate) fn dead_bytes(&self) -> u64 {
+        let consumers = lock(&self.consumers);
+        let bytes = consumers.iter();
+        bytes
+            .map(|consumer| consumer.dead_bytes.load(Ordering::Relaxed))
+            .sum()
     }
 }
 

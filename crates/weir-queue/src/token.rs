@@ -56,6 +56,11 @@ impl Secret {
         (proof == self.proof(offset)).then_some(offset)
     }
 
+    /// A number that no other directory has.
+    pub(crate) fn instance(&self) -> u64 {
+        SipHasher24::new_with_key(&self.0).hash(b"instance")
+    }
+
     fn proof(&self, offset: u64) -> u64 {
         SipHasher24::new_with_key(&self.0).hash(&offset.to_le_bytes())
     }

@@ -53,6 +53,7 @@ mod route;
 #[cfg(feature = "lab")]
 pub(crate) mod scenario;
 pub(crate) mod schema;
+mod sink;
 mod sources;
 mod suggest;
 mod syntax;

@@ -8,6 +8,7 @@
 //! GET  /queues/NAME/dead          ?from= &limit=  → {"letters": [...], "next": what `from` is to be, or null}
 //! POST /queues/NAME/dead/redrive  {"ids": [1, 2]} or {"all": true}         → {"messages"}
 //! POST /queues/NAME/dead/drop     the same
+//! … /queues/NAME/sinks/SINK/…     the same for a sink of a queue
 //! ```
 
 use std::net::SocketAddr;
@@ -83,8 +84,10 @@ pub(super) async fn answer(
 async fn read(request: Request<Incoming>) -> Result<(String, QueueOrder), Refusal> {
     let path = request.uri().path().to_owned();
     let segments: Vec<&str> = path.split('/').skip(1).collect();
-    let ["queues", queue, rest @ ..] = segments.as_slice() else {
-        return Err(nothing_here());
+    let (queue, rest) = match segments.as_slice() {
+        ["queues", queue, "sinks", sink, rest @ ..] => (format!("{queue}/{sink}"), rest),
+        ["queues", queue, rest @ ..] => ((*queue).to_owned(), rest),
+        _ => return Err(nothing_here()),
     };
     let order = match rest {
         ["dead"] => listing(&request)?,
@@ -113,7 +116,7 @@ async fn read(request: Request<Incoming>) -> Result<(String, QueueOrder), Refusa
         ["dead", "drop"] => QueueOrder::Drop(which(request).await?),
         _ => return Err(nothing_here()),
     };
-    Ok(((*queue).to_owned(), order))
+    Ok((queue, order))
 }
 
 /// A page of dead letters.
@@ -151,7 +154,7 @@ async fn which(request: Request<Incoming>) -> Result<Option<Vec<u64>>, Refusal> 
 fn nothing_here() -> Refusal {
     Refusal::new(
         StatusCode::NOT_FOUND,
-        "here are /queues, and below /queues/NAME: pause, resume, replay, dead, dead/redrive and dead/drop",
+        "here are /queues, and below /queues/NAME and /queues/NAME/sinks/SINK: pause, resume, replay, dead, dead/redrive and dead/drop",
     )
 }
 

@@ -10,12 +10,9 @@ pub struct QueueStatus {
     pub name: String,
     /// How it is kept: `memory`, `os`, `group` or `each`.
     pub durability: &'static str,
-    /// Messages that are neither delivered nor given up.
-    pub waiting: u64,
-    /// Those of them that are being delivered.
-    pub under_way: u64,
-    /// How long the oldest of them waits; `None` when none does.
-    pub oldest_ms: Option<u64>,
+    /// What is delivered to the upstreams of routes.
+    #[serde(flatten)]
+    pub upstream: ConsumerStatus,
     /// Bytes on the disk, and how many there may be.
     pub bytes: u64,
     /// See `bytes`.
@@ -38,15 +35,40 @@ pub struct QueueStatus {
     pub next_offset: u64,
     /// See `next_offset`.
     pub durable_offset: u64,
-    /// The offset before which all are delivered or given up.
-    pub settled_offset: u64,
     /// Times that messages were written together, and that the disk was waited for.
     pub commits: u64,
     /// See `commits`.
     pub syncs: u64,
-    /// Messages that an upstream has taken.
+    /// Why it takes nothing until a restart.
+    pub failed: Option<String>,
+    /// Where messages go besides.
+    pub sinks: Vec<SinkStatus>,
+}
+
+/// A sink of a queue: a file, a table or a topic that messages are written to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SinkStatus {
+    /// Its name in the configuration.
+    pub name: String,
+    /// What is written to it.
+    #[serde(flatten)]
+    pub consumer: ConsumerStatus,
+}
+
+/// How far one is who consumes a queue. Counts are since the start.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ConsumerStatus {
+    /// Messages that are neither delivered nor given up: its lag.
+    pub waiting: u64,
+    /// Those of them that are being delivered.
+    pub under_way: u64,
+    /// How long the oldest of them waits; `None` when none does.
+    pub oldest_ms: Option<u64>,
+    /// The offset before which all are delivered or given up.
+    pub settled_offset: u64,
+    /// Messages that were taken.
     pub delivered: u64,
-    /// Attempts that failed.
+    /// Attempts that failed; those of a sink are made with a batch.
     pub retried: u64,
     /// Messages that were given up since the start, and dead letters that there are.
     pub died: u64,
@@ -54,13 +76,11 @@ pub struct QueueStatus {
     pub dead: u64,
     /// Somebody has paused it.
     pub is_paused: bool,
-    /// Its target fails at everything; it is asked now and then.
+    /// The target fails at everything; it is asked now and then.
     pub is_ill: bool,
     /// What the last attempt that failed has come to.
     pub last_error: Option<String>,
-    /// Why it takes nothing until a restart.
-    pub failed: Option<String>,
-    /// Why it delivers nothing until somebody has seen to it.
+    /// Why nothing is delivered until somebody has seen to it.
     pub stopped: Option<String>,
     /// The newest dead letters.
     pub dead_letters: Vec<Value>,

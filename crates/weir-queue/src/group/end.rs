@@ -55,7 +55,7 @@ impl Group {
         match verdict {
             Verdict::Delivered => {
                 self.lanes.deliver(begun.lane);
-                add(&self.shared.counts.delivered, 1);
+                add(&self.consumer.delivered, 1);
                 self.keep_answer(offset, outcome);
                 self.settle(offset);
                 // It was replayed.
@@ -112,9 +112,9 @@ impl Group {
         let due_ms = now_ms + wait.max(after.unwrap_or_default()).as_millis() as u64;
         self.progress.again(offset, due_ms, counts);
         if is_tried {
-            add(&self.shared.counts.retried, 1);
+            add(&self.consumer.retried, 1);
         }
-        *lock(&self.shared.last_error) = Some(describe(outcome));
+        *lock(&self.consumer.last_error) = Some(describe(outcome));
         if counts {
             let tried = Entry::Tried {
                 offset,
@@ -161,7 +161,7 @@ impl Group {
             self.journal.note(now_ms, &Entry::Gone(vec![before]));
         }
         self.has_new_dead = true;
-        add(&self.shared.counts.died, 1);
+        add(&self.consumer.died, 1);
         self.settle(offset);
         Ok(())
     }
@@ -184,7 +184,7 @@ impl Group {
         match verdict {
             Verdict::Delivered => {
                 self.lanes.deliver(lane);
-                add(&self.shared.counts.delivered, 1);
+                add(&self.consumer.delivered, 1);
                 if let Some(offset) = self.dead.offset(id) {
                     self.keep_answer(offset, outcome);
                 }
@@ -192,7 +192,7 @@ impl Group {
             }
             // Its place is where it is; the operator sees that it failed again.
             Verdict::Futile | Verdict::Again(_) => {
-                add(&self.shared.counts.retried, 1);
+                add(&self.consumer.retried, 1);
                 self.redrive.remove(id);
             }
             Verdict::Untried(_) => self.redrive.untried(id, now_ms),
@@ -219,6 +219,10 @@ impl Group {
             return;
         }
         let low = self.progress.low();
+        if self.shared.consumed() < low {
+            // A sink needs it all the same.
+            return;
+        }
         let Some(&Failed { times, .. }) = self.failed.get(&low) else {
             return;
         };

@@ -1,5 +1,7 @@
 //! What is asked of a group from outside its thread.
 
+use std::sync::atomic::Ordering;
+
 use serde_json::json;
 use tokio::sync::oneshot;
 use weir_gateway::service::Replier;
@@ -68,11 +70,7 @@ impl Group {
                 }
             },
             Command::Dead(from, count, reply) => {
-                let ids: Vec<u64> = self.dead.ids(from).take(count).collect();
-                let letters = ids.into_iter();
-                let letters = letters.filter_map(|id| self.dead.show(id).transpose());
-                let letters: Result<Vec<_>, _> = letters.collect();
-                let _ = reply.send(letters.map_err(|error| error.to_string()));
+                let _ = reply.send(self.dead.page(from, count));
             }
             Command::Redrive(ids, done) => {
                 let _ = done.send(self.redrive(ids));
@@ -128,7 +126,7 @@ impl Group {
 
     fn redrive(&mut self, ids: Option<Vec<u64>>) -> Result<u64, String> {
         let mut count = 0;
-        for id in self.chosen(ids)? {
+        for id in self.dead.chosen(ids)? {
             // It is read again when its turn comes.
             let upstream = self.dead.show(id).map_err(|error| error.to_string())?;
             if let Some(letter) = upstream {
@@ -140,7 +138,7 @@ impl Group {
     }
 
     fn drop_dead(&mut self, ids: Option<Vec<u64>>) -> Result<u64, String> {
-        let ids = self.chosen(ids)?;
+        let ids = self.dead.chosen(ids)?;
         let offsets = ids.iter().filter_map(|&id| self.dead.offset(id));
         let offsets: Vec<u64> = offsets.collect();
         for &offset in &offsets {
@@ -158,19 +156,6 @@ impl Group {
         Ok(count)
     }
 
-    /// The dead letters of these numbers, each once, or all.
-    fn chosen(&self, ids: Option<Vec<u64>>) -> Result<Vec<u64>, String> {
-        let Some(mut ids) = ids else {
-            return Ok(self.dead.ids(0).collect());
-        };
-        ids.sort_unstable();
-        ids.dedup();
-        match ids.iter().find(|&&id| self.dead.offset(id).is_none()) {
-            Some(id) => Err(format!("there is no dead letter {id}")),
-            None => Ok(ids),
-        }
-    }
-
     /// What became of a message.
     fn state(&self, offset: u64) -> serde_json::Value {
         let is_dead = self.dead.of(offset).is_some() || self.dropped.contains(offset);
@@ -183,6 +168,13 @@ impl Group {
         if let Some((status, body)) = self.answers.of(offset) {
             said["status"] = json!(status);
             said["answer"] = json!(String::from_utf8_lossy(body));
+        }
+        for consumer in self.shared.consumers() {
+            if let Some(sink) = &consumer.sink {
+                let is_behind = consumer.consumed.load(Ordering::Relaxed) <= offset;
+                let state = if is_behind { "pending" } else { "settled" };
+                said["sinks"][sink] = json!(state);
+            }
         }
         said
     }

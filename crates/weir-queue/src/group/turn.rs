@@ -39,7 +39,7 @@ impl Group {
             self.begin_replay(&under_way);
             let again_ms = self.begin(&mut under_way);
             let count = under_way.len() as u64;
-            self.shared.counts.under_way.store(count, Ordering::Release);
+            self.consumer.under_way.store(count, Ordering::Release);
             match self.next(&mut under_way, again_ms, is_closed).await {
                 Event::Ended(begun, outcome) => {
                     self.end(begun, &outcome);
@@ -51,9 +51,9 @@ impl Group {
             }
             let is_draining = self.shared.is_draining.load(Ordering::Acquire);
             let is_quiet = is_draining && under_way.is_empty();
-            if is_quiet && !self.shared.is_noted.load(Ordering::Acquire) {
+            if is_quiet && !self.consumer.is_noted.load(Ordering::Acquire) {
                 self.write(true);
-                self.shared.is_noted.store(true, Ordering::Release);
+                self.consumer.is_noted.store(true, Ordering::Release);
             }
             if self.shared.wants_room.swap(false, Ordering::AcqRel) {
                 self.make_room();
@@ -98,7 +98,7 @@ impl Group {
         let wait = at_ms.map(|at_ms| Duration::from_millis(at_ms.saturating_sub(now_ms)));
         let wait = wait.map_or(TURN, |wait| wait.clamp(Duration::from_millis(1), TURN));
         let mut over = pin!(sleep_until(Instant::now() + wait));
-        let mut delivers = pin!(self.shared.delivers.notified());
+        let mut delivers = pin!(self.consumer.wakes.notified());
         let commands = &mut self.commands;
         poll_fn(|cx| {
             if let Poll::Ready(Some(ended)) = under_way.poll_join_next(cx) {

@@ -11,6 +11,7 @@ fn known() -> Known {
         gone: vec![(0, 2)],
         dropped: vec![(3, 4)],
         is_paused: true,
+        mark: Mark { file: 7, bytes: 8 },
     }
 }
 
@@ -35,6 +36,7 @@ fn what_was_written_is_read() {
         Entry::Dropped(vec![9, 8]),
         Entry::Paused(true),
         Entry::Paused(false),
+        Entry::Written(3, Mark { file: 1, bytes: 2 }),
     ] {
         assert_eq!(round_trip(&entry), Some(entry));
     }
@@ -62,6 +64,7 @@ fn entries_come_to_what_they_say() {
         },
         Entry::Gone(vec![2, 7]),
         Entry::Dropped(vec![4]),
+        Entry::Written(9, Mark { file: 1, bytes: 2 }),
         Entry::Paused(false),
     ] {
         read.apply(entry);
@@ -75,6 +78,7 @@ fn entries_come_to_what_they_say() {
         gone: vec![(0, 3), (7, 8)],
         dropped: vec![(3, 5)],
         is_paused: false,
+        mark: Mark { file: 1, bytes: 2 },
     };
     assert_eq!(read.into_known(), expected);
 }

@@ -1,11 +1,14 @@
 //! `weir queue`: shows the queues of a running gateway, pauses and replays them, and sees to their dead letters.
 
+mod list;
+
 use std::io::{self, Write as _};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use self::list::rounded;
 use super::admin::{Admin, Connection, segment};
 use crate::config::units;
 
@@ -40,7 +43,7 @@ struct ListArgs {
 
 #[derive(Debug, clap::Args)]
 struct OneArgs {
-    /// The name of the queue in the config.
+    /// The name of the queue in the config, or QUEUE/SINK.
     queue: String,
 
     #[command(flatten)]
@@ -91,7 +94,7 @@ enum DeadCommand {
 #[derive(Debug, clap::Args)]
 #[group(id = "which", required = true, multiple = false, args = ["ids", "all"])]
 struct ChosenArgs {
-    /// The name of the queue in the config.
+    /// The name of the queue in the config, or QUEUE/SINK.
     queue: String,
 
     /// Their numbers, as they are listed.
@@ -104,23 +107,6 @@ struct ChosenArgs {
 
     #[command(flatten)]
     connection: Connection,
-}
-
-/// What the gateway says of a queue, as far as it is listed.
-#[derive(Debug, Deserialize)]
-struct Queue {
-    name: String,
-    waiting: u64,
-    oldest_ms: Option<u64>,
-    accepted: u64,
-    delivered: u64,
-    dead: u64,
-    bytes: u64,
-    is_paused: bool,
-    is_ill: bool,
-    last_error: Option<String>,
-    failed: Option<String>,
-    stopped: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -136,8 +122,8 @@ struct Letter {
 
 pub(crate) fn run(args: &QueueArgs) -> anyhow::Result<()> {
     match &args.command {
-        QueueCommand::List(args) => list(&args.connection),
-        QueueCommand::Show(args) => show(args),
+        QueueCommand::List(args) => list::list(&args.connection),
+        QueueCommand::Show(args) => list::show(args),
         QueueCommand::Pause(args) => {
             order(args, "pause", &json!({}))?;
             done(args, "is paused: it accepts, and delivers nothing")
@@ -185,10 +171,18 @@ fn counted(messages: u64) -> String {
     }
 }
 
+/// Where the gateway has a queue, or a sink of one.
+fn path(queue: &str) -> String {
+    match queue.split_once('/') {
+        Some((queue, sink)) => format!("/queues/{}/sinks/{}", segment(queue), segment(sink)),
+        None => format!("/queues/{}", segment(queue)),
+    }
+}
+
 /// Has the gateway do something; how many messages it was about.
 fn order(args: &OneArgs, what: &str, body: &Value) -> anyhow::Result<u64> {
     let mut admin = Admin::of(&args.connection)?;
-    let path = format!("/queues/{}/{what}", segment(&args.queue));
+    let path = format!("{}/{what}", path(&args.queue));
     let answer = admin.post(&path, body)?;
     Ok(answer["messages"].as_u64().unwrap_or(0))
 }
@@ -202,7 +196,7 @@ fn done(args: &OneArgs, what: &str) -> anyhow::Result<()> {
 
 fn chosen(args: &ChosenArgs, order: &str, does: &str) -> anyhow::Result<()> {
     let mut admin = Admin::of(&args.connection)?;
-    let path = format!("/queues/{}/dead/{order}", segment(&args.queue));
+    let path = format!("{}/dead/{order}", path(&args.queue));
     let body = if args.all {
         json!({ "all": true })
     } else {
@@ -216,123 +210,9 @@ fn chosen(args: &ChosenArgs, order: &str, does: &str) -> anyhow::Result<()> {
     say(format_args!("queue {} {does} {messages}", args.queue))
 }
 
-fn list(connection: &Connection) -> anyhow::Result<()> {
-    let mut admin = Admin::of(connection)?;
-    let answer = admin.get("/queues", &[])?;
-    if connection.json {
-        let queues = answer.as_array().map_or(&[][..], Vec::as_slice);
-        return queues.iter().try_for_each(say);
-    }
-    let queues: Vec<Queue> = serde_json::from_value(answer).map_err(|_| admin.is_no_weir())?;
-    if queues.is_empty() {
-        return say(
-            "there is no queue: add `[queue.NAME]` to the config, and `defer = \"NAME\"` to a route",
-        );
-    }
-    let width = queues.iter().map(|queue| queue.name.len()).max();
-    let width = width.unwrap_or(0).max("QUEUE".len());
-    say(format_args!(
-        "{:width$}  {:>9}  {:>8}  {:>9}  {:>9}  {:>6}  {:>9}  STATE",
-        "QUEUE", "WAITING", "OLDEST", "ACCEPTED", "DELIVERED", "DEAD", "SIZE"
-    ))?;
-    for queue in &queues {
-        let oldest = queue.oldest_ms.map(Duration::from_millis);
-        say(format_args!(
-            "{:width$}  {:>9}  {:>8}  {:>9}  {:>9}  {:>6}  {:>9}  {}",
-            queue.name,
-            queue.waiting,
-            oldest.map_or_else(|| "-".to_owned(), rounded),
-            queue.accepted,
-            queue.delivered,
-            queue.dead,
-            size(queue.bytes),
-            queue.state(),
-        ))?;
-    }
-    let stopped = queues.iter().filter_map(|queue| {
-        let why = queue.failed.as_ref().or(queue.stopped.as_ref());
-        let failed = queue.last_error.as_ref().filter(|_| queue.waiting > 0);
-        let failed = failed.map(|error| format!("the last attempt that failed: {error}"));
-        Some((&queue.name, why.cloned().or(failed)?))
-    });
-    for (name, why) in stopped {
-        say(format_args!("{name}: {why}"))?;
-    }
-    Ok(())
-}
-
-impl Queue {
-    fn state(&self) -> &'static str {
-        match () {
-            () if self.failed.is_some() => "takes nothing",
-            () if self.stopped.is_some() => "delivers nothing",
-            () if self.is_paused => "paused",
-            () if self.is_ill => "deliveries fail",
-            () => "ok",
-        }
-    }
-}
-
-/// A time as people say it.
-fn rounded(time: Duration) -> String {
-    match time.as_secs() {
-        0 => format!("{} ms", time.as_millis()),
-        seconds @ ..120 => format!("{seconds} s"),
-        seconds @ ..7200 => format!("{} min", seconds / 60),
-        seconds @ ..172_800 => format!("{} h", seconds / 3600),
-        seconds => format!("{} d", seconds / 86_400),
-    }
-}
-
-/// Bytes as people say them.
-fn size(bytes: u64) -> String {
-    let mut units = ["B", "KiB", "MiB", "GiB"].into_iter();
-    let (mut number, mut unit) = (bytes as f64, units.next().unwrap_or_default());
-    while number >= 1024.0
-        && let Some(larger) = units.next()
-    {
-        (number, unit) = (number / 1024.0, larger);
-    }
-    if unit == "B" {
-        format!("{bytes} B")
-    } else {
-        format!("{number:.1} {unit}")
-    }
-}
-
-fn show(args: &OneArgs) -> anyhow::Result<()> {
-    let mut admin = Admin::of(&args.connection)?;
-    let answer = admin.get("/queues", &[])?;
-    let queues = answer.as_array().map_or(&[][..], Vec::as_slice);
-    let Some(queue) = queues.iter().find(|queue| queue["name"] == *args.queue) else {
-        let names: Vec<_> = queues
-            .iter()
-            .filter_map(|queue| queue["name"].as_str())
-            .collect();
-        let names = names.join(", ");
-        anyhow::bail!("there is no queue {:?}; there are: {names}", args.queue);
-    };
-    if args.connection.json {
-        return say(queue);
-    }
-    let Some(values) = queue.as_object() else {
-        return Err(admin.is_no_weir());
-    };
-    let shown = values.iter().filter(|(_, value)| !value.is_array());
-    for (name, value) in shown {
-        let value = match value {
-            Value::Null => "-".to_owned(),
-            Value::String(text) => text.clone(),
-            value => value.to_string(),
-        };
-        say(format_args!("{:18} {value}", name.replace('_', " ")))?;
-    }
-    Ok(())
-}
-
 fn letters(args: &OneArgs) -> anyhow::Result<()> {
     let mut admin = Admin::of(&args.connection)?;
-    let path = format!("/queues/{}/dead", segment(&args.queue));
+    let path = format!("{}/dead", path(&args.queue));
     let mut from = Some(0);
     let mut is_any = false;
     while let Some(first) = from {
@@ -376,30 +256,5 @@ fn say(line: impl std::fmt::Display) -> anyhow::Result<()> {
     match writeln!(io::stdout(), "{line}") {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
         result => Ok(result?),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_as_people_say_them() {
-        for (bytes, said) in [
-            (0, "0 B"),
-            (1023, "1023 B"),
-            (1536, "1.5 KiB"),
-            (5 << 40, "5120.0 GiB"),
-        ] {
-            assert_eq!(size(bytes), said);
-        }
-        for (ms, said) in [
-            (5, "5 ms"),
-            (90_000, "90 s"),
-            (600_000, "10 min"),
-            (86_400_000, "24 h"),
-        ] {
-            assert_eq!(rounded(Duration::from_millis(ms)), said);
-        }
     }
 }

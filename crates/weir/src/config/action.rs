@@ -40,6 +40,11 @@ pub(super) fn read(
         .filter_map(|key| Some((*key, table.optional(key)?)))
         .collect();
     chosen.sort_by_key(|(_, value)| value.at());
+    if chosen.is_empty()
+        && let Some(defer) = &defer
+    {
+        return for_sinks_alone(table, defer, path, queues);
+    }
     let [(key, value), others @ ..] = chosen.as_slice() else {
         table.wrong_as_a_whole(format!("found no action, expected {}", actions()));
         take_forward_keys(table);
@@ -57,29 +62,13 @@ pub(super) fn read(
         return None;
     }
     if let Some(defer) = defer {
-        if !key.is(&declared::UPSTREAM) {
-            take_forward_keys(table);
-            defer.wrong(format!(
-                "has no meaning with \"{}\", expected it only with \"upstream\"",
-                key.name
-            ));
-            return None;
-        }
-        for other in declared::NOT_DEFERRED {
-            if let Some(other) = table.optional(other) {
-                other.wrong("has no meaning with \"defer\": nobody waits for the answer");
-            }
-        }
-        let serve = queues.defer(&defer, path);
-        let to = Destination::one(value, upstreams);
-        let delivery = forward(table, &to, (path, says), upstreams)?;
-        return Some(Action::Serve(Serve {
-            delivery: Some(Box::new(Forward {
-                upgrade: Vec::new(),
-                ..delivery
-            })),
-            ..serve?
-        }));
+        return deferred(
+            table,
+            &defer,
+            (*key, value),
+            (path, says),
+            (upstreams, queues),
+        );
     }
     let to = if key.is(&declared::UPSTREAM) {
         Some(Destination::one(value, upstreams))
@@ -102,6 +91,64 @@ pub(super) fn read(
     } else {
         respond(value, parameters(path)).map(Action::Respond)
     }
+}
+
+/// Requests that an upstream gets later.
+fn deferred(
+    table: &mut Entries,
+    defer: &Entry,
+    (key, value): (&Key, &Entry),
+    (path, says): (Option<&PathPattern>, &ResponseHeaders),
+    (upstreams, queues): (&mut Upstreams, &mut Queues),
+) -> Option<Action> {
+    if !key.is(&declared::UPSTREAM) {
+        take_forward_keys(table);
+        defer.wrong(format!(
+            "has no meaning with \"{}\", expected it only with \"upstream\"",
+            key.name
+        ));
+        return None;
+    }
+    for other in declared::NOT_DEFERRED {
+        if let Some(other) = table.optional(other) {
+            other.wrong("has no meaning with \"defer\": nobody waits for the answer");
+        }
+    }
+    let serve = queues.defer(defer, path);
+    let to = Destination::one(value, upstreams);
+    let delivery = forward(table, &to, (path, says), upstreams)?;
+    Some(Action::Serve(Serve {
+        delivery: Some(Box::new(Forward {
+            upgrade: Vec::new(),
+            ..delivery
+        })),
+        ..serve?
+    }))
+}
+
+/// Requests that no upstream gets: they are for the sinks of their queue.
+fn for_sinks_alone(
+    table: &mut Entries,
+    defer: &Entry,
+    path: Option<&PathPattern>,
+    queues: &mut Queues,
+) -> Option<Action> {
+    let without_meaning = declared::NOT_DEFERRED.iter();
+    let mut without_meaning: Vec<Entry> = without_meaning
+        .filter_map(|key| table.optional(key))
+        .collect();
+    without_meaning.extend(take_forward_keys(table));
+    for other in without_meaning {
+        other.wrong("has no meaning without \"upstream\"");
+    }
+    let serve = queues.defer(defer, path)?;
+    if !queues.has_sink(&serve) {
+        defer.wrong(
+            "its queue has no sink, so an upstream must get the requests; expected \"upstream\" beside it, or a [queue.NAME.sink.NAME]",
+        );
+        return None;
+    }
+    Some(Action::Serve(serve))
 }
 
 /// The parameters of a path, as far as they are known.

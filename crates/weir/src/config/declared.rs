@@ -19,6 +19,7 @@ pub(crate) mod log;
 pub(crate) mod queue;
 pub(crate) mod route;
 pub(crate) mod server;
+pub(crate) mod sink;
 pub(crate) mod upstream;
 
 use std::time::Duration;

@@ -19,6 +19,7 @@ use super::entries::Entries;
 use super::entry::Entry;
 use super::headers::is_token;
 use super::pattern::{self, PathPattern};
+use super::sink;
 use super::suggest::{did_you_mean, nearest, one_of, quoted};
 use super::units::{show_duration, show_size};
 
@@ -47,16 +48,14 @@ pub(crate) enum Service {
 pub(super) fn all(root: &mut Entries) -> Queues {
     let mut queues = Queues::default();
     let mut paths: Vec<(PathBuf, &str)> = Vec::new();
+    let mut files = Vec::new();
     for (name, value) in root.named(&QUEUE) {
-        let is_name_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        if name.is_empty() || name.starts_with('.') || !name.chars().all(is_name_char) {
-            value.wrong("expected a name of letters, digits, \"-\", \"_\" and \".\", which is not its first");
-        }
+        check_name(name, &value);
         let Some(mut table) = value.table() else {
             continue;
         };
         let path = table.required(&declared::PATH);
-        let settings = settings(name, &mut table);
+        let settings = settings(name, &mut table, &mut files);
         table.finish();
         let directory = path.as_ref().and_then(|path| path.parsed(directory));
         if let (Some(value), Some(path)) = (&path, &directory) {
@@ -82,6 +81,16 @@ pub(super) fn all(root: &mut Entries) -> Queues {
     queues
 }
 
+/// Names of queues and sinks are those of directories too, and parts of paths.
+pub(super) fn check_name(name: &str, value: &Entry) {
+    let is_name_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if name.is_empty() || name.starts_with('.') || !name.chars().all(is_name_char) {
+        value.wrong(
+            "expected a name of letters, digits, \"-\", \"_\" and \".\", which is not its first",
+        );
+    }
+}
+
 fn directory(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() || text.contains('\0') {
         return Err("expected the path of a directory".to_owned());
@@ -95,7 +104,7 @@ fn plain(path: &Path) -> PathBuf {
     parts.filter(|part| *part != Component::CurDir).collect()
 }
 
-fn settings(name: &str, table: &mut Entries) -> Settings {
+fn settings(name: &str, table: &mut Entries, files: &mut Vec<PathBuf>) -> Settings {
     let durability = table.optional(&declared::DURABILITY);
     let durability = durability.and_then(|value| value.choice(declared::DURABILITIES));
     let size = |table: &mut Entries, key: &'static Key| {
@@ -154,6 +163,7 @@ fn settings(name: &str, table: &mut Entries) -> Settings {
             },
             answer_bytes_max: size(table, &declared::ANSWERS) as usize,
         },
+        sinks: sink::all(name, table, files),
     }
 }
 
@@ -178,6 +188,15 @@ impl Queues {
             timeout: TIMEOUT,
             delivery: None,
         })
+    }
+
+    /// Whether a service has somewhere to put messages that are for no upstream.
+    pub(super) fn has_sink(&self, serve: &Serve) -> bool {
+        let Some(Service::Defer(queue, _)) = self.services.get(&serve.service) else {
+            return false;
+        };
+        let queue = self.settings.get(queue);
+        queue.is_some_and(|queue| !queue.sinks.is_empty())
     }
 
     /// The name of a queue that there is.

@@ -20,6 +20,7 @@ mod queues;
 mod routes;
 mod schema;
 mod sections;
+mod sinks;
 mod spread;
 mod syntax;
 mod upstreams;

@@ -2,10 +2,13 @@
 
 mod answers;
 mod apart;
+mod cassandra;
 mod delivery;
+mod kafka;
 mod killed;
 mod operators;
 mod sink;
+mod sinks;
 mod trouble;
 
 use std::net::SocketAddr;
@@ -107,6 +110,22 @@ impl Queued {
         let page = ask_admin(self.admin(), "/queues").text();
         let queues: Value = serde_json::from_str(&page).expect("JSON");
         queues[0].clone()
+    }
+
+    /// What it says of a sink.
+    fn sink(&self, name: &str) -> Value {
+        let status = self.status();
+        let sinks = status["sinks"].as_array().expect("a list");
+        let sink = sinks.iter().find(|sink| sink["name"] == name);
+        sink.unwrap_or_else(|| panic!("no sink {name} in {status}"))
+            .clone()
+    }
+
+    /// Waits until a sink has everything.
+    fn wait_for_sink(&self, name: &str) {
+        wait_until(&format!("the sink {name} has everything"), || {
+            self.sink(name)["waiting"] == 0
+        });
     }
 
     fn wait_for(&self, name: &str, value: u64) {

@@ -3,11 +3,15 @@
 //! Nothing here knows what is tested.
 
 pub(crate) mod browser;
+pub(crate) mod cassandra;
 pub(crate) mod client;
+mod java;
+pub(crate) mod kafka;
 pub(crate) mod name_server;
 pub(crate) mod nginx;
 pub(crate) mod origin;
 pub(crate) mod pattern;
+pub(crate) mod postgres;
 pub(crate) mod process;
 pub(crate) mod tool;
 

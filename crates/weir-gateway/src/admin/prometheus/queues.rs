@@ -2,9 +2,10 @@
 
 use crate::admin::prometheus::counted::Counted;
 use crate::admin::prometheus::metric::{Kind, Label, Metric, Sample, Source, Value};
-use crate::service::QueueStatus;
+use crate::service::{ConsumerStatus, QueueStatus};
 
 const QUEUE: Label = Label::open("queue");
+const SINK: Label = Label::open("sink");
 const REASON: Label = Label {
     name: "reason",
     values: || vec!["full", "age", "disk", "busy"],
@@ -83,16 +84,16 @@ pub(super) const METRICS: &[Metric] = &[
     Metric {
         name: "weir_queue_waiting",
         kind: Kind::Gauge,
-        help: "Messages that are neither delivered nor given up.",
+        help: "Messages that are neither delivered nor given up. Those of sinks are metrics of their own.",
         labels: &[&[QUEUE]],
-        source: Source::Optional(|counted| numbers(counted, |queue| queue.waiting)),
+        source: Source::Optional(|counted| numbers(counted, |queue| queue.upstream.waiting)),
     },
     Metric {
         name: "weir_queue_under_way",
         kind: Kind::Gauge,
         help: "Those of them that are being delivered.",
         labels: &[&[QUEUE]],
-        source: Source::Optional(|counted| numbers(counted, |queue| queue.under_way)),
+        source: Source::Optional(|counted| numbers(counted, |queue| queue.upstream.under_way)),
     },
     Metric {
         name: "weir_queue_oldest_seconds",
@@ -101,7 +102,7 @@ pub(super) const METRICS: &[Metric] = &[
         labels: &[&[QUEUE]],
         source: Source::Optional(|counted| {
             values(counted, |queue| {
-                Value::Micros(queue.oldest_ms.unwrap_or(0) * 1000)
+                Value::Micros(queue.upstream.oldest_ms.unwrap_or(0) * 1000)
             })
         }),
     },
@@ -124,35 +125,37 @@ pub(super) const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         help: "Messages that an upstream has taken, replayed ones again.",
         labels: &[&[QUEUE]],
-        source: Source::Optional(|counted| numbers(counted, |queue| queue.delivered)),
+        source: Source::Optional(|counted| numbers(counted, |queue| queue.upstream.delivered)),
     },
     Metric {
         name: "weir_queue_retried_total",
         kind: Kind::Counter,
         help: "Attempts that failed.",
         labels: &[&[QUEUE]],
-        source: Source::Optional(|counted| numbers(counted, |queue| queue.retried)),
+        source: Source::Optional(|counted| numbers(counted, |queue| queue.upstream.retried)),
     },
     Metric {
         name: "weir_queue_dead_total",
         kind: Kind::Counter,
         help: "Messages that became [dead letters](deferring.md#dead-letters).",
         labels: &[&[QUEUE]],
-        source: Source::Optional(|counted| numbers(counted, |queue| queue.died)),
+        source: Source::Optional(|counted| numbers(counted, |queue| queue.upstream.died)),
     },
     Metric {
         name: "weir_queue_dead_letters",
         kind: Kind::Gauge,
         help: "Dead letters that there are.",
         labels: &[&[QUEUE]],
-        source: Source::Optional(|counted| numbers(counted, |queue| queue.dead)),
+        source: Source::Optional(|counted| numbers(counted, |queue| queue.upstream.dead)),
     },
     Metric {
         name: "weir_queue_paused",
         kind: Kind::Gauge,
         help: "1 while it is paused.",
         labels: &[&[QUEUE]],
-        source: Source::Optional(|counted| numbers(counted, |queue| queue.is_paused.into())),
+        source: Source::Optional(|counted| {
+            numbers(counted, |queue| queue.upstream.is_paused.into())
+        }),
     },
     Metric {
         name: "weir_queue_failed",
@@ -161,8 +164,56 @@ pub(super) const METRICS: &[Metric] = &[
         labels: &[&[QUEUE]],
         source: Source::Optional(|counted| {
             numbers(counted, |queue| {
-                u64::from(queue.failed.is_some() || queue.stopped.is_some())
+                u64::from(queue.failed.is_some() || queue.upstream.stopped.is_some())
             })
+        }),
+    },
+    Metric {
+        name: "weir_queue_sink_waiting",
+        kind: Kind::Gauge,
+        help: "Messages that a [sink](deferring.md#sinks) has not: its lag.",
+        labels: &[&[QUEUE, SINK]],
+        source: Source::Optional(|counted| of_sinks(counted, |sink| sink.waiting)),
+    },
+    Metric {
+        name: "weir_queue_sink_oldest_seconds",
+        kind: Kind::Gauge,
+        help: "How long the oldest of them waits, seen once a second.",
+        labels: &[&[QUEUE, SINK]],
+        source: Source::Optional(|counted| {
+            sink_values(counted, |sink| {
+                Value::Micros(sink.oldest_ms.unwrap_or(0) * 1000)
+            })
+        }),
+    },
+    Metric {
+        name: "weir_queue_sink_delivered_total",
+        kind: Kind::Counter,
+        help: "Messages that a sink has written, replayed ones again.",
+        labels: &[&[QUEUE, SINK]],
+        source: Source::Optional(|counted| of_sinks(counted, |sink| sink.delivered)),
+    },
+    Metric {
+        name: "weir_queue_sink_retried_total",
+        kind: Kind::Counter,
+        help: "Batches that a sink could not write.",
+        labels: &[&[QUEUE, SINK]],
+        source: Source::Optional(|counted| of_sinks(counted, |sink| sink.retried)),
+    },
+    Metric {
+        name: "weir_queue_sink_dead_letters",
+        kind: Kind::Gauge,
+        help: "Dead letters of a sink: messages that its target does not take.",
+        labels: &[&[QUEUE, SINK]],
+        source: Source::Optional(|counted| of_sinks(counted, |sink| sink.dead)),
+    },
+    Metric {
+        name: "weir_queue_sink_failed",
+        kind: Kind::Gauge,
+        help: "1 when a sink writes nothing until somebody sees to it.",
+        labels: &[&[QUEUE, SINK]],
+        source: Source::Optional(|counted| {
+            of_sinks(counted, |sink| u64::from(sink.stopped.is_some()))
         }),
     },
 ];
@@ -187,4 +238,22 @@ fn numbers(counted: &Counted<'_>, of: fn(&QueueStatus) -> u64) -> Option<Vec<Sam
             .map(|queue| Sample::new(&[&queue.name], of(queue)))
             .collect(),
     )
+}
+
+fn sink_values(counted: &Counted<'_>, of: fn(&ConsumerStatus) -> Value) -> Option<Vec<Sample>> {
+    let samples = counted.queues.iter().flat_map(|queue| {
+        let sinks = queue.sinks.iter();
+        sinks.map(|sink| Sample::of(&[&queue.name, &sink.name], of(&sink.consumer)))
+    });
+    let samples: Vec<_> = samples.collect();
+    (!samples.is_empty()).then_some(samples)
+}
+
+fn of_sinks(counted: &Counted<'_>, of: fn(&ConsumerStatus) -> u64) -> Option<Vec<Sample>> {
+    let samples = counted.queues.iter().flat_map(|queue| {
+        let sinks = queue.sinks.iter();
+        sinks.map(|sink| Sample::new(&[&queue.name, &sink.name], of(&sink.consumer)))
+    });
+    let samples: Vec<_> = samples.collect();
+    (!samples.is_empty()).then_some(samples)
 }

@@ -10,7 +10,7 @@ use crate::admin::status::routes::RouteStatus;
 use crate::admin::status::shown::{Tone, percent, span};
 use crate::admin::status::{EndpointStatus, Status, UpstreamStatus};
 use crate::failure::{Failure, Fault};
-use crate::service::QueueStatus;
+use crate::service::{ConsumerStatus, QueueStatus};
 
 /// One thing that is wrong.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -55,30 +55,50 @@ pub(super) fn of(status: &Status<'_>) -> Vec<Trouble> {
 /// What a queue does not take or deliver, and what it has given up.
 fn of_queue(queue: &QueueStatus) -> Vec<Trouble> {
     let name = &queue.name;
-    let oldest = queue.oldest_ms.map(span).unwrap_or_default();
-    let waiting = match queue.waiting {
-        1 => format!("1 message waits, for {oldest}"),
-        count => format!("{count} messages wait, the oldest for {oldest}"),
-    };
     let mut all = Vec::new();
     if let Some(why) = &queue.failed {
         let text = format!("queue {name} takes nothing: {why}");
         all.push(Trouble::new(Tone::Bad, text));
     }
-    if let Some(why) = &queue.stopped {
-        let text = format!("queue {name} delivers nothing: {why}; {waiting}");
+    let does = ("delivers nothing", "deliveries to an upstream fail");
+    all.extend(of_consumer(&format!("queue {name}"), does, &queue.upstream));
+    for sink in &queue.sinks {
+        let does = ("writes nothing", "writing fails");
+        let name = format!("sink {name}/{}", sink.name);
+        all.extend(of_consumer(&name, does, &sink.consumer));
+    }
+    all
+}
+
+fn of_consumer(
+    name: &str,
+    (does_nothing, fails): (&str, &str),
+    consumer: &ConsumerStatus,
+) -> Vec<Trouble> {
+    let oldest = consumer.oldest_ms.map(span).unwrap_or_default();
+    let waiting = match consumer.waiting {
+        1 => format!("1 message waits, for {oldest}"),
+        count => format!("{count} messages wait, the oldest for {oldest}"),
+    };
+    let mut all = Vec::new();
+    if let Some(why) = &consumer.stopped {
+        let text = format!("{name} {does_nothing}: {why}; {waiting}");
         all.push(Trouble::new(Tone::Bad, text));
-    } else if queue.is_paused {
-        let text = format!("queue {name} is paused; {waiting}");
+    } else if consumer.is_paused {
+        let text = format!("{name} is paused; {waiting}");
         all.push(Trouble::new(Tone::Warn, text));
-    } else if queue.is_ill && queue.waiting > 0 {
-        let error = queue.last_error.as_deref().unwrap_or("unknown");
-        let text = format!("queue {name}: deliveries to an upstream fail, {error}; {waiting}");
+    } else if consumer.is_ill && consumer.waiting > 0 {
+        let error = consumer.last_error.as_deref().unwrap_or("unknown");
+        let text = format!("{name}: {fails}, {error}; {waiting}");
         all.push(Trouble::new(Tone::Warn, text));
     }
-    if queue.dead > 0 {
-        let noun = if queue.dead == 1 { "letter" } else { "letters" };
-        let text = format!("queue {name} has {} dead {noun}", queue.dead);
+    if consumer.dead > 0 {
+        let noun = if consumer.dead == 1 {
+            "letter"
+        } else {
+            "letters"
+        };
+        let text = format!("{name} has {} dead {noun}", consumer.dead);
         all.push(Trouble::new(Tone::Warn, text));
     }
     all

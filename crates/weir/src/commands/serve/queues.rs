@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use serde_json::Value;
 use weir_gateway::service::{Courier, OrderError, QueueOrder, QueueStatus, Service, Services};
-use weir_queue::{Deferring, Queue, Settings, Telling};
+use weir_queue::{Deferring, Prepared, Queue, Settings, Telling};
 
 use crate::config::{QueueService, Queues};
 
@@ -25,7 +25,7 @@ struct Open {
     /// The services that were made, each with the directory of its queue.
     services: Vec<(Weak<dyn Service>, PathBuf)>,
     /// What queues follow if the configuration that was read last is put to work.
-    next: Vec<(Weak<Queue>, Settings)>,
+    next: Vec<(Weak<Queue>, Prepared)>,
 }
 
 impl OpenQueues {
@@ -41,7 +41,13 @@ impl Open {
     /// The queue with these settings, opened if it is not.
     fn queue(&mut self, settings: &Settings, courier: &Courier) -> Result<Arc<Queue>, String> {
         if let Some(queue) = self.queues.get(&settings.path).and_then(Weak::upgrade) {
-            self.next.push((Arc::downgrade(&queue), settings.clone()));
+            let is_own = |next: &&(Weak<Queue>, Prepared)| next.0.as_ptr() == Arc::as_ptr(&queue);
+            // Each of its services comes by here.
+            if self.next.iter().find(is_own).is_none() {
+                let prepared = queue.prepare(settings.clone());
+                let prepared = prepared.map_err(|error| error.to_string())?;
+                self.next.push((Arc::downgrade(&queue), prepared));
+            }
             return Ok(queue);
         }
         let queue = Queue::open(settings.clone(), courier).map_err(|error| error.to_string())?;
@@ -77,9 +83,9 @@ impl Services for OpenQueues {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let next = std::mem::take(&mut open.next);
         let following = next.into_iter().filter(|_| is_put_to_work);
-        for (queue, settings) in following {
+        for (queue, prepared) in following {
             if let Some(queue) = queue.upgrade() {
-                queue.follow(settings);
+                queue.follow(prepared);
             }
         }
     }
@@ -90,11 +96,22 @@ impl Services for OpenQueues {
 
     fn order(&self, queue: &str, order: QueueOrder) -> Result<Value, OrderError> {
         let all = self.all();
-        if let Some(queue) = all.iter().find(|known| known.settings().name == queue) {
-            return queue.order(order);
+        let (name, sink) = match queue.split_once('/') {
+            Some((name, sink)) => (name, Some(sink)),
+            None => (queue, None),
+        };
+        let mut names = Vec::new();
+        for queue in &all {
+            let settings = queue.settings();
+            let has_sink = |sink| settings.sinks.iter().any(|own| own.name == sink);
+            if settings.name == name && sink.is_none_or(has_sink) {
+                return queue.order(sink, order);
+            }
+            names.push(settings.name.clone());
+            let sinks = settings.sinks.iter();
+            names.extend(sinks.map(|sink| format!("{}/{}", settings.name, sink.name)));
         }
-        let names = all.iter().map(|queue| queue.settings().name.clone());
-        Err(OrderError::NoQueue(names.collect()))
+        Err(OrderError::NoQueue(names))
     }
 
     fn open(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Form, Key, Kind, Named, Needs, Preset, Section, forms};
+use super::{Form, Key, Kind, Named, Needs, Preset, Section, forms, sink};
 use crate::config::units::ABOVE_ZERO;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -15,7 +15,7 @@ pub(crate) static QUEUES: Named = Named {
 };
 pub(crate) static QUEUE: Section = Section {
     example: "[queue.events]",
-    groups: &[KEPT, DELIVERED],
+    groups: &[KEPT, DELIVERED, ELSEWHERE],
     needs: Needs::Nothing,
 };
 /// How messages are kept.
@@ -28,6 +28,8 @@ pub(crate) const KEPT: &[&Key] = &[
     &MESSAGE_SIZE,
     &IDEMPOTENCY_WINDOW,
 ];
+/// Where else they go.
+pub(crate) const ELSEWHERE: &[&Key] = &[&sink::SINKS];
 /// How they are delivered.
 pub(crate) const DELIVERED: &[&Key] = &[
     &CONCURRENCY,

@@ -210,10 +210,10 @@ fn a_browser_shows_dead_letters_and_has_them_delivered() {
             .is_some_and(|now| now.contains("queue events has 2 dead letters")),
         "{now}"
     );
-    page.value("document.querySelector('[data-queue] , button[data-queue]').click()");
+    page.value("document.querySelector('button[data-redrive]').click()");
     queued.wait_for("dead", 1);
     page.wait_for("one is left", &format!("{letters} === 1"));
-    page.value("[...document.querySelectorAll('button[data-queue]')].at(-1).click()");
+    page.value("[...document.querySelectorAll('button[data-redrive]')].at(-1).click()");
     queued.wait_for("dead", 0);
     page.wait_for("none is left", &format!("{letters} === 0"));
     assert_eq!(sink.seen().len(), 4);

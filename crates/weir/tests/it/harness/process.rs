@@ -76,6 +76,10 @@ impl Process {
         let _ = self.child.wait();
     }
 
+    pub(crate) fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
     pub(crate) fn wait(&mut self) -> ExitStatus {
         let mut status = None;
         wait_until("the process ends", || {

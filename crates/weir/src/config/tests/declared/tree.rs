@@ -94,6 +94,61 @@ const COMPANIONS: &[(&str, &str, &str)] = &[
         "\"weir\"",
     ),
     ("queue.app.", "queue.app.path", "\"data\""),
+    (
+        "queue.app.sink.app.batch",
+        "queue.app.sink.app.file",
+        "\"a\"",
+    ),
+    (
+        "queue.app.sink.app.rate",
+        "queue.app.sink.app.file",
+        "\"a\"",
+    ),
+    (
+        "queue.app.sink.app.timeout",
+        "queue.app.sink.app.file",
+        "\"a\"",
+    ),
+    (
+        "queue.app.sink.app.file.",
+        "queue.app.sink.app.file.path",
+        "\"a\"",
+    ),
+    (
+        "queue.app.sink.app.postgres.",
+        "queue.app.sink.app.postgres.url",
+        "\"postgres://a/b\"",
+    ),
+    (
+        "queue.app.sink.app.cassandra.",
+        "queue.app.sink.app.cassandra.nodes",
+        "[\"a:1\"]",
+    ),
+    (
+        "queue.app.sink.app.cassandra.",
+        "queue.app.sink.app.cassandra.table",
+        "\"a.b\"",
+    ),
+    (
+        "queue.app.sink.app.cassandra.user",
+        "queue.app.sink.app.cassandra.password",
+        "\"a\"",
+    ),
+    (
+        "queue.app.sink.app.kafka.",
+        "queue.app.sink.app.kafka.brokers",
+        "[\"a:1\"]",
+    ),
+    (
+        "queue.app.sink.app.kafka.sasl.",
+        "queue.app.sink.app.kafka.sasl.user",
+        "\"a\"",
+    ),
+    (
+        "queue.app.sink.app.kafka.sasl.",
+        "queue.app.sink.app.kafka.sasl.password",
+        "\"a\"",
+    ),
     ("route.defer", "queue.app.path", "\"data\""),
     ("route.defer.", "route.defer.queue", "\"app\""),
     ("route.sticky", "route.split", "{ app = 1 }"),

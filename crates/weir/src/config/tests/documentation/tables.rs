@@ -6,7 +6,7 @@ use crate::config::declared::care::{
     self, breaker, fallback, health, rate, retry, upstream as spared,
 };
 use crate::config::declared::{
-    Key, Preset, cache, clients, compress, file, log, queue, route, server, upstream,
+    Key, Preset, cache, clients, compress, file, log, queue, route, server, sink, upstream,
 };
 
 /// A table is behind a line `<!-- keys: NAME -->` and has the keys of these groups.
@@ -31,6 +31,14 @@ const TABLES: &[Table] = &[
     ("upstream.sticky", upstream::SESSIONS.groups),
     ("queue", &[queue::KEPT]),
     ("queue.delivery", &[queue::DELIVERED]),
+    ("queue.sinks", &[queue::ELSEWHERE]),
+    ("queue.sink", &[sink::TARGETS]),
+    ("queue.sink.written", &[sink::WRITTEN]),
+    ("queue.sink.file", sink::FILE_TABLE.groups),
+    ("queue.sink.postgres", sink::POSTGRES_TABLE.groups),
+    ("queue.sink.cassandra", sink::CASSANDRA_TABLE.groups),
+    ("queue.sink.kafka", sink::KAFKA_TOPIC.groups),
+    ("queue.sink.kafka.sasl", sink::SASL_TABLE.groups),
     ("route.defer", queue::DEFERRAL.groups),
     ("route", &[route::OF_ANY]),
     ("route.split", route::split::RULE.groups),
