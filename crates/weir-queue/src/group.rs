@@ -28,6 +28,7 @@ use weir_gateway::settings::Level;
 use weir_gateway::tell::tell;
 use weir_log::{Cursor, Error};
 
+use crate::claims::Claimed;
 use crate::clock;
 use crate::consumer::Consumer;
 use crate::dead::{DEAD_SHOWN, DeadLetters};
@@ -62,6 +63,8 @@ pub(crate) struct Group {
     shared: Arc<Shared>,
     consumer: Arc<Consumer>,
     courier: Courier,
+    /// Of messages that come from Kafka: those that are ours.
+    claimed: Option<Arc<Claimed>>,
     commands: mpsc::Receiver<Command>,
     journal: Journal,
     dead: DeadLetters,
@@ -132,6 +135,7 @@ pub(crate) struct Parts {
     pub(crate) shared: Arc<Shared>,
     pub(crate) consumer: Arc<Consumer>,
     pub(crate) courier: Courier,
+    pub(crate) claimed: Option<Arc<Claimed>>,
     pub(crate) commands: mpsc::Receiver<Command>,
     pub(crate) journal: Journal,
     pub(crate) known: Known,
@@ -157,6 +161,7 @@ impl Group {
             shared: parts.shared,
             consumer: parts.consumer,
             courier: parts.courier,
+            claimed: parts.claimed,
             commands: parts.commands,
             journal: parts.journal,
             dead: parts.dead,

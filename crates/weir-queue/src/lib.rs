@@ -11,12 +11,18 @@
 //! - `group`: delivers, by [`Progress`] (what comes next), `pace` (how much at once) and `retry` (what an outcome says); `journal`
 //!   (what was done) and `dead` (what was given up) keep it
 //! - `sink`: writes batches to a file, a table or a topic, beside that
+//! - `topic`: fetches what is to be delivered from Kafka, where a queue lives there; `claims` is how far that is
 //! - [`Queue`]: opens and ends all of it; `operate` is what operators see and ask
 //!
 //! An acknowledged message is delivered at least once. It is delivered again when the process ends between an answer of the
 //! upstream and the note of it, which is written within ten milliseconds.
 
 mod answer;
+#[cfg_attr(
+    not(feature = "kafka"),
+    allow(dead_code, reason = "nothing is fetched then")
+)]
+mod claims;
 mod clock;
 mod consumer;
 mod dead;
@@ -39,6 +45,8 @@ mod settings;
 mod shared;
 mod sink;
 mod token;
+#[cfg(feature = "kafka")]
+mod topic;
 
 pub use answer::LOCATION;
 pub use dead::DeadLetter;
@@ -48,7 +56,7 @@ pub use outcome::Telling;
 pub use progress::{Bounds, Checkpoint, Due, Progress};
 pub use queue::{Prepared, Queue};
 pub use retry::Retry;
-pub use settings::{Deferral, Delivery, Durability, KeySource, Settings};
+pub use settings::{Deferral, Delivery, Durability, KafkaQueue, KeySource, Settings};
 pub use sink::{
     Cassandra, Column, Destination, File, Kafka, Lines, Postgres, Sasl, SinkSettings, Source,
 };

@@ -14,6 +14,7 @@ use crate::ids::{Ids, Kept};
 use crate::intake::readable;
 use crate::journal::{Journal, Known};
 use crate::message::Message;
+use crate::progress::Checkpoint;
 use crate::settings::Settings;
 use crate::sink::SinkSettings;
 use crate::token::{Secret, random};
@@ -23,6 +24,7 @@ const SEGMENTS: u64 = 128;
 const SEGMENT_BYTES_MIN: u64 = 256 << 10;
 const SEGMENT_BYTES_MAX: u64 = 256 << 20;
 const DEAD_SEGMENT_BYTES_MAX: u64 = 16 << 20;
+const FETCHED_SEGMENT_BYTES_MAX: u64 = 16 << 20;
 /// Messages that a crash of the machine may have taken back at most, where messages are acknowledged before they are on the disk: more
 /// than come in the second that is not.
 const LOST_MAX: u64 = 1 << 24;
@@ -38,6 +40,8 @@ pub(crate) struct Opened {
     pub(crate) ids: Ids,
     pub(crate) secret: Secret,
     pub(crate) sinks: Vec<OpenedSink>,
+    /// Where it lives in Kafka: for what is fetched of it.
+    pub(crate) fetched: Option<Log>,
 }
 
 /// What is in the directory of a sink.
@@ -72,29 +76,55 @@ impl Opened {
         // The first of them keeps other processes out.
         let mut log = messages(settings, segment_bytes)?;
         let secret = Secret::of(path).map_err(|error| failed("keep a secret in", path, error))?;
-        let (mut journal, mut known) =
-            Journal::open(below(path, "upstream/journal")?, seed(path)?)?;
-        let dead = dead_letters(&path.join("upstream"), settings, &known)?;
+        let lives_there = settings.topic.is_some();
+        let (own, other) = ("upstream", "kafka");
+        let own = path.join(if lives_there { other } else { own });
+        let (mut journal, mut known) = Journal::open(below(&own, "journal")?, seed(path)?)?;
+        let dead = dead_letters(&own, settings, &known)?;
         let sinks = settings.sinks.iter();
         let sinks = sinks.map(|sink| OpenedSink::of(settings, sink.clone()));
-        let sinks: Vec<OpenedSink> = sinks.collect::<Result<_, _>>()?;
+        let mut sinks: Vec<OpenedSink> = sinks.collect::<Result<_, _>>()?;
         let (ids, torn) = read_tail(&log, settings)?;
         let next = log.next_offset();
+        let before = moved(path, lives_there)?;
+        let fetched = if lives_there {
+            for sink in &mut sinks {
+                if sink.settings.name == Settings::TOPIC {
+                    let low = &mut sink.known.checkpoint.low;
+                    *low = before.max(*low);
+                }
+            }
+            let fetched = fetched(path, segment_bytes)?;
+            known.checkpoint = Checkpoint {
+                low: fetched.next_offset(),
+                ..Checkpoint::default()
+            };
+            journal.forget();
+            Some(fetched)
+        } else {
+            if before > known.checkpoint.low {
+                known.checkpoint.settled.push((0, before));
+                journal.forget();
+            }
+            None
+        };
         // What a crash of the machine took back may have been delivered before: its offsets are not given again.
         let has_ended = Ended::take(path).map_err(|error| failed("look at", path, error))?;
         let may_miss = settings.durability.may_lose() && next > 0 && !has_ended;
         let gap = if may_miss { LOST_MAX } else { 0 };
         let behind_sinks = sinks.iter().map(|sink| sink.known.end()).max();
-        let ends = known.end().max(behind_sinks.unwrap_or(0));
-        log.skip_to(ends.max(next + gap))?;
-        if log.next_offset() > next {
-            // Nothing will come there.
-            known.settle(next..log.next_offset());
-            journal.forget();
-        }
-        for offset in torn {
-            journal.settled(offset);
-            known.settle(offset..offset + 1);
+        let ends = if lives_there { 0 } else { known.end() };
+        log.skip_to(ends.max(behind_sinks.unwrap_or(0)).max(next + gap))?;
+        if !lives_there {
+            if log.next_offset() > next {
+                // Nothing will come there.
+                known.settle(next..log.next_offset());
+                journal.forget();
+            }
+            for offset in torn {
+                journal.settled(offset);
+                known.settle(offset..offset + 1);
+            }
         }
         Ok(Self {
             log,
@@ -104,8 +134,42 @@ impl Opened {
             ids,
             secret,
             sinks,
+            fetched,
         })
     }
+}
+
+/// Where what delivered before has come to, when a queue has moved: from here into Kafka, or back.
+fn moved(path: &Path, lives_there: bool) -> Result<u64, Error> {
+    let before = path.join(if lives_there {
+        "upstream"
+    } else {
+        "sinks/kafka"
+    });
+    if !before.exists() {
+        return Ok(0);
+    }
+    let (_, known) = Journal::open(below(&before, "journal")?, seed(path)?)?;
+    Ok(known.checkpoint.low)
+}
+
+/// A log for what is fetched from Kafka, with nothing in it. Its offsets are those of no other before.
+fn fetched(path: &Path, segment_bytes: u64) -> Result<Log, Error> {
+    let directory = path.join("kafka/log");
+    match fs::remove_dir_all(&directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(failed("empty", &directory, error));
+        }
+        _ => {}
+    }
+    let settings = weir_log::Settings {
+        segment_bytes: segment_bytes.min(FETCHED_SEGMENT_BYTES_MAX),
+        readable: weir_log::Readable::Written,
+        seed: seed(path)?,
+    };
+    let (mut log, _) = Log::open(below(path, "kafka/log")?, settings)?;
+    log.skip_to(clock::now_ms() << 20)?;
+    Ok(log)
 }
 
 fn dead_letters(path: &Path, queue: &Settings, known: &Known) -> Result<DeadLetters, Error> {

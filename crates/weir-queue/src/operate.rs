@@ -31,6 +31,7 @@ impl Queue {
         let settings = shared.settings();
         let counts = &shared.counts;
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let delivering = self.delivering();
         let next = read(&counts.next);
         let consumers = shared.consumers();
         let sinks = consumers.iter().filter_map(|consumer| {
@@ -39,11 +40,17 @@ impl Queue {
                 consumer: consumer.status(next),
             })
         });
+        let mut bytes = read(&counts.bytes) + shared.dead_bytes();
+        if settings.topic.is_some() {
+            bytes += read(&delivering.counts.bytes) + delivering.dead_bytes();
+        }
+        let failed = lock(&shared.failed).clone();
+        let failed = failed.or_else(|| lock(&delivering.failed).clone());
         QueueStatus {
             name: settings.name.clone(),
             durability: settings.durability.name(),
-            upstream: self.upstream().status(next),
-            bytes: read(&counts.bytes) + shared.dead_bytes(),
+            upstream: self.upstream().status(read(&delivering.counts.next)),
+            bytes,
             bytes_max: settings.bytes_max,
             accepted: read(&counts.accepted),
             duplicates: read(&counts.duplicates),
@@ -56,7 +63,7 @@ impl Queue {
             durable_offset: read(&counts.durable),
             commits: read(&counts.commits),
             syncs: read(&counts.syncs),
-            failed: lock(&shared.failed).clone(),
+            failed,
             sinks: sinks.collect(),
         }
     }
@@ -67,6 +74,19 @@ impl Queue {
     /// Why it cannot be done.
     pub fn order(&self, sink: Option<&str>, order: QueueOrder) -> Result<Value, OrderError> {
         let refused = OrderError::Refused;
+        let is_replay = matches!(
+            order,
+            QueueOrder::ReplayFrom(_) | QueueOrder::ReplaySince(_)
+        );
+        if let Some(topic) = &self.settings().topic
+            && is_replay
+            && sink.is_none()
+        {
+            return Err(refused(format!(
+                "it lives in Kafka: stop weir and set the offsets of the group {:?} there",
+                topic.group
+            )));
+        }
         if let QueueOrder::Dead { from, limit } = order {
             // One more says whether there are more.
             let letters = self.ask(sink, |reply| Command::Dead(from, limit + 1, reply));

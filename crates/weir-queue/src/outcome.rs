@@ -44,7 +44,7 @@ impl Service for Telling {
             ));
         };
         let (replier, reply) = Reply::later();
-        match self.queue.command(Command::State(offset, replier)) {
+        match self.queue.command_of(Command::State(offset, replier)) {
             Ok(()) => reply,
             Err(_) => Reply::ready(
                 said(503, "{\"error\":\"the queue is busy\"}\n").with("retry-after", *b"1"),

@@ -8,9 +8,10 @@
 //!   upstream/journal/    what has been delivered
 //!   upstream/dead/       what was given up
 //!   sinks/NAME/journal/  what a sink has written, and so on
+//!   kafka/               instead of `upstream/`, where the queue lives in Kafka
 //! ```
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -18,9 +19,12 @@ use tokio::sync::{mpsc, oneshot};
 use weir_gateway::service::Courier;
 use weir_gateway::settings::Level;
 use weir_gateway::tell::tell;
+#[cfg(feature = "kafka")]
+use weir_log::Log;
 use weir_log::{Cursor, Error};
 
 use crate::answer::Answers;
+use crate::claims::Claimed;
 use crate::consumer::Consumer;
 use crate::group::{Command, Group, Parts};
 use crate::inbox::Inbox;
@@ -29,6 +33,8 @@ use crate::opening::{self, Opened, OpenedSink};
 use crate::settings::Settings;
 use crate::shared::{Shared, lock};
 use crate::sink::{self, Connection, Origin, Sink, SinkSettings};
+#[cfg(feature = "kafka")]
+use crate::topic::{self, Fetcher};
 
 /// Commands that wait.
 const COMMANDS_MAX: usize = 64;
@@ -38,6 +44,8 @@ const BUSY: &str = "the queue is busy; ask again in a moment";
 #[derive(Debug)]
 pub struct Queue {
     shared: Arc<Shared>,
+    /// The same, of what is delivered: it is another log where the queue lives in Kafka.
+    delivering: Arc<Shared>,
     inbox: Arc<Inbox>,
     answers: Answers,
     origin: Origin,
@@ -49,6 +57,9 @@ pub struct Queue {
     /// Routes that defer to it.
     users: AtomicUsize,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    fetches: Mutex<Option<JoinHandle<()>>>,
+    /// Nothing more is fetched.
+    is_closed: Arc<AtomicBool>,
 }
 
 /// A sink that is open.
@@ -78,21 +89,30 @@ impl Queue {
         let answers = Answers::new(opened.secret);
         let origin = Origin::new(settings.name.clone(), &opened.secret);
         let cursor = opened.log.read_from(0);
-        let shared = Shared::new(settings);
+        let shared = Shared::new(settings.clone());
+        let (delivering, fetched) = match opened.fetched {
+            Some(log) => (Shared::new(settings), Some(log)),
+            None => (Arc::clone(&shared), None),
+        };
+        let source = fetched
+            .as_ref()
+            .map_or(cursor.another(0), |log| log.read_from(0));
+        let claimed = fetched.is_some().then(Arc::<Claimed>::default);
         let inbox = Arc::new(Inbox::new());
         let (commands, asked) = mpsc::channel(COMMANDS_MAX);
         let upstream = Arc::new(Consumer::default());
-        shared.join(Arc::clone(&upstream));
+        delivering.join(Arc::clone(&upstream));
         let group = Group::new(Parts {
-            shared: Arc::clone(&shared),
+            shared: Arc::clone(&delivering),
             consumer: Arc::clone(&upstream),
             courier: courier.clone(),
+            claimed: claimed.clone(),
             commands: asked,
             journal: opened.journal,
             known: opened.known,
             dead: opened.dead,
-            ahead: cursor.another(0),
-            behind: cursor.another(0),
+            ahead: source.another(0),
+            behind: source,
         });
         let committer = Committer::new(
             Arc::clone(&shared),
@@ -111,6 +131,9 @@ impl Queue {
             sinks: Mutex::default(),
             users: AtomicUsize::new(0),
             threads: Mutex::default(),
+            fetches: Mutex::default(),
+            is_closed: Arc::default(),
+            delivering,
             shared,
         });
         let failed = |error| opening::failed("start the threads of", &path, error);
@@ -120,6 +143,10 @@ impl Queue {
         }
         committer.publish();
         queue.start(committer, group).map_err(failed)?;
+        #[cfg(feature = "kafka")]
+        if let Some((log, claimed)) = fetched.zip(claimed) {
+            queue.start_fetching(log, claimed).map_err(failed)?;
+        }
         Ok(queue)
     }
 
@@ -130,6 +157,26 @@ impl Queue {
         lock(&self.threads).push(commits);
         let delivers = thread(format!("deliver {name}"), group.run())?;
         lock(&self.threads).push(delivers);
+        Ok(())
+    }
+
+    /// Begins to fetch what is to be delivered.
+    #[cfg(feature = "kafka")]
+    fn start_fetching(&self, log: Log, claimed: Arc<Claimed>) -> std::io::Result<()> {
+        let queue = self.shared.settings();
+        let Some(settings) = queue.topic.clone() else {
+            return Ok(());
+        };
+        let fetcher = Fetcher::new(topic::Parts {
+            settings,
+            shared: Arc::clone(&self.delivering),
+            log,
+            claimed,
+            is_closed: Arc::clone(&self.is_closed),
+            member: self.origin.member(),
+        });
+        let thread = std::thread::Builder::new().name(format!("fetch {}", queue.name));
+        *lock(&self.fetches) = Some(thread.spawn(move || fetcher.run())?);
         Ok(())
     }
 
@@ -174,6 +221,10 @@ impl Queue {
     /// # Errors
     /// As of [`Queue::open`].
     pub fn prepare(&self, settings: Settings) -> Result<Prepared, Error> {
+        if settings.topic != self.shared.settings().topic {
+            let error = std::io::Error::other("it is read when weir starts, so restart it");
+            return Err(opening::failed("change `kafka` of", &settings.path, error));
+        }
         let open = lock(&self.sinks);
         let is_open = |sink: &&SinkSettings| open.iter().any(|own| own.settings.name == sink.name);
         let new = settings.sinks.iter().filter(|sink| !is_open(sink));
@@ -187,6 +238,7 @@ impl Queue {
     pub fn follow(&self, prepared: Prepared) {
         let Prepared { settings, sinks } = prepared;
         self.shared.follow(settings.clone());
+        self.delivering.follow(settings.clone());
         let mut open = lock(&self.sinks);
         let is_named = |own: &mut Open| {
             let mut named = settings.sinks.iter();
@@ -241,20 +293,24 @@ impl Queue {
     /// A route more defers to it.
     pub(crate) fn join(&self) {
         if self.users.fetch_add(1, Ordering::AcqRel) == 0 {
-            for consumer in self.shared.consumers() {
-                consumer.is_noted.store(false, Ordering::Release);
+            for shared in [&self.shared, &self.delivering] {
+                for consumer in shared.consumers() {
+                    consumer.is_noted.store(false, Ordering::Release);
+                }
+                shared.is_kept.store(false, Ordering::Release);
+                shared.is_draining.store(false, Ordering::Release);
+                shared.wake_consumers();
             }
-            self.shared.is_kept.store(false, Ordering::Release);
-            self.shared.is_draining.store(false, Ordering::Release);
-            self.shared.wake_consumers();
         }
     }
 
     /// A route less does. After the last, nothing new is delivered.
     pub(crate) fn leave(&self) {
         if self.users.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.shared.is_draining.store(true, Ordering::Release);
-            self.shared.wake_consumers();
+            for shared in [&self.shared, &self.delivering] {
+                shared.is_draining.store(true, Ordering::Release);
+                shared.wake_consumers();
+            }
             self.inbox.wake();
         }
     }
@@ -267,9 +323,12 @@ impl Queue {
     /// Whether nothing is under way: neither to be kept, nor to be delivered.
     pub(crate) fn is_drained(&self) -> bool {
         let is_used = !self.shared.is_draining.load(Ordering::Acquire);
-        let is_kept = self.shared.is_kept.load(Ordering::Acquire);
+        let is_kept = |shared: &Shared| shared.is_kept.load(Ordering::Acquire);
+        // What is delivered of a topic is kept when it is committed.
+        let is_kept = is_kept(&self.shared) && is_kept(&self.delivering);
         let consumers = self.shared.consumers();
         let is_drained = consumers.iter().all(|consumer| consumer.is_drained());
+        let is_drained = is_drained && self.upstream.is_drained();
         is_used || (is_drained && self.inbox.is_empty() && is_kept)
     }
 
@@ -306,9 +365,26 @@ impl Queue {
         Ok(commands.try_send(command).map_err(|_| BUSY)?)
     }
 
+    /// The same to whoever knows how far the messages of this log are: where the queue lives in Kafka, that is who produces them.
+    pub(crate) fn command_of(&self, command: Command) -> Result<(), String> {
+        if self.shared.settings().topic.is_none() {
+            return self.command(command);
+        }
+        let sinks = lock(&self.sinks);
+        let mut sinks = sinks.iter();
+        let topic = sinks.find(|sink| sink.settings.name == Settings::TOPIC);
+        let topic = topic.ok_or("the queue has ended")?;
+        Ok(topic.commands.try_send(command).map_err(|_| BUSY)?)
+    }
+
     /// What delivers to upstreams.
     pub(crate) fn upstream(&self) -> &Consumer {
         &self.upstream
+    }
+
+    /// What that knows.
+    pub(crate) fn delivering(&self) -> &Shared {
+        &self.delivering
     }
 }
 
@@ -336,12 +412,18 @@ fn thread(
 impl Drop for Queue {
     fn drop(&mut self) {
         self.shared.is_draining.store(true, Ordering::Release);
+        self.delivering.is_draining.store(true, Ordering::Release);
         self.inbox.close();
         lock(&self.commands).take();
         lock(&self.sinks).drain(..).for_each(Open::end);
+        // One that panicked has said why.
         for thread in lock(&self.threads).drain(..) {
-            // One that panicked has said why.
             let _ = thread.join();
+        }
+        // It commits what was delivered until now.
+        self.is_closed.store(true, Ordering::Release);
+        if let Some(fetches) = lock(&self.fetches).take() {
+            let _ = fetches.join();
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::retry::Retry;
-use crate::sink::SinkSettings;
+use crate::sink::{Kafka, SinkSettings};
 
 /// When a message counts as kept, and is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +49,23 @@ pub struct Settings {
     pub delivery: Delivery,
     /// Where else they go.
     pub sinks: Vec<SinkSettings>,
+    /// Where it lives, if that is a topic of Kafka. What is accepted is kept here until it is there: one of the sinks, named
+    /// [`Settings::TOPIC`], produces it.
+    pub topic: Option<KafkaQueue>,
+}
+
+impl Settings {
+    /// The name of the sink that produces to the topic in which a queue lives.
+    pub const TOPIC: &str = "kafka";
+}
+
+/// A topic in which a queue lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KafkaQueue {
+    /// The topic.
+    pub topic: Kafka,
+    /// The consumer group that delivers it.
+    pub group: String,
 }
 
 /// How messages get to their upstreams.

@@ -14,7 +14,7 @@ mod cassandra;
 mod columns;
 mod file;
 #[cfg(feature = "kafka")]
-mod kafka;
+pub(crate) mod kafka;
 mod orders;
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -67,6 +67,12 @@ impl Origin {
             queue,
             instance: secret.instance(),
         }
+    }
+
+    /// A name that no other directory has.
+    #[cfg(feature = "kafka")]
+    pub(crate) fn member(&self) -> String {
+        format!("weir-{:016x}", self.instance)
     }
 
     /// The name of a message in all the world: a UUID of version 8 (RFC 9562 §5.8), of the directory and the offset.

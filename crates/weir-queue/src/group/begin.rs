@@ -1,5 +1,6 @@
 //! What is delivered next.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use weir_gateway::service::Errand;
@@ -7,6 +8,7 @@ use weir_log::Error;
 
 use super::shelf::Kept;
 use super::{Begun, Damaged, Group, UnderWay, Which};
+use crate::claims::Claimed;
 use crate::clock;
 use crate::dead::DEAD_MAX;
 use crate::message::Message;
@@ -126,6 +128,16 @@ impl Group {
         lane: usize,
         under_way: &mut UnderWay,
     ) -> Result<Next, Error> {
+        let is_ours = |claimed: &Arc<Claimed>| claimed.with(|claims| claims.has(offset));
+        if self
+            .claimed
+            .as_ref()
+            .is_some_and(|claimed| !is_ours(claimed))
+        {
+            // Somebody else delivers it now.
+            self.settle(offset);
+            return Ok(Next::Settled);
+        }
         let Some(kept) = self.shelf.take(offset)? else {
             // Nobody can say any more what it was.
             self.settle(offset);
@@ -137,6 +149,11 @@ impl Group {
             self.bury((offset, 0), &kept, "refused", why)?;
             return Ok(Next::Buried);
         };
+        if message.upstream.is_empty() && message.route.is_empty() {
+            let why = "weir has not produced it: it does not say for which upstream it is";
+            self.bury((offset, 0), &kept, "refused", why)?;
+            return Ok(Next::Buried);
+        }
         if message.upstream.is_empty() {
             self.settle(offset);
             return Ok(Next::Settled);

@@ -202,6 +202,9 @@ impl Group {
     pub(super) fn settle(&mut self, offset: u64) {
         self.progress.settle(offset);
         self.journal.settled(offset);
+        if let Some(claimed) = &self.claimed {
+            claimed.with(|claims| claims.settle(offset));
+        }
         self.failed.remove(&offset);
         self.shelf.drop_one(offset);
     }

@@ -88,7 +88,7 @@ pub(super) fn check(settings: &Kafka) -> Result<(), String> {
 }
 
 /// What a client is told, whatever it does.
-pub(super) fn common(settings: &Kafka) -> ClientConfig {
+pub(crate) fn common(settings: &Kafka) -> ClientConfig {
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", settings.brokers.join(","));
     config.set("client.id", "weir");
@@ -272,7 +272,7 @@ fn trouble(at: usize, error: &KafkaError) -> Trouble {
     }
 }
 
-pub(super) fn in_words(error: &KafkaError) -> String {
+pub(crate) fn in_words(error: &KafkaError) -> String {
     match (error, error.rdkafka_error_code()) {
         (KafkaError::ClientConfig(_, description, ..), _) => description.clone(),
         (_, Some(code)) => code.to_string(),

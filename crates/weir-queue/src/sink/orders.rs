@@ -17,7 +17,7 @@ impl Sink {
         match command {
             Command::State(offset, replier) => {
                 let state = if offset < self.next {
-                    "delivered"
+                    "produced"
                 } else {
                     "pending"
                 };

@@ -142,6 +142,11 @@ fn settings(name: &str, table: &mut Entries, files: &mut Vec<PathBuf>) -> Settin
             quoted(&least)
         ));
     }
+    let mut sinks = sink::all(name, table, files);
+    let topic = sink::lives(name, table).map(|(topic, sink)| {
+        sinks.push(sink);
+        topic
+    });
     Settings {
         name: name.to_owned(),
         path: PathBuf::new(),
@@ -163,7 +168,8 @@ fn settings(name: &str, table: &mut Entries, files: &mut Vec<PathBuf>) -> Settin
             },
             answer_bytes_max: size(table, &declared::ANSWERS) as usize,
         },
-        sinks: sink::all(name, table, files),
+        sinks,
+        topic,
     }
 }
 

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use weir_queue::{
-    Cassandra, Column, Destination, File, Kafka, Lines, Postgres, Sasl, SinkSettings, Source,
+    Cassandra, Column, Destination, File, Kafka, KafkaQueue, Lines, Postgres, Sasl, Settings,
+    SinkSettings, Source,
 };
 
 use super::declared::sink as declared;
@@ -21,6 +22,9 @@ pub(super) fn all(of: &str, table: &mut Entries, files: &mut Vec<PathBuf>) -> Ve
     let mut sinks = Vec::new();
     for (name, value) in table.named(&declared::SINKS) {
         super::queue::check_name(name, &value);
+        if name == Settings::TOPIC {
+            value.wrong("expected another name: this is the sink of a queue that lives in Kafka");
+        }
         let Some(mut table) = value.table() else {
             continue;
         };
@@ -189,6 +193,25 @@ fn keyspace_and_table(text: &str) -> Result<(String, String), String> {
         }
         _ => Err(format!("expected {}", declared::KEYSPACE_EXPECTED)),
     }
+}
+
+/// Reads the topic in which a queue lives, and the sink that produces to it.
+pub(super) fn lives(of: &str, table: &mut Entries) -> Option<(KafkaQueue, SinkSettings)> {
+    let mut table = table.section(&declared::LIVES)?;
+    let group = table.optional(&declared::GROUP);
+    let group = group.and_then(|value| Some(value.text()?.to_owned()));
+    let topic = topic(of, &mut table);
+    table.finish();
+    let topic = topic?;
+    let sink = SinkSettings {
+        name: Settings::TOPIC.to_owned(),
+        destination: Destination::Kafka(topic.clone()),
+        batch: declared::BATCH.preset.integer() as u32,
+        rate: None,
+        timeout: declared::TIMEOUT.preset.duration(),
+    };
+    let group = group.unwrap_or_else(|| format!("weir-{of}"));
+    Some((KafkaQueue { topic, group }, sink))
 }
 
 /// Reads a topic of Kafka.

@@ -29,7 +29,7 @@ pub(crate) const KEPT: &[&Key] = &[
     &IDEMPOTENCY_WINDOW,
 ];
 /// Where else they go.
-pub(crate) const ELSEWHERE: &[&Key] = &[&sink::SINKS];
+pub(crate) const ELSEWHERE: &[&Key] = &[&sink::LIVES, &sink::SINKS];
 /// How they are delivered.
 pub(crate) const DELIVERED: &[&Key] = &[
     &CONCURRENCY,

@@ -193,7 +193,7 @@ pub(crate) static KAFKA: Key = Key {
     name: "kafka",
     kind: Kind::Table(&KAFKA_TOPIC),
     preset: Preset::Said("none"),
-    doc: "A topic of Kafka, see [Kafka](deferring.md#kafka).",
+    doc: "A topic of Kafka, see [Kafka](deferring.md#topics-of-kafka).",
 };
 pub(crate) static KAFKA_TOPIC: Section = Section {
     example: "{ brokers = [\"127.0.0.1:9092\"], topic = \"events\" }",
@@ -202,6 +202,28 @@ pub(crate) static KAFKA_TOPIC: Section = Section {
 };
 pub(crate) const TOPIC_KEYS: &[&Key] =
     &[&BROKERS, &TOPIC, &ACKS, &COMPRESSION, &TLS, &SASL, &OPTIONS];
+pub(crate) static LIVES: Key = Key {
+    name: "kafka",
+    kind: Kind::Table(&LIVES_TABLE),
+    preset: Preset::Said("none"),
+    doc: "A topic in which the queue lives, see [a queue in Kafka](deferring.md#a-queue-in-kafka).",
+};
+pub(crate) static LIVES_TABLE: Section = Section {
+    example: "{ brokers = [\"127.0.0.1:9092\"], topic = \"events\" }",
+    groups: &[TOPIC_KEYS, &[&GROUP]],
+    needs: Needs::Nothing,
+};
+pub(crate) static GROUP: Key = Key {
+    name: "group",
+    kind: Kind::Text(&GROUP_NAME),
+    preset: Preset::Said("`weir-` and the name of the queue"),
+    doc: "The consumer group that delivers. Several weirs share the work when they name the same.",
+};
+static GROUP_NAME: Form = Form {
+    noun: "name of a group",
+    expected: "the name of a group",
+    pattern: Some("[\\s\\S]"),
+};
 pub(crate) static BROKERS: Key = Key {
     name: "brokers",
     kind: Kind::List(&SERVERS),
@@ -240,7 +262,7 @@ pub(crate) static TLS: Key = Key {
     name: "tls",
     kind: Kind::Boolean,
     preset: Preset::Boolean(false),
-    doc: "Whether brokers speak TLS. Only in a weir that is built with `kafka-tls`, see [Kafka](deferring.md#kafka).",
+    doc: "Whether brokers speak TLS. Only in a weir that is built with `kafka-tls`, see [Kafka](deferring.md#topics-of-kafka).",
 };
 pub(crate) static SASL: Key = Key {
     name: "sasl",

@@ -149,6 +149,17 @@ const COMPANIONS: &[(&str, &str, &str)] = &[
         "queue.app.sink.app.kafka.sasl.password",
         "\"a\"",
     ),
+    ("queue.app.kafka.", "queue.app.kafka.brokers", "[\"a:1\"]"),
+    (
+        "queue.app.kafka.sasl.",
+        "queue.app.kafka.sasl.user",
+        "\"a\"",
+    ),
+    (
+        "queue.app.kafka.sasl.",
+        "queue.app.kafka.sasl.password",
+        "\"a\"",
+    ),
     ("route.defer", "queue.app.path", "\"data\""),
     ("route.defer.", "route.defer.queue", "\"app\""),
     ("route.sticky", "route.split", "{ app = 1 }"),

@@ -39,6 +39,7 @@ const TABLES: &[Table] = &[
     ("queue.sink.cassandra", sink::CASSANDRA_TABLE.groups),
     ("queue.sink.kafka", sink::KAFKA_TOPIC.groups),
     ("queue.sink.kafka.sasl", sink::SASL_TABLE.groups),
+    ("queue.kafka", &[&[&sink::GROUP]]),
     ("route.defer", queue::DEFERRAL.groups),
     ("route", &[route::OF_ANY]),
     ("route.split", route::split::RULE.groups),
