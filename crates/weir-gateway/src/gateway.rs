@@ -139,12 +139,16 @@ impl Gateway {
         let listeners = listeners.map(|&address| Listening::bind(address, settings.workers));
         let listeners = listeners.collect::<Result<_, _>>()?;
         let admin = settings.admin.as_ref().map(admin::bind).transpose()?;
-        let log = start_log(settings)?;
+        let log = start_log(settings, &Opened::default())?;
         let transient = Transient::new(CacheStorage::TRANSIENT_BYTES_MIN);
         let open = |storage| Cache::open(storage, &transient);
         let cache = settings.cache.as_ref().map(open).transpose()?;
         let (courier, parcels) = service::parcels(settings.workers);
         let (opened, parcels) = open_services(settings, &*services, (&courier, parcels))?;
+        let log = match log {
+            None => start_log(settings, &opened)?,
+            started => started,
+        };
         let made = Made {
             router,
             names: &names.known(),
@@ -283,7 +287,8 @@ impl Gateway {
             drop(sink);
             let ended = time::now();
             // The disk, or the reader of the pipe, may be arbitrarily slow.
-            while !thread.is_finished() && time::since(ended) < CUT_OFF {
+            let is_over = || thread.is_finished() && self.control.drain_services();
+            while !is_over() && time::since(ended) < CUT_OFF {
                 wait(None, DRAIN_POLL);
             }
         }
@@ -304,15 +309,20 @@ pub struct Drained {
     pub tunnels: u64,
 }
 
-fn start_log(settings: &Settings) -> Result<Option<LogWriter>, StartError> {
+/// Starts the log, unless it goes to a service that is not opened yet.
+fn start_log(settings: &Settings, opened: &Opened) -> Result<Option<LogWriter>, StartError> {
     let Some(log) = &settings.access_log else {
         return Ok(None);
     };
-    let name = match &log.target {
-        LogTarget::Stdout => "standard output".to_owned(),
-        LogTarget::File(path) => path.display().to_string(),
+    let (name, service) = match &log.target {
+        LogTarget::Stdout => ("standard output".to_owned(), None),
+        LogTarget::File(path) => (path.display().to_string(), None),
+        LogTarget::Service(name) => match opened.named(name) {
+            Some(service) => (name.clone(), Some(service)),
+            None => return Ok(None),
+        },
     };
-    LogWriter::start(log, settings.workers)
+    LogWriter::start(log, service, settings.workers)
         .map(Some)
         .map_err(|error| StartError::AccessLog(name, error))
 }

@@ -32,6 +32,13 @@ pub trait Service: Debug + Send + Sync {
     /// answer.
     fn call(&self, ask: Ask) -> Reply;
 
+    /// Takes lines of the access log, each with a line feed at its end, unless it cannot; whether it does. It is called on the thread
+    /// of the log, also after [`Service::drain`], and does not wait.
+    fn log(&self, lines: &[u8]) -> bool {
+        let _ = lines;
+        false
+    }
+
     /// The gateway ends, or its configuration has the service no longer: it begins nothing more of its own accord. Requests may
     /// still come, from before.
     fn drain(&self);

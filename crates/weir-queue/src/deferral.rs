@@ -133,7 +133,11 @@ impl Service for Deferring {
             Err(refusal) => return Reply::ready(refused(refusal)),
         };
         let (replier, reply) = Reply::later();
-        let letter = Letter { parts, id, replier };
+        let letter = Letter {
+            parts,
+            id,
+            replier: Some(replier),
+        };
         if self.queue.inbox().put(letter).is_ok() {
             return reply;
         }

@@ -19,7 +19,8 @@ pub(crate) struct Letter {
     pub(crate) parts: Vec<Part>,
     /// Its `Idempotency-Key` with what tells its route apart, and a hash of what was sent.
     pub(crate) id: Option<Id>,
-    pub(crate) replier: Replier,
+    /// Who waits for it; nobody for lines of a log.
+    pub(crate) replier: Option<Replier>,
 }
 
 /// A message as a record has it.
@@ -30,6 +31,14 @@ pub(crate) struct Part {
 }
 
 impl Letter {
+    /// What of it is refused with it: a request, or each line of a log.
+    pub(crate) fn weight(&self) -> u64 {
+        match self.replier {
+            Some(_) => 1,
+            None => self.parts.len() as u64,
+        }
+    }
+
     /// Bytes that it takes in the log.
     pub(crate) fn bytes(&self) -> usize {
         let parts = self.parts.iter();

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use weir_gateway::service::Replier;
+use weir_gateway::service::{Answer, Replier};
 use weir_gateway::settings::Level;
 use weir_gateway::tell::tell;
 use weir_log::{Error, Log, Readable};
@@ -55,7 +55,9 @@ pub(crate) struct Committer {
 
 /// What a letter has come to, if the commit succeeds.
 struct Due {
-    replier: Replier,
+    replier: Option<Replier>,
+    /// As of [`Letter::weight`].
+    weight: u64,
     accepted: Accepted,
     id: Option<Vec<u8>>,
 }
@@ -195,6 +197,7 @@ impl Committer {
                     is_new: false,
                 };
                 due.push(Due {
+                    weight: letter.weight(),
                     replier: letter.replier,
                     accepted,
                     id: None,
@@ -202,23 +205,24 @@ impl Committer {
                 return;
             }
             Some(Seen::Another) => {
-                letter.replier.answer(refused(Refusal::OtherContent));
+                answer(letter.replier, refused(Refusal::OtherContent));
                 return;
             }
         }
-        if let Some(refusal) = self.refusal(settings, now_ms, letter.bytes()) {
+        if let Some(refusal) = self.refusal(settings, now_ms, &letter) {
             self.tell_refusal(now_ms, refusal);
-            letter.replier.answer(refused(refusal));
+            answer(letter.replier, refused(refusal));
             return;
         }
         let first = self.log.next_offset();
         let count = letter.parts.len() as u32;
+        let weight = letter.weight();
         for part in &letter.parts {
             if let Err(error) = self.log.append(now_ms, &part.head, &part.body) {
                 // What was appended of it before stays: it is delivered, and whoever sent it sends it again.
                 self.note_failure(&error);
-                letter.replier.answer(refused(Refusal::Disk));
-                add(&self.shared.counts.refused_disk, 1);
+                add(&self.shared.counts.refused_disk, weight);
+                answer(letter.replier, refused(Refusal::Disk));
                 return;
             }
         }
@@ -239,22 +243,23 @@ impl Committer {
         };
         due.push(Due {
             replier: letter.replier,
+            weight,
             accepted,
             id,
         });
     }
 
-    /// Why a letter of so many bytes is not taken now.
-    fn refusal(&mut self, settings: &Settings, now_ms: u64, bytes: usize) -> Option<Refusal> {
+    /// Why a letter is not taken now.
+    fn refusal(&mut self, settings: &Settings, now_ms: u64, letter: &Letter) -> Option<Refusal> {
         let counts = &self.shared.counts;
         let oldest_ms = self.shared.oldest_ms();
         let is_old = |age: Duration| now_ms.saturating_sub(oldest_ms) > age.as_millis() as u64;
         if oldest_ms > 0 && settings.age_max.is_some_and(is_old) {
-            add(&counts.refused_old, 1);
+            add(&counts.refused_old, letter.weight());
             return Some(Refusal::Old);
         }
         let beside = self.shared.dead_bytes();
-        let needed = (self.log.pending_bytes() + bytes) as u64 + beside;
+        let needed = (self.log.pending_bytes() + letter.bytes()) as u64 + beside;
         let consumed = self.shared.consumed();
         let bytes_max = settings.bytes_max.saturating_sub(needed);
         while self.log.bytes() > bytes_max {
@@ -264,7 +269,7 @@ impl Committer {
                 let _ = self.log.skip_to(next + 1);
             }
             if !matches!(self.log.drop_oldest(consumed, bytes_max, 0), Ok(Some(_))) {
-                add(&counts.refused_full, 1);
+                add(&counts.refused_full, letter.weight());
                 self.shared.wants_room.store(true, Ordering::Release);
                 return Some(Refusal::Full);
             }
@@ -285,14 +290,14 @@ impl Committer {
     fn accept(&self, settings: &Settings, due: Vec<Due>) {
         let counts = &self.shared.counts;
         let (mut accepted, mut duplicates) = (0, 0);
-        let answers = due.into_iter().map(|due| {
+        let answers = due.into_iter().filter_map(|due| {
             if due.accepted.is_new {
                 accepted += u64::from(due.accepted.count);
             } else {
                 duplicates += 1;
             }
-            let answer = self.answers.accepted(&settings.name, due.accepted);
-            (due.replier, answer)
+            let replier = due.replier?;
+            Some((replier, self.answers.accepted(&settings.name, due.accepted)))
         });
         Replier::answer_all(answers);
         add(&counts.accepted, accepted);
@@ -302,19 +307,20 @@ impl Committer {
     /// The commit that has begun with this offset has failed.
     fn refuse(&mut self, settings: &Settings, begins: u64, due: Vec<Due>, error: &Error) {
         self.note_failure(error);
-        add(&self.shared.counts.refused_disk, due.len() as u64);
+        let refused_of = due.iter().map(|due| due.weight);
+        add(&self.shared.counts.refused_disk, refused_of.sum());
         for due in due {
             let Accepted { first, .. } = due.accepted;
             if let Some(id) = &due.id {
                 self.ids.remove(id, first);
             }
             // One that was kept before is kept still.
-            let answer = if first < begins {
+            let said = if first < begins {
                 self.answers.accepted(&settings.name, due.accepted)
             } else {
                 refused(Refusal::Disk)
             };
-            due.replier.answer(answer);
+            answer(due.replier, said);
         }
     }
 
@@ -395,6 +401,13 @@ impl Committer {
             Level::Warning,
             format_args!("queue {name} takes nothing: {why}"),
         );
+    }
+}
+
+/// Tells whoever waits, if anybody does.
+fn answer(replier: Option<Replier>, answer: Answer) {
+    if let Some(replier) = replier {
+        replier.answer(answer);
     }
 }
 

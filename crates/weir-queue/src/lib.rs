@@ -7,6 +7,7 @@
 //! ```
 //!
 //! - [`Deferring`]: the service of a route; [`Message`]: a request as it is kept
+//! - [`Logging`]: keeps the lines of an access log
 //! - `inbox`: what waits to be kept; `intake`: commits; `ids`: what was sent before
 //! - `group`: delivers, by [`Progress`] (what comes next), `pace` (how much at once) and `retry` (what an outcome says); `journal`
 //!   (what was done) and `dead` (what was given up) keep it
@@ -32,6 +33,7 @@ mod ids;
 mod inbox;
 mod intake;
 mod journal;
+mod logging;
 mod message;
 mod opening;
 mod operate;
@@ -51,6 +53,7 @@ mod topic;
 pub use answer::LOCATION;
 pub use dead::DeadLetter;
 pub use deferral::Deferring;
+pub use logging::Logging;
 pub use message::{Message, TooLong};
 pub use outcome::Telling;
 pub use progress::{Bounds, Checkpoint, Due, Progress};

@@ -3,7 +3,7 @@
 //! Threads, the admin socket and storage are made once. What a file says of them stays as it is in a gateway that runs, and all
 //! else is taken up. Where the one makes no sense without the other, nothing is.
 
-use crate::settings::{AccessLog, Admin, CacheStorage, Settings, overlap};
+use crate::settings::{AccessLog, Admin, CacheStorage, LogTarget, Settings, overlap};
 use crate::start_error::StartError;
 
 /// Puts into `next` what stays as it is in a gateway with the settings `current`, whose cache was opened as `storage`. Returns
@@ -114,7 +114,13 @@ fn access_log(next: &mut Settings, current: &Settings, waiting: &mut Vec<&'stati
         return;
     };
     if wanted.target != kept.target {
-        waiting.push("access_log.path");
+        let is_queue = |target: &LogTarget| matches!(target, LogTarget::Service(_));
+        let both_queues = is_queue(&wanted.target) && is_queue(&kept.target);
+        waiting.push(if both_queues {
+            "access_log.queue"
+        } else {
+            "access_log.path"
+        });
         // By default it goes by the target how long lines wait, so both change together.
         wanted.flush = kept.flush;
     }

@@ -53,7 +53,7 @@ pub(super) fn have_files_of_their_own(settings: &Settings) -> Result<(), StartEr
     let log = settings.access_log.as_ref();
     let log = log.and_then(|log| match &log.target {
         LogTarget::File(path) => Some(path),
-        LogTarget::Stdout => None,
+        LogTarget::Stdout | LogTarget::Service(_) => None,
     });
     let admin = settings.admin.as_ref();
     let apps = admin.and_then(|admin| admin.guard_file.as_ref());

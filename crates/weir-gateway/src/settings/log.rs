@@ -27,6 +27,8 @@ pub enum LogTarget {
     Stdout,
     /// Appended to; reopened on SIGUSR1.
     File(PathBuf),
+    /// Handed to the service of this name.
+    Service(String),
 }
 
 /// The shape of an access log line.

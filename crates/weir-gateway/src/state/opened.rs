@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::service::{Courier, Service, Services};
-use crate::settings::{Action, Route, Settings};
+use crate::settings::{Action, LogTarget, Route, Settings};
 use crate::start_error::StartError;
 
 /// Open services by their names.
@@ -21,7 +21,12 @@ impl Opened {
         (services, courier): (&dyn Services, &Courier),
     ) -> Result<Self, StartError> {
         let mut opened = Self::default();
-        for name in settings.routes.iter().filter_map(name_of) {
+        let log = settings.access_log.as_ref();
+        let log = log.and_then(|log| match &log.target {
+            LogTarget::Service(name) => Some(name.as_str()),
+            LogTarget::Stdout | LogTarget::File(_) => None,
+        });
+        for name in settings.routes.iter().filter_map(name_of).chain(log) {
             if opened.0.contains_key(name) {
                 continue;
             }
@@ -39,6 +44,11 @@ impl Opened {
             }
         }
         Ok(opened)
+    }
+
+    /// A service by its name.
+    pub(crate) fn named(&self, name: &str) -> Option<&Arc<dyn Service>> {
+        self.0.get(name)
     }
 
     /// What answers the requests of a route, if a service does.

@@ -45,7 +45,6 @@ pub(super) fn config(mut root: Entries) -> Config {
         has_ids: all_routes.request_id.is_some(),
         has_proxies: !trusted_proxies.is_empty(),
     };
-    let access_log = access_log.and_then(|table| log::access_log(table, beside));
     let timeouts = root.section(&file::TIMEOUTS);
     let timeouts = timeouts.map_or_else(ClientTimeouts::default, client_timeouts);
     let cache = root.section(&file::CACHE).map(cache::storage);
@@ -53,6 +52,7 @@ pub(super) fn config(mut root: Entries) -> Config {
     let error_pages = error_pages::pages(root.named(&ERROR_PAGES));
     let mut upstreams = upstream::all(&mut root);
     let mut queues = queue::all(&mut root);
+    let access_log = access_log.and_then(|table| log::access_log(table, beside, &mut queues));
     // All routes may be posted.
     let takes_apps = admin
         .as_ref()

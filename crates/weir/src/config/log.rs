@@ -11,6 +11,7 @@ use super::declared::log as declared;
 use super::entries::Entries;
 use super::entry::Entry;
 use super::headers::{self, Message};
+use super::queue::Queues;
 use super::suggest::{did_you_mean, nearest};
 use super::template::{Scope, template, variable};
 
@@ -66,16 +67,12 @@ impl Beside {
     }
 }
 
-pub(super) fn access_log(mut table: Entries, beside: Beside) -> Option<AccessLog> {
-    let path = table.required(&declared::PATH);
-    let target = path.and_then(|value| {
-        value.parsed(|text| match text {
-            "-" => Ok(LogTarget::Stdout),
-            "" => Err(format!("expected {}", FILE_OR_STDOUT.expected)),
-            _ if text.contains('\0') => Err("expected a path without NUL".to_owned()),
-            _ => Ok(LogTarget::File(PathBuf::from(text))),
-        })
-    });
+pub(super) fn access_log(
+    mut table: Entries,
+    beside: Beside,
+    queues: &mut Queues,
+) -> Option<AccessLog> {
+    let target = target(&mut table, queues);
     let format = table.optional(&declared::FORMAT);
     let has_format = format.is_some();
     let format = format.and_then(|value| value.parsed_template(|text| format_of(text, beside)));
@@ -86,10 +83,10 @@ pub(super) fn access_log(mut table: Entries, beside: Beside) -> Option<AccessLog
     let buffer = table.size_bytes(&declared::BUFFER);
     let flush = table.duration(&declared::FLUSH);
     table.finish();
-    let usual = if has_format {
-        None
-    } else {
-        Some(LogFormat::Combined)
+    let usual = match &target {
+        _ if has_format => None,
+        Some(LogTarget::Service(_)) => Some(LogFormat::Json(beside.members())),
+        _ => Some(LogFormat::Combined),
     };
     let format = match (format.or(usual), chosen) {
         (Some(LogFormat::Json(_)), Some(chosen)) => LogFormat::Json(chosen),
@@ -104,7 +101,7 @@ pub(super) fn access_log(mut table: Entries, beside: Beside) -> Option<AccessLog
     let target = target?;
     let usual = match target {
         LogTarget::Stdout => declared::FLUSH_STDOUT,
-        LogTarget::File(_) => declared::FLUSH_FILE,
+        LogTarget::File(_) | LogTarget::Service(_) => declared::FLUSH_FILE,
     };
     Some(AccessLog {
         target,
@@ -113,6 +110,30 @@ pub(super) fn access_log(mut table: Entries, beside: Beside) -> Option<AccessLog
         buffer_bytes: buffer.unwrap_or(declared::BUFFER.preset.bytes()) as usize,
         flush: flush.unwrap_or(usual),
     })
+}
+
+/// Where lines go.
+fn target(table: &mut Entries, queues: &mut Queues) -> Option<LogTarget> {
+    let path = table.optional(&declared::PATH);
+    let queue = table.optional(&declared::QUEUE);
+    match (path, queue) {
+        (Some(_), Some(queue)) => {
+            queue.wrong("found beside \"path\", expected one of the two");
+            None
+        }
+        (Some(path), None) => path.parsed(|text| match text {
+            "-" => Ok(LogTarget::Stdout),
+            "" => Err(format!("expected {}", FILE_OR_STDOUT.expected)),
+            _ if text.contains('\0') => Err("expected a path without NUL".to_owned()),
+            _ => Ok(LogTarget::File(PathBuf::from(text))),
+        }),
+        (None, Some(queue)) => queues.log(&queue).map(LogTarget::Service),
+        (None, None) => {
+            let expected = FILE_OR_STDOUT.expected;
+            table.wrong(&declared::PATH, format!("missing, expected {expected}"));
+            None
+        }
+    }
 }
 
 fn format_of(text: &str, beside: Beside) -> Result<LogFormat, String> {

@@ -43,7 +43,9 @@ fn lone_paths(routes: &[Route], notes: &mut Vec<String>) {
 fn idle_queues(queues: &Queues, notes: &mut Vec<String>) {
     let is_used = |name: &str| {
         let mut services = queues.services.values();
-        services.any(|service| matches!(service, QueueService::Defer(queue, _) if queue == name))
+        services.any(|service| {
+            matches!(service, QueueService::Defer(queue, _) | QueueService::Log(queue) if queue == name)
+        })
     };
     for name in queues.settings.keys().filter(|name| !is_used(name)) {
         notes.push(format!(

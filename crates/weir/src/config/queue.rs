@@ -42,6 +42,8 @@ pub(crate) enum Service {
     Defer(String, Deferral),
     /// Says what became of one.
     Tell(String),
+    /// Keeps the lines of the access log.
+    Log(String),
 }
 
 /// Reads every `[queue.NAME]`.
@@ -194,6 +196,18 @@ impl Queues {
             timeout: TIMEOUT,
             delivery: None,
         })
+    }
+
+    /// Reads the queue of the access log, and says which service keeps its lines.
+    pub(super) fn log(&mut self, value: &Entry) -> Option<String> {
+        let queue = self.known(value)?;
+        let name = format!("{queue} (access log)");
+        let has_sink = |queue: &Settings| !queue.sinks.is_empty();
+        if !self.settings.get(&queue).is_some_and(has_sink) {
+            value.wrong("the queue has no sink, so its lines would go nowhere; expected one with a [queue.NAME.sink.NAME]");
+        }
+        self.services.insert(name.clone(), Service::Log(queue));
+        Some(name)
     }
 
     /// Whether a service has somewhere to put messages that are for no upstream.

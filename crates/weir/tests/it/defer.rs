@@ -1,5 +1,6 @@
 //! Queues, end to end: what is accepted is delivered, once the upstream takes it, and operators see to the rest.
 
+mod access_log;
 mod answers;
 mod apart;
 mod cassandra;

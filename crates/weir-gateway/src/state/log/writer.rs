@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use crate::lock::lock;
 use crate::outlet::write_all;
 use crate::paths;
+use crate::service::Service;
 use crate::settings::{AccessLog, Level, LogTarget};
 use crate::tell::tell;
 use crate::time;
@@ -52,9 +53,16 @@ pub(crate) struct LogWriter {
 
 impl LogWriter {
     /// Opens the log and starts the thread.
-    pub(crate) fn start(settings: &AccessLog, workers: usize) -> io::Result<Self> {
-        let mut output = Output::open(&settings.target)?;
+    pub(crate) fn start(
+        settings: &AccessLog,
+        service: Option<&Arc<dyn Service>>,
+        workers: usize,
+    ) -> io::Result<Self> {
         let target = settings.target.clone();
+        let mut output = match service {
+            Some(service) => Output::Service(Arc::clone(service), false),
+            None => Output::File(OpenFile::open(&target)?),
+        };
         let is_terminal = target == LogTarget::Stdout && io::stdout().is_terminal();
         let buffers = workers * BUFFERS_PER_WORKER;
         // Each buffer, one reopening and what workers say to it have room, so the queue is never full.
@@ -154,7 +162,15 @@ impl Sink {
 
 /// Where lines are written.
 #[derive(Debug)]
-struct Output {
+enum Output {
+    File(OpenFile),
+    /// And whether it takes none.
+    Service(Arc<dyn Service>, bool),
+}
+
+/// A file that is written to.
+#[derive(Debug)]
+struct OpenFile {
     file: File,
     /// The most that one write may be of. What others write to a pipe gets between pieces of more than this (`PIPE_BUF`,
     /// write(2)), and standard output is often one pipe with standard error.
@@ -166,6 +182,28 @@ struct Output {
 const PIPE_BYTES_MAX: usize = 4096;
 
 impl Output {
+    /// Goes on in the file that has the name now, if it is one.
+    fn reopen(&mut self, target: &LogTarget) {
+        if let Self::File(file) = self {
+            file.reopen(target);
+        }
+    }
+
+    fn write(&mut self, lines: &[u8]) {
+        match self {
+            Self::File(file) => file.write(lines),
+            Self::Service(service, is_failing) => {
+                let was_failing = std::mem::replace(is_failing, !service.log(lines));
+                if *is_failing && !was_failing {
+                    let error = io::Error::other("its queue takes no more");
+                    complain("access log lines are lost", &error);
+                }
+            }
+        }
+    }
+}
+
+impl OpenFile {
     fn open(target: &LogTarget) -> io::Result<Self> {
         let (file, piece_bytes_max) = match target {
             LogTarget::Stdout => {
@@ -173,6 +211,7 @@ impl Output {
                 (File::from(own), PIPE_BYTES_MAX)
             }
             LogTarget::File(path) => (paths::open_to_append(path)?, usize::MAX),
+            LogTarget::Service(_) => return Err(io::ErrorKind::Unsupported.into()),
         };
         Ok(Self {
             file,
@@ -188,7 +227,7 @@ impl Output {
             Err(error) => {
                 let what = match target {
                     LogTarget::File(path) => format!(" ({})", path.display()),
-                    LogTarget::Stdout => String::new(),
+                    LogTarget::Stdout | LogTarget::Service(_) => String::new(),
                 };
                 complain(
                     &format!("the access log{what} stays as it is, it cannot be opened again"),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use serde_json::Value;
 use weir_gateway::service::{Courier, OrderError, QueueOrder, QueueStatus, Service, Services};
-use weir_queue::{Deferring, Prepared, Queue, Settings, Telling};
+use weir_queue::{Deferring, Logging, Prepared, Queue, Settings, Telling};
 
 use crate::config::{QueueService, Queues};
 
@@ -122,7 +122,8 @@ impl Services for OpenQueues {
     ) -> Result<Arc<dyn Service>, String> {
         let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         let service = read.services.get(name).ok_or("there is no such service")?;
-        let (QueueService::Defer(queue, _) | QueueService::Tell(queue)) = service;
+        let (QueueService::Defer(queue, _) | QueueService::Tell(queue) | QueueService::Log(queue)) =
+            service;
         let settings = read.settings.get(queue).ok_or("there is no such queue")?;
         let mut all = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         // Also when the service stays: its queue follows what the file says now.
@@ -135,6 +136,7 @@ impl Services for OpenQueues {
         let made: Arc<dyn Service> = match service {
             QueueService::Defer(_, deferral) => Arc::new(Deferring::new(queue, deferral.clone())),
             QueueService::Tell(_) => Arc::new(Telling::new(queue)),
+            QueueService::Log(_) => Arc::new(Logging::new(queue)),
         };
         all.services.retain(|(own, _)| own.strong_count() > 0);
         all.services

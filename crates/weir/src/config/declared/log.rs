@@ -4,18 +4,24 @@ use std::time::Duration;
 
 use weir_gateway::settings::TrustId;
 
-use super::{Form, Key, Kind, List, Needs, Preset, Section, forms, words};
+use super::{Form, Key, Kind, List, Needs, Preset, Section, forms, queue, words};
 
 pub(crate) static ACCESS_LOG: Section = Section {
     example: "[access_log]",
-    groups: &[&[&PATH, &FORMAT, &FIELDS, &REDACT, &BUFFER, &FLUSH]],
-    needs: Needs::Nothing,
+    groups: &[&[&PATH, &QUEUE, &FORMAT, &FIELDS, &REDACT, &BUFFER, &FLUSH]],
+    needs: Needs::OneOf(&[&PATH, &QUEUE]),
 };
 pub(crate) static PATH: Key = Key {
     name: "path",
     kind: Kind::Text(&forms::FILE_OR_STDOUT),
-    preset: Preset::Required(forms::FILE_OR_STDOUT.expected),
+    preset: Preset::Said("none"),
     doc: "Where lines are appended.",
+};
+pub(crate) static QUEUE: Key = Key {
+    name: "queue",
+    kind: Kind::Text(&queue::QUEUE_NAME),
+    preset: Preset::Said("none"),
+    doc: "The queue that keeps each line as a message, for its [sinks](deferring.md#sinks); instead of `path`. The `format` is `\"json\"` then, unless another is said.",
 };
 /// The formats that have a name.
 pub(crate) const COMBINED: &str = "combined";

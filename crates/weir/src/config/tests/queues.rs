@@ -14,7 +14,7 @@ fn ways(text: &str) -> Vec<(String, Deferral)> {
     let services = whole(text).queues.services.into_iter();
     let ways = services.filter_map(|(name, service)| match service {
         QueueService::Defer(_, deferral) => Some((name, deferral)),
-        QueueService::Tell(_) => None,
+        QueueService::Tell(_) | QueueService::Log(_) => None,
     });
     ways.collect()
 }

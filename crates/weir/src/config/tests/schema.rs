@@ -52,7 +52,9 @@ fn a_misspelt_key_is_refused() {
 /// So what is refused above is refused for the one key that was changed.
 #[test]
 fn a_file_without_the_key_is_sound() {
-    const ONE_OF_SEVERAL: [&str; 10] = [
+    const ONE_OF_SEVERAL: [&str; 12] = [
+        "access_log.path",
+        "access_log.queue",
         "queue.app.sink.app.file",
         "queue.app.sink.app.postgres",
         "queue.app.sink.app.cassandra",

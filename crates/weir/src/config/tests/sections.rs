@@ -179,7 +179,7 @@ buffer = "1B"
 flush = "1ms"
 #! access_log.flush: found "1ms", expected a duration from "100ms" to "5m"
 level = 1
-#! access_log.level: unknown key; expected one of "path", "format", "fields", "redact", "buffer", "flush"
+#! access_log.level: unknown key; expected one of "path", "queue", "format", "fields", "redact", "buffer", "flush"
 "#,
     r#"
 [access_log]
