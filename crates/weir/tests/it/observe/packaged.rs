@@ -33,11 +33,14 @@ fn gateway_with_everything() -> Gateway {
              [upstream.app]\nservers = [\"{}\", \"{}\"]\nejection = true\nbreaker = true\nconcurrency = {{ limit = 9 }}\n\
              [upstream.gone]\nservers = [\"127.0.0.1:{}\"]\n\
              [[route]]\npath = \"/{{*rest}}\"\nupstream = \"app\"\ncache = true\nbreaker = true\n\
-             [[route]]\npath = \"/gone\"\nupstream = \"gone\"\nfallback = {{ status = 200, body = \"later\" }}\n",
+             [[route]]\npath = \"/gone\"\nupstream = \"gone\"\nfallback = {{ status = 200, body = \"later\" }}\n\
+             [queue.q]\npath = \"{queue}\"\n[queue.q.sink.file]\nfile = \"{queue}/out\"\n\
+             [[route]]\npath = \"/later\"\nmethods = [\"POST\"]\ndefer = \"q\"\n",
             directory.file("cache").display(),
             well.address,
             sick.address,
-            free_port()
+            free_port(),
+            queue = directory.file("queue").display(),
         )
     });
     let mut connection = Connection::open(gateway.address);
