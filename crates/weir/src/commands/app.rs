@@ -12,6 +12,8 @@ mod fault;
 mod functions;
 mod listener;
 mod payload;
+#[cfg(feature = "kafka")]
+mod produce;
 mod receive;
 mod slots;
 
@@ -37,6 +39,8 @@ use fault::Faults;
 use functions::{Function, Route};
 use listener::{Listener, Socket};
 use payload::Payload;
+#[cfg(feature = "kafka")]
+use produce::Producer;
 use slots::Slots;
 
 /// How long a client may take to send a request head, counted from the end of the request before. An idle connection
@@ -90,6 +94,11 @@ pub(crate) struct AppArgs {
     /// Take POST /fault?mode=MODE from everybody: fail, slow (by 2s), hang or none, for every path but this one.
     #[arg(long)]
     faults: bool,
+
+    /// Where POST /produce puts its body, before it answers: brokers and a topic, as in 127.0.0.1:9092/events.
+    #[cfg(feature = "kafka")]
+    #[arg(long, value_name = "BROKERS/TOPIC")]
+    kafka: Option<produce::Topic>,
 
     /// What X-Served-By says in every response [default: the listen address].
     #[arg(long, value_name = "NAME")]
@@ -145,6 +154,8 @@ async fn serve(args: AppArgs) -> anyhow::Result<()> {
         }),
         fail_ratio: args.fail_ratio,
         faults: args.faults.then(Faults::default),
+        #[cfg(feature = "kafka")]
+        producer: args.kafka.as_ref().map(Producer::new).transpose()?,
     });
     // Signals are caught before the line is printed: a script may send one as soon as it has read the line.
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -210,6 +221,8 @@ struct Service {
     slots: Option<Mutex<Slots>>,
     fail_ratio: f64,
     faults: Option<Faults>,
+    #[cfg(feature = "kafka")]
+    producer: Option<Producer>,
 }
 
 impl Service {
@@ -245,10 +258,18 @@ impl Service {
         let received = receive::body(body, route).await;
         self.wait(&mut rng).await;
         if rng.f64() < self.fail_ratio {
-            functions::failed_on_purpose()
-        } else {
-            functions::answer(route, received, unix_now(), &mut rng)
+            return functions::failed_on_purpose();
         }
+        #[cfg(feature = "kafka")]
+        if route == Route::To(Function::Produce)
+            && let Ok(event) = &received
+        {
+            return match &self.producer {
+                Some(producer) => functions::produced(producer.send(event).await),
+                None => functions::bad_request("this service was started without --kafka\n"),
+            };
+        }
+        functions::answer(route, received, unix_now(), &mut rng)
     }
 
     /// Waits as `--delay`, `--spread`, `--slots` and `--pause` say.
@@ -295,6 +316,8 @@ mod tests {
             slots: None,
             fail_ratio,
             faults: None,
+            #[cfg(feature = "kafka")]
+            producer: None,
         };
         let request = Request::get(path).body(Empty::new()).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread()

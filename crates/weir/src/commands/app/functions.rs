@@ -48,6 +48,7 @@ pub(super) enum Function {
     WhatIsMyName,
     Handle,
     SendEvent,
+    Produce,
 }
 
 /// Finds the function. HEAD is allowed wherever GET is.
@@ -59,6 +60,8 @@ pub(super) fn route(method: &Method, path: &str) -> Route {
         "/what-is-my-name" => (Function::WhatIsMyName, "POST"),
         "/handle" => (Function::Handle, "GET, HEAD"),
         "/sendEvent" => (Function::SendEvent, "POST"),
+        #[cfg(feature = "kafka")]
+        "/produce" => (Function::Produce, "POST"),
         _ => return Route::Unknown,
     };
     if allow.split(", ").any(|allowed| allowed == method.as_str()) {
@@ -93,6 +96,11 @@ pub(super) fn answer(
             encode_random_strings(50, rng);
             whole(StatusCode::OK, JSON, "event is saved!")
         }
+        Route::To(Function::Produce) => whole(
+            StatusCode::NOT_IMPLEMENTED,
+            TEXT,
+            "there is no Kafka here\n",
+        ),
         Route::WrongMethod { allow } => {
             let text = format!("this path has only {allow}\n");
             let refusal = whole(StatusCode::METHOD_NOT_ALLOWED, TEXT, text);
@@ -109,6 +117,15 @@ pub(super) fn answer(
 /// The answer of `/healthz`.
 pub(super) fn healthy() -> Response<Payload> {
     whole(StatusCode::OK, TEXT, "ok")
+}
+
+/// The answer of `/produce`.
+#[cfg(feature = "kafka")]
+pub(super) fn produced(result: Result<(), String>) -> Response<Payload> {
+    match result {
+        Ok(()) => whole(StatusCode::ACCEPTED, JSON, "{}\n"),
+        Err(why) => whole(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{why}\n")),
+    }
 }
 
 /// The answer of `--fail-ratio`.

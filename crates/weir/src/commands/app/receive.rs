@@ -33,7 +33,7 @@ where
 {
     let received = async {
         match route {
-            Route::To(Function::WhatIsMyName) => keep(body).await,
+            Route::To(Function::WhatIsMyName | Function::Produce) => keep(body).await,
             Route::To(Function::SendEvent) => discard(body).await,
             _ => Ok(Bytes::new()),
         }
