@@ -4,13 +4,15 @@ processes but the load generator.
 
     bench/kafka.py --weir target/dist/weir [--rounds 3] [--seconds 8] [--connections 256]
 
-- producer: weir passes the request on to a service (`weir app --kafka`) that produces it with acks=all and answers 202 then
+- producer, kafka-go: weir passes the request on to a service in Go (bench/producer) that produces it with acks=all and answers 202 then
+- producer, librdkafka: the same in Rust (`weir app --kafka`), the least that we know such a service to cost
 - deferred: weir keeps it (`durability = "group"`) and answers 202; nothing is delivered
 - deferred, then Kafka: the same, and a sink produces to the same broker meanwhile, until it has everything
 
 One broker of Kafka (KRaft, one replica, its own settings), which `scripts/services kafka` fetches. weir has one worker; no process is
 bound to a CPU. The body has 200 bytes. A round runs every variant once; figures are medians over the rounds, and ratios medians of
-the ratios within a round. Kafka is warmed up with --warm-up seconds of the first variant. Traffic stays on the loopback interface.
+the ratios within a round. Kafka is warmed up with --warm-up seconds of a producer. Needs java, mvn and go. Traffic stays on the loopback
+interface.
 """
 import argparse
 import os
@@ -25,7 +27,8 @@ import time
 from defer import ask, cpu_seconds, load, sync_us
 from proxy import Server, free_port, machine, write
 
-VARIANTS = ("producer", "deferred", "deferred, then Kafka")
+PRODUCERS = ("producer, kafka-go", "producer, librdkafka")
+VARIANTS = (*PRODUCERS, "deferred", "deferred, then Kafka")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
 ANY_CPU = f"0-{os.cpu_count() - 1}"
@@ -58,14 +61,15 @@ transaction.state.log.min.isr=1
 
 def gateway(weir, directory, name, ports, kafka):
     port, admin, app = ports
+    is_passed_on = name in PRODUCERS
     sink = f"""[queue.q.sink.bus]
 kafka = {{ brokers = ["127.0.0.1:{kafka}"], topic = "deferred" }}
-""" if "Kafka" in name else ""
-    queue = "" if name == "producer" else f"""[queue.q]
+""" if "then Kafka" in name else ""
+    queue = "" if is_passed_on else f"""[queue.q]
 path = "{directory}/queue"
 size = "64GiB"
 {sink}"""
-    defer = "" if name == "producer" else 'defer = "q"'
+    defer = "" if is_passed_on else 'defer = "q"'
     config = write(directory, "weir.toml", f"""[server]
 workers = 1
 [[listener]]
@@ -76,7 +80,7 @@ listen = "127.0.0.1:{admin}"
 servers = ["127.0.0.1:{app}"]
 [[route]]
 path = "/events"
-{'rewrite = "/produce"' if name == "producer" else ""}
+{'rewrite = "/produce"' if is_passed_on else ""}
 {defer}
 upstream = "app"
 """)
@@ -87,12 +91,14 @@ def sample(options, name, kafka, log, seconds):
     with tempfile.TemporaryDirectory(dir=options.directory) as directory:
         ports = port, admin, app = free_port(), free_port(), free_port()
         weir = os.path.abspath(options.weir)
-        service = [weir, "app", "--listen", f"127.0.0.1:{app}", "--threads", "2", "--kafka", f"127.0.0.1:{kafka.port}/produced"]
+        topic = f"127.0.0.1:{kafka.port}", "produced"
+        service = [options.producer, f"127.0.0.1:{app}", *topic] if "kafka-go" in name else [
+            weir, "app", "--listen", f"127.0.0.1:{app}", "--threads", "2", "--kafka", "/".join(topic)]
         servers = []
         try:
             servers.append(Server("app", service, ANY_CPU, app, log))
             servers.append(Server(name, gateway(weir, directory, name, ports, kafka.port), ANY_CPU, port, log))
-            if name != "producer":
+            if name not in PRODUCERS:
                 ask(admin, "/queues/q/pause", b"{}")
             load(options, port, 1, options.connections)
             pids = [server.process.pid for server in (*servers, kafka.server)]
@@ -112,7 +118,7 @@ def sample(options, name, kafka, log, seconds):
 
 def settle(admin, name):
     """Waits until a sink has everything."""
-    while "Kafka" in name and ask(admin, "/queues")[0]["sinks"][0]["waiting"] > 0:
+    while "then Kafka" in name and ask(admin, "/queues")[0]["sinks"][0]["waiting"] > 0:
         time.sleep(0.05)
 
 
@@ -129,9 +135,11 @@ def main():
     print(machine())
     with tempfile.TemporaryDirectory(dir=options.directory) as directory, tempfile.TemporaryFile("w") as log:
         print(f"fdatasync: {sync_us(directory):,.0f} µs")
+        options.producer = f"{directory}/producer"
+        subprocess.run(["go", "build", "-o", options.producer, "."], check=True, cwd=ROOT / "bench/producer")
         kafka = Kafka(directory, log)
         try:
-            sample(options, "producer", kafka, log, options.warm_up)
+            sample(options, PRODUCERS[1], kafka, log, options.warm_up)
             samples = {name: [] for name in VARIANTS}
             for number in range(options.rounds):
                 for name in VARIANTS if number % 2 == 0 else reversed(VARIANTS):
@@ -139,12 +147,13 @@ def main():
         finally:
             kafka.server.stop()
     print(f"\n{options.connections} connections, {options.rounds} rounds of {options.seconds} s\n")
-    print("| | accepted/s | p50 ms | p99 ms | accepted per CPU second | of the producer |\n| --- | ---: | ---: | ---: | ---: | ---: |")
+    print("| | accepted/s | p50 ms | p99 ms | accepted per CPU second | of kafka-go | of librdkafka |\n"
+          "| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     for name, own in samples.items():
         middle = {key: statistics.median(one[key] for one in own) for key in own[0]}
-        ratio = statistics.median(one["per_cpu"] / other["per_cpu"] for one, other in zip(own, samples["producer"]))
+        go, rust = (statistics.median(one["per_cpu"] / other["per_cpu"] for one, other in zip(own, samples[producer])) for producer in PRODUCERS)
         print(f"| {name} | {middle['rate']:,.0f} | {middle['p50'] / 1e3:.1f} | {middle['p99'] / 1e3:.1f} | "
-              f"{middle['per_cpu']:,.0f} | {ratio:.1f} × |")
+              f"{middle['per_cpu']:,.0f} | {go:.1f} × | {rust:.1f} × |")
 
 
 if __name__ == "__main__":
