@@ -93,6 +93,10 @@ impl Claims {
         let Some(own) = self.partitions.get_mut(&partition) else {
             return false;
         };
+        if own.low.is_some_and(|low| offset < low) {
+            // The partition has lost its end, or is a new one: what was settled says nothing about it.
+            *own = Partition::default();
+        }
         match own.low {
             None => (own.low, own.next) = (Some(offset), offset),
             Some(_) if offset > own.next => own.settled.insert(own.next, offset),
@@ -105,6 +109,11 @@ impl Claims {
             self.places.insert(here, (partition, offset));
         }
         is_new
+    }
+
+    /// None is ours any more.
+    pub(crate) fn leave_all(&mut self) {
+        *self = Self::default();
     }
 
     /// Whether a message is still to be delivered by us.

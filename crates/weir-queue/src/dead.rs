@@ -1,13 +1,13 @@
 //! Messages that were given up: a log of their own, from which they can be delivered after all.
 //!
 //! ```text
-//!  head: 0        1        9          13       15                                      body: as the message had it
-//!        ├────────┼────────┼──────────┼────────┼───────┬────────────┬───────┬─────────┐
-//!        │ version│ offset │ attempts │ length │ reason│ length (2) │ error │ message │
-//!        └────────┴────────┴──────────┴────────┴───────┴────────────┴───────┴─────────┘
+//!  head: 0        1        9          13       21       23                                      body: as the message had it
+//!        ├────────┼────────┼──────────┼────────┼────────┼───────┬────────────┬───────┬─────────┐
+//!        │ version│ offset │ attempts │ came ms│ length │ reason│ length (2) │ error │ message │
+//!        └────────┴────────┴──────────┴────────┴────────┴───────┴────────────┴───────┴─────────┘
 //! ```
 //!
-//! Numbers are little-endian. `offset` is the one that the message had, `message` its envelope.
+//! Numbers are little-endian. `offset` is the one that the message had, `came` its time, `message` its envelope. Version 1 had no `came`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::group::Kept;
 use crate::message::Message;
 use crate::ranges::Ranges;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// Dead letters of a queue; a group that has as many stops until some are seen to.
 pub(crate) const DEAD_MAX: usize = 100_000;
 /// Dead letters that are shown without being asked for.
@@ -47,6 +47,8 @@ pub(crate) struct DeadLetters {
 pub(crate) struct Death<'a> {
     pub(crate) offset: u64,
     pub(crate) attempts: u32,
+    /// When the message came.
+    pub(crate) came_ms: u64,
     /// `refused`, `attempts`, `age` or `expired`.
     pub(crate) reason: &'a str,
     /// What its last attempt has come to.
@@ -127,6 +129,7 @@ impl DeadLetters {
         let mut bytes = vec![VERSION];
         bytes.extend(death.offset.to_le_bytes());
         bytes.extend(death.attempts.to_le_bytes());
+        bytes.extend(death.came_ms.to_le_bytes());
         for text in [death.reason.as_bytes(), error] {
             bytes.extend((text.len() as u16).to_le_bytes());
             bytes.extend(text);
@@ -271,8 +274,12 @@ impl DeadLetters {
         let Some(record) = self.cursor.read()? else {
             return Ok(None);
         };
-        Ok(read(record.head).map(|(_, message)| Kept {
-            time_ms: record.time_ms,
+        Ok(read(record.head).map(|(death, message)| Kept {
+            time_ms: if death.came_ms > 0 {
+                death.came_ms
+            } else {
+                record.time_ms
+            },
             head: message.to_vec(),
             body: record.body.to_vec(),
         }))
@@ -284,15 +291,22 @@ fn read(head: &[u8]) -> Option<(Death<'_>, &[u8])> {
     let (&version, rest) = head.split_first()?;
     let (offset, rest) = rest.split_first_chunk()?;
     let (attempts, rest) = rest.split_first_chunk()?;
+    let (came_ms, rest) = if version == 1 {
+        (0, rest)
+    } else {
+        let (came_ms, rest) = rest.split_first_chunk()?;
+        (u64::from_le_bytes(*came_ms), rest)
+    };
     let (reason, rest) = text(rest)?;
     let (error, message) = text(rest)?;
     let death = Death {
         offset: u64::from_le_bytes(*offset),
         attempts: u32::from_le_bytes(*attempts),
+        came_ms,
         reason,
         error,
     };
-    (version == VERSION).then_some((death, message))
+    matches!(version, 1 | VERSION).then_some((death, message))
 }
 
 fn text(bytes: &[u8]) -> Option<(&str, &[u8])> {

@@ -92,6 +92,11 @@ impl Committer {
         }
     }
 
+    /// The offset behind the last message.
+    pub(crate) fn written(&self) -> u64 {
+        self.log.written()
+    }
+
     /// Commits until the inbox is closed.
     pub(crate) fn run(mut self) {
         let mut ticked_ms = clock::now_ms();
@@ -258,7 +263,7 @@ impl Committer {
             add(&counts.refused_old, letter.weight());
             return Some(Refusal::Old);
         }
-        let beside = self.shared.dead_bytes();
+        let beside = self.shared.dead_bytes() + self.shared.bytes_beside();
         let needed = (self.log.pending_bytes() + letter.bytes()) as u64 + beside;
         let consumed = self.shared.consumed();
         let bytes_max = settings.bytes_max.saturating_sub(needed);

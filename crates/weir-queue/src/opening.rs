@@ -51,6 +51,8 @@ pub(crate) struct OpenedSink {
     pub(crate) journal: Journal,
     pub(crate) known: Known,
     pub(crate) dead: DeadLetters,
+    /// Messages that nobody was told to be kept.
+    pub(crate) left_out: Vec<u64>,
 }
 
 impl OpenedSink {
@@ -64,6 +66,7 @@ impl OpenedSink {
             journal,
             known,
             dead,
+            left_out: Vec::new(),
         })
     }
 }
@@ -85,8 +88,14 @@ impl Opened {
         let sinks = sinks.map(|sink| OpenedSink::of(settings, sink.clone()));
         let mut sinks: Vec<OpenedSink> = sinks.collect::<Result<_, _>>()?;
         let (ids, torn) = read_tail(&log, settings)?;
+        for sink in &mut sinks {
+            sink.left_out.clone_from(&torn);
+        }
         let next = log.next_offset();
         let before = moved(path, lives_there)?;
+        if !lives_there {
+            emptied(&path.join("kafka/log"))?;
+        }
         let fetched = if lives_there {
             for sink in &mut sinks {
                 if sink.settings.name == Settings::TOPIC {
@@ -103,7 +112,7 @@ impl Opened {
             Some(fetched)
         } else {
             if before > known.checkpoint.low {
-                known.checkpoint.settled.push((0, before));
+                known.checkpoint.settled.insert(0, (0, before));
                 journal.forget();
             }
             None
@@ -139,13 +148,20 @@ impl Opened {
     }
 }
 
-/// Where what delivered before has come to, when a queue has moved: from here into Kafka, or back.
+/// Where what delivered before has come to, when a queue has moved since it was opened last: from here into Kafka, or back.
 fn moved(path: &Path, lives_there: bool) -> Result<u64, Error> {
-    let before = path.join(if lives_there {
-        "upstream"
+    let note = path.join("lives");
+    let lived = fs::read_to_string(&note).unwrap_or_default();
+    let lives = if lives_there { "kafka" } else { "" };
+    if lived == lives {
+        return Ok(0);
+    }
+    fs::write(&note, lives).map_err(|error| failed("write in", path, error))?;
+    let before = if lives_there {
+        path.join("upstream")
     } else {
-        "sinks/kafka"
-    });
+        path.join("sinks").join(Settings::TOPIC)
+    };
     if !before.exists() {
         return Ok(0);
     }
@@ -155,13 +171,7 @@ fn moved(path: &Path, lives_there: bool) -> Result<u64, Error> {
 
 /// A log for what is fetched from Kafka, with nothing in it. Its offsets are those of no other before.
 fn fetched(path: &Path, segment_bytes: u64) -> Result<Log, Error> {
-    let directory = path.join("kafka/log");
-    match fs::remove_dir_all(&directory) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(failed("empty", &directory, error));
-        }
-        _ => {}
-    }
+    emptied(&path.join("kafka/log"))?;
     let settings = weir_log::Settings {
         segment_bytes: segment_bytes.min(FETCHED_SEGMENT_BYTES_MAX),
         readable: weir_log::Readable::Written,
@@ -170,6 +180,15 @@ fn fetched(path: &Path, segment_bytes: u64) -> Result<Log, Error> {
     let (mut log, _) = Log::open(below(path, "kafka/log")?, settings)?;
     log.skip_to(clock::now_ms() << 20)?;
     Ok(log)
+}
+
+fn emptied(directory: &Path) -> Result<(), Error> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(failed("empty", directory, error))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn dead_letters(path: &Path, queue: &Settings, known: &Known) -> Result<DeadLetters, Error> {

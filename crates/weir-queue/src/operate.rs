@@ -40,10 +40,7 @@ impl Queue {
                 consumer: consumer.status(next),
             })
         });
-        let mut bytes = read(&counts.bytes) + shared.dead_bytes();
-        if settings.topic.is_some() {
-            bytes += read(&delivering.counts.bytes) + delivering.dead_bytes();
-        }
+        let bytes = read(&counts.bytes) + shared.dead_bytes() + shared.bytes_beside();
         let failed = lock(&shared.failed).clone();
         let failed = failed.or_else(|| lock(&delivering.failed).clone());
         QueueStatus {

@@ -29,6 +29,7 @@ use crate::consumer::Consumer;
 use crate::group::{Command, Group, Parts};
 use crate::inbox::Inbox;
 use crate::intake::Committer;
+use crate::journal::Known;
 use crate::opening::{self, Opened, OpenedSink};
 use crate::settings::Settings;
 use crate::shared::{Shared, lock};
@@ -91,7 +92,11 @@ impl Queue {
         let cursor = opened.log.read_from(0);
         let shared = Shared::new(settings.clone());
         let (delivering, fetched) = match opened.fetched {
-            Some(log) => (Shared::new(settings), Some(log)),
+            Some(log) => {
+                let fetched = Shared::new(settings);
+                let _ = shared.beside.set(Arc::clone(&fetched));
+                (fetched, Some(log))
+            }
             None => (Arc::clone(&shared), None),
         };
         let source = fetched
@@ -137,6 +142,8 @@ impl Queue {
             shared,
         });
         let failed = |error| opening::failed("start the threads of", &path, error);
+        let ends = committer.written();
+        queue.shared.counts.next.store(ends, Ordering::Relaxed);
         // Nothing is removed before everyone has said how far he is.
         for sink in opened.sinks {
             queue.start_sink(sink)?;
@@ -184,7 +191,10 @@ impl Queue {
     fn start_sink(&self, opened: OpenedSink) -> Result<(), Error> {
         let settings = opened.settings.clone();
         let mark = opened.known.mark;
-        let connection = Connection::new(&settings.destination, &self.origin, mark);
+        let is_new = opened.known == Known::default();
+        let ends = self.shared.counts.next.load(Ordering::Relaxed);
+        let replayed_until = if is_new { ends } else { 0 };
+        let connection = Connection::new(&settings, &self.origin, mark);
         let path = self.shared.settings().path.clone();
         let failed = |error| opening::failed("start a sink of", &path, error);
         let connection = connection.map_err(|why| failed(std::io::Error::other(why)))?;
@@ -203,10 +213,15 @@ impl Queue {
             known: opened.known,
             dead: opened.dead,
             cursor: self.cursor.another(0),
+            left_out: opened.left_out,
+            replayed_until,
         });
         self.shared.join(Arc::clone(&consumer));
         let name = format!("sink {}", settings.name);
-        let thread = thread(name, sink.run(connection)).map_err(failed)?;
+        let thread = thread(name, sink.run(connection)).map_err(|error| {
+            self.shared.leave(&consumer);
+            failed(error)
+        })?;
         lock(&self.sinks).push(Open {
             settings,
             consumer,

@@ -1,7 +1,7 @@
 //! What the threads of a queue share: settings, counts, and where its log is consumed to.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::consumer::Consumer;
 use crate::settings::Settings;
@@ -13,6 +13,8 @@ pub(crate) struct Shared {
     pub(crate) counts: Counts,
     /// Everyone who consumes it. What all of them have settled may be removed.
     consumers: Mutex<Vec<Arc<Consumer>>>,
+    /// What is fetched from Kafka, where the queue lives there: it is in the same directory.
+    pub(crate) beside: OnceLock<Arc<Self>>,
     /// While it drains: whether all that was accepted is on the disk.
     pub(crate) is_kept: AtomicBool,
     /// A request was refused for want of room.
@@ -57,6 +59,7 @@ impl Shared {
             settings: Mutex::new(Arc::new(settings)),
             counts: Counts::default(),
             consumers: Mutex::default(),
+            beside: OnceLock::new(),
             is_kept: AtomicBool::new(false),
             wants_room: AtomicBool::new(false),
             is_draining: AtomicBool::new(false),
@@ -109,6 +112,14 @@ impl Shared {
         let oldest = consumers.iter();
         let oldest = oldest.map(|consumer| consumer.oldest_ms.load(Ordering::Relaxed));
         oldest.filter(|&time_ms| time_ms > 0).min().unwrap_or(0)
+    }
+
+    /// Bytes of what is fetched from Kafka.
+    pub(crate) fn bytes_beside(&self) -> u64 {
+        let beside = self.beside.get();
+        beside.map_or(0, |beside| {
+            beside.counts.bytes.load(Ordering::Relaxed) + beside.dead_bytes()
+        })
     }
 
     /// Bytes of dead letters.

@@ -117,29 +117,29 @@ pub(crate) enum Connection {
 impl Connection {
     /// Nothing is opened before the first batch. `mark` is where the sink has come to before.
     pub(crate) fn new(
-        destination: &Destination,
+        settings: &SinkSettings,
         origin: &Origin,
         mark: Mark,
     ) -> Result<Self, String> {
         let origin = origin.clone();
-        match destination {
-            Destination::File(settings) => {
-                let lines = file::Lines::new(settings.clone(), origin, mark);
+        match &settings.destination {
+            Destination::File(file) => {
+                let lines = file::Lines::new(file.clone(), origin, mark);
                 Ok(Self::File(lines))
             }
             #[cfg(feature = "postgres")]
-            Destination::Postgres(settings) => {
-                let table = postgres::Table::new(settings, origin)?;
+            Destination::Postgres(table) => {
+                let table = postgres::Table::new(table, settings.timeout, origin)?;
                 Ok(Self::Postgres(Box::new(table)))
             }
             #[cfg(feature = "cassandra")]
-            Destination::Cassandra(settings) => {
-                let table = cassandra::Table::new(settings.clone(), origin);
+            Destination::Cassandra(table) => {
+                let table = cassandra::Table::new(table.clone(), origin);
                 Ok(Self::Cassandra(Box::new(table)))
             }
             #[cfg(feature = "kafka")]
-            Destination::Kafka(settings) => {
-                let topic = kafka::Topic::new(settings.clone(), origin);
+            Destination::Kafka(topic) => {
+                let topic = kafka::Topic::new(topic.clone(), origin);
                 Ok(Self::Kafka(Box::new(topic)))
             }
             #[cfg(not(all(feature = "postgres", feature = "cassandra", feature = "kafka")))]

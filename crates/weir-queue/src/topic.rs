@@ -11,6 +11,7 @@
 //! nothing more is fetched; the rest waits in Kafka.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -39,13 +40,15 @@ const POLL: Duration = Duration::from_millis(100);
 const TURN: usize = 1000;
 const TURN_BYTES: usize = 4 << 20;
 /// Messages that are fetched and not settled, beyond which no more are; and below which it goes on.
-const OPEN_MAX: usize = 20_000;
-const OPEN_AGAIN: usize = 10_000;
+const OPEN_MAX: usize = 100_000;
+const OPEN_AGAIN: usize = 99_000;
 const COMMIT_EVERY: Duration = Duration::from_secs(1);
 /// How long it tries at the end.
 const COMMITTED_AT_LAST: Duration = Duration::from_secs(5);
 /// How long a broker may take to say what is committed.
 const COMMITTED_WITHIN: Duration = Duration::from_secs(10);
+/// How long it waits before it begins anew.
+const AGAIN_AFTER: Duration = Duration::from_secs(2);
 
 /// The thread that fetches.
 pub(crate) struct Fetcher {
@@ -57,6 +60,8 @@ pub(crate) struct Fetcher {
     /// What it is called in its group, the same after a restart.
     member: String,
     is_held: bool,
+    /// What was told last to be wrong.
+    told: String,
 }
 
 /// What it is made of.
@@ -117,7 +122,10 @@ impl ConsumerContext for Context {
         let Rebalance::Revoke(list) = rebalance else {
             return;
         };
-        if let Some(element) = list.elements().first() {
+        // One that was lost is somebody else's already, and a commit of it would have this member fenced off.
+        if let Some(element) = list.elements().first()
+            && !consumer.assignment_lost()
+        {
             self.commit(consumer, element.topic(), CommitMode::Sync);
         }
         for element in list.elements() {
@@ -129,6 +137,8 @@ impl ConsumerContext for Context {
     fn post_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
         match rebalance {
             Rebalance::Assign(list) => {
+                // It may have been held when it was ours before, which librdkafka remembers.
+                let _ = consumer.resume(list);
                 let committed = consumer.committed_offsets((*list).clone(), COMMITTED_WITHIN);
                 let committed = match committed {
                     Ok(committed) => committed,
@@ -170,26 +180,43 @@ impl Fetcher {
             is_closed: parts.is_closed,
             member: parts.member,
             is_held: false,
+            told: String::new(),
         }
     }
 
     /// Fetches until it is closed.
     pub(crate) fn run(mut self) {
-        let mut pause = Duration::from_millis(100);
         while !self.is_closed.load(Ordering::Acquire) {
-            match self.consumer() {
+            let fetched = match self.consumer() {
                 Ok(consumer) => self.fetch(&consumer),
-                Err(error) => {
-                    let name = &self.shared.settings().name;
-                    let why = kafka::in_words(&error);
-                    tell(
-                        Level::Error,
-                        format_args!("queue {name}: nothing can be fetched of its topic: {why}"),
-                    );
-                    std::thread::sleep(pause);
-                    pause = (2 * pause).min(Duration::from_secs(10));
-                }
+                Err(error) => Err(kafka::in_words(&error)),
+            };
+            // What is here and not settled comes again, with the next consumer.
+            self.claimed.with(Claims::leave_all);
+            self.is_held = false;
+            if let Err(why) = fetched {
+                self.wait_after(&why);
             }
+        }
+    }
+
+    /// Something is wrong that another consumer may not meet again.
+    fn wait_after(&mut self, why: &str) {
+        let name = &self.shared.settings().name;
+        let error = format!("nothing is fetched of its topic: {why}");
+        if self.told != error {
+            tell(Level::Error, format_args!("queue {name}: {error}"));
+            self.told.clone_from(&error);
+        }
+        for consumer in self.shared.consumers() {
+            *lock(&consumer.last_error) = Some(error.clone());
+        }
+        let began = clock::monotonic();
+        while began.elapsed() < AGAIN_AFTER && !self.is_closed.load(Ordering::Acquire) {
+            if self.is_over() {
+                self.shared.is_kept.store(true, Ordering::Release);
+            }
+            std::thread::sleep(POLL);
         }
     }
 
@@ -199,6 +226,7 @@ impl Fetcher {
         // One that was killed and is back takes its place at once; for one that is gone, others wait this long.
         config.set("group.instance.id", &self.member);
         config.set("session.timeout.ms", "10000");
+        config.set("partition.assignment.strategy", "cooperative-sticky");
         config.set("enable.auto.commit", "false");
         config.set("enable.auto.offset.store", "false");
         config.set("auto.offset.reset", "earliest");
@@ -215,7 +243,8 @@ impl Fetcher {
         Ok(consumer)
     }
 
-    fn fetch(&mut self, consumer: &BaseConsumer<Context>) {
+    /// Until it is closed, or something is wrong with the consumer or the disk.
+    fn fetch(&mut self, consumer: &BaseConsumer<Context>) -> Result<(), String> {
         let topic = self.settings.topic.topic.clone();
         let context = Arc::clone(consumer.context());
         let mut committed = clock::monotonic();
@@ -225,21 +254,19 @@ impl Fetcher {
             let mut wait = POLL;
             for _ in 0..TURN {
                 match consumer.poll(wait) {
-                    Some(Ok(record)) => {
-                        if let Err(error) = self.keep(&record) {
-                            return self.stop(&error);
-                        }
-                    }
+                    Some(Ok(record)) => self.keep(&record).map_err(|error| error.to_string())?,
                     Some(Err(error)) => context.note(&kafka::in_words(&error)),
                     None => break,
                 }
                 wait = Duration::ZERO;
-                if self.log.pending_bytes() > TURN_BYTES {
+                let bytes_max = self.shared.settings().bytes_max as usize;
+                if self.log.pending_bytes() > TURN_BYTES.min(bytes_max / 16) {
                     break;
                 }
             }
-            if let Err(error) = self.write() {
-                return self.stop(&error);
+            self.write().map_err(|error| error.to_string())?;
+            if let Some((_, why)) = consumer.client().fatal_error() {
+                return Err(why);
             }
             if context.has_failed.swap(false, Ordering::Relaxed) {
                 self.claimed.with(Claims::forget_commits);
@@ -251,6 +278,7 @@ impl Fetcher {
         }
         self.commit_all(consumer);
         consumer.unsubscribe();
+        Ok(())
     }
 
     /// Commits what is settled, so that whoever comes next delivers nothing of it again. A broker that was away may take a while.
@@ -267,20 +295,23 @@ impl Fetcher {
 
     /// When nothing is delivered any more, since the process ends or nobody uses the queue: all of it is committed.
     fn rest(&self, consumer: &BaseConsumer<Context>) {
-        let is_draining = self.shared.is_draining.load(Ordering::Acquire);
-        let consumers = self.shared.consumers();
-        let is_over = is_draining && consumers.iter().all(|own| own.is_drained());
-        if is_over && !self.shared.is_kept.load(Ordering::Acquire) {
+        if self.is_over() && !self.shared.is_kept.load(Ordering::Acquire) {
             self.commit_all(consumer);
             self.shared.is_kept.store(true, Ordering::Release);
         }
+    }
+
+    fn is_over(&self) -> bool {
+        let is_draining = self.shared.is_draining.load(Ordering::Acquire);
+        let consumers = self.shared.consumers();
+        is_draining && consumers.iter().all(|own| own.is_drained())
     }
 
     /// Fetches nothing while enough is here, or nothing is to be begun.
     fn hold_or_go_on(&mut self, consumer: &BaseConsumer<Context>) {
         let open = self.claimed.with(|claims| claims.open());
         let bytes_max = self.shared.settings().bytes_max;
-        let is_full = self.log.bytes() > bytes_max / 2;
+        let is_full = self.log.bytes() + self.shared.dead_bytes() > bytes_max / 2;
         let is_draining = self.shared.is_draining.load(Ordering::Acquire);
         let most = if self.is_held { OPEN_AGAIN } else { OPEN_MAX };
         let is_held = is_draining || is_full || open > most;
@@ -317,8 +348,13 @@ impl Fetcher {
         let time_ms = time_ms.and_then(|time_ms| u64::try_from(time_ms).ok());
         let time_ms = time_ms.unwrap_or_else(clock::now_ms);
         let body = record.payload().unwrap_or_default();
-        let envelope = envelope(record, body.len());
-        self.log.append(time_ms, &envelope, body).map(|_| ())
+        // A header whose name is no text makes its reader panic.
+        let read = AssertUnwindSafe(|| envelope(record, body.len()));
+        let envelope = catch_unwind(read).unwrap_or_else(|_| nothing());
+        match self.log.append(time_ms, &envelope, body) {
+            Err(Error::TooLong) => self.log.append(time_ms, &nothing(), b"").map(|_| ()),
+            appended => appended.map(|_| ()),
+        }
     }
 
     /// Lets others see what was taken, and removes what nobody needs.
@@ -331,21 +367,16 @@ impl Fetcher {
             self.shared.wake_consumers();
         }
         let consumed = self.shared.consumed();
+        let next = self.log.next_offset();
+        let least = self.shared.settings().bytes_max / 16;
+        if consumed >= next && self.log.bytes() > least && self.log.first_offset() < next {
+            // The segment that is written stays, so where all of it is consumed there is another one.
+            self.log.skip_to(next + 1)?;
+        }
         while self.log.drop_oldest(consumed, 0, 0)?.is_some() {}
         let bytes = self.log.bytes();
         self.shared.counts.bytes.store(bytes, Ordering::Relaxed);
         Ok(())
-    }
-
-    /// The disk does not take what is fetched: nothing is until a restart.
-    fn stop(&self, error: &Error) {
-        let name = &self.shared.settings().name;
-        let why = format!("{error}; nothing is fetched until a restart");
-        tell(Level::Error, format_args!("queue {name}: {why}"));
-        *lock(&self.shared.failed) = Some(why);
-        while !self.is_closed.load(Ordering::Acquire) {
-            std::thread::sleep(POLL);
-        }
     }
 }
 
@@ -371,6 +402,8 @@ fn envelope(record: &BorrowedMessage<'_>, content_bytes: usize) -> Vec<u8> {
             ":path" => path = value,
             // As it is here, whatever it was.
             "content-length" => {}
+            // What an upstream tells a message by that comes again: its offset here is another one each time.
+            "weir-id" => fields.extend([b"weir-id: ", value, b"\r\n"].concat()),
             key if key.starts_with("weir-") => {
                 if let Some(at) = names.iter().position(|name| *name == key) {
                     own[at] = std::str::from_utf8(value).unwrap_or_default();
@@ -403,14 +436,29 @@ fn envelope(record: &BorrowedMessage<'_>, content_bytes: usize) -> Vec<u8> {
     };
     let mut envelope = Vec::with_capacity(head.len() + 128);
     // What is too long for a message is one that says nothing, and becomes a dead letter.
-    if message.write(&mut envelope).is_err() {
-        let nothing = Message {
-            route: "",
-            upstream: "",
-            key: None,
-            ..message
-        };
-        let _ = nothing.write(&mut envelope);
+    match message.write(&mut envelope) {
+        Ok(()) => envelope,
+        Err(_) => nothing(),
     }
+}
+
+/// What a message has of a record that says nothing: it becomes a dead letter.
+fn nothing() -> Vec<u8> {
+    let nobody = IpAddr::from(Ipv4Addr::UNSPECIFIED);
+    let message = Message {
+        scheme: Scheme::Http,
+        expires_ms: 0,
+        part: (0, 1),
+        client: nobody,
+        peer: nobody,
+        route: "",
+        upstream: "",
+        key: None,
+        id: None,
+        head: b"POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n",
+    };
+    let mut envelope = Vec::with_capacity(96);
+    // Nothing of it is long.
+    let _ = message.write(&mut envelope);
     envelope
 }

@@ -1,6 +1,5 @@
 //! What is delivered next.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use weir_gateway::service::Errand;
@@ -8,7 +7,6 @@ use weir_log::Error;
 
 use super::shelf::Kept;
 use super::{Begun, Damaged, Group, UnderWay, Which};
-use crate::claims::Claimed;
 use crate::clock;
 use crate::dead::DEAD_MAX;
 use crate::message::Message;
@@ -128,12 +126,7 @@ impl Group {
         lane: usize,
         under_way: &mut UnderWay,
     ) -> Result<Next, Error> {
-        let is_ours = |claimed: &Arc<Claimed>| claimed.with(|claims| claims.has(offset));
-        if self
-            .claimed
-            .as_ref()
-            .is_some_and(|claimed| !is_ours(claimed))
-        {
+        if !self.is_ours(offset) {
             // Somebody else delivers it now.
             self.settle(offset);
             return Ok(Next::Settled);

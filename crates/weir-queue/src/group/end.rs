@@ -1,5 +1,6 @@
 //! What an outcome means for a message.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use weir_gateway::service::Outcome;
@@ -7,6 +8,7 @@ use weir_log::Error;
 
 use super::shelf::Kept;
 use super::{Begun, Damaged, Failed, Group, Which};
+use crate::claims::Claimed;
 use crate::clock;
 use crate::dead::Death;
 use crate::journal::Entry;
@@ -148,9 +150,15 @@ impl Group {
         reason: &str,
         error: &str,
     ) -> Result<(), Error> {
+        if !self.is_ours(offset) {
+            // Somebody else delivers it, or gives it up.
+            self.settle(offset);
+            return Ok(());
+        }
         let death = Death {
             offset,
             attempts,
+            came_ms: kept.time_ms,
             reason,
             error,
         };
@@ -164,6 +172,12 @@ impl Group {
         add(&self.consumer.died, 1);
         self.settle(offset);
         Ok(())
+    }
+
+    /// Whether a message is to be delivered by us: of those from Kafka, the partition may have moved.
+    pub(super) fn is_ours(&self, offset: u64) -> bool {
+        let has = |claimed: &Arc<Claimed>| claimed.with(|claims| claims.has(offset));
+        self.claimed.as_ref().is_none_or(has)
     }
 
     /// A dead letter is there no longer.

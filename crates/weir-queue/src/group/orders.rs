@@ -62,6 +62,11 @@ impl Group {
                 }
                 let _ = done.send(skipped);
             }
+            Command::ReplayFrom(_, done) | Command::ReplaySince(_, done)
+                if self.replay.is_some() =>
+            {
+                let _ = done.send(Err("another replay is about to begin".to_owned()));
+            }
             Command::ReplayFrom(from, done) => self.replay = Some(Replay { from, done }),
             Command::ReplaySince(since_ms, done) => match self.shelf.offset_at(since_ms) {
                 Ok(from) => self.replay = Some(Replay { from, done }),

@@ -69,7 +69,9 @@ impl Table {
             async move {
                 for at in chain {
                     let inserted = open.session.execute_unpaged(&open.insert, &rows[at]).await;
-                    inserted.map_err(|error| trouble(at, &error))?;
+                    if let Err(error) = inserted {
+                        return Err(open.trouble(at, &error).await);
+                    }
                 }
                 Ok(())
             }
@@ -235,16 +237,27 @@ fn cql(value: Value<'_>, of_type: &NativeType) -> Result<Option<CqlValue>, Strin
     Ok(Some(read))
 }
 
-/// What an error says: about a row, or about the cluster.
-fn trouble(at: usize, error: &ExecutionError) -> Trouble {
-    let why = error.to_string();
-    match error {
-        ExecutionError::BadQuery(_)
-        | ExecutionError::LastAttemptError(
-            RequestAttemptError::SerializationError(_)
-            | RequestAttemptError::DbError(DbError::Invalid, _),
-        ) => Trouble::Refused { at: Some(at), why },
-        _ => Trouble::Away(why),
+impl Open {
+    /// What an error says: about a row, or about the cluster.
+    async fn trouble(&self, at: usize, error: &ExecutionError) -> Trouble {
+        let why = error.to_string();
+        let is_of_row = match error {
+            ExecutionError::BadQuery(_)
+            | ExecutionError::LastAttemptError(RequestAttemptError::SerializationError(_)) => true,
+            // The same is said when the table is not there any more.
+            ExecutionError::LastAttemptError(RequestAttemptError::DbError(DbError::Invalid, _)) => {
+                self.session
+                    .prepare(self.insert.get_statement())
+                    .await
+                    .is_ok()
+            }
+            _ => false,
+        };
+        if is_of_row {
+            Trouble::Refused { at: Some(at), why }
+        } else {
+            Trouble::Away(why)
+        }
     }
 }
 

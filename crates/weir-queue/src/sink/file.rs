@@ -1,24 +1,27 @@
 //! A file that messages are appended to, a line for each.
 //!
 //! What is written is on the disk before the sink goes on, and where the file ended then is noted with it. After a restart what is
-//! behind that is cut off, since it is written again: each message is there once. Only the file that it has written itself is cut off;
-//! one that was moved away and made anew, as logrotate does, is not.
+//! behind that is compared with what is to be written next: as far as it is the same, it is ours and is not written again, so that each
+//! message is there once. Nothing is ever cut off, and what somebody else has written stays.
 
 use std::borrow::Cow;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde::Serialize;
-use serde_json::Value as Json;
+use serde::de::IgnoredAny;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::columns::{request_line, rfc3339, uuid};
 use super::{File, Item, Lines as Form, Mark, Origin, Trouble};
+
+/// Bytes behind the mark that are looked at.
+const TAIL_BYTES_MAX: u64 = 64 << 20;
 
 /// The file.
 #[derive(Debug)]
@@ -27,7 +30,15 @@ pub(crate) struct Lines {
     origin: Origin,
     /// Where it ended when the last batch was written.
     mark: Mark,
-    open: Option<fs::File>,
+    open: Option<Open>,
+}
+
+/// The file, open at its end.
+#[derive(Debug)]
+struct Open {
+    file: fs::File,
+    /// What is behind the mark: what was written and not noted, perhaps.
+    tail: Vec<u8>,
 }
 
 impl Lines {
@@ -56,7 +67,7 @@ impl Lines {
                 Ok(mark)
             }
             Err(error) => {
-                // What was written of it is cut off when it is opened again.
+                // What was written of it is found when it is opened again.
                 self.close();
                 let path = self.settings.path.display();
                 Err(Trouble::Away(format!("cannot write {path}: {error}")))
@@ -69,17 +80,17 @@ impl Lines {
         if self.open.is_some() && name_of(path)? != Some(self.mark.file) {
             self.open = None;
         }
-        let file = match &mut self.open {
-            Some(file) => file,
+        let open = match &mut self.open {
+            Some(open) => open,
             closed => {
-                let (file, mark) = opened(path, self.mark)?;
+                let (open, mark) = Open::of(path, self.mark)?;
                 self.mark = mark;
-                closed.insert(file)
+                closed.insert(open)
             }
         };
-        file.write_all(lines)?;
-        file.sync_data()?;
-        end_of(file)
+        let mark = open.write(lines, self.mark)?;
+        open.file.sync_data()?;
+        Ok(mark)
     }
 
     /// Appends the line of a message.
@@ -90,9 +101,13 @@ impl Lines {
                 let body = item.body.trim_ascii_end();
                 if !body.contains(&b'\n') {
                     lines.extend(body);
-                } else if let Ok(content) = serde_json::from_slice::<Json>(body) {
-                    serde_json::to_writer(&mut *lines, &content)
-                        .map_err(|error| error.to_string())?;
+                } else if serde_json::from_slice::<IgnoredAny>(body).is_ok() {
+                    // None of them is in a string (RFC 8259 §7).
+                    let spaced = body.iter().map(|&byte| match byte {
+                        b'\n' | b'\r' => b' ',
+                        other => other,
+                    });
+                    lines.extend(spaced);
                 } else {
                     return Err("its content has several lines, and is no JSON".to_owned());
                 }
@@ -138,26 +153,63 @@ struct Line<'a> {
     body_base64: Option<String>,
 }
 
-/// Opens the file at its end. Of one that was written before, what is behind the mark is cut off.
-fn opened(path: &Path, mark: Mark) -> io::Result<(fs::File, Mark)> {
-    if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory)?;
+impl Open {
+    /// Opens the file, and says where what is known of it ends. Of one that was not noted, nothing is.
+    fn of(path: &Path, mark: Mark) -> io::Result<(Self, Mark)> {
+        let directory = path.parent().filter(|path| !path.as_os_str().is_empty());
+        if let Some(directory) = directory {
+            fs::create_dir_all(directory)?;
+        }
+        // To open a pipe would be to wait for its reader.
+        if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+            return Err(io::Error::other("it is no regular file"));
+        }
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create(true).mode(0o600);
+        let file = options.open(path)?;
+        if file.try_lock().is_err() {
+            return Err(io::Error::other("another sink or process has it open"));
+        }
+        // A name that a crash takes back would take the file with it.
+        if let Some(directory) = directory {
+            fs::File::open(directory)?.sync_all()?;
+        }
+        let end = end_of(&file)?;
+        let is_noted = end.file == mark.file && mark.bytes <= end.bytes;
+        let known = Mark {
+            file: end.file,
+            bytes: if is_noted { mark.bytes } else { 0 },
+        };
+        let mut tail = Vec::new();
+        let known = if end.bytes - known.bytes <= TAIL_BYTES_MAX {
+            tail.resize((end.bytes - known.bytes) as usize, 0);
+            file.read_exact_at(&mut tail, known.bytes)?;
+            known
+        } else {
+            end
+        };
+        Ok((Self { file, tail }, known))
     }
-    let mut options = OpenOptions::new();
-    let file = options.append(true).create(true).mode(0o600).open(path)?;
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(io::Error::other("it is no regular file"));
+
+    /// Has these lines behind the mark, and says where they end.
+    fn write(&mut self, lines: &[u8], mark: Mark) -> io::Result<Mark> {
+        let tail = std::mem::take(&mut self.tail);
+        if tail.len() > lines.len() && tail.starts_with(lines) {
+            // There is more that may be what comes next.
+            self.tail = tail[lines.len()..].to_vec();
+            return Ok(Mark {
+                bytes: mark.bytes + lines.len() as u64,
+                ..mark
+            });
+        }
+        let missing = lines.strip_prefix(&*tail);
+        if missing.is_none() && !tail.ends_with(b"\n") {
+            // Somebody has left half a line.
+            self.file.write_all(b"\n")?;
+        }
+        self.file.write_all(missing.unwrap_or(lines))?;
+        end_of(&self.file)
     }
-    if number(&metadata) == mark.file && metadata.len() > mark.bytes {
-        file.set_len(mark.bytes)?;
-    }
-    // A name that a crash takes back would take the file with it.
-    if let Some(directory) = path.parent().filter(|path| !path.as_os_str().is_empty()) {
-        fs::File::open(directory)?.sync_all()?;
-    }
-    let end = end_of(&file)?;
-    Ok((file, end))
 }
 
 /// Which file it is, and where it ends.

@@ -25,8 +25,6 @@ use crate::shared::lock;
 
 /// What librdkafka puts into a record besides what is in it.
 const RECORD_BYTES: usize = 512;
-/// What a record may have unless something else is said.
-const RECORD_BYTES_MAX: usize = 1_000_000;
 
 /// The topic.
 pub(crate) struct Topic {
@@ -106,6 +104,9 @@ pub(crate) fn common(settings: &Kafka) -> ClientConfig {
     }
     // A broker that is back is found soon.
     config.set("reconnect.backoff.max.ms", "1000");
+    for (name, value) in &settings.options {
+        config.set(name, value);
+    }
     config
 }
 
@@ -115,12 +116,15 @@ fn producing(settings: &Kafka) -> ClientConfig {
         config.set("enable.idempotence", "true");
     } else {
         config.set("acks", "1");
+        // What is sent again would come behind what follows it.
+        config.set("max.in.flight", "1");
     }
     config.set("compression.type", settings.compression);
     config.set("linger.ms", "2");
     // It never gives up a record by itself: what comes after would overtake it.
     config.set("message.timeout.ms", "0");
     config.set("queue.buffering.max.messages", "100000");
+    // Whoever knows better has the last word.
     for (name, value) in &settings.options {
         config.set(name, value);
     }
@@ -189,12 +193,12 @@ impl Topic {
                 record = record.key(key);
             }
             let sent = producer.send_result(record);
-            under_way.push(sent.map_err(|(error, _)| Trouble::Away(in_words(&error)))?);
+            under_way.push(sent.map_err(|(error, _)| trouble(items.len(), &error))?);
         }
-        for (at, sending) in under_way.into_iter().enumerate() {
+        for sending in under_way {
             match sending.await {
                 Ok(Ok(_)) => {}
-                Ok(Err((error, _))) => return Err(trouble(at, &error)),
+                Ok(Err((error, _))) => return Err(trouble(items.len(), &error)),
                 Err(_) => return Err(Trouble::Away("the producer has ended".to_owned())),
             }
         }
@@ -206,10 +210,7 @@ impl Topic {
         if item.message().is_none() {
             return Some(LATER.to_owned());
         }
-        let mut options = self.settings.options.iter();
-        let most = options.find(|(name, _)| name == "message.max.bytes");
-        let most = most.and_then(|(_, value)| value.parse().ok());
-        let most: usize = most.unwrap_or(RECORD_BYTES_MAX);
+        let most = self.settings.record_bytes_max();
         let bytes = item.bytes() + RECORD_BYTES;
         (bytes > most).then(|| {
             format!("it has {bytes} bytes, and a record {most} at most; see \"message.max.bytes\"")
@@ -229,6 +230,10 @@ impl Topic {
         headers = add(headers, ":path", path);
         for (name, value) in fields(message.head) {
             let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+            if name.starts_with("weir-") {
+                // A client would say what only weir knows.
+                continue;
+            }
             headers = add(headers, &name, value);
         }
         let scheme = match message.scheme {
@@ -259,15 +264,21 @@ impl Topic {
     }
 }
 
-/// What an error says: about a record, or about the cluster.
-fn trouble(at: usize, error: &KafkaError) -> Trouble {
+/// What an error of a batch of so many says: about one of its records, or about the cluster. A broker refuses whole sets of records,
+/// so which one it is shows when it is alone.
+fn trouble(count: usize, error: &KafkaError) -> Trouble {
     let why = in_words(error);
     match error.rdkafka_error_code() {
         Some(
             RDKafkaErrorCode::MessageSizeTooLarge
+            | RDKafkaErrorCode::InvalidMessage
             | RDKafkaErrorCode::InvalidRecord
-            | RDKafkaErrorCode::InvalidTimestamp,
-        ) => Trouble::Refused { at: Some(at), why },
+            | RDKafkaErrorCode::InvalidTimestamp
+            | RDKafkaErrorCode::InvalidDifferentRecord,
+        ) => Trouble::Refused {
+            at: (count == 1).then_some(0),
+            why,
+        },
         _ => Trouble::Away(why),
     }
 }

@@ -16,10 +16,10 @@ impl Sink {
     pub(super) fn obey(&mut self, command: Command) {
         match command {
             Command::State(offset, replier) => {
-                let state = if offset < self.next {
-                    "produced"
-                } else {
-                    "pending"
+                let state = match () {
+                    () if self.dead.of(offset).is_some() => "failed",
+                    () if offset < self.next => "produced",
+                    () => "pending",
                 };
                 let said_of = json!({ "offset": offset, "state": state });
                 replier.answer(said(200, format!("{said_of}\n")));
@@ -35,6 +35,11 @@ impl Sink {
                     self.set_paused(false);
                 }
                 let _ = done.send(skipped);
+            }
+            Command::ReplayFrom(_, done) | Command::ReplaySince(_, done)
+                if self.replay.is_some() =>
+            {
+                let _ = done.send(Err("another replay is about to begin".to_owned()));
             }
             Command::ReplayFrom(from, done) => self.replay = Some((from, done)),
             Command::ReplaySince(since_ms, done) => match self.offset_at(since_ms) {
@@ -69,6 +74,7 @@ impl Sink {
             return;
         };
         let before = self.next;
+        self.replayed_until = before.max(self.replayed_until);
         let first = self.first_from(from);
         self.next = before.min(first);
         self.refused.clear();

@@ -5,9 +5,11 @@
 //! table, and what is there is left as it is: each message is in the table once. That takes a column with the id that is unique.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::SinkExt as _;
+use tokio::task::JoinHandle;
 use tokio_postgres::error::{DbError, SqlState};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Config, Error, NoTls};
@@ -27,6 +29,7 @@ pub(crate) struct Table {
     name: String,
     columns: Vec<Column>,
     is_preset: bool,
+    within: Duration,
     open: Option<Open>,
 }
 
@@ -34,6 +37,14 @@ pub(crate) struct Table {
 struct Open {
     client: Client,
     types: Vec<Type>,
+    connection: JoinHandle<Result<(), Error>>,
+}
+
+impl Drop for Open {
+    /// What is still asked for would keep it open, and a place of the server with it.
+    fn drop(&mut self) {
+        self.connection.abort();
+    }
 }
 
 impl std::fmt::Debug for Open {
@@ -57,7 +68,11 @@ pub(super) fn check_url(url: &str) -> Result<(), String> {
 }
 
 impl Table {
-    pub(super) fn new(settings: &Postgres, origin: Origin) -> Result<Self, String> {
+    pub(super) fn new(
+        settings: &Postgres,
+        within: Duration,
+        origin: Origin,
+    ) -> Result<Self, String> {
         let config: Config = settings
             .url
             .parse()
@@ -72,6 +87,7 @@ impl Table {
             name,
             columns,
             is_preset,
+            within,
             open: None,
         })
     }
@@ -117,17 +133,24 @@ impl Table {
 
     async fn connect(&self) -> Result<Open, Error> {
         let tls = tls::Client::new("localhost", &Trust::System, &[]);
-        let client = if let Ok(tls) = tls {
+        let (client, connection) = if let Ok(tls) = tls {
             let tls = MakeRustlsConnect::new((*tls.config).clone());
             let (client, connection) = self.config.connect(tls).await?;
-            tokio::spawn(connection);
-            client
+            (client, tokio::spawn(connection))
         } else {
             // Nobody is trusted here: whoever insists on TLS is told by the client of Postgres.
             let (client, connection) = self.config.connect(NoTls).await?;
-            tokio::spawn(connection);
-            client
+            (client, tokio::spawn(connection))
         };
+        let mut open = Open {
+            client,
+            types: Vec::new(),
+            connection,
+        };
+        let client = &open.client;
+        // A server that waits for a lock does not notice that nobody waits for it.
+        let within = format!("SET statement_timeout = {}", self.within.as_millis().max(1));
+        client.batch_execute(&within).await?;
         let look = format!("SELECT {} FROM {} LIMIT 0", self.column_names(), self.name);
         let found = match client.prepare(&look).await {
             Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) && self.is_preset => {
@@ -137,8 +160,8 @@ impl Table {
             found => found?,
         };
         let types = found.columns().iter();
-        let types = types.map(|column| column.type_().clone()).collect();
-        Ok(Open { client, types })
+        open.types = types.map(|column| column.type_().clone()).collect();
+        Ok(open)
     }
 
     fn creation(&self) -> String {
@@ -162,7 +185,8 @@ impl Table {
             "BEGIN; CREATE TEMPORARY TABLE weir_batch ON COMMIT DROP AS SELECT {names} FROM {name} LIMIT 0"
         );
         let take = format!(
-            "INSERT INTO {name} ({names}) SELECT {names} FROM weir_batch ON CONFLICT ({id}) DO NOTHING; COMMIT"
+            "INSERT INTO {name} ({names}) SELECT {names} FROM weir_batch \
+             WHERE NOT EXISTS (SELECT 1 FROM {name} AS there WHERE there.{id} = weir_batch.{id}); COMMIT"
         );
         let merged = async {
             client.batch_execute(&begin).await?;
@@ -265,9 +289,10 @@ fn trouble(error: &Error) -> Trouble {
     let Some(said) = error.as_db_error() else {
         return away(error);
     };
-    // Data exceptions and violated constraints (`PostgreSQL`, appendix A).
-    let is_of_row = matches!(&said.code().code()[..2], "22" | "23");
-    if !is_of_row {
+    // What is wrong with data, breaks a constraint, is more than a limit allows, or is not to a trigger's liking (`PostgreSQL`,
+    // appendix A).
+    let class = said.code().code().get(..2).unwrap_or_default();
+    if !matches!(class, "21" | "22" | "23" | "44" | "54" | "P0") {
         return Trouble::Away(in_words(said));
     }
     let at = said.where_().and_then(line_of);

@@ -140,6 +140,25 @@ pub struct Sasl {
 }
 
 impl Kafka {
+    /// What a record may have unless something else is said.
+    const RECORD_BYTES_MAX: usize = 1_000_000;
+    /// Bytes that the head of a request may take in a record, and all that is said of it.
+    const HEAD_BYTES: u64 = 80 << 10;
+
+    /// Bytes of a record.
+    pub(super) fn record_bytes_max(&self) -> usize {
+        let mut options = self.options.iter();
+        let most = options.find(|(name, _)| name == "message.max.bytes");
+        let most = most.and_then(|(_, value)| value.parse().ok());
+        most.unwrap_or(Self::RECORD_BYTES_MAX)
+    }
+
+    /// Bytes of a request's content that fit into a record with the largest head.
+    pub fn content_bytes_max(&self) -> u64 {
+        let most = self.record_bytes_max() as u64;
+        most.saturating_sub(Self::HEAD_BYTES).max(1)
+    }
+
     /// Whether this build knows it, and librdkafka what it is told.
     ///
     /// # Errors

@@ -33,6 +33,8 @@ const PAUSE_MIN_MS: u64 = 100;
 const PAUSE_MAX_MS: u64 = 15_000;
 /// Failures in a row from which on the target counts as ill.
 const ILL_FROM: u32 = 3;
+/// Characters of an error that are kept.
+const ERROR_CHARS_MAX: usize = 500;
 
 /// A sink that is open.
 #[derive(Debug)]
@@ -53,6 +55,8 @@ pub(crate) struct Sink {
     pub(super) refused: BTreeSet<u64>,
     /// Dead letters that are to be written after all.
     pub(super) redrive: VecDeque<u64>,
+    /// What is before this offset was replayed, or was there before the sink: it is older than it would be otherwise.
+    pub(super) replayed_until: u64,
     pub(super) is_paused: bool,
     pub(super) is_closed: bool,
     /// Why nothing is written any more, if so.
@@ -89,6 +93,10 @@ pub(crate) struct Parts {
     pub(crate) known: Known,
     pub(crate) dead: DeadLetters,
     pub(crate) cursor: Cursor,
+    /// Messages that nobody was told to be kept.
+    pub(crate) left_out: Vec<u64>,
+    /// See [`Sink::replayed_until`].
+    pub(crate) replayed_until: u64,
 }
 
 /// What is written at once.
@@ -122,8 +130,9 @@ impl Sink {
             next: parts.known.checkpoint.low,
             mark: parts.known.mark,
             limit,
-            refused: BTreeSet::new(),
+            refused: parts.left_out.into_iter().collect(),
             redrive: VecDeque::new(),
+            replayed_until: parts.replayed_until,
             is_paused: parts.known.is_paused,
             is_closed: false,
             stopped: None,
@@ -136,7 +145,12 @@ impl Sink {
             looked: None,
         };
         // What is older than the log is nothing to wait for.
-        sink.next = sink.first_from(sink.next);
+        let noted = sink.next;
+        sink.next = sink.first_from(noted);
+        if sink.next > noted {
+            // What is behind the mark of a file may be what the log has no more.
+            sink.mark = Mark::default();
+        }
         sink.publish();
         sink
     }
@@ -177,7 +191,12 @@ impl Sink {
             return Ok(None);
         }
         while let Some(id) = self.redrive.pop_front() {
-            if let Some(kept) = self.dead.exhume(id)? {
+            let exhumed = self.dead.exhume(id).unwrap_or_else(|error| {
+                // It stays where it is, and what waits goes on.
+                *lock(&self.consumer.last_error) = Some(error.to_string());
+                None
+            });
+            if let Some(kept) = exhumed {
                 let item = Item {
                     offset: self.dead.offset(id).unwrap_or_default(),
                     time_ms: kept.time_ms,
@@ -204,7 +223,12 @@ impl Sink {
         let mut batch: Vec<Item> = Vec::new();
         let mut bytes = 0;
         self.cursor.go_to(self.next);
-        while batch.len() < self.limit && bytes < BATCH_BYTES {
+        let rate = self
+            .settings
+            .rate
+            .map_or(usize::MAX, |rate| rate.ceil() as usize);
+        let most = self.limit.min(rate.max(1));
+        while batch.len() < most && bytes < BATCH_BYTES {
             let read = match self.cursor.read() {
                 Ok(read) => read,
                 // What is before it is written first.
@@ -238,9 +262,11 @@ impl Sink {
     /// Writes what is to be written, and does meanwhile what is asked.
     async fn attempt(&mut self, connection: &mut Connection, work: Work) {
         let items = work.items();
-        if let Some(first) = items.first() {
-            self.consumer.is_noted.store(false, Ordering::Release);
-            set(&self.consumer.under_way, items.len() as u64);
+        self.consumer.is_noted.store(false, Ordering::Release);
+        set(&self.consumer.under_way, items.len() as u64);
+        if let (Work::Batch(_), Some(first)) = (&work, items.first())
+            && first.offset >= self.replayed_until
+        {
             set(&self.consumer.oldest_ms, first.time_ms);
         }
         let within = self.settings.timeout;
@@ -292,14 +318,17 @@ impl Sink {
                 let pause_ms = (PAUSE_MIN_MS << doublings).min(PAUSE_MAX_MS) as f64;
                 let pause_ms = pause_ms * (0.5 + clock::random_share() / 2.0);
                 self.again_ms = now_ms + pause_ms as u64;
-                *lock(&self.consumer.last_error) = Some(why);
-                if let Work::Dead(id, _) = work {
-                    self.redrive.push_front(id);
+                *lock(&self.consumer.last_error) = Some(shortened(&why));
+                match work {
+                    Work::Dead(id, _) => self.redrive.push_front(id),
+                    // It may be more than can be written in time.
+                    Work::Batch(items) => self.limit = (items.len() / 2).max(1),
                 }
             }
             Err(Trouble::Refused { at, why }) => {
                 // Whoever says what is wrong with a message is well.
                 self.failures = 0;
+                let why = shortened(&why);
                 *lock(&self.consumer.last_error) = Some(why.clone());
                 match work {
                     // It stays where it is; the operator sees that it failed again.
@@ -320,7 +349,7 @@ impl Sink {
         match work {
             Work::Dead(id, _) => self.bury_no_more(vec![*id]),
             Work::Batch(items) => {
-                if self.dead.len() > self.refused.len() {
+                if self.dead.len() > 0 {
                     // They were replayed.
                     let dead = items.iter().filter_map(|item| self.dead.of(item.offset));
                     let dead: Vec<u64> = dead.collect();
@@ -348,6 +377,7 @@ impl Sink {
         let death = Death {
             offset: item.offset,
             attempts: 1,
+            came_ms: item.time_ms,
             reason: "refused",
             error: why,
         };
@@ -427,7 +457,8 @@ impl Sink {
         if std::mem::take(&mut self.has_new_dead) {
             *lock(&self.consumer.newest_dead) = self.dead.newest(DEAD_SHOWN);
         }
-        self.cursor.go_to(self.next);
+        // What is replayed, or was there before the sink, is no sign of a target that is late.
+        self.cursor.go_to(self.next.max(self.replayed_until));
         let first = self.cursor.read().ok().flatten();
         let oldest_ms = first.map_or(0, |record| record.time_ms);
         set(&self.consumer.oldest_ms, oldest_ms);
@@ -501,10 +532,10 @@ impl Sink {
 
     /// Other settings hold from the next batch on.
     fn follow(&mut self, settings: SinkSettings, connection: &mut Connection) {
-        if settings.destination != self.settings.destination {
+        if settings != self.settings {
             self.again_ms = 0;
             self.failures = 0;
-            match Connection::new(&settings.destination, &self.origin, self.mark) {
+            match Connection::new(&settings, &self.origin, self.mark) {
                 Ok(other) => *connection = other,
                 Err(why) => self.stop(&why),
             }
@@ -537,6 +568,11 @@ impl Sink {
         consumer.is_paused.store(self.is_paused, Ordering::Relaxed);
         consumer.is_ill.store(self.is_ill(), Ordering::Relaxed);
     }
+}
+
+/// What an error says, without all of what a client has sent.
+fn shortened(why: &str) -> String {
+    why.chars().take(ERROR_CHARS_MAX).collect()
 }
 
 fn set(count: &std::sync::atomic::AtomicU64, value: u64) {

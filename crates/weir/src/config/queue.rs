@@ -10,7 +10,7 @@ use std::time::Duration;
 use weir_gateway::settings::{
     Action, Conditions, ErrorPages, HostPattern, Limits, ResponseHeaders, Route, RouteLimits, Serve,
 };
-use weir_queue::{Deferral, Delivery, KeySource, LOCATION, Retry, Settings};
+use weir_queue::{Deferral, Delivery, KafkaQueue, KeySource, LOCATION, Retry, Settings};
 
 use super::declared::Key;
 use super::declared::file::QUEUE;
@@ -101,7 +101,7 @@ fn directory(text: &str) -> Result<PathBuf, String> {
 }
 
 /// A path without the parts that mean nothing.
-fn plain(path: &Path) -> PathBuf {
+pub(super) fn plain(path: &Path) -> PathBuf {
     let parts = path.components();
     parts.filter(|part| *part != Component::CurDir).collect()
 }
@@ -119,8 +119,8 @@ fn settings(name: &str, table: &mut Entries, files: &mut Vec<PathBuf>) -> Settin
         |table: &mut Entries, key: &'static Key| table.integer(key).unwrap_or(key.preset.integer());
     let bytes_max = size(table, &declared::SIZE);
     let message_size = table.optional(&declared::MESSAGE_SIZE);
-    let message_bytes_max = message_size.as_ref().and_then(Entry::size_bytes);
-    let message_bytes_max = message_bytes_max.unwrap_or(declared::MESSAGE_SIZE.preset.bytes());
+    let said = message_size.as_ref().and_then(Entry::size_bytes);
+    let mut message_bytes_max = said.unwrap_or(declared::MESSAGE_SIZE.preset.bytes());
     if let Some(value) = &message_size
         && message_bytes_max > bytes_max / 4
     {
@@ -149,6 +149,9 @@ fn settings(name: &str, table: &mut Entries, files: &mut Vec<PathBuf>) -> Settin
         sinks.push(sink);
         topic
     });
+    if let Some(topic) = &topic {
+        message_bytes_max = fitting(message_bytes_max, message_size.as_ref(), topic);
+    }
     Settings {
         name: name.to_owned(),
         path: PathBuf::new(),
@@ -173,6 +176,19 @@ fn settings(name: &str, table: &mut Entries, files: &mut Vec<PathBuf>) -> Settin
         sinks,
         topic,
     }
+}
+
+/// The content that a request may have which must fit into a record, with its head.
+fn fitting(bytes_max: u64, said: Option<&Entry>, topic: &KafkaQueue) -> u64 {
+    let most = topic.topic.content_bytes_max();
+    if let Some(value) = said
+        && bytes_max > most
+    {
+        value.wrong(format!(
+            "a record of Kafka takes no more than {most} bytes beside a head; expected that at most, or more in kafka.options \"message.max.bytes\""
+        ));
+    }
+    bytes_max.min(most)
 }
 
 impl Queues {

@@ -98,10 +98,11 @@ fn file(value: &Entry, files: &mut Vec<PathBuf>) -> Option<File> {
     } else {
         (value.parsed(file_path)?, Lines::Messages)
     };
-    if files.contains(&path) {
+    let plain = super::queue::plain(&path);
+    if files.contains(&plain) {
         value.wrong("another sink writes to this file, expected one of its own");
     }
-    files.push(path.clone());
+    files.push(plain);
     Some(File { path, lines })
 }
 

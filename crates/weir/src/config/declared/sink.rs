@@ -319,11 +319,11 @@ pub(crate) static RATE: Key = Key {
     name: "rate",
     kind: Kind::Number(0.001..=1_000_000.0),
     preset: Preset::Said("none"),
-    doc: "Messages a second, at most.",
+    doc: "Messages a second, at most. A batch has no more.",
 };
 pub(crate) static TIMEOUT: Key = Key {
     name: "timeout",
     kind: Kind::DEADLINE,
     preset: Preset::Duration(Duration::from_secs(30)),
-    doc: "How long writing a batch may take.",
+    doc: "How long writing a batch may take. The next is half as large when it takes longer.",
 };

@@ -38,7 +38,7 @@ fn anybodys_consumer_reads_what_was_deferred() {
     let mut queued = to_topic(&kafka, "");
     let sent = queued.post_with(
         "/ann?x=1",
-        "X-Trace: abc\r\nContent-Type: application/json\r\n",
+        "X-Trace: abc\r\nContent-Type: application/json\r\nWeir-Id: mine\r\nWeir-Expires-Ms: 1\r\n",
         "{\"a\":1}",
     );
     assert_eq!(sent.status, 202);
@@ -55,6 +55,9 @@ fn anybodys_consumer_reads_what_was_deferred() {
     assert_eq!(header("content-type"), Some("application/json"));
     assert_eq!(header("weir-queue"), Some("events"));
     assert_eq!(header("weir-offset"), Some("0"));
+    // A client does not say what only weir knows.
+    assert_ne!(header("weir-id"), Some("mine"));
+    assert_eq!(header("weir-expires-ms"), None);
     // While the broker is away the queue keeps what comes.
     let mut sent: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let users = ["/u1", "/u2", "/u3", "/u4", "/u5"];
@@ -198,9 +201,13 @@ fn a_queue_in_kafka_is_delivered_whoever_is_killed() {
     let again = all_came(&sink, &sent);
     assert!(again < 300, "{again} came again");
     let delivered = &sink.seen()[0];
+    let id = delivered
+        .field("weir-id")
+        .expect("what a duplicate is told by");
+    assert_eq!(id.len(), 36, "{id}");
     assert!(
-        delivered.field("weir-id").is_none(),
-        "what weir knows is no field of the request: {}",
+        delivered.field("weir-upstream").is_none(),
+        "{}",
         delivered.head
     );
     // When it has ended in an orderly way, nothing comes again.
