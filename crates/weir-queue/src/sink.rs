@@ -12,9 +12,11 @@
 #[cfg(feature = "cassandra")]
 mod cassandra;
 mod columns;
+mod end;
 mod file;
 #[cfg(feature = "kafka")]
 pub(crate) mod kafka;
+mod notes;
 mod orders;
 #[cfg(feature = "postgres")]
 mod postgres;

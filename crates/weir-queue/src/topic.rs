@@ -10,7 +10,8 @@
 //! after a restart it begins anew, with what the group has not committed. What is fetched and not settled has a bound, beyond which
 //! nothing more is fetched; the rest waits in Kafka.
 
-use std::net::{IpAddr, Ipv4Addr};
+mod record;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,16 +21,15 @@ use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _, ConsumerContext, Rebalance};
 use rdkafka::error::{KafkaError, KafkaResult};
-use rdkafka::message::{BorrowedMessage, Headers as _, Message as _};
+use rdkafka::message::{BorrowedMessage, Message as _};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use weir_gateway::settings::Level;
 use weir_gateway::tell::tell;
-use weir_http::Scheme;
 use weir_log::{Error, Log};
 
+use self::record::{envelope, nothing};
 use crate::claims::{Claimed, Claims};
 use crate::clock;
-use crate::message::Message;
 use crate::settings::KafkaQueue;
 use crate::shared::{Shared, lock};
 use crate::sink::kafka;
@@ -378,87 +378,4 @@ impl Fetcher {
         self.shared.counts.bytes.store(bytes, Ordering::Relaxed);
         Ok(())
     }
-}
-
-/// What a record says of its request, as a message has it. One that weir has not produced has no route.
-fn envelope(record: &BorrowedMessage<'_>, content_bytes: usize) -> Vec<u8> {
-    let headers = record.headers();
-    let headers = headers.iter().flat_map(|headers| headers.iter());
-    let (mut method, mut path) = (&b"POST"[..], &b"/"[..]);
-    let mut own = [""; 6];
-    let names = [
-        "weir-route",
-        "weir-upstream",
-        "weir-client",
-        "weir-peer",
-        "weir-scheme",
-        "weir-expires-ms",
-    ];
-    let mut fields = Vec::new();
-    for header in headers {
-        let value = header.value.unwrap_or_default();
-        match header.key {
-            ":method" => method = value,
-            ":path" => path = value,
-            // As it is here, whatever it was.
-            "content-length" => {}
-            // What an upstream tells a message by that comes again: its offset here is another one each time.
-            "weir-id" => fields.extend([b"weir-id: ", value, b"\r\n"].concat()),
-            key if key.starts_with("weir-") => {
-                if let Some(at) = names.iter().position(|name| *name == key) {
-                    own[at] = std::str::from_utf8(value).unwrap_or_default();
-                }
-            }
-            key => {
-                fields.extend([key.as_bytes(), b": ", value, b"\r\n"].concat());
-            }
-        }
-    }
-    let [route, upstream, client, peer, scheme, expires_ms] = own;
-    let mut head = [method, b" ", path, b" HTTP/1.1\r\n", &fields].concat();
-    head.extend(format!("content-length: {content_bytes}\r\n\r\n").bytes());
-    let nobody = IpAddr::from(Ipv4Addr::UNSPECIFIED);
-    let message = Message {
-        scheme: if scheme == "https" {
-            Scheme::Https
-        } else {
-            Scheme::Http
-        },
-        expires_ms: expires_ms.parse().unwrap_or(0),
-        part: (0, 1),
-        client: client.parse().unwrap_or(nobody),
-        peer: peer.parse().unwrap_or(nobody),
-        route,
-        upstream,
-        key: record.key(),
-        id: None,
-        head: &head,
-    };
-    let mut envelope = Vec::with_capacity(head.len() + 128);
-    // What is too long for a message is one that says nothing, and becomes a dead letter.
-    match message.write(&mut envelope) {
-        Ok(()) => envelope,
-        Err(_) => nothing(),
-    }
-}
-
-/// What a message has of a record that says nothing: it becomes a dead letter.
-fn nothing() -> Vec<u8> {
-    let nobody = IpAddr::from(Ipv4Addr::UNSPECIFIED);
-    let message = Message {
-        scheme: Scheme::Http,
-        expires_ms: 0,
-        part: (0, 1),
-        client: nobody,
-        peer: nobody,
-        route: "",
-        upstream: "",
-        key: None,
-        id: None,
-        head: b"POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n",
-    };
-    let mut envelope = Vec::with_capacity(96);
-    // Nothing of it is long.
-    let _ = message.write(&mut envelope);
-    envelope
 }

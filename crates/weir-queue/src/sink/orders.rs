@@ -107,10 +107,10 @@ impl Sink {
 
     /// Has dead letters written after all. How many are new.
     fn redrive(&mut self, ids: Vec<u64>) -> u64 {
-        let waiting: HashSet<u64> = self.redrive.iter().copied().collect();
-        let before = self.redrive.len();
+        let waiting: HashSet<u64> = self.redrive.waiting.iter().map(|&(id, _)| id).collect();
+        let before = self.redrive.waiting.len();
         let new = ids.into_iter().filter(|id| !waiting.contains(id));
-        self.redrive.extend(new);
-        (self.redrive.len() - before) as u64
+        self.redrive.waiting.extend(new.map(|id| (id, 0)));
+        (self.redrive.waiting.len() - before) as u64
     }
 }

@@ -18,43 +18,36 @@ use weir_log::{Cursor, Error};
 use super::{Connection, Item, Mark, Origin, SinkSettings, Trouble};
 use crate::clock;
 use crate::consumer::Consumer;
-use crate::dead::{DEAD_MAX, DEAD_SHOWN, DeadLetters, Death};
+use crate::dead::{DEAD_MAX, DeadLetters};
 use crate::group::{Command, Done};
-use crate::journal::{Entry, Journal, Known};
-use crate::progress::Checkpoint;
-use crate::shared::{Shared, add, lock};
+use crate::journal::{Journal, Known};
+use crate::shared::{Shared, lock};
 
 /// Bytes of a batch, but for its last message.
 const BATCH_BYTES: usize = 4 << 20;
 /// How often it looks around without being woken, and makes its notes durable.
-const TURN: Duration = Duration::from_secs(1);
-/// Waits after attempts that failed: the first, and the longest.
-const PAUSE_MIN_MS: u64 = 100;
-const PAUSE_MAX_MS: u64 = 15_000;
+pub(super) const TURN: Duration = Duration::from_secs(1);
 /// Failures in a row from which on the target counts as ill.
 const ILL_FROM: u32 = 3;
-/// Characters of an error that are kept.
-const ERROR_CHARS_MAX: usize = 500;
 
 /// A sink that is open.
 #[derive(Debug)]
 pub(crate) struct Sink {
     pub(super) shared: Arc<Shared>,
     pub(super) consumer: Arc<Consumer>,
-    settings: SinkSettings,
-    commands: mpsc::Receiver<Command>,
+    pub(super) settings: SinkSettings,
+    pub(super) commands: mpsc::Receiver<Command>,
     pub(super) journal: Journal,
     pub(super) dead: DeadLetters,
-    cursor: Cursor,
+    pub(super) cursor: Cursor,
     /// The message that is written next, and what is known of a file that it is written to.
     pub(super) next: u64,
     pub(super) mark: Mark,
     /// Messages of a batch: fewer while one of them is refused and nobody says which.
-    limit: usize,
+    pub(super) limit: usize,
     /// Messages behind `next` that are dead letters since it was there.
     pub(super) refused: BTreeSet<u64>,
-    /// Dead letters that are to be written after all.
-    pub(super) redrive: VecDeque<u64>,
+    pub(super) redrive: Redrive,
     /// What is before this offset was replayed, or was there before the sink: it is older than it would be otherwise.
     pub(super) replayed_until: u64,
     pub(super) is_paused: bool,
@@ -64,13 +57,22 @@ pub(crate) struct Sink {
     /// A replay that begins when no batch is under way: from where, and who is told.
     pub(super) replay: Option<(u64, Done)>,
     /// Whose messages they are.
-    origin: Origin,
-    failures: u32,
+    pub(super) origin: Origin,
+    pub(super) failures: u32,
     /// When it is tried again, and when the rate allows the next batch.
-    again_ms: u64,
-    rated_ms: f64,
+    pub(super) again_ms: u64,
+    pub(super) rated_ms: f64,
     pub(super) has_new_dead: bool,
-    looked: Option<Instant>,
+    pub(super) looked: Option<Instant>,
+}
+
+/// Dead letters that are to be written after all.
+#[derive(Debug, Default)]
+pub(super) struct Redrive {
+    /// Each with how often it was tried in vain.
+    pub(super) waiting: VecDeque<(u64, u32)>,
+    /// Whether the last attempt was with one: others have their turn.
+    was_last: bool,
 }
 
 /// Why a sink writes nothing until somebody has seen to it.
@@ -101,14 +103,14 @@ pub(crate) struct Parts {
 
 /// What is written at once.
 #[derive(Debug)]
-enum Work {
+pub(super) enum Work {
     Batch(Vec<Item>),
-    /// A dead letter.
-    Dead(u64, [Item; 1]),
+    /// A dead letter, and how often it was tried in vain.
+    Dead((u64, u32), [Item; 1]),
 }
 
 impl Work {
-    fn items(&self) -> &[Item] {
+    pub(super) fn items(&self) -> &[Item] {
         match self {
             Self::Batch(items) => items,
             Self::Dead(_, item) => item,
@@ -131,7 +133,7 @@ impl Sink {
             mark: parts.known.mark,
             limit,
             refused: parts.left_out.into_iter().collect(),
-            redrive: VecDeque::new(),
+            redrive: Redrive::default(),
             replayed_until: parts.replayed_until,
             is_paused: parts.known.is_paused,
             is_closed: false,
@@ -190,7 +192,17 @@ impl Sink {
         if self.is_paused || self.stopped.is_some() || is_draining || waits {
             return Ok(None);
         }
-        while let Some(id) = self.redrive.pop_front() {
+        // Neither has to wait for the other.
+        let batch = if self.redrive.was_last && !self.dead.is_full() {
+            self.read()?
+        } else {
+            Vec::new()
+        };
+        if !batch.is_empty() {
+            self.redrive.was_last = false;
+            return Ok(Some(Work::Batch(batch)));
+        }
+        while let Some((id, tries)) = self.redrive.waiting.pop_front() {
             let exhumed = self.dead.exhume(id).unwrap_or_else(|error| {
                 // It stays where it is, and what waits goes on.
                 *lock(&self.consumer.last_error) = Some(error.to_string());
@@ -203,7 +215,8 @@ impl Sink {
                     envelope: kept.head,
                     body: kept.body,
                 };
-                return Ok(Some(Work::Dead(id, [item])));
+                self.redrive.was_last = true;
+                return Ok(Some(Work::Dead((id, tries), [item])));
             }
         }
         if self.dead.is_full() {
@@ -302,118 +315,6 @@ impl Sink {
         self.consumer.under_way.store(0, Ordering::Release);
     }
 
-    /// An attempt is over.
-    fn end(&mut self, work: Work, written: Result<Mark, Trouble>) {
-        let now_ms = clock::now_ms();
-        match written {
-            Ok(mark) => {
-                self.failures = 0;
-                self.mark = mark;
-                self.delivered(now_ms, &work);
-            }
-            Err(Trouble::Away(why)) => {
-                add(&self.consumer.retried, 1);
-                self.failures = self.failures.saturating_add(1);
-                let doublings = (self.failures - 1).min(16);
-                let pause_ms = (PAUSE_MIN_MS << doublings).min(PAUSE_MAX_MS) as f64;
-                let pause_ms = pause_ms * (0.5 + clock::random_share() / 2.0);
-                self.again_ms = now_ms + pause_ms as u64;
-                *lock(&self.consumer.last_error) = Some(shortened(&why));
-                match work {
-                    Work::Dead(id, _) => self.redrive.push_front(id),
-                    // It may be more than can be written in time.
-                    Work::Batch(items) => self.limit = (items.len() / 2).max(1),
-                }
-            }
-            Err(Trouble::Refused { at, why }) => {
-                // Whoever says what is wrong with a message is well.
-                self.failures = 0;
-                let why = shortened(&why);
-                *lock(&self.consumer.last_error) = Some(why.clone());
-                match work {
-                    // It stays where it is; the operator sees that it failed again.
-                    Work::Dead(..) => add(&self.consumer.retried, 1),
-                    Work::Batch(items) => self.refuse(now_ms, &items, at, &why),
-                }
-            }
-        }
-        self.publish();
-    }
-
-    fn delivered(&mut self, now_ms: u64, work: &Work) {
-        let items = work.items();
-        add(&self.consumer.delivered, items.len() as u64);
-        if let Some(rate) = self.settings.rate {
-            self.rated_ms = self.rated_ms.max(now_ms as f64) + items.len() as f64 * 1e3 / rate;
-        }
-        match work {
-            Work::Dead(id, _) => self.bury_no_more(vec![*id]),
-            Work::Batch(items) => {
-                if self.dead.len() > 0 {
-                    // They were replayed.
-                    let dead = items.iter().filter_map(|item| self.dead.of(item.offset));
-                    let dead: Vec<u64> = dead.collect();
-                    self.bury_no_more(dead);
-                }
-                if let Some(last) = items.last() {
-                    self.next = last.offset + 1;
-                }
-                self.refused = self.refused.split_off(&self.next);
-                self.limit = (2 * self.limit).min(self.settings.batch.max(1) as usize);
-            }
-        }
-        let written = Entry::Written(self.next, self.mark);
-        self.journal.note(now_ms, &written);
-    }
-
-    /// One of them is a dead letter, if it is known which.
-    fn refuse(&mut self, now_ms: u64, items: &[Item], at: Option<usize>, why: &str) {
-        let at = at.filter(|&at| at < items.len());
-        let at = at.or((items.len() == 1).then_some(0));
-        let Some(item) = at.map(|at| &items[at]) else {
-            self.limit = (items.len() / 2).max(1);
-            return;
-        };
-        let death = Death {
-            offset: item.offset,
-            attempts: 1,
-            came_ms: item.time_ms,
-            reason: "refused",
-            error: why,
-        };
-        let message = (&*item.envelope, &*item.body);
-        match self.dead.bury(now_ms, death, message) {
-            Ok(before) => {
-                if let Some(before) = before {
-                    self.journal.note(now_ms, &Entry::Gone(vec![before]));
-                }
-                self.refused.insert(item.offset);
-                while self.refused.remove(&self.next) {
-                    self.next += 1;
-                }
-                let written = Entry::Written(self.next, self.mark);
-                self.journal.note(now_ms, &written);
-                self.has_new_dead = true;
-                add(&self.consumer.died, 1);
-            }
-            // There is no room for it now.
-            Err(error) if error.is_full() => self.again_ms = now_ms + PAUSE_MAX_MS,
-            Err(error) => self.stop(&error),
-        }
-    }
-
-    /// Dead letters are there no longer.
-    pub(super) fn bury_no_more(&mut self, ids: Vec<u64>) {
-        if ids.is_empty() {
-            return;
-        }
-        for &id in &ids {
-            self.dead.remove(id);
-        }
-        self.has_new_dead = true;
-        self.journal.note(clock::now_ms(), &Entry::Gone(ids));
-    }
-
     /// Waits until there may be something to do.
     async fn wait(&mut self) {
         if self.shared.is_draining.load(Ordering::Acquire)
@@ -446,59 +347,6 @@ impl Sink {
             Poll::Ready(())
         })
         .await;
-    }
-
-    /// Once a second: shows what takes a look at the disk, and makes the notes durable.
-    fn look_around(&mut self) {
-        if self.looked.is_some_and(|looked| looked.elapsed() < TURN) {
-            return;
-        }
-        self.looked = Some(Instant::now());
-        if std::mem::take(&mut self.has_new_dead) {
-            *lock(&self.consumer.newest_dead) = self.dead.newest(DEAD_SHOWN);
-        }
-        // What is replayed, or was there before the sink, is no sign of a target that is late.
-        self.cursor.go_to(self.next.max(self.replayed_until));
-        let first = self.cursor.read().ok().flatten();
-        let oldest_ms = first.map_or(0, |record| record.time_ms);
-        set(&self.consumer.oldest_ms, oldest_ms);
-        self.write(true);
-    }
-
-    /// Writes what was noted; durably if it is all.
-    pub(super) fn write(&mut self, is_all: bool) {
-        let Self {
-            journal,
-            dead,
-            next,
-            mark,
-            is_paused,
-            ..
-        } = self;
-        let known = || Known {
-            checkpoint: Checkpoint {
-                low: *next,
-                ..Checkpoint::default()
-            },
-            gone: dead.gone(),
-            dropped: Vec::new(),
-            is_paused: *is_paused,
-            mark: *mark,
-        };
-        let mut written = Ok(());
-        if journal.has_unwritten() {
-            written = journal.write(clock::now_ms(), known);
-        }
-        if is_all {
-            written = written.and_then(|()| journal.sync());
-        }
-        if let Err(error) = written
-            && !error.is_full()
-            && self.stopped.is_none()
-        {
-            self.stop(&error);
-        }
-        self.publish();
     }
 
     /// Nothing is written any more until somebody has seen to it.
@@ -558,23 +406,8 @@ impl Sink {
         self.again_ms = 0;
         self.consumer.go_on();
     }
-
-    /// Shows others where it is.
-    pub(super) fn publish(&self) {
-        let consumer = &self.consumer;
-        set(&consumer.consumed, self.next);
-        set(&consumer.dead, self.dead.len() as u64);
-        set(&consumer.dead_bytes, self.dead.bytes());
-        consumer.is_paused.store(self.is_paused, Ordering::Relaxed);
-        consumer.is_ill.store(self.is_ill(), Ordering::Relaxed);
-    }
 }
 
-/// What an error says, without all of what a client has sent.
-fn shortened(why: &str) -> String {
-    why.chars().take(ERROR_CHARS_MAX).collect()
-}
-
-fn set(count: &std::sync::atomic::AtomicU64, value: u64) {
+pub(super) fn set(count: &std::sync::atomic::AtomicU64, value: u64) {
     count.store(value, Ordering::Release);
 }

@@ -86,7 +86,7 @@ pub(crate) static POSTGRES_URL: Key = Key {
     name: "url",
     kind: Kind::Text(&URL),
     preset: Preset::Required(URL_EXPECTED),
-    doc: "The server and the database, with user and password. `sslmode=require` insists on TLS.",
+    doc: "The server and the database, with user and password. `sslmode=require` insists on TLS, and on a certificate of an authority that this machine trusts.",
 };
 pub(crate) static TABLE: Key = Key {
     name: "table",
