@@ -140,7 +140,7 @@ impl Table {
     }
 
     fn row(&self, insert: &PreparedStatement, item: &Item) -> Result<Values, String> {
-        let mut row = Row::of(&self.origin, item).ok_or(LATER)?;
+        let row = Row::of(&self.origin, item).ok_or(LATER)?;
         let specs = insert.get_variable_col_specs();
         let columns = self.columns.iter().zip(specs.iter());
         let values = columns.map(|(column, spec)| {
@@ -208,8 +208,7 @@ fn cql(value: Value<'_>, of_type: &NativeType) -> Result<Option<CqlValue>, Strin
             let text = std::str::from_utf8(bytes);
             text.map_err(|_| "its content is no text")?.to_owned()
         }
-        Value::Json(serde_json::Value::String(text)) => text,
-        Value::Json(part) => part.to_string(),
+        Value::Json(part) => part.to_owned(),
     };
     let wrong = || format!("{text:?} is no {of_type:?}");
     let read = match of_type {
