@@ -307,7 +307,7 @@ fn a_table_of_ones_own_has_what_is_asked_for() {
     let rows = postgres.ask(
         "select \"user id\", ms = extract(epoch from at) * 1000, data->>'user', agent, note = E'a\\\\b\\n', score, tags->>0, note is null from app.activities order by offset_",
     );
-    assert_eq!(rows, "7|t|7|t\\est|t|1.5|x|f\n8|t|8|||||t");
+    assert_eq!(rows, "7|t|7|t\\est|t|1.50|x|f\n8|t|8|||||t");
     let told = queued.told(&["dead", "list", "events/out"]);
     assert!(
         told.contains("SQLSTATE 22P02") && told.contains("nobody"),
