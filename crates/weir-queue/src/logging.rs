@@ -1,11 +1,9 @@
 //! The service that keeps the lines of an access log: a message for each, without anybody who waits for it.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_gateway::service::{Ask, Reply, Service};
-use weir_http::Scheme;
 
 use crate::inbox::{Letter, Part};
 use crate::message::Message;
@@ -92,19 +90,7 @@ fn part(line: &[u8]) -> Part {
     let head = format!(
         "POST /access-log HTTP/1.1\r\nhost: weir\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n"
     );
-    let nobody = IpAddr::from(Ipv4Addr::UNSPECIFIED);
-    let message = Message {
-        scheme: Scheme::Http,
-        expires_ms: 0,
-        part: (0, 1),
-        client: nobody,
-        peer: nobody,
-        route: ROUTE,
-        upstream: "",
-        key: None,
-        id: None,
-        head: head.as_bytes(),
-    };
+    let message = Message::of_nobody(ROUTE, head.as_bytes());
     let mut envelope = Vec::with_capacity(head.len() + 64);
     // Nothing of it is long.
     let _ = message.write(&mut envelope);

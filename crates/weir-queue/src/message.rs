@@ -13,7 +13,7 @@
 //! addresses have four or sixteen. Bit 0 of `absent` says that there is no key, bit 1 that there is no id. `content` is the hash that
 //! belongs to the id, of eight bytes; `head` is the rest.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use weir_http::Scheme;
 
@@ -51,6 +51,23 @@ pub struct Message<'b> {
 pub struct TooLong;
 
 impl<'b> Message<'b> {
+    /// One that no client has sent, and that is for no upstream.
+    pub(crate) fn of_nobody(route: &'b str, head: &'b [u8]) -> Self {
+        let nobody = IpAddr::from(Ipv4Addr::UNSPECIFIED);
+        Self {
+            scheme: Scheme::Http,
+            expires_ms: 0,
+            part: (0, 1),
+            client: nobody,
+            peer: nobody,
+            route,
+            upstream: "",
+            key: None,
+            id: None,
+            head,
+        }
+    }
+
     /// Appends its bytes.
     ///
     /// # Errors

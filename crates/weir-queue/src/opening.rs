@@ -80,8 +80,7 @@ impl Opened {
         let mut log = messages(settings, segment_bytes)?;
         let secret = Secret::of(path).map_err(|error| failed("keep a secret in", path, error))?;
         let lives_there = settings.topic.is_some();
-        let (own, other) = ("upstream", "kafka");
-        let own = path.join(if lives_there { other } else { own });
+        let own = path.join(if lives_there { "kafka" } else { "upstream" });
         let (mut journal, mut known) = Journal::open(below(&own, "journal")?, seed(path)?)?;
         let dead = dead_letters(&own, settings, &known)?;
         let sinks = settings.sinks.iter();

@@ -8,7 +8,10 @@
 //! knows what became is produced again by another producer, so that records may be there twice, but in their order by first
 //! appearance.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 
 use rdkafka::ClientContext;
 use rdkafka::config::ClientConfig;
@@ -158,10 +161,9 @@ impl Topic {
             (made, context)
         };
         let produced = {
-            let producing = self.produce(&producer, items);
-            let (mut producing, mut down) = (Box::pin(producing), Box::pin(context.is_down()));
-            std::future::poll_fn(|cx| {
-                use std::task::Poll;
+            let mut producing = pin!(self.produce(&producer, items));
+            let mut down = pin!(context.is_down());
+            poll_fn(|cx| {
                 if let Poll::Ready(produced) = producing.as_mut().poll(cx) {
                     return Poll::Ready(produced);
                 }

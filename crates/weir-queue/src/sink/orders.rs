@@ -77,7 +77,7 @@ impl Sink {
         self.replayed_until = before.max(self.replayed_until);
         let first = self.first_from(from);
         self.next = before.min(first);
-        self.refused.clear();
+        self.refused = self.left_out.iter().copied().collect();
         self.journal
             .note(clock::now_ms(), &Entry::Written(self.next, self.mark));
         self.write(true);

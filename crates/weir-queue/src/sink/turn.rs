@@ -47,6 +47,8 @@ pub(crate) struct Sink {
     pub(super) limit: usize,
     /// Messages behind `next` that are dead letters since it was there.
     pub(super) refused: BTreeSet<u64>,
+    /// Messages that nobody was told to be kept: half of a batch, which is passed by.
+    pub(super) left_out: Vec<u64>,
     pub(super) redrive: Redrive,
     /// What is before this offset was replayed, or was there before the sink: it is older than it would be otherwise.
     pub(super) replayed_until: u64,
@@ -132,7 +134,8 @@ impl Sink {
             next: parts.known.checkpoint.low,
             mark: parts.known.mark,
             limit,
-            refused: parts.left_out.into_iter().collect(),
+            refused: parts.left_out.iter().copied().collect(),
+            left_out: parts.left_out,
             redrive: Redrive::default(),
             replayed_until: parts.replayed_until,
             is_paused: parts.known.is_paused,

@@ -1,7 +1,5 @@
 //! A record as a message: the request that its headers carry.
 
-use std::net::{IpAddr, Ipv4Addr};
-
 use rdkafka::message::{BorrowedMessage, Headers as _, Message as _};
 use weir_http::Scheme;
 
@@ -44,7 +42,7 @@ pub(super) fn envelope(record: &BorrowedMessage<'_>, content_bytes: usize) -> Ve
     let [route, upstream, client, peer, scheme, expires_ms] = own;
     let mut head = [method, b" ", path, b" HTTP/1.1\r\n", &fields].concat();
     head.extend(format!("content-length: {content_bytes}\r\n\r\n").bytes());
-    let nobody = IpAddr::from(Ipv4Addr::UNSPECIFIED);
+    let unsaid = Message::of_nobody(route, &head);
     let message = Message {
         scheme: if scheme == "https" {
             Scheme::Https
@@ -52,14 +50,11 @@ pub(super) fn envelope(record: &BorrowedMessage<'_>, content_bytes: usize) -> Ve
             Scheme::Http
         },
         expires_ms: expires_ms.parse().unwrap_or(0),
-        part: (0, 1),
-        client: client.parse().unwrap_or(nobody),
-        peer: peer.parse().unwrap_or(nobody),
-        route,
+        client: client.parse().unwrap_or(unsaid.client),
+        peer: peer.parse().unwrap_or(unsaid.peer),
         upstream,
         key: record.key(),
-        id: None,
-        head: &head,
+        ..unsaid
     };
     let mut envelope = Vec::with_capacity(head.len() + 128);
     // What is too long for a message is one that says nothing, and becomes a dead letter.
@@ -71,19 +66,8 @@ pub(super) fn envelope(record: &BorrowedMessage<'_>, content_bytes: usize) -> Ve
 
 /// What a message has of a record that says nothing: it becomes a dead letter.
 pub(super) fn nothing() -> Vec<u8> {
-    let nobody = IpAddr::from(Ipv4Addr::UNSPECIFIED);
-    let message = Message {
-        scheme: Scheme::Http,
-        expires_ms: 0,
-        part: (0, 1),
-        client: nobody,
-        peer: nobody,
-        route: "",
-        upstream: "",
-        key: None,
-        id: None,
-        head: b"POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n",
-    };
+    let head = b"POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n";
+    let message = Message::of_nobody("", head);
     let mut envelope = Vec::with_capacity(96);
     // Nothing of it is long.
     let _ = message.write(&mut envelope);
