@@ -8,18 +8,20 @@
 //! a slot. On Ctrl-C or SIGTERM it ends at once, with requests in flight: that is how a replica fails.
 
 mod args;
+mod events;
 mod fault;
+mod flags;
 mod functions;
+#[cfg(feature = "kafka")]
+mod kafka;
+mod ledger;
 mod listener;
 mod payload;
-#[cfg(feature = "kafka")]
-mod produce;
 mod receive;
 mod slots;
 
 use std::convert::Infallible;
 use std::io::Write as _;
-use std::num::{NonZeroU8, NonZeroU16};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -34,13 +36,14 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::process::set_parent_process_death_signal;
 use tokio::signal::unix::{SignalKind, signal};
 
-use args::{Listen, Pauses, Spread};
+use args::{Pauses, Spread};
+use events::{Maker, Outlet};
 use fault::Faults;
-use functions::{Function, Route};
+pub(crate) use flags::AppArgs;
+use functions::{Function, Route, Work};
+use ledger::Ledger;
 use listener::{Listener, Socket};
 use payload::Payload;
-#[cfg(feature = "kafka")]
-use produce::Producer;
 use slots::Slots;
 
 /// How long a client may take to send a request head, counted from the end of the request before. An idle connection
@@ -52,62 +55,6 @@ const HEAD_DEADLINE: Duration = Duration::from_secs(75);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 const SERVED_BY: HeaderName = HeaderName::from_static("x-served-by");
-
-/// Run a sample service with work to do, to put behind a gateway.
-#[derive(Debug, clap::Args)]
-pub(crate) struct AppArgs {
-    /// Where to listen: IP:PORT, or unix:PATH for a Unix socket.
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9001")]
-    listen: Listen,
-
-    /// How many threads answer requests.
-    #[arg(long, value_name = "N", default_value = "1")]
-    threads: NonZeroU8,
-
-    /// How long each answer waits before it is made, as in 20ms or 1s; /healthz never waits.
-    #[arg(long, value_name = "DURATION", default_value = "0", value_parser = args::delay)]
-    delay: Duration,
-
-    /// At most how many answers are made at once, each for --delay; the others wait for their turn, without end, and are
-    /// made even when their client has left [default: any number].
-    #[arg(long, value_name = "N", requires = "delay")]
-    slots: Option<NonZeroU16>,
-
-    /// How the time of an answer differs from --delay: constant, exponential, or SHARE:FACTOR, as in 0.1:100 where one
-    /// answer in ten takes a hundred times as long.
-    #[arg(
-        long,
-        value_name = "SPREAD",
-        default_value = "constant",
-        requires = "delay"
-    )]
-    spread: Spread,
-
-    /// Stand still for so long every so long, as in 200ms/2s: what would be ready then is ready afterwards.
-    #[arg(long, value_name = "DURATION/DURATION")]
-    pause: Option<Pauses>,
-
-    /// The share of answers, from 0 to 1, that are a 500 instead; /healthz never fails.
-    #[arg(long, value_name = "F", default_value = "0", value_parser = args::share)]
-    fail_ratio: f64,
-
-    /// Take POST /fault?mode=MODE from everybody: fail, slow (by 2s), hang or none, for every path but this one.
-    #[arg(long)]
-    faults: bool,
-
-    /// Where POST /produce puts its body, before it answers: brokers and a topic, as in 127.0.0.1:9092/events.
-    #[cfg(feature = "kafka")]
-    #[arg(long, value_name = "BROKERS/TOPIC")]
-    kafka: Option<produce::Topic>,
-
-    /// What X-Served-By says in every response [default: the listen address].
-    #[arg(long, value_name = "NAME")]
-    name: Option<String>,
-
-    /// The process id of the parent, to end when it does, however it ends: for the replicas of `weir demo`.
-    #[arg(long, value_name = "PID", hide = true)]
-    parent: Option<u32>,
-}
 
 /// Serves until Ctrl-C or SIGTERM.
 ///
@@ -141,6 +88,17 @@ async fn serve(args: AppArgs) -> anyhow::Result<()> {
     let listener = Listener::bind(&args.listen)?;
     let address = listener.address()?;
     let name = args.name.unwrap_or_else(|| address.to_string());
+    let ledger = Arc::new(Ledger::default());
+    let outlet = args.events.map(Outlet::to);
+    #[cfg(feature = "kafka")]
+    let outlet = match &args.kafka {
+        Some(topic) => Some(Outlet::Kafka(kafka::Producer::new(topic, args.linger)?)),
+        None => outlet,
+    };
+    #[cfg(feature = "kafka")]
+    if let Some(topic) = &args.consume {
+        kafka::consume(topic, Work(args.work.get()), Arc::clone(&ledger))?;
+    }
     let service = Arc::new(Service {
         name: HeaderValue::from_str(&name)
             .with_context(|| format!("{name:?} cannot stand in a header"))?,
@@ -152,10 +110,12 @@ async fn serve(args: AppArgs) -> anyhow::Result<()> {
             let slots = Slots::new(usize::from(count.get()), Instant::now());
             Mutex::new(slots)
         }),
+        work: Work(args.work.get()),
         fail_ratio: args.fail_ratio,
         faults: args.faults.then(Faults::default),
-        #[cfg(feature = "kafka")]
-        producer: args.kafka.as_ref().map(Producer::new).transpose()?,
+        outlet,
+        maker: Mutex::new(Maker::new(fastrand::Rng::new())),
+        ledger,
     });
     // Signals are caught before the line is printed: a script may send one as soon as it has read the line.
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -211,7 +171,7 @@ async fn converse(socket: impl Read + Write + Unpin, service: Arc<Service>) {
     let _ = connection.await;
 }
 
-/// What all connections share. Only the bookings of slots and the fault mode change.
+/// What all connections share. Only the bookings of slots, the fault mode and the counts of events change.
 struct Service {
     name: HeaderValue,
     delay: Duration,
@@ -219,10 +179,12 @@ struct Service {
     started: Instant,
     pauses: Option<Pauses>,
     slots: Option<Mutex<Slots>>,
+    work: Work,
     fail_ratio: f64,
     faults: Option<Faults>,
-    #[cfg(feature = "kafka")]
-    producer: Option<Producer>,
+    outlet: Option<Outlet>,
+    maker: Mutex<Maker>,
+    ledger: Arc<Ledger>,
 }
 
 impl Service {
@@ -235,6 +197,10 @@ impl Service {
         let route = functions::route(&head.method, head.uri.path());
         let mut response = match &self.faults {
             None => self.answer(route, body).await,
+            // Whoever measures asks these while it is bad, too.
+            Some(_) if matches!(route, Route::To(Function::Stats | Function::StatsTimes)) => {
+                self.answer(route, body).await
+            }
             Some(faults) if head.uri.path() == fault::PATH => {
                 faults.answer(&head.method, head.uri.query())
             }
@@ -251,8 +217,11 @@ impl Service {
     where
         B: Body<Data = Bytes, Error: std::error::Error + Send + Sync + 'static>,
     {
-        if route == Route::To(Function::Health) {
-            return functions::healthy();
+        match route {
+            Route::To(Function::Health) => return functions::healthy(),
+            Route::To(Function::Stats) => return functions::json(self.ledger.counts()),
+            Route::To(Function::StatsTimes) => return functions::json(self.ledger.times()),
+            _ => {}
         }
         let mut rng = fastrand::Rng::new();
         let received = receive::body(body, route).await;
@@ -260,16 +229,31 @@ impl Service {
         if rng.f64() < self.fail_ratio {
             return functions::failed_on_purpose();
         }
+        let event = received.clone().unwrap_or_default();
+        let is_whole = received.is_ok();
         #[cfg(feature = "kafka")]
-        if route == Route::To(Function::Produce)
-            && let Ok(event) = &received
-        {
-            return match &self.producer {
-                Some(producer) => functions::produced(producer.send(event).await),
-                None => functions::bad_request("this service was started without --kafka\n"),
+        if route == Route::To(Function::Produce) && is_whole {
+            return match &self.outlet {
+                Some(Outlet::Kafka(producer)) => functions::produced(producer.send(&event).await),
+                _ => functions::bad_request("this service was started without --kafka\n"),
             };
         }
-        functions::answer(route, received, unix_now(), &mut rng)
+        let response = functions::answer(route, received, unix_now(), self.work);
+        match (route, &self.outlet) {
+            (Route::To(Function::Handle), Some(outlet)) => {
+                let maker = self.maker.lock();
+                let event = maker.unwrap_or_else(PoisonError::into_inner).make();
+                let sending = self.ledger.sending();
+                let sent = outlet.send(event).await;
+                sending.ended(sent.is_ok());
+                sent.map_or_else(|why| functions::not_taken(&why), |()| response)
+            }
+            (Route::To(Function::SendEvent), _) if is_whole => {
+                self.ledger.handled(&event);
+                response
+            }
+            _ => response,
+        }
     }
 
     /// Waits as `--delay`, `--spread`, `--slots` and `--pause` say.
@@ -314,10 +298,12 @@ mod tests {
             started: Instant::now(),
             pauses: None,
             slots: None,
+            work: Work(1),
             fail_ratio,
             faults: None,
-            #[cfg(feature = "kafka")]
-            producer: None,
+            outlet: None,
+            maker: Mutex::new(Maker::new(fastrand::Rng::new())),
+            ledger: Arc::default(),
         };
         let request = Request::get(path).body(Empty::new()).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread()

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use hyper::Uri;
+
 /// Where the service listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Listen {
@@ -136,6 +138,16 @@ pub(super) fn share(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected a number from 0 to 1, as in 0.25".to_owned())
 }
 
+/// Reads the URL of another service.
+pub(super) fn http_url(text: &str) -> Result<Uri, String> {
+    let url: Uri = text.parse().map_err(|_| "expected a URL".to_owned())?;
+    if url.scheme_str() == Some("http") && url.host().is_some_and(|host| !host.is_empty()) {
+        Ok(url)
+    } else {
+        Err("expected a URL that begins with http:// and a host".to_owned())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,6 +236,21 @@ mod tests {
             "99999999999999999999s",
         ] {
             assert!(delay(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_url_has_a_scheme_and_a_host() {
+        assert!(http_url("http://127.0.0.1:9002/sendEvent").is_ok());
+        for text in [
+            "",
+            "127.0.0.1:9002",
+            "/sendEvent",
+            "https://a/",
+            "http:///a",
+            "a b",
+        ] {
+            assert!(http_url(text).is_err(), "{text}");
         }
     }
 

@@ -49,6 +49,8 @@ pub(super) enum Function {
     Handle,
     SendEvent,
     Produce,
+    Stats,
+    StatsTimes,
 }
 
 /// Finds the function. HEAD is allowed wherever GET is.
@@ -60,7 +62,8 @@ pub(super) fn route(method: &Method, path: &str) -> Route {
         "/what-is-my-name" => (Function::WhatIsMyName, "POST"),
         "/handle" => (Function::Handle, "GET, HEAD"),
         "/sendEvent" => (Function::SendEvent, "POST"),
-        #[cfg(feature = "kafka")]
+        "/stats" => (Function::Stats, "GET, HEAD"),
+        "/stats/times" => (Function::StatsTimes, "GET, HEAD"),
         "/produce" => (Function::Produce, "POST"),
         _ => return Route::Unknown,
     };
@@ -77,7 +80,7 @@ pub(super) fn answer(
     route: Route,
     body: Result<Bytes, BodyFault>,
     unix_now: u64,
-    rng: &mut Rng,
+    work: Work,
 ) -> Response<Payload> {
     let body = match body {
         Ok(body) => body,
@@ -89,17 +92,18 @@ pub(super) fn answer(
         Route::To(Function::WhatDateIsIt) => what_date_is_it(unix_now),
         Route::To(Function::WhatIsMyName) => what_is_my_name(&body),
         Route::To(Function::Handle) => {
-            encode_random_strings(10, rng);
+            work.on(10, &mut Rng::new());
             whole(StatusCode::OK, JSON, "done!")
         }
         Route::To(Function::SendEvent) => {
-            encode_random_strings(50, rng);
+            handle_event(work);
             whole(StatusCode::OK, JSON, "event is saved!")
         }
-        Route::To(Function::Produce) => whole(
+        // These take more than the request, see `Service`.
+        Route::To(Function::Produce | Function::Stats | Function::StatsTimes) => whole(
             StatusCode::NOT_IMPLEMENTED,
             TEXT,
-            "there is no Kafka here\n",
+            "this weir was built without Kafka\n",
         ),
         Route::WrongMethod { allow } => {
             let text = format!("this path has only {allow}\n");
@@ -126,6 +130,11 @@ pub(super) fn produced(result: Result<(), String>) -> Response<Payload> {
         Ok(()) => whole(StatusCode::ACCEPTED, JSON, "{}\n"),
         Err(why) => whole(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{why}\n")),
     }
+}
+
+/// The answer of `/handle` when nobody took its event.
+pub(super) fn not_taken(why: &str) -> Response<Payload> {
+    whole(StatusCode::BAD_GATEWAY, TEXT, format!("{why}\n"))
 }
 
 /// The answer of `--fail-ratio`.
@@ -179,14 +188,25 @@ fn what_is_my_name(body: &[u8]) -> Response<Payload> {
     }
 }
 
-/// The work of `/handle` and `/sendEvent`: each string is made, encoded and thrown away.
-fn encode_random_strings(letters: usize, rng: &mut Rng) {
-    for _ in 0..ENCODINGS {
-        let text: String = std::iter::repeat_with(|| rng.alphabetic())
-            .take(letters)
-            .collect();
-        // Nobody reads the encoding. Without the box the compiler may leave out the work.
-        black_box(serde_json::to_vec(black_box(&text)).expect("a string always encodes"));
+/// The work of `/sendEvent`.
+pub(super) fn handle_event(work: Work) {
+    work.on(50, &mut Rng::new());
+}
+
+/// How often `/handle` and `/sendEvent` do their work.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Work(pub(super) u16);
+
+impl Work {
+    /// Each string of so many letters is made, encoded and thrown away.
+    fn on(self, letters: usize, rng: &mut Rng) {
+        for _ in 0..ENCODINGS * usize::from(self.0) {
+            let text: String = std::iter::repeat_with(|| rng.alphabetic())
+                .take(letters)
+                .collect();
+            // Nobody reads the encoding. Without the box the compiler may leave out the work.
+            black_box(serde_json::to_vec(black_box(&text)).expect("a string always encodes"));
+        }
     }
 }
 

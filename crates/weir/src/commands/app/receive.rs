@@ -1,4 +1,4 @@
-//! Request bodies: kept for the form, read and dropped for the event, left alone for the rest.
+//! Request bodies: kept for the form, the beginning of it for the event, left alone for the rest.
 //!
 //! What a body means is not known here. The client decides neither its size in memory nor how long it may take.
 
@@ -7,6 +7,7 @@ use std::time::Duration;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Body, Bytes};
 
+use super::events;
 use super::functions::{Function, Route};
 
 /// The longest form that is kept.
@@ -34,7 +35,7 @@ where
     let received = async {
         match route {
             Route::To(Function::WhatIsMyName | Function::Produce) => keep(body).await,
-            Route::To(Function::SendEvent) => discard(body).await,
+            Route::To(Function::SendEvent) => beginning(body, events::BYTES_MAX).await,
             _ => Ok(Bytes::new()),
         }
     };
@@ -58,14 +59,16 @@ where
     }
 }
 
-async fn discard<B: Body>(body: B) -> Result<Bytes, BodyFault> {
+/// The first bytes of a body of any length; what follows is read and dropped.
+async fn beginning<B: Body<Data = Bytes>>(body: B, max: usize) -> Result<Bytes, BodyFault> {
     let mut body = std::pin::pin!(body);
+    let mut kept = Vec::new();
     while let Some(frame) = body.frame().await {
-        if frame.is_err() {
-            return Err(BodyFault::Broken);
-        }
+        let frame = frame.map_err(|_| BodyFault::Broken)?;
+        let data = frame.data_ref().map_or(&[][..], |data| data);
+        kept.extend_from_slice(&data[..data.len().min(max - kept.len())]);
     }
-    Ok(Bytes::new())
+    Ok(kept.into())
 }
 
 #[cfg(test)]
@@ -143,11 +146,15 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_dropped_whatever_its_length() {
-        assert_eq!(
-            received_bytes(EVENT, &[FORM_BYTES_MAX; 3], End::Complete),
-            Ok(0)
-        );
+    fn an_event_is_taken_whatever_its_length_and_little_of_it_is_kept() {
+        for (lengths, kept) in [
+            (&[FORM_BYTES_MAX; 3][..], events::BYTES_MAX),
+            (&[100, 27], 127),
+            (&[100, 0, 1000, 1], events::BYTES_MAX),
+            (&[], 0),
+        ] {
+            assert_eq!(received_bytes(EVENT, lengths, End::Complete), Ok(kept));
+        }
     }
 
     #[test]

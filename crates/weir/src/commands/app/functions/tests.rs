@@ -31,7 +31,7 @@ fn ask(method: &Method, path: &str, body: &[u8]) -> Answer {
 }
 
 fn ask_at(unix_now: u64, method: &Method, path: &str, body: Result<Bytes, BodyFault>) -> Answer {
-    let response = answer(route(method, path), body, unix_now, &mut Rng::with_seed(1));
+    let response = answer(route(method, path), body, unix_now, Work(1));
     let (head, mut payload) = response.into_parts();
     let body = std::iter::from_fn(|| payload.next_bytes())
         .flatten()
@@ -171,11 +171,11 @@ fn the_two_workloads_say_that_they_are_done() {
 }
 
 #[test]
-fn the_work_is_1001_strings_of_letters() {
+fn the_work_is_1001_strings_of_letters_as_often_as_is_said() {
     let mut worked = Rng::with_seed(1);
-    encode_random_strings(10, &mut worked);
+    Work(3).on(10, &mut worked);
     let mut drawn = Rng::with_seed(1);
-    for _letter in 0..1001 * 10 {
+    for _letter in 0..3 * 1001 * 10 {
         drawn.alphabetic();
     }
     assert_eq!(worked, drawn);
