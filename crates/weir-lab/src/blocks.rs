@@ -200,6 +200,7 @@ pub(crate) mod tests {
             why_invalid: String::new(),
             services: Vec::new(),
             incident: None,
+            events: None,
             never_sent: 0,
         }
     }

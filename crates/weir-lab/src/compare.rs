@@ -169,6 +169,7 @@ fn scenario(plan: &Plan, parts: &[Parts; 2]) -> Scenario {
                 .collect(),
             entry: name.to_owned(),
             cpu_share: BTreeMap::new(),
+            flags: BTreeMap::new(),
             notes: BTreeMap::new(),
             needs: None,
         });
@@ -186,6 +187,7 @@ fn scenario(plan: &Plan, parts: &[Parts; 2]) -> Scenario {
         baseline: NAMES[0].to_owned(),
         loads: vec![plan.load.clone()],
         capacity: None,
+        events: None,
         columns: Vec::new(),
         effort,
         quick: effort,

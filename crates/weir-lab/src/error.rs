@@ -24,8 +24,8 @@ pub enum LabError {
         /// What happened, with its last output.
         why: String,
     },
-    /// A virtualenv could not be made.
-    Virtualenv(String),
+    /// What a service needs could not be fetched.
+    Fetch(String),
     /// The service to be measured cannot be reached or does not answer well.
     Target {
         /// The name that the user gave.
@@ -35,6 +35,13 @@ pub enum LabError {
     },
     /// The load could not be generated.
     Load(String),
+    /// The events of a load could not be counted at one of their ends.
+    Events {
+        /// The service.
+        name: String,
+        /// What happened.
+        why: String,
+    },
     /// A rung cannot run, and why.
     Configuration(String),
     /// A file, directory or process could not be made: what was tried.
@@ -61,9 +68,12 @@ impl fmt::Display for LabError {
                 )
             }
             Self::Service { name, why } => write!(f, "{name} did not start: {why}"),
-            Self::Virtualenv(why) => write!(f, "the virtualenv cannot be made: {why}"),
+            Self::Fetch(why) => write!(f, "what a service needs cannot be fetched: {why}"),
             Self::Target { target, why } => write!(f, "{target}: {why}"),
             Self::Load(why) => write!(f, "the load cannot be generated: {why}"),
+            Self::Events { name, why } => {
+                write!(f, "events cannot be counted at {name}: {why}")
+            }
             Self::Configuration(why) | Self::Profile(why) => f.write_str(why),
             Self::System(what, cause) => write!(f, "cannot {what}: {cause}"),
             Self::Raw(cause) => cause.fmt(f),

@@ -4,7 +4,9 @@
 //! block starts the services, warms them up, measures, and stops them. Its result is a sample for
 //! [`crate::statistics`]. Nothing is judged here.
 
+mod ask;
 mod block;
+mod events;
 mod fault;
 mod needs;
 mod profiled;
@@ -16,7 +18,7 @@ use crate::machine;
 use crate::raw::{self, Block, LeftOut, Run};
 use crate::scenario::{Configuration, Effort, Scenario};
 use crate::services::recipe::{self, Recipe};
-use crate::services::{Lab, versions};
+use crate::services::{Lab, Services, versions};
 use crate::shell;
 
 pub use self::block::{Sample, measure};
@@ -147,7 +149,11 @@ fn require(
 ) -> Result<(), LabError> {
     for configuration in configurations {
         for service in &configuration.services {
-            recipe::require_program(&scenario.services[service])?;
+            let kind = &scenario.services[service];
+            recipe::require_program(kind)?;
+            if let Some(recipe) = Recipe::of(service, kind, false) {
+                Services::fetch(lab, &recipe)?;
+            }
         }
         if !configuration.cpu_share.is_empty()
             && let Err(why) = lab.cpu_shares()
@@ -200,9 +206,9 @@ fn order(rounds: usize, configurations: usize, loads: usize) -> Vec<Step> {
 /// A configuration for the raw data. Placeholders stay as they are, since ports differ in each block.
 fn describe(scenario: &Scenario, configuration: &Configuration) -> raw::Configuration {
     let services = configuration.services.iter().map(|name| {
-        let kind = &scenario.services[name];
+        let kind = scenario.service(name, configuration);
         let is_root = rustix::process::geteuid().is_root();
-        let recipe = Recipe::of(name, kind, is_root);
+        let recipe = Recipe::of(name, &kind, is_root);
         raw::Service {
             name: name.clone(),
             kind: kind.name().to_owned(),

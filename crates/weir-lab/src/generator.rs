@@ -116,6 +116,7 @@ pub(crate) fn measured(report: &Report) -> Block {
         why_invalid: report.why_invalid.join(" "),
         services: Vec::new(),
         incident: None,
+        events: None,
         never_sent: report.not_sent,
     }
 }
@@ -129,7 +130,7 @@ fn refusals_ns(report: &Report) -> Histogram<u64> {
     merged
 }
 
-fn percentiles_us(latency_ns: &Histogram<u64>) -> BTreeMap<String, f64> {
+pub(crate) fn percentiles_us(latency_ns: &Histogram<u64>) -> BTreeMap<String, f64> {
     if latency_ns.is_empty() {
         return BTreeMap::new();
     }
@@ -146,7 +147,7 @@ fn percentiles_us(latency_ns: &Histogram<u64>) -> BTreeMap<String, f64> {
         .collect()
 }
 
-fn base64(histogram: &Histogram<u64>) -> String {
+pub(crate) fn base64(histogram: &Histogram<u64>) -> String {
     let mut bytes = Vec::new();
     V2DeflateSerializer::new()
         .serialize(histogram, &mut bytes)

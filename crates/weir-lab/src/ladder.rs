@@ -115,6 +115,7 @@ impl Ladder {
             baseline: DIRECT.to_owned(),
             loads: vec![load],
             capacity: None,
+            events: None,
             columns: Vec::new(),
             effort: self.effort,
             quick: self.effort,
@@ -265,6 +266,7 @@ fn configuration(
         services,
         entry: weir.unwrap_or(SERVICE).to_owned(),
         cpu_share: BTreeMap::new(),
+        flags: BTreeMap::new(),
         notes: BTreeMap::new(),
         needs,
     }

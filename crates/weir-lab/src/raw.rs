@@ -209,6 +209,9 @@ pub struct Block {
     /// What was done to one of the services during the block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incident: Option<Incident>,
+    /// The events that its requests made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<Events>,
     /// Requests that were due under a given rate and were never sent. They are not in `requests`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub never_sent: u64,
@@ -239,6 +242,41 @@ pub struct Incident {
     pub lapses: Vec<Lapse>,
     /// Requests that reached the service.
     pub reached: Vec<Reached>,
+}
+
+/// The events that the requests of a block made in one service, to be handled by another one. Seconds count from the
+/// beginning of the load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Events {
+    /// The service that makes them.
+    pub from: String,
+    /// The service that handles them.
+    pub to: String,
+    /// When the load ended.
+    pub load_s: f64,
+    /// Events of which nobody knows whether they were taken: their request was given up.
+    #[serde(default)]
+    pub unknown: u64,
+    /// Events that were handled once more. They count once in `handled`.
+    #[serde(default)]
+    pub again: u64,
+    /// How many were made and taken, by whoever was to handle them or to keep them.
+    pub made: Vec<Counted>,
+    /// How many were handled.
+    pub handled: Vec<Counted>,
+    /// Microseconds from when an event was made until it was handled, by percentile.
+    pub latency_us: BTreeMap<String, f64>,
+    /// The same in nanoseconds as an `HdrHistogram`, V2 compressed, base64.
+    pub histogram: String,
+}
+
+/// A count since the beginning of a load, by some moment. There is one for each tenth of a second in which it grew.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Counted {
+    /// The moment.
+    pub at_s: f64,
+    /// How many by then.
+    pub count: u64,
 }
 
 /// Requests that failed or took longer than a second, by when they were due.

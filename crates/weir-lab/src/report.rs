@@ -6,6 +6,7 @@
 //! `summary` turns raw data into numbers; `verdict`, `tables` and `overload` turn numbers into words and cells, and
 //! `plot` into pictures. `markdown` and `html` lay them out and escape whatever comes from data.
 
+mod backlog;
 mod estimate;
 mod facts;
 mod html;

@@ -4,14 +4,17 @@
 //! these types; its ladders and comparisons use the types too. A scenario that was read is valid: names refer to what
 //! exists, see [`Scenario::validate`]. Nothing here starts anything.
 
+mod check;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::raw::{self, Published};
-use crate::services::placeholder::{self, Placeholder};
+
+pub use self::check::Part;
 
 /// The scenarios that come with weir: name and text.
-pub const BUILT_IN: [(&str, &str); 8] = [
+pub const BUILT_IN: [(&str, &str); 9] = [
     ("bad-replica", include_str!("scenarios/bad-replica.toml")),
     ("guard", include_str!("scenarios/guard.toml")),
     (
@@ -22,6 +25,7 @@ pub const BUILT_IN: [(&str, &str); 8] = [
     ("protect", include_str!("scenarios/protect.toml")),
     ("reload", include_str!("scenarios/reload.toml")),
     ("replicas", include_str!("scenarios/replicas.toml")),
+    ("sync-async", include_str!("scenarios/sync-async.toml")),
     (
         "tuning-ladder",
         include_str!("scenarios/tuning-ladder.toml"),
@@ -50,6 +54,8 @@ pub struct Scenario {
     /// Requests a second that the service behind can answer, when the loads exceed that. The report is then about how
     /// much of it is left.
     pub capacity: Option<f64>,
+    /// The services between which events are counted, when the loads make some.
+    pub events: Option<Events>,
     /// The columns of the notes in tables, from left to right.
     pub columns: Vec<String>,
     /// How much is measured.
@@ -67,6 +73,17 @@ pub struct Effort {
     pub rounds: usize,
     /// How long each block is under load before it is measured.
     pub warm_up: Duration,
+}
+
+/// Two services of kind "app": one makes an event for each request, the other one handles it, at once or later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Events {
+    /// Where they are made.
+    pub from: String,
+    /// Where they are handled.
+    pub to: String,
+    /// How long it may take after the load until all are handled.
+    pub patience: Duration,
 }
 
 /// The kinds of services that the laboratory can start.
@@ -108,6 +125,8 @@ pub enum Kind {
         /// Worker processes.
         workers: usize,
     },
+    /// A broker of Kafka, which is its own controller.
+    Kafka,
     /// This shell command, which starts something that listens on `{port}`.
     Command {
         /// For `sh -c`.
@@ -135,6 +154,8 @@ pub struct Configuration {
     pub entry: String,
     /// The largest share of one CPU that a service gets: 0.2 is a fifth.
     pub cpu_share: BTreeMap<String, f64>,
+    /// Further flags of services of kind "app", by service.
+    pub flags: BTreeMap<String, Vec<String>>,
     /// Cells of its own in the tables, by column: `caching = "yes"`.
     pub notes: BTreeMap<String, String>,
     /// A config key; the rung is left out while this weir does not know it.
@@ -217,56 +238,14 @@ pub enum Amount {
     Requests(u64),
 }
 
-/// Which part of a scenario does not fit; entries are counted from 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
-    /// The name of the baseline.
-    Baseline,
-    /// A load.
-    Load(usize),
-    /// A configuration.
-    Configuration(usize),
-}
-
 impl Scenario {
-    /// What does not fit together, in words; empty when the scenario can run.
-    pub fn validate(&self) -> Vec<(Part, String)> {
-        let mut problems = Vec::new();
-        for (index, load) in self.loads.iter().enumerate() {
-            let same_name = self.loads[..index]
-                .iter()
-                .any(|other| other.name == load.name);
-            let repeated = same_name.then(|| format!("a second load called {:?}", load.name));
-            problems.extend(
-                repeated
-                    .or(load.check().err())
-                    .or_else(|| self.problem_of_fault(load))
-                    .or_else(|| self.problem_of_values(load))
-                    .map(|why| (Part::Load(index), why)),
-            );
+    /// The service `name` as it runs in `configuration`, with the flags that it has there.
+    pub fn service(&self, name: &str, configuration: &Configuration) -> Kind {
+        let mut kind = self.services[name].clone();
+        if let (Kind::App { flags, .. }, Some(more)) = (&mut kind, configuration.flags.get(name)) {
+            flags.extend_from_slice(more);
         }
-        for (index, configuration) in self.configurations.iter().enumerate() {
-            let mut found = self.problems_of(configuration);
-            if self.configurations[..index]
-                .iter()
-                .any(|other| other.name == configuration.name)
-            {
-                found.push(format!(
-                    "a second configuration called {:?}",
-                    configuration.name
-                ));
-            }
-            problems.extend(
-                found
-                    .into_iter()
-                    .map(|problem| (Part::Configuration(index), problem)),
-            );
-        }
-        if self.configuration(&self.baseline).is_none() {
-            let problem = format!("there is no configuration {:?}", self.baseline);
-            problems.push((Part::Baseline, problem));
-        }
-        problems
+        kind
     }
 
     /// The configuration called `name`.
@@ -274,85 +253,6 @@ impl Scenario {
         self.configurations
             .iter()
             .find(|configuration| configuration.name == name)
-    }
-
-    fn problem_of_fault(&self, load: &Load) -> Option<String> {
-        let Fault {
-            service, from, to, ..
-        } = load.fault.as_ref()?;
-        let is_timed = |amount| matches!(amount, Amount::Time(_));
-        let takes_faults = |kind: &Kind| matches!(kind, Kind::App { flags, .. } if flags.iter().any(|flag| flag == "--faults"));
-        let lacking = self
-            .configurations
-            .iter()
-            .find(|configuration| !configuration.services.contains(service));
-        if load.rate.is_none() || !is_timed(load.amount) || !is_timed(load.quick) {
-            Some("a fault takes a load with a rate and a duration".to_owned())
-        } else if from >= to {
-            Some("a fault begins before it ends".to_owned())
-        } else if !self.services.get(service).is_some_and(takes_faults) {
-            Some(format!(
-                "{service:?} is not a service of kind \"app\" with the flag \"--faults\""
-            ))
-        } else {
-            lacking.map(|it| format!("{service:?} is not among the services of {:?}", it.name))
-        }
-    }
-
-    /// A value that a service needs and the load does not have.
-    fn problem_of_values(&self, load: &Load) -> Option<String> {
-        let texts = self.services.values().flat_map(Kind::texts);
-        let mut used = texts.flat_map(placeholder::all);
-        used.find_map(|used| match used {
-            Placeholder::With(name) if !load.with.contains_key(name) => Some(format!(
-                "a service takes {{with:{name}}}, which is not in \"with\""
-            )),
-            _ => None,
-        })
-    }
-
-    fn problems_of(&self, configuration: &Configuration) -> Vec<String> {
-        let mut problems = Vec::new();
-        let Configuration {
-            services,
-            entry,
-            cpu_share,
-            ..
-        } = configuration;
-        for name in services.iter().chain([entry]).chain(cpu_share.keys()) {
-            if !self.services.contains_key(name) {
-                problems.push(format!("there is no service {name:?}"));
-            } else if !services.contains(name) {
-                problems.push(format!("{name:?} is not among its services"));
-            }
-        }
-        for name in services {
-            let texts = self.services.get(name).map_or_else(Vec::new, Kind::texts);
-            for used in texts.into_iter().flat_map(placeholder::all) {
-                if let Placeholder::PortOf(other) | Placeholder::SocketOf(other) = used
-                    && !services.iter().any(|service| service == other)
-                {
-                    problems.push(format!(
-                        "{name:?} refers to {other:?}, which is not among its services"
-                    ));
-                }
-            }
-        }
-        let figures = self
-            .published
-            .iter()
-            .filter(|figure| figure.configuration == configuration.name);
-        let unknown =
-            figures.filter(|figure| self.loads.iter().all(|load| load.name != figure.load));
-        problems.extend(unknown.map(|figure| {
-            format!(
-                "a figure is published for the load {:?}, which there is not",
-                figure.load
-            )
-        }));
-        problems.sort();
-        problems.dedup();
-        problems
     }
 }
 
@@ -365,6 +265,7 @@ impl Kind {
             Self::Nginx { .. } => "nginx",
             Self::HaProxy { .. } => "haproxy",
             Self::Gunicorn { .. } => "gunicorn",
+            Self::Kafka => "kafka",
             Self::Command { .. } => "command",
             Self::Running { .. } => "running",
         }
@@ -379,7 +280,7 @@ impl Kind {
             Self::Gunicorn { module, .. } => vec![module],
             Self::Command { line } => vec![line],
             Self::App { flags, .. } => flags.iter().map(String::as_str).collect(),
-            Self::Running { .. } => Vec::new(),
+            Self::Kafka | Self::Running { .. } => Vec::new(),
         }
     }
 }

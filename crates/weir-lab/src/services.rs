@@ -9,6 +9,8 @@ mod address;
 pub(crate) mod cgroup;
 mod environment;
 pub mod janitor;
+pub(crate) mod jars;
+mod kept;
 mod location;
 pub mod placeholder;
 pub mod process;
@@ -88,7 +90,8 @@ impl<'lab> Services<'lab> {
         };
         for name in &configuration.services {
             let share = configuration.cpu_share.get(name).copied();
-            services.start_one(name, &scenario.services[name], share)?;
+            let kind = scenario.service(name, configuration);
+            services.start_one(name, &kind, share)?;
         }
         Ok(services)
     }
@@ -152,6 +155,14 @@ impl<'lab> Services<'lab> {
         Ok(())
     }
 
+    /// An error may be that a service has ended, which says more.
+    pub fn or_why_it_ended<T>(&mut self, result: Result<T, LabError>) -> Result<T, LabError> {
+        if result.is_err() {
+            self.check()?;
+        }
+        result
+    }
+
     fn processes_of(&self, service: &Service) -> Vec<Pid> {
         match &service.process {
             Some(process) => cpu::processes_of_group(process.group()),
@@ -161,6 +172,15 @@ impl<'lab> Services<'lab> {
                 }
                 Address::Unix(_) => Vec::new(),
             },
+        }
+    }
+
+    /// Fetches what a service needs from a package registry, once.
+    pub(crate) fn fetch(lab: &Lab, recipe: &Recipe) -> Result<PathBuf, LabError> {
+        match &recipe.packages {
+            Some(packages) => virtualenv::prepare(lab, packages),
+            None if recipe.takes_jars => jars::prepare(lab),
+            None => Ok(PathBuf::new()),
         }
     }
 
@@ -178,13 +198,10 @@ impl<'lab> Services<'lab> {
             .directory
             .clone()
             .expect("what is started has a directory");
-        let virtualenv = match &recipe.packages {
-            Some(packages) => virtualenv::prepare(self.lab, packages)?,
-            None => PathBuf::new(),
-        };
+        let fetched = Self::fetch(self.lab, &recipe)?;
         let fill = |text: &str| {
             placeholder::fill(text, |placeholder| {
-                self.value(placeholder, name, &directory, &virtualenv)
+                self.value(placeholder, name, &directory, &fetched)
             })
         };
         // A value of several words is several arguments.
@@ -225,7 +242,7 @@ impl<'lab> Services<'lab> {
             join,
         };
         service.process = Some(Process::start(&start).tried(|| format!("start {name}"))?);
-        self.wait_until_it_listens()
+        self.wait_until_it_is_ready(recipe.ready)
     }
 
     fn value(
@@ -233,12 +250,13 @@ impl<'lab> Services<'lab> {
         placeholder: Placeholder<'_>,
         name: &str,
         directory: &Path,
-        virtualenv: &Path,
+        fetched: &Path,
     ) -> String {
         let directory = || directory.display().to_string();
         match placeholder {
             Placeholder::Port => self.port(name),
             Placeholder::PortOf(other) => self.port(other),
+            Placeholder::Inner => self.locations[name].inner.to_string(),
             Placeholder::Socket => self.socket(name),
             Placeholder::SocketOf(other) => self.socket(other),
             Placeholder::With(name) => self.values.get(name).cloned().unwrap_or_default(),
@@ -246,7 +264,7 @@ impl<'lab> Services<'lab> {
             Placeholder::Memory => self.lab.memory_directory().display().to_string(),
             Placeholder::Temporary => recipe::nginx_temporary(&directory()),
             Placeholder::Weir => self.lab.weir().display().to_string(),
-            Placeholder::Virtualenv => virtualenv.display().to_string(),
+            Placeholder::Virtualenv | Placeholder::Jars => fetched.display().to_string(),
         }
     }
 
@@ -265,14 +283,14 @@ impl<'lab> Services<'lab> {
         }
     }
 
-    /// Waits for the service that was started last.
-    fn wait_until_it_listens(&mut self) -> Result<(), LabError> {
+    /// Waits until the service that was started last listens and, if that is not enough, has printed `words`.
+    fn wait_until_it_is_ready(&mut self, words: Option<&str>) -> Result<(), LabError> {
         let service = self.running.last_mut().expect("one was started");
         let address = &self.locations[&service.name].address;
         let process = service.process.as_mut().expect("one was started");
         let started = Instant::now();
         loop {
-            if location::accepts(address) {
+            if location::accepts(address) && words.is_none_or(|words| process.has_printed(words)) {
                 return Ok(());
             }
             let name = || service.name.clone();

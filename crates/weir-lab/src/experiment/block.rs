@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use weir_load::report::Report;
 
+use super::events::Way;
 use super::fault;
 use crate::error::LabError;
 use crate::generator;
@@ -53,6 +54,12 @@ pub fn measure(lab: &Lab, sample: &Sample<'_>) -> Result<Block, LabError> {
         load.send(services.entry(), amount, sample.seed, lab.stop())?;
         services.check()?;
     }
+    let way = scenario.events.as_ref();
+    let way = way.map(|events| Way::between(events, &services));
+    let way = way.transpose()?;
+    // What the warm-up has left to do is no part of what the load costs; what the load leaves to do is.
+    let settled = way.map(|way| Ok((way, way.settle(lab.stop())?)));
+    let settled = services.or_why_it_ended(settled.transpose())?;
     let before = services.readings();
     let amount = if sample.is_quick {
         load.quick
@@ -60,12 +67,16 @@ pub fn measure(lab: &Lab, sample: &Sample<'_>) -> Result<Block, LabError> {
         load.amount
     };
     let (report, incident) = loaded(lab, &services, sample, amount)?;
+    let load_s = (report.started_unix, report.seconds);
+    let events = settled.map(|(way, before)| way.finish(&before, lab.stop(), load_s));
+    let events = services.or_why_it_ended(events.transpose())?;
     let after = services.readings();
     services.check()?;
     let mut block = generator::measured(&report);
     block.configuration.clone_from(&configuration.name);
     block.load.clone_from(&load.name);
     block.incident = incident;
+    block.events = events;
     block.services = before
         .iter()
         .zip(&after)

@@ -3,22 +3,20 @@
 //!
 //! The service must have `/fault`: `weir app --faults`. The report says what that means for whoever chose the service.
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use weir_load::report::Report;
 
+use super::ask::{ask, unix};
 use crate::error::LabError;
 use crate::raw::{Incident, Lapse, Reached};
 use crate::scenario::Fault;
 
 /// How often the service is asked.
 const LOOK: Duration = Duration::from_millis(100);
-/// The service answers within this time even while it hangs.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What was done to a service, and when, in seconds since the epoch.
 #[derive(Debug)]
@@ -55,13 +53,14 @@ pub(super) fn cause<'f>(
         let next = began.elapsed() + LOOK;
         if caused.from_unix.is_infinite() && began.elapsed() >= from {
             let mode = format!("POST /fault?mode={}", fault.mode);
-            ask(&mode, address).map_err(|why| failed(fault, &why))?;
+            let _: State = ask(&mode, address).map_err(|why| failed(fault, &why))?;
             caused.from_unix = unix();
         } else if caused.to_unix.is_infinite() && began.elapsed() >= to {
             caused.to_unix = unix();
-            ask("POST /fault?mode=none", address).map_err(|why| failed(fault, &why))?;
+            let _: State =
+                ask("POST /fault?mode=none", address).map_err(|why| failed(fault, &why))?;
         }
-        let state = ask("GET /fault", address).map_err(|why| failed(fault, &why))?;
+        let state: State = ask("GET /fault", address).map_err(|why| failed(fault, &why))?;
         caused.counts.push((unix(), state.requests));
         std::thread::sleep(next.saturating_sub(began.elapsed()));
     }
@@ -76,30 +75,6 @@ fn failed(fault: &Fault, why: &str) -> LabError {
         name: fault.service.clone(),
         why: format!("it was to go wrong on purpose: {why}"),
     }
-}
-
-fn unix() -> f64 {
-    let unix = SystemTime::now().duration_since(UNIX_EPOCH);
-    unix.map_or(0.0, |unix| unix.as_secs_f64())
-}
-
-/// One request on a connection of its own.
-fn ask(what: &str, address: SocketAddr) -> Result<State, String> {
-    let text = exchange(what, address).map_err(|error| format!("{what}: {error}"))?;
-    let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-    serde_json::from_str(body).map_err(|_| format!("{what} was answered with {text:?}"))
-}
-
-fn exchange(what: &str, address: SocketAddr) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let head = format!(
-        "{what} HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-    );
-    stream.write_all(head.as_bytes())?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text)?;
-    Ok(text)
 }
 
 impl Caused<'_> {

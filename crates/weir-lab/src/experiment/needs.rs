@@ -1,5 +1,5 @@
-//! Which rungs this weir can run: a rung may need a config key that only later versions know. `weir check` is asked, so
-//! that no list has to be kept.
+//! Which rungs this weir can run: a rung may need a config key, or a flag of `weir app`, that only later versions know, or that
+//! was left out when this one was built. `weir` itself is asked, so that no list has to be kept.
 
 use std::process::{Command, Stdio};
 
@@ -22,42 +22,73 @@ pub(super) fn met<'s>(
             continue;
         };
         let name = &configuration.name;
-        match &configuration.needs {
-            Some(key) if complaint.contains(&format!("{key}: unknown key")) => {
-                left_out.push(LeftOut {
-                    configuration: name.clone(),
-                    why: format!(
-                        "it needs the config key \"{key}\", which this version of weir does not know"
-                    ),
-                });
-            }
-            _ => {
-                let line = complaint.lines().next().unwrap_or_default();
-                return Err(LabError::Configuration(format!(
-                    "configuration {name:?}: {line}"
-                )));
-            }
-        }
+        let needs = configuration.needs.as_deref();
+        let Some(why) = needs.and_then(|key| lacks(key, &complaint)) else {
+            let line = complaint.lines().next().unwrap_or_default();
+            return Err(LabError::Configuration(format!(
+                "configuration {name:?}: {line}"
+            )));
+        };
+        left_out.push(LeftOut {
+            configuration: name.clone(),
+            why,
+        });
     }
     Ok((met, left_out))
 }
 
-/// What `weir check` says against the config of this configuration.
+/// What this weir lacks, if it is `key` that it complains of.
+fn lacks(key: &str, complaint: &str) -> Option<String> {
+    let says = |what: &str| complaint.contains(&format!("{key}: {what}"));
+    if says("unknown key") || says("unknown flag") {
+        Some(format!(
+            "it needs \"{key}\", which this version of weir does not know"
+        ))
+    } else if complaint.contains("was built without") {
+        Some(format!(
+            "it needs \"{key}\", which this weir was built without"
+        ))
+    } else {
+        None
+    }
+}
+
+/// What this weir says against the configs and flags of this configuration.
 fn refused(
     lab: &Lab,
     scenario: &Scenario,
     configuration: &Configuration,
 ) -> Result<Option<String>, LabError> {
-    for service in &configuration.services {
-        if let Kind::Weir { config } = &scenario.services[service]
-            && let Some(complaint) = complaint(lab, config)?
-        {
-            return Ok(Some(complaint));
+    for name in &configuration.services {
+        let complaint = match scenario.service(name, configuration) {
+            Kind::Weir { config } => complaint(lab, &config)?,
+            Kind::App { flags, .. } if !flags.is_empty() => unknown_flag(lab, &flags)?,
+            _ => None,
+        };
+        if complaint.is_some() {
+            return Ok(complaint);
         }
     }
     Ok(None)
 }
 
+/// The first flag that `weir app` does not have.
+fn unknown_flag(lab: &Lab, flags: &[String]) -> Result<Option<String>, LabError> {
+    let output = Command::new(lab.weir())
+        .args(["app", "--help"])
+        .stdin(Stdio::null())
+        .output()
+        .tried(|| format!("start {}", lab.weir().display()))?;
+    let help = String::from_utf8_lossy(&output.stdout).into_owned();
+    let words = help.split_whitespace();
+    let known: Vec<&str> = words.filter_map(|word| word.strip_prefix("--")).collect();
+    let named = flags.iter().filter_map(|flag| flag.strip_prefix("--"));
+    let mut named = named.map(|flag| flag.split_once('=').map_or(flag, |(name, _)| name));
+    let unknown = named.find(|flag| !known.contains(flag));
+    Ok(unknown.map(|flag| format!("--{flag}: unknown flag of `weir app`")))
+}
+
+/// What `weir check` says against a config.
 fn complaint(lab: &Lab, config: &str) -> Result<Option<String>, LabError> {
     let path = lab.directory().join("weir.toml");
     let mut ports = 1024..;

@@ -173,11 +173,15 @@ fn compare(measure: Measure, blocks: &[&Block], others: &[&Block]) -> Option<Rat
     estimate::ratio(&pairs)
 }
 
-/// Merging histograms is exact; averaging percentiles would not be.
 fn latencies(blocks: &[&Block]) -> Option<Histogram<u64>> {
+    merged(blocks.iter().map(|block| block.histogram.as_str()))
+}
+
+/// The histograms of raw data as one. Merging them is exact; averaging percentiles would not be.
+pub(super) fn merged<'a>(texts: impl Iterator<Item = &'a str>) -> Option<Histogram<u64>> {
     let mut merged = Histogram::<u64>::new(3).ok()?;
-    for block in blocks {
-        let bytes = BASE64.decode(&block.histogram).ok()?;
+    for text in texts {
+        let bytes = BASE64.decode(text).ok()?;
         let histogram: Histogram<u64> = Deserializer::new()
             .deserialize(&mut bytes.as_slice())
             .ok()?;

@@ -2,11 +2,12 @@
 //!
 //! A table leaves out a column that would be empty in every row.
 
+mod events;
 mod layout;
 
 use self::layout::Layout;
 use super::summary::{Group, Measure, PERCENTILES, Row};
-use super::{incident, number, overload};
+use super::{backlog, incident, number, overload};
 use crate::blocks;
 use crate::raw::Run;
 
@@ -102,6 +103,7 @@ pub(super) fn of_group(run: &Run, group: &Group<'_>) -> Vec<Table> {
     let mut tables = overload::tables(&overload::curves(run, group));
     tables.extend(incidents(run, group));
     tables.extend([throughput(run, group), latency(run, group)]);
+    tables.extend(events::table(run, group));
     tables.extend(per_service(run, group));
     tables.push(outcomes(run, group));
     tables
@@ -299,9 +301,15 @@ fn per_service(run: &Run, group: &Group<'_>) -> [Table; 2] {
     });
     let cpu = cpu.table(
         "CPU time",
-        "Microseconds for each 2xx or 3xx answer, those for requests that failed included: of all services between the client \
-         and the answer together, then of each; the median of the blocks."
-            .to_owned(),
+        format!(
+            "Microseconds for each 2xx or 3xx answer, those for requests that failed included: of all services between the client \
+             and the answer together, then of each; the median of the blocks.{}",
+            if group.rows.iter().any(|row| backlog::followed(row).is_some()) {
+                " What is done after the load for the events that it has made is included."
+            } else {
+                ""
+            }
+        ),
     );
     let memory = memory.table(
         "Memory",

@@ -3,6 +3,7 @@
 //! A difference is claimed only when the statistics call it one; everything else is "the same" or "no difference
 //! shown". Failures are always reported: rates and latencies are those of answers.
 
+mod events;
 mod incident;
 
 use super::estimate::Ratio;
@@ -107,11 +108,15 @@ fn finding(run: &Run, group: &Group<'_>, load: &Load) -> Option<Finding> {
     let incident = incident::sentences(&rows);
     Some(Finding {
         about: names.join(", "),
-        sentences: if incident.is_empty() {
-            ladder.sentences()
-        } else {
-            incident
-        },
+        sentences: [
+            if incident.is_empty() {
+                ladder.sentences()
+            } else {
+                incident
+            },
+            events::sentences(&rows),
+        ]
+        .concat(),
     })
 }
 

@@ -20,6 +20,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 pub(super) struct Location {
     pub(super) address: Address,
     pub(super) authority: String,
+    /// Another port, for itself.
+    pub(super) inner: u16,
     pub(super) directory: Option<PathBuf>,
 }
 
@@ -29,14 +31,16 @@ pub(super) fn all(
     scenario: &Scenario,
     configuration: &Configuration,
 ) -> Result<BTreeMap<String, Location>, LabError> {
-    let ports = lab.free_ports(configuration.services.len())?;
+    let ports = lab.free_ports(2 * configuration.services.len())?;
     let mut locations = BTreeMap::new();
-    for (name, port) in configuration.services.iter().zip(ports) {
+    for (name, ports) in configuration.services.iter().zip(ports.chunks_exact(2)) {
+        let (port, inner) = (ports[0], ports[1]);
         let kind = &scenario.services[name];
         let location = if let Kind::Running { address, authority } = kind {
             Location {
                 address: address.clone(),
                 authority: authority.clone(),
+                inner,
                 directory: None,
             }
         } else {
@@ -56,6 +60,7 @@ pub(super) fn all(
             Location {
                 address,
                 authority,
+                inner,
                 directory: Some(directory),
             }
         };

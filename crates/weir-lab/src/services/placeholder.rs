@@ -10,6 +10,8 @@ pub enum Placeholder<'t> {
     Port,
     /// `{port:NAME}`: where another service listens.
     PortOf(&'t str),
+    /// `{inner}`: another port of the service, for itself.
+    Inner,
     /// `{socket}`: the Unix socket of the service itself.
     Socket,
     /// `{socket:NAME}`: the Unix socket of another service.
@@ -26,6 +28,8 @@ pub enum Placeholder<'t> {
     Weir,
     /// `{venv}`: the virtualenv of a Python service.
     Virtualenv,
+    /// `{jars}`: the directory of the jars of a Java service.
+    Jars,
 }
 
 impl<'t> Placeholder<'t> {
@@ -37,12 +41,14 @@ impl<'t> Placeholder<'t> {
             Some(_) => None,
             None => match inside {
                 "port" => Some(Self::Port),
+                "inner" => Some(Self::Inner),
                 "socket" => Some(Self::Socket),
                 "dir" => Some(Self::Directory),
                 "shm" => Some(Self::Memory),
                 "temporary" => Some(Self::Temporary),
                 "weir" => Some(Self::Weir),
                 "venv" => Some(Self::Virtualenv),
+                "jars" => Some(Self::Jars),
                 _ => None,
             },
         }

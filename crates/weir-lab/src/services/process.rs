@@ -105,6 +105,12 @@ impl Process {
         lines[lines.len().saturating_sub(SHOWN_LINES_MAX)..].join(" | ")
     }
 
+    /// Whether its output contains `words`.
+    pub(crate) fn has_printed(&self, words: &str) -> bool {
+        let text = fs::read(&self.output).unwrap_or_default();
+        String::from_utf8_lossy(&text).contains(words)
+    }
+
     /// Asks it to end. [`Process::stop`] waits for that.
     pub(crate) fn ask_to_stop(&self) {
         let _ = kill_process_group(self.group, Signal::TERM);

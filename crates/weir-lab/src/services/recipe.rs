@@ -11,6 +11,27 @@ use crate::shell;
 /// Directories of daemons that a user's `PATH` may leave out.
 const MORE_DIRECTORIES: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
+/// One broker with a fresh directory and half a gigabyte of heap.
+const KAFKA_LINE: &str = "java -cp '{jars}/*' kafka.tools.StorageTool format -t MkU3OEVBNTcwNTJENDM2Qg -c '{dir}/server.properties' && \
+     exec java -Xms128m -Xmx512m -Dorg.slf4j.simpleLogger.defaultLogLevel=info -cp '{jars}/*' kafka.Kafka '{dir}/server.properties'";
+
+const KAFKA_CONFIG: &str = "process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{inner}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{inner}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+log.dirs={dir}/logs
+num.partitions=1
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+";
+
 /// What a service needs to start; everything may contain placeholders.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Recipe {
@@ -20,8 +41,12 @@ pub(crate) struct Recipe {
     pub(crate) files: Vec<(String, String)>,
     /// Packages of its virtualenv.
     pub(crate) packages: Option<Vec<String>>,
+    /// Whether it needs the jars of Kafka.
+    pub(crate) takes_jars: bool,
     /// Whether it listens on a Unix socket rather than a port.
     pub(crate) is_on_socket: bool,
+    /// What it prints when it is ready, where listening is not enough.
+    pub(crate) ready: Option<&'static str>,
 }
 
 impl Recipe {
@@ -87,6 +112,14 @@ impl Recipe {
                 recipe.is_on_socket = true;
                 recipe
             }
+            Kind::Kafka => {
+                let config = KAFKA_CONFIG.to_owned();
+                let file = Some(("server.properties", &config));
+                let mut recipe = Self::reading(vec!["sh", "-c", KAFKA_LINE], file);
+                recipe.takes_jars = true;
+                recipe.ready = Some("Kafka Server started");
+                recipe
+            }
             Kind::Command { line } => Self::reading(vec!["sh", "-c", line], None),
             Kind::Running { .. } => return None,
         })
@@ -105,7 +138,9 @@ impl Recipe {
                 .into_iter()
                 .collect(),
             packages: None,
+            takes_jars: false,
             is_on_socket: false,
+            ready: None,
         }
     }
 }
@@ -119,17 +154,19 @@ pub(super) fn nginx_temporary(directory: &str) -> String {
 
 /// Fails when a kind of service needs a program that is not installed.
 pub(crate) fn require_program(kind: &Kind) -> Result<(), LabError> {
-    let (program, package) = match kind {
-        Kind::Nginx { .. } => ("nginx", "nginx-light"),
-        Kind::HaProxy { .. } => ("haproxy", "haproxy"),
-        Kind::Gunicorn { .. } => ("python3", "python3-venv"),
-        Kind::App { .. } | Kind::Weir { .. } | Kind::Command { .. } | Kind::Running { .. } => {
-            return Ok(());
-        }
+    let needed: &[(&str, &str)] = match kind {
+        Kind::Nginx { .. } => &[("nginx", "nginx-light")],
+        Kind::HaProxy { .. } => &[("haproxy", "haproxy")],
+        Kind::Gunicorn { .. } => &[("python3", "python3-venv")],
+        Kind::Kafka => &[("java", "default-jre-headless"), ("mvn", "maven")],
+        Kind::App { .. } | Kind::Weir { .. } | Kind::Command { .. } | Kind::Running { .. } => &[],
     };
-    match find_program(program) {
-        Some(_) => Ok(()),
-        None => Err(LabError::MissingProgram { program, package }),
+    let missing = needed
+        .iter()
+        .find(|(program, _)| find_program(program).is_none());
+    match missing {
+        None => Ok(()),
+        Some(&(program, package)) => Err(LabError::MissingProgram { program, package }),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use super::recipe::find_program;
-use super::{Lab, virtualenv};
+use super::{Lab, jars, virtualenv};
 use crate::raw::Program;
 use crate::scenario::{Kind, Scenario};
 
@@ -35,6 +35,10 @@ pub fn of(lab: &Lab, scenario: &Scenario) -> Vec<Program> {
                         add(name, Some(version.to_owned()));
                     }
                 }
+            }
+            Kind::Kafka => {
+                add("java", first_line("java", &["-version"]));
+                add("kafka", Some(jars::KAFKA.to_owned()));
             }
             Kind::App { .. } | Kind::Weir { .. } | Kind::Command { .. } | Kind::Running { .. } => {}
         }

@@ -2,6 +2,7 @@
 //!
 //! The keys stand here in the order in which a person reads such a file; what they mean is in weir-lab's `scenario`.
 
+mod load;
 mod service;
 
 use std::collections::BTreeMap;
@@ -11,9 +12,7 @@ use std::time::Duration;
 
 use toml::de::DeTable;
 use weir_lab::raw::Published;
-use weir_lab::scenario::{
-    Amount, Arrivals, BUILT_IN, Configuration, Effort, Fault, Load, Part, Scenario,
-};
+use weir_lab::scenario::{BUILT_IN, Configuration, Effort, Events, Part, Scenario};
 
 use super::error::{ConfigError, Report};
 use super::read::Table;
@@ -23,19 +22,17 @@ use super::units;
 use super::value::Value;
 
 const ROUNDS: RangeInclusive<u64> = 1..=1000;
-const CONNECTIONS: RangeInclusive<u64> = 1..=1_000_000;
 const THREADS: RangeInclusive<u64> = 1..=255;
-const REQUESTS: RangeInclusive<u64> = 1..=1_000_000_000;
 const DURATION: RangeInclusive<Duration> = units::ABOVE_ZERO..=Duration::from_secs(3600);
 const WARM_UP: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(3600);
 /// A share of one CPU; a service may use several.
 const CPU_SHARE: RangeInclusive<f64> = 0.01..=1024.0;
 /// Requests a second.
 const CAPACITY: RangeInclusive<f64> = 0.001..=1e9;
-const ARRIVALS_EXPECTED: &str = "\"even\", \"poisson\" or as in \"bursts of 100\"";
-const SHARE: RangeInclusive<f64> = 0.0..=1.0;
-const FAULT_EXAMPLE: &str = "fault = { service = \"app\", mode = \"fail\", from = 0.2, to = 0.6 }";
 const FIGURE: RangeInclusive<f64> = 0.0..=1e12;
+const EVENTS_EXAMPLE: &str = "events = { from = \"app\", to = \"logs\" }";
+/// How long events may take to be handled after a load.
+const EVENTS_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The scenario of this name, or in the file at this path.
 pub(crate) fn open(name_or_path: &str) -> anyhow::Result<Scenario> {
@@ -88,11 +85,13 @@ pub(crate) fn parse(name: &str, text: &str, file_name: &str) -> Result<Scenario,
 
 /// Where a part of the scenario stands, and its key.
 fn place(part: Part, root: &DeTable) -> (usize, String) {
+    let of_key = |key: &str| {
+        let at = root.get(key).map_or(0, |value| value.span().start);
+        (at, key.to_owned())
+    };
     let (list, index) = match part {
-        Part::Baseline => {
-            let at = root.get("baseline").map_or(0, |value| value.span().start);
-            return (at, "baseline".to_owned());
-        }
+        Part::Baseline => return of_key("baseline"),
+        Part::Events => return of_key("events"),
         Part::Load(index) => ("load", index),
         Part::Configuration(index) => ("configuration", index),
     };
@@ -116,6 +115,7 @@ fn scenario(name: &str, mut root: Table) -> Scenario {
     let baseline = baseline.and_then(|value| value.text("the name of a configuration"));
     let capacity = root.optional("capacity");
     let capacity = capacity.and_then(|value| value.number(&CAPACITY));
+    let events = root.section("events", EVENTS_EXAMPLE).map(events);
     let columns = root.optional("columns");
     let columns = columns.map_or_else(Vec::new, |value| texts(&value, "columns"));
     let normal = effort(&mut root);
@@ -128,7 +128,7 @@ fn scenario(name: &str, mut root: Table) -> Scenario {
             effort
         });
     let loads = root.sections("load", "add `[[load]]` with what is asked");
-    let loads = loads.into_iter().map(load).collect();
+    let loads = loads.into_iter().map(load::load).collect();
     let mut published = Vec::new();
     let tables = root.sections(
         "configuration",
@@ -150,10 +150,24 @@ fn scenario(name: &str, mut root: Table) -> Scenario {
         baseline: baseline.unwrap_or_default().to_owned(),
         loads,
         capacity,
+        events,
         columns,
         effort: normal,
         quick: quick.unwrap_or(normal),
         published,
+    }
+}
+
+fn events(mut table: Table) -> Events {
+    let from = text(&mut table, "from", "the service that makes events");
+    let to = text(&mut table, "to", "the service that handles them");
+    let patience = table.optional("patience");
+    let patience = patience.and_then(|value| value.duration(&DURATION));
+    table.finish();
+    Events {
+        from,
+        to,
+        patience: patience.unwrap_or(EVENTS_PATIENCE),
     }
 }
 
@@ -165,108 +179,6 @@ fn effort(table: &mut Table) -> Effort {
         .and_then(|value| value.duration(&WARM_UP))
         .unwrap_or_default();
     Effort { rounds, warm_up }
-}
-
-fn load(mut table: Table) -> Load {
-    let name = text(&mut table, "name", "a name for tables");
-    let method = optional_text(&mut table, "method");
-    let path = text(&mut table, "path", "path and query, as in \"/\"");
-    let headers = table.optional("headers");
-    let headers = headers.map_or_else(Vec::new, |value| headers_of(&value));
-    let body = optional_text(&mut table, "body");
-    let connections = table.required("connections", "how many are open at once");
-    let connections = connections
-        .and_then(|value| value.integer(CONNECTIONS))
-        .unwrap_or(1) as usize;
-    let threads = table.optional("threads");
-    let threads = threads
-        .and_then(|value| value.integer(THREADS))
-        .unwrap_or(1) as usize;
-    let keep_alive = table.optional("keep_alive");
-    let keep_alive = keep_alive.and_then(|value| value.boolean()).unwrap_or(true);
-    let rate = table.optional("rate");
-    let rate = rate.and_then(|value| value.number(&FIGURE));
-    let arrivals = table.optional("arrivals");
-    let arrivals = arrivals.and_then(|value| value.parsed(ARRIVALS_EXPECTED, arrivals_of));
-    let timeout = table.optional("timeout");
-    let timeout = timeout.and_then(|value| value.duration(&DURATION));
-    let duration = table.optional("duration");
-    let duration = duration
-        .and_then(|value| value.duration(&DURATION))
-        .map(Amount::Time);
-    let requests = table.optional("requests");
-    let requests = requests
-        .and_then(|value| value.integer(REQUESTS))
-        .map(Amount::Requests);
-    if duration.is_some() == requests.is_some() {
-        table.wrong("duration", "expected either \"duration\" or \"requests\"");
-    }
-    let amount = duration.or(requests).unwrap_or(Amount::Requests(1));
-    let quick = table.required("quick", "a duration for `--quick`, as in \"1s\"");
-    let quick = quick
-        .and_then(|value| value.duration(&DURATION))
-        .map(Amount::Time);
-    let fault = table.section("fault", FAULT_EXAMPLE).and_then(fault);
-    let notes = notes(&mut table);
-    let with = free_texts(&mut table, "with");
-    table.finish();
-    Load {
-        name,
-        notes,
-        arrivals: arrivals.unwrap_or_default(),
-        with,
-        method: if method.is_empty() {
-            "GET".to_owned()
-        } else {
-            method
-        },
-        path,
-        headers,
-        body,
-        connections,
-        threads,
-        keep_alive,
-        rate,
-        timeout: timeout.unwrap_or(Load::TIMEOUT_DEFAULT),
-        amount,
-        quick: quick.unwrap_or(amount),
-        fault,
-    }
-}
-
-fn arrivals_of(text: &str) -> Result<Arrivals, String> {
-    match text {
-        "even" => Ok(Arrivals::Even),
-        "poisson" => Ok(Arrivals::Poisson),
-        _ => {
-            let count = text
-                .strip_prefix("bursts of ")
-                .and_then(|count| count.parse().ok());
-            let count = count.filter(|count| *count > 0);
-            count
-                .map(Arrivals::Bursts)
-                .ok_or_else(|| format!("expected {ARRIVALS_EXPECTED}"))
-        }
-    }
-}
-
-fn fault(mut table: Table) -> Option<Fault> {
-    let service = text(&mut table, "service", "the name of a service");
-    let modes = Fault::MODES.map(|mode| (mode, mode));
-    let mode = table.required("mode", "what goes wrong, as in \"fail\"");
-    let mode = mode.and_then(|value| value.choice(&modes));
-    let mut share = |key| {
-        let value = table.required(key, "a share of the load's duration, as in 0.2");
-        value.and_then(|value| value.number(&SHARE))
-    };
-    let (from, to) = (share("from"), share("to"));
-    table.finish();
-    Some(Fault {
-        service,
-        mode: mode?.to_owned(),
-        from: from?,
-        to: to?,
-    })
 }
 
 fn configuration(mut table: Table, published: &mut Vec<Published>) -> Configuration {
@@ -291,6 +203,13 @@ fn configuration(mut table: Table, published: &mut Vec<Published>) -> Configurat
             .filter_map(|(name, value)| Some((name.to_owned(), value.number(&CPU_SHARE)?)))
             .collect()
     });
+    let flags = table.section("flags", "flags = { app = [\"--delay\", \"5ms\"] }");
+    let flags = flags.map_or_else(BTreeMap::new, |flags| {
+        let flags = flags.entries().into_iter();
+        flags
+            .map(|(name, value)| (name.to_owned(), texts(&value, "flags of `weir app`")))
+            .collect()
+    });
     let needs = table.optional("needs");
     let needs = needs
         .and_then(|value| value.text("a config key of weir"))
@@ -307,6 +226,7 @@ fn configuration(mut table: Table, published: &mut Vec<Published>) -> Configurat
         services,
         entry,
         cpu_share,
+        flags,
         notes,
         needs,
     }

@@ -2,6 +2,7 @@
 //! one line.
 
 mod cleanup;
+mod events;
 mod refusals;
 mod runs;
 

@@ -8,7 +8,7 @@ use horrorshow::prelude::*;
 use crate::raw::{Incident, Load, Run};
 use crate::report::profiles::Graph;
 use crate::report::summary::{Group, Measure, Row};
-use crate::report::{incident, overload, plot};
+use crate::report::{backlog, incident, overload, plot};
 
 /// The plot of a scenario about overload; empty for others.
 pub(super) fn goodput(run: &Run, group: &Group<'_>) -> String {
@@ -72,7 +72,8 @@ pub(super) fn plots(group: &Group<'_>, load: &Load) -> String {
         &format!("Latency by percentile of each rung: {}", load.name),
     );
     let has_published = rows.iter().any(|(_, row)| row.published.is_some());
-    let timelines = timelines(&rows, &load.name);
+    let mut timelines = timelines(&rows, &load.name);
+    timelines.extend(backlogs(&rows, &load.name));
     html! {
         h3(class = "load"): &load.name;
         div(class = "plots") {
@@ -143,6 +144,27 @@ fn timelines(rows: &[(usize, &Row<'_>)], load: &str) -> Vec<(&'static str, Strin
             incident::reached,
         ),
     ]
+}
+
+/// The events that waited to be handled, over time.
+fn backlogs(rows: &[(usize, &Row<'_>)], load: &str) -> Option<(&'static str, String)> {
+    let of_row = |(color, row): &(usize, &Row<'_>)| {
+        let block = row.blocks.iter().find(|block| block.events.is_some())?;
+        Some((*color, backlog::curve(block)?, block.seconds))
+    };
+    let curves: Vec<_> = rows.iter().filter_map(of_row).collect();
+    let load_s = curves.iter().map(|(.., load_s)| *load_s);
+    let load_s = load_s.reduce(f64::max)?;
+    let ends = curves.iter().filter_map(|(_, curve, _)| curve.last());
+    let end_s = ends.map(|(at, _)| *at).fold(load_s, f64::max);
+    let caption = "Events that wait to be handled, in one block of each rung; the shade begins at the end of the load";
+    let label = format!("{caption}: {load}");
+    let curves: Vec<_> = curves
+        .into_iter()
+        .map(|(color, curve, _)| (color, curve))
+        .collect();
+    let drawn = plot::timeline::draw(&curves, (load_s, end_s), end_s, &label);
+    Some((caption, drawn))
 }
 
 /// A name, and what its curve does not show.

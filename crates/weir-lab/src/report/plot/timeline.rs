@@ -1,4 +1,4 @@
-//! Curves over the time of a load, in which a service was bad for a while. Both axes are linear.
+//! Curves over the time of a load, with a part of it in shade. Both axes are linear.
 
 use plotters::coord::ranged1d::Ranged as _;
 use plotters::coord::types::RangedCoordf64;
@@ -12,14 +12,13 @@ const LEFT: f64 = 54.0;
 const RIGHT: f64 = WIDTH - 12.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = HEIGHT - 28.0;
-/// The opacity of the shade over the time in which the service was bad.
+/// The opacity of the shade.
 const SHADE: f64 = 0.6;
 
-/// The plot of `curves`: points of seconds and values, with the index of their colour. `bad_s` is
-/// shaded.
+/// The plot of `curves`: points of seconds and values, with the index of their colour. `shaded_s` is shaded.
 pub(in crate::report) fn draw(
     curves: &[(usize, Vec<Point>)],
-    bad_s: (f64, f64),
+    shaded_s: (f64, f64),
     end_s: f64,
     label: &str,
 ) -> String {
@@ -30,7 +29,7 @@ pub(in crate::report) fn draw(
         y: (0.0..max).into(),
     };
     super::svg(HEIGHT, label, |sheet| {
-        let [(from, _), (to, _)] = [bad_s.0, bad_s.1].map(|at| scale.point((at, 0.0)));
+        let [(from, _), (to, _)] = [shaded_s.0, shaded_s.1].map(|at| scale.point((at, 0.0)));
         sheet.bar((from, TOP), (to, BOTTOM), GRID, SHADE);
         scale.grid(sheet);
         for (color, points) in curves {

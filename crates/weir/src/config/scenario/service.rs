@@ -30,15 +30,17 @@ enum Known {
     Nginx,
     HaProxy,
     Gunicorn,
+    Kafka,
     Command,
 }
 
-const KINDS: [(&str, Known); 6] = [
+const KINDS: [(&str, Known); 7] = [
     ("app", Known::App),
     ("weir", Known::Weir),
     ("nginx", Known::Nginx),
     ("haproxy", Known::HaProxy),
     ("gunicorn", Known::Gunicorn),
+    ("kafka", Known::Kafka),
     ("command", Known::Command),
 ];
 
@@ -89,6 +91,7 @@ fn service(mut table: Table) -> Option<Kind> {
                 workers,
             }
         }
+        Known::Kafka => Kind::Kafka,
         Known::Command => Kind::Command {
             line: text(&mut table, "line", "a shell command with {port} in it"),
         },

@@ -1,3 +1,5 @@
+use weir_lab::scenario::Amount;
+
 use super::*;
 
 const SOUND: &str = r#"title = "t"
@@ -136,6 +138,36 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "quick = \"100ms\"\n",
         "quick = \"100ms\"\nrate = 5\nfault = { service = \"app\", mode = \"fail\", from = 0.1, to = 0.5 }\n",
         "s.toml:6: load[1]: \"app\" is not a service of kind \"app\" with the flag \"--faults\"",
+    ),
+    (
+        "rounds = 2\n",
+        "rounds = 2\nevents = { from = \"app\", to = \"logs\" }\n",
+        "s.toml:4: events: \"logs\" is not a service of kind \"app\"",
+    ),
+    (
+        "kind = \"app\"",
+        "kind = \"app\"\n[service.logs]\nkind = \"app\"\n[events]\nfrom = \"app\"\nto = \"logs\"",
+        "events: \"logs\" is not among the services of \"one\"",
+    ),
+    (
+        "rounds = 2\n",
+        "rounds = 2\nevents = { from = \"app\" }\n",
+        "s.toml:4: events.to: missing, expected the service that handles them",
+    ),
+    (
+        "services = [\"app\"]",
+        "services = [\"app\"]\nflags = { ap = [\"--delay\", \"1ms\"] }",
+        "s.toml:13: configuration[1]: there is no service \"ap\"",
+    ),
+    (
+        "services = [\"app\"]",
+        "services = [\"app\"]\nflags = { app = [\"--delay\", \"{with:delay}\"] }",
+        "s.toml:6: load[1]: a service takes {with:delay}, which is not in \"with\"",
+    ),
+    (
+        "kind = \"app\"",
+        "kind = \"command\"\nline = \"x {port}\"\n[[configuration]]\nname = \"two\"\nservices = [\"app\"]\nflags = { app = [\"--x\"] }",
+        "configuration[2]: \"app\" takes no flags: it is no \"app\"",
     ),
 ];
 

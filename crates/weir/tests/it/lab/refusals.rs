@@ -115,19 +115,30 @@ fn a_load_that_nobody_can_send_is_told() {
 #[test]
 fn a_service_that_does_not_start_is_told_with_its_last_words() {
     let directory = Directory::new();
-    let bad_flag = "[service.app]\nkind = \"app\"\nflags = [\"--no-such-flag\"]";
+    let bad_flag = "[service.app]\nkind = \"app\"\nflags = [\"--delay\", \"soon\"]";
     directory.write(
         "broken.toml",
         TINY.replace("[service.app]\nkind = \"app\"", bad_flag),
     );
     let told = refusal(&["run", "./broken.toml"], &directory);
     assert!(
-        told.starts_with(
-            "app did not start: it ended with exit status: 2: error: unexpected argument"
-        ),
+        told.starts_with("app did not start: it ended with exit status: 2: error: invalid value"),
         "{told}"
     );
     assert!(!directory.file("lab-broken").exists());
+}
+
+#[test]
+fn a_flag_that_no_service_has_is_told_before_anything_starts() {
+    let directory = Directory::new();
+    let bad_flag = "[service.app]\nkind = \"app\"\nflags = [\"--no-such-flag\"]";
+    directory.write(
+        "broken.toml",
+        TINY.replace("[service.app]\nkind = \"app\"", bad_flag),
+    );
+    let told = refusal(&["run", "./broken.toml"], &directory);
+    let expected = "configuration \"app\": --no-such-flag: unknown flag of `weir app`";
+    assert_eq!(told, expected);
 }
 
 #[test]

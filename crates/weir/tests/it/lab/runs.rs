@@ -14,7 +14,7 @@ fn a_scenario_of_ones_own_is_measured_and_reported() {
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(
         stderr(&output)
-            .contains("left out: weir of tomorrow: it needs the config key \"foresight\""),
+            .contains("left out: weir of tomorrow: it needs \"foresight\", which this version of weir does not"),
         "{}",
         stderr(&output)
     );
