@@ -1,0 +1,78 @@
+//! What keeps cells: the seam between the store and the place where its data is.
+//!
+//! An engine answers from whatever thread has the result, and never makes a worker wait for a disk or a database.
+
+pub mod lsm;
+
+use std::fmt;
+
+use bytes::Bytes;
+use weir_gateway::service::{Answer, Replier};
+
+use crate::cell::Cell;
+use crate::version::Version;
+
+/// What is done with a result, on the thread that has it, so it must not wait. If a client gets an answer by it, that is
+/// returned: an engine gives the answers of many writes at once.
+pub type Then<T> = Box<dyn FnOnce(Result<T, EngineError>) -> Option<(Replier, Answer)> + Send>;
+
+/// What takes the cells of a scan one by one, in the order of their keys, and says whether it wants more. It may wait.
+pub type Each = Box<dyn FnMut(&[u8], Cell) -> bool + Send>;
+
+/// Why something could not be read or written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EngineError {
+    /// Too much waits already. It may be tried again in a moment.
+    Busy,
+    /// It failed, and what it said.
+    Failed(String),
+}
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Busy => f.write_str("too much waits for the disk"),
+            Self::Failed(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for EngineError {}
+
+/// What an acknowledged write survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// Nothing: the process may lose what it wrote in the last moments.
+    Memory,
+    /// The end of the process.
+    Os,
+    /// A crash of the machine: writes that come together are synced together, before they are acknowledged.
+    Group,
+    /// The same, each write for itself.
+    Each,
+}
+
+/// Keeps the newest cell of each key.
+pub trait Engine: fmt::Debug + Send + Sync {
+    /// The cell of a key, if it is in memory; `None` if the disk has to be asked.
+    fn at_hand(&self, key: &[u8]) -> Option<Cell>;
+
+    /// Finds the cell of a key.
+    fn read(&self, key: Bytes, then: Then<Option<Cell>>);
+
+    /// Writes a cell, unless there is a newer one, whose version is the result then. It is durable when that is known.
+    fn write(&self, key: Bytes, cell: Cell, then: Then<Option<Version>>);
+
+    /// Goes through the cells from a key on, up to another one without it, as they are at this moment. `then` comes at the end, also
+    /// when nobody wants more.
+    fn scan(&self, from: Bytes, to: Option<Bytes>, each: Each, then: Then<()>);
+
+    /// The newest version that it had when it was opened, and how often it has been opened.
+    fn opened(&self) -> (Version, u16);
+
+    /// Nothing is begun any more; what was begun ends.
+    fn close(&self);
+
+    /// Whether nothing is under way any more.
+    fn is_idle(&self) -> bool;
+}

@@ -1,0 +1,316 @@
+//! Cells in a log-structured merge tree on this machine's disk.
+//!
+//! ```text
+//! write ──► inbox ──► one thread: a batch of all that waits ──► journal, synced as the durability says ──► answers
+//! read  ──► rows (memory) ──► else threads that read the tree
+//! scan  ──► a thread of its own, over a snapshot
+//! ```
+//!
+//! The tree is fjall's. It may stall a write, when flushes or compactions are behind; that holds up the thread that writes, and then
+//! writes are refused when too many wait. Workers never call it.
+
+mod lane;
+mod rows;
+mod writer;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use bytes::Bytes;
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable as _};
+use weir_gateway::service::Replier;
+
+use self::lane::Lane;
+use self::rows::Rows;
+use self::writer::{Write, Writer};
+use crate::cell::Cell;
+use crate::engine::{Durability, Each, Engine, EngineError, Then};
+use crate::version::Version;
+
+/// Writes that wait, by their bytes.
+const WRITES_BYTES_MAX: usize = 64 << 20;
+/// Reads that wait.
+const READS_MAX: usize = 16_384;
+const READERS: usize = 2;
+/// Scans at once; each has a thread, and holds a snapshot.
+const SCANS_MAX: usize = 16;
+/// Of the memory for reading, the part that whole rows get; blocks of the tree get the rest.
+const ROWS_PART: f64 = 0.5;
+
+const FORMAT: &[u8] = b"1";
+const META: &str = "meta";
+const CELLS: &str = "cells";
+const META_FORMAT: &str = "format";
+const META_RUN: &str = "run";
+const META_NEWEST: &str = "newest";
+
+/// Where the data is, and what is done for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LsmSettings {
+    /// The directory.
+    pub path: PathBuf,
+    /// What an acknowledged write survives.
+    pub durability: Durability,
+    /// Bytes of memory for reading.
+    pub memory_bytes: u64,
+}
+
+/// An open tree.
+pub struct Lsm {
+    tree: Tree,
+    rows: Arc<Rows>,
+    writes: Arc<Lane<Write>>,
+    reads: Arc<Lane<(Bytes, Then<Option<Cell>>)>>,
+    scans: Arc<AtomicUsize>,
+    opened: (Version, u16),
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl fmt::Debug for Lsm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lsm").finish_non_exhaustive()
+    }
+}
+
+/// The tree itself.
+#[derive(Clone)]
+struct Tree {
+    database: Database,
+    cells: Keyspace,
+    meta: Keyspace,
+}
+
+fn failed(error: fjall::Error) -> EngineError {
+    EngineError::Failed(match error {
+        fjall::Error::Poisoned => {
+            "a write to the disk has failed before; see the log, and start again when that is mended".to_owned()
+        }
+        other => other.to_string(),
+    })
+}
+
+impl Lsm {
+    /// Opens the directory, and makes it if there is none.
+    ///
+    /// # Errors
+    /// Another process has it, it is not of this store, or the disk refuses.
+    pub fn open(settings: &LsmSettings) -> Result<Arc<Self>, String> {
+        let path = &settings.path;
+        let told = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        std::fs::create_dir_all(path).map_err(|error| told(&error))?;
+        let rows_bytes = (settings.memory_bytes as f64 * ROWS_PART) as u64;
+        let tree =
+            Tree::open(path, settings.memory_bytes - rows_bytes).map_err(|error| told(&error))?;
+        let opened = tree.begin_run().map_err(|error| told(&error))?;
+        let rows = Arc::new(Rows::new(rows_bytes));
+        let lsm = Arc::new(Self {
+            writes: Arc::new(Lane::new(WRITES_BYTES_MAX)),
+            reads: Arc::new(Lane::new(READS_MAX)),
+            scans: Arc::default(),
+            opened,
+            threads: Mutex::default(),
+            rows: Arc::clone(&rows),
+            tree: tree.clone(),
+        });
+        let writer = Writer {
+            tree: tree.clone(),
+            rows: Arc::clone(&rows),
+            lane: Arc::clone(&lsm.writes),
+            durability: settings.durability,
+            newest: opened.0,
+        };
+        lsm.spawn("kv write", move || writer.run())?;
+        for _ in 0..READERS {
+            let (tree, rows, lane) = (tree.clone(), Arc::clone(&rows), Arc::clone(&lsm.reads));
+            lsm.spawn("kv read", move || read_all(&tree, &rows, &lane))?;
+        }
+        Ok(lsm)
+    }
+
+    fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), String> {
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        let thread = thread.spawn(run);
+        let thread = thread.map_err(|error| format!("cannot start a thread: {error}"))?;
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.push(thread);
+        Ok(())
+    }
+}
+
+impl Tree {
+    fn open(path: &Path, cache_bytes: u64) -> Result<Self, String> {
+        let database = Database::builder(path)
+            .cache_size(cache_bytes)
+            .worker_threads(1)
+            .manual_journal_persist(true)
+            .open()
+            .map_err(|error| match error {
+                fjall::Error::Locked => "another process has this directory open".to_owned(),
+                other => other.to_string(),
+            })?;
+        let keyspace = |name| {
+            let made = database.keyspace(name, KeyspaceCreateOptions::default);
+            made.map_err(|error| error.to_string())
+        };
+        Ok(Self {
+            cells: keyspace(CELLS)?,
+            meta: keyspace(META)?,
+            database,
+        })
+    }
+
+    /// The newest version there is, and the number of this run, which is kept before anything is written in it.
+    fn begin_run(&self) -> Result<(Version, u16), String> {
+        let read = |name| self.meta.get(name).map_err(|error| error.to_string());
+        if let Some(format) = read(META_FORMAT)?
+            && &*format != FORMAT
+        {
+            let format = String::from_utf8_lossy(&format).into_owned();
+            return Err(format!(
+                "its format is {format}, and this version of weir knows {}",
+                String::from_utf8_lossy(FORMAT)
+            ));
+        }
+        let run = read(META_RUN)?.and_then(|run| (*run).try_into().ok());
+        let run = run.map_or(0, u16::from_be_bytes).wrapping_add(1);
+        let newest = match read(META_NEWEST)? {
+            Some(bytes) => Cell::version_of(&bytes).map_err(|_| "its newest version is damaged")?,
+            None => Version::default(),
+        };
+        let mut batch = self.database.batch().durability(Some(PersistMode::SyncAll));
+        batch.insert(&self.meta, META_FORMAT, FORMAT);
+        batch.insert(&self.meta, META_RUN, run.to_be_bytes());
+        batch.commit().map_err(|error| error.to_string())?;
+        Ok((newest, run))
+    }
+
+    fn read(&self, key: &[u8]) -> Result<Option<Cell>, EngineError> {
+        let found = self.cells.get(key).map_err(failed)?;
+        found.map(|bytes| decoded(key, &bytes)).transpose()
+    }
+}
+
+fn decoded(key: &[u8], bytes: &[u8]) -> Result<Cell, EngineError> {
+    // Copied once: a slice of the tree would hold a whole block of it in memory.
+    let cell = Cell::decode(&Bytes::copy_from_slice(bytes));
+    cell.map_err(|error| {
+        let key = String::from_utf8_lossy(key);
+        EngineError::Failed(format!("what is kept of {key:?} is damaged: {error:?}"))
+    })
+}
+
+impl Engine for Lsm {
+    fn at_hand(&self, key: &[u8]) -> Option<Cell> {
+        self.rows.find(key)
+    }
+
+    fn read(&self, key: Bytes, then: Then<Option<Cell>>) {
+        if let Err((_, then)) = self.reads.put((key, then), 1) {
+            answer([then(Err(EngineError::Busy))]);
+        }
+    }
+
+    fn write(&self, key: Bytes, cell: Cell, then: Then<Option<Version>>) {
+        let write = Write { key, cell, then };
+        let bytes = write.bytes();
+        if let Err(write) = self.writes.put(write, bytes) {
+            answer([(write.then)(Err(EngineError::Busy))]);
+        }
+    }
+
+    fn scan(&self, from: Bytes, to: Option<Bytes>, mut each: Each, then: Then<()>) {
+        if self.scans.fetch_add(1, Ordering::AcqRel) >= SCANS_MAX {
+            self.scans.fetch_sub(1, Ordering::AcqRel);
+            answer([then(Err(EngineError::Busy))]);
+            return;
+        }
+        let (tree, scans) = (self.tree.clone(), Arc::clone(&self.scans));
+        let run = move || {
+            let result = scan(&tree, &from, to.as_deref(), &mut each);
+            drop(each);
+            answer([then(result)]);
+            scans.fetch_sub(1, Ordering::AcqRel);
+        };
+        // A thread that cannot be started drops `then`: the client gets a 500.
+        let thread = std::thread::Builder::new().name("kv scan".to_owned());
+        if thread.spawn(run).is_err() {
+            self.scans.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    fn opened(&self) -> (Version, u16) {
+        self.opened
+    }
+
+    fn close(&self) {
+        self.writes.close();
+        self.reads.close();
+    }
+
+    fn is_idle(&self) -> bool {
+        self.writes.is_empty() && self.reads.is_empty() && self.scans.load(Ordering::Acquire) == 0
+    }
+}
+
+impl Drop for Lsm {
+    fn drop(&mut self) {
+        self.close();
+        let threads = self
+            .threads
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        for thread in threads.drain(..) {
+            let _ = thread.join();
+        }
+        // What was acknowledged is as durable as was said. The rest of it comes for nothing.
+        let _ = self.tree.database.persist(PersistMode::SyncAll);
+    }
+}
+
+fn scan(tree: &Tree, from: &[u8], to: Option<&[u8]>, each: &mut Each) -> Result<(), EngineError> {
+    let snapshot = tree.database.snapshot();
+    let entries = match to {
+        Some(to) if to <= from => return Ok(()),
+        Some(to) => snapshot.range(&tree.cells, from..to),
+        None => snapshot.range(&tree.cells, from..),
+    };
+    for entry in entries {
+        let (key, bytes) = entry.into_inner().map_err(failed)?;
+        let cell = decoded(&key, &bytes)?;
+        if !each(&key, cell) {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Reads what waits, until nothing comes any more.
+fn read_all(tree: &Tree, rows: &Rows, lane: &Lane<(Bytes, Then<Option<Cell>>)>) {
+    while let Some(reads) = lane.take(lane::FEW) {
+        let count = reads.len();
+        let answers = reads.into_iter().map(|(key, then)| {
+            let stamp = rows.stamp(&key);
+            let found = tree.read(&key);
+            if let Ok(Some(cell)) = &found {
+                rows.fill(&key, cell, stamp);
+            }
+            then(found)
+        });
+        answer(answers);
+        lane.done(count);
+    }
+}
+
+/// Gives the answers that there are.
+fn answer<T>(answers: T)
+where
+    T: IntoIterator<Item = Option<(Replier, weir_gateway::service::Answer)>>,
+{
+    Replier::answer_all(answers.into_iter().flatten());
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! What waits for a thread: a bounded queue that is taken in batches.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// So many at once, where several threads share a lane.
+pub(super) const FEW: usize = 16;
+
+/// A bounded queue for one thread or a few.
+pub(super) struct Lane<T> {
+    waiting: Mutex<Waiting<T>>,
+    came: Condvar,
+    /// The weight of what waits or is being done.
+    weight: AtomicUsize,
+    weight_max: usize,
+}
+
+struct Waiting<T> {
+    items: VecDeque<T>,
+    is_closed: bool,
+    /// Threads that sleep until something comes.
+    awaited: usize,
+}
+
+impl<T> Lane<T> {
+    pub(super) fn new(weight_max: usize) -> Self {
+        Self {
+            waiting: Mutex::new(Waiting {
+                items: VecDeque::new(),
+                is_closed: false,
+                awaited: 0,
+            }),
+            came: Condvar::new(),
+            weight: AtomicUsize::new(0),
+            weight_max,
+        }
+    }
+
+    /// Adds an item of this weight; it comes back when too much waits already, or nothing is taken any more.
+    pub(super) fn put(&self, item: T, weight: usize) -> Result<(), T> {
+        let before = self.weight.fetch_add(weight, Ordering::AcqRel);
+        if before > 0 && before + weight > self.weight_max {
+            self.weight.fetch_sub(weight, Ordering::AcqRel);
+            return Err(item);
+        }
+        let mut waiting = self.lock();
+        if waiting.is_closed {
+            drop(waiting);
+            self.weight.fetch_sub(weight, Ordering::AcqRel);
+            return Err(item);
+        }
+        waiting.items.push_back(item);
+        let is_awaited = waiting.awaited > 0;
+        waiting.awaited = waiting.awaited.saturating_sub(1);
+        drop(waiting);
+        if is_awaited {
+            self.came.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Up to so many items, as soon as there is one; `None` when nothing comes any more.
+    pub(super) fn take(&self, most: usize) -> Option<VecDeque<T>> {
+        let mut waiting = self.lock();
+        while waiting.items.is_empty() {
+            if waiting.is_closed {
+                return None;
+            }
+            waiting.awaited += 1;
+            let woken = self.came.wait(waiting);
+            waiting = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+        if waiting.items.len() <= most {
+            return Some(std::mem::take(&mut waiting.items));
+        }
+        Some(waiting.items.drain(..most).collect())
+    }
+
+    /// Items of this weight are done.
+    pub(super) fn done(&self, weight: usize) {
+        self.weight.fetch_sub(weight, Ordering::AcqRel);
+    }
+
+    /// Nothing more comes; what is here is taken.
+    pub(super) fn close(&self) {
+        self.lock().is_closed = true;
+        self.came.notify_all();
+    }
+
+    /// Whether nothing waits and nothing is being done.
+    pub(super) fn is_empty(&self) -> bool {
+        self.weight.load(Ordering::Acquire) == 0
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting<T>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,183 @@
+use std::sync::mpsc::{self, Receiver};
+
+use super::*;
+
+/// A directory that is removed with its end.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new() -> Self {
+        let random = fastrand::Rng::new().u64(..);
+        let name = format!("weir-kv-{}-{random:x}", std::process::id());
+        Self(std::env::temp_dir().join(name))
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn open(directory: &Directory) -> Arc<Lsm> {
+    let settings = LsmSettings {
+        path: directory.0.clone(),
+        durability: Durability::Os,
+        memory_bytes: 1 << 20,
+    };
+    Lsm::open(&settings).expect("it opens")
+}
+
+fn version(time: u64) -> Version {
+    Version {
+        time,
+        node: 1,
+        run: 1,
+    }
+}
+
+fn cell(time: u64, value: &'static str) -> Cell {
+    Cell {
+        version: version(time),
+        expires_ms: None,
+        value: Some(Bytes::from_static(value.as_bytes())),
+    }
+}
+
+/// What a result is given to, and where it comes out.
+fn then<T: Send + 'static>() -> (Then<T>, Receiver<Result<T, EngineError>>) {
+    let (sender, receiver) = mpsc::channel();
+    let then = move |result| {
+        let _ = sender.send(result);
+        None
+    };
+    (Box::new(then), receiver)
+}
+
+fn write(lsm: &Lsm, key: &'static str, cell: Cell) -> Option<Version> {
+    let (then, result) = then();
+    lsm.write(Bytes::from_static(key.as_bytes()), cell, then);
+    result.recv().expect("it comes").expect("it is written")
+}
+
+fn read(lsm: &Lsm, key: &'static str) -> Option<Cell> {
+    let (then, result) = then();
+    lsm.read(Bytes::from_static(key.as_bytes()), then);
+    result.recv().expect("it comes").expect("it is read")
+}
+
+#[test]
+fn the_newest_write_stays_in_whatever_order_they_come() {
+    let directory = Directory::new();
+    let lsm = open(&directory);
+    assert_eq!(lsm.opened(), (Version::default(), 1));
+    assert_eq!(read(&lsm, "k"), None);
+    assert_eq!(write(&lsm, "k", cell(5, "five")), None);
+    assert_eq!(write(&lsm, "k", cell(3, "three")), Some(version(5)));
+    assert_eq!(lsm.at_hand(b"k"), Some(cell(5, "five")));
+    assert_eq!(write(&lsm, "k", cell(5, "five")), None, "the same again");
+    assert_eq!(write(&lsm, "other", cell(4, "four")), None);
+    assert_eq!(read(&lsm, "other"), Some(cell(4, "four")));
+    drop(lsm);
+    let lsm = open(&directory);
+    assert_eq!(lsm.opened(), (version(5), 2));
+    assert_eq!(lsm.at_hand(b"k"), None);
+    assert_eq!(read(&lsm, "k"), Some(cell(5, "five")));
+    assert_eq!(lsm.at_hand(b"k"), Some(cell(5, "five")));
+    assert_eq!(write(&lsm, "k", cell(4, "four")), Some(version(5)));
+}
+
+#[test]
+fn writes_of_one_batch_are_in_order_too() {
+    let directory = Directory::new();
+    let lsm = open(&directory);
+    let writes = [9, 7, 8, 11, 10];
+    let results = writes.map(|time| {
+        let (then, result) = then();
+        lsm.write(Bytes::from_static(b"k"), cell(time, "v"), then);
+        result
+    });
+    let found = results.map(|result| result.recv().expect("it comes"));
+    let newer = [None, Some(9), Some(9), None, Some(11)];
+    assert_eq!(found, newer.map(|time| Ok(time.map(version))));
+    assert_eq!(read(&lsm, "k").map(|cell| cell.version), Some(version(11)));
+}
+
+#[test]
+fn a_scan_goes_from_a_key_up_to_another_one() {
+    let directory = Directory::new();
+    let lsm = open(&directory);
+    for (time, key) in [(3, "c"), (1, "a"), (4, "d"), (2, "b")] {
+        write(&lsm, key, cell(time, key));
+    }
+    let scan = |from: &'static str, to: Option<&'static str>, most: usize| {
+        let (sender, keys) = mpsc::channel();
+        let mut left = most;
+        let each = move |key: &[u8], _: Cell| {
+            left -= 1;
+            let _ = sender.send(String::from_utf8_lossy(key).into_owned());
+            left > 0
+        };
+        let (then, result) = then();
+        let to = to.map(|to| Bytes::from_static(to.as_bytes()));
+        lsm.scan(
+            Bytes::from_static(from.as_bytes()),
+            to,
+            Box::new(each),
+            then,
+        );
+        assert_eq!(result.recv().expect("it ends"), Ok(()));
+        keys.iter().collect::<String>()
+    };
+    assert_eq!(scan("a", None, 9), "abcd");
+    assert_eq!(scan("b", Some("d"), 9), "bc");
+    assert_eq!(scan("b", None, 2), "bc");
+    assert_eq!(scan("c", Some("c"), 9), "");
+    assert_eq!(scan("d", Some("a"), 9), "");
+}
+
+#[test]
+fn a_directory_belongs_to_one_process_and_one_format() {
+    let directory = Directory::new();
+    let lsm = open(&directory);
+    let settings = LsmSettings {
+        path: directory.0.clone(),
+        durability: Durability::Os,
+        memory_bytes: 1 << 20,
+    };
+    let told = Lsm::open(&settings).map(|_| ());
+    assert!(
+        told.as_ref()
+            .is_err_and(|why| why.ends_with("another process has this directory open")),
+        "{told:?}"
+    );
+    drop(lsm);
+    let tree = Tree::open(&directory.0, 1 << 20).expect("it opens");
+    tree.meta.insert(META_FORMAT, "2").expect("it is written");
+    drop(tree);
+    let told = Lsm::open(&settings).map(|_| ());
+    assert!(
+        told.as_ref()
+            .is_err_and(|why| why.contains("its format is 2")),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn rows_that_were_read_before_a_write_do_not_come_back() {
+    let rows = Rows::new(1 << 20);
+    let key = Bytes::from_static(b"k");
+    let stamp = rows.stamp(&key);
+    rows.put(key.clone(), cell(2, "new"));
+    rows.fill(&key, &cell(1, "old"), stamp);
+    assert_eq!(rows.find(b"k"), Some(cell(2, "new")));
+    // Also when what was written has gone meanwhile.
+    let rows = Rows::new(1 << 20);
+    let stamp = rows.stamp(&key);
+    rows.put(key.clone(), cell(2, "new"));
+    rows.forget(b"k");
+    rows.fill(&key, &cell(1, "old"), stamp);
+    assert_eq!(rows.find(b"k"), None);
+    rows.fill(&key, &cell(2, "new"), rows.stamp(&key));
+    assert_eq!(rows.find(b"k"), Some(cell(2, "new")));
+}

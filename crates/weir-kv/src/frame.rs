@@ -1,0 +1,319 @@
+//! What nodes say to each other: many requests and answers on one connection, in any order. Pure.
+//!
+//! ```text
+//!  0        4   5      6           14         22
+//! +--------+---+------+-----------+----------+------------
+//! | length | 1 | kind | epoch     | id       | payload ...       length counts what follows it
+//! +--------+---+------+-----------+----------+------------
+//!
+//! kind 1 read      key
+//!      2 write     key length (2), key, cell
+//!      3 found     nothing, or a cell
+//!      4 written   version (12)                          it was taken
+//!      5 older     version (12), newer version (12)      there is a newer one
+//!      6 refused   reason (1), text
+//! ```
+//!
+//! Numbers are big-endian; a cell is as in [`crate::cell`]. An answer has the id of its request. The epoch is that of the sender's
+//! map: a node that has another map refuses, so that two nodes never do the same thing for a key by different maps.
+
+use bytes::{Buf as _, Bytes, BytesMut};
+
+use crate::api::KEY_BYTES_MAX;
+use crate::cell::{Cell, CellError};
+use crate::version::Version;
+
+/// The form of frames. Another one is refused.
+pub const FORMAT: u8 = 1;
+/// The most that a frame has behind its length.
+pub const FRAME_BYTES_MAX: usize = crate::VALUE_BYTES_MAX as usize + KEY_BYTES_MAX + 64;
+/// Bytes before the payload, without the length.
+const HEAD: usize = 18;
+const LENGTH: usize = 4;
+const VERSION: usize = 12;
+
+/// A request or an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// Of the sender's map.
+    pub epoch: u64,
+    /// Which request it is, or which one it answers.
+    pub id: u64,
+    /// What it says.
+    pub say: Say,
+}
+
+/// What a frame says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Say {
+    /// Tell me your cell of this key.
+    Read(Bytes),
+    /// Write this cell, unless you have a newer one.
+    Write(Bytes, Cell),
+    /// This is my cell.
+    Found(Option<Cell>),
+    /// I have written the cell of this version, or have a newer one.
+    Written {
+        /// The version that was to be written.
+        version: Version,
+        /// That of the newer cell.
+        newer: Option<Version>,
+    },
+    /// I do not do that.
+    Refused(Why, String),
+}
+
+/// Why a node does not do what it was asked to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// Its map has another epoch.
+    Epoch,
+    /// Too much waits already.
+    Busy,
+    /// It failed.
+    Failed,
+    /// The version is too far ahead of its clock.
+    Clock,
+}
+
+const WHYS: [Why; 4] = [Why::Epoch, Why::Busy, Why::Failed, Why::Clock];
+
+/// Why bytes are no frame. The connection is of no use any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FrameError {
+    /// Longer than [`FRAME_BYTES_MAX`], or shorter than its head.
+    Length(usize),
+    /// Another form.
+    Format(u8),
+    /// No such kind.
+    Kind(u8),
+    /// A key that is empty or too long.
+    Key,
+    /// A damaged cell.
+    Cell(CellError),
+    /// The payload is not as its kind has it.
+    Payload,
+}
+
+impl Frame {
+    /// Appends the bytes of this frame.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let begin = out.len();
+        out.extend([0; LENGTH]);
+        out.extend([FORMAT, self.say.kind()]);
+        out.extend(self.epoch.to_be_bytes());
+        out.extend(self.id.to_be_bytes());
+        match &self.say {
+            Say::Read(key) => out.extend_from_slice(key),
+            Say::Write(key, cell) => {
+                out.extend((key.len() as u16).to_be_bytes());
+                out.extend_from_slice(key);
+                cell.encode(out);
+            }
+            Say::Found(None) => {}
+            Say::Found(Some(cell)) => cell.encode(out),
+            Say::Written { version, newer } => {
+                encode_version(*version, out);
+                if let Some(newer) = newer {
+                    encode_version(*newer, out);
+                }
+            }
+            Say::Refused(why, text) => {
+                let number = WHYS.iter().position(|other| other == why);
+                out.push(number.unwrap_or(0) as u8);
+                out.extend_from_slice(text.as_bytes());
+            }
+        }
+        let length = (out.len() - begin - LENGTH) as u32;
+        out[begin..begin + LENGTH].copy_from_slice(&length.to_be_bytes());
+    }
+
+    /// Takes a frame from the beginning of `bytes`, if all of it is there.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn decode(bytes: &mut BytesMut) -> Result<Option<Self>, FrameError> {
+        let Some(length) = bytes.first_chunk() else {
+            return Ok(None);
+        };
+        let length = u32::from_be_bytes(*length) as usize;
+        if !(HEAD..=FRAME_BYTES_MAX).contains(&length) {
+            return Err(FrameError::Length(length));
+        }
+        if bytes.len() < LENGTH + length {
+            return Ok(None);
+        }
+        bytes.advance(LENGTH);
+        let mut frame = bytes.split_to(length).freeze();
+        let (format, kind) = (frame.get_u8(), frame.get_u8());
+        if format != FORMAT {
+            return Err(FrameError::Format(format));
+        }
+        let (epoch, id) = (frame.get_u64(), frame.get_u64());
+        let say = Say::decode(kind, frame)?;
+        Ok(Some(Self { epoch, id, say }))
+    }
+}
+
+impl Say {
+    fn kind(&self) -> u8 {
+        match self {
+            Self::Read(_) => 1,
+            Self::Write(..) => 2,
+            Self::Found(_) => 3,
+            Self::Written { newer: None, .. } => 4,
+            Self::Written { newer: Some(_), .. } => 5,
+            Self::Refused(..) => 6,
+        }
+    }
+
+    fn decode(kind: u8, mut payload: Bytes) -> Result<Self, FrameError> {
+        match kind {
+            1 => Ok(Self::Read(key(payload)?)),
+            2 => {
+                if payload.len() < 2 {
+                    return Err(FrameError::Payload);
+                }
+                let length = usize::from(payload.get_u16());
+                if payload.len() < length {
+                    return Err(FrameError::Payload);
+                }
+                let key = key(payload.split_to(length))?;
+                let cell = Cell::decode(&payload).map_err(FrameError::Cell)?;
+                Ok(Self::Write(key, cell))
+            }
+            3 if payload.is_empty() => Ok(Self::Found(None)),
+            3 => {
+                let cell = Cell::decode(&payload).map_err(FrameError::Cell)?;
+                Ok(Self::Found(Some(cell)))
+            }
+            4 | 5 if payload.len() == VERSION * usize::from(kind - 3) => Ok(Self::Written {
+                version: version(&mut payload),
+                newer: (kind == 5).then(|| version(&mut payload)),
+            }),
+            6 if !payload.is_empty() => {
+                let why = WHYS.get(usize::from(payload.get_u8()));
+                let text = String::from_utf8_lossy(&payload).into_owned();
+                Ok(Self::Refused(*why.ok_or(FrameError::Payload)?, text))
+            }
+            4..=6 => Err(FrameError::Payload),
+            other => Err(FrameError::Kind(other)),
+        }
+    }
+}
+
+fn key(key: Bytes) -> Result<Bytes, FrameError> {
+    if (1..=KEY_BYTES_MAX).contains(&key.len()) {
+        Ok(key)
+    } else {
+        Err(FrameError::Key)
+    }
+}
+
+fn encode_version(version: Version, out: &mut Vec<u8>) {
+    out.extend(version.time.to_be_bytes());
+    out.extend(version.node.to_be_bytes());
+    out.extend(version.run.to_be_bytes());
+}
+
+fn version(bytes: &mut Bytes) -> Version {
+    Version {
+        time: bytes.get_u64(),
+        node: bytes.get_u16(),
+        run: bytes.get_u16(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn versions() -> impl Strategy<Value = Version> {
+        let numbers = (any::<u64>(), any::<u16>(), any::<u16>());
+        numbers.prop_map(|(time, node, run)| Version { time, node, run })
+    }
+
+    fn cells() -> impl Strategy<Value = Cell> {
+        let value = proptest::option::of(proptest::collection::vec(any::<u8>(), 0..40));
+        (versions(), any::<Option<u64>>(), value).prop_map(|(version, expires_ms, value)| Cell {
+            version,
+            expires_ms,
+            value: value.map(Bytes::from),
+        })
+    }
+
+    fn says() -> impl Strategy<Value = Say> {
+        let keys = || proptest::collection::vec(any::<u8>(), 1..20).prop_map(Bytes::from);
+        prop_oneof![
+            keys().prop_map(Say::Read),
+            (keys(), cells()).prop_map(|(key, cell)| Say::Write(key, cell)),
+            proptest::option::of(cells()).prop_map(Say::Found),
+            (versions(), proptest::option::of(versions()))
+                .prop_map(|(version, newer)| Say::Written { version, newer }),
+            (0..WHYS.len(), ".{0,20}").prop_map(|(why, text)| Say::Refused(WHYS[why], text)),
+        ]
+    }
+
+    fn frames() -> impl Strategy<Value = Frame> {
+        let frames = (any::<u64>(), any::<u64>(), says());
+        frames.prop_map(|(epoch, id, say)| Frame { epoch, id, say })
+    }
+
+    proptest! {
+        #[test]
+        fn frames_are_read_as_they_were_written_however_they_come(
+            frames in proptest::collection::vec(frames(), 1..6),
+            pieces in 1_usize..40,
+        ) {
+            let mut sent = Vec::new();
+            for frame in &frames {
+                frame.encode(&mut sent);
+            }
+            let (mut bytes, mut read) = (BytesMut::new(), Vec::new());
+            for piece in sent.chunks(pieces) {
+                bytes.extend_from_slice(piece);
+                while let Some(frame) = Frame::decode(&mut bytes).expect("they are frames") {
+                    read.push(frame);
+                }
+            }
+            prop_assert_eq!(read, frames);
+            prop_assert!(bytes.is_empty());
+        }
+
+        #[test]
+        fn whatever_comes_is_a_frame_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+            let mut framed = BytesMut::new();
+            framed.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
+            framed.extend_from_slice(&bytes);
+            if let Ok(Some(frame)) = Frame::decode(&mut framed) {
+                let mut again = Vec::new();
+                frame.encode(&mut again);
+                // A text that is not UTF-8 is mended.
+                if !matches!(frame.say, Say::Refused(..)) {
+                    prop_assert_eq!(&again[LENGTH..], &bytes[..]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_frame_is_told() {
+        let framed = |bytes: &[u8]| {
+            let mut framed = BytesMut::new();
+            framed.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
+            framed.extend_from_slice(bytes);
+            Frame::decode(&mut framed)
+        };
+        let head = |format, kind| [&[format, kind][..], &[0; 16]].concat();
+        assert_eq!(framed(&[]), Err(FrameError::Length(0)));
+        assert_eq!(framed(&head(2, 1)), Err(FrameError::Format(2)));
+        assert_eq!(framed(&head(1, 9)), Err(FrameError::Kind(9)));
+        assert_eq!(framed(&head(1, 1)), Err(FrameError::Key));
+        assert_eq!(framed(&head(1, 4)), Err(FrameError::Payload));
+        let mut long = BytesMut::from(&u32::MAX.to_be_bytes()[..]);
+        let length = FrameError::Length(u32::MAX as usize);
+        assert_eq!(Frame::decode(&mut long), Err(length));
+    }
+}

@@ -1,0 +1,31 @@
+//! A key-value store over a few nodes.
+//!
+//! ```text
+//!               slot ──► map ──► replicas           steps
+//! request ──► placement            └──► coordinator ──────► engine of this node, peers
+//!                                           ▲   answers, failures      │
+//!                                           └──────────────────────────┘
+//! ```
+//!
+//! - [`placement`]: which nodes have a key; pure
+//! - [`coordinator`]: one read or write on all replicas of a key; pure
+//! - [`version`]: which of two writes is newer; [`cell`]: what is kept of a key
+//! - [`engine`]: where cells are
+//! - [`Store`]: the service of routes
+//!
+//! What decides is apart from what does: the coordinator knows neither sockets nor clocks nor disks, and a simulation runs
+//! it against messages that are lost, nodes that crash and clocks that differ.
+
+pub mod api;
+pub mod cell;
+pub mod coordinator;
+pub mod engine;
+pub mod frame;
+pub mod placement;
+#[cfg(test)]
+mod simulation;
+mod store;
+pub mod version;
+mod wall;
+
+pub use store::{Store, VALUE_BYTES_MAX};

@@ -1,0 +1,599 @@
+//! The cluster: nodes, links, clients, and a queue of what happens when.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use bytes::Bytes;
+use fastrand::Rng;
+
+use crate::cell::Cell;
+use crate::coordinator::{Answer, Coordinator, Operation, Quorum, Step};
+use crate::version::{Clock, Version};
+
+/// Nodes are numbered from 1.
+const NODES: u16 = 3;
+const KEYS: u8 = 3;
+const OPERATIONS: u64 = 300;
+/// An operation that takes longer is given up.
+const DEADLINE_MS: u64 = 400;
+/// How often kept hints are tried.
+const HINTS_MS: u64 = 150;
+/// Faults end at this time, and the cluster gets well.
+const CALM_MS: u64 = 6_000;
+const END_MS: u64 = 20_000;
+/// Where wall clocks begin.
+const EPOCH_MS: u64 = 1_000_000;
+
+/// What may go wrong, as shares from 0 to 1, and by how much clocks differ.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Faults {
+    lost: f64,
+    slow: f64,
+    crashes: u64,
+    cuts: u64,
+    skew_ms: i64,
+    /// How often a node is wrong about whether another one is up.
+    misjudged: f64,
+    /// Whether everything is read in the end, which mends what hints do not.
+    is_read: bool,
+}
+
+impl Faults {
+    pub(super) fn none() -> Self {
+        Self {
+            lost: 0.0,
+            slow: 0.0,
+            crashes: 0,
+            cuts: 0,
+            skew_ms: 0,
+            misjudged: 0.0,
+            is_read: true,
+        }
+    }
+
+    /// All but crashes, which may take a hint with them that was about to be kept; and nothing is read in the end.
+    pub(super) fn without_crashes() -> Self {
+        Self {
+            crashes: 0,
+            is_read: false,
+            ..Self::all()
+        }
+    }
+
+    pub(super) fn all() -> Self {
+        Self {
+            lost: 0.02,
+            slow: 0.05,
+            crashes: 4,
+            cuts: 4,
+            skew_ms: 500,
+            misjudged: 0.05,
+            is_read: true,
+        }
+    }
+}
+
+/// What came of a run.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    pub(super) asked: u64,
+    pub(super) answered: u64,
+    /// Writes that took a newer version.
+    pub(super) advanced: u64,
+    pub(super) wrong: Vec<String>,
+    pub(super) trace: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// A client asks.
+    Ask,
+    /// A message arrives.
+    Arrive {
+        from: u16,
+        to: u16,
+        message: Message,
+    },
+    /// An operation of a node is given up.
+    Deadline {
+        node: u16,
+        run: u16,
+        id: u64,
+    },
+    /// A node tries its hints.
+    Hints(u16),
+    Crash(u16),
+    Start(u16),
+    Cut(u16, u16),
+    Mend(u16, u16),
+    /// Nothing goes wrong any more.
+    Calm,
+    /// Every key is read from all.
+    Settle,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Message {
+    Read {
+        id: u64,
+        key: u8,
+    },
+    Cell {
+        id: u64,
+        cell: Option<Written>,
+    },
+    Write {
+        id: u64,
+        key: u8,
+        cell: Written,
+    },
+    Done {
+        id: u64,
+        version: Version,
+        newer: Option<Version>,
+    },
+    /// What a node missed, by its number among the hints of the sender.
+    Hint {
+        number: u64,
+        key: u8,
+        cell: Written,
+    },
+    Taken {
+        number: u64,
+    },
+}
+
+/// A cell in a form that can be ordered: its version, and the number of the operation that wrote it.
+type Written = (Version, u64);
+
+fn cell(written: Written) -> Cell {
+    Cell {
+        version: written.0,
+        expires_ms: None,
+        value: Some(Bytes::copy_from_slice(&written.1.to_be_bytes())),
+    }
+}
+
+fn written(cell: &Cell) -> Written {
+    let bytes = cell.value.as_deref().expect("all cells here have a value");
+    let number = bytes.try_into().expect("eight bytes");
+    (cell.version, u64::from_be_bytes(number))
+}
+
+/// A node. What is kept on its disk outlives a crash.
+struct Node {
+    is_up: bool,
+    skew_ms: i64,
+    // On the disk.
+    cells: BTreeMap<u8, Written>,
+    hints: BTreeMap<u64, (u16, u8, Written)>,
+    run: u16,
+    // In memory.
+    clock: Clock,
+    under_way: BTreeMap<u64, (u8, Coordinator)>,
+}
+
+/// An operation as its client saw it.
+#[derive(Debug, Clone)]
+struct Seen {
+    key: u8,
+    is_write: bool,
+    began_ms: u64,
+    /// When it was answered, and with what version.
+    answered: Option<(u64, Version)>,
+}
+
+pub(super) struct World {
+    rng: Rng,
+    faults: Faults,
+    now_ms: u64,
+    order: u64,
+    queue: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    nodes: Vec<Node>,
+    cut: Vec<(u16, u16)>,
+    seen: BTreeMap<u64, Seen>,
+    told: Told,
+}
+
+impl World {
+    pub(super) fn new(seed: u64, faults: Faults) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let nodes = (1..=NODES).map(|id| Node {
+            is_up: true,
+            skew_ms: rng.i64(-faults.skew_ms..=faults.skew_ms),
+            cells: BTreeMap::new(),
+            hints: BTreeMap::new(),
+            run: 1,
+            clock: Clock::new(id, 1, Version::default()),
+            under_way: BTreeMap::new(),
+        });
+        let nodes = nodes.collect();
+        let mut world = Self {
+            rng,
+            faults,
+            now_ms: 0,
+            order: 0,
+            queue: BinaryHeap::new(),
+            nodes,
+            cut: Vec::new(),
+            seen: BTreeMap::new(),
+            told: Told::default(),
+        };
+        world.plan();
+        world
+    }
+
+    /// Chooses when clients ask and what goes wrong.
+    fn plan(&mut self) {
+        for _ in 0..OPERATIONS {
+            let at = self.rng.u64(0..CALM_MS);
+            self.at(at, Event::Ask);
+        }
+        for node in 1..=NODES {
+            self.at(HINTS_MS, Event::Hints(node));
+        }
+        for _ in 0..self.faults.crashes {
+            let (node, at) = (self.rng.u16(1..=NODES), self.rng.u64(0..CALM_MS));
+            let back = at + self.rng.u64(10..1_500);
+            self.at(at, Event::Crash(node));
+            self.at(back, Event::Start(node));
+        }
+        for _ in 0..self.faults.cuts {
+            let (one, other) = (self.rng.u16(1..=NODES), self.rng.u16(1..=NODES));
+            let at = self.rng.u64(0..CALM_MS);
+            let back = at + self.rng.u64(10..1_500);
+            self.at(at, Event::Cut(one, other));
+            self.at(back, Event::Mend(one, other));
+        }
+        self.at(CALM_MS, Event::Calm);
+        if self.faults.is_read {
+            self.at(END_MS - 4_000, Event::Settle);
+        }
+    }
+
+    pub(super) fn run(mut self) -> Told {
+        while let Some(Reverse((at, _, event))) = self.queue.pop() {
+            if at > END_MS {
+                break;
+            }
+            self.now_ms = at;
+            self.told.trace.push(format!("{at} {event:?}"));
+            self.happen(event);
+        }
+        self.check_end();
+        self.check_order();
+        self.told
+    }
+
+    fn at(&mut self, at_ms: u64, event: Event) {
+        self.order += 1;
+        self.queue.push(Reverse((at_ms, self.order, event)));
+    }
+
+    fn node(&mut self, id: u16) -> &mut Node {
+        &mut self.nodes[usize::from(id) - 1]
+    }
+
+    /// What the wall clock of a node says.
+    fn wall_ms(&self, id: u16) -> u64 {
+        let skew_ms = self.nodes[usize::from(id) - 1].skew_ms;
+        (EPOCH_MS + self.now_ms).saturating_add_signed(skew_ms)
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Ask => {
+                let node = self.rng.u16(1..=NODES);
+                let key = self.rng.u8(..KEYS);
+                let kind = self.rng.u8(..4);
+                self.ask(node, key, kind);
+            }
+            Event::Arrive { from, to, message } => self.arrive(from, to, message),
+            Event::Deadline { node, run, id } => {
+                if self.node(node).run == run {
+                    self.coordinate(node, id, Coordinator::give_up);
+                }
+            }
+            Event::Hints(node) => {
+                self.try_hints(node);
+                let next = self.now_ms + HINTS_MS;
+                self.at(next, Event::Hints(node));
+            }
+            Event::Crash(node) => self.node(node).is_up = false,
+            Event::Start(node) => self.start(node),
+            Event::Cut(one, other) => self.cut.push((one, other)),
+            Event::Mend(one, other) => {
+                let cut = self.cut.iter().position(|cut| *cut == (one, other));
+                cut.map(|index| self.cut.swap_remove(index));
+            }
+            Event::Calm => {
+                self.faults = Faults {
+                    skew_ms: self.faults.skew_ms,
+                    ..Faults::none()
+                };
+                self.cut.clear();
+                for node in 1..=NODES {
+                    self.start(node);
+                }
+            }
+            Event::Settle => {
+                for key in 0..KEYS {
+                    self.ask(1, key, 3);
+                }
+            }
+        }
+    }
+
+    /// As after a crash: what was in memory is gone.
+    fn start(&mut self, id: u16) {
+        let node = self.node(id);
+        if node.is_up {
+            return;
+        }
+        let kept = node.cells.values().map(|(version, _)| *version).max();
+        node.run += 1;
+        node.is_up = true;
+        node.under_way.clear();
+        node.clock = Clock::new(id, node.run, kept.unwrap_or_default());
+        // The wall clock is set, or is not.
+        let skew_ms = self.faults.skew_ms;
+        let skew_ms = self.rng.i64(-skew_ms..=skew_ms);
+        self.node(id).skew_ms = skew_ms;
+    }
+
+    /// A client asks a node: 0 a write, 1 a write that reads first, others a read; 3 is a read of all after the faults.
+    fn ask(&mut self, id: u16, key: u8, kind: u8) {
+        self.told.asked += 1;
+        if !self.node(id).is_up {
+            return;
+        }
+        let number = self.told.asked;
+        let wall_ms = self.wall_ms(id);
+        let version = self.node(id).clock.tick(wall_ms);
+        let operation = match kind {
+            0 => Operation::Put(cell((version, number))),
+            1 => Operation::PutBehind(cell((version, number))),
+            _ => Operation::Get,
+        };
+        let is_settling = self.now_ms > CALM_MS;
+        let ack = if is_settling {
+            usize::from(NODES)
+        } else {
+            Quorum::majority(usize::from(NODES)).ack
+        };
+        self.seen.insert(
+            number,
+            Seen {
+                key,
+                is_write: kind < 2,
+                began_ms: self.now_ms,
+                answered: None,
+            },
+        );
+        let all: Vec<u16> = (1..=NODES).collect();
+        let up: Vec<u16> = all
+            .iter()
+            .copied()
+            .filter(|&other| {
+                let is_up = other == id
+                    || (self.nodes[usize::from(other) - 1].is_up && !self.is_cut(id, other));
+                is_up != (other != id && self.rng.f64() < self.faults.misjudged)
+            })
+            .collect();
+        let mut steps = Vec::new();
+        let is_up = |other| up.contains(&other);
+        let coordinator = Coordinator::begin(operation, ack, &all, is_up, &mut steps);
+        let run = self.node(id).run;
+        self.node(id).under_way.insert(number, (key, coordinator));
+        let deadline = self.now_ms + DEADLINE_MS;
+        self.at(
+            deadline,
+            Event::Deadline {
+                node: id,
+                run,
+                id: number,
+            },
+        );
+        self.carry_out(id, number, key, steps);
+    }
+
+    fn coordinate(
+        &mut self,
+        node: u16,
+        id: u64,
+        what: impl FnOnce(&mut Coordinator, &mut Vec<Step>),
+    ) {
+        let under_way = &mut self.node(node).under_way;
+        let Some((key, coordinator)) = under_way.get_mut(&id) else {
+            return;
+        };
+        let key = *key;
+        let mut steps = Vec::new();
+        what(coordinator, &mut steps);
+        if coordinator.is_over() {
+            under_way.remove(&id);
+        }
+        self.carry_out(node, id, key, steps);
+    }
+
+    fn carry_out(&mut self, node: u16, id: u64, key: u8, steps: Vec<Step>) {
+        for step in steps {
+            match step {
+                Step::Read(to) => self.send(node, to, Message::Read { id, key }),
+                Step::Write(to, cell) => {
+                    let cell = written(&cell);
+                    self.send(node, to, Message::Write { id, key, cell });
+                }
+                Step::Hint(to, cell) => {
+                    self.order += 1;
+                    let number = self.order;
+                    let hint = (to, key, written(&cell));
+                    self.node(node).hints.insert(number, hint);
+                }
+                Step::Behind(version) => {
+                    self.told.advanced += 1;
+                    let wall_ms = self.wall_ms(node);
+                    let clock = &mut self.node(node).clock;
+                    let _ = clock.see(version, wall_ms);
+                    let version = clock.tick(wall_ms);
+                    self.coordinate(node, id, |coordinator, steps| {
+                        coordinator.behind(version, steps);
+                    });
+                }
+                Step::Answer(answer) => self.answer(id, &answer),
+            }
+        }
+    }
+
+    fn answer(&mut self, id: u64, answer: &Answer) {
+        let version = match answer {
+            Answer::TooFew => return,
+            Answer::Written(version) => *version,
+            Answer::Found(None) => Version::default(),
+            Answer::Found(Some(cell)) => {
+                let (version, number) = written(cell);
+                let is_sound = self.seen.get(&number).is_some_and(|seen| seen.is_write);
+                if !is_sound {
+                    self.told
+                        .wrong
+                        .push(format!("{id} found {number}, which nobody wrote"));
+                }
+                version
+            }
+        };
+        let now_ms = self.now_ms;
+        let seen = self.seen.get_mut(&id).expect("somebody asked");
+        if seen.answered.is_some() {
+            self.told.wrong.push(format!("{id} was answered twice"));
+        }
+        seen.answered = Some((now_ms, version));
+        self.told.answered += 1;
+    }
+
+    fn is_cut(&self, one: u16, other: u16) -> bool {
+        let mut cut = self.cut.iter();
+        cut.any(|cut| *cut == (one, other) || *cut == (other, one))
+    }
+
+    fn send(&mut self, from: u16, to: u16, message: Message) {
+        let is_lost = from != to && self.rng.f64() < self.faults.lost;
+        if is_lost || self.is_cut(from, to) {
+            return;
+        }
+        let mut delay_ms = self.rng.u64(1..5);
+        if self.rng.f64() < self.faults.slow {
+            delay_ms += self.rng.u64(0..2_000);
+        }
+        let at = self.now_ms + delay_ms;
+        self.at(at, Event::Arrive { from, to, message });
+    }
+
+    fn arrive(&mut self, from: u16, to: u16, message: Message) {
+        if !self.node(to).is_up {
+            return;
+        }
+        match message {
+            Message::Read { id, key } => {
+                let cell = self.node(to).cells.get(&key).copied();
+                self.send(to, from, Message::Cell { id, cell });
+            }
+            Message::Write { id, key, cell } => {
+                let newer = self.take(to, key, cell);
+                let version = cell.0;
+                self.send(to, from, Message::Done { id, version, newer });
+            }
+            Message::Hint { number, key, cell } => {
+                self.take(to, key, cell);
+                self.send(to, from, Message::Taken { number });
+            }
+            Message::Taken { number } => {
+                self.node(to).hints.remove(&number);
+            }
+            Message::Cell { id, cell: found } => {
+                let found = found.map(cell);
+                self.coordinate(to, id, |coordinator, steps| {
+                    coordinator.read(from, found, steps);
+                });
+            }
+            Message::Done { id, version, newer } => {
+                self.coordinate(to, id, |coordinator, steps| {
+                    coordinator.written(from, version, newer, steps);
+                });
+            }
+        }
+    }
+
+    /// A replica takes a cell, unless it has a newer one, which is told.
+    fn take(&mut self, id: u16, key: u8, cell: Written) -> Option<Version> {
+        let wall_ms = self.wall_ms(id);
+        let node = self.node(id);
+        let _ = node.clock.see(cell.0, wall_ms);
+        match node.cells.get(&key) {
+            Some(kept) if kept.0 > cell.0 => Some(kept.0),
+            _ => {
+                node.cells.insert(key, cell);
+                None
+            }
+        }
+    }
+
+    fn try_hints(&mut self, id: u16) {
+        if !self.node(id).is_up {
+            return;
+        }
+        for (number, (to, key, cell)) in self.node(id).hints.clone() {
+            self.send(id, to, Message::Hint { number, key, cell });
+        }
+    }
+
+    /// In the end, replicas are the same and nothing waits.
+    fn check_end(&mut self) {
+        let first = self.nodes[0].cells.clone();
+        for (index, node) in self.nodes.iter().enumerate() {
+            if node.cells != first {
+                let wrong = format!(
+                    "node {} has {:?}, the first {first:?}",
+                    index + 1,
+                    node.cells
+                );
+                self.told.wrong.push(wrong);
+            }
+            if !node.hints.is_empty() || !node.under_way.is_empty() {
+                let wrong = format!(
+                    "node {} still has {} hints and {} operations",
+                    index + 1,
+                    node.hints.len(),
+                    node.under_way.len()
+                );
+                self.told.wrong.push(wrong);
+            }
+        }
+    }
+
+    /// Each operation against all that were answered before it began.
+    fn check_order(&mut self) {
+        for (later_id, later) in &self.seen {
+            let Some((_, version)) = later.answered else {
+                continue;
+            };
+            for (earlier_id, earlier) in &self.seen {
+                let Some((answered_ms, known)) = earlier.answered else {
+                    continue;
+                };
+                if earlier.key != later.key || answered_ms >= later.began_ms {
+                    continue;
+                }
+                let is_sound = if later.is_write {
+                    version > known
+                } else {
+                    version >= known
+                };
+                if !is_sound {
+                    self.told.wrong.push(format!(
+                        "{later_id} ({later:?}) goes behind {earlier_id} ({earlier:?})"
+                    ));
+                }
+            }
+        }
+    }
+}
