@@ -39,6 +39,7 @@ mod foreign;
 pub(crate) mod guard;
 mod headers;
 mod inputs;
+mod kv;
 mod log;
 #[cfg(feature = "load")]
 pub(crate) mod mix;
@@ -79,7 +80,7 @@ pub(crate) use self::address::{admin, listen};
 pub(crate) use self::declared::server::MESSAGE_FORMATS;
 pub(crate) use self::error::ConfigError;
 pub(crate) use self::inputs::Inputs;
-pub(crate) use self::queue::{Queues, Service as QueueService};
+pub(crate) use self::queue::{InProcess, Service as InProcessService};
 
 use self::declared::file::FILE;
 use self::entries::Entries;
@@ -92,7 +93,7 @@ use self::sources::Sources;
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) settings: Settings,
-    pub(crate) queues: Queues,
+    pub(crate) services: InProcess,
 }
 
 /// Reads the file at `path`, and notes in `inputs` what was read, even when something is wrong with it.

@@ -84,7 +84,7 @@ pub(super) struct Told {
     pub(super) trace: Vec<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// A client asks.
     Ask,

@@ -12,15 +12,16 @@ use weir_gateway::{Drained, Gateway, Source, StartError, WorkerFailed};
 
 use super::config_file::ConfigFile;
 use super::signals::{self, Instruction, Signals};
-use crate::config::{self, ConfigError, Queues};
+use crate::config::{self, ConfigError, InProcess};
 
+use self::in_process::OpenServices;
 use self::notify::Notify;
-use self::queues::OpenQueues;
 use self::reloading::{File, Reloader};
 use self::watch::{Event, Watch};
 
+pub(in crate::commands) mod in_process;
 mod notify;
-pub(in crate::commands) mod queues;
+mod queues;
 pub(super) mod reloading;
 mod watch;
 
@@ -211,13 +212,13 @@ fn start(settings: &Settings, file: Option<&File>) -> Result<Gateway, Ended> {
         Some(file) => Box::new(file.clone()),
         None => Box::new(reloading::NoFile),
     };
-    let queues = file.map(File::queues).unwrap_or_default();
-    let services = Box::new(OpenQueues::new(queues));
+    let services = file.map(File::services).unwrap_or_default();
+    let services = Box::new(OpenServices::new(services));
     let gateway =
         Gateway::start(settings, source, services).map_err(|error| start_error(error, file))?;
     let notes = match file {
         Some(file) => file.notes(settings),
-        None => config::notes::of(settings, &Queues::default()),
+        None => config::notes::of(settings, &InProcess::default()),
     };
     for note in notes {
         say(format_args!("note: {note}"));

@@ -11,12 +11,13 @@ use weir_gateway::settings::{
 
 use super::care::Around;
 use super::declared::forms::MEDIA_TYPE_EXPECTED;
+use super::declared::kv::KV;
 use super::declared::{Key, care as declared_care, queue as declared_queue, route as declared};
 use super::entries::Entries;
 use super::entry::Entry;
 use super::headers::{self, Of, is_token};
 use super::pattern::{self, PathPattern};
-use super::queue::Queues;
+use super::queue::InProcess;
 use super::route::rewrite;
 use super::route::spread::Destination;
 use super::suggest::one_of;
@@ -31,7 +32,7 @@ pub(super) fn read(
     table: &mut Entries,
     path: Option<&PathPattern>,
     says: &ResponseHeaders,
-    (upstreams, queues): (&mut Upstreams, &mut Queues),
+    (upstreams, queues): (&mut Upstreams, &mut InProcess),
 ) -> Option<Action> {
     let defer = table.optional(&declared_queue::DEFER);
     let actions = || one_of(declared::ACTIONS.iter().map(|key| key.name));
@@ -86,6 +87,9 @@ pub(super) fn read(
             key.name
         ));
     }
+    if key.is(&KV) {
+        return queues.kv(value).map(Action::Serve);
+    }
     if key.is(&declared::REDIRECT) {
         redirect(value, path).map(Action::Redirect)
     } else {
@@ -99,7 +103,7 @@ fn deferred(
     defer: &Entry,
     (key, value): (&Key, &Entry),
     (path, says): (Option<&PathPattern>, &ResponseHeaders),
-    (upstreams, queues): (&mut Upstreams, &mut Queues),
+    (upstreams, queues): (&mut Upstreams, &mut InProcess),
 ) -> Option<Action> {
     if !key.is(&declared::UPSTREAM) {
         take_forward_keys(table);
@@ -131,7 +135,7 @@ fn for_sinks_alone(
     table: &mut Entries,
     defer: &Entry,
     path: Option<&PathPattern>,
-    queues: &mut Queues,
+    queues: &mut InProcess,
 ) -> Option<Action> {
     let without_meaning = declared::NOT_DEFERRED.iter();
     let mut without_meaning: Vec<Entry> = without_meaning

@@ -15,6 +15,7 @@ pub(crate) mod cookie;
 pub(crate) mod file;
 pub(crate) mod forms;
 pub(crate) mod kind;
+pub(crate) mod kv;
 pub(crate) mod log;
 pub(crate) mod queue;
 pub(crate) mod route;

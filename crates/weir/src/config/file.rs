@@ -21,7 +21,7 @@ use super::declared::{Form, Key, clients, file, server};
 use super::entries::Entries;
 use super::entry::Entry;
 use super::log::{self, Beside};
-use super::{Config, address, cache, error_pages, headers, queue, route, upstream};
+use super::{Config, address, cache, error_pages, headers, kv, queue, route, upstream};
 
 /// Reads the whole file.
 pub(super) fn config(mut root: Entries) -> Config {
@@ -51,8 +51,9 @@ pub(super) fn config(mut root: Entries) -> Config {
     let dns = root.section(&file::DNS).map_or_else(Dns::default, dns);
     let error_pages = error_pages::pages(root.named(&ERROR_PAGES));
     let mut upstreams = upstream::all(&mut root);
-    let mut queues = queue::all(&mut root);
-    let access_log = access_log.and_then(|table| log::access_log(table, beside, &mut queues));
+    let mut services = queue::all(&mut root);
+    services.kv = kv::store(&mut root);
+    let access_log = access_log.and_then(|table| log::access_log(table, beside, &mut services));
     // All routes may be posted.
     let takes_apps = admin
         .as_ref()
@@ -60,7 +61,7 @@ pub(super) fn config(mut root: Entries) -> Config {
     let routes = if root.has(&file::ROUTE) || !takes_apps {
         route::all(
             &mut root,
-            (&mut upstreams, &mut queues),
+            (&mut upstreams, &mut services),
             &limits,
             &all_routes,
         )
@@ -90,7 +91,7 @@ pub(super) fn config(mut root: Entries) -> Config {
         all_routes,
         routes,
     };
-    Config { settings, queues }
+    Config { settings, services }
 }
 
 /// Reads `[log]` and nothing else.

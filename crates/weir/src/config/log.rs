@@ -11,7 +11,7 @@ use super::declared::log as declared;
 use super::entries::Entries;
 use super::entry::Entry;
 use super::headers::{self, Message};
-use super::queue::Queues;
+use super::queue::InProcess;
 use super::suggest::{did_you_mean, nearest};
 use super::template::{Scope, template, variable};
 
@@ -70,7 +70,7 @@ impl Beside {
 pub(super) fn access_log(
     mut table: Entries,
     beside: Beside,
-    queues: &mut Queues,
+    queues: &mut InProcess,
 ) -> Option<AccessLog> {
     let target = target(&mut table, queues);
     let format = table.optional(&declared::FORMAT);
@@ -113,7 +113,7 @@ pub(super) fn access_log(
 }
 
 /// Where lines go.
-fn target(table: &mut Entries, queues: &mut Queues) -> Option<LogTarget> {
+fn target(table: &mut Entries, queues: &mut InProcess) -> Option<LogTarget> {
     let path = table.optional(&declared::PATH);
     let queue = table.optional(&declared::QUEUE);
     match (path, queue) {

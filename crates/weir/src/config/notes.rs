@@ -6,12 +6,13 @@ use weir_gateway::settings::{Action, Forward, HostPattern, Route, Settings, Upst
 use weir_policy::limit::concurrency::Limit;
 use weir_policy::limit::queue;
 
-use super::{QueueService, Queues};
+use super::{InProcess, InProcessService};
 
 /// What to tell of the settings, each in a sentence.
-pub(crate) fn of(settings: &Settings, queues: &Queues) -> Vec<String> {
+pub(crate) fn of(settings: &Settings, queues: &InProcess) -> Vec<String> {
     let mut notes = Vec::new();
     idle_queues(queues, &mut notes);
+    idle_store(queues, &mut notes);
     deferred_reads(settings, queues, &mut notes);
     lone_paths(&settings.routes, &mut notes);
     idle_upstreams(settings, &mut notes);
@@ -40,11 +41,11 @@ fn lone_paths(routes: &[Route], notes: &mut Vec<String>) {
 }
 
 /// Queues that no request gets into, and out of which nothing is delivered.
-fn idle_queues(queues: &Queues, notes: &mut Vec<String>) {
+fn idle_queues(queues: &InProcess, notes: &mut Vec<String>) {
     let is_used = |name: &str| {
         let mut services = queues.services.values();
         services.any(|service| {
-            matches!(service, QueueService::Defer(queue, _) | QueueService::Log(queue) if queue == name)
+            matches!(service, InProcessService::Defer(queue, _) | InProcessService::Log(queue) if queue == name)
         })
     };
     for name in queues.settings.keys().filter(|name| !is_used(name)) {
@@ -54,14 +55,22 @@ fn idle_queues(queues: &Queues, notes: &mut Vec<String>) {
     }
 }
 
+/// A store that nobody asks.
+fn idle_store(services: &InProcess, notes: &mut Vec<String>) {
+    let is_used = |service: &InProcessService| matches!(service, InProcessService::Kv);
+    if services.kv.is_some() && !services.services.values().any(is_used) {
+        notes.push("no route asks the store of [kv]; one does with kv = true".to_owned());
+    }
+}
+
 /// Routes that defer requests whose answer is all that a client wants of them.
-fn deferred_reads(settings: &Settings, queues: &Queues, notes: &mut Vec<String>) {
+fn deferred_reads(settings: &Settings, queues: &InProcess, notes: &mut Vec<String>) {
     let defers = |route: &&Route| match &route.action {
         Action::Serve(serve) => {
             let service = queues.services.get(&serve.service);
             let has_reads = route.methods.as_ref();
             let has_reads = has_reads.is_none_or(|methods| methods.iter().any(|own| own == "GET"));
-            matches!(service, Some(QueueService::Defer(..))) && has_reads
+            matches!(service, Some(InProcessService::Defer(..))) && has_reads
         }
         _ => false,
     };

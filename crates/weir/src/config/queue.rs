@@ -1,7 +1,7 @@
 //! `[queue.NAME]`, and the `defer` of routes.
 //!
 //! The gateway knows services by names, and nothing of queues. So each way to defer is a service here, named so that another
-//! way has another name, and [`Queues`] says what is behind each.
+//! way has another name, and [`InProcess`] says what is behind each.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -10,6 +10,7 @@ use std::time::Duration;
 use weir_gateway::settings::{
     Action, Conditions, ErrorPages, HostPattern, Limits, ResponseHeaders, Route, RouteLimits, Serve,
 };
+use weir_kv::engine::lsm::LsmSettings;
 use weir_queue::{Deferral, Delivery, KafkaQueue, KeySource, LOCATION, Retry, Settings};
 
 use super::declared::Key;
@@ -26,16 +27,18 @@ use super::units::{show_duration, show_size};
 /// How long a client waits for a queue at most.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The queues of a file.
+/// What a file says of services inside the process.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Queues {
-    /// By their names.
+pub(crate) struct InProcess {
+    /// Queues by their names.
     pub(crate) settings: BTreeMap<String, Settings>,
+    /// The key-value store.
+    pub(crate) kv: Option<LsmSettings>,
     /// What each service does, by its name.
     pub(crate) services: BTreeMap<String, Service>,
 }
 
-/// A service of a queue.
+/// A service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Service {
     /// Keeps requests.
@@ -44,11 +47,13 @@ pub(crate) enum Service {
     Tell(String),
     /// Keeps the lines of the access log.
     Log(String),
+    /// Answers out of the store.
+    Kv,
 }
 
 /// Reads every `[queue.NAME]`.
-pub(super) fn all(root: &mut Entries) -> Queues {
-    let mut queues = Queues::default();
+pub(super) fn all(root: &mut Entries) -> InProcess {
+    let mut queues = InProcess::default();
     let mut paths: Vec<(PathBuf, &str)> = Vec::new();
     let mut files = Vec::new();
     for (name, value) in root.named(&QUEUE) {
@@ -93,7 +98,7 @@ pub(super) fn check_name(name: &str, value: &Entry) {
     }
 }
 
-fn directory(text: &str) -> Result<PathBuf, String> {
+pub(super) fn directory(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() || text.contains('\0') {
         return Err("expected the path of a directory".to_owned());
     }
@@ -191,7 +196,7 @@ fn fitting(bytes_max: u64, said: Option<&Entry>, topic: &KafkaQueue) -> u64 {
     bytes_max.min(most)
 }
 
-impl Queues {
+impl InProcess {
     /// Reads what stands at `defer`, and says which service does it.
     pub(super) fn defer(&mut self, value: &Entry, path: Option<&PathPattern>) -> Option<Serve> {
         let (named, deferral) = if value.is_table() {

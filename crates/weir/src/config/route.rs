@@ -22,7 +22,7 @@ use super::entries::Entries;
 use super::entry::Entry;
 use super::headers::is_token;
 use super::pattern::{self, PathPattern};
-use super::queue::Queues;
+use super::queue::InProcess;
 use super::suggest::{did_you_mean, quoted};
 use super::upstream::Upstreams;
 use super::{action, care, error_pages, headers};
@@ -49,7 +49,7 @@ struct Draft<'a> {
 /// Reads every `[[route]]`.
 pub(super) fn all(
     root: &mut Entries,
-    (upstreams, queues): (&mut Upstreams, &mut Queues),
+    (upstreams, queues): (&mut Upstreams, &mut InProcess),
     limits: &Limits,
     every: &AllRoutes,
 ) -> Vec<Route> {
@@ -72,7 +72,7 @@ pub(super) fn all(
 fn draft<'a>(
     number: usize,
     mut table: Entries<'a>,
-    targets: (&mut Upstreams, &mut Queues),
+    targets: (&mut Upstreams, &mut InProcess),
     limits: &Limits,
     every: &AllRoutes,
 ) -> Option<Draft<'a>> {

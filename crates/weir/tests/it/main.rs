@@ -18,6 +18,7 @@ mod failover;
 mod fallback;
 mod guard;
 mod http;
+mod kv;
 mod lab;
 mod limits;
 mod load;

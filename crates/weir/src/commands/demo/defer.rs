@@ -19,7 +19,7 @@ use super::screen::Screen;
 use super::{DRAIN, DemoArgs, TICK, start_error};
 use crate::commands::client::{self, Client};
 use crate::commands::serve::fit_to_descriptors;
-use crate::commands::serve::queues::OpenQueues;
+use crate::commands::serve::in_process::OpenServices;
 use crate::commands::serve::reloading::NoFile;
 use crate::commands::signals::{Instruction, Signals};
 use crate::config;
@@ -127,7 +127,7 @@ fn start_gateway(args: &DemoArgs, text: &str) -> anyhow::Result<Gateway> {
     settings.timeouts.drain = DRAIN;
     let workers = settings.workers;
     fit_to_descriptors(&mut settings, workers)?;
-    let services = OpenQueues::new(Arc::new(Mutex::new(config.queues)));
+    let services = OpenServices::new(Arc::new(Mutex::new(config.services)));
     let started = Gateway::start(&settings, Box::new(NoFile), Box::new(services));
     started.map_err(|error| start_error(error, args))
 }

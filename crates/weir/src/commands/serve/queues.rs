@@ -5,16 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use serde_json::Value;
-use weir_gateway::service::{Courier, OrderError, QueueOrder, QueueStatus, Service, Services};
+use weir_gateway::service::{Courier, OrderError, QueueOrder, QueueStatus, Service};
 use weir_queue::{Deferring, Logging, Prepared, Queue, Settings, Telling};
 
-use crate::config::{QueueService, Queues};
+use crate::config::InProcessService;
 
-/// The services of a configuration, each of which is some use of a queue.
-#[derive(Debug)]
-pub(in crate::commands) struct OpenQueues {
-    /// What was read last.
-    read: Arc<Mutex<Queues>>,
+/// The queues that are open, and the uses of them.
+#[derive(Debug, Default)]
+pub(super) struct OpenQueues {
     open: Mutex<Open>,
 }
 
@@ -26,15 +24,6 @@ struct Open {
     services: Vec<(Weak<dyn Service>, PathBuf)>,
     /// What queues follow if the configuration that was read last is put to work.
     next: Vec<(Weak<Queue>, Prepared)>,
-}
-
-impl OpenQueues {
-    pub(in crate::commands) fn new(read: Arc<Mutex<Queues>>) -> Self {
-        Self {
-            read,
-            open: Mutex::default(),
-        }
-    }
 }
 
 impl Open {
@@ -78,8 +67,9 @@ impl OpenQueues {
     }
 }
 
-impl Services for OpenQueues {
-    fn decided(&self, is_put_to_work: bool) {
+impl OpenQueues {
+    /// Whether the configuration that queues were prepared for is put to work.
+    pub(super) fn decided(&self, is_put_to_work: bool) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let next = std::mem::take(&mut open.next);
         let following = next.into_iter().filter(|_| is_put_to_work);
@@ -90,11 +80,11 @@ impl Services for OpenQueues {
         }
     }
 
-    fn queues(&self) -> Vec<QueueStatus> {
+    pub(super) fn status(&self) -> Vec<QueueStatus> {
         self.all().iter().map(|queue| queue.status()).collect()
     }
 
-    fn order(&self, queue: &str, order: QueueOrder) -> Result<Value, OrderError> {
+    pub(super) fn order(&self, queue: &str, order: QueueOrder) -> Result<Value, OrderError> {
         let all = self.all();
         let (name, sink) = match queue.split_once('/') {
             Some((name, sink)) => (name, Some(sink)),
@@ -114,17 +104,13 @@ impl Services for OpenQueues {
         Err(OrderError::NoQueue(names))
     }
 
-    fn open(
+    /// A use of a queue with these settings; `open` is the one of before.
+    pub(super) fn open(
         &self,
-        name: &str,
+        (service, settings): (&InProcessService, &Settings),
         open: Option<&Arc<dyn Service>>,
         courier: &Courier,
     ) -> Result<Arc<dyn Service>, String> {
-        let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        let service = read.services.get(name).ok_or("there is no such service")?;
-        let (QueueService::Defer(queue, _) | QueueService::Tell(queue) | QueueService::Log(queue)) =
-            service;
-        let settings = read.settings.get(queue).ok_or("there is no such queue")?;
         let mut all = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         // Also when the service stays: its queue follows what the file says now.
         let queue = all.queue(settings, courier)?;
@@ -134,9 +120,12 @@ impl Services for OpenQueues {
             return Ok(Arc::clone(open));
         }
         let made: Arc<dyn Service> = match service {
-            QueueService::Defer(_, deferral) => Arc::new(Deferring::new(queue, deferral.clone())),
-            QueueService::Tell(_) => Arc::new(Telling::new(queue)),
-            QueueService::Log(_) => Arc::new(Logging::new(queue)),
+            InProcessService::Defer(_, deferral) => {
+                Arc::new(Deferring::new(queue, deferral.clone()))
+            }
+            InProcessService::Tell(_) => Arc::new(Telling::new(queue)),
+            InProcessService::Log(_) => Arc::new(Logging::new(queue)),
+            InProcessService::Kv => return Err("the store is no queue".to_owned()),
         };
         all.services.retain(|(own, _)| own.strong_count() > 0);
         all.services

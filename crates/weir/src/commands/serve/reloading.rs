@@ -12,7 +12,7 @@ use weir_gateway::tell::tell;
 use weir_gateway::{App, Control, Source, StartError};
 
 use super::{fit_to_descriptors, say};
-use crate::config::{self, Config, ConfigError, Inputs, Queues};
+use crate::config::{self, Config, ConfigError, InProcess, Inputs};
 
 /// How often watched files are checked. They are read once they look the same twice, since editors and `cp` write in
 /// several steps.
@@ -28,8 +28,8 @@ pub(in crate::commands) struct File {
     workers: Option<usize>,
     /// All that was read, the last time.
     inputs: Arc<Mutex<Inputs>>,
-    /// The queues that were read last.
-    queues: Arc<Mutex<Queues>>,
+    /// What was read last of services inside the process.
+    services: Arc<Mutex<InProcess>>,
 }
 
 impl File {
@@ -39,7 +39,7 @@ impl File {
             log_format: None,
             workers: None,
             inputs: Arc::default(),
-            queues: Arc::default(),
+            services: Arc::default(),
         }
     }
 
@@ -62,9 +62,9 @@ impl File {
         *self.inputs.lock().unwrap_or_else(PoisonError::into_inner) = inputs;
         let Config {
             mut settings,
-            queues,
+            services,
         } = settings?;
-        *self.queues.lock().unwrap_or_else(PoisonError::into_inner) = queues;
+        *self.services.lock().unwrap_or_else(PoisonError::into_inner) = services;
         if let Some(format) = self.log_format {
             settings.messages.format = format;
         }
@@ -76,15 +76,15 @@ impl File {
         config::start_error(error, &self.path)
     }
 
-    /// The queues of the configuration that was read last, whenever that is.
-    pub(super) fn queues(&self) -> Arc<Mutex<Queues>> {
-        Arc::clone(&self.queues)
+    /// The services of the configuration that was read last, whenever that is.
+    pub(super) fn services(&self) -> Arc<Mutex<InProcess>> {
+        Arc::clone(&self.services)
     }
 
     /// What to tell of settings that were read last.
     pub(in crate::commands) fn notes(&self, settings: &Settings) -> Vec<String> {
-        let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        config::notes::of(settings, &queues)
+        let services = self.services.lock().unwrap_or_else(PoisonError::into_inner);
+        config::notes::of(settings, &services)
     }
 
     fn inputs(&self) -> Inputs {

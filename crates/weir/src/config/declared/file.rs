@@ -2,7 +2,7 @@
 
 use super::route::error_pages::ERROR_PAGES;
 use super::{Key, Kind, List, Named, Needs, Preset, Section};
-use super::{cache, clients, forms, log, queue, route, server, upstream};
+use super::{cache, clients, forms, kv, log, queue, route, server, upstream};
 
 /// The file, whose keys are its sections.
 pub(crate) static FILE: Section = Section {
@@ -23,6 +23,7 @@ pub(crate) static FILE: Section = Section {
         &ERROR_PAGES,
         &UPSTREAM,
         &QUEUE,
+        &KV,
         &ROUTE,
         &INCLUDE,
     ]],
@@ -121,6 +122,12 @@ pub(crate) static QUEUE: Key = Key {
     kind: Kind::Named(&queue::QUEUES),
     preset: Preset::Said("none"),
     doc: "Where deferred requests wait, by name.",
+};
+pub(crate) static KV: Key = Key {
+    name: "kv",
+    kind: Kind::Table(&kv::STORE),
+    preset: Preset::Said("none"),
+    doc: "The key-value store of routes with `kv`.",
 };
 pub(crate) static ROUTE: Key = Key {
     name: "route",

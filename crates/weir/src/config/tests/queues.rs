@@ -5,16 +5,16 @@ use weir_gateway::settings::{Action, HostPattern, Route};
 use weir_queue::{Deferral, Durability, KeySource};
 
 use super::{LISTENER, UPSTREAM, assert_problems, valid, whole};
-use crate::config::{QueueService, notes};
+use crate::config::{InProcessService, notes};
 
 const QUEUE: &str = "queue.q.path = \"q\"\n";
 
 /// The services of a sound text, besides those that tell outcomes.
 fn ways(text: &str) -> Vec<(String, Deferral)> {
-    let services = whole(text).queues.services.into_iter();
+    let services = whole(text).services.services.into_iter();
     let ways = services.filter_map(|(name, service)| match service {
-        QueueService::Defer(_, deferral) => Some((name, deferral)),
-        QueueService::Tell(_) | QueueService::Log(_) => None,
+        InProcessService::Defer(_, deferral) => Some((name, deferral)),
+        InProcessService::Tell(_) | InProcessService::Log(_) | InProcessService::Kv => None,
     });
     ways.collect()
 }
@@ -27,7 +27,7 @@ fn a_queue_is_what_it_says() {
          backoff_max = \"1m\"\nanswers = \"1KiB\"\nidempotency_window = \"1m\"\n\
          [[route]]\npath = \"/\"\ndefer = \"q\"\nupstream = \"app\"\n"
     );
-    let queue = whole(&text).queues.settings["q"].clone();
+    let queue = whole(&text).services.settings["q"].clone();
     assert_eq!(queue.path, PathBuf::from("a/b"));
     assert_eq!(queue.durability, Durability::Os);
     assert_eq!(
@@ -178,7 +178,7 @@ queue.a = { path = "a", backoff = "1m", backoff_max = "1s" }
 fn what_is_hardly_meant_is_noted() {
     let notes = |routes: &str| {
         let config = whole(&format!("{LISTENER}{UPSTREAM}{QUEUE}{routes}"));
-        notes::of(&config.settings, &config.queues)
+        notes::of(&config.settings, &config.services)
     };
     let told = notes("[[route]]\npath = \"/a\"\nupstream = \"app\"\n");
     assert_eq!(

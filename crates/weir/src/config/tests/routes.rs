@@ -1,6 +1,6 @@
 //! Mistakes in the choice of requests: hosts, paths, methods, and routes that want the same.
 
-use crate::config::Queues;
+use crate::config::InProcess;
 use weir_gateway::settings::Wanted;
 
 use super::{LISTENER, UPSTREAM, assert_problems, parse, valid};
@@ -14,7 +14,7 @@ const BROKEN: &[&str] = &[
     r#"
 [[route]]
 #! route[1].path: missing, expected a path such as "/", "/users/{id}" or "/api/{*rest}"
-#! route[1]: found no action, expected one of "upstream", "split", "redirect", "respond"
+#! route[1]: found no action, expected one of "upstream", "split", "redirect", "respond", "kv"
 host = "*"
 #! route[1].host: found "*", expected a host such as "www.example.com" or "*.example.com", or no "host" for all of them
 pth = "/"
@@ -331,7 +331,7 @@ fn a_path_that_others_would_take_for_a_prefix_is_noted() {
             .map(|path| format!("{{ path = \"{path}\", respond = {{}} }}"))
             .collect();
         let text = format!("{LISTENER}route = [{}]\n", routes.join(", "));
-        crate::config::notes::of(&valid(&text), &Queues::default())
+        crate::config::notes::of(&valid(&text), &InProcess::default())
     };
     assert_eq!(
         notes(&["/"]),
@@ -355,7 +355,7 @@ fn a_path_that_others_would_take_for_a_prefix_is_noted() {
 fn what_is_most_likely_not_meant_is_noted() {
     let notes = |more: &str| {
         let settings = valid(&format!("{LISTENER}{more}"));
-        crate::config::notes::of(&settings, &Queues::default())
+        crate::config::notes::of(&settings, &InProcess::default())
     };
     let route = "[[route]]\npath = \"/{*rest}\"\nrespond = { status = 200 }\n";
     let app = "[upstream.app]\nservers = [\"127.0.0.1:1\"]\n";

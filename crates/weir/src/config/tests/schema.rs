@@ -52,7 +52,7 @@ fn a_misspelt_key_is_refused() {
 /// So what is refused above is refused for the one key that was changed.
 #[test]
 fn a_file_without_the_key_is_sound() {
-    const ONE_OF_SEVERAL: [&str; 12] = [
+    const ONE_OF_SEVERAL: [&str; 13] = [
         "access_log.path",
         "access_log.queue",
         "queue.app.sink.app.file",
@@ -63,6 +63,7 @@ fn a_file_without_the_key_is_sound() {
         "route.split",
         "route.redirect",
         "route.respond",
+        "route.kv",
         "route.sticky.cookie",
         "route.sticky.hash_on",
     ];

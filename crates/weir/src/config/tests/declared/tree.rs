@@ -160,6 +160,8 @@ const COMPANIONS: &[(&str, &str, &str)] = &[
         "queue.app.kafka.sasl.password",
         "\"a\"",
     ),
+    ("kv.engine.", "kv.engine.path", "\"data\""),
+    ("route.kv", "kv.engine.path", "\"data\""),
     ("route.defer", "queue.app.path", "\"data\""),
     ("route.defer.", "route.defer.queue", "\"app\""),
     ("route.sticky", "route.split", "{ app = 1 }"),
@@ -205,7 +207,12 @@ pub(in super::super) fn file(place: &Place, value: Option<&str>) -> String {
         .filter(|(beginning, ..)| way.starts_with(beginning))
         .map(|(_, other, value)| (*other, *value))
         .collect();
-    let others = ["route.redirect", "route.respond", "route.sticky"];
+    let others = [
+        "route.redirect",
+        "route.respond",
+        "route.kv",
+        "route.sticky",
+    ];
     if !others.iter().any(|other| way.starts_with(other)) {
         said.push(("route.upstream", "\"app\""));
     }

@@ -6,7 +6,7 @@ use crate::config::declared::care::{
     self, breaker, fallback, health, rate, retry, upstream as spared,
 };
 use crate::config::declared::{
-    Key, Preset, cache, clients, compress, file, log, queue, route, server, sink, upstream,
+    Key, Preset, cache, clients, compress, file, kv, log, queue, route, server, sink, upstream,
 };
 
 /// A table is behind a line `<!-- keys: NAME -->` and has the keys of these groups.
@@ -41,6 +41,8 @@ const TABLES: &[Table] = &[
     ("queue.sink.kafka.sasl", sink::SASL_TABLE.groups),
     ("queue.kafka", &[&[&sink::GROUP]]),
     ("route.defer", queue::DEFERRAL.groups),
+    ("kv", kv::STORE.groups),
+    ("kv.engine", kv::EMBEDDED.groups),
     ("route", &[route::OF_ANY]),
     ("route.split", route::split::RULE.groups),
     ("route.mirror", route::mirror::RULE.groups),

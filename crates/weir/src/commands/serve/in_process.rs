@@ -1,0 +1,92 @@
+//! The services inside the process of a gateway that runs: opened when a configuration has them, ended when none has them any more.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use serde_json::Value;
+use weir_gateway::service::{Courier, OrderError, QueueOrder, QueueStatus, Service, Services};
+use weir_kv::Store;
+use weir_kv::engine::lsm::{Lsm, LsmSettings};
+
+use super::queues::OpenQueues;
+use crate::config::{InProcess, InProcessService};
+
+/// The services of a configuration.
+#[derive(Debug)]
+pub(in crate::commands) struct OpenServices {
+    /// What was read last.
+    read: Arc<Mutex<InProcess>>,
+    queues: OpenQueues,
+    store: Mutex<Option<OpenStore>>,
+}
+
+/// A store that is open, and by what settings.
+#[derive(Debug)]
+struct OpenStore {
+    settings: LsmSettings,
+    store: Weak<Store>,
+}
+
+impl OpenServices {
+    pub(in crate::commands) fn new(read: Arc<Mutex<InProcess>>) -> Self {
+        Self {
+            read,
+            queues: OpenQueues::default(),
+            store: Mutex::default(),
+        }
+    }
+
+    /// The store with these settings, opened if it is not.
+    fn store(&self, settings: &LsmSettings) -> Result<Arc<dyn Service>, String> {
+        let mut open = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = &*open
+            && let Some(store) = open.store.upgrade()
+        {
+            if open.settings == *settings {
+                return Ok(store);
+            }
+            return Err("[kv] is another one, which takes a restart".to_owned());
+        }
+        let store = Arc::new(Store::new(Lsm::open(settings)?));
+        *open = Some(OpenStore {
+            settings: settings.clone(),
+            store: Arc::downgrade(&store),
+        });
+        Ok(store)
+    }
+}
+
+impl Services for OpenServices {
+    fn open(
+        &self,
+        name: &str,
+        open: Option<&Arc<dyn Service>>,
+        courier: &Courier,
+    ) -> Result<Arc<dyn Service>, String> {
+        let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let service = read.services.get(name).ok_or("there is no such service")?;
+        match service {
+            InProcessService::Kv => {
+                let settings = read.kv.as_ref().ok_or("there is no store")?;
+                self.store(settings)
+            }
+            InProcessService::Defer(queue, _)
+            | InProcessService::Tell(queue)
+            | InProcessService::Log(queue) => {
+                let settings = read.settings.get(queue).ok_or("there is no such queue")?;
+                self.queues.open((service, settings), open, courier)
+            }
+        }
+    }
+
+    fn decided(&self, is_put_to_work: bool) {
+        self.queues.decided(is_put_to_work);
+    }
+
+    fn queues(&self) -> Vec<QueueStatus> {
+        self.queues.status()
+    }
+
+    fn order(&self, queue: &str, order: QueueOrder) -> Result<Value, OrderError> {
+        self.queues.order(queue, order)
+    }
+}

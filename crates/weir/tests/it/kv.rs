@@ -1,0 +1,76 @@
+//! The key-value store from outside: real processes, which are killed and started again.
+
+mod killed;
+mod single;
+
+use std::net::SocketAddr;
+
+use crate::harness::client::{Connection, Response};
+use crate::harness::process::Process;
+use crate::harness::{Directory, free_port};
+
+/// A node of a store.
+struct Node {
+    address: SocketAddr,
+    directory: Directory,
+    process: Process,
+}
+
+impl Node {
+    /// A node alone, whose engine has these keys besides its path.
+    fn alone(more: &str) -> Self {
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        let directory = Directory::new();
+        let data = directory.file("data");
+        let config = format!(
+            "[server]\nworkers = 2\n[[listener]]\naddress = \"{address}\"\n[kv]\nengine = {{ path = \"{}\"{more} }}\n\
+             [[route]]\npath = \"/v0/{{*rest}}\"\nkv = true\n",
+            data.display()
+        );
+        directory.write("weir.toml", config);
+        let process = start(&directory, address);
+        Self {
+            address,
+            directory,
+            process,
+        }
+    }
+
+    /// As after a crash, on the same port.
+    fn restart(&mut self) {
+        self.process.kill();
+        self.process = start(&self.directory, self.address);
+    }
+
+    fn ask(&self, method: &str, target: &str, body: &[u8]) -> Response {
+        let mut connection = Connection::open(self.address);
+        let length = body.len();
+        let head = format!(
+            "{method} {target} HTTP/1.1\r\nHost: kv\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+        );
+        connection.send([head.as_bytes(), body].concat());
+        connection.response_to(method).expect("it answers")
+    }
+
+    fn get(&self, key: &str) -> Response {
+        self.ask("GET", &format!("/v0/entity?id={key}"), b"")
+    }
+
+    fn put(&self, key: &str, value: &[u8]) -> u16 {
+        let target = format!("/v0/entity?id={key}");
+        self.ask("PUT", &target, value).status
+    }
+
+    fn delete(&self, key: &str) -> u16 {
+        let target = format!("/v0/entity?id={key}");
+        self.ask("DELETE", &target, b"").status
+    }
+}
+
+fn start(directory: &Directory, address: SocketAddr) -> Process {
+    let config = directory.file("weir.toml");
+    let config = config.to_str().expect("UTF-8");
+    let process = Process::weir(&["serve", "--config", config], directory);
+    process.wait_for_port(address);
+    process
+}
