@@ -46,6 +46,8 @@ pub enum Operation {
     Get,
     /// Writes a cell, with the version that it has.
     Put(Cell),
+    /// Writes a cell that replicas may have missed. Where there is a newer one, all is well.
+    Repair(Cell),
     /// Writes a cell with a version that is newer than all that the replicas have; that of the cell is the least.
     PutBehind(Cell),
 }
@@ -125,9 +127,10 @@ impl Coordinator {
         is_up: impl Fn(u16) -> bool,
         steps: &mut Vec<Step>,
     ) -> Self {
+        let may_advance = matches!(operation, Operation::Put(_));
         let (phase, is_write, newest) = match operation {
             Operation::Get => (Phase::Reading, false, None),
-            Operation::Put(cell) => (Phase::Writing, true, Some(cell)),
+            Operation::Put(cell) | Operation::Repair(cell) => (Phase::Writing, true, Some(cell)),
             Operation::PutBehind(cell) => (Phase::Reading, true, Some(cell)),
         };
         let mut this = Self {
@@ -135,7 +138,7 @@ impl Coordinator {
             phase,
             is_write,
             newest,
-            may_advance: phase == Phase::Writing,
+            may_advance,
             later: None,
             replicas: Vec::with_capacity(replicas.len()),
         };

@@ -11,6 +11,7 @@
 //! - [`coordinator`]: one read or write on all replicas of a key; pure
 //! - [`version`]: which of two writes is newer; [`cell`]: what is kept of a key
 //! - [`engine`]: where cells are
+//! - [`frame`]: what nodes say to each other; `cluster`: one of them among the others
 //! - [`Store`]: the service of routes
 //!
 //! What decides is apart from what does: the coordinator knows neither sockets nor clocks nor disks, and a simulation runs
@@ -18,6 +19,7 @@
 
 pub mod api;
 pub mod cell;
+mod cluster;
 pub mod coordinator;
 pub mod engine;
 pub mod frame;
@@ -28,4 +30,5 @@ mod store;
 pub mod version;
 mod wall;
 
+pub use cluster::ClusterSettings;
 pub use store::{Store, VALUE_BYTES_MAX};

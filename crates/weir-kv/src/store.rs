@@ -8,8 +8,11 @@ use weir_gateway::service::{Answer, Ask, Content, Feeder, Replier, Reply, Servic
 
 use crate::api::{self, v0};
 use crate::cell::Cell;
+use crate::cluster::{self, Cluster, ClusterSettings, Shared};
+use crate::coordinator::{self, Operation, Quorum};
 use crate::engine::{Engine, EngineError};
-use crate::version::{Clock, Version};
+use crate::placement::Map;
+use crate::version::Clock;
 use crate::wall::unix_ms;
 
 /// The most that a value may have.
@@ -17,58 +20,86 @@ pub const VALUE_BYTES_MAX: u64 = 16 << 20;
 /// Bytes of a range that are sent at once, about.
 const RANGE_PIECE_BYTES: usize = 64 << 10;
 
-/// A store of one node.
+/// A node of a store.
+#[derive(Debug)]
 pub struct Store {
-    engine: Arc<dyn Engine>,
-    clock: Mutex<Clock>,
-    /// Nodes of the cluster.
-    nodes: usize,
+    shared: Arc<Shared>,
+    /// The other nodes, if there are some.
+    cluster: Option<Cluster>,
 }
 
-impl fmt::Debug for Store {
+impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store")
-            .field("engine", &self.engine)
-            .finish_non_exhaustive()
+        f.debug_struct("Shared").finish_non_exhaustive()
     }
 }
 
 impl Store {
-    /// A store whose data is in `engine`.
-    pub fn new(engine: Arc<dyn Engine>) -> Self {
+    /// A store of one node, whose data is in `engine`.
+    pub fn alone(engine: Arc<dyn Engine>) -> Self {
         let (newest, run) = engine.opened();
+        let map = Map::new(&["alone"]).expect("one node makes a cluster");
+        let me = map.nodes()[0].id;
         Self {
-            clock: Mutex::new(Clock::new(1, run, newest)),
-            nodes: 1,
-            engine,
+            shared: Arc::new(Shared {
+                clock: Mutex::new(Clock::new(me, run, newest)),
+                engine,
+                map,
+                me,
+            }),
+            cluster: None,
         }
     }
 
-    fn version(&self) -> Version {
-        let mut clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
-        clock.tick(unix_ms())
+    /// A node among others, whose own data is in `engine`.
+    ///
+    /// # Errors
+    /// The addresses make no cluster, or this node's cannot be listened on.
+    pub fn among(settings: &ClusterSettings, engine: Arc<dyn Engine>) -> Result<Self, String> {
+        let cluster = Cluster::start(settings, engine)?;
+        Ok(Self {
+            shared: Arc::clone(&cluster.shared),
+            cluster: Some(cluster),
+        })
     }
 
-    fn get(&self, key: Bytes) -> Reply {
-        if let Some(cell) = self.engine.at_hand(&key) {
+    /// The other nodes, unless this one alone is asked for a key.
+    fn others(&self, key: &[u8], quorum: Quorum) -> Option<&Cluster> {
+        let is_alone = quorum.from == 1 && self.shared.replicas(key, 1) == [self.shared.me];
+        self.cluster.as_ref().filter(|_| !is_alone)
+    }
+
+    fn get(&self, key: Bytes, quorum: Quorum) -> Reply {
+        if let Some(cluster) = self.others(&key, quorum) {
+            let answer = |answer| match answer {
+                coordinator::Answer::Found(cell) => found(cell),
+                _ => cluster::too_few(),
+            };
+            return cluster.ask(Operation::Get, key, quorum, Box::new(answer));
+        }
+        if let Some(cell) = self.shared.engine.at_hand(&key) {
             return Reply::ready(found(Some(cell)));
         }
         let (replier, reply) = Reply::later();
-        self.engine
-            .read(key, Box::new(|read| Some((replier, told(read, found)))));
+        let then = Box::new(|read| Some((replier, told(read, found))));
+        self.shared.engine.read(key, then);
         reply
     }
 
     /// Writes a value, or that there is none, and answers with `status`.
-    fn put(&self, key: Bytes, value: Option<Bytes>, status: u16) -> Reply {
+    fn put(&self, key: Bytes, value: Option<Bytes>, quorum: Quorum, status: u16) -> Reply {
         let cell = Cell {
-            version: self.version(),
+            version: self.shared.tick(),
             expires_ms: None,
             value,
         };
+        if let Some(cluster) = self.others(&key, quorum) {
+            let operation = Operation::Put(cell);
+            return cluster.ask(operation, key, quorum, cluster::written(status));
+        }
         let (replier, reply) = Reply::later();
         let then = move |written| Some((replier, told(written, |_| Answer::new(status))));
-        self.engine.write(key, cell, Box::new(then));
+        self.shared.engine.write(key, cell, Box::new(then));
         reply
     }
 
@@ -101,7 +132,9 @@ impl Store {
                 replier.map(|replier| (replier, failed(&error)))
             }
         };
-        self.engine.scan(from, to, Box::new(each), Box::new(then));
+        self.shared
+            .engine
+            .scan(from, to, Box::new(each), Box::new(then));
         reply
     }
 }
@@ -161,16 +194,17 @@ impl Service for Store {
 
     fn call(&self, mut ask: Ask) -> Reply {
         let query = ask.query().unwrap_or_default();
-        let call = v0::parse(ask.request.method, ask.path(), query, self.nodes);
+        let nodes = self.shared.map.nodes().len();
+        let call = v0::parse(ask.request.method, ask.path(), query, nodes);
         match call {
             Err(refusal) => Reply::ready(refusal.answer()),
             Ok(v0::Call::Status) => Reply::ready(api::text(200, "ok")),
-            Ok(v0::Call::Get(key, _)) => self.get(key),
-            Ok(v0::Call::Put(key, _)) => {
+            Ok(v0::Call::Get(key, quorum)) => self.get(key, quorum),
+            Ok(v0::Call::Put(key, quorum)) => {
                 let value = std::mem::take(&mut ask.body);
-                self.put(key, Some(value.into()), 201)
+                self.put(key, Some(value.into()), quorum, 201)
             }
-            Ok(v0::Call::Delete(key, _)) => self.put(key, None, 202),
+            Ok(v0::Call::Delete(key, quorum)) => self.put(key, None, quorum, 202),
             Ok(v0::Call::Range(from, to)) => self.range(from, to),
         }
     }
@@ -178,7 +212,8 @@ impl Service for Store {
     fn drain(&self) {}
 
     fn is_drained(&self) -> bool {
-        self.engine.is_idle()
+        let is_idle = self.cluster.as_ref().is_none_or(Cluster::is_idle);
+        is_idle && self.shared.engine.is_idle()
     }
 }
 

@@ -80,6 +80,7 @@ pub(crate) use self::address::{admin, listen};
 pub(crate) use self::declared::server::MESSAGE_FORMATS;
 pub(crate) use self::error::ConfigError;
 pub(crate) use self::inputs::Inputs;
+pub(crate) use self::kv::StoreSettings;
 pub(crate) use self::queue::{InProcess, Service as InProcessService};
 
 use self::declared::file::FILE;

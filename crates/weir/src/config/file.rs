@@ -205,7 +205,7 @@ fn path(value: &Entry, form: &Form) -> Option<PathBuf> {
 }
 
 /// A token is never repeated in a message: messages end up in terminals and build logs.
-fn token(value: &Entry) -> Option<String> {
+pub(super) fn token(value: &Entry) -> Option<String> {
     let Some(text) = value.as_str() else {
         value.wrong(format!(
             "expected a string of at least {TOKEN_CHARS_MIN} characters"

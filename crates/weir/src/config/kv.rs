@@ -1,9 +1,11 @@
 //! `[kv]`, and the `kv` of routes.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use weir_gateway::settings::Serve;
+use weir_kv::ClusterSettings;
 use weir_kv::engine::Durability;
 use weir_kv::engine::lsm::LsmSettings;
 
@@ -11,6 +13,7 @@ use super::declared::file::KV;
 use super::declared::kv as declared;
 use super::entries::Entries;
 use super::entry::Entry;
+use super::file::token;
 use super::queue::{InProcess, Service};
 
 /// The name of the service.
@@ -18,14 +21,77 @@ const SERVICE: &str = "kv";
 /// How long a client waits for the store at most.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
+/// A store: where its data is, and which nodes it has.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct StoreSettings {
+    pub(crate) engine: LsmSettings,
+    /// This node among others; `None` for a store of one node.
+    pub(crate) cluster: Option<ClusterSettings>,
+}
+
 /// Reads `[kv]`.
-pub(super) fn store(root: &mut Entries) -> Option<LsmSettings> {
+pub(super) fn store(root: &mut Entries) -> Option<StoreSettings> {
     let mut table = root.section(&KV)?;
     let engine = table.required(&declared::ENGINE);
     let engine = engine.and_then(|engine| engine.table());
+    let cluster = cluster(&mut table);
     table.finish();
     // A store with a mistake is one all the same: a route that names it is not wrong too.
-    Some(engine.map_or_else(nowhere, embedded))
+    Some(StoreSettings {
+        engine: engine.map_or_else(nowhere, embedded),
+        cluster,
+    })
+}
+
+fn cluster(table: &mut Entries) -> Option<ClusterSettings> {
+    let node_value = table.optional(&declared::NODE);
+    let nodes_value = table.optional(&declared::NODES);
+    let secret_value = table.optional(&declared::SECRET);
+    let node = node_value.as_ref().and_then(|value| value.parsed(address));
+    let nodes = nodes_value.as_ref().and_then(addresses);
+    let secret = secret_value.as_ref().map(token);
+    match (&node_value, &nodes_value) {
+        (Some(alone), None) => alone.expected("\"nodes\" beside it, which are all of them"),
+        (None, Some(others)) => others.expected("\"node\" beside it, which of them this one is"),
+        _ => {}
+    }
+    let (node, nodes) = (node?, nodes?);
+    if !nodes.contains(&node) {
+        node_value?.expected("one of \"nodes\"");
+        return None;
+    }
+    let is_open = nodes.iter().any(|node| !node.ip().is_loopback());
+    if is_open && secret.is_none() {
+        nodes_value?.expected("a \"secret\" beside it, since other machines reach these nodes");
+    }
+    Some(ClusterSettings {
+        node,
+        nodes,
+        secret: secret.flatten().unwrap_or_default(),
+    })
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let address: Option<SocketAddr> = text.parse().ok();
+    let address = address.filter(|address| address.port() > 0 && !address.ip().is_unspecified());
+    address.ok_or_else(|| format!("expected {}", declared::ADDRESS_EXPECTED))
+}
+
+fn addresses(value: &Entry) -> Option<Vec<SocketAddr>> {
+    let items = value.list()?;
+    let mut nodes: Vec<SocketAddr> = Vec::new();
+    for item in &items {
+        if let Some(node) = item.parsed(address) {
+            if nodes.contains(&node) {
+                item.expected("a node that is not there already");
+            }
+            nodes.push(node);
+        }
+    }
+    if items.len() > declared::NODES_MAX {
+        value.expected(&format!("at most {} nodes", declared::NODES_MAX));
+    }
+    (nodes.len() == items.len()).then_some(nodes)
 }
 
 fn nowhere() -> LsmSettings {

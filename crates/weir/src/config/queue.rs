@@ -10,7 +10,6 @@ use std::time::Duration;
 use weir_gateway::settings::{
     Action, Conditions, ErrorPages, HostPattern, Limits, ResponseHeaders, Route, RouteLimits, Serve,
 };
-use weir_kv::engine::lsm::LsmSettings;
 use weir_queue::{Deferral, Delivery, KafkaQueue, KeySource, LOCATION, Retry, Settings};
 
 use super::declared::Key;
@@ -19,6 +18,7 @@ use super::declared::queue as declared;
 use super::entries::Entries;
 use super::entry::Entry;
 use super::headers::is_token;
+use super::kv::StoreSettings;
 use super::pattern::{self, PathPattern};
 use super::sink;
 use super::suggest::{did_you_mean, nearest, one_of, quoted};
@@ -33,7 +33,7 @@ pub(crate) struct InProcess {
     /// Queues by their names.
     pub(crate) settings: BTreeMap<String, Settings>,
     /// The key-value store.
-    pub(crate) kv: Option<LsmSettings>,
+    pub(crate) kv: Option<StoreSettings>,
     /// What each service does, by its name.
     pub(crate) services: BTreeMap<String, Service>,
 }

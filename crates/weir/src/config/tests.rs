@@ -14,6 +14,7 @@ mod documentation;
 mod examples;
 mod flags;
 mod included;
+mod kv;
 mod mutated;
 mod outside;
 mod queues;

@@ -1,5 +1,6 @@
 //! The key-value store from outside: real processes, which are killed and started again.
 
+mod cluster;
 mod killed;
 mod single;
 
@@ -19,11 +20,27 @@ struct Node {
 impl Node {
     /// A node alone, whose engine has these keys besides its path.
     fn alone(more: &str) -> Self {
+        Self::with(more, "")
+    }
+
+    /// A cluster of so many nodes.
+    fn several(count: usize) -> Vec<Self> {
+        let others: Vec<String> = (0..count)
+            .map(|_| format!("\"127.0.0.1:{}\"", free_port()))
+            .collect();
+        let nodes = others.join(", ");
+        others
+            .iter()
+            .map(|node| Self::with("", &format!("node = {node}\nnodes = [{nodes}]\n")))
+            .collect()
+    }
+
+    fn with(engine: &str, store: &str) -> Self {
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let directory = Directory::new();
         let data = directory.file("data");
         let config = format!(
-            "[server]\nworkers = 2\n[[listener]]\naddress = \"{address}\"\n[kv]\nengine = {{ path = \"{}\"{more} }}\n\
+            "[server]\nworkers = 2\n[[listener]]\naddress = \"{address}\"\n[kv]\nengine = {{ path = \"{}\"{engine} }}\n{store}\
              [[route]]\npath = \"/v0/{{*rest}}\"\nkv = true\n",
             data.display()
         );
@@ -42,6 +59,10 @@ impl Node {
         self.process = start(&self.directory, self.address);
     }
 
+    fn kill(&mut self) {
+        self.process.kill();
+    }
+
     fn ask(&self, method: &str, target: &str, body: &[u8]) -> Response {
         let mut connection = Connection::open(self.address);
         let length = body.len();
@@ -52,6 +73,7 @@ impl Node {
         connection.response_to(method).expect("it answers")
     }
 
+    /// A key may have parameters behind it.
     fn get(&self, key: &str) -> Response {
         self.ask("GET", &format!("/v0/entity?id={key}"), b"")
     }
@@ -64,6 +86,15 @@ impl Node {
     fn delete(&self, key: &str) -> u16 {
         let target = format!("/v0/entity?id={key}");
         self.ask("DELETE", &target, b"").status
+    }
+
+    /// The value of a key, and the status beside it where there is none.
+    fn value(&self, key: &str) -> Result<String, u16> {
+        let response = self.get(key);
+        match response.status {
+            200 => Ok(response.text()),
+            status => Err(status),
+        }
     }
 }
 

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use serde_json::Value;
 use weir_gateway::service::{Courier, OrderError, QueueOrder, QueueStatus, Service, Services};
 use weir_kv::Store;
-use weir_kv::engine::lsm::{Lsm, LsmSettings};
+use weir_kv::engine::lsm::Lsm;
 
 use super::queues::OpenQueues;
-use crate::config::{InProcess, InProcessService};
+use crate::config::{InProcess, InProcessService, StoreSettings};
 
 /// The services of a configuration.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(in crate::commands) struct OpenServices {
 /// A store that is open, and by what settings.
 #[derive(Debug)]
 struct OpenStore {
-    settings: LsmSettings,
+    settings: StoreSettings,
     store: Weak<Store>,
 }
 
@@ -36,7 +36,7 @@ impl OpenServices {
     }
 
     /// The store with these settings, opened if it is not.
-    fn store(&self, settings: &LsmSettings) -> Result<Arc<dyn Service>, String> {
+    fn store(&self, settings: &StoreSettings) -> Result<Arc<dyn Service>, String> {
         let mut open = self.store.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(open) = &*open
             && let Some(store) = open.store.upgrade()
@@ -46,7 +46,11 @@ impl OpenServices {
             }
             return Err("[kv] is another one, which takes a restart".to_owned());
         }
-        let store = Arc::new(Store::new(Lsm::open(settings)?));
+        let engine = Lsm::open(&settings.engine)?;
+        let store = Arc::new(match &settings.cluster {
+            None => Store::alone(engine),
+            Some(cluster) => Store::among(cluster, engine)?,
+        });
         *open = Some(OpenStore {
             settings: settings.clone(),
             store: Arc::downgrade(&store),

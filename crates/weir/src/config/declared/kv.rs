@@ -1,10 +1,10 @@
 //! `[kv]`: the key-value store; and the `kv` of a route.
 
-use super::{Key, Kind, Needs, Preset, Section, forms};
+use super::{Form, Key, Kind, List, Needs, Preset, Section, forms};
 
 pub(crate) static STORE: Section = Section {
     example: "[kv]",
-    groups: &[&[&ENGINE]],
+    groups: &[&[&ENGINE, &NODE, &NODES, &SECRET]],
     needs: Needs::Nothing,
 };
 pub(crate) static ENGINE: Key = Key {
@@ -13,6 +13,37 @@ pub(crate) static ENGINE: Key = Key {
     preset: Preset::Required("`{ path = \"data/kv\" }`"),
     doc: "Where the data is.",
 };
+pub(crate) static NODE: Key = Key {
+    name: "node",
+    kind: Kind::Text(&ADDRESS),
+    preset: Preset::Said("the only one"),
+    doc: "Where the other nodes reach this one.",
+};
+pub(crate) static NODES: Key = Key {
+    name: "nodes",
+    kind: Kind::List(&ADDRESSES),
+    preset: Preset::Said("this one alone"),
+    doc: "All nodes, `node` among them; the same on each, at most 9.",
+};
+pub(crate) static SECRET: Key = Key {
+    name: "secret",
+    kind: Kind::Text(&forms::TOKEN),
+    preset: Preset::Said("none"),
+    doc: "What nodes know each other by, the same on each. Needed where a node is not on a loopback address.",
+};
+static ADDRESS: Form = Form {
+    noun: "IP address and port, as in `\"10.0.0.1:8081\"`",
+    expected: ADDRESS_EXPECTED,
+    pattern: Some("^[0-9A-Fa-f:.\\[\\]]+:[0-9]+$"),
+};
+pub(crate) const ADDRESS_EXPECTED: &str = "an IP address and a port such as \"10.0.0.1:8081\"";
+static ADDRESSES: List = List {
+    of: Kind::Text(&ADDRESS),
+    noun: "such addresses",
+    expected: "addresses such as [\"10.0.0.1:8081\", \"10.0.0.2:8081\"]",
+    is_never_empty: true,
+};
+pub(crate) const NODES_MAX: usize = 9;
 pub(crate) static EMBEDDED: Section = Section {
     example: "engine = { path = \"data/kv\" }",
     groups: &[&[&PATH, &DURABILITY, &MEMORY]],

@@ -1,0 +1,218 @@
+//! The nodes of a store: what this one asks of the others, and does for them.
+//!
+//! ```text
+//! worker ──► hub: one coordinator for each request ──► own engine
+//!             ▲  ▲                              └───► peer ══► the engine of another node
+//!             │  └── what engines and peers answer           (serve, there)
+//! answers ◄───┘
+//! ```
+//!
+//! All of it is one thread with a runtime of its own. Requests that only concern this node never come here.
+
+mod hello;
+mod hub;
+mod peer;
+mod serve;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
+use weir_gateway::service::{Answer, Replier, Reply};
+
+use self::hub::{Event, Hub};
+use self::peer::Peer;
+use crate::coordinator::{self, Operation, Quorum};
+use crate::engine::Engine;
+use crate::placement::{Map, Slot};
+use crate::version::{Clock, Version};
+use crate::wall::unix_ms;
+
+/// Requests under way at once. More are refused.
+const UNDER_WAY_MAX: usize = 32_768;
+
+/// The nodes, and which of them this one is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterSettings {
+    /// Where this node listens for the others.
+    pub node: SocketAddr,
+    /// All nodes, this one among them.
+    pub nodes: Vec<SocketAddr>,
+    /// What they know each other by; empty where nobody else reaches them.
+    pub secret: String,
+}
+
+pub(crate) use self::hub::{too_few, written};
+
+/// What all parts of a node know.
+pub(crate) struct Shared {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) clock: Mutex<Clock>,
+    pub(crate) map: Map,
+    /// The number of this node.
+    pub(crate) me: u16,
+}
+
+impl Shared {
+    pub(crate) fn tick(&self) -> Version {
+        let mut clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
+        clock.tick(unix_ms())
+    }
+
+    /// Goes on behind a version; whether that is not too far ahead.
+    pub(crate) fn see(&self, version: Version) -> bool {
+        let mut clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
+        clock.see(version, unix_ms()).is_ok()
+    }
+
+    /// The first replicas of a key, by the numbers of their nodes.
+    pub(crate) fn replicas(&self, key: &[u8], from: usize) -> Vec<u16> {
+        let ranked = self.map.ranked(Slot::of(key)).iter().take(from);
+        ranked
+            .map(|&index| self.map.nodes()[usize::from(index)].id)
+            .collect()
+    }
+}
+
+/// A node among others.
+pub(crate) struct Cluster {
+    pub(crate) shared: Arc<Shared>,
+    events: mpsc::UnboundedSender<Event>,
+    under_way: Arc<AtomicUsize>,
+    /// Dropped, the thread ends.
+    _life: oneshot::Sender<()>,
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").finish_non_exhaustive()
+    }
+}
+
+/// Makes the answer for a client of what came of an operation.
+pub(crate) type ToAnswer = Box<dyn FnOnce(coordinator::Answer) -> Answer + Send>;
+
+impl Cluster {
+    /// Listens for the other nodes, and connects to them.
+    ///
+    /// # Errors
+    /// The addresses make no cluster, or this node's cannot be listened on.
+    pub(crate) fn start(
+        settings: &ClusterSettings,
+        engine: Arc<dyn Engine>,
+    ) -> Result<Self, String> {
+        let names: Vec<String> = settings.nodes.iter().map(ToString::to_string).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let map = Map::new(&names).map_err(|error| error.to_string())?;
+        let own = settings.node.to_string();
+        let me = map.node(&own).map(|node| node.id);
+        let me = me.ok_or_else(|| format!("{own} is not among the nodes"))?;
+        let (newest, run) = engine.opened();
+        let shared = Arc::new(Shared {
+            clock: Mutex::new(Clock::new(me, run, newest)),
+            engine,
+            map,
+            me,
+        });
+        let failed =
+            |error: std::io::Error| format!("cannot listen on {own} for other nodes: {error}");
+        let listener = std::net::TcpListener::bind(settings.node).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let (events, happened) = mpsc::unbounded_channel();
+        let (life, ended) = oneshot::channel();
+        let cluster = Self {
+            shared: Arc::clone(&shared),
+            events: events.clone(),
+            under_way: Arc::default(),
+            _life: life,
+        };
+        let parts = (settings.clone(), shared, Arc::clone(&cluster.under_way));
+        let thread = std::thread::Builder::new().name("kv nodes".to_owned());
+        let live = move || live(parts, listener, (events, happened), ended);
+        thread
+            .spawn(live)
+            .map_err(|error| format!("cannot start a thread: {error}"))?;
+        Ok(cluster)
+    }
+
+    /// Carries out an operation on the replicas of a key.
+    pub(crate) fn ask(
+        &self,
+        operation: Operation,
+        key: Bytes,
+        quorum: Quorum,
+        answer: ToAnswer,
+    ) -> Reply {
+        if self.under_way.fetch_add(1, Ordering::AcqRel) >= UNDER_WAY_MAX {
+            self.under_way.fetch_sub(1, Ordering::AcqRel);
+            return Reply::ready(answer(coordinator::Answer::TooFew));
+        }
+        let (replier, reply) = Reply::later();
+        let replicas = self.shared.replicas(&key, quorum.from);
+        let asked = hub::Asked {
+            operation,
+            key,
+            ack: quorum.ack,
+            replicas,
+            client: Some((replier, answer)),
+        };
+        // If the thread is gone, so is the replier: the client gets a 500.
+        let _ = self.events.send(Event::Ask(asked));
+        reply
+    }
+
+    /// Whether nothing is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.under_way.load(Ordering::Acquire) == 0
+    }
+}
+
+type Parts = (ClusterSettings, Arc<Shared>, Arc<AtomicUsize>);
+type Events = (mpsc::UnboundedSender<Event>, mpsc::UnboundedReceiver<Event>);
+
+/// The thread.
+fn live(
+    (settings, shared, under_way): Parts,
+    listener: std::net::TcpListener,
+    (events, happened): Events,
+    ended: oneshot::Receiver<()>,
+) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let Ok(runtime) = runtime else {
+        return;
+    };
+    runtime.block_on(async move {
+        let secret: Arc<str> = settings.secret.as_str().into();
+        let others = shared
+            .map
+            .nodes()
+            .iter()
+            .filter(|node| node.id != shared.me);
+        let peers = others.map(|node| {
+            let peer = Peer::start(node.clone(), &shared, &secret, events.clone());
+            (node.id, peer)
+        });
+        let hub = Hub::new(Arc::clone(&shared), peers.collect(), events, under_way);
+        let Ok(listener) = TcpListener::from_std(listener) else {
+            return;
+        };
+        tokio::select! {
+            () = hub.run(happened) => {}
+            () = serve::accept(listener, shared, secret) => {}
+            _ = ended => {}
+        }
+    });
+}
+
+/// Gives answers to clients, for the price of one wake-up for each worker.
+fn give(answers: Vec<(Replier, Answer)>) {
+    if !answers.is_empty() {
+        Replier::answer_all(answers.into_iter());
+    }
+}

@@ -1,0 +1,324 @@
+//! Owns every request that concerns other nodes, from its beginning until nothing of it is awaited any more.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use weir_gateway::service::{Answer, Replier};
+
+use super::peer::Peer;
+use super::{Shared, ToAnswer, give};
+use crate::cell::Cell;
+use crate::coordinator::{self, Coordinator, Operation, Step};
+use crate::frame::Say;
+use crate::version::Version;
+
+/// How long replicas may take.
+const DEADLINE: Duration = Duration::from_secs(2);
+/// How often deadlines and hints are looked at.
+const TICK: Duration = Duration::from_millis(100);
+/// Events that are taken at once.
+const EVENTS_MAX: usize = 1024;
+/// Cells that are kept for a node that did not take them.
+const HINTS_MAX: usize = 100_000;
+/// Hints that are sent to a node at once.
+const HINTS_AT_ONCE: usize = 256;
+
+/// What happens to the hub.
+pub(super) enum Event {
+    Ask(Asked),
+    /// A replica has answered a read.
+    Found(u64, u16, Option<Cell>),
+    /// A replica has answered a write of this version.
+    Written(u64, u16, Version, Option<Version>),
+    /// A replica does not do what it was asked to.
+    Failed(u64, u16),
+}
+
+/// An operation on a key.
+pub(super) struct Asked {
+    pub(super) operation: Operation,
+    pub(super) key: Bytes,
+    pub(super) ack: usize,
+    pub(super) replicas: Vec<u16>,
+    /// Who waits for it; nobody for a hint.
+    pub(super) client: Option<(Replier, ToAnswer)>,
+}
+
+struct UnderWay {
+    key: Bytes,
+    coordinator: Coordinator,
+    client: Option<(Replier, ToAnswer)>,
+}
+
+/// The owner of requests.
+pub(super) struct Hub {
+    shared: Arc<Shared>,
+    peers: HashMap<u16, Peer>,
+    /// For engines, which answer from their threads.
+    events: mpsc::UnboundedSender<Event>,
+    under_way: HashMap<u64, UnderWay>,
+    count: Arc<AtomicUsize>,
+    /// In the order in which they end.
+    deadlines: VecDeque<(Instant, u64)>,
+    hints: HashMap<u16, VecDeque<(Bytes, Cell)>>,
+    next_id: u64,
+    answers: Vec<(Replier, Answer)>,
+}
+
+impl Hub {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        peers: HashMap<u16, Peer>,
+        events: mpsc::UnboundedSender<Event>,
+        count: Arc<AtomicUsize>,
+    ) -> Self {
+        Self {
+            shared,
+            peers,
+            events,
+            count,
+            under_way: HashMap::new(),
+            deadlines: VecDeque::new(),
+            hints: HashMap::new(),
+            next_id: 0,
+            answers: Vec::new(),
+        }
+    }
+
+    pub(super) async fn run(mut self, mut happened: mpsc::UnboundedReceiver<Event>) {
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        let mut tick = tokio::time::interval(TICK);
+        loop {
+            tokio::select! {
+                count = happened.recv_many(&mut events, EVENTS_MAX) => {
+                    if count == 0 {
+                        return;
+                    }
+                    for event in events.drain(..) {
+                        self.happen(event);
+                    }
+                }
+                _ = tick.tick() => {
+                    self.give_up_late();
+                    self.send_hints();
+                }
+            }
+            give(std::mem::take(&mut self.answers));
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Ask(asked) => self.begin(asked),
+            Event::Found(id, node, cell) => {
+                self.coordinate(id, |coordinator, steps| coordinator.read(node, cell, steps));
+            }
+            Event::Written(id, node, version, newer) => {
+                self.coordinate(id, |coordinator, steps| {
+                    coordinator.written(node, version, newer, steps);
+                });
+            }
+            Event::Failed(id, node) => {
+                self.coordinate(id, |coordinator, steps| coordinator.failed(node, steps));
+            }
+        }
+    }
+
+    fn begin(&mut self, asked: Asked) {
+        let Asked {
+            operation,
+            key,
+            ack,
+            replicas,
+            client,
+        } = asked;
+        self.next_id += 1;
+        let id = self.next_id;
+        let mut steps = Vec::new();
+        let is_up = |node| node == self.shared.me || self.peers.get(&node).is_some_and(Peer::is_up);
+        let coordinator = Coordinator::begin(operation, ack, &replicas, is_up, &mut steps);
+        let under_way = UnderWay {
+            key,
+            coordinator,
+            client,
+        };
+        self.under_way.insert(id, under_way);
+        self.deadlines.push_back((Instant::now() + DEADLINE, id));
+        self.carry_out(id, steps);
+    }
+
+    fn coordinate(&mut self, id: u64, what: impl FnOnce(&mut Coordinator, &mut Vec<Step>)) {
+        let mut steps = Vec::new();
+        if let Some(under_way) = self.under_way.get_mut(&id) {
+            what(&mut under_way.coordinator, &mut steps);
+        }
+        self.carry_out(id, steps);
+    }
+
+    /// Carries out steps, and what comes of them at once.
+    fn carry_out(&mut self, id: u64, steps: Vec<Step>) {
+        let mut steps: VecDeque<Step> = steps.into();
+        while let Some(step) = steps.pop_front() {
+            let Some(under_way) = self.under_way.get_mut(&id) else {
+                return;
+            };
+            let mut more = Vec::new();
+            match step {
+                Step::Behind(version) => {
+                    let is_seen = self.shared.see(version);
+                    let version = self.shared.tick();
+                    if is_seen {
+                        under_way.coordinator.behind(version, &mut more);
+                    } else {
+                        under_way.coordinator.give_up(&mut more);
+                    }
+                }
+                Step::Answer(answer) => {
+                    if let Some((replier, to_answer)) = under_way.client.take() {
+                        self.answers.push((replier, to_answer(answer)));
+                        self.count.fetch_sub(1, Ordering::AcqRel);
+                    }
+                }
+                Step::Hint(node, cell) => {
+                    let key = under_way.key.clone();
+                    self.hint(node, key, cell);
+                }
+                Step::Read(node) => {
+                    let key = under_way.key.clone();
+                    if !self.read(id, node, key) {
+                        self.coordinate_into(id, node, &mut more);
+                    }
+                }
+                Step::Write(node, cell) => {
+                    let key = under_way.key.clone();
+                    if !self.write(id, node, key, cell) {
+                        self.coordinate_into(id, node, &mut more);
+                    }
+                }
+            }
+            steps.extend(more);
+        }
+        if self
+            .under_way
+            .get(&id)
+            .is_some_and(|under_way| under_way.coordinator.is_over())
+        {
+            self.under_way.remove(&id);
+        }
+    }
+
+    /// A replica could not even be asked.
+    fn coordinate_into(&mut self, id: u64, node: u16, steps: &mut Vec<Step>) {
+        if let Some(under_way) = self.under_way.get_mut(&id) {
+            under_way.coordinator.failed(node, steps);
+        }
+    }
+
+    /// Whether a replica is asked for its cell.
+    fn read(&self, id: u64, node: u16, key: Bytes) -> bool {
+        if node != self.shared.me {
+            let peer = self.peers.get(&node);
+            return peer.is_some_and(|peer| peer.send(id, Say::Read(key)));
+        }
+        let me = self.shared.me;
+        if let Some(cell) = self.shared.engine.at_hand(&key) {
+            let _ = self.events.send(Event::Found(id, me, Some(cell)));
+            return true;
+        }
+        let events = self.events.clone();
+        let then = move |found| {
+            let event = match found {
+                Ok(cell) => Event::Found(id, me, cell),
+                Err(_) => Event::Failed(id, me),
+            };
+            let _ = events.send(event);
+            None
+        };
+        self.shared.engine.read(key, Box::new(then));
+        true
+    }
+
+    /// Whether a replica is sent a cell.
+    fn write(&self, id: u64, node: u16, key: Bytes, cell: Cell) -> bool {
+        if node != self.shared.me {
+            let peer = self.peers.get(&node);
+            return peer.is_some_and(|peer| peer.send(id, Say::Write(key, cell)));
+        }
+        let (me, version) = (self.shared.me, cell.version);
+        let events = self.events.clone();
+        let then = move |written| {
+            let event = match written {
+                Ok(newer) => Event::Written(id, me, version, newer),
+                Err(_) => Event::Failed(id, me),
+            };
+            let _ = events.send(event);
+            None
+        };
+        self.shared.engine.write(key, cell, Box::new(then));
+        true
+    }
+
+    fn give_up_late(&mut self) {
+        let now = Instant::now();
+        let late = self.deadlines.iter().take_while(|(at, _)| *at <= now);
+        let late: Vec<u64> = self
+            .deadlines
+            .drain(..late.count())
+            .map(|(_, id)| id)
+            .collect();
+        for id in late {
+            self.coordinate(id, Coordinator::give_up);
+        }
+    }
+
+    /// Keeps a cell for a node. The oldest one goes when there are too many.
+    fn hint(&mut self, node: u16, key: Bytes, cell: Cell) {
+        let hints = self.hints.entry(node).or_default();
+        if hints.len() >= HINTS_MAX {
+            hints.pop_front();
+        }
+        hints.push_back((key, cell));
+    }
+
+    /// Has nodes that are up take what they missed.
+    fn send_hints(&mut self) {
+        let is_up =
+            |node: &u16| *node == self.shared.me || self.peers.get(node).is_some_and(Peer::is_up);
+        let ready: Vec<u16> = self.hints.keys().copied().filter(is_up).collect();
+        for node in ready {
+            let hints = self.hints.get_mut(&node).map(|hints| {
+                let count = hints.len().min(HINTS_AT_ONCE);
+                hints.drain(..count).collect::<Vec<_>>()
+            });
+            for (key, cell) in hints.unwrap_or_default() {
+                // A write to one replica alone. What it does not take becomes a hint again.
+                self.begin(Asked {
+                    operation: Operation::Repair(cell),
+                    key,
+                    ack: 1,
+                    replicas: vec![node],
+                    client: None,
+                });
+            }
+        }
+        self.hints.retain(|_, hints| !hints.is_empty());
+    }
+}
+
+/// What a client is told when replicas did not answer.
+pub(crate) fn too_few() -> Answer {
+    crate::api::text(504, "too few replicas answered in time")
+}
+
+/// What a client of a write is told.
+pub(crate) fn written(status: u16) -> ToAnswer {
+    Box::new(move |answer| match answer {
+        coordinator::Answer::TooFew => too_few(),
+        _ => Answer::new(status),
+    })
+}

@@ -1,0 +1,75 @@
+//! Mistakes in `[kv]` and in the `kv` of routes.
+
+use super::{LISTENER, parse};
+use crate::config::StoreSettings;
+
+const ROUTE: &str = "[[route]]\npath = \"/v0/{*rest}\"\nkv = true\n";
+
+fn told(kv: &str) -> String {
+    let text = [LISTENER, kv, ROUTE].concat();
+    parse(&text)
+        .err()
+        .map_or_else(String::new, |error| error.to_string())
+}
+
+#[test]
+fn mistakes_in_a_store_are_told() {
+    let engine = "[kv]\nengine = { path = \"data\" }\n";
+    for (kv, complaint) in [
+        (String::new(), "route[1].kv: there is no store; add `[kv]`"),
+        ("[kv]\n".to_owned(), "kv.engine: missing"),
+        ("[kv]\nengine = {}\n".to_owned(), "kv.engine.path: missing"),
+        (
+            format!("{engine}node = \"127.0.0.1:8081\"\n"),
+            "kv.node: found \"127.0.0.1:8081\", expected \"nodes\" beside it",
+        ),
+        (
+            format!("{engine}nodes = [\"127.0.0.1:8081\"]\n"),
+            "kv.nodes: found a list, expected \"node\" beside it",
+        ),
+        (
+            format!("{engine}node = \"127.0.0.1:8081\"\nnodes = [\"127.0.0.1:8082\"]\n"),
+            "kv.node: found \"127.0.0.1:8081\", expected one of \"nodes\"",
+        ),
+        (
+            format!("{engine}node = \"127.0.0.1:1\"\nnodes = [\"127.0.0.1:1\", \"127.0.0.1:1\"]\n"),
+            "kv.nodes[2]: found \"127.0.0.1:1\", expected a node that is not there already",
+        ),
+        (
+            format!("{engine}node = \"kv-1:8081\"\nnodes = [\"kv-1:8081\"]\n"),
+            "kv.node: found \"kv-1:8081\", expected an IP address and a port",
+        ),
+        (
+            format!("{engine}node = \"10.0.0.1:1\"\nnodes = [\"10.0.0.1:1\"]\n"),
+            "expected a \"secret\" beside it, since other machines reach these nodes",
+        ),
+        (
+            format!("{engine}secret = \"short\"\n"),
+            "kv.secret: found 5 characters, expected at least 16",
+        ),
+    ] {
+        let told = told(&kv);
+        assert!(told.contains(complaint), "{told}\n instead of {complaint}");
+    }
+    let off = [LISTENER, engine, &ROUTE.replace("true", "false")].concat();
+    let told = parse(&off).expect_err("it has no action").to_string();
+    assert!(
+        told.contains("route[1].kv: found false, expected true"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_store_is_what_it_says() {
+    let text = "[kv]\nengine = { path = \"data\", durability = \"os\" }\nnode = \"10.0.0.1:1\"\n\
+                nodes = [\"10.0.0.1:1\", \"10.0.0.2:1\"]\nsecret = \"0123456789abcdef\"\n";
+    let config = super::whole(&[LISTENER, text, ROUTE].concat());
+    let StoreSettings { engine, cluster } = config.services.kv.expect("a store");
+    let cluster = cluster.expect("a cluster");
+    assert_eq!(engine.path.to_str(), Some("data"));
+    assert_eq!(
+        (cluster.nodes.len(), &*cluster.secret),
+        (2, "0123456789abcdef")
+    );
+    assert_eq!(cluster.node, cluster.nodes[0]);
+}

@@ -1,0 +1,192 @@
+//! Several nodes: the cases of the course for two and three of them, in both syntaxes, with nodes that are killed and come back.
+
+use super::Node;
+use crate::harness::wait_until;
+
+/// Has all nodes connected to each other, so that none is taken for down.
+fn several(count: usize) -> Vec<Node> {
+    let nodes = Node::several(count);
+    wait_for(&nodes);
+    nodes
+}
+
+fn wait_for(nodes: &[Node]) {
+    let all = nodes.len();
+    wait_until("the nodes know each other", || {
+        nodes
+            .iter()
+            .all(|node| node.put(&format!("ready&ack={all}&from={all}"), b"") == 201)
+    });
+}
+
+/// Starts a killed node again.
+fn bring_back(nodes: &mut [Node], which: usize) {
+    nodes[which].restart();
+    wait_for(nodes);
+}
+
+#[test]
+fn any_node_answers_for_any_key() {
+    let nodes = several(2);
+    for (number, node) in (0..).zip(nodes.iter().cycle().take(10)) {
+        let key = format!("key{number}&replicas=1/1");
+        assert_eq!(node.put(&key, key.as_bytes()), 201);
+        for node in &nodes {
+            assert_eq!(node.value(&key), Ok(key.clone()));
+        }
+        assert_eq!(node.delete(&key), 202);
+        for node in &nodes {
+            assert_eq!(node.value(&key), Err(404));
+        }
+    }
+}
+
+#[test]
+fn a_key_with_one_replica_is_on_one_node() {
+    let mut nodes = several(2);
+    let keys: Vec<String> = (0..12).map(|n| format!("key{n}&ack=1&from=1")).collect();
+    for key in &keys {
+        assert_eq!(nodes[0].put(key, b"value"), 201);
+    }
+    let mut found = vec![0; keys.len()];
+    for which in 0..2 {
+        nodes[1 - which].kill();
+        wait_until("the other one is missed", || {
+            keys.iter().all(|key| nodes[which].get(key).status != 503)
+        });
+        for (key, found) in keys.iter().zip(&mut found) {
+            *found += usize::from(nodes[which].get(key).status == 200);
+        }
+        bring_back(&mut nodes, 1 - which);
+    }
+    assert_eq!(found, vec![1; keys.len()]);
+}
+
+#[test]
+fn what_does_not_fit_the_cluster_is_400_and_too_few_replicas_are_504() {
+    let mut nodes = several(2);
+    for wrong in [
+        "ack=0&from=2",
+        "replicas=0/2",
+        "ack=3&from=2",
+        "replicas=3/3",
+        "from=3",
+    ] {
+        let key = format!("key&{wrong}");
+        assert_eq!(nodes[0].get(&key).status, 400, "{wrong}");
+        assert_eq!(nodes[0].put(&key, b""), 400, "{wrong}");
+        assert_eq!(nodes[0].delete(&key), 400, "{wrong}");
+    }
+    nodes[1].kill();
+    for enough in ["ack=2&from=2", "replicas=2/2"] {
+        let key = format!("key&{enough}");
+        assert_eq!(nodes[0].get(&key).status, 504);
+        assert_eq!(nodes[0].put(&key, b""), 504);
+        assert_eq!(nodes[0].delete(&key), 504);
+    }
+    assert_eq!(nodes[0].put("key&replicas=1/2", b"here"), 201);
+    assert_eq!(nodes[0].value("key&ack=1&from=2"), Ok("here".to_owned()));
+}
+
+/// What is done while a node is away, how it is read when that is back, and what is found.
+#[test]
+fn a_node_that_was_away_answers_what_it_missed() {
+    let mut nodes = several(2);
+    let (one, two) = ("k&ack=1&from=2", "k&ack=2&from=2");
+    assert_eq!(nodes[0].put(two, b"before"), 201);
+    for away in [1, 0] {
+        let here = 1 - away;
+        nodes[away].kill();
+        assert_eq!(nodes[here].put(one, b"written"), 201);
+        bring_back(&mut nodes, away);
+        assert_eq!(nodes[away].value(two), Ok("written".to_owned()));
+
+        nodes[away].kill();
+        assert_eq!(nodes[here].delete(one), 202);
+        bring_back(&mut nodes, away);
+        assert_eq!(nodes[away].value(two), Err(404));
+
+        nodes[away].kill();
+        assert_eq!(nodes[here].put(one, b"again"), 201);
+        bring_back(&mut nodes, away);
+        assert_eq!(nodes[away].value(two), Ok("again".to_owned()));
+    }
+}
+
+#[test]
+fn what_overlaps_is_seen() {
+    let nodes = several(3);
+    for (write, read) in [
+        ("ack=1&from=3", "ack=3&from=3"),
+        ("ack=2&from=3", "ack=2&from=3"),
+        ("ack=3&from=3", "ack=1&from=3"),
+        ("replicas=2/3", "replicas=2/3"),
+    ] {
+        let (write, read) = (format!("k&{write}"), format!("k&{read}"));
+        assert_eq!(nodes[0].put(&write, read.as_bytes()), 201);
+        assert_eq!(nodes[1].value(&read), Ok(read.clone()), "{write}");
+        assert_eq!(nodes[2].delete(&write), 202);
+        assert_eq!(nodes[0].value(&read), Err(404), "{write}");
+    }
+}
+
+#[test]
+fn two_of_three_tolerate_a_failure() {
+    let mut nodes = several(3);
+    let key = "k&replicas=2/3";
+    for away in [0, 1, 2] {
+        let (one, other) = ((away + 1) % 3, (away + 2) % 3);
+        let value = format!("while {away} was away");
+        assert_eq!(nodes[away].put(key, b"before"), 201);
+        nodes[away].kill();
+        assert_eq!(nodes[one].value(key), Ok("before".to_owned()));
+        assert_eq!(nodes[one].put(key, value.as_bytes()), 201);
+        assert_eq!(nodes[other].value(key), Ok(value.clone()));
+        bring_back(&mut nodes, away);
+        assert_eq!(nodes[away].value(key), Ok(value));
+        assert_eq!(nodes[other].delete(key), 202);
+        assert_eq!(nodes[away].value(key), Err(404));
+    }
+}
+
+#[test]
+fn a_key_is_on_as_many_nodes_as_are_asked_for() {
+    let mut nodes = several(3);
+    assert_eq!(nodes[0].put("k&replicas=2/2", b"value"), 201);
+    let mut found = 0;
+    for alone in 0..3 {
+        for other in 0..3 {
+            if other != alone {
+                nodes[other].kill();
+            }
+        }
+        wait_until("the others are missed", || {
+            [200, 404, 504].contains(&nodes[alone].get("k&replicas=1/2").status)
+        });
+        found += usize::from(nodes[alone].get("k&replicas=1/2").status == 200);
+        for other in 0..3 {
+            if other != alone {
+                nodes[other].restart();
+            }
+        }
+        wait_for(&nodes);
+    }
+    assert_eq!(found, 2);
+}
+
+/// Nobody reads it meanwhile: what a node missed comes to it by itself.
+#[test]
+fn hints_bring_what_a_node_missed() {
+    let mut nodes = several(2);
+    nodes[1].kill();
+    for number in 0..50 {
+        let key = format!("key{number}&ack=1&from=2");
+        assert_eq!(nodes[0].put(&key, b"missed"), 201);
+    }
+    nodes[1].restart();
+    let range = |node: &Node| node.ask("GET", "/v0/entities?start=key", b"").text();
+    wait_until("the hints are there", || {
+        range(&nodes[1]).matches("missed").count() == 50
+    });
+    assert_eq!(range(&nodes[0]), range(&nodes[1]));
+}
