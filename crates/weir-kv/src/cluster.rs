@@ -18,6 +18,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 
 use bytes::Bytes;
 use tokio::net::TcpListener;
@@ -53,6 +54,8 @@ pub(crate) struct Shared {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) clock: Mutex<Clock>,
     pub(crate) map: Map,
+    /// That of the map.
+    pub(crate) fingerprint: u64,
     /// The number of this node.
     pub(crate) me: u16,
 }
@@ -67,6 +70,16 @@ impl Shared {
     pub(crate) fn see(&self, version: Version) -> bool {
         let mut clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
         clock.see(version, unix_ms()).is_ok()
+    }
+
+    /// What this node says of itself.
+    fn own<'s>(&'s self, secret: &'s str) -> hello::Own<'s> {
+        let own = self.map.nodes().iter().find(|node| node.id == self.me);
+        hello::Own {
+            address: own.map_or("", |own| &own.address),
+            secret,
+            map: self.fingerprint,
+        }
     }
 
     /// The first replicas of a key, by the numbers of their nodes.
@@ -84,7 +97,8 @@ pub(crate) struct Cluster {
     events: mpsc::UnboundedSender<Event>,
     under_way: Arc<AtomicUsize>,
     /// Dropped, the thread ends.
-    _life: oneshot::Sender<()>,
+    life: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl fmt::Debug for Cluster {
@@ -106,15 +120,18 @@ impl Cluster {
         engine: Arc<dyn Engine>,
     ) -> Result<Self, String> {
         let names: Vec<String> = settings.nodes.iter().map(ToString::to_string).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
+        names.sort_unstable();
         let map = Map::new(&names).map_err(|error| error.to_string())?;
         let own = settings.node.to_string();
         let me = map.node(&own).map(|node| node.id);
         let me = me.ok_or_else(|| format!("{own} is not among the nodes"))?;
+        engine.claim(&format!("{own} of {}", names.join(", ")))?;
         let (newest, run) = engine.opened();
         let shared = Arc::new(Shared {
             clock: Mutex::new(Clock::new(me, run, newest)),
             engine,
+            fingerprint: map.fingerprint(),
             map,
             me,
         });
@@ -124,18 +141,19 @@ impl Cluster {
         listener.set_nonblocking(true).map_err(failed)?;
         let (events, happened) = mpsc::unbounded_channel();
         let (life, ended) = oneshot::channel();
-        let cluster = Self {
+        let mut cluster = Self {
             shared: Arc::clone(&shared),
             events: events.clone(),
             under_way: Arc::default(),
-            _life: life,
+            life: Some(life),
+            thread: None,
         };
         let parts = (settings.clone(), shared, Arc::clone(&cluster.under_way));
         let thread = std::thread::Builder::new().name("kv nodes".to_owned());
         let live = move || live(parts, listener, (events, happened), ended);
-        thread
-            .spawn(live)
-            .map_err(|error| format!("cannot start a thread: {error}"))?;
+        let thread = thread.spawn(live);
+        let thread = thread.map_err(|error| format!("cannot start a thread: {error}"))?;
+        cluster.thread = Some(thread);
         Ok(cluster)
     }
 
@@ -158,16 +176,28 @@ impl Cluster {
             key,
             ack: quorum.ack,
             replicas,
-            client: Some((replier, answer)),
+            client: hub::Client::Waits(replier, answer),
         };
         // If the thread is gone, so is the replier: the client gets a 500.
-        let _ = self.events.send(Event::Ask(asked));
+        if self.events.send(Event::Ask(asked)).is_err() {
+            self.under_way.fetch_sub(1, Ordering::AcqRel);
+        }
         reply
     }
 
     /// Whether nothing is under way.
     pub(crate) fn is_idle(&self) -> bool {
         self.under_way.load(Ordering::Acquire) == 0
+    }
+}
+
+impl Drop for Cluster {
+    /// Ends the thread, which has the address and the engine.
+    fn drop(&mut self) {
+        drop(self.life.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
     }
 }
 

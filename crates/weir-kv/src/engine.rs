@@ -70,6 +70,12 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// The newest version that it had when it was opened, and how often it has been opened.
     fn opened(&self) -> (Version, u16);
 
+    /// Notes which node of which cluster the data is of, if that is not noted yet.
+    ///
+    /// # Errors
+    /// It is of another one.
+    fn claim(&self, node: &str) -> Result<(), String>;
+
     /// Nothing is begun any more; what was begun ends.
     fn close(&self);
 

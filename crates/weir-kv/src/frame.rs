@@ -12,6 +12,7 @@
 //!      4 written   version (12)                          it was taken
 //!      5 older     version (12), newer version (12)      there is a newer one
 //!      6 refused   reason (1), text
+//!      7 ping      nothing                               8 pong answers it
 //! ```
 //!
 //! Numbers are big-endian; a cell is as in [`crate::cell`]. An answer has the id of its request. The epoch is that of the sender's
@@ -61,6 +62,10 @@ pub enum Say {
     },
     /// I do not do that.
     Refused(Why, String),
+    /// Are you there?
+    Ping,
+    /// I am.
+    Pong,
 }
 
 /// Why a node does not do what it was asked to.
@@ -118,6 +123,7 @@ impl Frame {
                     encode_version(*newer, out);
                 }
             }
+            Say::Ping | Say::Pong => {}
             Say::Refused(why, text) => {
                 let number = WHYS.iter().position(|other| other == why);
                 out.push(number.unwrap_or(0) as u8);
@@ -144,7 +150,9 @@ impl Frame {
             return Ok(None);
         }
         bytes.advance(LENGTH);
-        let mut frame = bytes.split_to(length).freeze();
+        // Copied: what is kept of a frame would hold the whole buffer of the connection.
+        let mut frame = Bytes::copy_from_slice(&bytes[..length]);
+        bytes.advance(length);
         let (format, kind) = (frame.get_u8(), frame.get_u8());
         if format != FORMAT {
             return Err(FrameError::Format(format));
@@ -156,6 +164,19 @@ impl Frame {
 }
 
 impl Say {
+    /// Bytes that it takes, about.
+    pub(crate) fn bytes(&self) -> usize {
+        let value = |cell: &Cell| cell.value.as_ref().map_or(0, Bytes::len);
+        HEAD + LENGTH
+            + match self {
+                Self::Read(key) => key.len(),
+                Self::Write(key, cell) => key.len() + value(cell),
+                Self::Found(cell) => cell.as_ref().map_or(0, value),
+                Self::Refused(_, text) => text.len(),
+                Self::Written { .. } | Self::Ping | Self::Pong => 2 * VERSION,
+            }
+    }
+
     fn kind(&self) -> u8 {
         match self {
             Self::Read(_) => 1,
@@ -164,6 +185,8 @@ impl Say {
             Self::Written { newer: None, .. } => 4,
             Self::Written { newer: Some(_), .. } => 5,
             Self::Refused(..) => 6,
+            Self::Ping => 7,
+            Self::Pong => 8,
         }
     }
 
@@ -196,7 +219,9 @@ impl Say {
                 let text = String::from_utf8_lossy(&payload).into_owned();
                 Ok(Self::Refused(*why.ok_or(FrameError::Payload)?, text))
             }
-            4..=6 => Err(FrameError::Payload),
+            7 if payload.is_empty() => Ok(Self::Ping),
+            8 if payload.is_empty() => Ok(Self::Pong),
+            4..=8 => Err(FrameError::Payload),
             other => Err(FrameError::Kind(other)),
         }
     }
@@ -252,6 +277,8 @@ mod tests {
             proptest::option::of(cells()).prop_map(Say::Found),
             (versions(), proptest::option::of(versions()))
                 .prop_map(|(version, newer)| Say::Written { version, newer }),
+            Just(Say::Ping),
+            Just(Say::Pong),
             (0..WHYS.len(), ".{0,20}").prop_map(|(why, text)| Say::Refused(WHYS[why], text)),
         ]
     }

@@ -171,6 +171,19 @@ impl Map {
         ranking.extend(order.into_iter().map(|index| index as u8));
     }
 
+    /// What tells this map from all others, also of the same epoch.
+    pub fn fingerprint(&self) -> u64 {
+        let mut bytes = Vec::with_capacity(self.ranking.len() + 64);
+        bytes.extend(self.epoch.to_be_bytes());
+        for node in &self.nodes {
+            bytes.extend(node.id.to_be_bytes());
+            bytes.extend(node.address.bytes());
+            bytes.push(0);
+        }
+        bytes.extend_from_slice(&self.ranking);
+        xxh3_64(&bytes)
+    }
+
     /// How many maps there were before this one, and one.
     pub fn epoch(&self) -> u64 {
         self.epoch

@@ -36,19 +36,24 @@ impl fmt::Debug for Shared {
 
 impl Store {
     /// A store of one node, whose data is in `engine`.
-    pub fn alone(engine: Arc<dyn Engine>) -> Self {
+    ///
+    /// # Errors
+    /// The data is that of a node among others.
+    pub fn alone(engine: Arc<dyn Engine>) -> Result<Self, String> {
+        engine.claim("alone")?;
         let (newest, run) = engine.opened();
         let map = Map::new(&["alone"]).expect("one node makes a cluster");
         let me = map.nodes()[0].id;
-        Self {
+        Ok(Self {
             shared: Arc::new(Shared {
                 clock: Mutex::new(Clock::new(me, run, newest)),
                 engine,
+                fingerprint: map.fingerprint(),
                 map,
                 me,
             }),
             cluster: None,
-        }
+        })
     }
 
     /// A node among others, whose own data is in `engine`.
@@ -98,8 +103,7 @@ impl Store {
             return cluster.ask(operation, key, quorum, cluster::written(status));
         }
         let (replier, reply) = Reply::later();
-        let then = move |written| Some((replier, told(written, |_| Answer::new(status))));
-        self.shared.engine.write(key, cell, Box::new(then));
+        write_alone(&self.shared, (key, cell), (replier, status), true);
         reply
     }
 
@@ -116,7 +120,7 @@ impl Store {
         let each = {
             let (range, now_ms) = (Arc::clone(&range), unix_ms());
             move |key: &[u8], cell: Cell| match cell.at(now_ms) {
-                None => true,
+                None => range_of(&range).is_wanted(),
                 Some(value) => range_of(&range).add(key, value),
             }
         };
@@ -158,6 +162,13 @@ impl Range {
         self.piece.push(b'\n');
         self.piece.extend_from_slice(value);
         self.piece.len() < RANGE_PIECE_BYTES || self.send()
+    }
+
+    /// Whether somebody still waits for the beginning.
+    fn is_wanted(&self) -> bool {
+        self.replier
+            .as_ref()
+            .is_none_or(|replier| !replier.has_left())
     }
 
     fn send(&mut self) -> bool {
@@ -215,6 +226,31 @@ impl Service for Store {
         let is_idle = self.cluster.as_ref().is_none_or(Cluster::is_idle);
         is_idle && self.shared.engine.is_idle()
     }
+}
+
+/// Writes a cell here alone. When there is a newer one, this write takes a newer version, once: it has come later.
+fn write_alone(
+    shared: &Arc<Shared>,
+    (key, cell): (Bytes, Cell),
+    (replier, status): (Replier, u16),
+    may_advance: bool,
+) {
+    let again = (Arc::clone(shared), key.clone(), cell.clone());
+    let then = move |written| match written {
+        Ok(Some(newer)) if may_advance => {
+            let (shared, key, cell) = again;
+            if !shared.see(newer) {
+                let why = "there is a write whose version is too far ahead of the clock here";
+                return Some((replier, api::text(503, why)));
+            }
+            let version = shared.tick();
+            let cell = Cell { version, ..cell };
+            write_alone(&shared, (key, cell), (replier, status), false);
+            None
+        }
+        written => Some((replier, told(written, |_| Answer::new(status)))),
+    };
+    shared.engine.write(key, cell, Box::new(then));
 }
 
 fn found(cell: Option<Cell>) -> Answer {

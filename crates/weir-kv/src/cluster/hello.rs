@@ -1,12 +1,15 @@
-//! How two nodes make sure of each other: each proves that it knows the secret, without saying it.
+//! How two nodes make sure of each other: each proves that it knows the secret, without saying it, and that it has the same map.
 //!
 //! ```text
 //! asks     "weirkv01"  nonce (16)  length (1), its address
-//! answers  "weirkv01"  nonce (16)  HMAC-SHA-256 of "answers", both nonces, both addresses
+//! answers  "weirkv01"  nonce (16)
 //! asks     HMAC-SHA-256 of "asks", both nonces, both addresses
+//! answers  HMAC-SHA-256 of "answers", both nonces, both addresses, and the fingerprint of its map (8)
+//! asks     the fingerprint of its map (8)
 //! ```
 //!
-//! What follows is neither encrypted nor signed.
+//! Whoever asks proves himself first, so a stranger gets nothing to try secrets on. What follows is neither encrypted nor
+//! signed.
 
 use std::io;
 
@@ -17,33 +20,52 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 const MAGIC: &[u8; 8] = b"weirkv01";
 const NONCE: usize = 16;
 const PROOF: usize = 32;
+const MAP: usize = 8;
+
+/// What a node knows of itself, to say hello.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Own<'n> {
+    pub(super) address: &'n str,
+    pub(super) secret: &'n str,
+    /// The fingerprint of its map.
+    pub(super) map: u64,
+}
 
 /// Says hello to the node at `to`.
-pub(super) async fn ask<S>(stream: &mut S, own: &str, to: &str, secret: &str) -> io::Result<()>
+pub(super) async fn ask<S>(stream: &mut S, own: Own<'_>, to: &str) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let nonce = nonce()?;
-    let address = [&[own.len() as u8], own.as_bytes()].concat();
+    let address = [&[own.address.len() as u8], own.address.as_bytes()].concat();
     stream
         .write_all(&[&MAGIC[..], &nonce, &address].concat())
         .await?;
-    let mut answer = [0; MAGIC.len() + NONCE + PROOF];
-    stream.read_exact(&mut answer).await?;
-    let (magic, rest) = answer.split_at(MAGIC.len());
-    let (theirs, proof) = rest.split_at(NONCE);
-    let said = said(&nonce, theirs, own, to);
-    if magic != MAGIC || !is_proof("answers", &said, secret, proof) {
-        return Err(stranger());
+    let mut head = [0; MAGIC.len() + NONCE];
+    stream.read_exact(&mut head).await?;
+    let (magic, theirs) = head.split_at(MAGIC.len());
+    if magic != MAGIC {
+        return Err(stranger("it is no node"));
     }
-    stream.write_all(&prove("asks", &said, secret)).await
+    let said = said(&nonce, theirs, own.address, to);
+    stream.write_all(&prove("asks", &said, own.secret)).await?;
+    let mut answer = [0; PROOF + MAP];
+    let answered = stream.read_exact(&mut answer).await;
+    answered.map_err(|_| stranger("it does not take the secret, or does not know this node"))?;
+    let (proof, map) = answer.split_at(PROOF);
+    if !is_proof("answers", &[&said, map].concat(), own.secret, proof) {
+        return Err(stranger("it has another secret"));
+    }
+    if map != own.map.to_be_bytes() {
+        return Err(stranger("it has other nodes in its configuration"));
+    }
+    stream.write_all(&own.map.to_be_bytes()).await
 }
 
 /// Answers a node that says hello, if it is one of those that are known.
 pub(super) async fn answer<S>(
     stream: &mut S,
-    own: &str,
-    secret: &str,
+    own: Own<'_>,
     is_known: impl Fn(&str) -> bool,
 ) -> io::Result<()>
 where
@@ -55,22 +77,27 @@ where
     let (theirs, length) = rest.split_at(NONCE);
     let mut address = vec![0; usize::from(length[0])];
     stream.read_exact(&mut address).await?;
-    let address = String::from_utf8(address).map_err(|_| stranger())?;
+    let address = String::from_utf8(address).map_err(|_| stranger("it is no node"))?;
     if magic != MAGIC || !is_known(&address) {
-        return Err(stranger());
+        return Err(stranger("it is no node"));
     }
     let nonce = nonce()?;
-    let said = said(theirs, &nonce, &address, own);
-    let proof = prove("answers", &said, secret);
-    stream
-        .write_all(&[&MAGIC[..], &nonce, &proof].concat())
-        .await?;
+    let said = said(theirs, &nonce, &address, own.address);
+    stream.write_all(&[&MAGIC[..], &nonce].concat()).await?;
     let mut proof = [0; PROOF];
     stream.read_exact(&mut proof).await?;
-    if is_proof("asks", &said, secret, &proof) {
+    if !is_proof("asks", &said, own.secret, &proof) {
+        return Err(stranger("it has another secret"));
+    }
+    let map = own.map.to_be_bytes();
+    let proof = prove("answers", &[&said, &map[..]].concat(), own.secret);
+    stream.write_all(&[&proof, &map[..]].concat()).await?;
+    let mut theirs = [0; MAP];
+    stream.read_exact(&mut theirs).await?;
+    if theirs == map {
         Ok(())
     } else {
-        Err(stranger())
+        Err(stranger("it has other nodes in its configuration"))
     }
 }
 
@@ -99,34 +126,34 @@ fn is_proof(role: &str, said: &[u8], secret: &str, proof: &[u8]) -> bool {
     hmac::verify(&key, &said, proof).is_ok()
 }
 
-fn stranger() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::PermissionDenied,
-        "not a node of this cluster",
-    )
+fn stranger(why: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, why)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What both say when they meet.
-    fn meet(secrets: [&str; 2], known: &'static str) -> [bool; 2] {
+    /// What each says when they meet: nothing if all is well.
+    fn meet(secrets: [&str; 2], maps: [u64; 2], known: &'static str) -> [Option<String>; 2] {
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         runtime.expect("a runtime").block_on(async {
             let (mut one, mut other) = tokio::io::duplex(1024);
+            let own = |index: usize, address| Own {
+                address,
+                secret: secrets[index],
+                map: maps[index],
+            };
             let asks = async {
-                let asked = ask(&mut one, "a:1", "b:1", secrets[0]).await.is_ok();
+                let asked = ask(&mut one, own(0, "a:1"), "b:1").await;
                 drop(one);
-                asked
+                asked.err().map(|error| error.to_string())
             };
             let answers = async {
                 let is_known = |address: &str| address == known;
-                let answered = answer(&mut other, "b:1", secrets[1], is_known)
-                    .await
-                    .is_ok();
+                let answered = answer(&mut other, own(1, "b:1"), is_known).await;
                 drop(other);
-                answered
+                answered.err().map(|error| error.to_string())
             };
             let (asked, answered) = tokio::join!(asks, answers);
             [asked, answered]
@@ -134,10 +161,22 @@ mod tests {
     }
 
     #[test]
-    fn nodes_with_the_same_secret_know_each_other() {
-        assert_eq!(meet(["s", "s"], "a:1"), [true, true]);
-        assert_eq!(meet(["", ""], "a:1"), [true, true]);
-        assert_eq!(meet(["s", "t"], "a:1"), [false, false]);
-        assert_eq!(meet(["s", "s"], "c:1"), [false, false]);
+    fn nodes_with_the_same_secret_and_the_same_map_know_each_other() {
+        assert_eq!(meet(["s", "s"], [1, 1], "a:1"), [None, None]);
+        assert_eq!(meet(["", ""], [1, 1], "a:1"), [None, None]);
+        for (secrets, maps, known, told) in [
+            (["s", "t"], [1, 1], "a:1", "it has another secret"),
+            (["s", "s"], [1, 1], "c:1", "it is no node"),
+            (["s", "s"], [1, 2], "a:1", ""),
+        ] {
+            let [asked, answered] = meet(secrets, maps, known);
+            assert!(asked.is_some(), "{secrets:?} {maps:?} {known}");
+            assert!(answered.is_some_and(|answered| answered.contains(told)));
+        }
+        let [asked, _] = meet(["s", "s"], [1, 2], "a:1");
+        assert_eq!(
+            asked.as_deref(),
+            Some("it has other nodes in its configuration")
+        );
     }
 }

@@ -23,10 +23,16 @@ const DEADLINE: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(100);
 /// Events that are taken at once.
 const EVENTS_MAX: usize = 1024;
-/// Cells that are kept for a node that did not take them.
+/// What is kept for a node that did not take it: cells, and bytes of them.
 const HINTS_MAX: usize = 100_000;
-/// Hints that are sent to a node at once.
+const HINTS_BYTES_MAX: usize = 64 << 20;
+/// Hints that are under way to a node at once.
 const HINTS_AT_ONCE: usize = 256;
+/// How long to wait after a node has not taken one, at first and at most.
+const PAUSE: Duration = Duration::from_millis(200);
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// Bytes of a hint besides its key and value, about.
+const HINT_BYTES: usize = 128;
 
 /// What happens to the hub.
 pub(super) enum Event {
@@ -45,14 +51,73 @@ pub(super) struct Asked {
     pub(super) key: Bytes,
     pub(super) ack: usize,
     pub(super) replicas: Vec<u16>,
-    /// Who waits for it; nobody for a hint.
-    pub(super) client: Option<(Replier, ToAnswer)>,
+    pub(super) client: Client,
+}
+
+/// Who waits for an operation.
+pub(super) enum Client {
+    Waits(Replier, ToAnswer),
+    /// It is a hint for this node.
+    Hint(u16),
+    /// It has its answer.
+    Nobody,
 }
 
 struct UnderWay {
     key: Bytes,
     coordinator: Coordinator,
-    client: Option<(Replier, ToAnswer)>,
+    client: Client,
+}
+
+/// What a node missed.
+struct Missed {
+    cells: VecDeque<(Bytes, Cell)>,
+    bytes: usize,
+    under_way: usize,
+    pause: Duration,
+    not_before: Instant,
+}
+
+impl Missed {
+    fn new() -> Self {
+        Self {
+            cells: VecDeque::new(),
+            bytes: 0,
+            under_way: 0,
+            pause: PAUSE,
+            not_before: Instant::now(),
+        }
+    }
+
+    /// Keeps a cell. The oldest ones go when there are too many.
+    fn keep(&mut self, key: Bytes, cell: Cell) {
+        self.bytes += hint_bytes(&key, &cell);
+        self.cells.push_back((key, cell));
+        while self.cells.len() > HINTS_MAX || self.bytes > HINTS_BYTES_MAX {
+            self.take();
+        }
+    }
+
+    fn take(&mut self) -> Option<(Bytes, Cell)> {
+        let (key, cell) = self.cells.pop_front()?;
+        self.bytes -= hint_bytes(&key, &cell);
+        Some((key, cell))
+    }
+
+    /// A hint has ended.
+    fn ended(&mut self, is_taken: bool) {
+        self.under_way -= 1;
+        if is_taken {
+            self.pause = PAUSE;
+        } else if self.not_before <= Instant::now() {
+            self.not_before = Instant::now() + self.pause;
+            self.pause = (2 * self.pause).min(PAUSE_MAX);
+        }
+    }
+}
+
+fn hint_bytes(key: &Bytes, cell: &Cell) -> usize {
+    HINT_BYTES + key.len() + cell.value.as_ref().map_or(0, Bytes::len)
 }
 
 /// The owner of requests.
@@ -65,7 +130,7 @@ pub(super) struct Hub {
     count: Arc<AtomicUsize>,
     /// In the order in which they end.
     deadlines: VecDeque<(Instant, u64)>,
-    hints: HashMap<u16, VecDeque<(Bytes, Cell)>>,
+    missed: HashMap<u16, Missed>,
     next_id: u64,
     answers: Vec<(Replier, Answer)>,
 }
@@ -84,7 +149,7 @@ impl Hub {
             count,
             under_way: HashMap::new(),
             deadlines: VecDeque::new(),
-            hints: HashMap::new(),
+            missed: HashMap::new(),
             next_id: 0,
             answers: Vec::new(),
         }
@@ -179,14 +244,24 @@ impl Hub {
                     }
                 }
                 Step::Answer(answer) => {
-                    if let Some((replier, to_answer)) = under_way.client.take() {
-                        self.answers.push((replier, to_answer(answer)));
-                        self.count.fetch_sub(1, Ordering::AcqRel);
+                    match std::mem::replace(&mut under_way.client, Client::Nobody) {
+                        Client::Waits(replier, to_answer) => {
+                            self.answers.push((replier, to_answer(answer)));
+                            self.count.fetch_sub(1, Ordering::AcqRel);
+                        }
+                        Client::Hint(node) => {
+                            let is_taken = answer != coordinator::Answer::TooFew;
+                            let missed = self.missed.get_mut(&node);
+                            missed.into_iter().for_each(|missed| missed.ended(is_taken));
+                        }
+                        Client::Nobody => {}
                     }
                 }
+                // This node's own engine has said why it does not write.
+                Step::Hint(node, _) if node == self.shared.me => {}
                 Step::Hint(node, cell) => {
-                    let key = under_way.key.clone();
-                    self.hint(node, key, cell);
+                    let missed = self.missed.entry(node).or_insert_with(Missed::new);
+                    missed.keep(under_way.key.clone(), cell);
                 }
                 Step::Read(node) => {
                     let key = under_way.key.clone();
@@ -276,37 +351,32 @@ impl Hub {
         }
     }
 
-    /// Keeps a cell for a node. The oldest one goes when there are too many.
-    fn hint(&mut self, node: u16, key: Bytes, cell: Cell) {
-        let hints = self.hints.entry(node).or_default();
-        if hints.len() >= HINTS_MAX {
-            hints.pop_front();
-        }
-        hints.push_back((key, cell));
-    }
-
     /// Has nodes that are up take what they missed.
     fn send_hints(&mut self) {
-        let is_up =
-            |node: &u16| *node == self.shared.me || self.peers.get(node).is_some_and(Peer::is_up);
-        let ready: Vec<u16> = self.hints.keys().copied().filter(is_up).collect();
-        for node in ready {
-            let hints = self.hints.get_mut(&node).map(|hints| {
-                let count = hints.len().min(HINTS_AT_ONCE);
-                hints.drain(..count).collect::<Vec<_>>()
-            });
-            for (key, cell) in hints.unwrap_or_default() {
-                // A write to one replica alone. What it does not take becomes a hint again.
-                self.begin(Asked {
-                    operation: Operation::Repair(cell),
-                    key,
-                    ack: 1,
-                    replicas: vec![node],
-                    client: None,
-                });
+        let now = Instant::now();
+        let mut hints = Vec::new();
+        for (&node, missed) in &mut self.missed {
+            let is_up = self.peers.get(&node).is_some_and(Peer::is_up);
+            while is_up && missed.not_before <= now && missed.under_way < HINTS_AT_ONCE {
+                let Some((key, cell)) = missed.take() else {
+                    break;
+                };
+                missed.under_way += 1;
+                hints.push((node, key, cell));
             }
         }
-        self.hints.retain(|_, hints| !hints.is_empty());
+        for (node, key, cell) in hints {
+            // A write to one replica alone. What it does not take becomes a hint again.
+            self.begin(Asked {
+                operation: Operation::Repair(cell),
+                key,
+                ack: 1,
+                replicas: vec![node],
+                client: Client::Hint(node),
+            });
+        }
+        let is_over = |missed: &Missed| missed.cells.is_empty() && missed.under_way == 0;
+        self.missed.retain(|_, missed| !is_over(missed));
     }
 }
 

@@ -1,7 +1,7 @@
 //! This node's connection to another one: requests go out in batches, answers come back in any order.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +10,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
+use weir_gateway::settings::Level;
+use weir_gateway::tell::tell;
 
 use super::Shared;
 use super::hello;
@@ -21,12 +24,20 @@ use crate::placement::Node;
 const CONNECT: Duration = Duration::from_secs(1);
 /// How long to wait before the next attempt: so little that a node that is back is soon used again.
 const AGAIN: Duration = Duration::from_millis(100);
-/// A node that owes answers and says nothing for so long is taken for down.
+/// How often a node is asked whether it is there, which it answers at once whatever else it does.
+const PING: Duration = Duration::from_millis(250);
+/// A node from which nothing comes for so long, and to which nothing can be sent, is taken for down.
 const SILENCE: Duration = Duration::from_secs(1);
+/// What is told of a node that cannot be reached is told so often at most.
+const TOLD_AGAIN: Duration = Duration::from_secs(60);
 /// Frames that wait to be sent. More requests fail at once.
 const WAITING_MAX: usize = 8192;
 /// Frames that are sent at once.
 const BATCH_MAX: usize = 512;
+/// Bytes of requests that wait for a node. More fail at once.
+const WAITING_BYTES_MAX: usize = 64 << 20;
+/// Bytes that are sent at once, about.
+const PIECE_BYTES: usize = 256 << 10;
 const READ_BYTES: usize = 64 << 10;
 
 /// Another node.
@@ -34,6 +45,8 @@ const READ_BYTES: usize = 64 << 10;
 pub(super) struct Peer {
     frames: mpsc::Sender<(u64, Say)>,
     is_up: Arc<AtomicBool>,
+    /// Bytes that wait to be sent.
+    waiting: Arc<AtomicUsize>,
 }
 
 /// What the two halves of a connection share.
@@ -42,6 +55,9 @@ struct Connected {
     /// Requests that are not answered.
     awaited: Mutex<HashSet<u64>>,
     events: mpsc::UnboundedSender<Event>,
+    waiting: Arc<AtomicUsize>,
+    /// When something came from it, or could be sent to it.
+    moved: Mutex<Instant>,
 }
 
 impl Peer {
@@ -52,14 +68,23 @@ impl Peer {
         secret: &Arc<str>,
         events: mpsc::UnboundedSender<Event>,
     ) -> Self {
-        let (frames, waiting) = mpsc::channel(WAITING_MAX);
+        let (frames, received) = mpsc::channel(WAITING_MAX);
         let is_up = Arc::new(AtomicBool::new(false));
+        let waiting = Arc::new(AtomicUsize::new(0));
         let peer = Self {
             frames,
             is_up: Arc::clone(&is_up),
+            waiting: Arc::clone(&waiting),
         };
-        let (shared, secret) = (Arc::clone(shared), Arc::clone(secret));
-        tokio::spawn(async move { keep(node, &shared, &secret, events, waiting, &is_up).await });
+        let keeper = Keeper {
+            node,
+            shared: Arc::clone(shared),
+            secret: Arc::clone(secret),
+            events,
+            waiting,
+            is_up,
+        };
+        tokio::spawn(keeper.run(received));
         peer
     }
 
@@ -69,53 +94,87 @@ impl Peer {
 
     /// Sends a request, unless the node is down or too much waits; whether it does.
     pub(super) fn send(&self, id: u64, say: Say) -> bool {
-        self.is_up() && self.frames.try_send((id, say)).is_ok()
+        let bytes = say.bytes();
+        let before = self.waiting.fetch_add(bytes, Ordering::AcqRel);
+        let has_room = before == 0 || before + bytes <= WAITING_BYTES_MAX;
+        let is_sent = has_room && self.is_up() && self.frames.try_send((id, say)).is_ok();
+        if !is_sent {
+            self.waiting.fetch_sub(bytes, Ordering::AcqRel);
+        }
+        is_sent
     }
 }
 
-async fn keep(
+/// Keeps a connection to a node.
+struct Keeper {
     node: Node,
-    shared: &Shared,
-    secret: &str,
+    shared: Arc<Shared>,
+    secret: Arc<str>,
     events: mpsc::UnboundedSender<Event>,
-    mut waiting: mpsc::Receiver<(u64, Say)>,
-    is_up: &AtomicBool,
-) {
-    loop {
-        let connecting = connect(&node, shared, secret);
-        if let Ok(Ok(stream)) = tokio::time::timeout(CONNECT, connecting).await {
-            let connected = Connected {
-                node: node.id,
-                awaited: Mutex::default(),
-                events: events.clone(),
-            };
-            is_up.store(true, Ordering::Release);
-            let (reader, writer) = stream.into_split();
-            tokio::select! {
-                () = connected.read(reader) => {}
-                is_over = connected.write(writer, &mut waiting, shared.map.epoch()) => {
-                    if is_over {
+    waiting: Arc<AtomicUsize>,
+    is_up: Arc<AtomicBool>,
+}
+
+impl Keeper {
+    async fn run(self, mut received: mpsc::Receiver<(u64, Say)>) {
+        let mut told: Option<Instant> = None;
+        loop {
+            let connecting = connect(&self.node, &self.shared, &self.secret);
+            match tokio::time::timeout(CONNECT, connecting).await {
+                Ok(Ok(stream)) => {
+                    told = None;
+                    if self.converse(stream, &mut received).await {
                         return;
                     }
                 }
+                Ok(Err(error)) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                    if told.is_none_or(|told| told.elapsed() > TOLD_AGAIN) {
+                        let address = &self.node.address;
+                        tell(
+                            Level::Warning,
+                            format_args!("kv: the node {address} is not asked: {error}"),
+                        );
+                        told = Some(Instant::now());
+                    }
+                }
+                _ => {}
             }
-            is_up.store(false, Ordering::Release);
-            connected.fail_all();
+            // What was sent before it was seen that the node is down.
+            while let Ok((id, say)) = received.try_recv() {
+                self.waiting.fetch_sub(say.bytes(), Ordering::AcqRel);
+                let _ = self.events.send(Event::Failed(id, self.node.id));
+            }
+            tokio::time::sleep(AGAIN).await;
         }
-        // What was sent before it was seen that the node is down.
-        while let Ok((id, _)) = waiting.try_recv() {
-            let _ = events.send(Event::Failed(id, node.id));
-        }
-        tokio::time::sleep(AGAIN).await;
+    }
+
+    /// Asks and hears until that fails; or until nothing more will come, which is true.
+    async fn converse(&self, stream: TcpStream, received: &mut mpsc::Receiver<(u64, Say)>) -> bool {
+        let connected = Connected {
+            node: self.node.id,
+            awaited: Mutex::default(),
+            events: self.events.clone(),
+            waiting: Arc::clone(&self.waiting),
+            moved: Mutex::new(Instant::now()),
+        };
+        self.is_up.store(true, Ordering::Release);
+        let (reader, writer) = stream.into_split();
+        let is_over = tokio::select! {
+            () = connected.read(reader) => false,
+            () = connected.watch() => false,
+            is_over = connected.write(writer, received, self.shared.map.epoch()) => is_over,
+        };
+        self.is_up.store(false, Ordering::Release);
+        connected.fail_all();
+        is_over
     }
 }
 
 async fn connect(node: &Node, shared: &Shared, secret: &str) -> std::io::Result<TcpStream> {
     let mut stream = TcpStream::connect(&*node.address).await?;
     stream.set_nodelay(true)?;
-    let own = shared.map.nodes().iter().find(|own| own.id == shared.me);
-    let own = own.map_or("", |own| &own.address);
-    hello::ask(&mut stream, own, &node.address, secret).await?;
+    let own = shared.own(secret);
+    hello::ask(&mut stream, own, &node.address).await?;
     Ok(stream)
 }
 
@@ -126,40 +185,74 @@ impl Connected {
 
     /// Answers to these are awaited from now on.
     fn note(&self, frames: &[(u64, Say)]) {
-        self.lock().extend(frames.iter().map(|(id, _)| *id));
+        let requests = frames.iter().filter(|(_, say)| !matches!(say, Say::Ping));
+        self.lock().extend(requests.map(|(id, _)| *id));
     }
 
-    /// Sends what waits, until that fails; or until nothing more will come, which is true.
+    /// Something came, or could be sent.
+    fn move_on(&self) {
+        let mut moved = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
+        *moved = Instant::now();
+    }
+
+    /// Ends when nothing has moved for too long. There is always a ping under way, so something is to come.
+    async fn watch(&self) {
+        loop {
+            let moved = *self.moved.lock().unwrap_or_else(PoisonError::into_inner);
+            if moved.elapsed() > SILENCE {
+                return;
+            }
+            tokio::time::sleep(PING).await;
+        }
+    }
+
+    /// Sends what waits, and pings, until that fails; or until nothing more will come, which is true.
     async fn write(
         &self,
         mut writer: OwnedWriteHalf,
-        waiting: &mut mpsc::Receiver<(u64, Say)>,
+        received: &mut mpsc::Receiver<(u64, Say)>,
         epoch: u64,
     ) -> bool {
         let (mut frames, mut bytes) = (Vec::with_capacity(BATCH_MAX), Vec::new());
+        let mut ping = tokio::time::interval(PING);
         loop {
-            if waiting.recv_many(&mut frames, BATCH_MAX).await == 0 {
-                return true;
+            tokio::select! {
+                count = received.recv_many(&mut frames, BATCH_MAX) => {
+                    if count == 0 {
+                        return true;
+                    }
+                }
+                _ = ping.tick() => frames.push((0, Say::Ping)),
             }
-            bytes.clear();
             self.note(&frames);
-            for (id, say) in frames.drain(..) {
+            let mut frames = frames.drain(..).peekable();
+            while let Some((id, say)) = frames.next() {
+                if !matches!(say, Say::Ping) {
+                    self.waiting.fetch_sub(say.bytes(), Ordering::AcqRel);
+                }
                 Frame { epoch, id, say }.encode(&mut bytes);
-            }
-            if writer.write_all(&bytes).await.is_err() {
-                return false;
+                if bytes.len() < PIECE_BYTES && frames.peek().is_some() {
+                    continue;
+                }
+                for piece in bytes.chunks(PIECE_BYTES) {
+                    if writer.write_all(piece).await.is_err() {
+                        return false;
+                    }
+                    self.move_on();
+                }
+                bytes.clear();
+                bytes.shrink_to(2 * PIECE_BYTES);
             }
         }
     }
 
-    /// Takes answers until the connection ends, or the node is silent that owes some.
+    /// Takes answers until the connection ends.
     async fn read(&self, mut reader: OwnedReadHalf) {
         let mut bytes = BytesMut::with_capacity(READ_BYTES);
         loop {
             bytes.reserve(READ_BYTES);
-            match tokio::time::timeout(SILENCE, reader.read_buf(&mut bytes)).await {
-                Err(_) if self.lock().is_empty() => continue,
-                Ok(Ok(1..)) => {}
+            match reader.read_buf(&mut bytes).await {
+                Ok(1..) => self.move_on(),
                 _ => return,
             }
             loop {

@@ -7,19 +7,23 @@ use bytes::BytesMut;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::Shared;
 use super::hello;
 use crate::engine::EngineError;
 use crate::frame::{Frame, Say, Why};
 
-/// Nodes that are connected at once: each has one connection, and perhaps one that it does not know to be broken.
-const CONNECTIONS_MAX: usize = 64;
+/// Connections whose other end has not proved yet that it is a node.
+const STRANGERS_MAX: usize = 64;
 /// How long a node may take to say who it is.
 const HELLO: Duration = Duration::from_secs(1);
+/// A node pings several times a second. One that has said nothing for so long is gone.
+const SILENCE: Duration = Duration::from_secs(5);
+/// Bytes that are sent at once, about.
+const PIECE_BYTES: usize = 256 << 10;
 /// Requests of a connection that are under way.
-const UNDER_WAY_MAX: usize = 4096;
+const UNDER_WAY_MAX: usize = 1024;
 const BATCH_MAX: usize = 512;
 const READ_BYTES: usize = 64 << 10;
 /// How long to wait after an accept has failed.
@@ -27,32 +31,33 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Accepts other nodes.
 pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>, secret: Arc<str>) {
-    let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
     loop {
-        let Ok(permit) = Arc::clone(&connections).acquire_owned().await else {
-            return;
-        };
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        let (shared, secret) = (Arc::clone(&shared), Arc::clone(&secret));
-        tokio::spawn(async move {
-            serve(stream, shared, &secret).await;
-            drop(permit);
-        });
+        // With too many strangers, one more is turned away. A node tries again.
+        if let Ok(permit) = Arc::clone(&strangers).try_acquire_owned() {
+            let (shared, secret) = (Arc::clone(&shared), Arc::clone(&secret));
+            tokio::spawn(serve(stream, shared, secret, permit));
+        }
     }
 }
 
-async fn serve(mut stream: TcpStream, shared: Arc<Shared>, secret: &str) {
+async fn serve(
+    mut stream: TcpStream,
+    shared: Arc<Shared>,
+    secret: Arc<str>,
+    stranger: OwnedSemaphorePermit,
+) {
     let _ = stream.set_nodelay(true);
-    let own = shared.map.nodes().iter().find(|own| own.id == shared.me);
-    let own = own.map_or("", |own| &own.address).to_owned();
     let is_known = |address: &str| shared.map.node(address).is_some();
-    let greeting = hello::answer(&mut stream, &own, secret, is_known);
+    let greeting = hello::answer(&mut stream, shared.own(&secret), is_known);
     if !matches!(tokio::time::timeout(HELLO, greeting).await, Ok(Ok(()))) {
         return;
     }
+    drop(stranger);
     let (reader, writer) = stream.into_split();
     let (answers, given) = mpsc::unbounded_channel();
     let under_way = Arc::new(Semaphore::new(UNDER_WAY_MAX));
@@ -72,8 +77,8 @@ async fn read(
     let mut bytes = BytesMut::with_capacity(READ_BYTES);
     loop {
         bytes.reserve(READ_BYTES);
-        match reader.read_buf(&mut bytes).await {
-            Ok(1..) => {}
+        match tokio::time::timeout(SILENCE, reader.read_buf(&mut bytes)).await {
+            Ok(Ok(1..)) => {}
             _ => return,
         }
         loop {
@@ -99,6 +104,9 @@ fn carry_out(frame: Frame, shared: &Shared, answers: &mpsc::UnboundedSender<Fram
     let answer = move |say| {
         let _ = sender.send(Frame { epoch, id, say });
     };
+    if matches!(frame.say, Say::Ping) {
+        return answer(Say::Pong);
+    }
     if frame.epoch != epoch {
         let text = format!("the epoch here is {epoch}");
         return answer(Say::Refused(Why::Epoch, text));
@@ -151,17 +159,23 @@ async fn write(
 ) {
     let (mut frames, mut bytes) = (Vec::with_capacity(BATCH_MAX), Vec::new());
     loop {
-        let count = given.recv_many(&mut frames, BATCH_MAX).await;
-        if count == 0 {
+        if given.recv_many(&mut frames, BATCH_MAX).await == 0 {
             return;
         }
-        bytes.clear();
-        for frame in frames.drain(..) {
+        let mut frames = frames.drain(..).peekable();
+        let mut count = 0;
+        while let Some(frame) = frames.next() {
             frame.encode(&mut bytes);
-        }
-        under_way.add_permits(count);
-        if writer.write_all(&bytes).await.is_err() {
-            return;
+            count += 1;
+            if bytes.len() < PIECE_BYTES && frames.peek().is_some() {
+                continue;
+            }
+            if writer.write_all(&bytes).await.is_err() {
+                return;
+            }
+            bytes.clear();
+            bytes.shrink_to(2 * PIECE_BYTES);
+            under_way.add_permits(std::mem::take(&mut count));
         }
     }
 }

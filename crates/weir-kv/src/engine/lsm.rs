@@ -35,6 +35,8 @@ const WRITES_BYTES_MAX: usize = 64 << 20;
 /// Reads that wait.
 const READS_MAX: usize = 16_384;
 const READERS: usize = 2;
+/// Threads that flush and compact. With one, a long compaction would hold up every flush.
+const WORKERS: usize = 2;
 /// Scans at once; each has a thread, and holds a snapshot.
 const SCANS_MAX: usize = 16;
 /// Of the memory for reading, the part that whole rows get; blocks of the tree get the rest.
@@ -44,6 +46,7 @@ const FORMAT: &[u8] = b"1";
 const META: &str = "meta";
 const CELLS: &str = "cells";
 const META_FORMAT: &str = "format";
+const META_NODE: &str = "node";
 const META_RUN: &str = "run";
 const META_NEWEST: &str = "newest";
 
@@ -144,7 +147,7 @@ impl Tree {
     fn open(path: &Path, cache_bytes: u64) -> Result<Self, String> {
         let database = Database::builder(path)
             .cache_size(cache_bytes)
-            .worker_threads(1)
+            .worker_threads(WORKERS)
             .manual_journal_persist(true)
             .open()
             .map_err(|error| match error {
@@ -243,6 +246,23 @@ impl Engine for Lsm {
 
     fn opened(&self) -> (Version, u16) {
         self.opened
+    }
+
+    fn claim(&self, node: &str) -> Result<(), String> {
+        let meta = &self.tree.meta;
+        match meta.get(META_NODE).map_err(|error| error.to_string())? {
+            Some(kept) if *kept == *node.as_bytes() => Ok(()),
+            Some(kept) => Err(format!(
+                "the data is of the node {}, and the configuration says {node}",
+                String::from_utf8_lossy(&kept)
+            )),
+            None => {
+                let database = &self.tree.database;
+                let mut batch = database.batch().durability(Some(PersistMode::SyncAll));
+                batch.insert(meta, META_NODE, node);
+                batch.commit().map_err(|error| error.to_string())
+            }
+        }
     }
 
     fn close(&self) {

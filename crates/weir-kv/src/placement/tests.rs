@@ -68,7 +68,9 @@ fn a_ranking_has_each_node_once() {
 fn whoever_makes_the_map_makes_the_same() {
     let there = Map::new(&["a:1", "b:1", "c:1"]).expect("a cluster");
     let here = Map::new(&["c:1", "a:1", "b:1"]).expect("a cluster");
-    assert!(there == here);
+    assert!(there == here && there.fingerprint() == here.fingerprint());
+    let other = Map::new(&["a:1", "b:1"]).expect("a cluster");
+    assert_ne!(other.fingerprint(), there.fingerprint());
     // A map is kept and sent to others: what is in it must not change from one version of weir to the next.
     let firsts = [0, 1, 5000, 16383].map(|number| {
         let slot = Slot::numbered(number).expect("there is one");

@@ -1,10 +1,12 @@
 //! Cells in memory, in front of the tree.
 //!
-//! A thread that has read the tree may put in what is no longer the newest: between the two, a write may have come and gone
-//! out of memory again. So each part of the keys has a stamp that changes with each write, and a row that was read comes in
-//! only if it has not.
+//! A row is what the tree has, or there is none. Two things could make it older: a thread that has read the tree puts in what is
+//! no longer the newest, and a commit is seen by those who read the tree before its row is changed. So while a batch is
+//! committed, its keys have no rows and get none. Each part of the keys has a stamp that says so, odd while it is written to; a
+//! row that was read comes in only if the stamp is even and has not changed since.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use quick_cache::Weighter;
@@ -54,23 +56,40 @@ impl Rows {
         self.stamp_of(key).load(Ordering::Acquire)
     }
 
-    /// Puts in what was read, unless something was written since `stamp`.
+    /// Puts in what was read, unless something was written since `stamp`, or is.
     pub(super) fn fill(&self, key: &Bytes, cell: &Cell, stamp: u64) {
-        let guarded = self
-            .cache
-            .get_value_or_guard(key, Some(std::time::Duration::ZERO));
+        let is_written = stamp % 2 == 1;
+        let guarded = self.cache.get_value_or_guard(key, Some(Duration::ZERO));
         if let GuardResult::Guard(guard) = guarded
+            && !is_written
             && self.stamp(key) == stamp
         {
-            // It fails if a write has put in something meanwhile, which is newer.
+            // It fails if a batch has begun meanwhile: that removes what is to come in as well.
             let _ = guard.insert(cell.clone());
         }
     }
 
-    /// Puts in what was written. The tree has it already.
-    pub(super) fn put(&self, key: Bytes, cell: Cell) {
-        self.stamp_of(&key).fetch_add(1, Ordering::AcqRel);
-        self.cache.insert(key, cell);
+    /// A batch with these keys is about to be committed. One thread commits.
+    pub(super) fn begin<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) {
+        for key in keys {
+            self.stamp_of(key).fetch_or(1, Ordering::AcqRel);
+            self.cache.remove(key);
+        }
+    }
+
+    /// The batch is in the tree, and these are its rows; if it has failed, they have none.
+    pub(super) fn end(&self, rows: Vec<(Bytes, Option<Cell>)>) {
+        for (key, row) in &rows {
+            if let Some(cell) = row {
+                self.cache.insert(key.clone(), cell.clone());
+            }
+        }
+        for (key, _) in rows {
+            let stamp = self.stamp_of(&key);
+            if stamp.load(Ordering::Acquire) % 2 == 1 {
+                stamp.fetch_add(1, Ordering::AcqRel);
+            }
+        }
     }
 
     #[cfg(test)]

@@ -137,6 +137,18 @@ fn a_scan_goes_from_a_key_up_to_another_one() {
 }
 
 #[test]
+fn data_belongs_to_one_node() {
+    let directory = Directory::new();
+    let lsm = open(&directory);
+    assert_eq!(lsm.claim("a:1 of a:1, b:1"), Ok(()));
+    drop(lsm);
+    let lsm = open(&directory);
+    assert_eq!(lsm.claim("a:1 of a:1, b:1"), Ok(()));
+    let told = "the data is of the node a:1 of a:1, b:1, and the configuration says alone";
+    assert_eq!(lsm.claim("alone"), Err(told.to_owned()));
+}
+
+#[test]
 fn a_directory_belongs_to_one_process_and_one_format() {
     let directory = Directory::new();
     let lsm = open(&directory);
@@ -163,21 +175,53 @@ fn a_directory_belongs_to_one_process_and_one_format() {
     );
 }
 
+/// A batch of one key.
+fn commit(rows: &Rows, key: &Bytes, row: Option<Cell>) {
+    rows.begin([&key[..]].into_iter());
+    rows.end(vec![(key.clone(), row)]);
+}
+
 #[test]
 fn rows_that_were_read_before_a_write_do_not_come_back() {
-    let rows = Rows::new(1 << 20);
     let key = Bytes::from_static(b"k");
+    let rows = Rows::new(1 << 20);
     let stamp = rows.stamp(&key);
-    rows.put(key.clone(), cell(2, "new"));
+    commit(&rows, &key, Some(cell(2, "new")));
     rows.fill(&key, &cell(1, "old"), stamp);
     assert_eq!(rows.find(b"k"), Some(cell(2, "new")));
     // Also when what was written has gone meanwhile.
-    let rows = Rows::new(1 << 20);
-    let stamp = rows.stamp(&key);
-    rows.put(key.clone(), cell(2, "new"));
     rows.forget(b"k");
     rows.fill(&key, &cell(1, "old"), stamp);
     assert_eq!(rows.find(b"k"), None);
     rows.fill(&key, &cell(2, "new"), rows.stamp(&key));
     assert_eq!(rows.find(b"k"), Some(cell(2, "new")));
+}
+
+#[test]
+fn while_it_is_written_a_key_has_no_row() {
+    let key = Bytes::from_static(b"k");
+    let rows = Rows::new(1 << 20);
+    rows.fill(&key, &cell(1, "old"), rows.stamp(&key));
+    rows.begin([&key[..]].into_iter());
+    assert_eq!(rows.find(b"k"), None);
+    // Whoever reads the tree now may find either.
+    let stamp = rows.stamp(&key);
+    rows.fill(&key, &cell(1, "old"), stamp);
+    assert_eq!(rows.find(b"k"), None);
+    rows.end(vec![(key.clone(), Some(cell(2, "new")))]);
+    rows.fill(&key, &cell(1, "old"), stamp);
+    assert_eq!(rows.find(b"k"), Some(cell(2, "new")));
+}
+
+#[test]
+fn a_value_that_is_too_large_for_memory_leaves_no_older_row() {
+    let key = Bytes::from_static(b"k");
+    let rows = Rows::new(1 << 16);
+    rows.fill(&key, &cell(1, "old"), rows.stamp(&key));
+    let large = Cell {
+        value: Some(vec![0; 1 << 20].into()),
+        ..cell(2, "")
+    };
+    commit(&rows, &key, Some(large));
+    assert_eq!(rows.find(b"k"), None);
 }

@@ -78,14 +78,16 @@ impl Writer {
             }
             found.push(newer);
         }
+        self.rows.begin(last.keys().copied());
         let committed = self.commit(&writes, last.values().copied(), newest);
         if committed.is_ok() {
             self.newest = newest;
-            for &index in last.values() {
-                let Write { key, cell, .. } = &writes[index];
-                self.rows.put(key.clone(), cell.clone());
-            }
         }
+        let rows = last.values().map(|&index| {
+            let Write { key, cell, .. } = &writes[index];
+            (key.clone(), committed.is_ok().then(|| cell.clone()))
+        });
+        self.rows.end(rows.collect());
         let ends = writes.into_iter().zip(found).map(|(write, found)| {
             let result = committed.clone().and(found);
             (write.then)(result)

@@ -48,7 +48,7 @@ impl OpenServices {
         }
         let engine = Lsm::open(&settings.engine)?;
         let store = Arc::new(match &settings.cluster {
-            None => Store::alone(engine),
+            None => Store::alone(engine)?,
             Some(cluster) => Store::among(cluster, engine)?,
         });
         *open = Some(OpenStore {

@@ -1,7 +1,8 @@
 //! Several nodes: the cases of the course for two and three of them, in both syntaxes, with nodes that are killed and come back.
 
 use super::Node;
-use crate::harness::wait_until;
+use crate::harness::process::Process;
+use crate::harness::{free_port, wait_until};
 
 /// Has all nodes connected to each other, so that none is taken for down.
 fn several(count: usize) -> Vec<Node> {
@@ -155,20 +156,13 @@ fn a_key_is_on_as_many_nodes_as_are_asked_for() {
     assert_eq!(nodes[0].put("k&replicas=2/2", b"value"), 201);
     let mut found = 0;
     for alone in 0..3 {
-        for other in 0..3 {
-            if other != alone {
-                nodes[other].kill();
-            }
-        }
+        let others = || (0..3).filter(move |other| *other != alone);
+        others().for_each(|other| nodes[other].kill());
         wait_until("the others are missed", || {
             [200, 404, 504].contains(&nodes[alone].get("k&replicas=1/2").status)
         });
         found += usize::from(nodes[alone].get("k&replicas=1/2").status == 200);
-        for other in 0..3 {
-            if other != alone {
-                nodes[other].restart();
-            }
-        }
+        others().for_each(|other| nodes[other].restart());
         wait_for(&nodes);
     }
     assert_eq!(found, 2);
@@ -189,4 +183,71 @@ fn hints_bring_what_a_node_missed() {
         range(&nodes[1]).matches("missed").count() == 50
     });
     assert_eq!(range(&nodes[0]), range(&nodes[1]));
+}
+
+/// What a node is that is started with these lines instead of its own.
+fn changed(node: &Node, from: &str, to: &str) -> String {
+    let config = node.directory.file("weir.toml");
+    let text = std::fs::read_to_string(config).expect("it is there");
+    assert!(text.contains(from), "{text}");
+    text.replace(from, to)
+}
+
+#[test]
+fn data_is_not_served_as_that_of_another_node() {
+    let mut nodes = several(2);
+    nodes[0].kill();
+    let nodes_of = |node: &Node| {
+        let config =
+            std::fs::read_to_string(node.directory.file("weir.toml")).expect("it is there");
+        let line = config
+            .lines()
+            .find(|line| line.starts_with("nodes = "))
+            .expect("nodes");
+        line.to_owned()
+    };
+    let (all, own) = (nodes_of(&nodes[0]), "node = ");
+    let alone = changed(&nodes[0], &all, "");
+    let alone: String = alone
+        .lines()
+        .filter(|line| !line.starts_with(own))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    nodes[0].directory.write("alone.toml", alone);
+    let path = nodes[0].directory.file("alone.toml");
+    let path = path.to_str().expect("UTF-8");
+    let mut process = Process::weir(&["serve", "--config", path], &nodes[0].directory);
+    assert!(!process.wait().success());
+    let told = process.output();
+    assert!(
+        told.contains("the data is of the node 127.0.0.1:"),
+        "{told}"
+    );
+    assert!(told.contains("and the configuration says alone"), "{told}");
+}
+
+#[test]
+fn nodes_that_do_not_agree_on_who_they_are_say_so_and_do_not_work_together() {
+    let (ours, strange) = (Node::several(2), free_port());
+    wait_for(&ours);
+    let config = ours[1].directory.file("weir.toml");
+    let text = std::fs::read_to_string(config).expect("it is there");
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("nodes = "))
+        .expect("nodes");
+    let more = line.replace(']', &format!(", \"127.0.0.1:{strange}\"]"));
+    let mut other = ours;
+    other[1].kill();
+    let changed = changed(&other[1], line, &more);
+    other[1].directory.write("weir.toml", changed);
+    std::fs::remove_dir_all(other[1].directory.file("data")).expect("it is there");
+    other[1].restart();
+    wait_until("it is told", || {
+        other[0]
+            .process
+            .output()
+            .contains("is not asked: it has other nodes in its configuration")
+    });
+    assert_eq!(other[0].put("k&ack=2&from=2", b""), 504);
 }
