@@ -53,6 +53,7 @@ soak: build      ## thousands of seeds of the simulations, then the binary under
 	WEIR_POINTS=3000 cargo test --release -p weir-policy --test it --locked space:: -- --nocapture
 	WEIR_EJECTIONS=5000 cargo test --release -p weir-policy --test it --locked standing_out -- --nocapture
 	WEIR_SEEDS=20000 cargo test --release -p weir-log --test it --locked images::
+	WEIR_SEEDS=10000 cargo test --release -p weir-kv --lib --locked simulation
 	scripts/soak --weir "$${CARGO_TARGET_DIR:-target}/release/weir" --minutes 30
 
 clean:           ## what was built

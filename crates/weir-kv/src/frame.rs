@@ -115,7 +115,6 @@ impl Frame {
                 out.extend_from_slice(key);
                 cell.encode(out);
             }
-            Say::Found(None) => {}
             Say::Found(Some(cell)) => cell.encode(out),
             Say::Written { version, newer } => {
                 encode_version(*version, out);
@@ -123,7 +122,7 @@ impl Frame {
                     encode_version(*newer, out);
                 }
             }
-            Say::Ping | Say::Pong => {}
+            Say::Found(None) | Say::Ping | Say::Pong => {}
             Say::Refused(why, text) => {
                 let number = WHYS.iter().position(|other| other == why);
                 out.push(number.unwrap_or(0) as u8);

@@ -13,9 +13,11 @@
 //! (Lynch, Distributed Algorithms, lemma 13.16): such histories are linearizable. A plain write that had to advance has had two
 //! versions, so its value may be seen, not be seen, and be seen again.
 
+mod faults;
 mod world;
 
-use self::world::{Faults, World};
+use self::faults::Faults;
+use self::world::World;
 
 /// Seeds that a usual run takes. `WEIR_SEEDS` says another number, and `WEIR_SEED` where to begin.
 const SEEDS: u64 = 50;

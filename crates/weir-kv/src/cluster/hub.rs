@@ -251,8 +251,9 @@ impl Hub {
                         }
                         Client::Hint(node) => {
                             let is_taken = answer != coordinator::Answer::TooFew;
-                            let missed = self.missed.get_mut(&node);
-                            missed.into_iter().for_each(|missed| missed.ended(is_taken));
+                            if let Some(missed) = self.missed.get_mut(&node) {
+                                missed.ended(is_taken);
+                            }
                         }
                         Client::Nobody => {}
                     }

@@ -127,15 +127,11 @@ impl Keeper {
                         return;
                     }
                 }
-                Ok(Err(error)) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-                    if told.is_none_or(|told| told.elapsed() > TOLD_AGAIN) {
-                        let address = &self.node.address;
-                        tell(
-                            Level::Warning,
-                            format_args!("kv: the node {address} is not asked: {error}"),
-                        );
-                        told = Some(Instant::now());
-                    }
+                Ok(Err(error)) if is_due(told, &error) => {
+                    let address = &self.node.address;
+                    let what = format_args!("kv: the node {address} is not asked: {error}");
+                    tell(Level::Warning, what);
+                    told = Some(Instant::now());
                 }
                 _ => {}
             }
@@ -168,6 +164,12 @@ impl Keeper {
         connected.fail_all();
         is_over
     }
+}
+
+/// Whether it is to be told that a node does not know this one; that it is away is nothing to tell of.
+fn is_due(told: Option<Instant>, error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::PermissionDenied
+        && told.is_none_or(|told| told.elapsed() > TOLD_AGAIN)
 }
 
 async fn connect(node: &Node, shared: &Shared, secret: &str) -> std::io::Result<TcpStream> {

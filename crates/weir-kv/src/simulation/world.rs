@@ -1,12 +1,16 @@
 //! The cluster: nodes, links, clients, and a queue of what happens when.
 
+mod checks;
+mod events;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use bytes::Bytes;
 use fastrand::Rng;
 
-use crate::cell::Cell;
+use self::events::{Event, Message, Written, cell, written};
+use super::faults::Faults;
+
 use crate::coordinator::{Answer, Coordinator, Operation, Quorum, Step};
 use crate::version::{Clock, Version};
 
@@ -24,55 +28,6 @@ const END_MS: u64 = 20_000;
 /// Where wall clocks begin.
 const EPOCH_MS: u64 = 1_000_000;
 
-/// What may go wrong, as shares from 0 to 1, and by how much clocks differ.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Faults {
-    lost: f64,
-    slow: f64,
-    crashes: u64,
-    cuts: u64,
-    skew_ms: i64,
-    /// How often a node is wrong about whether another one is up.
-    misjudged: f64,
-    /// Whether everything is read in the end, which mends what hints do not.
-    is_read: bool,
-}
-
-impl Faults {
-    pub(super) fn none() -> Self {
-        Self {
-            lost: 0.0,
-            slow: 0.0,
-            crashes: 0,
-            cuts: 0,
-            skew_ms: 0,
-            misjudged: 0.0,
-            is_read: true,
-        }
-    }
-
-    /// All but crashes, which may take a hint with them that was about to be kept; and nothing is read in the end.
-    pub(super) fn without_crashes() -> Self {
-        Self {
-            crashes: 0,
-            is_read: false,
-            ..Self::all()
-        }
-    }
-
-    pub(super) fn all() -> Self {
-        Self {
-            lost: 0.02,
-            slow: 0.05,
-            crashes: 4,
-            cuts: 4,
-            skew_ms: 500,
-            misjudged: 0.05,
-            is_read: true,
-        }
-    }
-}
-
 /// What came of a run.
 #[derive(Debug, Default)]
 pub(super) struct Told {
@@ -82,82 +37,6 @@ pub(super) struct Told {
     pub(super) advanced: u64,
     pub(super) wrong: Vec<String>,
     pub(super) trace: Vec<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
-    /// A client asks.
-    Ask,
-    /// A message arrives.
-    Arrive {
-        from: u16,
-        to: u16,
-        message: Message,
-    },
-    /// An operation of a node is given up.
-    Deadline {
-        node: u16,
-        run: u16,
-        id: u64,
-    },
-    /// A node tries its hints.
-    Hints(u16),
-    Crash(u16),
-    Start(u16),
-    Cut(u16, u16),
-    Mend(u16, u16),
-    /// Nothing goes wrong any more.
-    Calm,
-    /// Every key is read from all.
-    Settle,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Message {
-    Read {
-        id: u64,
-        key: u8,
-    },
-    Cell {
-        id: u64,
-        cell: Option<Written>,
-    },
-    Write {
-        id: u64,
-        key: u8,
-        cell: Written,
-    },
-    Done {
-        id: u64,
-        version: Version,
-        newer: Option<Version>,
-    },
-    /// What a node missed, by its number among the hints of the sender.
-    Hint {
-        number: u64,
-        key: u8,
-        cell: Written,
-    },
-    Taken {
-        number: u64,
-    },
-}
-
-/// A cell in a form that can be ordered: its version, and the number of the operation that wrote it.
-type Written = (Version, u64);
-
-fn cell(written: Written) -> Cell {
-    Cell {
-        version: written.0,
-        expires_ms: None,
-        value: Some(Bytes::copy_from_slice(&written.1.to_be_bytes())),
-    }
-}
-
-fn written(cell: &Cell) -> Written {
-    let bytes = cell.value.as_deref().expect("all cells here have a value");
-    let number = bytes.try_into().expect("eight bytes");
-    (cell.version, u64::from_be_bytes(number))
 }
 
 /// A node. What is kept on its disk outlives a crash.
@@ -543,57 +422,6 @@ impl World {
         }
         for (number, (to, key, cell)) in self.node(id).hints.clone() {
             self.send(id, to, Message::Hint { number, key, cell });
-        }
-    }
-
-    /// In the end, replicas are the same and nothing waits.
-    fn check_end(&mut self) {
-        let first = self.nodes[0].cells.clone();
-        for (index, node) in self.nodes.iter().enumerate() {
-            if node.cells != first {
-                let wrong = format!(
-                    "node {} has {:?}, the first {first:?}",
-                    index + 1,
-                    node.cells
-                );
-                self.told.wrong.push(wrong);
-            }
-            if !node.hints.is_empty() || !node.under_way.is_empty() {
-                let wrong = format!(
-                    "node {} still has {} hints and {} operations",
-                    index + 1,
-                    node.hints.len(),
-                    node.under_way.len()
-                );
-                self.told.wrong.push(wrong);
-            }
-        }
-    }
-
-    /// Each operation against all that were answered before it began.
-    fn check_order(&mut self) {
-        for (later_id, later) in &self.seen {
-            let Some((_, version)) = later.answered else {
-                continue;
-            };
-            for (earlier_id, earlier) in &self.seen {
-                let Some((answered_ms, known)) = earlier.answered else {
-                    continue;
-                };
-                if earlier.key != later.key || answered_ms >= later.began_ms {
-                    continue;
-                }
-                let is_sound = if later.is_write {
-                    version > known
-                } else {
-                    version >= known
-                };
-                if !is_sound {
-                    self.told.wrong.push(format!(
-                        "{later_id} ({later:?}) goes behind {earlier_id} ({earlier:?})"
-                    ));
-                }
-            }
         }
     }
 }

@@ -11,7 +11,7 @@ fn several(count: usize) -> Vec<Node> {
     nodes
 }
 
-fn wait_for(nodes: &[Node]) {
+pub(super) fn wait_for(nodes: &[Node]) {
     let all = nodes.len();
     wait_until("the nodes know each other", || {
         nodes
@@ -208,11 +208,8 @@ fn data_is_not_served_as_that_of_another_node() {
     };
     let (all, own) = (nodes_of(&nodes[0]), "node = ");
     let alone = changed(&nodes[0], &all, "");
-    let alone: String = alone
-        .lines()
-        .filter(|line| !line.starts_with(own))
-        .map(|line| format!("{line}\n"))
-        .collect();
+    let lines = alone.lines().filter(|line| !line.starts_with(own));
+    let alone = lines.collect::<Vec<_>>().join("\n");
     nodes[0].directory.write("alone.toml", alone);
     let path = nodes[0].directory.file("alone.toml");
     let path = path.to_str().expect("UTF-8");

@@ -1,13 +1,13 @@
 //! The process is killed again and again while clients write: what was acknowledged is there, and what was deleted stays so.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::Node;
-use crate::harness::PATIENCE;
+use crate::harness::{PATIENCE, wait_until};
 
 /// Clients, each with keys of its own.
 const CLIENTS: u64 = 4;
@@ -149,4 +149,101 @@ fn what_was_acknowledged_survives_a_kill() {
 fn without_durability_a_node_comes_back_all_the_same() {
     let (acknowledged, _) = kill_often("memory");
     assert!(acknowledged > 100, "{acknowledged}");
+}
+
+/// The last number of each key that was acknowledged, and the last that was sent.
+type Puts = Mutex<Vec<(u64, u64)>>;
+
+/// Puts one number after the other to the keys of a client, at one node after the other, until it is told to stop.
+fn put_all(nodes: &[SocketAddr], client: usize, puts: &Puts, is_over: &AtomicBool) {
+    let mut connections: Vec<Option<TcpStream>> = nodes.iter().map(|_| None).collect();
+    for turn in client.. {
+        if is_over.load(Ordering::Relaxed) {
+            return;
+        }
+        let (node, key) = (turn % nodes.len(), turn % KEYS as usize);
+        let connection = &mut connections[node];
+        let stream = connection
+            .take()
+            .or_else(|| TcpStream::connect(nodes[node]).ok());
+        let Some(stream) = stream else {
+            std::thread::sleep(Duration::from_millis(1));
+            continue;
+        };
+        let number = {
+            let mut puts = puts.lock().expect("no client panics");
+            puts[key].1 += 1;
+            puts[key].1
+        };
+        let body = number.to_string();
+        let length = body.len();
+        let request = format!(
+            "PUT /v0/entity?id=c{client}k{key} HTTP/1.1\r\nHost: kv\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        // What is not acknowledged may be there or not. The rest of such an answer is not read.
+        if ask(&stream, &request) == Some(201) {
+            puts.lock().expect("no client panics")[key].0 = number;
+            *connection = Some(stream);
+        }
+    }
+}
+
+/// Nodes of three are killed and come back while clients write at all of them: with two of three, nothing that was acknowledged is
+/// lost, and nothing older comes back. In the end all three have the same.
+#[test]
+fn a_quorum_loses_nothing_that_it_acknowledged() {
+    let mut nodes = Node::several(3);
+    super::cluster::wait_for(&nodes);
+    let addresses: Vec<SocketAddr> = nodes.iter().map(|node| node.address).collect();
+    let clients: Vec<Puts> = (0..CLIENTS)
+        .map(|_| Mutex::new(vec![(0, 0); KEYS as usize]))
+        .collect();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for (client, puts) in clients.iter().enumerate() {
+            let (addresses, is_over) = (&addresses, &is_over);
+            scope.spawn(move || put_all(addresses, client, puts, is_over));
+        }
+        let mut rng = fastrand::Rng::with_seed(17);
+        for _ in 0..2 * rounds() {
+            std::thread::sleep(Duration::from_millis(rng.u64(50..200)));
+            let which = rng.usize(..nodes.len());
+            nodes[which].kill();
+            std::thread::sleep(Duration::from_millis(rng.u64(0..150)));
+            nodes[which].restart();
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    super::cluster::wait_for(&nodes);
+    let mut total = 0;
+    for (client, puts) in clients.iter().enumerate() {
+        for (key, (acknowledged, sent)) in puts.lock().expect("no client panics").iter().enumerate()
+        {
+            let key = format!("c{client}k{key}");
+            total += acknowledged;
+            let read = |node: &Node| -> u64 {
+                let found = node
+                    .value(&key)
+                    .unwrap_or_else(|status| panic!("{key}: {status}"));
+                found.parse().expect("a number that was put")
+            };
+            let found = nodes.iter().map(read).collect::<Vec<_>>();
+            assert!(
+                (acknowledged..=sent).contains(&&found[0]),
+                "{key}: {found:?}, {acknowledged}..={sent}"
+            );
+            assert_eq!(found, [found[0]; 3], "{key}");
+        }
+    }
+    println!("{} kills, {total} acknowledged", 2 * rounds());
+    assert!(total > 100, "{total}");
+    let ranges = || {
+        nodes
+            .iter()
+            .map(|node| node.ask("GET", "/v0/entities?start=c", b"").text())
+    };
+    wait_until("all nodes have the same", || {
+        let ranges: Vec<String> = ranges().collect();
+        ranges.iter().all(|range| *range == ranges[0])
+    });
 }
