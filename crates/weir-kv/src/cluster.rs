@@ -82,6 +82,12 @@ impl Shared {
         }
     }
 
+    /// The number of the node that has a key with one replica.
+    pub(crate) fn owner(&self, key: &[u8]) -> u16 {
+        let first = self.map.ranked(Slot::of(key))[0];
+        self.map.nodes()[usize::from(first)].id
+    }
+
     /// The first replicas of a key, by the numbers of their nodes.
     pub(crate) fn replicas(&self, key: &[u8], from: usize) -> Vec<u16> {
         let ranked = self.map.ranked(Slot::of(key)).iter().take(from);

@@ -70,8 +70,9 @@ impl Store {
 
     /// The other nodes, unless this one alone is asked for a key.
     fn others(&self, key: &[u8], quorum: Quorum) -> Option<&Cluster> {
-        let is_alone = quorum.from == 1 && self.shared.replicas(key, 1) == [self.shared.me];
-        self.cluster.as_ref().filter(|_| !is_alone)
+        let cluster = self.cluster.as_ref()?;
+        let is_alone = quorum.from == 1 && self.shared.owner(key) == self.shared.me;
+        (!is_alone).then_some(cluster)
     }
 
     fn get(&self, key: Bytes, quorum: Quorum) -> Reply {
