@@ -15,9 +15,10 @@ mod writer;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use bytes::Bytes;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable as _};
@@ -29,14 +30,19 @@ use self::writer::{Write, Writer};
 use crate::cell::Cell;
 use crate::engine::{Durability, Each, Engine, EngineError, Then};
 use crate::version::Version;
+use crate::wall::unix_ms;
 
 /// Writes that wait, by their bytes.
 const WRITES_BYTES_MAX: usize = 64 << 20;
 /// Reads that wait.
 const READS_MAX: usize = 16_384;
 const READERS: usize = 2;
+const POLL: Duration = Duration::from_millis(1);
 /// Threads that flush and compact. With one, a long compaction would hold up every flush.
 const WORKERS: usize = 2;
+/// A batch that takes longer is taken for stuck: the tree waits for a disk that may never take anything again. Writes are refused
+/// then at once, and nobody waits for the end of the thread.
+const STUCK: Duration = Duration::from_secs(5);
 /// Scans at once; each has a thread, and holds a snapshot.
 const SCANS_MAX: usize = 16;
 /// Of the memory for reading, the part that whole rows get; blocks of the tree get the rest.
@@ -69,6 +75,8 @@ pub struct Lsm {
     reads: Arc<Lane<(Bytes, Then<Option<Cell>>)>>,
     scans: Arc<AtomicUsize>,
     opened: (Version, u16),
+    /// When the batch began that is committed, in milliseconds since 1970; 0 when there is none.
+    batch_began_ms: Arc<AtomicU64>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -114,6 +122,7 @@ impl Lsm {
             reads: Arc::new(Lane::new(READS_MAX)),
             scans: Arc::default(),
             opened,
+            batch_began_ms: Arc::default(),
             threads: Mutex::default(),
             rows: Arc::clone(&rows),
             tree: tree.clone(),
@@ -124,6 +133,7 @@ impl Lsm {
             lane: Arc::clone(&lsm.writes),
             durability: settings.durability,
             newest: opened.0,
+            batch_began_ms: Arc::clone(&lsm.batch_began_ms),
         };
         lsm.spawn("kv write", move || writer.run())?;
         for _ in 0..READERS {
@@ -131,6 +141,12 @@ impl Lsm {
             lsm.spawn("kv read", move || read_all(&tree, &rows, &lane))?;
         }
         Ok(lsm)
+    }
+
+    /// Whether the thread that writes has been at one batch for too long.
+    fn is_stuck(&self) -> bool {
+        let began_ms = self.batch_began_ms.load(Ordering::Acquire);
+        began_ms > 0 && unix_ms().saturating_sub(began_ms) > STUCK.as_millis() as u64
     }
 
     fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), String> {
@@ -217,6 +233,11 @@ impl Engine for Lsm {
     }
 
     fn write(&self, key: Bytes, cell: Cell, then: Then<Option<Version>>) {
+        if self.is_stuck() {
+            let why = "the disk has not taken what was written before".to_owned();
+            answer([then(Err(EngineError::Failed(why)))]);
+            return;
+        }
         let write = Write { key, cell, then };
         let bytes = write.bytes();
         if let Err(write) = self.writes.put(write, bytes) {
@@ -278,11 +299,16 @@ impl Engine for Lsm {
 impl Drop for Lsm {
     fn drop(&mut self) {
         self.close();
-        let threads = self
-            .threads
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
-        for thread in threads.drain(..) {
+        let threads = self.threads.get_mut();
+        let threads = std::mem::take(threads.unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            while !thread.is_finished() {
+                if self.is_stuck() {
+                    // It holds the journal, too. The end of the process ends it.
+                    return;
+                }
+                std::thread::sleep(POLL);
+            }
             let _ = thread.join();
         }
         // What was acknowledged is as durable as was said. The rest of it comes for nothing.

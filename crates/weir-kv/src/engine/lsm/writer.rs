@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use fjall::PersistMode;
@@ -12,6 +13,7 @@ use super::{META_NEWEST, Tree, answer, failed};
 use crate::cell::Cell;
 use crate::engine::{Durability, EngineError, Then};
 use crate::version::Version;
+use crate::wall::unix_ms;
 
 /// Bytes of a write besides its key and value, about.
 const WRITE_BYTES: usize = 128;
@@ -40,6 +42,7 @@ pub(super) struct Writer {
     pub(super) durability: Durability,
     /// The newest version of all that was ever written here.
     pub(super) newest: Version,
+    pub(super) batch_began_ms: Arc<AtomicU64>,
 }
 
 impl Writer {
@@ -51,7 +54,9 @@ impl Writer {
         };
         while let Some(writes) = self.lane.take(most) {
             let bytes = writes.iter().map(Write::bytes).sum();
+            self.batch_began_ms.store(unix_ms(), Ordering::Release);
             self.write(writes.into());
+            self.batch_began_ms.store(0, Ordering::Release);
             self.lane.done(bytes);
         }
     }
