@@ -34,6 +34,11 @@ impl Refusal {
     }
 }
 
+/// It may be tried again in a moment.
+pub(crate) fn busy(why: &str) -> Answer {
+    text(503, why).with("Retry-After", *b"1")
+}
+
 /// An answer with a line of text.
 pub(crate) fn text(status: u16, line: &str) -> Answer {
     let answer = Answer::new(status).with("Content-Type", *b"text/plain; charset=utf-8");

@@ -25,6 +25,8 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use weir_gateway::service::{Answer, Replier, Reply};
 
+pub(crate) use self::hub::{too_few, written};
+
 use self::hub::{Event, Hub};
 use self::peer::Peer;
 use crate::coordinator::{self, Operation, Quorum};
@@ -46,8 +48,6 @@ pub struct ClusterSettings {
     /// What they know each other by; empty where nobody else reaches them.
     pub secret: String,
 }
-
-pub(crate) use self::hub::{too_few, written};
 
 /// What all parts of a node know.
 pub(crate) struct Shared {
@@ -173,7 +173,7 @@ impl Cluster {
     ) -> Reply {
         if self.under_way.fetch_add(1, Ordering::AcqRel) >= UNDER_WAY_MAX {
             self.under_way.fetch_sub(1, Ordering::AcqRel);
-            return Reply::ready(answer(coordinator::Answer::TooFew));
+            return Reply::ready(crate::api::busy("too many requests are under way"));
         }
         let (replier, reply) = Reply::later();
         let replicas = self.shared.replicas(&key, quorum.from);

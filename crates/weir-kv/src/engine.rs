@@ -76,9 +76,6 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// It is of another one.
     fn claim(&self, node: &str) -> Result<(), String>;
 
-    /// Nothing is begun any more; what was begun ends.
-    fn close(&self);
-
     /// Whether nothing is under way any more.
     fn is_idle(&self) -> bool;
 }

@@ -24,6 +24,7 @@ pub mod coordinator;
 pub mod engine;
 pub mod frame;
 pub mod placement;
+mod seldom;
 #[cfg(test)]
 mod simulation;
 mod store;

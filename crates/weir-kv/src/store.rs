@@ -269,9 +269,9 @@ fn told<T>(result: Result<T, EngineError>, answer: impl FnOnce(T) -> Answer) -> 
 }
 
 fn failed(error: &EngineError) -> Answer {
-    let answer = api::text(503, &error.to_string());
+    let why = error.to_string();
     match error {
-        EngineError::Busy => answer.with("Retry-After", *b"1"),
-        EngineError::Failed(_) => answer,
+        EngineError::Busy => api::busy(&why),
+        EngineError::Failed(_) => api::text(503, &why),
     }
 }

@@ -267,13 +267,13 @@ impl Hub {
                 Step::Read(node) => {
                     let key = under_way.key.clone();
                     if !self.read(id, node, key) {
-                        self.coordinate_into(id, node, &mut more);
+                        self.fail(id, node, &mut more);
                     }
                 }
                 Step::Write(node, cell) => {
                     let key = under_way.key.clone();
                     if !self.write(id, node, key, cell) {
-                        self.coordinate_into(id, node, &mut more);
+                        self.fail(id, node, &mut more);
                     }
                 }
             }
@@ -289,7 +289,7 @@ impl Hub {
     }
 
     /// A replica could not even be asked.
-    fn coordinate_into(&mut self, id: u64, node: u16, steps: &mut Vec<Step>) {
+    fn fail(&mut self, id: u64, node: u16, steps: &mut Vec<Step>) {
         if let Some(under_way) = self.under_way.get_mut(&id) {
             under_way.coordinator.failed(node, steps);
         }
@@ -326,6 +326,10 @@ impl Hub {
             return peer.is_some_and(|peer| peer.send(id, Say::Write(key, cell)));
         }
         let (me, version) = (self.shared.me, cell.version);
+        // What other nodes would refuse, this one does not write either: its clock would carry it on.
+        if !self.shared.see(version) {
+            return false;
+        }
         let events = self.events.clone();
         let then = move |written| {
             let event = match written {

@@ -1,6 +1,7 @@
 //! This node's connection to another one: requests go out in batches, answers come back in any order.
 
 use std::collections::HashSet;
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,14 +12,13 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use weir_gateway::settings::Level;
-use weir_gateway::tell::tell;
 
 use super::Shared;
 use super::hello;
 use super::hub::Event;
 use crate::frame::{Frame, Say};
 use crate::placement::Node;
+use crate::seldom::Seldom;
 
 /// How long a connection may take to come about.
 const CONNECT: Duration = Duration::from_secs(1);
@@ -26,10 +26,10 @@ const CONNECT: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_millis(100);
 /// How often a node is asked whether it is there, which it answers at once whatever else it does.
 const PING: Duration = Duration::from_millis(250);
-/// A node from which nothing comes for so long, and to which nothing can be sent, is taken for down.
+/// A node that neither says anything for so long, nor makes room for what it is sent, is taken for down.
 const SILENCE: Duration = Duration::from_secs(1);
-/// What is told of a node that cannot be reached is told so often at most.
-const TOLD_AGAIN: Duration = Duration::from_secs(60);
+/// What is sent in less has found room in the buffers of this machine: the other node has done nothing for it.
+const WAITED: Duration = Duration::from_millis(1);
 /// Frames that wait to be sent. More requests fail at once.
 const WAITING_MAX: usize = 8192;
 /// Frames that are sent at once.
@@ -56,8 +56,9 @@ struct Connected {
     awaited: Mutex<HashSet<u64>>,
     events: mpsc::UnboundedSender<Event>,
     waiting: Arc<AtomicUsize>,
-    /// When something came from it, or could be sent to it.
+    /// When something came from it, or it made room for more.
     moved: Mutex<Instant>,
+    told: Seldom,
 }
 
 impl Peer {
@@ -117,21 +118,19 @@ struct Keeper {
 
 impl Keeper {
     async fn run(self, mut received: mpsc::Receiver<(u64, Say)>) {
-        let mut told: Option<Instant> = None;
+        let told = Seldom::default();
         loop {
             let connecting = connect(&self.node, &self.shared, &self.secret);
             match tokio::time::timeout(CONNECT, connecting).await {
                 Ok(Ok(stream)) => {
-                    told = None;
                     if self.converse(stream, &mut received).await {
                         return;
                     }
                 }
-                Ok(Err(error)) if is_due(told, &error) => {
+                // That it is away is nothing to tell of; that it does not know this node is.
+                Ok(Err(error)) if error.kind() == ErrorKind::PermissionDenied => {
                     let address = &self.node.address;
-                    let what = format_args!("kv: the node {address} is not asked: {error}");
-                    tell(Level::Warning, what);
-                    told = Some(Instant::now());
+                    told.tell(format_args!("kv: the node {address} is not asked: {error}"));
                 }
                 _ => {}
             }
@@ -152,6 +151,7 @@ impl Keeper {
             events: self.events.clone(),
             waiting: Arc::clone(&self.waiting),
             moved: Mutex::new(Instant::now()),
+            told: Seldom::default(),
         };
         self.is_up.store(true, Ordering::Release);
         let (reader, writer) = stream.into_split();
@@ -164,12 +164,6 @@ impl Keeper {
         connected.fail_all();
         is_over
     }
-}
-
-/// Whether it is to be told that a node does not know this one; that it is away is nothing to tell of.
-fn is_due(told: Option<Instant>, error: &std::io::Error) -> bool {
-    error.kind() == std::io::ErrorKind::PermissionDenied
-        && told.is_none_or(|told| told.elapsed() > TOLD_AGAIN)
 }
 
 async fn connect(node: &Node, shared: &Shared, secret: &str) -> std::io::Result<TcpStream> {
@@ -191,7 +185,7 @@ impl Connected {
         self.lock().extend(requests.map(|(id, _)| *id));
     }
 
-    /// Something came, or could be sent.
+    /// Something came, or there is room for more.
     fn move_on(&self) {
         let mut moved = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
         *moved = Instant::now();
@@ -237,10 +231,13 @@ impl Connected {
                     continue;
                 }
                 for piece in bytes.chunks(PIECE_BYTES) {
+                    let began = Instant::now();
                     if writer.write_all(piece).await.is_err() {
                         return false;
                     }
-                    self.move_on();
+                    if began.elapsed() > WAITED {
+                        self.move_on();
+                    }
                 }
                 bytes.clear();
                 bytes.shrink_to(2 * PIECE_BYTES);
@@ -274,6 +271,13 @@ impl Connected {
         let event = match say {
             Say::Found(cell) => Event::Found(id, self.node, cell),
             Say::Written { version, newer } => Event::Written(id, self.node, version, newer),
+            Say::Refused(why, text) => {
+                let node = self.node;
+                self.told.tell(format_args!(
+                    "kv: node number {node} refuses ({why:?}): {text}"
+                ));
+                Event::Failed(id, node)
+            }
             _ => Event::Failed(id, self.node),
         };
         let _ = self.events.send(event);

@@ -29,6 +29,7 @@ use self::rows::Rows;
 use self::writer::{Write, Writer};
 use crate::cell::Cell;
 use crate::engine::{Durability, Each, Engine, EngineError, Then};
+use crate::seldom::Seldom;
 use crate::version::Version;
 use crate::wall::unix_ms;
 
@@ -97,7 +98,7 @@ struct Tree {
 fn failed(error: fjall::Error) -> EngineError {
     EngineError::Failed(match error {
         fjall::Error::Poisoned => {
-            "a write to the disk has failed before; see the log, and start again when that is mended".to_owned()
+            "a write to the disk has failed before; start again when that is mended".to_owned()
         }
         other => other.to_string(),
     })
@@ -134,6 +135,7 @@ impl Lsm {
             durability: settings.durability,
             newest: opened.0,
             batch_began_ms: Arc::clone(&lsm.batch_began_ms),
+            told: Seldom::default(),
         };
         lsm.spawn("kv write", move || writer.run())?;
         for _ in 0..READERS {
@@ -286,11 +288,6 @@ impl Engine for Lsm {
         }
     }
 
-    fn close(&self) {
-        self.writes.close();
-        self.reads.close();
-    }
-
     fn is_idle(&self) -> bool {
         self.writes.is_empty() && self.reads.is_empty() && self.scans.load(Ordering::Acquire) == 0
     }
@@ -298,7 +295,8 @@ impl Engine for Lsm {
 
 impl Drop for Lsm {
     fn drop(&mut self) {
-        self.close();
+        self.writes.close();
+        self.reads.close();
         let threads = self.threads.get_mut();
         let threads = std::mem::take(threads.unwrap_or_else(PoisonError::into_inner));
         for thread in threads {

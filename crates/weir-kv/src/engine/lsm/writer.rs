@@ -12,6 +12,7 @@ use super::rows::Rows;
 use super::{META_NEWEST, Tree, answer, failed};
 use crate::cell::Cell;
 use crate::engine::{Durability, EngineError, Then};
+use crate::seldom::Seldom;
 use crate::version::Version;
 use crate::wall::unix_ms;
 
@@ -43,6 +44,7 @@ pub(super) struct Writer {
     /// The newest version of all that was ever written here.
     pub(super) newest: Version,
     pub(super) batch_began_ms: Arc<AtomicU64>,
+    pub(super) told: Seldom,
 }
 
 impl Writer {
@@ -85,8 +87,11 @@ impl Writer {
         }
         self.rows.begin(last.keys().copied());
         let committed = self.commit(&writes, last.values().copied(), newest);
-        if committed.is_ok() {
-            self.newest = newest;
+        match &committed {
+            Ok(()) => self.newest = newest,
+            Err(error) => self
+                .told
+                .tell(format_args!("kv: nothing is written: {error}")),
         }
         let rows = last.values().map(|&index| {
             let Write { key, cell, .. } = &writes[index];

@@ -168,6 +168,27 @@ fn a_key_is_on_as_many_nodes_as_are_asked_for() {
     assert_eq!(found, 2);
 }
 
+/// A stopped process still has its connections: what it is sent is taken by the system, and nothing comes back. Once it is missed,
+/// a write that needs it ends at once and is nowhere, not even here.
+#[test]
+fn a_node_that_hangs_is_missed() {
+    let nodes = several(2);
+    nodes[1].process.signal("STOP");
+    let mut number = 0;
+    wait_until("it is missed", || {
+        number += 1;
+        assert_eq!(
+            nodes[0].put(&format!("hung{number}&ack=2&from=2"), b""),
+            504
+        );
+        let range = format!("/v0/entities?start=hung{number}&end=hung{number}~");
+        nodes[0].ask("GET", &range, b"").text().is_empty()
+    });
+    nodes[1].process.signal("CONT");
+    wait_for(&nodes);
+    assert_eq!(nodes[1].value("hung1&ack=2&from=2"), Ok(String::new()));
+}
+
 /// Nobody reads it meanwhile: what a node missed comes to it by itself.
 #[test]
 fn hints_bring_what_a_node_missed() {
