@@ -38,6 +38,7 @@ mod file;
 mod foreign;
 pub(crate) mod guard;
 mod headers;
+mod in_process;
 mod inputs;
 mod kv;
 mod log;
@@ -79,9 +80,9 @@ use weir_gateway::settings::{
 pub(crate) use self::address::{admin, listen};
 pub(crate) use self::declared::server::MESSAGE_FORMATS;
 pub(crate) use self::error::ConfigError;
+pub(crate) use self::in_process::{InProcess, Service as InProcessService};
 pub(crate) use self::inputs::Inputs;
 pub(crate) use self::kv::StoreSettings;
-pub(crate) use self::queue::{InProcess, Service as InProcessService};
 
 use self::declared::file::FILE;
 use self::entries::Entries;

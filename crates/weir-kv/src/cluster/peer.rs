@@ -121,18 +121,19 @@ impl Keeper {
         let told = Seldom::default();
         loop {
             let connecting = connect(&self.node, &self.shared, &self.secret);
-            match tokio::time::timeout(CONNECT, connecting).await {
-                Ok(Ok(stream)) => {
-                    if self.converse(stream, &mut received).await {
-                        return;
-                    }
-                }
+            let connected = tokio::time::timeout(CONNECT, connecting).await;
+            let is_over = match connected {
+                Ok(Ok(stream)) => self.converse(stream, &mut received).await,
                 // That it is away is nothing to tell of; that it does not know this node is.
                 Ok(Err(error)) if error.kind() == ErrorKind::PermissionDenied => {
                     let address = &self.node.address;
                     told.tell(format_args!("kv: the node {address} is not asked: {error}"));
+                    false
                 }
-                _ => {}
+                _ => false,
+            };
+            if is_over {
+                return;
             }
             // What was sent before it was seen that the node is down.
             while let Ok((id, say)) = received.try_recv() {

@@ -16,8 +16,8 @@ use super::declared::{Key, care as declared_care, queue as declared_queue, route
 use super::entries::Entries;
 use super::entry::Entry;
 use super::headers::{self, Of, is_token};
+use super::in_process::InProcess;
 use super::pattern::{self, PathPattern};
-use super::queue::InProcess;
 use super::route::rewrite;
 use super::route::spread::Destination;
 use super::suggest::one_of;
@@ -32,7 +32,7 @@ pub(super) fn read(
     table: &mut Entries,
     path: Option<&PathPattern>,
     says: &ResponseHeaders,
-    (upstreams, queues): (&mut Upstreams, &mut InProcess),
+    (upstreams, services): (&mut Upstreams, &mut InProcess),
 ) -> Option<Action> {
     let defer = table.optional(&declared_queue::DEFER);
     let actions = || one_of(declared::ACTIONS.iter().map(|key| key.name));
@@ -44,7 +44,7 @@ pub(super) fn read(
     if chosen.is_empty()
         && let Some(defer) = &defer
     {
-        return for_sinks_alone(table, defer, path, queues);
+        return for_sinks_alone(table, defer, path, services);
     }
     let [(key, value), others @ ..] = chosen.as_slice() else {
         table.wrong_as_a_whole(format!("found no action, expected {}", actions()));
@@ -68,7 +68,7 @@ pub(super) fn read(
             &defer,
             (*key, value),
             (path, says),
-            (upstreams, queues),
+            (upstreams, services),
         );
     }
     let to = if key.is(&declared::UPSTREAM) {
@@ -88,7 +88,7 @@ pub(super) fn read(
         ));
     }
     if key.is(&KV) {
-        return queues.kv(value).map(Action::Serve);
+        return services.kv(value).map(Action::Serve);
     }
     if key.is(&declared::REDIRECT) {
         redirect(value, path).map(Action::Redirect)
@@ -103,7 +103,7 @@ fn deferred(
     defer: &Entry,
     (key, value): (&Key, &Entry),
     (path, says): (Option<&PathPattern>, &ResponseHeaders),
-    (upstreams, queues): (&mut Upstreams, &mut InProcess),
+    (upstreams, services): (&mut Upstreams, &mut InProcess),
 ) -> Option<Action> {
     if !key.is(&declared::UPSTREAM) {
         take_forward_keys(table);
@@ -118,7 +118,7 @@ fn deferred(
             other.wrong("has no meaning with \"defer\": nobody waits for the answer");
         }
     }
-    let serve = queues.defer(defer, path);
+    let serve = services.defer(defer, path);
     let to = Destination::one(value, upstreams);
     let delivery = forward(table, &to, (path, says), upstreams)?;
     Some(Action::Serve(Serve {
@@ -135,7 +135,7 @@ fn for_sinks_alone(
     table: &mut Entries,
     defer: &Entry,
     path: Option<&PathPattern>,
-    queues: &mut InProcess,
+    services: &mut InProcess,
 ) -> Option<Action> {
     let without_meaning = declared::NOT_DEFERRED.iter();
     let mut without_meaning: Vec<Entry> = without_meaning
@@ -145,8 +145,8 @@ fn for_sinks_alone(
     for other in without_meaning {
         other.wrong("has no meaning without \"upstream\"");
     }
-    let serve = queues.defer(defer, path)?;
-    if !queues.has_sink(&serve) {
+    let serve = services.defer(defer, path)?;
+    if !services.has_sink(&serve) {
         defer.wrong(
             "its queue has no sink, so an upstream must get the requests; expected \"upstream\" beside it, or a [queue.NAME.sink.NAME]",
         );

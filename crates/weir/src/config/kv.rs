@@ -14,7 +14,7 @@ use super::declared::kv as declared;
 use super::entries::Entries;
 use super::entry::Entry;
 use super::file::token;
-use super::queue::{InProcess, Service};
+use super::in_process::{InProcess, Service};
 
 /// The name of the service.
 const SERVICE: &str = "kv";

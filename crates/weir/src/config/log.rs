@@ -11,7 +11,7 @@ use super::declared::log as declared;
 use super::entries::Entries;
 use super::entry::Entry;
 use super::headers::{self, Message};
-use super::queue::InProcess;
+use super::in_process::InProcess;
 use super::suggest::{did_you_mean, nearest};
 use super::template::{Scope, template, variable};
 
@@ -70,9 +70,9 @@ impl Beside {
 pub(super) fn access_log(
     mut table: Entries,
     beside: Beside,
-    queues: &mut InProcess,
+    services: &mut InProcess,
 ) -> Option<AccessLog> {
-    let target = target(&mut table, queues);
+    let target = target(&mut table, services);
     let format = table.optional(&declared::FORMAT);
     let has_format = format.is_some();
     let format = format.and_then(|value| value.parsed_template(|text| format_of(text, beside)));
@@ -113,7 +113,7 @@ pub(super) fn access_log(
 }
 
 /// Where lines go.
-fn target(table: &mut Entries, queues: &mut InProcess) -> Option<LogTarget> {
+fn target(table: &mut Entries, services: &mut InProcess) -> Option<LogTarget> {
     let path = table.optional(&declared::PATH);
     let queue = table.optional(&declared::QUEUE);
     match (path, queue) {
@@ -127,7 +127,7 @@ fn target(table: &mut Entries, queues: &mut InProcess) -> Option<LogTarget> {
             _ if text.contains('\0') => Err("expected a path without NUL".to_owned()),
             _ => Ok(LogTarget::File(PathBuf::from(text))),
         }),
-        (None, Some(queue)) => queues.log(&queue).map(LogTarget::Service),
+        (None, Some(queue)) => services.log(&queue).map(LogTarget::Service),
         (None, None) => {
             let expected = FILE_OR_STDOUT.expected;
             table.wrong(&declared::PATH, format!("missing, expected {expected}"));

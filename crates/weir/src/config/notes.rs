@@ -9,11 +9,11 @@ use weir_policy::limit::queue;
 use super::{InProcess, InProcessService};
 
 /// What to tell of the settings, each in a sentence.
-pub(crate) fn of(settings: &Settings, queues: &InProcess) -> Vec<String> {
+pub(crate) fn of(settings: &Settings, services: &InProcess) -> Vec<String> {
     let mut notes = Vec::new();
-    idle_queues(queues, &mut notes);
-    idle_store(queues, &mut notes);
-    deferred_reads(settings, queues, &mut notes);
+    idle_queues(services, &mut notes);
+    idle_store(services, &mut notes);
+    deferred_reads(settings, services, &mut notes);
     lone_paths(&settings.routes, &mut notes);
     idle_upstreams(settings, &mut notes);
     short_queues(settings, &mut notes);
@@ -41,14 +41,14 @@ fn lone_paths(routes: &[Route], notes: &mut Vec<String>) {
 }
 
 /// Queues that no request gets into, and out of which nothing is delivered.
-fn idle_queues(queues: &InProcess, notes: &mut Vec<String>) {
+fn idle_queues(services: &InProcess, notes: &mut Vec<String>) {
     let is_used = |name: &str| {
-        let mut services = queues.services.values();
+        let mut services = services.services.values();
         services.any(|service| {
             matches!(service, InProcessService::Defer(queue, _) | InProcessService::Log(queue) if queue == name)
         })
     };
-    for name in queues.settings.keys().filter(|name| !is_used(name)) {
+    for name in services.queues.keys().filter(|name| !is_used(name)) {
         notes.push(format!(
             "no route defers to the queue {name:?}: what waits in it stays there; one does with defer = {name:?}"
         ));
@@ -64,10 +64,10 @@ fn idle_store(services: &InProcess, notes: &mut Vec<String>) {
 }
 
 /// Routes that defer requests whose answer is all that a client wants of them.
-fn deferred_reads(settings: &Settings, queues: &InProcess, notes: &mut Vec<String>) {
+fn deferred_reads(settings: &Settings, services: &InProcess, notes: &mut Vec<String>) {
     let defers = |route: &&Route| match &route.action {
         Action::Serve(serve) => {
-            let service = queues.services.get(&serve.service);
+            let service = services.services.get(&serve.service);
             let has_reads = route.methods.as_ref();
             let has_reads = has_reads.is_none_or(|methods| methods.iter().any(|own| own == "GET"));
             matches!(service, Some(InProcessService::Defer(..))) && has_reads

@@ -3,7 +3,6 @@
 //! The gateway knows services by names, and nothing of queues. So each way to defer is a service here, named so that another
 //! way has another name, and [`InProcess`] says what is behind each.
 
-use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use super::declared::queue as declared;
 use super::entries::Entries;
 use super::entry::Entry;
 use super::headers::is_token;
-use super::kv::StoreSettings;
+use super::in_process::{InProcess, Service};
 use super::pattern::{self, PathPattern};
 use super::sink;
 use super::suggest::{did_you_mean, nearest, one_of, quoted};
@@ -27,33 +26,9 @@ use super::units::{show_duration, show_size};
 /// How long a client waits for a queue at most.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a file says of services inside the process.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct InProcess {
-    /// Queues by their names.
-    pub(crate) settings: BTreeMap<String, Settings>,
-    /// The key-value store.
-    pub(crate) kv: Option<StoreSettings>,
-    /// What each service does, by its name.
-    pub(crate) services: BTreeMap<String, Service>,
-}
-
-/// A service.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Service {
-    /// Keeps requests.
-    Defer(String, Deferral),
-    /// Says what became of one.
-    Tell(String),
-    /// Keeps the lines of the access log.
-    Log(String),
-    /// Answers out of the store.
-    Kv,
-}
-
 /// Reads every `[queue.NAME]`.
 pub(super) fn all(root: &mut Entries) -> InProcess {
-    let mut queues = InProcess::default();
+    let mut services = InProcess::default();
     let mut paths: Vec<(PathBuf, &str)> = Vec::new();
     let mut files = Vec::new();
     for (name, value) in root.named(&QUEUE) {
@@ -83,9 +58,9 @@ pub(super) fn all(root: &mut Entries) -> InProcess {
             path: directory.unwrap_or_default(),
             ..settings
         };
-        queues.settings.insert(name.to_owned(), settings);
+        services.queues.insert(name.to_owned(), settings);
     }
-    queues
+    services
 }
 
 /// Names of queues and sinks are those of directories too, and parts of paths.
@@ -224,7 +199,7 @@ impl InProcess {
         let queue = self.known(value)?;
         let name = format!("{queue} (access log)");
         let has_sink = |queue: &Settings| !queue.sinks.is_empty();
-        if !self.settings.get(&queue).is_some_and(has_sink) {
+        if !self.queues.get(&queue).is_some_and(has_sink) {
             value.wrong("the queue has no sink, so its lines would go nowhere; expected one with a [queue.NAME.sink.NAME]");
         }
         self.services.insert(name.clone(), Service::Log(queue));
@@ -236,20 +211,20 @@ impl InProcess {
         let Some(Service::Defer(queue, _)) = self.services.get(&serve.service) else {
             return false;
         };
-        let queue = self.settings.get(queue);
+        let queue = self.queues.get(queue);
         queue.is_some_and(|queue| !queue.sinks.is_empty())
     }
 
     /// The name of a queue that there is.
     fn known(&self, value: &Entry) -> Option<String> {
-        let names = || self.settings.keys().map(String::as_str);
+        let names = || self.queues.keys().map(String::as_str);
         value.parsed(|name| {
             if names().any(|known| known == name) {
                 return Ok(name.to_owned());
             }
             let help = match nearest(name, names()) {
                 Some(meant) => did_you_mean(Some(meant)),
-                None if self.settings.is_empty() => {
+                None if self.queues.is_empty() => {
                     format!("; add `[queue.{name}]` with its \"path\"")
                 }
                 None => format!("; expected {}", one_of(names())),

@@ -21,8 +21,8 @@ use super::declared::route::{HOST, METHODS, NAME, PATH, RESPONSE_HEADERS};
 use super::entries::Entries;
 use super::entry::Entry;
 use super::headers::is_token;
+use super::in_process::InProcess;
 use super::pattern::{self, PathPattern};
-use super::queue::InProcess;
 use super::suggest::{did_you_mean, quoted};
 use super::upstream::Upstreams;
 use super::{action, care, error_pages, headers};
@@ -49,7 +49,7 @@ struct Draft<'a> {
 /// Reads every `[[route]]`.
 pub(super) fn all(
     root: &mut Entries,
-    (upstreams, queues): (&mut Upstreams, &mut InProcess),
+    (upstreams, services): (&mut Upstreams, &mut InProcess),
     limits: &Limits,
     every: &AllRoutes,
 ) -> Vec<Route> {
@@ -58,14 +58,14 @@ pub(super) fn all(
         .into_iter()
         .enumerate()
         .filter_map(|(index, table)| {
-            let targets = (&mut *upstreams, &mut *queues);
+            let targets = (&mut *upstreams, &mut *services);
             draft(index + 1, table, targets, limits, every)
         })
         .collect();
     report_overlaps(&drafts);
     let routes = drafts.into_iter().filter_map(Draft::into_route);
     let mut routes: Vec<Route> = routes.collect();
-    routes.extend(queues.routes_to_tell(&routes, limits));
+    routes.extend(services.routes_to_tell(&routes, limits));
     routes
 }
 

@@ -76,7 +76,7 @@ impl Services for OpenServices {
             InProcessService::Defer(queue, _)
             | InProcessService::Tell(queue)
             | InProcessService::Log(queue) => {
-                let settings = read.settings.get(queue).ok_or("there is no such queue")?;
+                let settings = read.queues.get(queue).ok_or("there is no such queue")?;
                 self.queues.open((service, settings), open, courier)
             }
         }

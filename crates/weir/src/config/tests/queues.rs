@@ -27,7 +27,7 @@ fn a_queue_is_what_it_says() {
          backoff_max = \"1m\"\nanswers = \"1KiB\"\nidempotency_window = \"1m\"\n\
          [[route]]\npath = \"/\"\ndefer = \"q\"\nupstream = \"app\"\n"
     );
-    let queue = whole(&text).services.settings["q"].clone();
+    let queue = whole(&text).services.queues["q"].clone();
     assert_eq!(queue.path, PathBuf::from("a/b"));
     assert_eq!(queue.durability, Durability::Os);
     assert_eq!(

@@ -68,7 +68,7 @@ fn a_sink_is_what_it_says() {
         "{LISTENER}{ROUTE}{QUEUE}[queue.q.sink.a]\npostgres = {{ url = \"postgres://x@h/d\", columns = {{ b = \"json:/a/b\", a = \"header:X-A\" }} }}\n\
          batch = 5\nrate = 2.5\n[queue.q.sink.b]\nkafka = {{ brokers = [\"a:1\", \"b:2\"], acks = \"leader\" }}\n"
     );
-    let sinks = whole(&text).services.settings["q"].sinks.clone();
+    let sinks = whole(&text).services.queues["q"].sinks.clone();
     let [a, b] = sinks.as_slice() else {
         panic!("{sinks:?}");
     };
