@@ -24,9 +24,10 @@ use crate::harness::{Directory, free_port, wait_until};
 
 /// A gateway with a queue, which can be killed and started again.
 struct Queued {
+    /// Goes before its directory, where what it printed is.
+    process: Option<Process>,
     directory: Directory,
     ports: [u16; 2],
-    process: Option<Process>,
 }
 
 impl Queued {

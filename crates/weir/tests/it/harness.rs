@@ -15,26 +15,42 @@ pub(crate) mod postgres;
 pub(crate) mod process;
 pub(crate) mod tool;
 
-use std::net::{SocketAddr, TcpListener};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use process::Process;
+use socket2::{Domain, Socket, Type};
 
 /// Waits end after this long; what takes longer has failed. A slow client is cut off after 15 s, so this is some times that:
 /// other processes may have the machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A port that nothing listens on. Each call gives another one, from below those that the kernel hands out by itself, so
-/// nothing else on this machine takes it before it is used.
+/// A port that nothing listens on. Each call gives another one, from below those that the kernel hands out by itself, and
+/// holds it until some hundreds more were given, so nothing else on this machine takes it before it is used, or while what
+/// uses it is started again: it can be listened on with `SO_REUSEADDR` as everybody does, and is not free for `free_port`s.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
+    static HELD: Mutex<VecDeque<Socket>> = Mutex::new(VecDeque::new());
+    const HELD_MAX: usize = 300;
     // Test processes that run side by side begin in different places.
     let offset = (std::process::id() % 200) as u16 * 100;
     loop {
         let port = 10_000 + (offset + NEXT.fetch_add(1, Ordering::Relaxed)) % 20_000;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket can be made");
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        // Without `SO_REUSEADDR`, this fails where anybody else holds or uses it.
+        if socket.bind(&address.into()).is_ok() {
+            let is_shared = socket.set_reuse_address(true);
+            is_shared.expect("a bound socket takes options");
+            let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+            held.push_back(socket);
+            if held.len() > HELD_MAX {
+                held.pop_front();
+            }
             return port;
         }
     }

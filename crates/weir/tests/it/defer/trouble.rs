@@ -122,7 +122,8 @@ fn a_second_process_is_refused() {
     let config = fs::read_to_string(queued.directory.file("weir.toml")).expect("there is a config");
     let mut other = config;
     for port in queued.ports {
-        other = other.replace(&port.to_string(), &crate::harness::free_port().to_string());
+        let another = format!(":{}", crate::harness::free_port());
+        other = other.replace(&format!(":{port}"), &another);
     }
     let directory = Directory::new();
     let path = directory.write("weir.toml", other);

@@ -1,12 +1,12 @@
 //! Child processes that end with the test that started them.
 
 use std::fs::File;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::{Directory, wait_until};
+use super::{Directory, PATIENCE, wait_until};
 
 /// A child process; dropping it kills it.
 #[derive(Debug)]
@@ -51,12 +51,55 @@ impl Process {
         String::from_utf8_lossy(&std::fs::read(&self.output).unwrap_or_default()).into_owned()
     }
 
+    /// Waits until the process itself listens there: another one may answer on the port of one that has ended.
     pub(crate) fn wait_for_port(&self, address: SocketAddr) {
-        let name = &self.name;
-        wait_until(
-            &format!("{name} listens on {address}; it printed: {}", self.output()),
-            || TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok(),
-        );
+        let started = Instant::now();
+        while !self.listens(address.port()) {
+            let (has_ended, is_late) = (self.sockets().is_none(), started.elapsed() > PATIENCE);
+            assert!(
+                !has_ended && !is_late,
+                "{} {} {address}; it printed:\n{}",
+                self.name,
+                if has_ended {
+                    "ended before it listened on"
+                } else {
+                    "does not listen on"
+                },
+                self.output()
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// See proc(5) for the tables.
+    fn listens(&self, port: u16) -> bool {
+        let own = self.sockets().unwrap_or_default();
+        ["tcp", "tcp6"].into_iter().any(|protocol| {
+            let table = std::fs::read_to_string(format!("/proc/net/{protocol}"));
+            table.unwrap_or_default().lines().any(|line| {
+                let mut fields = line.split_whitespace().skip(1);
+                let is_there = fields
+                    .next()
+                    .is_some_and(|local| local.ends_with(&format!(":{port:04X}")));
+                let is_listening = fields.nth(1) == Some("0A");
+                let inode = fields.nth(5).and_then(|field| field.parse().ok());
+                is_there && is_listening && inode.is_some_and(|inode| own.contains(&inode))
+            })
+        })
+    }
+
+    /// The inodes of its sockets; none once it has ended.
+    fn sockets(&self) -> Option<Vec<u64>> {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", self.pid())).ok()?;
+        let targets: Vec<_> = open
+            .map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
+            .collect();
+        let inode = |target: &PathBuf| -> Option<u64> {
+            let name = target.to_str()?.strip_prefix("socket:[")?;
+            name.strip_suffix(']')?.parse().ok()
+        };
+        let is_alive = !targets.is_empty();
+        is_alive.then(|| targets.iter().flatten().filter_map(inode).collect())
     }
 
     pub(crate) fn signal(&self, name: &str) {
