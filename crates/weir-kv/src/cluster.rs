@@ -31,6 +31,7 @@ use self::hub::{Event, Hub};
 use self::peer::Peer;
 use crate::coordinator::{self, Operation, Quorum};
 use crate::engine::Engine;
+use crate::frame::Ask;
 use crate::placement::{Map, Slot};
 use crate::version::{Clock, Version};
 use crate::wall::unix_ms;
@@ -171,21 +172,38 @@ impl Cluster {
         quorum: Quorum,
         answer: ToAnswer,
     ) -> Reply {
+        let replicas = self.shared.replicas(&key, quorum.from);
+        self.begin(|replier| {
+            Event::Ask(hub::Asked {
+                operation,
+                key,
+                ack: quorum.ack,
+                replicas,
+                client: hub::Client::Waits(replier, answer),
+                is_in_order: false,
+            })
+        })
+    }
+
+    /// Has the node do it whose turn it is with this key, in order with all others that come this way.
+    pub(crate) fn order(&self, ask: Ask, answer: ToAnswer) -> Reply {
+        self.begin(|replier| {
+            Event::Order(hub::Order {
+                ask,
+                client: hub::Client::Waits(replier, answer),
+                is_for_me: false,
+            })
+        })
+    }
+
+    fn begin(&self, event: impl FnOnce(Replier) -> Event) -> Reply {
         if self.under_way.fetch_add(1, Ordering::AcqRel) >= UNDER_WAY_MAX {
             self.under_way.fetch_sub(1, Ordering::AcqRel);
             return Reply::ready(crate::api::busy("too many requests are under way"));
         }
         let (replier, reply) = Reply::later();
-        let replicas = self.shared.replicas(&key, quorum.from);
-        let asked = hub::Asked {
-            operation,
-            key,
-            ack: quorum.ack,
-            replicas,
-            client: hub::Client::Waits(replier, answer),
-        };
         // If the thread is gone, so is the replier: the client gets a 500.
-        if self.events.send(Event::Ask(asked)).is_err() {
+        if self.events.send(event(replier)).is_err() {
             self.under_way.fetch_sub(1, Ordering::AcqRel);
         }
         reply
@@ -234,13 +252,18 @@ fn live(
             let peer = Peer::start(node.clone(), &shared, &secret, events.clone());
             (node.id, peer)
         });
+        let server = serve::Server {
+            shared: Arc::clone(&shared),
+            secret: Arc::clone(&secret),
+            events: events.clone(),
+        };
         let hub = Hub::new(Arc::clone(&shared), peers.collect(), events, under_way);
         let Ok(listener) = TcpListener::from_std(listener) else {
             return;
         };
         tokio::select! {
             () = hub.run(happened) => {}
-            () = serve::accept(listener, shared, secret) => {}
+            () = serve::accept(listener, server) => {}
             _ = ended => {}
         }
     });

@@ -6,6 +6,8 @@
 //! put   write to all ── ack have it ──► answer            what failed is kept as a hint
 //!                └─ one has a newer cell ─► choose a version behind that, write it to all ─► ack have it ─► answer
 //! put, reading first     ask all for versions ── ack in ──► write with a version behind them ──► as above
+//! put, with a condition  ask all ── ack in ──► does it hold of the newest? ── no ──► answer as a get
+//!                                   └─ yes ─► write over it, with a version behind it ──► ack have it ──► answer
 //! ```
 //!
 //! A write whose clock was behind finds a newer cell where an earlier write was answered, if both had a quorum. It takes a newer
@@ -16,8 +18,13 @@
 //! behind gets the newest.
 //!
 //! A write without enough replicas may have reached some of them: it is not undone, and a later read may find it.
+//!
+//! A write with a condition is one over a version: a replica that has a newer cell refuses it, whatever the versions are. So of two
+//! writes over the same version, at most one gets more than half of the replicas. The one that does not may be on some of them
+//! all the same, and may win later: a condition holds against all other writes as long as one node at a time makes those of a key.
 
 use crate::cell::Cell;
+use crate::condition::Condition;
 use crate::version::Version;
 
 /// How many replicas are asked, and how many have to answer.
@@ -50,6 +57,8 @@ pub enum Operation {
     Repair(Cell),
     /// Writes a cell with a version that is newer than all that the replicas have; that of the cell is the least.
     PutBehind(Cell),
+    /// The same, if a condition holds of what there is at this time, in milliseconds since 1970, and over that alone.
+    PutIf(Cell, Condition, u64),
 }
 
 /// What has to be done for it. Replicas are numbers of nodes.
@@ -59,6 +68,8 @@ pub enum Step {
     Read(u16),
     /// Have a replica write a cell, unless it has a newer one.
     Write(u16, Cell),
+    /// Have a replica write a cell, unless it has one that is newer than this version.
+    WriteOver(u16, Cell, Version),
     /// Choose a version behind this one, and go on with [`Coordinator::behind`].
     Behind(Version),
     /// Keep a cell for a replica that did not take it.
@@ -74,6 +85,10 @@ pub enum Answer {
     Found(Option<Cell>),
     /// `ack` replicas have this version, or a newer one.
     Written(Version),
+    /// The condition does not hold of the newest cell of `ack` replicas, which is this one.
+    Unmet(Option<Cell>),
+    /// Another write came in between. This one may be on some replicas.
+    Conflict,
     /// Fewer than `ack` replicas answered. A write may be on some of them.
     TooFew,
 }
@@ -87,6 +102,8 @@ enum Known {
     Has(Option<Version>),
     /// It was sent a cell of this version.
     Sent(Version),
+    /// It has another cell, over which it does not write.
+    Refused,
     /// It did not answer, or could not be asked.
     Failed,
 }
@@ -116,6 +133,26 @@ pub struct Coordinator {
     may_advance: bool,
     /// One that was found while `newest`, older than it, is given to more replicas, to be answered.
     later: Option<Cell>,
+    /// For a write with a condition.
+    only: Option<Only>,
+}
+
+/// A write that is made over what there is, if that is as it must be.
+#[derive(Debug)]
+struct Only {
+    condition: Condition,
+    unix_ms: u64,
+    found: Option<Cell>,
+    step: OnlyStep,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OnlyStep {
+    Reading,
+    /// It is written over this version.
+    Over(Version),
+    /// The condition does not hold: what was found is answered, as a read does.
+    Unmet,
 }
 
 impl Coordinator {
@@ -128,10 +165,21 @@ impl Coordinator {
         steps: &mut Vec<Step>,
     ) -> Self {
         let may_advance = matches!(operation, Operation::Put(_));
+        let only = match &operation {
+            Operation::PutIf(_, condition, unix_ms) => Some(Only {
+                condition: condition.clone(),
+                unix_ms: *unix_ms,
+                found: None,
+                step: OnlyStep::Reading,
+            }),
+            _ => None,
+        };
         let (phase, is_write, newest) = match operation {
             Operation::Get => (Phase::Reading, false, None),
             Operation::Put(cell) | Operation::Repair(cell) => (Phase::Writing, true, Some(cell)),
-            Operation::PutBehind(cell) => (Phase::Reading, true, Some(cell)),
+            Operation::PutBehind(cell) | Operation::PutIf(cell, ..) => {
+                (Phase::Reading, true, Some(cell))
+            }
         };
         let mut this = Self {
             ack,
@@ -140,6 +188,7 @@ impl Coordinator {
             newest,
             may_advance,
             later: None,
+            only,
             replicas: Vec::with_capacity(replicas.len()),
         };
         let up = replicas.iter().filter(|node| is_up(**node)).count();
@@ -174,8 +223,15 @@ impl Coordinator {
         }
         let newest = self.newest.as_ref().map(|cell| cell.version);
         match self.phase {
-            // Only versions are of interest for a write.
-            Phase::Reading if !self.is_write && version > newest => self.newest = cell,
+            Phase::Reading if self.is_write => {
+                // Only versions are of interest for a write without a condition.
+                if let Some(only) = &mut self.only
+                    && version > only.found.as_ref().map(|found| found.version)
+                {
+                    only.found = cell;
+                }
+            }
+            Phase::Reading if version > newest => self.newest = cell,
             Phase::Writing | Phase::Answered if version < newest => self.send_newest(node, steps),
             Phase::Answered if version > newest => {
                 // It is newer than what was answered. Whoever is known to be behind it gets it.
@@ -196,9 +252,13 @@ impl Coordinator {
         newer: Option<Version>,
         steps: &mut Vec<Step>,
     ) {
+        let is_over = self.over().is_some();
         match self.known(node) {
             Some(known) if *known == Known::Sent(version) => {
-                *known = Known::Has(Some(newer.unwrap_or(version)));
+                *known = match newer {
+                    Some(_) if is_over => Known::Refused,
+                    newer => Known::Has(Some(newer.unwrap_or(version))),
+                };
             }
             _ => return,
         }
@@ -217,7 +277,12 @@ impl Coordinator {
         if matches!(*known, Known::Asked | Known::Sent(_)) {
             let was_sent = matches!(*known, Known::Sent(_));
             *known = Known::Failed;
-            if was_sent && let Some(cell) = self.newest.clone() {
+            // What may not be written is kept for nobody, until it is known.
+            let is_decided = self.over().is_none() || self.phase == Phase::Answered;
+            if was_sent
+                && is_decided
+                && let Some(cell) = self.newest.clone()
+            {
                 steps.push(Step::Hint(node, cell));
             }
             self.go_on(steps);
@@ -249,8 +314,18 @@ impl Coordinator {
         cell.version = version;
         self.phase = Phase::Writing;
         self.send_newest_to_those_behind(steps);
-        self.hint_failed(steps);
+        if self.over().is_none() {
+            self.hint_failed(steps);
+        }
         self.go_on(steps);
+    }
+
+    /// The version over which this writes, if it does.
+    fn over(&self) -> Option<Version> {
+        match self.only.as_ref()?.step {
+            OnlyStep::Over(version) => Some(version),
+            _ => None,
+        }
     }
 
     /// Whether nothing is awaited any more.
@@ -269,8 +344,19 @@ impl Coordinator {
                 Next::Choose(version) => {
                     self.phase = Phase::Choosing;
                     self.may_advance = false;
+                    let highest = self.highest();
+                    if let Some(only) = &mut self.only {
+                        only.step = OnlyStep::Over(highest);
+                    }
                     steps.push(Step::Behind(version));
                     return;
+                }
+                Next::Unmet => {
+                    self.is_write = false;
+                    if let Some(only) = &mut self.only {
+                        only.step = OnlyStep::Unmet;
+                        self.newest = only.found.take();
+                    }
                 }
                 Next::Repair => {
                     self.phase = Phase::Writing;
@@ -288,17 +374,19 @@ impl Coordinator {
         let has_cell = |known| matches!(known, Known::Has(_));
         let newest = self.newest.as_ref().map(|cell| cell.version);
         let has_newest = |known| matches!(known, Known::Has(version) if version >= newest);
-        let may_answer = count(&|known| known != Known::Failed);
+        let may_answer = count(&|known| !matches!(known, Known::Failed | Known::Refused));
         match self.phase {
             Phase::Choosing | Phase::Answered => Next::Wait,
+            _ if may_answer < self.ack && count(&|known| known == Known::Refused) > 0 => {
+                Next::Answer(Answer::Conflict)
+            }
             _ if may_answer < self.ack => Next::Answer(Answer::TooFew),
             Phase::Reading if count(&has_cell) < self.ack => Next::Wait,
+            Phase::Reading if self.is_write && !self.holds() => Next::Unmet,
             Phase::Reading if self.is_write => {
                 Next::Choose(self.highest().max(newest.unwrap_or_default()))
             }
-            Phase::Reading if count(&has_newest) >= self.ack => {
-                Next::Answer(Answer::Found(self.newest.clone()))
-            }
+            Phase::Reading if count(&has_newest) >= self.ack => Next::Answer(self.found()),
             Phase::Reading => Next::Repair,
             Phase::Writing if count(&has_newest) < self.ack => Next::Wait,
             // Only now: of `ack` replicas, one has each write that was answered before.
@@ -308,7 +396,21 @@ impl Coordinator {
             Phase::Writing if self.is_write => {
                 Next::Answer(Answer::Written(newest.unwrap_or_default()))
             }
-            Phase::Writing => Next::Answer(Answer::Found(self.newest.clone())),
+            Phase::Writing => Next::Answer(self.found()),
+        }
+    }
+
+    /// Whether the condition holds of what was found, if there is one.
+    fn holds(&self) -> bool {
+        let only = self.only.as_ref();
+        only.is_none_or(|only| only.condition.holds(only.found.as_ref(), only.unix_ms))
+    }
+
+    /// The answer of a read.
+    fn found(&self) -> Answer {
+        match self.only {
+            None => Answer::Found(self.newest.clone()),
+            Some(_) => Answer::Unmet(self.newest.clone()),
         }
     }
 
@@ -322,12 +424,17 @@ impl Coordinator {
     }
 
     fn answer(&mut self, answer: Answer, steps: &mut Vec<Step>) {
-        if self.phase == Phase::Reading && self.is_write {
-            // It was sent to nobody, and is to reach nobody.
+        let is_unsent = self.phase == Phase::Reading && self.is_write;
+        let is_refused = matches!(answer, Answer::TooFew | Answer::Conflict);
+        if is_unsent || (self.over().is_some() && is_refused) {
+            // It is to reach nobody any more.
             self.newest = None;
         }
         self.phase = Phase::Answered;
         steps.push(Step::Answer(answer));
+        if self.over().is_some() {
+            self.hint_failed(steps);
+        }
         if let Some(later) = self.later.take() {
             self.newest = Some(later);
         }
@@ -340,17 +447,20 @@ impl Coordinator {
         let Some(newest) = &self.newest else {
             return;
         };
-        let is_writing = self.is_write && self.phase == Phase::Writing;
+        let (is_writing, over) = (self.is_write && self.phase == Phase::Writing, self.over());
         for (node, known) in &mut self.replicas {
             let is_behind = match known {
                 Known::Has(version) => *version < Some(newest.version),
                 Known::Asked => is_writing,
                 Known::Sent(version) => is_writing && *version < newest.version,
-                Known::Failed => false,
+                Known::Failed | Known::Refused => false,
             };
             if is_behind {
                 *known = Known::Sent(newest.version);
-                steps.push(Step::Write(*node, newest.clone()));
+                steps.push(match over {
+                    Some(over) if is_writing => Step::WriteOver(*node, newest.clone(), over),
+                    _ => Step::Write(*node, newest.clone()),
+                });
             }
         }
     }
@@ -385,6 +495,7 @@ enum Next {
     Wait,
     Answer(Answer),
     Choose(Version),
+    Unmet,
     Repair,
 }
 

@@ -60,8 +60,9 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// Finds the cell of a key.
     fn read(&self, key: Bytes, then: Then<Option<Cell>>);
 
-    /// Writes a cell, unless there is a newer one, whose version is the result then. It is durable when that is known.
-    fn write(&self, key: Bytes, cell: Cell, then: Then<Option<Version>>);
+    /// Writes a cell, unless there is a newer one, whose version is the result then. It is durable when that is known. With `over`,
+    /// "newer" is newer than this version.
+    fn write(&self, key: Bytes, cell: Cell, over: Option<Version>, then: Then<Option<Version>>);
 
     /// Goes through the cells from a key on, up to another one without it, as they are at this moment. `then` comes at the end, also
     /// when nobody wants more.

@@ -13,21 +13,31 @@
 //!      5 older     version (12), newer version (12)      there is a newer one
 //!      6 refused   reason (1), text
 //!      7 ping      nothing                               8 pong answers it
+//!      9 over      version (12), key length (2), key, cell       write, unless there is a cell that is newer than the version
+//!     10 ask       what is to be done for a key on all of its replicas
+//!     11 told      what came of that
+//!     12 which     nothing: which map is it?            13 map, as in [`crate::placement`]
 //! ```
 //!
 //! Numbers are big-endian; a cell is as in [`crate::cell`]. An answer has the id of its request. The epoch is that of the sender's
 //! map: a node that has another map refuses, so that two nodes never do the same thing for a key by different maps.
 
+mod ask;
+
 use bytes::{Buf as _, Bytes, BytesMut};
+
+pub(crate) use self::ask::TAGS_MAX;
+pub use self::ask::{Ask, What};
 
 use crate::api::KEY_BYTES_MAX;
 use crate::cell::{Cell, CellError};
+use crate::coordinator::Answer;
 use crate::version::Version;
 
 /// The form of frames. Another one is refused.
 pub const FORMAT: u8 = 1;
 /// The most that a frame has behind its length.
-pub const FRAME_BYTES_MAX: usize = crate::VALUE_BYTES_MAX as usize + KEY_BYTES_MAX + 64;
+pub const FRAME_BYTES_MAX: usize = crate::VALUE_BYTES_MAX as usize + KEY_BYTES_MAX + 2048;
 /// Bytes before the payload, without the length.
 const HEAD: usize = 18;
 const LENGTH: usize = 4;
@@ -51,6 +61,16 @@ pub enum Say {
     Read(Bytes),
     /// Write this cell, unless you have a newer one.
     Write(Bytes, Cell),
+    /// Write this cell, unless you have one that is newer than this version: also that cell itself, which has come another way.
+    WriteOver(Version, Bytes, Cell),
+    /// Do this for a key on all of its replicas.
+    Ask(Ask),
+    /// Which map have you?
+    Which,
+    /// This one.
+    Map(Bytes),
+    /// This came of it.
+    Told(Answer),
     /// This is my cell.
     Found(Option<Cell>),
     /// I have written the cell of this version, or have a newer one.
@@ -110,11 +130,13 @@ impl Frame {
         out.extend(self.id.to_be_bytes());
         match &self.say {
             Say::Read(key) => out.extend_from_slice(key),
-            Say::Write(key, cell) => {
-                out.extend((key.len() as u16).to_be_bytes());
-                out.extend_from_slice(key);
-                cell.encode(out);
+            Say::Write(key, cell) => encode_entry(key, cell, out),
+            Say::WriteOver(over, key, cell) => {
+                encode_version(*over, out);
+                encode_entry(key, cell, out);
             }
+            Say::Ask(ask) => ask.encode(out),
+            Say::Told(answer) => ask::encode_answer(answer, out),
             Say::Found(Some(cell)) => cell.encode(out),
             Say::Written { version, newer } => {
                 encode_version(*version, out);
@@ -122,7 +144,8 @@ impl Frame {
                     encode_version(*newer, out);
                 }
             }
-            Say::Found(None) | Say::Ping | Say::Pong => {}
+            Say::Map(map) => out.extend_from_slice(map),
+            Say::Found(None) | Say::Ping | Say::Pong | Say::Which => {}
             Say::Refused(why, text) => {
                 let number = WHYS.iter().position(|other| other == why);
                 out.push(number.unwrap_or(0) as u8);
@@ -169,10 +192,15 @@ impl Say {
         HEAD + LENGTH
             + match self {
                 Self::Read(key) => key.len(),
-                Self::Write(key, cell) => key.len() + value(cell),
-                Self::Found(cell) => cell.as_ref().map_or(0, value),
+                Self::Write(key, cell) | Self::WriteOver(_, key, cell) => key.len() + value(cell),
+                Self::Ask(ask) => ask.bytes(),
+                Self::Told(Answer::Found(cell) | Answer::Unmet(cell)) | Self::Found(cell) => {
+                    cell.as_ref().map_or(0, value)
+                }
                 Self::Refused(_, text) => text.len(),
-                Self::Written { .. } | Self::Ping | Self::Pong => 2 * VERSION,
+                Self::Map(map) => map.len(),
+                Self::Written { .. } | Self::Told(_) => 2 * VERSION,
+                Self::Ping | Self::Pong | Self::Which => 0,
             }
     }
 
@@ -186,24 +214,18 @@ impl Say {
             Self::Refused(..) => 6,
             Self::Ping => 7,
             Self::Pong => 8,
+            Self::WriteOver(..) => 9,
+            Self::Ask(_) => 10,
+            Self::Told(_) => 11,
+            Self::Which => 12,
+            Self::Map(_) => 13,
         }
     }
 
     fn decode(kind: u8, mut payload: Bytes) -> Result<Self, FrameError> {
         match kind {
             1 => Ok(Self::Read(key(payload)?)),
-            2 => {
-                if payload.len() < 2 {
-                    return Err(FrameError::Payload);
-                }
-                let length = usize::from(payload.get_u16());
-                if payload.len() < length {
-                    return Err(FrameError::Payload);
-                }
-                let key = key(payload.split_to(length))?;
-                let cell = Cell::decode(&payload).map_err(FrameError::Cell)?;
-                Ok(Self::Write(key, cell))
-            }
+            2 => entry(payload).map(|(key, cell)| Self::Write(key, cell)),
             3 if payload.is_empty() => Ok(Self::Found(None)),
             3 => {
                 let cell = Cell::decode(&payload).map_err(FrameError::Cell)?;
@@ -220,7 +242,15 @@ impl Say {
             }
             7 if payload.is_empty() => Ok(Self::Ping),
             8 if payload.is_empty() => Ok(Self::Pong),
-            4..=8 => Err(FrameError::Payload),
+            9 if payload.len() > VERSION => {
+                let over = version(&mut payload);
+                entry(payload).map(|(key, cell)| Self::WriteOver(over, key, cell))
+            }
+            10 => Ask::decode(payload).map(Self::Ask),
+            11 => ask::decode_answer(payload).map(Self::Told),
+            12 if payload.is_empty() => Ok(Self::Which),
+            13 => Ok(Self::Map(payload)),
+            4..=12 => Err(FrameError::Payload),
             other => Err(FrameError::Kind(other)),
         }
     }
@@ -232,6 +262,26 @@ fn key(key: Bytes) -> Result<Bytes, FrameError> {
     } else {
         Err(FrameError::Key)
     }
+}
+
+fn encode_entry(key: &[u8], cell: &Cell, out: &mut Vec<u8>) {
+    out.extend((key.len() as u16).to_be_bytes());
+    out.extend_from_slice(key);
+    cell.encode(out);
+}
+
+/// A key and its cell, which is the rest.
+fn entry(mut payload: Bytes) -> Result<(Bytes, Cell), FrameError> {
+    if payload.len() < 2 {
+        return Err(FrameError::Payload);
+    }
+    let length = usize::from(payload.get_u16());
+    if payload.len() < length {
+        return Err(FrameError::Payload);
+    }
+    let key = key(payload.split_to(length))?;
+    let cell = Cell::decode(&payload).map_err(FrameError::Cell)?;
+    Ok((key, cell))
 }
 
 fn encode_version(version: Version, out: &mut Vec<u8>) {
@@ -249,97 +299,4 @@ fn version(bytes: &mut Bytes) -> Version {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn versions() -> impl Strategy<Value = Version> {
-        let numbers = (any::<u64>(), any::<u16>(), any::<u16>());
-        numbers.prop_map(|(time, node, run)| Version { time, node, run })
-    }
-
-    fn cells() -> impl Strategy<Value = Cell> {
-        let value = proptest::option::of(proptest::collection::vec(any::<u8>(), 0..40));
-        (versions(), any::<Option<u64>>(), value).prop_map(|(version, expires_ms, value)| Cell {
-            version,
-            expires_ms,
-            value: value.map(Bytes::from),
-        })
-    }
-
-    fn says() -> impl Strategy<Value = Say> {
-        let keys = || proptest::collection::vec(any::<u8>(), 1..20).prop_map(Bytes::from);
-        prop_oneof![
-            keys().prop_map(Say::Read),
-            (keys(), cells()).prop_map(|(key, cell)| Say::Write(key, cell)),
-            proptest::option::of(cells()).prop_map(Say::Found),
-            (versions(), proptest::option::of(versions()))
-                .prop_map(|(version, newer)| Say::Written { version, newer }),
-            Just(Say::Ping),
-            Just(Say::Pong),
-            (0..WHYS.len(), ".{0,20}").prop_map(|(why, text)| Say::Refused(WHYS[why], text)),
-        ]
-    }
-
-    fn frames() -> impl Strategy<Value = Frame> {
-        let frames = (any::<u64>(), any::<u64>(), says());
-        frames.prop_map(|(epoch, id, say)| Frame { epoch, id, say })
-    }
-
-    proptest! {
-        #[test]
-        fn frames_are_read_as_they_were_written_however_they_come(
-            frames in proptest::collection::vec(frames(), 1..6),
-            pieces in 1_usize..40,
-        ) {
-            let mut sent = Vec::new();
-            for frame in &frames {
-                frame.encode(&mut sent);
-            }
-            let (mut bytes, mut read) = (BytesMut::new(), Vec::new());
-            for piece in sent.chunks(pieces) {
-                bytes.extend_from_slice(piece);
-                while let Some(frame) = Frame::decode(&mut bytes).expect("they are frames") {
-                    read.push(frame);
-                }
-            }
-            prop_assert_eq!(read, frames);
-            prop_assert!(bytes.is_empty());
-        }
-
-        #[test]
-        fn whatever_comes_is_a_frame_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
-            let mut framed = BytesMut::new();
-            framed.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
-            framed.extend_from_slice(&bytes);
-            if let Ok(Some(frame)) = Frame::decode(&mut framed) {
-                let mut again = Vec::new();
-                frame.encode(&mut again);
-                // A text that is not UTF-8 is mended.
-                if !matches!(frame.say, Say::Refused(..)) {
-                    prop_assert_eq!(&again[LENGTH..], &bytes[..]);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn what_is_no_frame_is_told() {
-        let framed = |bytes: &[u8]| {
-            let mut framed = BytesMut::new();
-            framed.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
-            framed.extend_from_slice(bytes);
-            Frame::decode(&mut framed)
-        };
-        let head = |format, kind| [&[format, kind][..], &[0; 16]].concat();
-        assert_eq!(framed(&[]), Err(FrameError::Length(0)));
-        assert_eq!(framed(&head(2, 1)), Err(FrameError::Format(2)));
-        assert_eq!(framed(&head(1, 9)), Err(FrameError::Kind(9)));
-        assert_eq!(framed(&head(1, 1)), Err(FrameError::Key));
-        assert_eq!(framed(&head(1, 4)), Err(FrameError::Payload));
-        let mut long = BytesMut::from(&u32::MAX.to_be_bytes()[..]);
-        let length = FrameError::Length(u32::MAX as usize);
-        assert_eq!(Frame::decode(&mut long), Err(length));
-    }
-}
+mod tests;

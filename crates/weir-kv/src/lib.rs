@@ -9,7 +9,7 @@
 //!
 //! - [`placement`]: which nodes have a key; pure
 //! - [`coordinator`]: one read or write on all replicas of a key; pure
-//! - [`version`]: which of two writes is newer; [`cell`]: what is kept of a key
+//! - [`version`]: which of two writes is newer; [`cell`]: what is kept of a key; [`condition`]: what a write asks of it
 //! - [`engine`]: where cells are
 //! - [`frame`]: what nodes say to each other; `cluster`: one of them among the others
 //! - [`Store`]: the service of routes
@@ -20,6 +20,7 @@
 pub mod api;
 pub mod cell;
 mod cluster;
+pub mod condition;
 pub mod coordinator;
 pub mod engine;
 pub mod frame;

@@ -15,6 +15,7 @@ pub mod scheme;
 
 use std::fmt;
 
+use bytes::{Buf as _, Bytes};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// Slots of every map. They are so many that a hundred nodes have equal parts within one percent.
@@ -182,6 +183,59 @@ impl Map {
         }
         bytes.extend_from_slice(&self.ranking);
         xxh3_64(&bytes)
+    }
+
+    /// The bytes of this map, for those who have none:
+    ///
+    /// ```text
+    /// epoch (8)  next number (2)  nodes (2), each: number (2)  length (1)  address
+    /// for each slot: the places of all nodes in this list, in the order of their rank (1 each)
+    /// ```
+    pub fn encode(&self) -> Bytes {
+        let mut bytes = Vec::with_capacity(self.ranking.len() + 64 * self.nodes.len() + 12);
+        bytes.extend(self.epoch.to_be_bytes());
+        bytes.extend(self.next_id.to_be_bytes());
+        bytes.extend((self.nodes.len() as u16).to_be_bytes());
+        for node in &self.nodes {
+            bytes.extend(node.id.to_be_bytes());
+            bytes.push(node.address.len() as u8);
+            bytes.extend(node.address.bytes());
+        }
+        bytes.extend_from_slice(&self.ranking);
+        bytes.into()
+    }
+
+    /// Reads a map, which is all of `bytes`; `None` if they are none.
+    pub fn decode(mut bytes: Bytes) -> Option<Self> {
+        let epoch = bytes.try_get_u64().ok()?;
+        let next_id = bytes.try_get_u16().ok()?;
+        let count = usize::from(bytes.try_get_u16().ok()?);
+        if !(1..=NODES_MAX).contains(&count) {
+            return None;
+        }
+        let mut nodes = Vec::with_capacity(count);
+        for _ in 0..count {
+            let id = bytes.try_get_u16().ok()?;
+            let length = usize::from(bytes.try_get_u8().ok()?);
+            if bytes.len() < length {
+                return None;
+            }
+            let address = String::from_utf8(bytes.split_to(length).into()).ok()?;
+            let address = address.into();
+            nodes.push(Node { id, address });
+        }
+        let is_ranking = |ranked: &[u8]| {
+            let mut seen = [false; NODES_MAX];
+            let mut places = ranked.iter().map(|&place| usize::from(place));
+            places.all(|place| place < count && !std::mem::replace(&mut seen[place], true))
+        };
+        let is_whole = bytes.len() == SLOTS * count && bytes.chunks(count).all(is_ranking);
+        is_whole.then(|| Self {
+            epoch,
+            nodes,
+            ranking: bytes[..].into(),
+            next_id,
+        })
     }
 
     /// How many maps there were before this one, and one.

@@ -251,7 +251,7 @@ fn write_alone(
         }
         written => Some((replier, told(written, |_| Answer::new(status)))),
     };
-    shared.engine.write(key, cell, Box::new(then));
+    shared.engine.write(key, cell, None, Box::new(then));
 }
 
 fn found(cell: Option<Cell>) -> Answer {

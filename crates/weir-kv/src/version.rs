@@ -15,6 +15,7 @@
 //! The run says how often the node has been started. Without it, a node that has ended with its clock ahead could give a version twice.
 
 use std::fmt;
+use std::str::FromStr;
 
 const COUNTER_BITS: u32 = 16;
 
@@ -42,6 +43,23 @@ impl Version {
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:x}-{:x}-{:x}", self.time, self.node, self.run)
+    }
+}
+
+/// As [`Version`] is displayed.
+impl FromStr for Version {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let mut parts = text.split('-');
+        let mut next = || parts.next().filter(|part| !part.starts_with('+'));
+        let (time, node, run) = (next(), next(), next());
+        let hex = |part: Option<&str>| u64::from_str_radix(part?, 16).ok();
+        let short = |part| hex(part).and_then(|number| number.try_into().ok());
+        match (hex(time), short(node), short(run), parts.next()) {
+            (Some(time), Some(node), Some(run), None) => Ok(Self { time, node, run }),
+            _ => Err(()),
+        }
     }
 }
 

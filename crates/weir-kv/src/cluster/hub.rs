@@ -1,5 +1,8 @@
 //! Owns every request that concerns other nodes, from its beginning until nothing of it is awaited any more.
 
+mod missed;
+mod order;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,6 +13,9 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use weir_gateway::service::{Answer, Replier};
 
+use self::missed::Missed;
+pub(super) use self::order::Order;
+use self::order::Waiting;
 use super::peer::Peer;
 use super::{Shared, ToAnswer, give};
 use crate::cell::Cell;
@@ -23,20 +29,13 @@ const DEADLINE: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(100);
 /// Events that are taken at once.
 const EVENTS_MAX: usize = 1024;
-/// What is kept for a node that did not take it: cells, and bytes of them.
-const HINTS_MAX: usize = 100_000;
-const HINTS_BYTES_MAX: usize = 64 << 20;
-/// Hints that are under way to a node at once.
-const HINTS_AT_ONCE: usize = 256;
-/// How long to wait after a node has not taken one, at first and at most.
-const PAUSE: Duration = Duration::from_millis(200);
-const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// Bytes of a hint besides its key and value, about.
-const HINT_BYTES: usize = 128;
 
 /// What happens to the hub.
 pub(super) enum Event {
     Ask(Asked),
+    Order(Order),
+    /// Another node has done what was asked of it.
+    Told(u64, coordinator::Answer),
     /// A replica has answered a read.
     Found(u64, u16, Option<Cell>),
     /// A replica has answered a write of this version.
@@ -52,11 +51,15 @@ pub(super) struct Asked {
     pub(super) ack: usize,
     pub(super) replicas: Vec<u16>,
     pub(super) client: Client,
+    /// Whether others of this key wait until it is answered.
+    pub(super) is_in_order: bool,
 }
 
 /// Who waits for an operation.
 pub(super) enum Client {
     Waits(Replier, ToAnswer),
+    /// Another node, or a client that knows the map.
+    Node(Box<dyn FnOnce(coordinator::Answer) + Send>),
     /// It is a hint for this node.
     Hint(u16),
     /// It has its answer.
@@ -67,57 +70,7 @@ struct UnderWay {
     key: Bytes,
     coordinator: Coordinator,
     client: Client,
-}
-
-/// What a node missed.
-struct Missed {
-    cells: VecDeque<(Bytes, Cell)>,
-    bytes: usize,
-    under_way: usize,
-    pause: Duration,
-    not_before: Instant,
-}
-
-impl Missed {
-    fn new() -> Self {
-        Self {
-            cells: VecDeque::new(),
-            bytes: 0,
-            under_way: 0,
-            pause: PAUSE,
-            not_before: Instant::now(),
-        }
-    }
-
-    /// Keeps a cell. The oldest ones go when there are too many.
-    fn keep(&mut self, key: Bytes, cell: Cell) {
-        self.bytes += hint_bytes(&key, &cell);
-        self.cells.push_back((key, cell));
-        while self.cells.len() > HINTS_MAX || self.bytes > HINTS_BYTES_MAX {
-            self.take();
-        }
-    }
-
-    fn take(&mut self) -> Option<(Bytes, Cell)> {
-        let (key, cell) = self.cells.pop_front()?;
-        self.bytes -= hint_bytes(&key, &cell);
-        Some((key, cell))
-    }
-
-    /// A hint has ended.
-    fn ended(&mut self, is_taken: bool) {
-        self.under_way -= 1;
-        if is_taken {
-            self.pause = PAUSE;
-        } else if self.not_before <= Instant::now() {
-            self.not_before = Instant::now() + self.pause;
-            self.pause = (2 * self.pause).min(PAUSE_MAX);
-        }
-    }
-}
-
-fn hint_bytes(key: &Bytes, cell: &Cell) -> usize {
-    HINT_BYTES + key.len() + cell.value.as_ref().map_or(0, Bytes::len)
+    is_in_order: bool,
 }
 
 /// The owner of requests.
@@ -131,6 +84,12 @@ pub(super) struct Hub {
     /// In the order in which they end.
     deadlines: VecDeque<(Instant, u64)>,
     missed: HashMap<u16, Missed>,
+    /// What other nodes do for clients of this one.
+    forwarded: HashMap<u64, (u16, Client)>,
+    /// The keys of which a write is under way whose order matters, and what waits for it.
+    in_order: HashMap<Bytes, Waiting>,
+    /// Keys with such a write that has its answer.
+    answered_in_order: Vec<Bytes>,
     next_id: u64,
     answers: Vec<(Replier, Answer)>,
 }
@@ -150,6 +109,9 @@ impl Hub {
             under_way: HashMap::new(),
             deadlines: VecDeque::new(),
             missed: HashMap::new(),
+            forwarded: HashMap::new(),
+            in_order: HashMap::new(),
+            answered_in_order: Vec::new(),
             next_id: 0,
             answers: Vec::new(),
         }
@@ -166,11 +128,13 @@ impl Hub {
                     }
                     for event in events.drain(..) {
                         self.happen(event);
+                        self.go_on_in_order();
                     }
                 }
                 _ = tick.tick() => {
                     self.give_up_late();
                     self.send_hints();
+                    self.go_on_in_order();
                 }
             }
             give(std::mem::take(&mut self.answers));
@@ -180,6 +144,8 @@ impl Hub {
     fn happen(&mut self, event: Event) {
         match event {
             Event::Ask(asked) => self.begin(asked),
+            Event::Order(order) => self.order(order),
+            Event::Told(id, answer) => self.told(id, answer),
             Event::Found(id, node, cell) => {
                 self.coordinate(id, |coordinator, steps| coordinator.read(node, cell, steps));
             }
@@ -187,6 +153,9 @@ impl Hub {
                 self.coordinate(id, |coordinator, steps| {
                     coordinator.written(node, version, newer, steps);
                 });
+            }
+            Event::Failed(id, _) if self.forwarded.contains_key(&id) => {
+                self.told(id, coordinator::Answer::TooFew);
             }
             Event::Failed(id, node) => {
                 self.coordinate(id, |coordinator, steps| coordinator.failed(node, steps));
@@ -201,16 +170,18 @@ impl Hub {
             ack,
             replicas,
             client,
+            is_in_order,
         } = asked;
         self.next_id += 1;
         let id = self.next_id;
         let mut steps = Vec::new();
-        let is_up = |node| node == self.shared.me || self.peers.get(&node).is_some_and(Peer::is_up);
+        let is_up = |node| self.is_up(node);
         let coordinator = Coordinator::begin(operation, ack, &replicas, is_up, &mut steps);
         let under_way = UnderWay {
             key,
             coordinator,
             client,
+            is_in_order,
         };
         self.under_way.insert(id, under_way);
         self.deadlines.push_back((Instant::now() + DEADLINE, id));
@@ -244,19 +215,11 @@ impl Hub {
                     }
                 }
                 Step::Answer(answer) => {
-                    match std::mem::replace(&mut under_way.client, Client::Nobody) {
-                        Client::Waits(replier, to_answer) => {
-                            self.answers.push((replier, to_answer(answer)));
-                            self.count.fetch_sub(1, Ordering::AcqRel);
-                        }
-                        Client::Hint(node) => {
-                            let is_taken = answer != coordinator::Answer::TooFew;
-                            if let Some(missed) = self.missed.get_mut(&node) {
-                                missed.ended(is_taken);
-                            }
-                        }
-                        Client::Nobody => {}
+                    if under_way.is_in_order {
+                        self.answered_in_order.push(under_way.key.clone());
                     }
+                    let client = std::mem::replace(&mut under_way.client, Client::Nobody);
+                    self.answer(client, answer);
                 }
                 // This node's own engine has said why it does not write.
                 Step::Hint(node, _) if node == self.shared.me => {}
@@ -272,7 +235,13 @@ impl Hub {
                 }
                 Step::Write(node, cell) => {
                     let key = under_way.key.clone();
-                    if !self.write(id, node, key, cell) {
+                    if !self.write(id, node, (key, cell), None) {
+                        self.fail(id, node, &mut more);
+                    }
+                }
+                Step::WriteOver(node, cell, over) => {
+                    let key = under_way.key.clone();
+                    if !self.write(id, node, (key, cell), Some(over)) {
                         self.fail(id, node, &mut more);
                     }
                 }
@@ -285,6 +254,27 @@ impl Hub {
             .is_some_and(|under_way| under_way.coordinator.is_over())
         {
             self.under_way.remove(&id);
+        }
+    }
+
+    fn is_up(&self, node: u16) -> bool {
+        node == self.shared.me || self.peers.get(&node).is_some_and(Peer::is_up)
+    }
+
+    fn answer(&mut self, client: Client, answer: coordinator::Answer) {
+        match client {
+            Client::Waits(replier, to_answer) => {
+                self.answers.push((replier, to_answer(answer)));
+                self.count.fetch_sub(1, Ordering::AcqRel);
+            }
+            Client::Node(tell) => tell(answer),
+            Client::Hint(node) => {
+                let is_taken = answer != coordinator::Answer::TooFew;
+                if let Some(missed) = self.missed.get_mut(&node) {
+                    missed.ended(is_taken);
+                }
+            }
+            Client::Nobody => {}
         }
     }
 
@@ -320,10 +310,14 @@ impl Hub {
     }
 
     /// Whether a replica is sent a cell.
-    fn write(&self, id: u64, node: u16, key: Bytes, cell: Cell) -> bool {
+    fn write(&self, id: u64, node: u16, (key, cell): (Bytes, Cell), over: Option<Version>) -> bool {
         if node != self.shared.me {
+            let say = match over {
+                None => Say::Write(key, cell),
+                Some(over) => Say::WriteOver(over, key, cell),
+            };
             let peer = self.peers.get(&node);
-            return peer.is_some_and(|peer| peer.send(id, Say::Write(key, cell)));
+            return peer.is_some_and(|peer| peer.send(id, say));
         }
         let (me, version) = (self.shared.me, cell.version);
         // What other nodes would refuse, this one does not write either: its clock would carry it on.
@@ -339,7 +333,7 @@ impl Hub {
             let _ = events.send(event);
             None
         };
-        self.shared.engine.write(key, cell, Box::new(then));
+        self.shared.engine.write(key, cell, over, Box::new(then));
         true
     }
 
@@ -352,36 +346,9 @@ impl Hub {
             .map(|(_, id)| id)
             .collect();
         for id in late {
+            self.told(id, coordinator::Answer::TooFew);
             self.coordinate(id, Coordinator::give_up);
         }
-    }
-
-    /// Has nodes that are up take what they missed.
-    fn send_hints(&mut self) {
-        let now = Instant::now();
-        let mut hints = Vec::new();
-        for (&node, missed) in &mut self.missed {
-            let is_up = self.peers.get(&node).is_some_and(Peer::is_up);
-            while is_up && missed.not_before <= now && missed.under_way < HINTS_AT_ONCE {
-                let Some((key, cell)) = missed.take() else {
-                    break;
-                };
-                missed.under_way += 1;
-                hints.push((node, key, cell));
-            }
-        }
-        for (node, key, cell) in hints {
-            // A write to one replica alone. What it does not take becomes a hint again.
-            self.begin(Asked {
-                operation: Operation::Repair(cell),
-                key,
-                ack: 1,
-                replicas: vec![node],
-                client: Client::Hint(node),
-            });
-        }
-        let is_over = |missed: &Missed| missed.cells.is_empty() && missed.under_way == 0;
-        self.missed.retain(|_, missed| !is_over(missed));
     }
 }
 

@@ -272,6 +272,7 @@ impl Connected {
         let event = match say {
             Say::Found(cell) => Event::Found(id, self.node, cell),
             Say::Written { version, newer } => Event::Written(id, self.node, version, newer),
+            Say::Told(answer) => Event::Told(id, answer),
             Say::Refused(why, text) => {
                 let node = self.node;
                 self.told.tell(format_args!(

@@ -1,9 +1,9 @@
-//! What this node does for the others: it reads and writes its own cells.
+//! What this node does for the others, whose own cells it reads and writes; and for clients that know the map.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -11,8 +11,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::Shared;
 use super::hello;
+use super::hub::{Client, Event, Order};
+use crate::cell::Cell;
 use crate::engine::EngineError;
 use crate::frame::{Frame, Say, Why};
+use crate::version::Version;
 
 /// Connections whose other end has not proved yet that it is a node.
 const STRANGERS_MAX: usize = 64;
@@ -29,8 +32,19 @@ const READ_BYTES: usize = 64 << 10;
 /// How long to wait after an accept has failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+type Answers = mpsc::UnboundedSender<Frame>;
+
+/// What answers need.
+pub(super) struct Server {
+    pub(super) shared: Arc<Shared>,
+    pub(super) secret: Arc<str>,
+    /// Those of the hub.
+    pub(super) events: mpsc::UnboundedSender<Event>,
+}
+
 /// Accepts other nodes.
-pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>, secret: Arc<str>) {
+pub(super) async fn accept(listener: TcpListener, server: Server) {
+    let server = Arc::new(server);
     let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -39,39 +53,36 @@ pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>, secret: A
         };
         // With too many strangers, one more is turned away. A node tries again.
         if let Ok(permit) = Arc::clone(&strangers).try_acquire_owned() {
-            let (shared, secret) = (Arc::clone(&shared), Arc::clone(&secret));
-            tokio::spawn(serve(stream, shared, secret, permit));
+            tokio::spawn(serve(stream, Arc::clone(&server), permit));
         }
     }
 }
 
-async fn serve(
-    mut stream: TcpStream,
-    shared: Arc<Shared>,
-    secret: Arc<str>,
-    stranger: OwnedSemaphorePermit,
-) {
+async fn serve(mut stream: TcpStream, server: Arc<Server>, stranger: OwnedSemaphorePermit) {
     let _ = stream.set_nodelay(true);
-    let is_known = |address: &str| shared.map.node(address).is_some();
-    let greeting = hello::answer(&mut stream, shared.own(&secret), is_known);
-    if !matches!(tokio::time::timeout(HELLO, greeting).await, Ok(Ok(()))) {
+    let is_known = |address: &str| server.shared.map.node(address).is_some();
+    let own = server.shared.own(&server.secret);
+    let greeting = hello::answer(&mut stream, own, is_known);
+    let Ok(Ok(caller)) = tokio::time::timeout(HELLO, greeting).await else {
         return;
-    }
+    };
+    let is_client = caller == hello::Caller::Client;
     drop(stranger);
     let (reader, writer) = stream.into_split();
     let (answers, given) = mpsc::unbounded_channel();
     let under_way = Arc::new(Semaphore::new(UNDER_WAY_MAX));
     let writing = write(writer, given, Arc::clone(&under_way));
     tokio::select! {
-        () = read(reader, &shared, &answers, &under_way) => {}
+        () = read(reader, &server, is_client, &answers, &under_way) => {}
         () = writing => {}
     }
 }
 
 async fn read(
     mut reader: OwnedReadHalf,
-    shared: &Shared,
-    answers: &mpsc::UnboundedSender<Frame>,
+    server: &Server,
+    is_client: bool,
+    answers: &Answers,
     under_way: &Semaphore,
 ) {
     let mut bytes = BytesMut::with_capacity(READ_BYTES);
@@ -89,7 +100,7 @@ async fn read(
                     };
                     // It is given back when the answer is sent.
                     permit.forget();
-                    carry_out(frame, shared, answers);
+                    carry_out(frame, server, is_client, answers);
                 }
                 Ok(None) => break,
                 Err(_) => return,
@@ -98,50 +109,73 @@ async fn read(
     }
 }
 
-fn carry_out(frame: Frame, shared: &Shared, answers: &mpsc::UnboundedSender<Frame>) {
-    let (id, epoch) = (frame.id, shared.map.epoch());
+/// Does what a frame asks for.
+fn carry_out(frame: Frame, server: &Server, is_client: bool, answers: &Answers) {
+    let (id, epoch) = (frame.id, server.shared.map.epoch());
     let sender = answers.clone();
     let answer = move |say| {
         let _ = sender.send(Frame { epoch, id, say });
     };
-    if matches!(frame.say, Say::Ping) {
-        return answer(Say::Pong);
-    }
-    if frame.epoch != epoch {
-        let text = format!("the epoch here is {epoch}");
-        return answer(Say::Refused(Why::Epoch, text));
-    }
     match frame.say {
-        Say::Read(key) => {
-            if let Some(cell) = shared.engine.at_hand(&key) {
-                return answer(Say::Found(Some(cell)));
-            }
-            let then = move |found| {
-                answer(match found {
-                    Ok(cell) => Say::Found(cell),
-                    Err(error) => refused(&error),
-                });
-                None
-            };
-            shared.engine.read(key, Box::new(then));
+        Say::Ping => answer(Say::Pong),
+        Say::Which => answer(Say::Map(server.shared.map.encode())),
+        _ if frame.epoch != epoch => {
+            let text = format!("the epoch here is {epoch}");
+            answer(Say::Refused(Why::Epoch, text));
         }
-        Say::Write(key, cell) => {
-            let version = cell.version;
-            if !shared.see(version) {
-                let text = "the version is too far ahead of the clock here".to_owned();
-                return answer(Say::Refused(Why::Clock, text));
-            }
-            let then = move |written| {
-                answer(match written {
-                    Ok(newer) => Say::Written { version, newer },
-                    Err(error) => refused(&error),
-                });
-                None
+        Say::Ask(ask) => {
+            let client = Client::Node(Box::new(move |told| answer(Say::Told(told))));
+            let order = Order {
+                ask,
+                client,
+                is_for_me: true,
             };
-            shared.engine.write(key, cell, Box::new(then));
+            // If the hub is gone, so is this connection soon.
+            let _ = server.events.send(Event::Order(order));
+        }
+        Say::Read(key) if !is_client => read_own(&server.shared, key, answer),
+        Say::Write(key, cell) if !is_client => write_own(&server.shared, key, cell, None, answer),
+        Say::WriteOver(over, key, cell) if !is_client => {
+            write_own(&server.shared, key, cell, Some(over), answer);
         }
         _ => answer(Say::Refused(Why::Failed, "that is no request".to_owned())),
     }
+}
+
+fn read_own(shared: &Shared, key: Bytes, answer: impl FnOnce(Say) + Send + 'static) {
+    if let Some(cell) = shared.engine.at_hand(&key) {
+        return answer(Say::Found(Some(cell)));
+    }
+    let then = move |found| {
+        answer(match found {
+            Ok(cell) => Say::Found(cell),
+            Err(error) => refused(&error),
+        });
+        None
+    };
+    shared.engine.read(key, Box::new(then));
+}
+
+fn write_own(
+    shared: &Shared,
+    key: Bytes,
+    cell: Cell,
+    over: Option<Version>,
+    answer: impl FnOnce(Say) + Send + 'static,
+) {
+    let version = cell.version;
+    if !shared.see(version) {
+        let text = "the version is too far ahead of the clock here".to_owned();
+        return answer(Say::Refused(Why::Clock, text));
+    }
+    let then = move |written| {
+        answer(match written {
+            Ok(newer) => Say::Written { version, newer },
+            Err(error) => refused(&error),
+        });
+        None
+    };
+    shared.engine.write(key, cell, over, Box::new(then));
 }
 
 fn refused(error: &EngineError) -> Say {

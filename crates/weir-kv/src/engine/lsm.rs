@@ -234,13 +234,18 @@ impl Engine for Lsm {
         }
     }
 
-    fn write(&self, key: Bytes, cell: Cell, then: Then<Option<Version>>) {
+    fn write(&self, key: Bytes, cell: Cell, over: Option<Version>, then: Then<Option<Version>>) {
+        let write = Write {
+            key,
+            cell,
+            over,
+            then,
+        };
         if self.is_stuck() {
             let why = "the disk has not taken what was written before".to_owned();
-            answer([then(Err(EngineError::Failed(why)))]);
+            answer([(write.then)(Err(EngineError::Failed(why)))]);
             return;
         }
-        let write = Write { key, cell, then };
         let bytes = write.bytes();
         if let Err(write) = self.writes.put(write, bytes) {
             answer([(write.then)(Err(EngineError::Busy))]);

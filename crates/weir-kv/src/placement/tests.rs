@@ -1,5 +1,28 @@
 use super::*;
 
+#[test]
+fn a_map_is_read_as_it_was_written_and_nothing_else_is_one() {
+    let map = Map::new(&["one", "two", "three"]).expect("they make a cluster");
+    let map = map.successor(&["two", "three", "four"]);
+    let map = map.expect("they make a cluster");
+    let bytes = map.encode();
+    let read = Map::decode(bytes.clone()).expect("it is a map");
+    assert!(read == map && read.fingerprint() == map.fingerprint());
+    for length in [0, 7, 11, 20, bytes.len() - 1] {
+        assert!(Map::decode(bytes.slice(..length)).is_none(), "{length}");
+    }
+    for (at, byte) in [
+        (11, 0),
+        (11, 4),
+        (bytes.len() - 1, 3),
+        (bytes.len() - 1, bytes[bytes.len() - 2]),
+    ] {
+        let mut broken = bytes.to_vec();
+        broken[at] = byte;
+        assert!(Map::decode(broken.into()).is_none(), "{at}");
+    }
+}
+
 fn addresses(count: usize) -> Vec<String> {
     (0..count).map(|n| format!("10.0.0.{n}:8081")).collect()
 }

@@ -1,6 +1,7 @@
 //! The cluster: nodes, links, clients, and a queue of what happens when.
 
 mod checks;
+mod clients;
 mod events;
 
 use std::cmp::Reverse;
@@ -11,7 +12,8 @@ use fastrand::Rng;
 use self::events::{Event, Message, Written, cell, written};
 use super::faults::Faults;
 
-use crate::coordinator::{Answer, Coordinator, Operation, Quorum, Step};
+use crate::cell::Cell;
+use crate::coordinator::{Coordinator, Step};
 use crate::version::{Clock, Version};
 
 /// Nodes are numbered from 1.
@@ -35,6 +37,8 @@ pub(super) struct Told {
     pub(super) answered: u64,
     /// Writes that took a newer version.
     pub(super) advanced: u64,
+    /// Writes with a condition that were made.
+    pub(super) over: u64,
     pub(super) wrong: Vec<String>,
     pub(super) trace: Vec<String>,
 }
@@ -57,6 +61,8 @@ struct Node {
 struct Seen {
     key: u8,
     is_write: bool,
+    /// The version over which it is written, or none where there must be none; for a write with a condition.
+    over: Option<Option<Version>>,
     began_ms: u64,
     /// When it was answered, and with what version.
     answered: Option<(u64, Version)>,
@@ -102,34 +108,6 @@ impl World {
         world
     }
 
-    /// Chooses when clients ask and what goes wrong.
-    fn plan(&mut self) {
-        for _ in 0..OPERATIONS {
-            let at = self.rng.u64(0..CALM_MS);
-            self.at(at, Event::Ask);
-        }
-        for node in 1..=NODES {
-            self.at(HINTS_MS, Event::Hints(node));
-        }
-        for _ in 0..self.faults.crashes {
-            let (node, at) = (self.rng.u16(1..=NODES), self.rng.u64(0..CALM_MS));
-            let back = at + self.rng.u64(10..1_500);
-            self.at(at, Event::Crash(node));
-            self.at(back, Event::Start(node));
-        }
-        for _ in 0..self.faults.cuts {
-            let (one, other) = (self.rng.u16(1..=NODES), self.rng.u16(1..=NODES));
-            let at = self.rng.u64(0..CALM_MS);
-            let back = at + self.rng.u64(10..1_500);
-            self.at(at, Event::Cut(one, other));
-            self.at(back, Event::Mend(one, other));
-        }
-        self.at(CALM_MS, Event::Calm);
-        if self.faults.is_read {
-            self.at(END_MS - 4_000, Event::Settle);
-        }
-    }
-
     pub(super) fn run(mut self) -> Told {
         while let Some(Reverse((at, _, event))) = self.queue.pop() {
             if at > END_MS {
@@ -141,6 +119,7 @@ impl World {
         }
         self.check_end();
         self.check_order();
+        self.check_conditions();
         self.told
     }
 
@@ -164,7 +143,11 @@ impl World {
             Event::Ask => {
                 let node = self.rng.u16(1..=NODES);
                 let key = self.rng.u8(..KEYS);
-                let kind = self.rng.u8(..4);
+                // A write that was refused may be on some replicas, until somebody reads or repairs.
+                let kind = match self.rng.u8(..5) {
+                    2 if !self.faults.is_read => 0,
+                    kind => kind,
+                };
                 self.ask(node, key, kind);
             }
             Event::Arrive { from, to, message } => self.arrive(from, to, message),
@@ -197,7 +180,7 @@ impl World {
             }
             Event::Settle => {
                 for key in 0..KEYS {
-                    self.ask(1, key, 3);
+                    self.ask(1, key, 0);
                 }
             }
         }
@@ -218,62 +201,6 @@ impl World {
         let skew_ms = self.faults.skew_ms;
         let skew_ms = self.rng.i64(-skew_ms..=skew_ms);
         self.node(id).skew_ms = skew_ms;
-    }
-
-    /// A client asks a node: 0 a write, 1 a write that reads first, others a read; 3 is a read of all after the faults.
-    fn ask(&mut self, id: u16, key: u8, kind: u8) {
-        self.told.asked += 1;
-        if !self.node(id).is_up {
-            return;
-        }
-        let number = self.told.asked;
-        let wall_ms = self.wall_ms(id);
-        let version = self.node(id).clock.tick(wall_ms);
-        let operation = match kind {
-            0 => Operation::Put(cell((version, number))),
-            1 => Operation::PutBehind(cell((version, number))),
-            _ => Operation::Get,
-        };
-        let is_settling = self.now_ms > CALM_MS;
-        let ack = if is_settling {
-            usize::from(NODES)
-        } else {
-            Quorum::majority(usize::from(NODES)).ack
-        };
-        self.seen.insert(
-            number,
-            Seen {
-                key,
-                is_write: kind < 2,
-                began_ms: self.now_ms,
-                answered: None,
-            },
-        );
-        let all: Vec<u16> = (1..=NODES).collect();
-        let up: Vec<u16> = all
-            .iter()
-            .copied()
-            .filter(|&other| {
-                let is_up = other == id
-                    || (self.nodes[usize::from(other) - 1].is_up && !self.is_cut(id, other));
-                is_up != (other != id && self.rng.f64() < self.faults.misjudged)
-            })
-            .collect();
-        let mut steps = Vec::new();
-        let is_up = |other| up.contains(&other);
-        let coordinator = Coordinator::begin(operation, ack, &all, is_up, &mut steps);
-        let run = self.node(id).run;
-        self.node(id).under_way.insert(number, (key, coordinator));
-        let deadline = self.now_ms + DEADLINE_MS;
-        self.at(
-            deadline,
-            Event::Deadline {
-                node: id,
-                run,
-                id: number,
-            },
-        );
-        self.carry_out(id, number, key, steps);
     }
 
     fn coordinate(
@@ -299,9 +226,9 @@ impl World {
         for step in steps {
             match step {
                 Step::Read(to) => self.send(node, to, Message::Read { id, key }),
-                Step::Write(to, cell) => {
-                    let cell = written(&cell);
-                    self.send(node, to, Message::Write { id, key, cell });
+                Step::Write(to, cell) => self.send_cell(node, to, (id, key), &cell, None),
+                Step::WriteOver(to, cell, over) => {
+                    self.send_cell(node, to, (id, key), &cell, Some(over));
                 }
                 Step::Hint(to, cell) => {
                     self.order += 1;
@@ -324,29 +251,25 @@ impl World {
         }
     }
 
-    fn answer(&mut self, id: u64, answer: &Answer) {
-        let version = match answer {
-            Answer::TooFew => return,
-            Answer::Written(version) => *version,
-            Answer::Found(None) => Version::default(),
-            Answer::Found(Some(cell)) => {
-                let (version, number) = written(cell);
-                let is_sound = self.seen.get(&number).is_some_and(|seen| seen.is_write);
-                if !is_sound {
-                    self.told
-                        .wrong
-                        .push(format!("{id} found {number}, which nobody wrote"));
-                }
-                version
-            }
-        };
-        let now_ms = self.now_ms;
-        let seen = self.seen.get_mut(&id).expect("somebody asked");
-        if seen.answered.is_some() {
-            self.told.wrong.push(format!("{id} was answered twice"));
-        }
-        seen.answered = Some((now_ms, version));
-        self.told.answered += 1;
+    fn send_cell(
+        &mut self,
+        node: u16,
+        to: u16,
+        (id, key): (u64, u8),
+        cell: &Cell,
+        over: Option<Version>,
+    ) {
+        let cell = written(cell);
+        self.send(
+            node,
+            to,
+            Message::Write {
+                id,
+                key,
+                cell,
+                over,
+            },
+        );
     }
 
     fn is_cut(&self, one: u16, other: u16) -> bool {
@@ -376,13 +299,18 @@ impl World {
                 let cell = self.node(to).cells.get(&key).copied();
                 self.send(to, from, Message::Cell { id, cell });
             }
-            Message::Write { id, key, cell } => {
-                let newer = self.take(to, key, cell);
+            Message::Write {
+                id,
+                key,
+                cell,
+                over,
+            } => {
+                let newer = self.take(to, key, cell, over);
                 let version = cell.0;
                 self.send(to, from, Message::Done { id, version, newer });
             }
             Message::Hint { number, key, cell } => {
-                self.take(to, key, cell);
+                self.take(to, key, cell, None);
                 self.send(to, from, Message::Taken { number });
             }
             Message::Taken { number } => {
@@ -402,13 +330,14 @@ impl World {
         }
     }
 
-    /// A replica takes a cell, unless it has a newer one, which is told.
-    fn take(&mut self, id: u16, key: u8, cell: Written) -> Option<Version> {
+    /// A replica takes a cell, unless it has a newer one than that, or than the one it goes over, which is told.
+    fn take(&mut self, id: u16, key: u8, cell: Written, over: Option<Version>) -> Option<Version> {
+        let most = over.unwrap_or(cell.0);
         let wall_ms = self.wall_ms(id);
         let node = self.node(id);
         let _ = node.clock.see(cell.0, wall_ms);
         match node.cells.get(&key) {
-            Some(kept) if kept.0 > cell.0 => Some(kept.0),
+            Some(kept) if kept.0 > most => Some(kept.0),
             _ => {
                 node.cells.insert(key, cell);
                 None

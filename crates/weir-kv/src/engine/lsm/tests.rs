@@ -56,7 +56,7 @@ fn then<T: Send + 'static>() -> (Then<T>, Receiver<Result<T, EngineError>>) {
 
 fn write(lsm: &Lsm, key: &'static str, cell: Cell) -> Option<Version> {
     let (then, result) = then();
-    lsm.write(Bytes::from_static(key.as_bytes()), cell, then);
+    lsm.write(Bytes::from_static(key.as_bytes()), cell, None, then);
     result.recv().expect("it comes").expect("it is written")
 }
 
@@ -94,7 +94,7 @@ fn writes_of_one_batch_are_in_order_too() {
     let writes = [9, 7, 8, 11, 10];
     let results = writes.map(|time| {
         let (then, result) = then();
-        lsm.write(Bytes::from_static(b"k"), cell(time, "v"), then);
+        lsm.write(Bytes::from_static(b"k"), cell(time, "v"), None, then);
         result
     });
     let found = results.map(|result| result.recv().expect("it comes"));
@@ -144,7 +144,7 @@ fn while_a_batch_is_stuck_writes_are_refused_and_what_is_here_is_read() {
     let began_ms = unix_ms() - STUCK.as_millis() as u64 - 1;
     lsm.batch_began_ms.store(began_ms, Ordering::Release);
     let (then, result) = then();
-    lsm.write(Bytes::from_static(b"k"), cell(2, "w"), then);
+    lsm.write(Bytes::from_static(b"k"), cell(2, "w"), None, then);
     let result: Result<Option<Version>, _> = result.recv().expect("it comes");
     assert!(matches!(result, Err(EngineError::Failed(_))), "{result:?}");
     assert_eq!(read(&lsm, "k"), Some(cell(1, "v")));

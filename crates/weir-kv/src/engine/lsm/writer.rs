@@ -25,6 +25,8 @@ const BATCH_MAX: usize = 1024;
 pub(super) struct Write {
     pub(super) key: Bytes,
     pub(super) cell: Cell,
+    /// It is written over what is not newer than this; or than itself.
+    pub(super) over: Option<Version>,
     pub(super) then: Then<Option<Version>>,
 }
 
@@ -75,10 +77,11 @@ impl Writer {
             let newer = match before {
                 Some(&before) => Ok(Some(writes[before].cell.version)),
                 // It is newer than all that there is, as it mostly is: nothing has to be looked up.
-                None if version > self.newest => Ok(None),
+                None if version > self.newest && write.over.is_none() => Ok(None),
                 None => self.kept(&write.key),
             };
-            let newer = newer.map(|kept| kept.filter(|kept| *kept > version));
+            let most = write.over.unwrap_or(version);
+            let newer = newer.map(|kept| kept.filter(|kept| *kept > most));
             if newer == Ok(None) {
                 last.insert(&write.key, index);
                 newest = newest.max(version);

@@ -1,5 +1,7 @@
 //! What must hold: at the end of a run, and of what clients saw of it.
 
+use std::collections::BTreeMap;
+
 use super::World;
 
 impl World {
@@ -25,6 +27,26 @@ impl World {
                 self.told.wrong.push(wrong);
             }
         }
+    }
+
+    /// Of the writes over one version, one is answered as written.
+    pub(super) fn check_conditions(&mut self) {
+        let mut first = BTreeMap::new();
+        for (id, seen) in &self.seen {
+            let Some(over) = seen.over.filter(|_| seen.is_write) else {
+                continue;
+            };
+            if seen.answered.is_none() {
+                continue;
+            }
+            if let Some(other) = first.insert((seen.key, over), id) {
+                self.told.wrong.push(format!(
+                    "{other} and {id} are both written over {over:?} of key {}",
+                    seen.key
+                ));
+            }
+        }
+        self.told.over += first.len() as u64;
     }
 
     /// Each operation against all that were answered before it began.

@@ -47,6 +47,7 @@ pub(super) enum Message {
         id: u64,
         key: u8,
         cell: Written,
+        over: Option<Version>,
     },
     Done {
         id: u64,
