@@ -9,14 +9,18 @@
 //!
 //! All of it is one thread with a runtime of its own. Requests that only concern this node never come here.
 
+mod call;
 mod hello;
 mod hub;
+mod merged;
+mod pages;
 mod peer;
 mod serve;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -25,14 +29,17 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use weir_gateway::service::{Answer, Replier, Reply};
 
+pub(crate) use self::call::Calls;
 pub(crate) use self::hub::{too_few, written};
+pub(crate) use self::merged::Merged;
 
 use self::hub::{Event, Hub};
 use self::peer::Peer;
 use crate::coordinator::{self, Operation, Quorum};
-use crate::engine::Engine;
-use crate::frame::Ask;
-use crate::placement::{Map, Slot};
+use crate::engine::{Engine, EngineError};
+use crate::frame::{Ask, What};
+use crate::placement::{Map, Node, Slot};
+use crate::store::Done;
 use crate::version::{Clock, Version};
 use crate::wall::unix_ms;
 
@@ -46,6 +53,8 @@ pub struct ClusterSettings {
     pub node: SocketAddr,
     /// All nodes, this one among them.
     pub nodes: Vec<SocketAddr>,
+    /// How many of them have a key, unless a request says otherwise.
+    pub replicas: usize,
     /// What they know each other by; empty where nobody else reaches them.
     pub secret: String,
 }
@@ -55,7 +64,9 @@ pub(crate) struct Shared {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) clock: Mutex<Clock>,
     pub(crate) map: Map,
-    /// That of the map.
+    /// Nodes that have a key, unless a request says otherwise.
+    pub(crate) replicas: usize,
+    /// That of the map, and of what else all nodes must have alike.
     pub(crate) fingerprint: u64,
     /// The number of this node.
     pub(crate) me: u16,
@@ -83,10 +94,21 @@ impl Shared {
         }
     }
 
+    /// The other nodes.
+    pub(crate) fn others(&self) -> impl Iterator<Item = &Node> {
+        self.map.nodes().iter().filter(|node| node.id != self.me)
+    }
+
     /// The number of the node that has a key with one replica.
     pub(crate) fn owner(&self, key: &[u8]) -> u16 {
         let first = self.map.ranked(Slot::of(key))[0];
         self.map.nodes()[usize::from(first)].id
+    }
+
+    /// Whether both this node and another one have replicas of a key.
+    pub(crate) fn is_common(&self, key: &[u8], other: u16) -> bool {
+        let replicas = self.replicas(key, self.replicas);
+        replicas.contains(&self.me) && replicas.contains(&other)
     }
 
     /// The first replicas of a key, by the numbers of their nodes.
@@ -103,6 +125,8 @@ pub(crate) struct Cluster {
     pub(crate) shared: Arc<Shared>,
     events: mpsc::UnboundedSender<Event>,
     under_way: Arc<AtomicUsize>,
+    /// Which of the others answer.
+    up: HashMap<u16, Arc<AtomicBool>>,
     /// Dropped, the thread ends.
     life: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -138,7 +162,8 @@ impl Cluster {
         let shared = Arc::new(Shared {
             clock: Mutex::new(Clock::new(me, run, newest)),
             engine,
-            fingerprint: map.fingerprint(),
+            replicas: settings.replicas,
+            fingerprint: map.fingerprint() ^ settings.replicas as u64,
             map,
             me,
         });
@@ -152,10 +177,19 @@ impl Cluster {
             shared: Arc::clone(&shared),
             events: events.clone(),
             under_way: Arc::default(),
+            up: shared
+                .others()
+                .map(|node| (node.id, Arc::default()))
+                .collect(),
             life: Some(life),
             thread: None,
         };
-        let parts = (settings.clone(), shared, Arc::clone(&cluster.under_way));
+        let parts = Parts {
+            secret: settings.secret.as_str().into(),
+            shared,
+            under_way: Arc::clone(&cluster.under_way),
+            up: cluster.up.clone(),
+        };
         let thread = std::thread::Builder::new().name("kv nodes".to_owned());
         let live = move || live(parts, listener, (events, happened), ended);
         let thread = thread.spawn(live);
@@ -172,41 +206,81 @@ impl Cluster {
         quorum: Quorum,
         answer: ToAnswer,
     ) -> Reply {
-        let replicas = self.shared.replicas(&key, quorum.from);
-        self.begin(|replier| {
-            Event::Ask(hub::Asked {
-                operation,
-                key,
-                ack: quorum.ack,
-                replicas,
-                client: hub::Client::Waits(replier, answer),
-                is_in_order: false,
-            })
-        })
-    }
-
-    /// Has the node do it whose turn it is with this key, in order with all others that come this way.
-    pub(crate) fn order(&self, ask: Ask, answer: ToAnswer) -> Reply {
-        self.begin(|replier| {
-            Event::Order(hub::Order {
-                ask,
-                client: hub::Client::Waits(replier, answer),
-                is_for_me: false,
-            })
-        })
-    }
-
-    fn begin(&self, event: impl FnOnce(Replier) -> Event) -> Reply {
-        if self.under_way.fetch_add(1, Ordering::AcqRel) >= UNDER_WAY_MAX {
-            self.under_way.fetch_sub(1, Ordering::AcqRel);
+        if !self.begin() {
             return Reply::ready(crate::api::busy("too many requests are under way"));
         }
         let (replier, reply) = Reply::later();
-        // If the thread is gone, so is the replier: the client gets a 500.
-        if self.events.send(event(replier)).is_err() {
+        let replicas = self.shared.replicas(&key, quorum.from);
+        self.send(Event::Ask(hub::Asked {
+            operation,
+            key,
+            ack: quorum.ack,
+            replicas,
+            client: hub::Client::Waits(replier, answer),
+            is_in_order: false,
+        }));
+        reply
+    }
+
+    /// Reads a key, or has the node write it whose turn it is with it, in order with all other writes that come this way.
+    pub(crate) fn carry_out(&self, ask: Ask, done: Done) {
+        if !self.begin() {
+            if let Some((replier, answer)) = done(Err(EngineError::Busy)) {
+                replier.answer(answer);
+            }
+            return;
+        }
+        let client = hub::Client::Part(Box::new(move |answer| done(Ok(answer))));
+        if ask.what != What::Get {
+            let is_for_me = false;
+            return self.send(Event::Order(hub::Order {
+                ask,
+                client,
+                is_for_me,
+            }));
+        }
+        let replicas = self.shared.replicas(&ask.key, ask.quorum.from);
+        self.send(Event::Ask(hub::Asked {
+            operation: Operation::Get,
+            key: ask.key,
+            ack: ask.quorum.ack,
+            replicas,
+            client,
+            is_in_order: false,
+        }));
+    }
+
+    /// Whether one more may be under way.
+    fn begin(&self) -> bool {
+        let has_room = self.under_way.fetch_add(1, Ordering::AcqRel) < UNDER_WAY_MAX;
+        if !has_room {
             self.under_way.fetch_sub(1, Ordering::AcqRel);
         }
-        reply
+        has_room
+    }
+
+    /// If the thread is gone, so is the replier: the client gets a 500.
+    fn send(&self, event: Event) {
+        if self.events.send(event).is_err() {
+            self.under_way.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Asks the other nodes, from threads that may wait.
+    pub(crate) fn calls(&self) -> Calls {
+        Calls {
+            shared: Arc::clone(&self.shared),
+            events: Some(self.events.clone()),
+        }
+    }
+
+    /// Whether a node answers.
+    pub(crate) fn is_up(&self, node: u16) -> bool {
+        node == self.shared.me
+            || self
+                .up
+                .get(&node)
+                .is_some_and(|up| up.load(Ordering::Acquire))
     }
 
     /// Whether nothing is under way.
@@ -225,12 +299,18 @@ impl Drop for Cluster {
     }
 }
 
-type Parts = (ClusterSettings, Arc<Shared>, Arc<AtomicUsize>);
+struct Parts {
+    secret: Arc<str>,
+    shared: Arc<Shared>,
+    under_way: Arc<AtomicUsize>,
+    up: HashMap<u16, Arc<AtomicBool>>,
+}
+
 type Events = (mpsc::UnboundedSender<Event>, mpsc::UnboundedReceiver<Event>);
 
 /// The thread.
 fn live(
-    (settings, shared, under_way): Parts,
+    parts: Parts,
     listener: std::net::TcpListener,
     (events, happened): Events,
     ended: oneshot::Receiver<()>,
@@ -242,14 +322,15 @@ fn live(
         return;
     };
     runtime.block_on(async move {
-        let secret: Arc<str> = settings.secret.as_str().into();
-        let others = shared
-            .map
-            .nodes()
-            .iter()
-            .filter(|node| node.id != shared.me);
-        let peers = others.map(|node| {
-            let peer = Peer::start(node.clone(), &shared, &secret, events.clone());
+        let Parts {
+            secret,
+            shared,
+            under_way,
+            mut up,
+        } = parts;
+        let peers = shared.others().map(|node| {
+            let is_up = up.remove(&node.id).unwrap_or_default();
+            let peer = Peer::start((node.clone(), is_up), &shared, &secret, events.clone());
             (node.id, peer)
         });
         let server = serve::Server {

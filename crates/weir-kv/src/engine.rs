@@ -64,6 +64,10 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// "newer" is newer than this version.
     fn write(&self, key: Bytes, cell: Cell, over: Option<Version>, then: Then<Option<Version>>);
 
+    /// Forgets a key, if what is kept of it is a tombstone of this version, or has expired with it; otherwise the version of what is
+    /// kept is the result.
+    fn forget(&self, key: Bytes, version: Version, then: Then<Option<Version>>);
+
     /// Goes through the cells from a key on, up to another one without it, as they are at this moment. `then` comes at the end, also
     /// when nobody wants more.
     fn scan(&self, from: Bytes, to: Option<Bytes>, each: Each, then: Then<()>);

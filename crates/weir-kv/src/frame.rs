@@ -16,18 +16,23 @@
 //!      9 over      version (12), key length (2), key, cell       write, unless there is a cell that is newer than the version
 //!     10 ask       what is to be done for a key on all of its replicas
 //!     11 told      what came of that
-//!     12 which     nothing: which map is it?            13 map, as in [`crate::placement`]
+//!     12 which     nothing: which map is it?            13 replicas of a key (1), map, as in [`crate::placement`]
+//!     14 scan      a range                              15 page: its cells, or some of them
+//!     16 digest    a range                              17 digested: what its cells hash to
+//!     18 drop      version (12), key                    a tombstone of this version; answered as a write
 //! ```
 //!
 //! Numbers are big-endian; a cell is as in [`crate::cell`]. An answer has the id of its request. The epoch is that of the sender's
 //! map: a node that has another map refuses, so that two nodes never do the same thing for a key by different maps.
 
 mod ask;
+mod range;
 
 use bytes::{Buf as _, Bytes, BytesMut};
 
 pub(crate) use self::ask::TAGS_MAX;
 pub use self::ask::{Ask, What};
+pub use self::range::{Digest, Page, Span};
 
 use crate::api::KEY_BYTES_MAX;
 use crate::cell::{Cell, CellError};
@@ -67,8 +72,18 @@ pub enum Say {
     Ask(Ask),
     /// Which map have you?
     Which,
-    /// This one.
-    Map(Bytes),
+    /// This one, and so many nodes have a key.
+    Map(u8, Bytes),
+    /// Tell me your cells of this range, with their values or without.
+    Scan(bool, Span),
+    /// These are the first of them.
+    Page(Page),
+    /// Which cells have you in this range that are older than this time, of keys that both of us have?
+    Digest(u64, Span),
+    /// They come to this, as far as I have looked: up to a key, or to the end.
+    Digested(Digest, Option<Bytes>),
+    /// Drop the tombstone of this version, which all replicas have.
+    Drop(Version, Bytes),
     /// This came of it.
     Told(Answer),
     /// This is my cell.
@@ -136,6 +151,24 @@ impl Frame {
                 encode_entry(key, cell, out);
             }
             Say::Ask(ask) => ask.encode(out),
+            Say::Scan(has_values, span) => {
+                out.push(u8::from(*has_values));
+                span.encode(out);
+            }
+            Say::Page(page) => page.encode(out),
+            Say::Digest(before, span) => {
+                out.extend(before.to_be_bytes());
+                span.encode(out);
+            }
+            Say::Digested(digest, next) => {
+                out.extend(digest.hash.to_be_bytes());
+                out.extend(digest.count.to_be_bytes());
+                range::encode_end(next.as_ref(), out);
+            }
+            Say::Drop(version, key) => {
+                encode_version(*version, out);
+                out.extend_from_slice(key);
+            }
             Say::Told(answer) => ask::encode_answer(answer, out),
             Say::Found(Some(cell)) => cell.encode(out),
             Say::Written { version, newer } => {
@@ -144,7 +177,10 @@ impl Frame {
                     encode_version(*newer, out);
                 }
             }
-            Say::Map(map) => out.extend_from_slice(map),
+            Say::Map(replicas, map) => {
+                out.push(*replicas);
+                out.extend_from_slice(map);
+            }
             Say::Found(None) | Say::Ping | Say::Pong | Say::Which => {}
             Say::Refused(why, text) => {
                 let number = WHYS.iter().position(|other| other == why);
@@ -188,7 +224,7 @@ impl Frame {
 impl Say {
     /// Bytes that it takes, about.
     pub(crate) fn bytes(&self) -> usize {
-        let value = |cell: &Cell| cell.value.as_ref().map_or(0, Bytes::len);
+        let value = value_bytes;
         HEAD + LENGTH
             + match self {
                 Self::Read(key) => key.len(),
@@ -198,7 +234,11 @@ impl Say {
                     cell.as_ref().map_or(0, value)
                 }
                 Self::Refused(_, text) => text.len(),
-                Self::Map(map) => map.len(),
+                Self::Page(page) => page.bytes(),
+                Self::Drop(_, key) => key.len() + VERSION,
+                // Two keys at most.
+                Self::Scan(..) | Self::Digest(..) | Self::Digested(..) => 2 * KEY_BYTES_MAX,
+                Self::Map(_, map) => map.len(),
                 Self::Written { .. } | Self::Told(_) => 2 * VERSION,
                 Self::Ping | Self::Pong | Self::Which => 0,
             }
@@ -218,7 +258,39 @@ impl Say {
             Self::Ask(_) => 10,
             Self::Told(_) => 11,
             Self::Which => 12,
-            Self::Map(_) => 13,
+            Self::Map(..) => 13,
+            Self::Scan(..) => 14,
+            Self::Page(_) => 15,
+            Self::Digest(..) => 16,
+            Self::Digested(..) => 17,
+            Self::Drop(..) => 18,
+        }
+    }
+
+    fn decode_of_range(kind: u8, mut payload: Bytes) -> Result<Self, FrameError> {
+        let number = |payload: &mut Bytes| payload.try_get_u64().map_err(|_| FrameError::Payload);
+        let say = match kind {
+            14 => match payload.try_get_u8() {
+                Ok(has_values @ 0..=1) => Self::Scan(has_values == 1, Span::decode(&mut payload)?),
+                _ => return Err(FrameError::Payload),
+            },
+            15 => return Page::decode(payload).map(Self::Page),
+            16 => Self::Digest(number(&mut payload)?, Span::decode(&mut payload)?),
+            17 => {
+                let (hash, count) = (number(&mut payload)?, number(&mut payload)?);
+                let next = range::decode_end(&mut payload)?;
+                Self::Digested(Digest { hash, count }, next)
+            }
+            _ if payload.len() > VERSION => {
+                let version = version(&mut payload);
+                return Ok(Self::Drop(version, key(payload)?));
+            }
+            _ => return Err(FrameError::Payload),
+        };
+        if payload.is_empty() {
+            Ok(say)
+        } else {
+            Err(FrameError::Payload)
         }
     }
 
@@ -249,11 +321,16 @@ impl Say {
             10 => Ask::decode(payload).map(Self::Ask),
             11 => ask::decode_answer(payload).map(Self::Told),
             12 if payload.is_empty() => Ok(Self::Which),
-            13 => Ok(Self::Map(payload)),
-            4..=12 => Err(FrameError::Payload),
+            13 if !payload.is_empty() => Ok(Self::Map(payload.get_u8(), payload)),
+            14..=18 => Self::decode_of_range(kind, payload),
+            4..=13 => Err(FrameError::Payload),
             other => Err(FrameError::Kind(other)),
         }
     }
+}
+
+pub(crate) fn value_bytes(cell: &Cell) -> usize {
+    cell.value.as_ref().map_or(0, Bytes::len)
 }
 
 fn key(key: Bytes) -> Result<Bytes, FrameError> {

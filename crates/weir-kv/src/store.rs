@@ -1,12 +1,18 @@
 //! The service of routes with `kv = true`.
 
+mod alone;
+mod batch;
+mod range;
+mod v1;
+
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use weir_gateway::service::{Answer, Ask, Content, Feeder, Replier, Reply, Service};
+use weir_gateway::service::{Answer, Ask, Replier, Reply, Service};
 
-use crate::api::{self, v0};
+use crate::api::{self, Size, v0};
 use crate::cell::Cell;
 use crate::cluster::{self, Cluster, ClusterSettings, Shared};
 use crate::coordinator::{self, Operation, Quorum};
@@ -17,8 +23,13 @@ use crate::wall::unix_ms;
 
 /// The most that a value may have.
 pub const VALUE_BYTES_MAX: u64 = 16 << 20;
-/// Bytes of a range that are sent at once, about.
-const RANGE_PIECE_BYTES: usize = 64 << 10;
+
+/// What came of something that was done for a key.
+type Outcome = Result<coordinator::Answer, EngineError>;
+/// A client that is answered by it.
+type Told = Option<(Replier, Answer)>;
+/// What is done with it.
+pub(crate) type Done = Box<dyn FnOnce(Outcome) -> Told + Send>;
 
 /// A node of a store.
 #[derive(Debug)]
@@ -26,6 +37,8 @@ pub struct Store {
     shared: Arc<Shared>,
     /// The other nodes, if there are some.
     cluster: Option<Cluster>,
+    /// Ranges of the whole cluster that are under way.
+    ranges: Arc<AtomicUsize>,
 }
 
 impl fmt::Debug for Shared {
@@ -48,11 +61,13 @@ impl Store {
             shared: Arc::new(Shared {
                 clock: Mutex::new(Clock::new(me, run, newest)),
                 engine,
+                replicas: 1,
                 fingerprint: map.fingerprint(),
                 map,
                 me,
             }),
             cluster: None,
+            ranges: Arc::default(),
         })
     }
 
@@ -65,6 +80,7 @@ impl Store {
         Ok(Self {
             shared: Arc::clone(&cluster.shared),
             cluster: Some(cluster),
+            ranges: Arc::default(),
         })
     }
 
@@ -108,93 +124,18 @@ impl Store {
         reply
     }
 
-    /// The entries of this node from a key on, up to another one.
-    fn range(&self, from: Bytes, to: Option<Bytes>) -> Reply {
-        let (feeder, content) = Content::pieces(None);
-        let (replier, reply) = Reply::later();
-        let range = Arc::new(Mutex::new(Range {
-            feeder: Some(feeder),
-            content: Some(content),
-            replier: Some(replier),
-            piece: Vec::with_capacity(RANGE_PIECE_BYTES),
-        }));
-        let each = {
-            let (range, now_ms) = (Arc::clone(&range), unix_ms());
-            move |key: &[u8], cell: Cell| match cell.at(now_ms) {
-                None => range_of(&range).is_wanted(),
-                Some(value) => range_of(&range).add(key, value),
-            }
-        };
-        let then = move |result: Result<(), EngineError>| match result {
-            Ok(()) => {
-                range_of(&range).end();
-                None
-            }
-            Err(error) => {
-                let mut range = range_of(&range);
-                // An answer that has begun breaks off.
-                let replier = range.replier.take();
-                replier.map(|replier| (replier, failed(&error)))
-            }
-        };
-        self.shared
-            .engine
-            .scan(from, to, Box::new(each), Box::new(then));
-        reply
-    }
-}
-
-fn range_of(range: &Mutex<Range>) -> std::sync::MutexGuard<'_, Range> {
-    range.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A range that is being sent. The answer begins with the first piece, so that what fails before that has a status.
-struct Range {
-    feeder: Option<Feeder>,
-    content: Option<Content>,
-    replier: Option<Replier>,
-    piece: Vec<u8>,
-}
-
-impl Range {
-    /// Adds an entry; whether more are wanted.
-    fn add(&mut self, key: &[u8], value: &[u8]) -> bool {
-        self.piece.extend_from_slice(key);
-        self.piece.push(b'\n');
-        self.piece.extend_from_slice(value);
-        self.piece.len() < RANGE_PIECE_BYTES || self.send()
-    }
-
-    /// Whether somebody still waits for the beginning.
-    fn is_wanted(&self) -> bool {
-        self.replier
-            .as_ref()
-            .is_none_or(|replier| !replier.has_left())
-    }
-
-    fn send(&mut self) -> bool {
-        self.begin();
-        let piece = std::mem::take(&mut self.piece);
-        let feeder = self.feeder.as_ref();
-        feeder.is_some_and(|feeder| feeder.feed_blocking(piece).is_ok())
-    }
-
-    fn begin(&mut self) {
-        if let (Some(replier), Some(content)) = (self.replier.take(), self.content.take()) {
-            replier.answer(Answer {
-                content,
-                ..Answer::new(200).with("Content-Type", *b"application/octet-stream")
-            });
+    pub(crate) fn size(&self) -> Size {
+        Size {
+            nodes: self.shared.map.nodes().len(),
+            replicas: self.shared.replicas,
         }
     }
 
-    fn end(&mut self) {
-        if (self.piece.is_empty() || self.send())
-            && let Some(feeder) = self.feeder.take()
-        {
-            self.begin();
-            // A client that has left is told nothing.
-            let _ = feeder.finish_blocking();
+    /// Does what is asked for a key.
+    fn carry_out(&self, ask: crate::frame::Ask, done: Done) {
+        match &self.cluster {
+            None => alone::carry_out(&self.shared, ask, done),
+            Some(cluster) => cluster.carry_out(ask, done),
         }
     }
 }
@@ -205,9 +146,11 @@ impl Service for Store {
     }
 
     fn call(&self, mut ask: Ask) -> Reply {
+        if ask.path().starts_with(b"/v1/") {
+            return self.v1(ask);
+        }
         let query = ask.query().unwrap_or_default();
-        let nodes = self.shared.map.nodes().len();
-        let call = v0::parse(ask.request.method, ask.path(), query, nodes);
+        let call = v0::parse(ask.request.method, ask.path(), query, self.size());
         match call {
             Err(refusal) => Reply::ready(refusal.answer()),
             Ok(v0::Call::Status) => Reply::ready(api::text(200, "ok")),

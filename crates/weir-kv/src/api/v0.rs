@@ -12,9 +12,9 @@
 //! with a request is 400; too few replicas are 504. Pure.
 
 use bytes::Bytes;
-use weir_http::{Method, form};
+use weir_http::Method;
 
-use super::{KEY_BYTES_MAX, Refusal};
+use super::{Parameters, Refusal, Size, key, not_allowed};
 use crate::coordinator::Quorum;
 
 /// What is asked for.
@@ -28,28 +28,21 @@ pub(crate) enum Call {
     Range(Bytes, Option<Bytes>),
 }
 
-/// Reads a request to a cluster of so many nodes.
+/// Reads a request to a cluster of such a size.
 pub(crate) fn parse(
     method: Method,
     path: &[u8],
     query: &[u8],
-    nodes: usize,
+    size: Size,
 ) -> Result<Call, Refusal> {
-    let parameters = form::parameters(query)
-        .map_err(|error| Refusal::bad(format!("the query is broken: {error}")))?;
-    let find = |name: &str| {
-        let mut found = parameters.iter().filter(|(own, _)| own == name);
-        match (found.next(), found.next()) {
-            (Some(_), Some(_)) => Err(Refusal::bad(format!("{name} is there twice"))),
-            (first, _) => Ok(first.map(|(_, value)| value.as_str())),
-        }
-    };
+    let parameters = Parameters::read(query)?;
+    let find = |name: &str| parameters.find(name);
     let rest = path.strip_prefix(b"/v0").unwrap_or(path);
     match (rest, method) {
         (b"/status", Method::Get | Method::Head) => Ok(Call::Status),
         (b"/entity", _) => {
             let id = key("id", find("id")?)?;
-            let quorum = quorum(find("replicas")?, (find("ack")?, find("from")?), nodes)?;
+            let quorum = parameters.quorum(size)?;
             match method {
                 Method::Get | Method::Head => Ok(Call::Get(id, quorum)),
                 Method::Put => Ok(Call::Put(id, quorum)),
@@ -69,69 +62,18 @@ pub(crate) fn parse(
     }
 }
 
-fn not_allowed(allow: &'static str) -> Refusal {
-    Refusal {
-        status: 405,
-        why: format!("this path has only {allow}"),
-        allow,
-    }
-}
-
-fn key(name: &str, value: Option<&str>) -> Result<Bytes, Refusal> {
-    match value {
-        None | Some("") => Err(Refusal::bad(format!("{name} is missing or empty"))),
-        Some(key) if key.len() > KEY_BYTES_MAX => Err(Refusal::bad(format!(
-            "{name} has {} bytes, and may have {KEY_BYTES_MAX}",
-            key.len()
-        ))),
-        Some(key) => Ok(Bytes::copy_from_slice(key.as_bytes())),
-    }
-}
-
-/// How many replicas are asked and have to answer: all nodes and more than half of them, if nothing else is said.
-fn quorum(
-    replicas: Option<&str>,
-    (ack, from): (Option<&str>, Option<&str>),
-    nodes: usize,
-) -> Result<Quorum, Refusal> {
-    let (ack, from) = match replicas {
-        None => (ack, from),
-        Some(_) if ack.is_some() || from.is_some() => {
-            return Err(Refusal::bad("either replicas=ACK/FROM, or ack and from"));
-        }
-        Some(both) => {
-            let both = both.split_once('/');
-            let (ack, from) = both.ok_or_else(|| Refusal::bad("expected replicas=ACK/FROM"))?;
-            (Some(ack), Some(from))
-        }
-    };
-    let number = |name: &str, text: Option<&str>| -> Result<Option<usize>, Refusal> {
-        let is_number = |text: &&str| text.bytes().all(|byte| byte.is_ascii_digit());
-        let parsed = text.map(|text| Some(text).filter(is_number)?.parse().ok());
-        match parsed {
-            Some(None) => Err(Refusal::bad(format!("{name} is no number"))),
-            other => Ok(other.flatten()),
-        }
-    };
-    let from = number("from", from)?.unwrap_or(nodes);
-    let ack = number("ack", ack)?.unwrap_or(Quorum::majority(from).ack);
-    if from == 0 || from > nodes {
-        return Err(Refusal::bad(format!(
-            "from is {from}, and there are {nodes} nodes"
-        )));
-    }
-    if ack == 0 || ack > from {
-        return Err(Refusal::bad(format!("ack is {ack}, expected 1 to {from}")));
-    }
-    Ok(Quorum { ack, from })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::KEY_BYTES_MAX;
 
     fn get(query: &str, nodes: usize) -> Result<Call, u16> {
-        let parsed = parse(Method::Get, b"/v0/entity", query.as_bytes(), nodes);
+        let parsed = parse(
+            Method::Get,
+            b"/v0/entity",
+            query.as_bytes(),
+            Size::whole(nodes),
+        );
         parsed.map_err(|refusal| refusal.status)
     }
 
@@ -217,7 +159,7 @@ mod tests {
             (Method::Get, "/v0/entities", "start=", 400),
             (Method::Post, "/v0/entity", "", 400),
         ] {
-            let parsed = parse(method, path.as_bytes(), query.as_bytes(), 3);
+            let parsed = parse(method, path.as_bytes(), query.as_bytes(), Size::whole(3));
             let told = parsed.map_err(|refusal| refusal.status);
             assert_eq!(told, Err(status), "{method:?} {path}?{query}");
         }
@@ -225,7 +167,14 @@ mod tests {
 
     #[test]
     fn a_range_begins_somewhere_and_may_end() {
-        let range = |query: &str| parse(Method::Get, b"/v0/entities", query.as_bytes(), 3);
+        let range = |query: &str| {
+            parse(
+                Method::Get,
+                b"/v0/entities",
+                query.as_bytes(),
+                Size::whole(3),
+            )
+        };
         let call = |from: &'static [u8], to: Option<&'static [u8]>| {
             Ok(Call::Range(
                 Bytes::from_static(from),

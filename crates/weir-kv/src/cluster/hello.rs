@@ -66,9 +66,10 @@ where
 pub(super) const CLIENT: &str = "client";
 
 /// Who says hello.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Caller {
-    Node,
+    /// The node at this address.
+    Node(String),
     /// One that has the secret, and no data.
     Client,
 }
@@ -89,12 +90,8 @@ where
     let mut address = vec![0; usize::from(length[0])];
     stream.read_exact(&mut address).await?;
     let address = String::from_utf8(address).map_err(|_| stranger("it is no node"))?;
-    let caller = if address == CLIENT {
-        Caller::Client
-    } else {
-        Caller::Node
-    };
-    if magic != MAGIC || (caller == Caller::Node && !is_known(&address)) {
+    let is_client = address == CLIENT;
+    if magic != MAGIC || !(is_client || is_known(&address)) {
         return Err(stranger("it is no node"));
     }
     let nonce = nonce()?;
@@ -110,8 +107,10 @@ where
     stream.write_all(&[&proof, &map[..]].concat()).await?;
     let mut theirs = [0; MAP];
     stream.read_exact(&mut theirs).await?;
-    if theirs == map || caller == Caller::Client {
-        Ok(caller)
+    if is_client {
+        Ok(Caller::Client)
+    } else if theirs == map {
+        Ok(Caller::Node(address))
     } else {
         Err(stranger("it has other nodes in its configuration"))
     }

@@ -6,6 +6,7 @@ mod order;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,6 +17,7 @@ use weir_gateway::service::{Answer, Replier};
 use self::missed::Missed;
 pub(super) use self::order::Order;
 use self::order::Waiting;
+use super::call::Call;
 use super::peer::Peer;
 use super::{Shared, ToAnswer, give};
 use crate::cell::Cell;
@@ -34,6 +36,10 @@ const EVENTS_MAX: usize = 1024;
 pub(super) enum Event {
     Ask(Asked),
     Order(Order),
+    /// A thread has a question to a node.
+    Call(Call),
+    /// Its answer.
+    Replied(u64, Say),
     /// Another node has done what was asked of it.
     Told(u64, coordinator::Answer),
     /// A replica has answered a read.
@@ -55,11 +61,16 @@ pub(super) struct Asked {
     pub(super) is_in_order: bool,
 }
 
+/// What is done with an answer. It may be the one that a client has waited for.
+pub(super) type Then = Box<dyn FnOnce(coordinator::Answer) -> Option<(Replier, Answer)> + Send>;
+
 /// Who waits for an operation.
 pub(super) enum Client {
     Waits(Replier, ToAnswer),
+    /// The same, maybe with others in one answer.
+    Part(Then),
     /// Another node, or a client that knows the map.
-    Node(Box<dyn FnOnce(coordinator::Answer) + Send>),
+    Node(Then),
     /// It is a hint for this node.
     Hint(u16),
     /// It has its answer.
@@ -86,6 +97,8 @@ pub(super) struct Hub {
     missed: HashMap<u16, Missed>,
     /// What other nodes do for clients of this one.
     forwarded: HashMap<u64, (u16, Client)>,
+    /// Questions of threads.
+    calls: HashMap<u64, SyncSender<Say>>,
     /// The keys of which a write is under way whose order matters, and what waits for it.
     in_order: HashMap<Bytes, Waiting>,
     /// Keys with such a write that has its answer.
@@ -110,6 +123,7 @@ impl Hub {
             deadlines: VecDeque::new(),
             missed: HashMap::new(),
             forwarded: HashMap::new(),
+            calls: HashMap::new(),
             in_order: HashMap::new(),
             answered_in_order: Vec::new(),
             next_id: 0,
@@ -146,6 +160,14 @@ impl Hub {
             Event::Ask(asked) => self.begin(asked),
             Event::Order(order) => self.order(order),
             Event::Told(id, answer) => self.told(id, answer),
+            Event::Call(call) => self.call(call),
+            Event::Replied(id, say) => self.replied(id, say),
+            Event::Found(id, _, cell) if self.calls.contains_key(&id) => {
+                self.replied(id, Say::Found(cell));
+            }
+            Event::Written(id, _, version, newer) if self.calls.contains_key(&id) => {
+                self.replied(id, Say::Written { version, newer });
+            }
             Event::Found(id, node, cell) => {
                 self.coordinate(id, |coordinator, steps| coordinator.read(node, cell, steps));
             }
@@ -158,6 +180,7 @@ impl Hub {
                 self.told(id, coordinator::Answer::TooFew);
             }
             Event::Failed(id, node) => {
+                self.calls.remove(&id);
                 self.coordinate(id, |coordinator, steps| coordinator.failed(node, steps));
             }
         }
@@ -257,6 +280,23 @@ impl Hub {
         }
     }
 
+    /// Asks a node for a thread.
+    fn call(&mut self, Call { node, say, answer }: Call) {
+        self.next_id += 1;
+        let id = self.next_id;
+        if self.peers.get(&node).is_some_and(|peer| peer.send(id, say)) {
+            self.calls.insert(id, answer);
+            self.deadlines.push_back((Instant::now() + DEADLINE, id));
+        }
+    }
+
+    fn replied(&mut self, id: u64, say: Say) {
+        if let Some(answer) = self.calls.remove(&id) {
+            // A thread that has ended asks no more.
+            let _ = answer.try_send(say);
+        }
+    }
+
     fn is_up(&self, node: u16) -> bool {
         node == self.shared.me || self.peers.get(&node).is_some_and(Peer::is_up)
     }
@@ -267,7 +307,11 @@ impl Hub {
                 self.answers.push((replier, to_answer(answer)));
                 self.count.fetch_sub(1, Ordering::AcqRel);
             }
-            Client::Node(tell) => tell(answer),
+            Client::Part(then) => {
+                self.answers.extend(then(answer));
+                self.count.fetch_sub(1, Ordering::AcqRel);
+            }
+            Client::Node(then) => self.answers.extend(then(answer)),
             Client::Hint(node) => {
                 let is_taken = answer != coordinator::Answer::TooFew;
                 if let Some(missed) = self.missed.get_mut(&node) {
@@ -346,6 +390,7 @@ impl Hub {
             .map(|(_, id)| id)
             .collect();
         for id in late {
+            self.calls.remove(&id);
             self.told(id, coordinator::Answer::TooFew);
             self.coordinate(id, Coordinator::give_up);
         }

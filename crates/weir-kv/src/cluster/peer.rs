@@ -64,13 +64,12 @@ struct Connected {
 impl Peer {
     /// Connects to `node`, again and again.
     pub(super) fn start(
-        node: Node,
+        (node, is_up): (Node, Arc<AtomicBool>),
         shared: &Arc<Shared>,
         secret: &Arc<str>,
         events: mpsc::UnboundedSender<Event>,
     ) -> Self {
         let (frames, received) = mpsc::channel(WAITING_MAX);
-        let is_up = Arc::new(AtomicBool::new(false));
         let waiting = Arc::new(AtomicUsize::new(0));
         let peer = Self {
             frames,
@@ -280,6 +279,7 @@ impl Connected {
                 ));
                 Event::Failed(id, node)
             }
+            say @ (Say::Page(_) | Say::Digested(..)) => Event::Replied(id, say),
             _ => Event::Failed(id, self.node),
         };
         let _ = self.events.send(event);

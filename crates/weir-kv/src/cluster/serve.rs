@@ -12,6 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use super::Shared;
 use super::hello;
 use super::hub::{Client, Event, Order};
+use super::pages;
 use crate::cell::Cell;
 use crate::engine::EngineError;
 use crate::frame::{Frame, Say, Why};
@@ -66,14 +67,17 @@ async fn serve(mut stream: TcpStream, server: Arc<Server>, stranger: OwnedSemaph
     let Ok(Ok(caller)) = tokio::time::timeout(HELLO, greeting).await else {
         return;
     };
-    let is_client = caller == hello::Caller::Client;
+    let node = match caller {
+        hello::Caller::Client => None,
+        hello::Caller::Node(address) => server.shared.map.node(&address).map(|node| node.id),
+    };
     drop(stranger);
     let (reader, writer) = stream.into_split();
     let (answers, given) = mpsc::unbounded_channel();
     let under_way = Arc::new(Semaphore::new(UNDER_WAY_MAX));
     let writing = write(writer, given, Arc::clone(&under_way));
     tokio::select! {
-        () = read(reader, &server, is_client, &answers, &under_way) => {}
+        () = read(reader, &server, node, &answers, &under_way) => {}
         () = writing => {}
     }
 }
@@ -81,7 +85,7 @@ async fn serve(mut stream: TcpStream, server: Arc<Server>, stranger: OwnedSemaph
 async fn read(
     mut reader: OwnedReadHalf,
     server: &Server,
-    is_client: bool,
+    caller: Option<u16>,
     answers: &Answers,
     under_way: &Semaphore,
 ) {
@@ -100,7 +104,7 @@ async fn read(
                     };
                     // It is given back when the answer is sent.
                     permit.forget();
-                    carry_out(frame, server, is_client, answers);
+                    carry_out(frame, server, caller, answers);
                 }
                 Ok(None) => break,
                 Err(_) => return,
@@ -110,7 +114,7 @@ async fn read(
 }
 
 /// Does what a frame asks for.
-fn carry_out(frame: Frame, server: &Server, is_client: bool, answers: &Answers) {
+fn carry_out(frame: Frame, server: &Server, caller: Option<u16>, answers: &Answers) {
     let (id, epoch) = (frame.id, server.shared.map.epoch());
     let sender = answers.clone();
     let answer = move |say| {
@@ -118,13 +122,19 @@ fn carry_out(frame: Frame, server: &Server, is_client: bool, answers: &Answers) 
     };
     match frame.say {
         Say::Ping => answer(Say::Pong),
-        Say::Which => answer(Say::Map(server.shared.map.encode())),
+        Say::Which => answer(Say::Map(
+            server.shared.replicas as u8,
+            server.shared.map.encode(),
+        )),
         _ if frame.epoch != epoch => {
             let text = format!("the epoch here is {epoch}");
             answer(Say::Refused(Why::Epoch, text));
         }
         Say::Ask(ask) => {
-            let client = Client::Node(Box::new(move |told| answer(Say::Told(told))));
+            let client = Client::Node(Box::new(move |told| {
+                answer(Say::Told(told));
+                None
+            }));
             let order = Order {
                 ask,
                 client,
@@ -133,24 +143,60 @@ fn carry_out(frame: Frame, server: &Server, is_client: bool, answers: &Answers) 
             // If the hub is gone, so is this connection soon.
             let _ = server.events.send(Event::Order(order));
         }
-        Say::Read(key) if !is_client => read_own(&server.shared, key, answer),
-        Say::Write(key, cell) if !is_client => write_own(&server.shared, key, cell, None, answer),
-        Say::WriteOver(over, key, cell) if !is_client => {
-            write_own(&server.shared, key, cell, Some(over), answer);
+        say => match caller {
+            Some(node) => own(&server.shared, node, say, answer),
+            None => answer(Say::Refused(
+                Why::Failed,
+                "a client may not do that".to_owned(),
+            )),
+        },
+    }
+}
+
+/// Does with this node's own cells what `node` asks for.
+pub(super) fn own(
+    shared: &Arc<Shared>,
+    node: u16,
+    say: Say,
+    answer: impl FnOnce(Say) + Send + 'static,
+) {
+    match say {
+        Say::Read(key) => read_own(shared, key, answer),
+        Say::Write(key, cell) => write_own(shared, key, cell, None, answer),
+        Say::WriteOver(over, key, cell) => write_own(shared, key, cell, Some(over), answer),
+        Say::Scan(has_values, span) => {
+            let then = |page: Result<_, _>| answer(told(page.map(Say::Page)));
+            pages::page(&*shared.engine, span, has_values, then);
+        }
+        Say::Digest(before, span) => {
+            let then = |digest: Result<_, _>| {
+                answer(told(
+                    digest.map(|(digest, next)| Say::Digested(digest, next)),
+                ));
+            };
+            pages::digest(shared, node, before, span, then);
+        }
+        Say::Drop(version, key) => {
+            let then = move |dropped: Result<Option<Version>, EngineError>| {
+                answer(told(dropped.map(|newer| Say::Written { version, newer })));
+                None
+            };
+            shared.engine.forget(key, version, Box::new(then));
         }
         _ => answer(Say::Refused(Why::Failed, "that is no request".to_owned())),
     }
+}
+
+fn told(result: Result<Say, EngineError>) -> Say {
+    result.unwrap_or_else(|error| refused(&error))
 }
 
 fn read_own(shared: &Shared, key: Bytes, answer: impl FnOnce(Say) + Send + 'static) {
     if let Some(cell) = shared.engine.at_hand(&key) {
         return answer(Say::Found(Some(cell)));
     }
-    let then = move |found| {
-        answer(match found {
-            Ok(cell) => Say::Found(cell),
-            Err(error) => refused(&error),
-        });
+    let then = move |found: Result<_, _>| {
+        answer(told(found.map(Say::Found)));
         None
     };
     shared.engine.read(key, Box::new(then));
@@ -168,11 +214,8 @@ fn write_own(
         let text = "the version is too far ahead of the clock here".to_owned();
         return answer(Say::Refused(Why::Clock, text));
     }
-    let then = move |written| {
-        answer(match written {
-            Ok(newer) => Say::Written { version, newer },
-            Err(error) => refused(&error),
-        });
+    let then = move |written: Result<_, _>| {
+        answer(told(written.map(|newer| Say::Written { version, newer })));
         None
     };
     shared.engine.write(key, cell, over, Box::new(then));

@@ -26,7 +26,7 @@ use weir_gateway::service::Replier;
 
 use self::lane::Lane;
 use self::rows::Rows;
-use self::writer::{Write, Writer};
+use self::writer::{How, Write, Writer};
 use crate::cell::Cell;
 use crate::engine::{Durability, Each, Engine, EngineError, Then};
 use crate::seldom::Seldom;
@@ -151,6 +151,19 @@ impl Lsm {
         began_ms > 0 && unix_ms().saturating_sub(began_ms) > STUCK.as_millis() as u64
     }
 
+    /// Has a write wait for its batch.
+    fn put(&self, write: Write) {
+        if self.is_stuck() {
+            let why = "the disk has not taken what was written before".to_owned();
+            answer([(write.then)(Err(EngineError::Failed(why)))]);
+            return;
+        }
+        let bytes = write.bytes();
+        if let Err(write) = self.writes.put(write, bytes) {
+            answer([(write.then)(Err(EngineError::Busy))]);
+        }
+    }
+
     fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), String> {
         let thread = std::thread::Builder::new().name(name.to_owned());
         let thread = thread.spawn(run);
@@ -235,21 +248,28 @@ impl Engine for Lsm {
     }
 
     fn write(&self, key: Bytes, cell: Cell, over: Option<Version>, then: Then<Option<Version>>) {
-        let write = Write {
+        let how = over.map_or(How::Newer, How::Over);
+        self.put(Write {
             key,
             cell,
-            over,
+            how,
             then,
+        });
+    }
+
+    fn forget(&self, key: Bytes, version: Version, then: Then<Option<Version>>) {
+        let cell = Cell {
+            version,
+            expires_ms: None,
+            value: None,
         };
-        if self.is_stuck() {
-            let why = "the disk has not taken what was written before".to_owned();
-            answer([(write.then)(Err(EngineError::Failed(why)))]);
-            return;
-        }
-        let bytes = write.bytes();
-        if let Err(write) = self.writes.put(write, bytes) {
-            answer([(write.then)(Err(EngineError::Busy))]);
-        }
+        let how = How::Forget;
+        self.put(Write {
+            key,
+            cell,
+            how,
+            then,
+        });
     }
 
     fn scan(&self, from: Bytes, to: Option<Bytes>, mut each: Each, then: Then<()>) {

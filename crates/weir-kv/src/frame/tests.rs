@@ -52,6 +52,20 @@ fn asks() -> impl Strategy<Value = Ask> {
     })
 }
 
+fn ends() -> impl Strategy<Value = Option<Bytes>> {
+    proptest::option::of(keys())
+}
+
+fn spans() -> impl Strategy<Value = Span> {
+    let from = proptest::collection::vec(any::<u8>(), 0..20).prop_map(Bytes::from);
+    (from, ends()).prop_map(|(from, to)| Span { from, to })
+}
+
+fn pages() -> impl Strategy<Value = Page> {
+    let entries = proptest::collection::vec((keys(), cells()), 0..4);
+    (entries, ends()).prop_map(|(entries, next)| Page { entries, next })
+}
+
 fn answers() -> impl Strategy<Value = Answer> {
     prop_oneof![
         proptest::option::of(cells()).prop_map(Answer::Found),
@@ -66,7 +80,13 @@ fn says() -> impl Strategy<Value = Say> {
     prop_oneof![
         (versions(), keys(), cells()).prop_map(|(over, key, cell)| Say::WriteOver(over, key, cell)),
         asks().prop_map(Say::Ask),
-        keys().prop_map(Say::Map),
+        (any::<bool>(), spans()).prop_map(|(has_values, span)| Say::Scan(has_values, span)),
+        pages().prop_map(Say::Page),
+        (any::<u64>(), spans()).prop_map(|(before, span)| Say::Digest(before, span)),
+        (any::<(u64, u64)>(), ends())
+            .prop_map(|((hash, count), next)| { Say::Digested(Digest { hash, count }, next) }),
+        (versions(), keys()).prop_map(|(version, key)| Say::Drop(version, key)),
+        (any::<u8>(), keys()).prop_map(|(replicas, map)| Say::Map(replicas, map)),
         Just(Say::Which),
         answers().prop_map(Say::Told),
         keys().prop_map(Say::Read),

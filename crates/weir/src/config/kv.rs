@@ -46,18 +46,38 @@ pub(super) fn store(root: &mut Entries) -> Option<StoreSettings> {
 fn cluster(table: &mut Entries) -> Option<ClusterSettings> {
     let node_value = table.optional(&declared::NODE);
     let nodes_value = table.optional(&declared::NODES);
+    let replicas_value = table.optional(&declared::REPLICAS);
     let secret_value = table.optional(&declared::SECRET);
     let node = node_value.as_ref().and_then(|value| value.parsed(address));
     let nodes = nodes_value.as_ref().and_then(addresses);
     let secret = secret_value.as_ref().map(token);
+    let replicas = replicas_value
+        .as_ref()
+        .and_then(|value| value.integer())
+        .map(|count| count as usize);
     match (&node_value, &nodes_value) {
         (Some(alone), None) => alone.expected("\"nodes\" beside it, which are all of them"),
         (None, Some(others)) => others.expected("\"node\" beside it, which of them this one is"),
+        (None, None) => {
+            for value in [&replicas_value, &secret_value].into_iter().flatten() {
+                value.expected(
+                    "\"node\" and \"nodes\" beside it, since a store of one node has no use for it",
+                );
+            }
+        }
         _ => {}
     }
     let (node, nodes) = (node?, nodes?);
     if !nodes.contains(&node) {
         node_value?.expected("one of \"nodes\"");
+        return None;
+    }
+    let replicas = replicas.unwrap_or(nodes.len().min(declared::REPLICAS_USUAL));
+    if replicas > nodes.len() {
+        replicas_value?.expected(&format!(
+            "at most {}, since there are no more nodes",
+            nodes.len()
+        ));
         return None;
     }
     let is_open = nodes.iter().any(|node| !node.ip().is_loopback());
@@ -67,6 +87,7 @@ fn cluster(table: &mut Entries) -> Option<ClusterSettings> {
     Some(ClusterSettings {
         node,
         nodes,
+        replicas,
         secret: secret.flatten().unwrap_or_default(),
     })
 }

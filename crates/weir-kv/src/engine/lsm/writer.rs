@@ -25,8 +25,7 @@ const BATCH_MAX: usize = 1024;
 pub(super) struct Write {
     pub(super) key: Bytes,
     pub(super) cell: Cell,
-    /// It is written over what is not newer than this; or than itself.
-    pub(super) over: Option<Version>,
+    pub(super) how: How,
     pub(super) then: Then<Option<Version>>,
 }
 
@@ -35,6 +34,17 @@ impl Write {
         let value = self.cell.value.as_ref().map_or(0, Bytes::len);
         WRITE_BYTES + self.key.len() + value
     }
+}
+
+/// How a cell is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum How {
+    /// Over what is not newer than itself.
+    Newer,
+    /// Over what is not newer than this.
+    Over(Version),
+    /// It is taken away, if it has this version and no value any more.
+    Forget,
 }
 
 /// The thread.
@@ -72,19 +82,13 @@ impl Writer {
         let mut last: HashMap<&[u8], usize> = HashMap::with_capacity(writes.len());
         let mut newest = self.newest;
         for (index, write) in writes.iter().enumerate() {
-            let version = write.cell.version;
-            let before = last.get(&write.key[..]);
-            let newer = match before {
-                Some(&before) => Ok(Some(writes[before].cell.version)),
-                // It is newer than all that there is, as it mostly is: nothing has to be looked up.
-                None if version > self.newest && write.over.is_none() => Ok(None),
-                None => self.kept(&write.key),
-            };
-            let most = write.over.unwrap_or(version);
-            let newer = newer.map(|kept| kept.filter(|kept| *kept > most));
+            let before = last
+                .get(&write.key[..])
+                .map(|&index| writes[index].cell.version);
+            let newer = self.newer(write, before);
             if newer == Ok(None) {
                 last.insert(&write.key, index);
-                newest = newest.max(version);
+                newest = newest.max(write.cell.version);
             }
             found.push(newer);
         }
@@ -97,8 +101,9 @@ impl Writer {
                 .tell(format_args!("kv: nothing is written: {error}")),
         }
         let rows = last.values().map(|&index| {
-            let Write { key, cell, .. } = &writes[index];
-            (key.clone(), committed.is_ok().then(|| cell.clone()))
+            let Write { key, cell, how, .. } = &writes[index];
+            let is_kept = committed.is_ok() && *how != How::Forget;
+            (key.clone(), is_kept.then(|| cell.clone()))
         });
         self.rows.end(rows.collect());
         let ends = writes.into_iter().zip(found).map(|(write, found)| {
@@ -106,6 +111,33 @@ impl Writer {
             (write.then)(result)
         });
         answer(ends);
+    }
+
+    /// The version of a cell that keeps `write` from being made, if there is one. `before` is what this batch writes of its key.
+    fn newer(
+        &self,
+        write: &Write,
+        before: Option<Version>,
+    ) -> Result<Option<Version>, EngineError> {
+        let version = write.cell.version;
+        let most = match write.how {
+            // It is newer than all that there is, as it mostly is: nothing has to be looked up.
+            How::Newer if before.is_none() && version > self.newest => return Ok(None),
+            How::Newer => version,
+            How::Over(over) => over,
+            How::Forget if before.is_some() => return Ok(before),
+            How::Forget => {
+                let kept = self.tree.read(&write.key)?;
+                let now_ms = unix_ms();
+                let is_dead = |kept: &Cell| kept.version == version && kept.at(now_ms).is_none();
+                return Ok(kept.filter(|kept| !is_dead(kept)).map(|kept| kept.version));
+            }
+        };
+        let kept = match before {
+            Some(before) => Some(before),
+            None => self.kept(&write.key)?,
+        };
+        Ok(kept.filter(|kept| *kept > most))
     }
 
     /// The version of what is kept of a key.
@@ -129,7 +161,11 @@ impl Writer {
         };
         let mut batch = self.tree.database.batch().durability(mode);
         for index in last {
-            let Write { key, cell, .. } = &writes[index];
+            let Write { key, cell, how, .. } = &writes[index];
+            if *how == How::Forget {
+                batch.remove(&self.tree.cells, &key[..]);
+                continue;
+            }
             let mut bytes = Vec::with_capacity(32 + cell.value.as_ref().map_or(0, Bytes::len));
             cell.encode(&mut bytes);
             batch.insert(&self.tree.cells, &key[..], bytes);

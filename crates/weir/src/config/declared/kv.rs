@@ -4,7 +4,7 @@ use super::{Form, Key, Kind, List, Needs, Preset, Section, forms};
 
 pub(crate) static STORE: Section = Section {
     example: "[kv]",
-    groups: &[&[&ENGINE, &NODE, &NODES, &SECRET]],
+    groups: &[&[&ENGINE, &NODE, &NODES, &REPLICAS, &SECRET]],
     needs: Needs::Nothing,
 };
 pub(crate) static ENGINE: Key = Key {
@@ -25,6 +25,12 @@ pub(crate) static NODES: Key = Key {
     preset: Preset::Said("this one alone"),
     doc: "All nodes, `node` among them; the same on each, at most 9.",
 };
+pub(crate) static REPLICAS: Key = Key {
+    name: "replicas",
+    kind: Kind::Integer(1..=NODES_MAX as u64),
+    preset: Preset::Said("3, or all nodes where there are fewer"),
+    doc: "How many nodes have a key, unless a request says otherwise; the same on each.",
+};
 pub(crate) static SECRET: Key = Key {
     name: "secret",
     kind: Kind::Text(&forms::TOKEN),
@@ -44,6 +50,7 @@ static ADDRESSES: List = List {
     is_never_empty: true,
 };
 pub(crate) const NODES_MAX: usize = 9;
+pub(crate) const REPLICAS_USUAL: usize = 3;
 pub(crate) static EMBEDDED: Section = Section {
     example: "engine = { path = \"data/kv\" }",
     groups: &[&[&PATH, &DURABILITY, &MEMORY]],

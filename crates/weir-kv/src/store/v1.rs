@@ -1,0 +1,174 @@
+//! `/v1`, carried out.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use weir_gateway::service::{Answer, Ask as Request, Reply};
+
+use super::{Outcome, Store, failed};
+use crate::api::{self, v1};
+use crate::cell::Cell;
+use crate::condition;
+use crate::coordinator;
+use crate::frame::{Ask, What};
+use crate::placement::{SLOTS, Slot};
+use crate::wall::unix_ms;
+
+const OCTETS: &[u8] = b"application/octet-stream";
+const JSON: &[u8] = b"application/json";
+
+impl Store {
+    pub(super) fn v1(&self, mut request: Request) -> Reply {
+        let query = request.query().unwrap_or_default();
+        let (path, fields) = (request.path(), request.fields());
+        let at = (self.size(), unix_ms());
+        match v1::parse(request.request.method, path, query, fields, at) {
+            Err(refusal) => Reply::ready(refusal.answer()),
+            Ok(v1::Call::Placement(key)) => Reply::ready(self.placement(key.as_deref())),
+            Ok(v1::Call::Batch) => self.batch(&request.body),
+            Ok(v1::Call::Range(range)) => self.range_of_all(range),
+            Ok(v1::Call::One(mut ask)) => {
+                if let What::Put { value, .. } = &mut ask.what {
+                    *value = std::mem::take(&mut request.body).into();
+                }
+                self.one(ask)
+            }
+        }
+    }
+
+    fn one(&self, ask: Ask) -> Reply {
+        let (kind, condition) = (Kind::of(&ask.what), ask.condition.clone());
+        let told = move |outcome| match (kind, outcome) {
+            (Kind::Get, Ok(coordinator::Answer::Found(cell))) => found(cell, &condition),
+            (kind, outcome) => told(kind, outcome),
+        };
+        if self.cluster.is_none()
+            && kind == Kind::Get
+            && let Some(cell) = self.shared.engine.at_hand(&ask.key)
+        {
+            return Reply::ready(told(Ok(coordinator::Answer::Found(Some(cell)))));
+        }
+        let (replier, reply) = Reply::later();
+        self.carry_out(ask, Box::new(move |outcome| Some((replier, told(outcome)))));
+        reply
+    }
+
+    /// Which nodes there are, and which of them have a key.
+    fn placement(&self, key: Option<&[u8]>) -> Answer {
+        let map = &self.shared.map;
+        let nodes = map.nodes().iter().map(|node| {
+            json!({
+                "id": node.id,
+                "address": node.address,
+                "is_up": node.id == self.shared.me || self.cluster.as_ref().is_some_and(|it| it.is_up(node.id)),
+                "is_this": node.id == self.shared.me,
+            })
+        });
+        let mut placement = json!({
+            "epoch": map.epoch(),
+            "slots": SLOTS,
+            "replicas": self.shared.replicas,
+            "nodes": nodes.collect::<Vec<_>>(),
+        });
+        if let Some(key) = key {
+            let replicas = self.shared.replicas(key, self.shared.replicas);
+            let address = |id: &u16| map.nodes().iter().find(|node| node.id == *id);
+            let replicas = replicas.iter().filter_map(address);
+            let replicas: Vec<Value> = replicas.map(|node| json!(node.address)).collect();
+            placement["key"] = json!({ "slot": Slot::of(key).number(), "replicas": replicas });
+        }
+        let text = format!("{placement:#}\n");
+        Answer::new(200).with("Content-Type", JSON).content(text)
+    }
+}
+
+/// What was asked, to answer it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Get,
+    Put,
+    Delete,
+}
+
+impl Kind {
+    pub(super) fn of(what: &What) -> Self {
+        match what {
+            What::Get => Self::Get,
+            What::Put { .. } => Self::Put,
+            What::Delete => Self::Delete,
+        }
+    }
+}
+
+/// What a read found, unless the client has it already.
+fn found(cell: Option<Cell>, condition: &condition::Condition) -> Answer {
+    let now_ms = unix_ms();
+    let Some((version, value)) = live(cell.as_ref(), now_ms) else {
+        let is_unmet = condition.matches.is_some();
+        return api::text(if is_unmet { 412 } else { 404 }, "there is no such key");
+    };
+    let tag = condition::tag(version);
+    let is_met = condition.holds(cell.as_ref(), now_ms);
+    if !is_met {
+        let is_known = condition.matches_none.is_some();
+        return Answer::new(if is_known { 304 } else { 412 }).with("ETag", tag);
+    }
+    let answer = Answer::new(200)
+        .with("Content-Type", OCTETS)
+        .with("ETag", tag);
+    let answer = match cell.as_ref().and_then(|cell| cell.expires_ms) {
+        Some(expires_ms) => answer.with("Weir-Expires-Ms", expires_ms.to_string()),
+        None => answer,
+    };
+    answer.content(value)
+}
+
+/// The version and the value of a cell, if it has one now.
+pub(super) fn live(cell: Option<&Cell>, now_ms: u64) -> Option<(crate::version::Version, Bytes)> {
+    let cell = cell?;
+    Some((cell.version, cell.at(now_ms)?.clone()))
+}
+
+/// The status of what came of something, and what to say of it.
+pub(super) fn status(kind: Kind, outcome: &coordinator::Answer) -> (u16, &'static str) {
+    match (kind, outcome) {
+        (Kind::Get, _) => (200, ""),
+        (_, coordinator::Answer::Unmet(_)) => {
+            (412, "the value is not the one that the condition names")
+        }
+        (_, coordinator::Answer::Conflict) => (
+            503,
+            "another write came in between, and this one may have reached a replica: read, and try again",
+        ),
+        (_, coordinator::Answer::TooFew) => (504, TOO_FEW),
+        (Kind::Put, _) => (201, ""),
+        (Kind::Delete, _) => (204, ""),
+    }
+}
+
+pub(super) const TOO_FEW: &str = "too few replicas answered in time";
+
+fn told(kind: Kind, outcome: Outcome) -> Answer {
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => return failed(&error),
+    };
+    let (status, why) = match (kind, &outcome) {
+        (Kind::Get, _) => (504, TOO_FEW),
+        _ => status(kind, &outcome),
+    };
+    let answer = if why.is_empty() {
+        Answer::new(status)
+    } else {
+        api::text(status, why)
+    };
+    match outcome {
+        coordinator::Answer::Written(version) if kind == Kind::Put => {
+            answer.with("ETag", condition::tag(version))
+        }
+        coordinator::Answer::Unmet(cell) => match live(cell.as_ref(), unix_ms()) {
+            Some((version, _)) => answer.with("ETag", condition::tag(version)),
+            None => answer,
+        },
+        _ => answer,
+    }
+}
