@@ -3,6 +3,7 @@
 mod cluster;
 mod killed;
 mod single;
+mod v1;
 
 use std::net::SocketAddr;
 
@@ -41,7 +42,7 @@ impl Node {
         let data = directory.file("data");
         let config = format!(
             "[server]\nworkers = 2\n[[listener]]\naddress = \"{address}\"\n[kv]\nengine = {{ path = \"{}\"{engine} }}\n{store}\
-             [[route]]\npath = \"/v0/{{*rest}}\"\nkv = true\n",
+             [[route]]\npath = \"/v0/{{*rest}}\"\nkv = true\n[[route]]\npath = \"/v1/{{*rest}}\"\nkv = true\n",
             data.display()
         );
         directory.write("weir.toml", config);
@@ -64,10 +65,15 @@ impl Node {
     }
 
     fn ask(&self, method: &str, target: &str, body: &[u8]) -> Response {
+        self.ask_with(method, target, "", body)
+    }
+
+    /// `lines` are field lines, each with its end.
+    fn ask_with(&self, method: &str, target: &str, lines: &str, body: &[u8]) -> Response {
         let mut connection = Connection::open(self.address);
         let length = body.len();
         let head = format!(
-            "{method} {target} HTTP/1.1\r\nHost: kv\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+            "{method} {target} HTTP/1.1\r\nHost: kv\r\nContent-Length: {length}\r\n{lines}Connection: close\r\n\r\n"
         );
         connection.send([head.as_bytes(), body].concat());
         connection.response_to(method).expect("it answers")

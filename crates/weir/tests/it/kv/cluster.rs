@@ -5,7 +5,7 @@ use crate::harness::process::Process;
 use crate::harness::{free_port, wait_until};
 
 /// Has all nodes connected to each other, so that none is taken for down.
-fn several(count: usize) -> Vec<Node> {
+pub(super) fn several(count: usize) -> Vec<Node> {
     let nodes = Node::several(count);
     wait_for(&nodes);
     nodes
