@@ -11,18 +11,22 @@
 
 mod call;
 mod hello;
+mod hints;
 mod hub;
 mod merged;
 mod pages;
 mod peer;
+mod repair;
 mod serve;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::net::TcpListener;
@@ -32,7 +36,10 @@ use weir_gateway::service::{Answer, Replier, Reply};
 pub(crate) use self::call::Calls;
 pub(crate) use self::hub::{too_few, written};
 pub(crate) use self::merged::Merged;
+pub(crate) use self::repair::Repairs;
+pub use self::repair::{Repair, Upkeep};
 
+use self::hints::Hints;
 use self::hub::{Event, Hub};
 use self::peer::Peer;
 use crate::coordinator::{self, Operation, Quorum};
@@ -55,6 +62,10 @@ pub struct ClusterSettings {
     pub nodes: Vec<SocketAddr>,
     /// How many of them have a key, unless a request says otherwise.
     pub replicas: usize,
+    /// Where hints for other nodes are kept.
+    pub hints: PathBuf,
+    /// How long hints are worth sending.
+    pub hints_age: Duration,
     /// What they know each other by; empty where nobody else reaches them.
     pub secret: String,
 }
@@ -130,6 +141,8 @@ pub(crate) struct Cluster {
     /// Dropped, the thread ends.
     life: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
+    /// Their threads end when the one above has, which answers them.
+    hints: HashMap<u16, Hints>,
 }
 
 impl fmt::Debug for Cluster {
@@ -183,12 +196,19 @@ impl Cluster {
                 .collect(),
             life: Some(life),
             thread: None,
+            hints: HashMap::new(),
         };
+        cluster.open_hints(settings)?;
         let parts = Parts {
             secret: settings.secret.as_str().into(),
             shared,
             under_way: Arc::clone(&cluster.under_way),
             up: cluster.up.clone(),
+            keepers: cluster
+                .hints
+                .iter()
+                .map(|(&node, hints)| (node, hints.keeper()))
+                .collect(),
         };
         let thread = std::thread::Builder::new().name("kv nodes".to_owned());
         let live = move || live(parts, listener, (events, happened), ended);
@@ -196,6 +216,25 @@ impl Cluster {
         let thread = thread.map_err(|error| format!("cannot start a thread: {error}"))?;
         cluster.thread = Some(thread);
         Ok(cluster)
+    }
+
+    fn open_hints(&mut self, settings: &ClusterSettings) -> Result<(), String> {
+        let calls = self.calls();
+        for (&id, is_up) in &self.up {
+            let address = self.shared.map.nodes().iter().find(|node| node.id == id);
+            let name = address.map_or(String::new(), |node| {
+                node.address.replace([':', '[', ']'], "_")
+            });
+            let path = settings.hints.join(name);
+            let hints = Hints::open(
+                &path,
+                (id, Arc::clone(is_up)),
+                calls.clone(),
+                settings.hints_age,
+            )?;
+            self.hints.insert(id, hints);
+        }
+        Ok(())
     }
 
     /// Carries out an operation on the replicas of a key.
@@ -304,6 +343,7 @@ struct Parts {
     shared: Arc<Shared>,
     under_way: Arc<AtomicUsize>,
     up: HashMap<u16, Arc<AtomicBool>>,
+    keepers: HashMap<u16, hints::Keeper>,
 }
 
 type Events = (mpsc::UnboundedSender<Event>, mpsc::UnboundedReceiver<Event>);
@@ -327,6 +367,7 @@ fn live(
             shared,
             under_way,
             mut up,
+            keepers,
         } = parts;
         let peers = shared.others().map(|node| {
             let is_up = up.remove(&node.id).unwrap_or_default();
@@ -338,7 +379,12 @@ fn live(
             secret: Arc::clone(&secret),
             events: events.clone(),
         };
-        let hub = Hub::new(Arc::clone(&shared), peers.collect(), events, under_way);
+        let hub = Hub::new(
+            Arc::clone(&shared),
+            (peers.collect(), keepers),
+            events,
+            under_way,
+        );
         let Ok(listener) = TcpListener::from_std(listener) else {
             return;
         };

@@ -53,8 +53,6 @@ pub enum Operation {
     Get,
     /// Writes a cell, with the version that it has.
     Put(Cell),
-    /// Writes a cell that replicas may have missed. Where there is a newer one, all is well.
-    Repair(Cell),
     /// Writes a cell with a version that is newer than all that the replicas have; that of the cell is the least.
     PutBehind(Cell),
     /// The same, if a condition holds of what there is at this time, in milliseconds since 1970, and over that alone.
@@ -176,7 +174,7 @@ impl Coordinator {
         };
         let (phase, is_write, newest) = match operation {
             Operation::Get => (Phase::Reading, false, None),
-            Operation::Put(cell) | Operation::Repair(cell) => (Phase::Writing, true, Some(cell)),
+            Operation::Put(cell) => (Phase::Writing, true, Some(cell)),
             Operation::PutBehind(cell) | Operation::PutIf(cell, ..) => {
                 (Phase::Reading, true, Some(cell))
             }

@@ -32,5 +32,5 @@ mod store;
 pub mod version;
 mod wall;
 
-pub use cluster::ClusterSettings;
+pub use cluster::{ClusterSettings, Repair, Upkeep};
 pub use store::{Store, VALUE_BYTES_MAX};

@@ -14,7 +14,7 @@ use weir_gateway::service::{Answer, Ask, Replier, Reply, Service};
 
 use crate::api::{self, Size, v0};
 use crate::cell::Cell;
-use crate::cluster::{self, Cluster, ClusterSettings, Shared};
+use crate::cluster::{self, Calls, Cluster, ClusterSettings, Repair, Repairs, Shared, Upkeep};
 use crate::coordinator::{self, Operation, Quorum};
 use crate::engine::{Engine, EngineError};
 use crate::placement::Map;
@@ -34,6 +34,8 @@ pub(crate) type Done = Box<dyn FnOnce(Outcome) -> Told + Send>;
 /// A node of a store.
 #[derive(Debug)]
 pub struct Store {
+    /// Before the cluster, which answers them.
+    repairs: Option<Repairs>,
     shared: Arc<Shared>,
     /// The other nodes, if there are some.
     cluster: Option<Cluster>,
@@ -48,24 +50,27 @@ impl fmt::Debug for Shared {
 }
 
 impl Store {
-    /// A store of one node, whose data is in `engine`.
+    /// A store of one node, whose data is in `engine`. Without upkeep, the engine sees to its own.
     ///
     /// # Errors
     /// The data is that of a node among others.
-    pub fn alone(engine: Arc<dyn Engine>) -> Result<Self, String> {
+    pub fn alone(engine: Arc<dyn Engine>, upkeep: Option<Upkeep>) -> Result<Self, String> {
         engine.claim("alone")?;
         let (newest, run) = engine.opened();
         let map = Map::new(&["alone"]).expect("one node makes a cluster");
         let me = map.nodes()[0].id;
+        let shared = Arc::new(Shared {
+            clock: Mutex::new(Clock::new(me, run, newest)),
+            engine,
+            replicas: 1,
+            fingerprint: map.fingerprint(),
+            map,
+            me,
+        });
+        let repairs = upkeep.map(|upkeep| Repairs::start(Calls::alone(&shared), upkeep));
         Ok(Self {
-            shared: Arc::new(Shared {
-                clock: Mutex::new(Clock::new(me, run, newest)),
-                engine,
-                replicas: 1,
-                fingerprint: map.fingerprint(),
-                map,
-                me,
-            }),
+            repairs: repairs.transpose()?,
+            shared,
             cluster: None,
             ranges: Arc::default(),
         })
@@ -75,9 +80,15 @@ impl Store {
     ///
     /// # Errors
     /// The addresses make no cluster, or this node's cannot be listened on.
-    pub fn among(settings: &ClusterSettings, engine: Arc<dyn Engine>) -> Result<Self, String> {
+    pub fn among(
+        settings: &ClusterSettings,
+        engine: Arc<dyn Engine>,
+        upkeep: Upkeep,
+    ) -> Result<Self, String> {
         let cluster = Cluster::start(settings, engine)?;
+        let repairs = Repairs::start(cluster.calls(), upkeep)?;
         Ok(Self {
+            repairs: Some(repairs),
             shared: Arc::clone(&cluster.shared),
             cluster: Some(cluster),
             ranges: Arc::default(),
@@ -122,6 +133,18 @@ impl Store {
         let (replier, reply) = Reply::later();
         write_alone(&self.shared, (key, cell), (replier, status), true);
         reply
+    }
+
+    /// Has a repair begin.
+    pub fn repair(&self) {
+        if let Some(repairs) = &self.repairs {
+            repairs.begin();
+        }
+    }
+
+    /// What the last repair has come to, or the one that is under way.
+    pub fn repaired(&self) -> Option<Repair> {
+        self.repairs.as_ref().map(Repairs::status)
     }
 
     pub(crate) fn size(&self) -> Size {

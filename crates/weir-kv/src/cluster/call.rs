@@ -35,6 +35,13 @@ impl Calls {
 
     /// The answer of a node, which is there within the deadline; or nothing.
     pub(crate) fn ask(&self, node: u16, say: Say) -> Option<Say> {
+        // Both this node and the hub drop the sender when there is no answer.
+        let answer = self.begin(node, say)?.recv().ok()?;
+        (!matches!(answer, Say::Refused(..))).then_some(answer)
+    }
+
+    /// Asks a node; its answer comes by what is returned.
+    pub(crate) fn begin(&self, node: u16, say: Say) -> Option<blocking::Receiver<Say>> {
         let (answer, answered) = blocking::sync_channel(1);
         if node == self.shared.me {
             let tell = move |say| {
@@ -45,8 +52,6 @@ impl Calls {
             let call = Call { node, say, answer };
             self.events.as_ref()?.send(Event::Call(call)).ok()?;
         }
-        // Both drop the sender when there is no answer.
-        let answer = answered.recv().ok()?;
-        (!matches!(answer, Say::Refused(..))).then_some(answer)
+        Some(answered)
     }
 }

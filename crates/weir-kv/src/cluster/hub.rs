@@ -1,6 +1,5 @@
 //! Owns every request that concerns other nodes, from its beginning until nothing of it is awaited any more.
 
-mod missed;
 mod order;
 
 use std::collections::{HashMap, VecDeque};
@@ -14,10 +13,10 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use weir_gateway::service::{Answer, Replier};
 
-use self::missed::Missed;
 pub(super) use self::order::Order;
 use self::order::Waiting;
 use super::call::Call;
+use super::hints::Keeper;
 use super::peer::Peer;
 use super::{Shared, ToAnswer, give};
 use crate::cell::Cell;
@@ -27,7 +26,7 @@ use crate::version::Version;
 
 /// How long replicas may take.
 const DEADLINE: Duration = Duration::from_secs(2);
-/// How often deadlines and hints are looked at.
+/// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(100);
 /// Events that are taken at once.
 const EVENTS_MAX: usize = 1024;
@@ -71,8 +70,6 @@ pub(super) enum Client {
     Part(Then),
     /// Another node, or a client that knows the map.
     Node(Then),
-    /// It is a hint for this node.
-    Hint(u16),
     /// It has its answer.
     Nobody,
 }
@@ -94,7 +91,8 @@ pub(super) struct Hub {
     count: Arc<AtomicUsize>,
     /// In the order in which they end.
     deadlines: VecDeque<(Instant, u64)>,
-    missed: HashMap<u16, Missed>,
+    /// Who keeps what a node missed.
+    keepers: HashMap<u16, Keeper>,
     /// What other nodes do for clients of this one.
     forwarded: HashMap<u64, (u16, Client)>,
     /// Questions of threads.
@@ -110,7 +108,7 @@ pub(super) struct Hub {
 impl Hub {
     pub(super) fn new(
         shared: Arc<Shared>,
-        peers: HashMap<u16, Peer>,
+        (peers, keepers): (HashMap<u16, Peer>, HashMap<u16, Keeper>),
         events: mpsc::UnboundedSender<Event>,
         count: Arc<AtomicUsize>,
     ) -> Self {
@@ -121,7 +119,7 @@ impl Hub {
             count,
             under_way: HashMap::new(),
             deadlines: VecDeque::new(),
-            missed: HashMap::new(),
+            keepers,
             forwarded: HashMap::new(),
             calls: HashMap::new(),
             in_order: HashMap::new(),
@@ -147,7 +145,6 @@ impl Hub {
                 }
                 _ = tick.tick() => {
                     self.give_up_late();
-                    self.send_hints();
                     self.go_on_in_order();
                 }
             }
@@ -247,8 +244,9 @@ impl Hub {
                 // This node's own engine has said why it does not write.
                 Step::Hint(node, _) if node == self.shared.me => {}
                 Step::Hint(node, cell) => {
-                    let missed = self.missed.entry(node).or_insert_with(Missed::new);
-                    missed.keep(under_way.key.clone(), cell);
+                    if let Some(keeper) = self.keepers.get(&node) {
+                        keeper.keep(under_way.key.clone(), cell);
+                    }
                 }
                 Step::Read(node) => {
                     let key = under_way.key.clone();
@@ -312,12 +310,6 @@ impl Hub {
                 self.count.fetch_sub(1, Ordering::AcqRel);
             }
             Client::Node(then) => self.answers.extend(then(answer)),
-            Client::Hint(node) => {
-                let is_taken = answer != coordinator::Answer::TooFew;
-                if let Some(missed) = self.missed.get_mut(&node) {
-                    missed.ended(is_taken);
-                }
-            }
             Client::Nobody => {}
         }
     }

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use weir_gateway::settings::Serve;
-use weir_kv::ClusterSettings;
 use weir_kv::engine::Durability;
 use weir_kv::engine::lsm::LsmSettings;
+use weir_kv::{ClusterSettings, Upkeep};
 
 use super::declared::file::KV;
 use super::declared::kv as declared;
@@ -18,6 +18,8 @@ use super::in_process::{InProcess, Service};
 
 /// The name of the service.
 const SERVICE: &str = "kv";
+/// The directory of hints, in that of the engine.
+const HINTS: &str = "hints";
 /// How long a client waits for the store at most.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -27,6 +29,7 @@ pub(crate) struct StoreSettings {
     pub(crate) engine: LsmSettings,
     /// This node among others; `None` for a store of one node.
     pub(crate) cluster: Option<ClusterSettings>,
+    pub(crate) upkeep: Upkeep,
 }
 
 /// Reads `[kv]`.
@@ -34,12 +37,26 @@ pub(super) fn store(root: &mut Entries) -> Option<StoreSettings> {
     let mut table = root.section(&KV)?;
     let engine = table.required(&declared::ENGINE);
     let engine = engine.and_then(|engine| engine.table());
-    let cluster = cluster(&mut table);
+    let engine = engine.map_or_else(nowhere, embedded);
+    let upkeep = Upkeep {
+        repair: table
+            .duration(&declared::REPAIR)
+            .unwrap_or(declared::REPAIR.preset.duration()),
+        tombstones: table
+            .duration(&declared::TOMBSTONES)
+            .unwrap_or(declared::TOMBSTONES.preset.duration()),
+    };
+    let cluster = cluster(&mut table).map(|cluster| ClusterSettings {
+        hints: engine.path.join(HINTS),
+        hints_age: upkeep.tombstones / 2,
+        ..cluster
+    });
     table.finish();
     // A store with a mistake is one all the same: a route that names it is not wrong too.
     Some(StoreSettings {
-        engine: engine.map_or_else(nowhere, embedded),
+        engine,
         cluster,
+        upkeep,
     })
 }
 
@@ -88,6 +105,8 @@ fn cluster(table: &mut Entries) -> Option<ClusterSettings> {
         node,
         nodes,
         replicas,
+        hints: PathBuf::new(),
+        hints_age: Duration::ZERO,
         secret: secret.flatten().unwrap_or_default(),
     })
 }

@@ -3,6 +3,7 @@
 mod cluster;
 mod killed;
 mod single;
+mod upkeep;
 mod v1;
 
 use std::net::SocketAddr;
@@ -26,13 +27,18 @@ impl Node {
 
     /// A cluster of so many nodes.
     fn several(count: usize) -> Vec<Self> {
+        Self::several_with(count, "")
+    }
+
+    /// The same, with these keys of `[kv]` besides.
+    fn several_with(count: usize, more: &str) -> Vec<Self> {
         let others: Vec<String> = (0..count)
             .map(|_| format!("\"127.0.0.1:{}\"", free_port()))
             .collect();
         let nodes = others.join(", ");
         others
             .iter()
-            .map(|node| Self::with("", &format!("node = {node}\nnodes = [{nodes}]\n")))
+            .map(|node| Self::with("", &format!("node = {node}\nnodes = [{nodes}]\n{more}")))
             .collect()
     }
 

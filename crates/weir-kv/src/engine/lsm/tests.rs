@@ -241,3 +241,58 @@ fn a_value_that_is_too_large_for_memory_leaves_no_older_row() {
     commit(&rows, &key, Some(large));
     assert_eq!(rows.find(b"k"), None);
 }
+
+fn forget(lsm: &Lsm, key: &'static str, time: u64) -> Option<Version> {
+    let (then, result) = then();
+    lsm.forget(Bytes::from_static(key.as_bytes()), version(time), then);
+    result.recv().expect("it comes").expect("it is looked at")
+}
+
+#[test]
+fn what_has_a_value_or_another_version_is_not_forgotten() {
+    let directory = Directory::new();
+    let lsm = open(&directory);
+    let deleted = |time| Cell {
+        value: None,
+        ..cell(time, "")
+    };
+    let expired = Cell {
+        expires_ms: Some(1),
+        ..cell(3, "expired")
+    };
+    write(&lsm, "live", cell(1, "value"));
+    write(&lsm, "dead", deleted(2));
+    write(&lsm, "over", expired);
+    assert_eq!(forget(&lsm, "live", 1), Some(version(1)));
+    assert_eq!(forget(&lsm, "dead", 1), Some(version(2)));
+    assert_eq!(forget(&lsm, "none", 1), None);
+    for (key, time) in [("dead", 2), ("over", 3)] {
+        assert!(read(&lsm, key).is_some());
+        assert_eq!(forget(&lsm, key, time), None);
+        assert_eq!(read(&lsm, key), None, "{key}");
+        assert_eq!(forget(&lsm, key, time), None, "again");
+        // What is older is taken again: nobody remembers.
+        assert_eq!(write(&lsm, key, cell(1, "older")), None);
+        assert_eq!(read(&lsm, key), Some(cell(1, "older")));
+    }
+    drop(lsm);
+    let lsm = open(&directory);
+    assert_eq!(read(&lsm, "dead"), Some(cell(1, "older")));
+}
+
+#[test]
+fn over_a_version_nothing_newer_is_overwritten() {
+    let directory = Directory::new();
+    let lsm = open(&directory);
+    let over = |time, base: u64| {
+        let (then, result) = then();
+        let base = Some(version(base));
+        lsm.write(Bytes::from_static(b"k"), cell(time, "v"), base, then);
+        result.recv().expect("it comes").expect("it is written")
+    };
+    assert_eq!(over(5, 0), None, "there is nothing");
+    assert_eq!(over(9, 4), Some(version(5)), "whatever its own version");
+    assert_eq!(over(9, 5), None);
+    assert_eq!(over(9, 5), Some(version(9)), "not even by the same again");
+    assert_eq!(read(&lsm, "k"), Some(cell(9, "v")));
+}

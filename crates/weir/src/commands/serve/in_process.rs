@@ -48,8 +48,8 @@ impl OpenServices {
         }
         let engine = Lsm::open(&settings.engine)?;
         let store = Arc::new(match &settings.cluster {
-            None => Store::alone(engine)?,
-            Some(cluster) => Store::among(cluster, engine)?,
+            None => Store::alone(engine, Some(settings.upkeep))?,
+            Some(cluster) => Store::among(cluster, engine, settings.upkeep)?,
         });
         *open = Some(OpenStore {
             settings: settings.clone(),

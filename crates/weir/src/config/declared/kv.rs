@@ -1,10 +1,20 @@
 //! `[kv]`: the key-value store; and the `kv` of a route.
 
+use std::time::Duration;
+
 use super::{Form, Key, Kind, List, Needs, Preset, Section, forms};
 
 pub(crate) static STORE: Section = Section {
     example: "[kv]",
-    groups: &[&[&ENGINE, &NODE, &NODES, &REPLICAS, &SECRET]],
+    groups: &[&[
+        &ENGINE,
+        &NODE,
+        &NODES,
+        &REPLICAS,
+        &SECRET,
+        &REPAIR,
+        &TOMBSTONES,
+    ]],
     needs: Needs::Nothing,
 };
 pub(crate) static ENGINE: Key = Key {
@@ -31,6 +41,21 @@ pub(crate) static REPLICAS: Key = Key {
     preset: Preset::Said("3, or all nodes where there are fewer"),
     doc: "How many nodes have a key, unless a request says otherwise; the same on each.",
 };
+pub(crate) static REPAIR: Key = Key {
+    name: "repair",
+    kind: Kind::Duration(SECOND..=YEAR),
+    preset: Preset::Duration(DAY),
+    doc: "How often this node compares what it has with the others.",
+};
+pub(crate) static TOMBSTONES: Key = Key {
+    name: "tombstones",
+    kind: Kind::Duration(SECOND..=YEAR),
+    preset: Preset::Duration(DAY),
+    doc: "How long a deletion is remembered at least. It is forgotten by a repair that finds it on all replicas.",
+};
+const SECOND: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_secs(86_400);
+const YEAR: Duration = Duration::from_secs(365 * 86_400);
 pub(crate) static SECRET: Key = Key {
     name: "secret",
     kind: Kind::Text(&forms::TOKEN),

@@ -44,6 +44,18 @@ fn mistakes_in_a_store_are_told() {
             "expected a \"secret\" beside it, since other machines reach these nodes",
         ),
         (
+            format!("{engine}replicas = 1\n"),
+            "kv.replicas: found 1, expected \"node\" and \"nodes\" beside it",
+        ),
+        (
+            format!("{engine}node = \"127.0.0.1:1\"\nnodes = [\"127.0.0.1:1\"]\nreplicas = 2\n"),
+            "kv.replicas: found 2, expected at most 1",
+        ),
+        (
+            format!("{engine}tombstones = \"1ms\"\n"),
+            "kv.tombstones: found \"1ms\"",
+        ),
+        (
             format!("{engine}secret = \"short\"\n"),
             "kv.secret: found 5 characters, expected at least 16",
         ),
@@ -64,7 +76,9 @@ fn a_store_is_what_it_says() {
     let text = "[kv]\nengine = { path = \"data\", durability = \"os\" }\nnode = \"10.0.0.1:1\"\n\
                 nodes = [\"10.0.0.1:1\", \"10.0.0.2:1\"]\nsecret = \"0123456789abcdef\"\n";
     let config = super::whole(&[LISTENER, text, ROUTE].concat());
-    let StoreSettings { engine, cluster } = config.services.kv.expect("a store");
+    let StoreSettings {
+        engine, cluster, ..
+    } = config.services.kv.expect("a store");
     let cluster = cluster.expect("a cluster");
     assert_eq!(engine.path.to_str(), Some("data"));
     assert_eq!(
@@ -72,4 +86,8 @@ fn a_store_is_what_it_says() {
         (2, "0123456789abcdef")
     );
     assert_eq!(cluster.node, cluster.nodes[0]);
+    assert_eq!(
+        (cluster.replicas, cluster.hints.to_str()),
+        (2, Some("data/hints"))
+    );
 }

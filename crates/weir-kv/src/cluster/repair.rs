@@ -1,0 +1,348 @@
+//! Makes replicas alike, whatever was missed: range by range, what two nodes have in common is compared by digests, and where they
+//! differ, each gets what is newer on the other.
+//!
+//! Where all nodes are alike, what is deleted or has expired for long enough is forgotten by all of its replicas. Before that, it is
+//! kept: a replica that has missed a deletion would bring the value back.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use super::Calls;
+use crate::cell::Cell;
+use crate::frame::{Digest, Page, Say, Span, value_bytes};
+use crate::wall::unix_ms;
+
+/// Writes of the last moments may be under way still; they are not compared.
+const SETTLED: Duration = Duration::from_secs(5);
+/// Bytes a second that are sent to other nodes, or taken from them.
+const BYTES_PER_SECOND: u64 = 16 << 20;
+/// Bytes of a cell besides its key and value, about.
+const CELL_BYTES: u64 = 64;
+
+/// What a node does for its data now and then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Upkeep {
+    /// How often replicas are compared.
+    pub repair: Duration,
+    /// How long what is deleted is remembered at least. Hints are kept half as long.
+    pub tombstones: Duration,
+}
+
+/// What a repair has come to so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Repair {
+    /// When it began, in milliseconds since 1970; 0: there was none yet.
+    pub began_ms: u64,
+    /// When it ended; 0 while it is under way.
+    pub ended_ms: u64,
+    /// Ranges that were compared with another node's.
+    pub compared: u64,
+    /// Those that differed.
+    pub differed: u64,
+    /// Cells that other nodes got.
+    pub sent: u64,
+    /// Cells that this node got.
+    pub received: u64,
+    /// Deleted and expired keys that all replicas have forgotten.
+    pub forgotten: u64,
+    /// What keeps it from being whole: a node that does not answer.
+    pub missing: Option<String>,
+}
+
+/// One run.
+pub(super) struct Run<'r> {
+    pub(super) calls: &'r Calls,
+    /// How long what is deleted is kept.
+    pub(super) kept: Duration,
+    pub(super) told: &'r Mutex<Repair>,
+    pub(super) has_ended: &'r AtomicBool,
+}
+
+/// A node did not answer, by its address.
+struct Missing(String);
+
+/// Versions of keys.
+type Versions = BTreeMap<Bytes, Cell>;
+
+impl Run<'_> {
+    /// Goes through all keys that this node has in common with others.
+    pub(super) fn run(&self) {
+        self.tell(|told| {
+            *told = Repair {
+                began_ms: unix_ms(),
+                ..Repair::default()
+            }
+        });
+        let mut from = Bytes::new();
+        let mut away = Vec::new();
+        while !self.has_ended.load(Ordering::Acquire) {
+            match self.range(from, &mut away) {
+                Ok(Some(next)) => from = next,
+                Ok(None) => break,
+                Err(Missing(node)) => {
+                    self.tell(|told| told.missing = Some(node));
+                    break;
+                }
+            }
+        }
+        self.tell(|told| told.ended_ms = unix_ms());
+    }
+
+    /// Compares the next range with all others, and says where the one behind it begins. Nodes in `away` have not answered.
+    fn range(&self, from: Bytes, away: &mut Vec<u16>) -> Result<Option<Bytes>, Missing> {
+        let shared = &self.calls.shared;
+        let before = (unix_ms().saturating_sub(SETTLED.as_millis() as u64)) << 16;
+        let span = Span { from, to: None };
+        let Page { entries, next } = self.page(shared.me, span.clone())?;
+        let mut own: Versions = entries.into_iter().collect();
+        own.retain(|_, cell| cell.version.time < before);
+        let mut end = next;
+        let mut digests = Vec::new();
+        for node in shared.others() {
+            if away.contains(&node.id) {
+                continue;
+            }
+            let span = Span {
+                from: span.from.clone(),
+                to: end.clone(),
+            };
+            match self.calls.ask(node.id, Say::Digest(before, span)) {
+                Some(Say::Digested(digest, next)) => {
+                    end = next.or(end);
+                    digests.push((node.id, digest));
+                }
+                _ => {
+                    let address = node.address.to_string();
+                    self.tell(|told| told.missing = Some(address));
+                    digests.push((node.id, Digest::default()));
+                    away.push(node.id);
+                }
+            }
+        }
+        own.retain(|key, _| end.as_ref().is_none_or(|end| key < end));
+        let mut is_alike = away.is_empty();
+        for (node, digest) in digests.into_iter().filter(|(node, _)| !away.contains(node)) {
+            let mut ours = Digest::default();
+            for (key, cell) in own.iter().filter(|(key, _)| shared.is_common(key, node)) {
+                ours.add(key, cell);
+            }
+            self.tell(|told| told.compared += 1);
+            if ours != digest {
+                is_alike = false;
+                let span = Span {
+                    from: span.from.clone(),
+                    to: end.clone(),
+                };
+                self.reconcile(node, span, &own, before)?;
+            }
+        }
+        if is_alike {
+            self.forget(&own);
+        }
+        Ok(end)
+    }
+
+    fn page(&self, node: u16, span: Span) -> Result<Page, Missing> {
+        match self.calls.ask(node, Say::Scan(false, span)) {
+            Some(Say::Page(page)) => Ok(page),
+            _ => Err(self.missing(node)),
+        }
+    }
+
+    fn missing(&self, node: u16) -> Missing {
+        let mut nodes = self.calls.shared.map.nodes().iter();
+        let address = nodes.find(|own| own.id == node);
+        Missing(address.map_or_else(String::new, |own| own.address.to_string()))
+    }
+
+    /// Exchanges what is newer on one side, in a range.
+    fn reconcile(&self, node: u16, span: Span, own: &Versions, before: u64) -> Result<(), Missing> {
+        let shared = &self.calls.shared;
+        let mut theirs = Versions::new();
+        let mut rest = Some(span.from);
+        while let Some(from) = rest {
+            let to = span.to.clone();
+            let page = self.page(node, Span { from, to })?;
+            theirs.extend(page.entries);
+            rest = page.next;
+        }
+        theirs.retain(|key, cell| cell.version.time < before && shared.is_common(key, node));
+        let (mut differs, me) = (false, shared.me);
+        for (key, cell) in own.iter().filter(|(key, _)| shared.is_common(key, node)) {
+            let known = theirs.get(key).map(|cell| cell.version);
+            if known < Some(cell.version) {
+                differs = true;
+                self.copy(key, (me, node))?;
+                self.tell(|told| told.sent += 1);
+            }
+        }
+        for (key, cell) in &theirs {
+            let known = own.get(key).map(|cell| cell.version);
+            if known < Some(cell.version) {
+                differs = true;
+                self.copy(key, (node, me))?;
+                self.tell(|told| told.received += 1);
+            }
+        }
+        self.tell(|told| told.differed += u64::from(differs));
+        Ok(())
+    }
+
+    /// Has a node take the cell that another one has now.
+    fn copy(&self, key: &Bytes, (from, to): (u16, u16)) -> Result<(), Missing> {
+        let began = Instant::now();
+        let cell = match self.calls.ask(from, Say::Read(key.clone())) {
+            Some(Say::Found(Some(cell))) => cell,
+            // It has been forgotten meanwhile.
+            Some(Say::Found(None)) => return Ok(()),
+            _ => return Err(self.missing(from)),
+        };
+        let bytes = CELL_BYTES + (key.len() + value_bytes(&cell)) as u64;
+        match self.calls.ask(to, Say::Write(key.clone(), cell)) {
+            Some(Say::Written { .. }) => {}
+            _ => return Err(self.missing(to)),
+        }
+        let takes = Duration::from_micros(bytes * 1_000_000 / BYTES_PER_SECOND);
+        std::thread::sleep(takes.saturating_sub(began.elapsed()));
+        Ok(())
+    }
+
+    /// Has all replicas forget what is deleted for long enough. The first one of a key does it.
+    fn forget(&self, own: &Versions) {
+        let shared = &self.calls.shared;
+        let long_ago = unix_ms().saturating_sub(self.kept.as_millis() as u64);
+        for (key, cell) in own.iter().filter(|(_, cell)| is_dead_since(cell, long_ago)) {
+            let replicas = shared.replicas(key, shared.replicas);
+            if replicas.first() != Some(&shared.me) {
+                continue;
+            }
+            // This node last: while it remembers, it tries again.
+            let mut nodes = shared.others().map(|node| node.id);
+            // A write may have said that it goes to more nodes than usual: those are not compared.
+            let is_known = nodes.all(|node| replicas.contains(&node) || self.know(node, key, cell));
+            // This node last: while it remembers, it tries again.
+            let nodes = shared.others().map(|node| node.id).chain([shared.me]);
+            let is_forgotten = is_known
+                && nodes.into_iter().all(|node| {
+                    let answer = self.calls.ask(node, Say::Drop(cell.version, key.clone()));
+                    matches!(answer, Some(Say::Written { newer: None, .. }))
+                });
+            self.tell(|told| told.forgotten += u64::from(is_forgotten));
+        }
+    }
+
+    /// Whether a node has nothing of a key that is older than this cell; it gets the cell if it has.
+    fn know(&self, node: u16, key: &Bytes, cell: &Cell) -> bool {
+        match self.calls.ask(node, Say::Read(key.clone())) {
+            Some(Say::Found(None)) => true,
+            Some(Say::Found(Some(own))) if own.version == cell.version => true,
+            Some(Say::Found(Some(_))) => {
+                self.calls.ask(node, Say::Write(key.clone(), cell.clone()));
+                false
+            }
+            _ => false,
+        }
+    }
+
+    fn tell(&self, what: impl FnOnce(&mut Repair)) {
+        what(&mut self.told.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Whether a cell has had no value since this time or longer.
+fn is_dead_since(cell: &Cell, unix_ms: u64) -> bool {
+    let since_ms = match (&cell.value, cell.expires_ms) {
+        (None, _) => cell.version.unix_ms(),
+        (Some(_), Some(expires_ms)) => expires_ms,
+        (Some(_), None) => return false,
+    };
+    since_ms < unix_ms
+}
+
+/// Repairs now and then, on a thread.
+#[derive(Debug)]
+pub(crate) struct Repairs {
+    told: Arc<Mutex<Repair>>,
+    asked: Arc<AtomicBool>,
+    has_ended: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+/// How often it is looked whether it is time.
+const TICK: Duration = Duration::from_millis(50);
+
+impl Repairs {
+    /// Repairs every so often, and when it is asked to.
+    ///
+    /// # Errors
+    /// The system has no thread.
+    pub(crate) fn start(calls: Calls, upkeep: Upkeep) -> Result<Self, String> {
+        let told: Arc<Mutex<Repair>> = Arc::default();
+        let asked: Arc<AtomicBool> = Arc::default();
+        let has_ended: Arc<AtomicBool> = Arc::default();
+        let thread = std::thread::Builder::new().name("kv repair".to_owned());
+        let thread = {
+            let (told, asked) = (Arc::clone(&told), Arc::clone(&asked));
+            let has_ended = Arc::clone(&has_ended);
+            thread.spawn(move || {
+                let mut last = Instant::now();
+                while !has_ended.load(Ordering::Acquire) {
+                    std::thread::park_timeout(TICK);
+                    let is_asked = asked.swap(false, Ordering::AcqRel);
+                    if last.elapsed() < upkeep.repair && !is_asked {
+                        continue;
+                    }
+                    let run = Run {
+                        calls: &calls,
+                        kept: upkeep.tombstones,
+                        told: &told,
+                        has_ended: &has_ended,
+                    };
+                    run.run();
+                    last = Instant::now();
+                }
+            })
+        };
+        let thread = thread.map_err(|error| format!("cannot start a thread: {error}"))?;
+        Ok(Self {
+            told,
+            asked,
+            has_ended,
+            thread: Some(thread),
+        })
+    }
+
+    /// Has a repair begin; behind the one that is under way, if there is one.
+    pub(crate) fn begin(&self) {
+        self.asked.store(true, Ordering::Release);
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+
+    /// What the last one has come to, or the one that is under way.
+    pub(crate) fn status(&self) -> Repair {
+        self.told
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+impl Drop for Repairs {
+    fn drop(&mut self) {
+        self.has_ended.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
