@@ -134,8 +134,7 @@ impl Shared {
 /// A node among others.
 pub(crate) struct Cluster {
     pub(crate) shared: Arc<Shared>,
-    events: mpsc::UnboundedSender<Event>,
-    under_way: Arc<AtomicUsize>,
+    pub(crate) asker: Asker,
     /// Which of the others answer.
     up: HashMap<u16, Arc<AtomicBool>>,
     /// Dropped, the thread ends.
@@ -188,8 +187,11 @@ impl Cluster {
         let (life, ended) = oneshot::channel();
         let mut cluster = Self {
             shared: Arc::clone(&shared),
-            events: events.clone(),
-            under_way: Arc::default(),
+            asker: Asker {
+                shared: Arc::clone(&shared),
+                events: events.clone(),
+                under_way: Arc::default(),
+            },
             up: shared
                 .others()
                 .map(|node| (node.id, Arc::default()))
@@ -202,7 +204,7 @@ impl Cluster {
         let parts = Parts {
             secret: settings.secret.as_str().into(),
             shared,
-            under_way: Arc::clone(&cluster.under_way),
+            under_way: Arc::clone(&cluster.asker.under_way),
             up: cluster.up.clone(),
             keepers: cluster
                 .hints
@@ -237,6 +239,38 @@ impl Cluster {
         Ok(())
     }
 
+    /// Asks the other nodes, from threads that may wait.
+    pub(crate) fn calls(&self) -> Calls {
+        Calls {
+            shared: Arc::clone(&self.shared),
+            events: Some(self.asker.events.clone()),
+        }
+    }
+
+    /// Whether a node answers.
+    pub(crate) fn is_up(&self, node: u16) -> bool {
+        node == self.shared.me
+            || self
+                .up
+                .get(&node)
+                .is_some_and(|up| up.load(Ordering::Acquire))
+    }
+
+    /// Whether nothing is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.asker.under_way.load(Ordering::Acquire) == 0
+    }
+}
+
+/// Has things done for keys, from whatever thread.
+#[derive(Clone)]
+pub(crate) struct Asker {
+    shared: Arc<Shared>,
+    events: mpsc::UnboundedSender<Event>,
+    under_way: Arc<AtomicUsize>,
+}
+
+impl Asker {
     /// Carries out an operation on the replicas of a key.
     pub(crate) fn ask(
         &self,
@@ -303,28 +337,6 @@ impl Cluster {
         if self.events.send(event).is_err() {
             self.under_way.fetch_sub(1, Ordering::AcqRel);
         }
-    }
-
-    /// Asks the other nodes, from threads that may wait.
-    pub(crate) fn calls(&self) -> Calls {
-        Calls {
-            shared: Arc::clone(&self.shared),
-            events: Some(self.events.clone()),
-        }
-    }
-
-    /// Whether a node answers.
-    pub(crate) fn is_up(&self, node: u16) -> bool {
-        node == self.shared.me
-            || self
-                .up
-                .get(&node)
-                .is_some_and(|up| up.load(Ordering::Acquire))
-    }
-
-    /// Whether nothing is under way.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.under_way.load(Ordering::Acquire) == 0
     }
 }
 

@@ -24,24 +24,45 @@ pub enum Tags {
 }
 
 impl Tags {
-    /// Reads the field lines of `If-Match` or `If-None-Match`. A weak tag only counts where `is_weak` comparison is enough.
-    pub fn read<'l>(lines: impl Iterator<Item = &'l [u8]>, is_weak: bool) -> Option<Self> {
+    /// Reads the field lines of `If-Match` or `If-None-Match`; `None` if there are none. A weak tag only counts where `is_weak`
+    /// comparison is enough.
+    ///
+    /// # Errors
+    /// They are neither `*` nor a list of entity tags.
+    pub fn read<'l>(
+        lines: impl Iterator<Item = &'l [u8]>,
+        is_weak: bool,
+    ) -> Result<Option<Self>, NoTags> {
         let mut lines = lines.peekable();
-        lines.peek()?;
-        let mut versions = Vec::new();
-        // No tag of ours has a comma, so what a foreign one is cut into is none of ours either.
-        for tag in lines.flat_map(|line| line.split(|byte| *byte == b',')) {
-            let tag = tag.trim_ascii();
-            if tag == b"*" {
-                return Some(Self::Any);
-            }
-            let tag = match tag.strip_prefix(b"W/") {
-                Some(weak) if is_weak => weak,
-                _ => tag,
-            };
-            versions.extend(version(tag));
+        if lines.peek().is_none() {
+            return Ok(None);
         }
-        Some(Self::These(versions))
+        let (mut versions, mut count) = (Vec::new(), 0);
+        for line in lines {
+            let mut rest = line.trim_ascii();
+            if rest == b"*" {
+                return Ok(Some(Self::Any));
+            }
+            while !rest.is_empty() {
+                if let Some(behind) = rest.strip_prefix(b",") {
+                    rest = behind.trim_ascii_start();
+                    continue;
+                }
+                let (opaque, is_weak_tag, behind) = one(rest).ok_or(NoTags)?;
+                count += 1;
+                if is_weak || !is_weak_tag {
+                    versions.extend(version(opaque));
+                }
+                rest = behind.trim_ascii_start();
+                if !rest.is_empty() && !rest.starts_with(b",") {
+                    return Err(NoTags);
+                }
+            }
+        }
+        if count == 0 {
+            return Err(NoTags);
+        }
+        Ok(Some(Self::These(versions)))
     }
 
     fn have(&self, version: Option<Version>) -> bool {
@@ -52,10 +73,24 @@ impl Tags {
     }
 }
 
+/// What is neither `*` nor a list of entity tags.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoTags;
+
+/// The tag that `text` begins with, without its quotes, whether it is weak, and what is behind it.
+fn one(text: &[u8]) -> Option<(&[u8], bool, &[u8])> {
+    let (rest, is_weak) = match text.strip_prefix(b"W/") {
+        Some(rest) => (rest, true),
+        None => (text, false),
+    };
+    let rest = rest.strip_prefix(b"\"")?;
+    let end = rest.iter().position(|byte| *byte == b'"')?;
+    Some((&rest[..end], is_weak, &rest[end + 1..]))
+}
+
 /// The version that an entity tag of ours is.
-fn version(tag: &[u8]) -> Option<Version> {
-    let text = std::str::from_utf8(tag).ok()?;
-    text.strip_prefix('"')?.strip_suffix('"')?.parse().ok()
+fn version(opaque: &[u8]) -> Option<Version> {
+    std::str::from_utf8(opaque).ok()?.parse().ok()
 }
 
 /// The entity tag of a version.
@@ -92,7 +127,8 @@ mod tests {
     };
 
     fn tags(line: &str, is_weak: bool) -> Option<Tags> {
-        Tags::read([line.as_bytes()].into_iter(), is_weak)
+        let read = Tags::read([line.as_bytes()].into_iter(), is_weak);
+        read.expect("they are tags")
     }
 
     #[test]
@@ -104,10 +140,21 @@ mod tests {
         assert_eq!(tags("W/\"1a-2-3\"", true), one);
         assert_eq!(tags("W/\"1a-2-3\"", false), Some(Tags::These(vec![])));
         assert_eq!(tags(" * ", false), Some(Tags::Any));
-        assert_eq!(tags("1a-2-3", false), Some(Tags::These(vec![])));
-        assert_eq!(Tags::read([].into_iter(), false), None);
+        assert_eq!(Tags::read([].into_iter(), false), Ok(None));
         let lines = [&b"\"x\""[..], b"\"1a-2-3\""];
-        assert_eq!(Tags::read(lines.into_iter(), false), one);
+        assert_eq!(Tags::read(lines.into_iter(), false), Ok(one));
+        for broken in [
+            "1a-2-3",
+            "\"1a-2-3",
+            "",
+            ",",
+            "\"a\" \"b\"",
+            "\"a\",*",
+            "w/\"a\"",
+        ] {
+            let read = Tags::read([broken.as_bytes()].into_iter(), true);
+            assert_eq!(read, Err(NoTags), "{broken}");
+        }
     }
 
     #[test]

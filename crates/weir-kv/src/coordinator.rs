@@ -37,6 +37,11 @@ pub struct Quorum {
 }
 
 impl Quorum {
+    /// Whether two of them have a replica in common.
+    pub fn is_majority(self) -> bool {
+        2 * self.ack > self.from
+    }
+
     /// The default of a key with `from` replicas: more than half of them.
     pub fn majority(from: usize) -> Self {
         Self {
@@ -255,7 +260,7 @@ impl Coordinator {
             Some(known) if *known == Known::Sent(version) => {
                 *known = match newer {
                     Some(_) if is_over => Known::Refused,
-                    newer => Known::Has(Some(newer.unwrap_or(version))),
+                    newer => Known::Has(newer.max(Some(version))),
                 };
             }
             _ => return,
@@ -297,6 +302,9 @@ impl Coordinator {
         // A replica that has failed is never awaited again, so this ends.
         while let Some(&(node, _)) = self.replicas.iter().find(is_awaited) {
             self.failed(node, steps);
+        }
+        if self.phase != Phase::Answered {
+            self.answer(Answer::TooFew, steps);
         }
     }
 

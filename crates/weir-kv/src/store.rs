@@ -2,16 +2,17 @@
 
 mod alone;
 mod batch;
+mod jobs;
 mod range;
 mod v1;
 
 use std::fmt;
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use weir_gateway::service::{Answer, Ask, Replier, Reply, Service};
 
+use self::jobs::Jobs;
 use crate::api::{self, Size, v0};
 use crate::cell::Cell;
 use crate::cluster::{self, Calls, Cluster, ClusterSettings, Repair, Repairs, Shared, Upkeep};
@@ -39,8 +40,23 @@ pub struct Store {
     shared: Arc<Shared>,
     /// The other nodes, if there are some.
     cluster: Option<Cluster>,
-    /// Ranges of the whole cluster that are under way.
-    ranges: Arc<AtomicUsize>,
+    /// Batches and ranges.
+    jobs: Jobs,
+}
+
+/// Does what is asked for a key, from whatever thread.
+struct Doer {
+    shared: Arc<Shared>,
+    asker: Option<cluster::Asker>,
+}
+
+impl Doer {
+    fn carry_out(&self, ask: crate::frame::Ask, done: Done) {
+        match &self.asker {
+            None => alone::carry_out(&self.shared, ask, done),
+            Some(asker) => asker.carry_out(ask, done),
+        }
+    }
 }
 
 impl fmt::Debug for Shared {
@@ -72,7 +88,7 @@ impl Store {
             repairs: repairs.transpose()?,
             shared,
             cluster: None,
-            ranges: Arc::default(),
+            jobs: Jobs::default(),
         })
     }
 
@@ -91,7 +107,7 @@ impl Store {
             repairs: Some(repairs),
             shared: Arc::clone(&cluster.shared),
             cluster: Some(cluster),
-            ranges: Arc::default(),
+            jobs: Jobs::default(),
         })
     }
 
@@ -108,7 +124,9 @@ impl Store {
                 coordinator::Answer::Found(cell) => found(cell),
                 _ => cluster::too_few(),
             };
-            return cluster.ask(Operation::Get, key, quorum, Box::new(answer));
+            return cluster
+                .asker
+                .ask(Operation::Get, key, quorum, Box::new(answer));
         }
         if let Some(cell) = self.shared.engine.at_hand(&key) {
             return Reply::ready(found(Some(cell)));
@@ -128,7 +146,9 @@ impl Store {
         };
         if let Some(cluster) = self.others(&key, quorum) {
             let operation = Operation::Put(cell);
-            return cluster.ask(operation, key, quorum, cluster::written(status));
+            return cluster
+                .asker
+                .ask(operation, key, quorum, cluster::written(status));
         }
         let (replier, reply) = Reply::later();
         write_alone(&self.shared, (key, cell), (replier, status), true);
@@ -158,7 +178,21 @@ impl Store {
     fn carry_out(&self, ask: crate::frame::Ask, done: Done) {
         match &self.cluster {
             None => alone::carry_out(&self.shared, ask, done),
-            Some(cluster) => cluster.carry_out(ask, done),
+            Some(cluster) => cluster.asker.carry_out(ask, done),
+        }
+    }
+
+    fn doer(&self) -> Doer {
+        Doer {
+            shared: Arc::clone(&self.shared),
+            asker: self.cluster.as_ref().map(|cluster| cluster.asker.clone()),
+        }
+    }
+
+    fn calls(&self) -> Calls {
+        match &self.cluster {
+            Some(cluster) => cluster.calls(),
+            None => Calls::alone(&self.shared),
         }
     }
 }
@@ -187,11 +221,19 @@ impl Service for Store {
         }
     }
 
-    fn drain(&self) {}
+    fn drain(&self) {
+        if let Some(repairs) = &self.repairs {
+            repairs.end();
+        }
+    }
 
     fn is_drained(&self) -> bool {
-        let is_idle = self.cluster.as_ref().is_none_or(Cluster::is_idle);
-        is_idle && self.shared.engine.is_idle()
+        // What other nodes have this one do goes on to its end.
+        let is_idle = match &self.cluster {
+            Some(cluster) => cluster.is_idle(),
+            None => self.shared.engine.is_idle(),
+        };
+        is_idle && self.jobs.is_idle()
     }
 }
 

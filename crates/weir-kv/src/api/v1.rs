@@ -6,6 +6,7 @@
 //! DELETE /v1/kv/KEY                  204; 412
 //! POST   /v1/batch                   lines of JSON, each a read or a write, answered by a line each
 //! GET    /v1/range?start=K&end=K     lines of JSON, in the order of their keys; also prefix= and limit=
+//!                                    and start_base64=, end_base64= for keys that are no text
 //! GET    /v1/placement[?key=K]       which nodes there are, and which have a key
 //! ```
 //!
@@ -13,11 +14,13 @@
 
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use weir_http::{Fields, Method};
 
 use super::{KEY_BYTES_MAX, Parameters, Refusal, Size, key, not_allowed};
-use crate::condition::{Condition, Tags};
+use crate::condition::{Condition, NoTags, Tags};
 use crate::frame::{Ask, TAGS_MAX, What};
 
 /// Keys of a range, unless a request says otherwise, and at most.
@@ -68,11 +71,19 @@ pub(crate) fn parse(
         if parameters.find("ttl")?.is_some() && method != Method::Put {
             return Err(Refusal::bad("only a PUT has a ttl"));
         }
+        let (quorum, condition) = (parameters.quorum(size)?, condition(fields)?);
+        if what != What::Get && !condition.is_none() && !quorum.is_majority() {
+            let why = format!(
+                "a condition needs more than half of the replicas, and {}/{} are not",
+                quorum.ack, quorum.from
+            );
+            return Err(Refusal::bad(why));
+        }
         return Ok(Call::One(Ask {
             key,
             what,
-            quorum: parameters.quorum(size)?,
-            condition: condition(fields)?,
+            quorum,
+            condition,
         }));
     }
     match (rest, method) {
@@ -123,10 +134,20 @@ fn decoded(encoded: &[u8]) -> Result<Bytes, Refusal> {
 
 fn condition(fields: Fields<'_>) -> Result<Condition, Refusal> {
     let condition = Condition {
-        matches: Tags::read(fields.named(b"if-match"), false),
-        matches_none: Tags::read(fields.named(b"if-none-match"), true),
+        matches: tags("If-Match", fields.named(b"if-match"), false)?,
+        matches_none: tags("If-None-Match", fields.named(b"if-none-match"), true)?,
     };
     check_condition(condition)
+}
+
+/// Reads a condition. One that is broken is no condition that anybody meant.
+pub(crate) fn tags<'l>(
+    name: &str,
+    lines: impl Iterator<Item = &'l [u8]>,
+    is_weak: bool,
+) -> Result<Option<Tags>, Refusal> {
+    let expected = || Refusal::bad(format!("{name} is neither * nor entity tags in quotes"));
+    Tags::read(lines, is_weak).map_err(|NoTags| expected())
 }
 
 /// A condition that has not too many tags.
@@ -175,6 +196,7 @@ fn range(parameters: &Parameters) -> Result<Range, Refusal> {
             .map(|found| found.filter(|text| !text.is_empty()))
     };
     let (prefix, start, end) = (find("prefix")?, find("start")?, find("end")?);
+    let (start_base64, end_base64) = (find("start_base64")?, find("end_base64")?);
     let limit = match parameters.find("limit")? {
         None => LIMIT,
         Some(text) => {
@@ -185,7 +207,15 @@ fn range(parameters: &Parameters) -> Result<Range, Refusal> {
             })?
         }
     };
-    let bytes = |name, text: Option<&str>| text.map(|text| key(name, Some(text))).transpose();
+    let bytes = |name: &str, text: Option<&str>, base64: Option<&str>| match (text, base64) {
+        (Some(_), Some(_)) => Err(Refusal::bad(format!("either {name} or {name}_base64"))),
+        (None, Some(base64)) => decoded_base64(base64).map(Some),
+        (text, None) => text.map(|text| key(name, Some(text))).transpose(),
+    };
+    let (start, end) = (
+        bytes("start", start, start_base64)?,
+        bytes("end", end, end_base64)?,
+    );
     if let Some(prefix) = prefix {
         if start.is_some() || end.is_some() {
             return Err(Refusal::bad("either prefix, or start and end"));
@@ -195,10 +225,22 @@ fn range(parameters: &Parameters) -> Result<Range, Refusal> {
         return Ok(Range { start, end, limit });
     }
     Ok(Range {
-        start: bytes("start", start)?.unwrap_or_default(),
-        end: bytes("end", end)?,
+        start: start.unwrap_or_default(),
+        end,
         limit,
     })
+}
+
+/// A key that is no text.
+pub(crate) fn decoded_base64(text: &str) -> Result<Bytes, Refusal> {
+    let key = BASE64.decode(text);
+    let key = key.map_err(|error| Refusal::bad(format!("the key is not in base64: {error}")))?;
+    match key.len() {
+        1..=KEY_BYTES_MAX => Ok(key.into()),
+        bytes => Err(Refusal::bad(format!(
+            "the key has {bytes} bytes, and may have 1 to {KEY_BYTES_MAX}"
+        ))),
+    }
 }
 
 /// The first key behind all that begin like this.
@@ -259,13 +301,13 @@ mod tests {
     fn a_write_may_have_a_condition_and_a_time_to_live() {
         let ask = one(
             Method::Put,
-            "/v1/kv/a?ttl=10m&ack=1",
+            "/v1/kv/a?ttl=10m&ack=3",
             "If-Match: \"1-2-3\"\r\n",
         );
         let expires_ms = Some(NOW_MS + 600_000);
         let value = Bytes::new();
         assert_eq!(ask.what, What::Put { value, expires_ms });
-        assert_eq!(ask.quorum, Quorum { ack: 1, from: 3 });
+        assert_eq!(ask.quorum, Quorum { ack: 3, from: 3 });
         assert!(matches!(ask.condition.matches, Some(Tags::These(these)) if these.len() == 1));
         let ask = one(Method::Delete, "/v1/kv/a", "If-None-Match: *\r\n");
         assert_eq!(ask.condition.matches_none, Some(Tags::Any));

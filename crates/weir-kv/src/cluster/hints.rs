@@ -17,7 +17,7 @@ use weir_log::{Cursor, Directory, Log, Readable, Settings};
 
 use super::Calls;
 use crate::cell::Cell;
-use crate::frame::{Say, value_bytes};
+use crate::frame::{Say, Why, value_bytes};
 use crate::seldom::Seldom;
 use crate::wall::unix_ms;
 
@@ -35,6 +35,8 @@ const TICK: Duration = Duration::from_millis(100);
 /// How long to wait after a node has not taken one, at first and at most.
 const PAUSE: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// How long to wait for an answer, which has a deadline.
+const PATIENCE: Duration = Duration::from_secs(3);
 const LOG: &str = "log";
 const DONE: &str = "done";
 
@@ -242,14 +244,17 @@ impl Sender {
                 Ok(None) => break,
                 Err(error) => {
                     self.told.tell(format_args!(
-                        "kv: a hint for node number {} is damaged, and left to repair: {error}",
+                        "kv: hints for node number {} cannot be read: {error}",
                         self.node
                     ));
-                    let written = self.log.written();
-                    let next = self.cursor.skip_damaged().unwrap_or(written);
-                    self.counts.left_out.fetch_add(1, Ordering::Relaxed);
-                    self.go_to(next);
-                    return false;
+                    let is_damaged = matches!(error, weir_log::Error::Damaged(_));
+                    if is_damaged && awaited.is_empty() {
+                        self.skip_damaged();
+                    }
+                    if awaited.is_empty() {
+                        return false;
+                    }
+                    break;
                 }
             };
             behind = record.offset + 1;
@@ -269,15 +274,30 @@ impl Sender {
             }
         }
         for (offset, answered) in awaited {
-            if !answered.is_some_and(|answered| matches!(answered.recv(), Ok(Say::Written { .. })))
-            {
-                self.go_to(offset);
-                return false;
-            }
-            self.counts.taken.fetch_add(1, Ordering::Relaxed);
+            let answer = answered.and_then(|answered| answered.recv_timeout(PATIENCE).ok());
+            match answer {
+                Some(Say::Written { .. }) => self.counts.taken.fetch_add(1, Ordering::Relaxed),
+                // Its version is too far ahead of the clock there. It would hold up all others, and is left to repair.
+                Some(Say::Refused(Why::Clock, _)) => {
+                    self.counts.left_out.fetch_add(1, Ordering::Relaxed)
+                }
+                _ => {
+                    self.go_to(offset);
+                    return false;
+                }
+            };
         }
         self.go_to(behind);
         true
+    }
+
+    /// Leaves out what cannot be read.
+    fn skip_damaged(&mut self) {
+        let written = self.log.written();
+        let next = self.cursor.skip_damaged().unwrap_or(written);
+        let left_out = next.saturating_sub(self.done);
+        self.counts.left_out.fetch_add(left_out, Ordering::Relaxed);
+        self.go_to(next);
     }
 
     /// Everything before this was taken, or is left out.

@@ -29,11 +29,16 @@ struct Source {
 pub(crate) struct TooFewNodes;
 
 impl<'c> Merged<'c> {
-    /// The range from a key up to another one. Writes were acknowledged by `ack` nodes.
-    pub(crate) fn new(calls: &'c Calls, (from, to): (Bytes, Option<Bytes>), ack: usize) -> Self {
+    /// The range of these nodes from a key up to another one. Writes were acknowledged by `ack` of them.
+    pub(crate) fn new(
+        calls: &'c Calls,
+        nodes: &[u16],
+        (from, to): (Bytes, Option<Bytes>),
+        ack: usize,
+    ) -> Self {
         let span = Span { from, to };
-        let sources = calls.shared.map.nodes().iter().map(|node| Source {
-            node: node.id,
+        let sources = nodes.iter().map(|&node| Source {
+            node,
             entries: VecDeque::new(),
             rest: Some(span.clone()),
         });
@@ -77,7 +82,10 @@ impl<'c> Merged<'c> {
                 continue;
             };
             let to = span.to.clone();
-            if let Some(Say::Page(page)) = self.calls.ask(source.node, Say::Scan(true, span)) {
+            if let Ok(Say::Page(page)) = self
+                .calls
+                .ask_again(source.node, || Say::Scan(true, span.clone()))
+            {
                 source.entries = page.entries.into();
                 source.rest = page.next.map(|from| Span { from, to });
             } else {

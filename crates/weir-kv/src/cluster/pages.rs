@@ -13,6 +13,8 @@ use crate::frame::{Digest, Page, Span, value_bytes};
 /// A page has so many entries and bytes at most, except for one that alone has more.
 const PAGE_ENTRIES: usize = 4096;
 const PAGE_BYTES: usize = 256 << 10;
+/// Bytes that are read for a page without values, or for a digest, before it is answered: there is a deadline.
+const READ_BYTES: usize = 16 << 20;
 /// Bytes of an entry besides its key and value, about.
 const ENTRY_BYTES: usize = 32;
 /// Keys that a digest looks at before it answers.
@@ -29,14 +31,15 @@ pub(super) fn page(
         entries: Vec::new(),
         next: None,
     }));
-    let (filled, mut bytes) = (Arc::clone(&page), 0);
+    let (filled, mut bytes, mut read) = (Arc::clone(&page), 0, 0);
     let each = move |key: &[u8], mut cell: Cell| {
         let mut page = page.lock().unwrap_or_else(PoisonError::into_inner);
+        read += value_bytes(&cell);
         if !has_values {
             cell.value = cell.value.map(|_| Bytes::new());
         }
         bytes += ENTRY_BYTES + key.len() + value_bytes(&cell);
-        let is_full = page.entries.len() == PAGE_ENTRIES || bytes > PAGE_BYTES;
+        let is_full = page.entries.len() == PAGE_ENTRIES || bytes > PAGE_BYTES || read > READ_BYTES;
         if is_full && !page.entries.is_empty() {
             page.next = Some(Bytes::copy_from_slice(key));
             return false;
@@ -61,16 +64,17 @@ pub(super) fn digest(
     then: impl FnOnce(Result<(Digest, Option<Bytes>), EngineError>) + Send + 'static,
 ) {
     let found = Arc::new(Mutex::new((Digest::default(), None)));
-    let (told, mut looked_at) = (Arc::clone(&found), 0);
+    let (told, mut looked_at, mut read) = (Arc::clone(&found), 0, 0);
     let each = {
         let shared = Arc::clone(shared);
         move |key: &[u8], cell: Cell| {
             let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-            if looked_at == DIGEST_KEYS {
+            if looked_at == DIGEST_KEYS || read > READ_BYTES {
                 found.1 = Some(Bytes::copy_from_slice(key));
                 return false;
             }
             looked_at += 1;
+            read += value_bytes(&cell);
             if cell.version.time < before && shared.is_common(key, peer) {
                 found.0.add(key, &cell);
             }

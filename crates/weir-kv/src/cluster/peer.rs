@@ -1,8 +1,8 @@
 //! This node's connection to another one: requests go out in batches, answers come back in any order.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::io::ErrorKind;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -43,19 +43,39 @@ const READ_BYTES: usize = 64 << 10;
 /// Another node.
 #[derive(Debug)]
 pub(super) struct Peer {
-    frames: mpsc::Sender<(u64, Say)>,
+    requests: mpsc::Sender<Request>,
     is_up: Arc<AtomicBool>,
     /// Bytes that wait to be sent.
     waiting: Arc<AtomicUsize>,
 }
 
+/// A request that waits to be sent, for an operation of this number.
+struct Request {
+    id: u64,
+    say: Say,
+    _room: Room,
+}
+
+/// Bytes of those that wait, which one takes until it is sent or given up.
+struct Room {
+    bytes: usize,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.waiting.fetch_sub(self.bytes, Ordering::AcqRel);
+    }
+}
+
 /// What the two halves of a connection share.
 struct Connected {
     node: u16,
-    /// Requests that are not answered.
-    awaited: Mutex<HashSet<u64>>,
+    /// The operations of requests that are not answered, by the numbers of their frames: an operation may ask a node twice, and
+    /// both answers count.
+    awaited: Mutex<HashMap<u64, u64>>,
+    next_frame: AtomicU64,
     events: mpsc::UnboundedSender<Event>,
-    waiting: Arc<AtomicUsize>,
     /// When something came from it, or it made room for more.
     moved: Mutex<Instant>,
     told: Seldom,
@@ -69,19 +89,18 @@ impl Peer {
         secret: &Arc<str>,
         events: mpsc::UnboundedSender<Event>,
     ) -> Self {
-        let (frames, received) = mpsc::channel(WAITING_MAX);
+        let (requests, received) = mpsc::channel(WAITING_MAX);
         let waiting = Arc::new(AtomicUsize::new(0));
         let peer = Self {
-            frames,
+            requests,
             is_up: Arc::clone(&is_up),
-            waiting: Arc::clone(&waiting),
+            waiting,
         };
         let keeper = Keeper {
             node,
             shared: Arc::clone(shared),
             secret: Arc::clone(secret),
             events,
-            waiting,
             is_up,
         };
         tokio::spawn(keeper.run(received));
@@ -96,12 +115,14 @@ impl Peer {
     pub(super) fn send(&self, id: u64, say: Say) -> bool {
         let bytes = say.bytes();
         let before = self.waiting.fetch_add(bytes, Ordering::AcqRel);
+        let waiting = Arc::clone(&self.waiting);
+        let request = Request {
+            id,
+            say,
+            _room: Room { bytes, waiting },
+        };
         let has_room = before == 0 || before + bytes <= WAITING_BYTES_MAX;
-        let is_sent = has_room && self.is_up() && self.frames.try_send((id, say)).is_ok();
-        if !is_sent {
-            self.waiting.fetch_sub(bytes, Ordering::AcqRel);
-        }
-        is_sent
+        has_room && self.is_up() && self.requests.try_send(request).is_ok()
     }
 }
 
@@ -111,12 +132,11 @@ struct Keeper {
     shared: Arc<Shared>,
     secret: Arc<str>,
     events: mpsc::UnboundedSender<Event>,
-    waiting: Arc<AtomicUsize>,
     is_up: Arc<AtomicBool>,
 }
 
 impl Keeper {
-    async fn run(self, mut received: mpsc::Receiver<(u64, Say)>) {
+    async fn run(self, mut received: mpsc::Receiver<Request>) {
         let told = Seldom::default();
         loop {
             let connecting = connect(&self.node, &self.shared, &self.secret);
@@ -135,21 +155,21 @@ impl Keeper {
                 return;
             }
             // What was sent before it was seen that the node is down.
-            while let Ok((id, say)) = received.try_recv() {
-                self.waiting.fetch_sub(say.bytes(), Ordering::AcqRel);
-                let _ = self.events.send(Event::Failed(id, self.node.id));
+            while let Ok(request) = received.try_recv() {
+                let _ = self.events.send(Event::Failed(request.id, self.node.id));
             }
             tokio::time::sleep(AGAIN).await;
         }
     }
 
     /// Asks and hears until that fails; or until nothing more will come, which is true.
-    async fn converse(&self, stream: TcpStream, received: &mut mpsc::Receiver<(u64, Say)>) -> bool {
+    async fn converse(&self, stream: TcpStream, received: &mut mpsc::Receiver<Request>) -> bool {
         let connected = Connected {
             node: self.node.id,
             awaited: Mutex::default(),
+            // Pings have no answer that counts, and the number 0.
+            next_frame: AtomicU64::new(1),
             events: self.events.clone(),
-            waiting: Arc::clone(&self.waiting),
             moved: Mutex::new(Instant::now()),
             told: Seldom::default(),
         };
@@ -175,14 +195,17 @@ async fn connect(node: &Node, shared: &Shared, secret: &str) -> std::io::Result<
 }
 
 impl Connected {
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashSet<u64>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, u64>> {
         self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers to these are awaited from now on.
-    fn note(&self, frames: &[(u64, Say)]) {
-        let requests = frames.iter().filter(|(_, say)| !matches!(say, Say::Ping));
-        self.lock().extend(requests.map(|(id, _)| *id));
+    /// Answers to these are awaited from now on. The number of the first one's frame; the others follow.
+    fn note(&self, requests: &[Request]) -> u64 {
+        let count = requests.len() as u64;
+        let first = self.next_frame.fetch_add(count, Ordering::Relaxed);
+        let ids = requests.iter().map(|request| request.id);
+        self.lock().extend((first..).zip(ids));
+        first
     }
 
     /// Something came, or there is room for more.
@@ -206,26 +229,31 @@ impl Connected {
     async fn write(
         &self,
         mut writer: OwnedWriteHalf,
-        received: &mut mpsc::Receiver<(u64, Say)>,
+        received: &mut mpsc::Receiver<Request>,
         epoch: u64,
     ) -> bool {
-        let (mut frames, mut bytes) = (Vec::with_capacity(BATCH_MAX), Vec::new());
+        let (mut requests, mut bytes) = (Vec::with_capacity(BATCH_MAX), Vec::new());
         let mut ping = tokio::time::interval(PING);
         loop {
             tokio::select! {
-                count = received.recv_many(&mut frames, BATCH_MAX) => {
+                count = received.recv_many(&mut requests, BATCH_MAX) => {
                     if count == 0 {
                         return true;
                     }
                 }
-                _ = ping.tick() => frames.push((0, Say::Ping)),
-            }
-            self.note(&frames);
-            let mut frames = frames.drain(..).peekable();
-            while let Some((id, say)) = frames.next() {
-                if !matches!(say, Say::Ping) {
-                    self.waiting.fetch_sub(say.bytes(), Ordering::AcqRel);
+                _ = ping.tick() => {
+                    let say = Say::Ping;
+                    Frame { epoch, id: 0, say }.encode(&mut bytes);
+                    if writer.write_all(&bytes).await.is_err() {
+                        return false;
+                    }
+                    bytes.clear();
+                    continue;
                 }
+            }
+            let first = self.note(&requests);
+            let mut frames = (first..).zip(requests.drain(..)).peekable();
+            while let Some((id, Request { say, .. })) = frames.next() {
                 Frame { epoch, id, say }.encode(&mut bytes);
                 if bytes.len() < PIECE_BYTES && frames.peek().is_some() {
                     continue;
@@ -265,9 +293,9 @@ impl Connected {
     }
 
     fn take(&self, Frame { id, say, .. }: Frame) {
-        if !self.lock().remove(&id) {
+        let Some(id) = self.lock().remove(&id) else {
             return;
-        }
+        };
         let event = match say {
             Say::Found(cell) => Event::Found(id, self.node, cell),
             Say::Written { version, newer } => Event::Written(id, self.node, version, newer),
@@ -286,7 +314,7 @@ impl Connected {
     }
 
     fn fail_all(&self) {
-        for id in self.lock().drain() {
+        for (_, id) in self.lock().drain() {
             let _ = self.events.send(Event::Failed(id, self.node));
         }
     }

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::Calls;
+use super::call::NoAnswer;
 use crate::cell::Cell;
 use crate::frame::{Digest, Page, Say, Span, value_bytes};
 use crate::wall::unix_ms;
@@ -80,7 +81,7 @@ impl Run<'_> {
         });
         let mut from = Bytes::new();
         let mut away = Vec::new();
-        while !self.has_ended.load(Ordering::Acquire) {
+        while !self.is_over() {
             match self.range(from, &mut away) {
                 Ok(Some(next)) => from = next,
                 Ok(None) => break,
@@ -93,6 +94,10 @@ impl Run<'_> {
         self.tell(|told| told.ended_ms = unix_ms());
     }
 
+    fn is_over(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
+    }
+
     /// Compares the next range with all others, and says where the one behind it begins. Nodes in `away` have not answered.
     fn range(&self, from: Bytes, away: &mut Vec<u16>) -> Result<Option<Bytes>, Missing> {
         let shared = &self.calls.shared;
@@ -101,55 +106,72 @@ impl Run<'_> {
         let Page { entries, next } = self.page(shared.me, span.clone())?;
         let mut own: Versions = entries.into_iter().collect();
         own.retain(|_, cell| cell.version.time < before);
-        let mut end = next;
-        let mut digests = Vec::new();
-        for node in shared.others() {
-            if away.contains(&node.id) {
-                continue;
-            }
-            let span = Span {
-                from: span.from.clone(),
-                to: end.clone(),
-            };
-            match self.calls.ask(node.id, Say::Digest(before, span)) {
-                Some(Say::Digested(digest, next)) => {
-                    end = next.or(end);
-                    digests.push((node.id, digest));
-                }
-                _ => {
-                    let address = node.address.to_string();
-                    self.tell(|told| told.missing = Some(address));
-                    digests.push((node.id, Digest::default()));
-                    away.push(node.id);
-                }
-            }
-        }
-        own.retain(|key, _| end.as_ref().is_none_or(|end| key < end));
-        let mut is_alike = away.is_empty();
-        for (node, digest) in digests.into_iter().filter(|(node, _)| !away.contains(node)) {
+        let span = Span { to: next, ..span };
+        let (span, digests) = self.digests(span, before, away);
+        own.retain(|key, _| span.to.as_ref().is_none_or(|end| key < end));
+        for (node, digest) in digests {
             let mut ours = Digest::default();
             for (key, cell) in own.iter().filter(|(key, _)| shared.is_common(key, node)) {
                 ours.add(key, cell);
             }
             self.tell(|told| told.compared += 1);
-            if ours != digest {
-                is_alike = false;
-                let span = Span {
-                    from: span.from.clone(),
-                    to: end.clone(),
-                };
-                self.reconcile(node, span, &own, before)?;
+            if ours != digest
+                && let Err(Missing(address)) = self.reconcile(node, span.clone(), &own, before)
+            {
+                self.miss(node, address, away);
             }
         }
-        if is_alike {
+        if away.is_empty() {
             self.forget(&own);
         }
-        Ok(end)
+        Ok(span.to)
+    }
+
+    /// What all others have of a range, which is as short as the shortest that any of them has looked at.
+    fn digests(
+        &self,
+        mut span: Span,
+        before: u64,
+        away: &mut Vec<u16>,
+    ) -> (Span, Vec<(u16, Digest)>) {
+        let others: Vec<u16> = self.calls.shared.others().map(|node| node.id).collect();
+        loop {
+            let (mut digests, mut end) = (Vec::new(), span.to.clone());
+            for &node in &others {
+                if away.contains(&node) || end != span.to {
+                    continue;
+                }
+                let digest = || Say::Digest(before, span.clone());
+                match self.calls.ask_again(node, digest) {
+                    Ok(Say::Digested(digest, next)) => {
+                        end = next.or(end);
+                        digests.push((node, digest));
+                    }
+                    _ => {
+                        let Missing(address) = self.missing(node);
+                        self.miss(node, address, away);
+                    }
+                }
+            }
+            // Each time it is shorter, so it ends.
+            if end == span.to {
+                return (span, digests);
+            }
+            span.to = end;
+        }
+    }
+
+    fn miss(&self, node: u16, address: String, away: &mut Vec<u16>) {
+        self.tell(|told| told.missing = Some(address));
+        away.push(node);
     }
 
     fn page(&self, node: u16, span: Span) -> Result<Page, Missing> {
-        match self.calls.ask(node, Say::Scan(false, span)) {
-            Some(Say::Page(page)) => Ok(page),
+        match self
+            .calls
+            .ask_again(node, || Say::Scan(false, span.clone()))
+        {
+            Ok(Say::Page(page)) => Ok(page),
             _ => Err(self.missing(node)),
         }
     }
@@ -175,7 +197,7 @@ impl Run<'_> {
         let (mut differs, me) = (false, shared.me);
         for (key, cell) in own.iter().filter(|(key, _)| shared.is_common(key, node)) {
             let known = theirs.get(key).map(|cell| cell.version);
-            if known < Some(cell.version) {
+            if known < Some(cell.version) && !self.is_over() {
                 differs = true;
                 self.copy(key, (me, node))?;
                 self.tell(|told| told.sent += 1);
@@ -183,7 +205,7 @@ impl Run<'_> {
         }
         for (key, cell) in &theirs {
             let known = own.get(key).map(|cell| cell.version);
-            if known < Some(cell.version) {
+            if known < Some(cell.version) && !self.is_over() {
                 differs = true;
                 self.copy(key, (node, me))?;
                 self.tell(|told| told.received += 1);
@@ -196,15 +218,19 @@ impl Run<'_> {
     /// Has a node take the cell that another one has now.
     fn copy(&self, key: &Bytes, (from, to): (u16, u16)) -> Result<(), Missing> {
         let began = Instant::now();
-        let cell = match self.calls.ask(from, Say::Read(key.clone())) {
-            Some(Say::Found(Some(cell))) => cell,
-            // It has been forgotten meanwhile.
-            Some(Say::Found(None)) => return Ok(()),
+        let cell = match self.calls.ask_again(from, || Say::Read(key.clone())) {
+            Ok(Say::Found(Some(cell))) => cell,
+            // It has been forgotten meanwhile, or cannot be read: others can.
+            Ok(Say::Found(None)) | Err(NoAnswer::Refused(..)) => return Ok(()),
             _ => return Err(self.missing(from)),
         };
         let bytes = CELL_BYTES + (key.len() + value_bytes(&cell)) as u64;
-        match self.calls.ask(to, Say::Write(key.clone(), cell)) {
-            Some(Say::Written { .. }) => {}
+        match self
+            .calls
+            .ask_again(to, || Say::Write(key.clone(), cell.clone()))
+        {
+            // One that is refused, as it is too far ahead of the clock there, keeps no other from being copied.
+            Ok(Say::Written { .. }) | Err(NoAnswer::Refused(..)) => {}
             _ => return Err(self.missing(to)),
         }
         let takes = Duration::from_micros(bytes * 1_000_000 / BYTES_PER_SECOND);
@@ -212,37 +238,37 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Has all replicas forget what is deleted for long enough. The first one of a key does it.
+    /// Has all nodes forget what is deleted for long enough, key by key. The first replica of a key does it.
     fn forget(&self, own: &Versions) {
         let shared = &self.calls.shared;
         let long_ago = unix_ms().saturating_sub(self.kept.as_millis() as u64);
         for (key, cell) in own.iter().filter(|(_, cell)| is_dead_since(cell, long_ago)) {
             let replicas = shared.replicas(key, shared.replicas);
-            if replicas.first() != Some(&shared.me) {
+            if replicas.first() != Some(&shared.me) || self.is_over() {
                 continue;
             }
+            // All of them, not only the replicas: a write may have said that it goes to more nodes than usual.
+            let mut others = shared.others().map(|node| node.id);
+            let is_known = others.all(|node| self.know(node, key, cell, &replicas));
             // This node last: while it remembers, it tries again.
-            let mut nodes = shared.others().map(|node| node.id);
-            // A write may have said that it goes to more nodes than usual: those are not compared.
-            let is_known = nodes.all(|node| replicas.contains(&node) || self.know(node, key, cell));
-            // This node last: while it remembers, it tries again.
-            let nodes = shared.others().map(|node| node.id).chain([shared.me]);
+            let mut nodes = shared.others().map(|node| node.id).chain([shared.me]);
             let is_forgotten = is_known
-                && nodes.into_iter().all(|node| {
+                && nodes.all(|node| {
                     let answer = self.calls.ask(node, Say::Drop(cell.version, key.clone()));
-                    matches!(answer, Some(Say::Written { newer: None, .. }))
+                    matches!(answer, Ok(Say::Written { newer: None, .. }))
                 });
             self.tell(|told| told.forgotten += u64::from(is_forgotten));
         }
     }
 
-    /// Whether a node has nothing of a key that is older than this cell; it gets the cell if it has.
-    fn know(&self, node: u16, key: &Bytes, cell: &Cell) -> bool {
+    /// Whether a node has this cell; or nothing, where it is no replica. It gets the cell if it has an older one.
+    fn know(&self, node: u16, key: &Bytes, cell: &Cell, replicas: &[u16]) -> bool {
         match self.calls.ask(node, Say::Read(key.clone())) {
-            Some(Say::Found(None)) => true,
-            Some(Say::Found(Some(own))) if own.version == cell.version => true,
-            Some(Say::Found(Some(_))) => {
-                self.calls.ask(node, Say::Write(key.clone(), cell.clone()));
+            Ok(Say::Found(None)) if !replicas.contains(&node) => true,
+            Ok(Say::Found(Some(own))) if own.version == cell.version => true,
+            Ok(Say::Found(_)) => {
+                // Whether it takes it is seen the next time.
+                let _ = self.copy(key, (self.calls.shared.me, node));
                 false
             }
             _ => false,
@@ -273,6 +299,8 @@ pub(crate) struct Repairs {
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
+/// When the first one begins, and another one after one that was not whole.
+const SOON: Duration = Duration::from_secs(600);
 /// How often it is looked whether it is time.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -290,11 +318,11 @@ impl Repairs {
             let (told, asked) = (Arc::clone(&told), Arc::clone(&asked));
             let has_ended = Arc::clone(&has_ended);
             thread.spawn(move || {
-                let mut last = Instant::now();
+                let mut next = Instant::now() + upkeep.repair.min(SOON);
                 while !has_ended.load(Ordering::Acquire) {
                     std::thread::park_timeout(TICK);
                     let is_asked = asked.swap(false, Ordering::AcqRel);
-                    if last.elapsed() < upkeep.repair && !is_asked {
+                    if Instant::now() < next && !is_asked {
                         continue;
                     }
                     let run = Run {
@@ -304,7 +332,10 @@ impl Repairs {
                         has_ended: &has_ended,
                     };
                     run.run();
-                    last = Instant::now();
+                    let told = told.lock().unwrap_or_else(PoisonError::into_inner);
+                    let is_whole = told.missing.is_none();
+                    let soon = upkeep.repair.min(SOON);
+                    next = Instant::now() + if is_whole { upkeep.repair } else { soon };
                 }
             })
         };
@@ -325,6 +356,11 @@ impl Repairs {
         }
     }
 
+    /// Begins nothing any more, and goes no further with what is under way.
+    pub(crate) fn end(&self) {
+        self.has_ended.store(true, Ordering::Release);
+    }
+
     /// What the last one has come to, or the one that is under way.
     pub(crate) fn status(&self) -> Repair {
         self.told
@@ -336,7 +372,7 @@ impl Repairs {
 
 impl Drop for Repairs {
     fn drop(&mut self) {
-        self.has_ended.store(true, Ordering::Release);
+        self.end();
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
             let _ = thread.join();

@@ -1,6 +1,8 @@
 //! What this node does for the others, whose own cells it reads and writes; and for clients that know the map.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -26,14 +28,31 @@ const HELLO: Duration = Duration::from_secs(1);
 const SILENCE: Duration = Duration::from_secs(5);
 /// Bytes that are sent at once, about.
 const PIECE_BYTES: usize = 256 << 10;
-/// Requests of a connection that are under way.
+/// Requests of a connection that are under way: those that concern this node's own cells, and those that may wait for other nodes,
+/// which must not hold up the former.
 const UNDER_WAY_MAX: usize = 1024;
+const ASKS_MAX: usize = 1024;
+/// Bytes of answers that wait for a node to take them. It is heard no further with more.
+const OWED_BYTES_MAX: usize = 64 << 20;
+const OWED_PAUSE: Duration = Duration::from_millis(2);
 const BATCH_MAX: usize = 512;
 const READ_BYTES: usize = 64 << 10;
 /// How long to wait after an accept has failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-type Answers = mpsc::UnboundedSender<Frame>;
+/// An answer that waits to be sent, and what it takes until then.
+type Owed = (Frame, Option<OwnedSemaphorePermit>);
+type Answers = mpsc::UnboundedSender<Owed>;
+
+/// Who is at the other end of a connection.
+struct Caller {
+    /// The number of a node; none for a client.
+    node: Option<u16>,
+    answers: Answers,
+    under_way: Arc<Semaphore>,
+    asks: Arc<Semaphore>,
+    owed_bytes: Arc<AtomicUsize>,
+}
 
 /// What answers need.
 pub(super) struct Server {
@@ -46,14 +65,20 @@ pub(super) struct Server {
 /// Accepts other nodes.
 pub(super) async fn accept(listener: TcpListener, server: Server) {
     let server = Arc::new(server);
-    let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
+    let strangers = [STRANGERS_MAX; 2].map(|most| Arc::new(Semaphore::new(most)));
     loop {
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok((stream, from)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        // With too many strangers, one more is turned away. A node tries again.
-        if let Ok(permit) = Arc::clone(&strangers).try_acquire_owned() {
+        // With too many strangers, one more is turned away. A node tries again. Machines that have nodes are counted apart, so that
+        // nobody else keeps them out.
+        let is_from_node = server.shared.others().any(|node| {
+            let address: Option<SocketAddr> = node.address.parse().ok();
+            address.is_some_and(|address| address.ip() == from.ip())
+        });
+        let strangers = Arc::clone(&strangers[usize::from(is_from_node)]);
+        if let Ok(permit) = strangers.try_acquire_owned() {
             tokio::spawn(serve(stream, Arc::clone(&server), permit));
         }
     }
@@ -74,21 +99,20 @@ async fn serve(mut stream: TcpStream, server: Arc<Server>, stranger: OwnedSemaph
     drop(stranger);
     let (reader, writer) = stream.into_split();
     let (answers, given) = mpsc::unbounded_channel();
-    let under_way = Arc::new(Semaphore::new(UNDER_WAY_MAX));
-    let writing = write(writer, given, Arc::clone(&under_way));
+    let caller = Caller {
+        node,
+        answers,
+        under_way: Arc::new(Semaphore::new(UNDER_WAY_MAX)),
+        asks: Arc::new(Semaphore::new(ASKS_MAX)),
+        owed_bytes: Arc::default(),
+    };
     tokio::select! {
-        () = read(reader, &server, node, &answers, &under_way) => {}
-        () = writing => {}
+        () = read(reader, &server, &caller) => {}
+        () = write(writer, given, &caller.owed_bytes) => {}
     }
 }
 
-async fn read(
-    mut reader: OwnedReadHalf,
-    server: &Server,
-    caller: Option<u16>,
-    answers: &Answers,
-    under_way: &Semaphore,
-) {
+async fn read(mut reader: OwnedReadHalf, server: &Server, caller: &Caller) {
     let mut bytes = BytesMut::with_capacity(READ_BYTES);
     loop {
         bytes.reserve(READ_BYTES);
@@ -99,12 +123,17 @@ async fn read(
         loop {
             match Frame::decode(&mut bytes) {
                 Ok(Some(frame)) => {
-                    let Ok(permit) = under_way.acquire().await else {
-                        return;
+                    while caller.owed_bytes.load(Ordering::Acquire) > OWED_BYTES_MAX {
+                        tokio::time::sleep(OWED_PAUSE).await;
+                    }
+                    let under_way = Arc::clone(&caller.under_way);
+                    let permit = match &frame.say {
+                        // Whatever else waits, a node that is there says so.
+                        Say::Ping | Say::Which => None,
+                        Say::Ask(_) => Arc::clone(&caller.asks).try_acquire_owned().ok(),
+                        _ => under_way.acquire_owned().await.ok(),
                     };
-                    // It is given back when the answer is sent.
-                    permit.forget();
-                    carry_out(frame, server, caller, answers);
+                    carry_out(frame, server, caller, permit);
                 }
                 Ok(None) => break,
                 Err(_) => return,
@@ -114,11 +143,13 @@ async fn read(
 }
 
 /// Does what a frame asks for.
-fn carry_out(frame: Frame, server: &Server, caller: Option<u16>, answers: &Answers) {
+fn carry_out(frame: Frame, server: &Server, caller: &Caller, permit: Option<OwnedSemaphorePermit>) {
     let (id, epoch) = (frame.id, server.shared.map.epoch());
-    let sender = answers.clone();
-    let answer = move |say| {
-        let _ = sender.send(Frame { epoch, id, say });
+    let has_room = permit.is_some();
+    let (sender, owed_bytes) = (caller.answers.clone(), Arc::clone(&caller.owed_bytes));
+    let answer = move |say: Say| {
+        owed_bytes.fetch_add(say.bytes(), Ordering::AcqRel);
+        let _ = sender.send((Frame { epoch, id, say }, permit));
     };
     match frame.say {
         Say::Ping => answer(Say::Pong),
@@ -129,6 +160,10 @@ fn carry_out(frame: Frame, server: &Server, caller: Option<u16>, answers: &Answe
         _ if frame.epoch != epoch => {
             let text = format!("the epoch here is {epoch}");
             answer(Say::Refused(Why::Epoch, text));
+        }
+        Say::Ask(_) if !has_room => {
+            let text = "too many requests of this node are under way here".to_owned();
+            answer(Say::Refused(Why::Busy, text));
         }
         Say::Ask(ask) => {
             let client = Client::Node(Box::new(move |told| {
@@ -143,7 +178,7 @@ fn carry_out(frame: Frame, server: &Server, caller: Option<u16>, answers: &Answe
             // If the hub is gone, so is this connection soon.
             let _ = server.events.send(Event::Order(order));
         }
-        say => match caller {
+        say => match caller.node {
             Some(node) => own(&server.shared, node, say, answer),
             None => answer(Say::Refused(
                 Why::Failed,
@@ -231,20 +266,21 @@ fn refused(error: &EngineError) -> Say {
 
 async fn write(
     mut writer: OwnedWriteHalf,
-    mut given: mpsc::UnboundedReceiver<Frame>,
-    under_way: Arc<Semaphore>,
+    mut given: mpsc::UnboundedReceiver<Owed>,
+    owed_bytes: &AtomicUsize,
 ) {
-    let (mut frames, mut bytes) = (Vec::with_capacity(BATCH_MAX), Vec::new());
+    let (mut answers, mut bytes) = (Vec::with_capacity(BATCH_MAX), Vec::new());
+    let (mut permits, mut sent_bytes) = (Vec::new(), 0);
     loop {
-        if given.recv_many(&mut frames, BATCH_MAX).await == 0 {
+        if given.recv_many(&mut answers, BATCH_MAX).await == 0 {
             return;
         }
-        let mut frames = frames.drain(..).peekable();
-        let mut count = 0;
-        while let Some(frame) = frames.next() {
+        let mut answers = answers.drain(..).peekable();
+        while let Some((frame, permit)) = answers.next() {
+            sent_bytes += frame.say.bytes();
             frame.encode(&mut bytes);
-            count += 1;
-            if bytes.len() < PIECE_BYTES && frames.peek().is_some() {
+            permits.extend(permit);
+            if bytes.len() < PIECE_BYTES && answers.peek().is_some() {
                 continue;
             }
             if writer.write_all(&bytes).await.is_err() {
@@ -252,7 +288,8 @@ async fn write(
             }
             bytes.clear();
             bytes.shrink_to(2 * PIECE_BYTES);
-            under_way.add_permits(std::mem::take(&mut count));
+            permits.clear();
+            owed_bytes.fetch_sub(std::mem::take(&mut sent_bytes), Ordering::AcqRel);
         }
     }
 }

@@ -324,7 +324,12 @@ impl Drop for Lsm {
         self.reads.close();
         let threads = self.threads.get_mut();
         let threads = std::mem::take(threads.unwrap_or_else(PoisonError::into_inner));
+        let current = std::thread::current().id();
         for thread in threads {
+            // What a thread had to do may have been the last that held the tree.
+            if thread.thread().id() == current {
+                continue;
+            }
             while !thread.is_finished() {
                 if self.is_stuck() {
                     // It holds the journal, too. The end of the process ends it.

@@ -108,13 +108,16 @@ impl Ask {
             3 if is_plain => What::Delete,
             _ => return Err(FrameError::Payload),
         };
-        if ack == 0 || ack > from {
+        let quorum = Quorum { ack, from };
+        let is_write = what != What::Get;
+        let is_weak = is_write && !condition.is_none() && !quorum.is_majority();
+        if ack == 0 || ack > from || is_weak {
             return Err(FrameError::Payload);
         }
         Ok(Self {
             key,
             what,
-            quorum: Quorum { ack, from },
+            quorum,
             condition,
         })
     }

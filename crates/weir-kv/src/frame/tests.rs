@@ -38,7 +38,7 @@ fn asks() -> impl Strategy<Value = Ask> {
         (value, expires_ms).prop_map(|(value, expires_ms)| What::Put { value, expires_ms }),
         Just(What::Delete),
     ];
-    let quorum = (1..4_usize).prop_flat_map(|from| (1..=from, Just(from)));
+    let quorum = (1..4_usize).prop_flat_map(|from| (from / 2 + 1..=from, Just(from)));
     let condition = (tags(), tags());
     let parts = (keys(), what, quorum, condition);
     parts.prop_map(|(key, what, (ack, from), (matches, matches_none))| Ask {

@@ -1,20 +1,22 @@
 //! Many reads and writes in one request: lines of JSON, answered by a line each, in the same order.
 //!
-//! Each is carried out by itself, all at once. One that fails says so in its line, and keeps no other from being done.
+//! Each is carried out by itself, and the order is not promised. One that fails says so in its line, and keeps no other from
+//! being done.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use weir_gateway::service::{Answer, Replier, Reply};
+use weir_gateway::service::{Answer, Reply};
 
+use super::jobs::Busy;
 use super::v1::{Kind, TOO_FEW, live, status};
-use super::{Outcome, Store, Told};
-use crate::api::{KEY_BYTES_MAX, Refusal, v1};
-use crate::condition::{self, Condition, Tags};
+use super::{Doer, Outcome, Store};
+use crate::api::{self, KEY_BYTES_MAX, Refusal, v1};
+use crate::condition::{self, Condition};
 use crate::coordinator::{self, Quorum};
 use crate::engine::EngineError;
 use crate::frame::{Ask, What};
@@ -22,7 +24,9 @@ use crate::wall::unix_ms;
 
 /// Lines of a batch.
 const LINES_MAX: usize = 1000;
-/// Bytes that are answered. Values behind that are not told.
+/// Those that are under way at once.
+const WINDOW: usize = 16;
+/// Bytes that are answered, about. What would be read behind that is not.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 pub(super) const NDJSON: &[u8] = b"application/x-ndjson";
 
@@ -31,8 +35,11 @@ pub(super) const NDJSON: &[u8] = b"application/x-ndjson";
 #[serde(deny_unknown_fields)]
 struct Line {
     get: Option<String>,
+    get_base64: Option<String>,
     put: Option<String>,
+    put_base64: Option<String>,
     delete: Option<String>,
+    delete_base64: Option<String>,
     value: Option<String>,
     base64: Option<String>,
     ttl: Option<String>,
@@ -40,38 +47,56 @@ struct Line {
     if_none_match: Option<String>,
 }
 
+/// A put without its value.
+const PUT: What = What::Put {
+    value: Bytes::new(),
+    expires_ms: None,
+};
+
 impl Line {
     fn ask(self, quorum: Quorum, now_ms: u64) -> Result<Ask, Refusal> {
-        let tags = |text: &Option<String>, is_weak| {
+        let tags = |name: &str, text: &Option<String>, is_weak| {
             let lines = text.iter().map(String::as_bytes);
-            Tags::read(lines, is_weak)
+            v1::tags(name, lines, is_weak)
         };
         let condition = Condition {
-            matches: tags(&self.if_match, false),
-            matches_none: tags(&self.if_none_match, true),
+            matches: tags("if_match", &self.if_match, false)?,
+            matches_none: tags("if_none_match", &self.if_none_match, true)?,
         };
         let condition = v1::check_condition(condition)?;
-        let is_put = self.put.is_some();
-        if !is_put && (self.value.is_some() || self.base64.is_some() || self.ttl.is_some()) {
-            return Err(Refusal::bad("only a put has a value and a ttl"));
-        }
-        let (key, what) = match (self.get, self.put, self.delete) {
-            (Some(key), None, None) => (key, What::Get),
-            (None, None, Some(key)) => (key, What::Delete),
-            (None, Some(key), None) => {
-                let value = match (self.value, self.base64) {
-                    (Some(text), None) => text.into_bytes(),
-                    (None, Some(text)) => BASE64
-                        .decode(text)
-                        .map_err(|error| Refusal::bad(format!("base64 is none: {error}")))?,
-                    _ => return Err(Refusal::bad("a put has either value or base64")),
-                };
-                let expires_ms = v1::expires_ms(self.ttl.as_deref(), now_ms)?;
-                let value = value.into();
-                (key, What::Put { value, expires_ms })
-            }
-            _ => return Err(Refusal::bad("expected one of get, put and delete")),
+        let keys = [
+            (What::Get, self.get, self.get_base64),
+            (PUT, self.put, self.put_base64),
+            (What::Delete, self.delete, self.delete_base64),
+        ];
+        let mut keys = keys.into_iter().flat_map(|(what, text, base64)| {
+            let text = text.map(|text| Ok(Bytes::from(text)));
+            let base64 = base64.map(|base64| v1::decoded_base64(&base64));
+            let keys = [text, base64].into_iter().flatten();
+            keys.map(move |key| (what.clone(), key))
+        });
+        let (Some((mut what, key)), None) = (keys.next(), keys.next()) else {
+            return Err(Refusal::bad("expected one of get, put and delete"));
         };
+        let key = key?;
+        let ttl = self.ttl.as_deref();
+        match (&mut what, self.value, self.base64) {
+            (What::Put { value, expires_ms }, Some(text), None) => {
+                *value = text.into();
+                *expires_ms = v1::expires_ms(ttl, now_ms)?;
+            }
+            (What::Put { value, expires_ms }, None, Some(base64)) => {
+                let decoded = BASE64.decode(base64);
+                let broken = |error| Refusal::bad(format!("base64 is none: {error}"));
+                *value = decoded.map_err(broken)?.into();
+                *expires_ms = v1::expires_ms(ttl, now_ms)?;
+            }
+            (What::Put { .. }, ..) => {
+                return Err(Refusal::bad("a put has either value or base64"));
+            }
+            (_, None, None) if ttl.is_none() => {}
+            _ => return Err(Refusal::bad("only a put has a value and a ttl")),
+        }
         if key.is_empty() || key.len() > KEY_BYTES_MAX {
             return Err(Refusal::bad(format!(
                 "the key has {} bytes, and may have 1 to {KEY_BYTES_MAX}",
@@ -79,42 +104,11 @@ impl Line {
             )));
         }
         Ok(Ask {
-            key: key.into(),
+            key,
             what,
             quorum,
             condition,
         })
-    }
-}
-
-/// A batch that is under way.
-struct Batch {
-    lines: Vec<Option<Value>>,
-    bytes: usize,
-    left: usize,
-    replier: Option<Replier>,
-}
-
-impl Batch {
-    /// One more line is answered; with the last one, the client is.
-    fn set(&mut self, at: usize, line: Value, bytes: usize) -> Told {
-        self.bytes += bytes;
-        self.lines[at] = Some(if self.bytes > ANSWER_BYTES_MAX {
-            json!({ "status": 503, "error": "the answers of this batch are too large; ask for fewer keys" })
-        } else {
-            line
-        });
-        self.left -= 1;
-        if self.left > 0 {
-            return None;
-        }
-        let mut text = Vec::with_capacity(self.bytes.min(ANSWER_BYTES_MAX));
-        for line in self.lines.iter().flatten() {
-            text.extend(line.to_string().bytes());
-            text.push(b'\n');
-        }
-        let answer = Answer::new(200).with("Content-Type", NDJSON).content(text);
-        Some((self.replier.take()?, answer))
     }
 }
 
@@ -130,23 +124,46 @@ impl Store {
             Err(refusal) => return Reply::ready(refusal.answer()),
         };
         let (replier, reply) = Reply::later();
-        let batch = Arc::new(Mutex::new(Batch {
-            lines: asks.iter().map(|_| None).collect(),
-            bytes: 0,
-            left: asks.len(),
-            replier: Some(replier),
-        }));
-        for (at, ask) in asks.into_iter().enumerate() {
-            let (batch, kind, key) = (Arc::clone(&batch), Kind::of(&ask.what), ask.key.clone());
-            let done = move |outcome| {
-                let (line, bytes) = told(kind, &key, outcome);
-                let mut batch = batch.lock().unwrap_or_else(PoisonError::into_inner);
-                batch.set(at, line, bytes)
-            };
-            self.carry_out(ask, Box::new(done));
+        let doer = self.doer();
+        let run = move || replier.answer(carry_out(&doer, asks));
+        match self.jobs.begin("kv batch", run) {
+            Ok(()) => reply,
+            Err(Busy) => Reply::ready(api::busy("too many batches and ranges are under way")),
         }
-        reply
     }
+}
+
+/// Carries out some at once, and the next ones when these are answered. Values are large, and nobody knows how large.
+fn carry_out(doer: &Doer, asks: Vec<Ask>) -> Answer {
+    let mut text: Vec<u8> = Vec::new();
+    let mut asks = asks.into_iter().peekable();
+    while asks.peek().is_some() {
+        let (answers, answered) = mpsc::channel();
+        let mut window = Vec::with_capacity(WINDOW);
+        for (at, ask) in asks.by_ref().take(WINDOW).enumerate() {
+            window.push((Kind::of(&ask.what), ask.key.clone(), None));
+            let is_refused = text.len() > ANSWER_BYTES_MAX && ask.what == What::Get;
+            if is_refused {
+                continue;
+            }
+            let answers = answers.clone();
+            let done = move |outcome| {
+                let _ = answers.send((at, outcome));
+                None
+            };
+            doer.carry_out(ask, Box::new(done));
+        }
+        drop(answers);
+        for (at, outcome) in answered {
+            window[at].2 = Some(outcome);
+        }
+        for (kind, key, outcome) in window {
+            let line = told(kind, &key, outcome);
+            serde_json::to_writer(&mut text, &line).expect("a value is JSON, and memory takes it");
+            text.push(b'\n');
+        }
+    }
+    Answer::new(200).with("Content-Type", NDJSON).content(text)
 }
 
 fn read(body: &[u8], quorum: Quorum) -> Result<Vec<Ask>, Refusal> {
@@ -168,29 +185,31 @@ fn read(body: &[u8], quorum: Quorum) -> Result<Vec<Ask>, Refusal> {
     Ok(asks)
 }
 
-/// The line that tells of one, and bytes of it, about.
-fn told(kind: Kind, key: &Bytes, outcome: Outcome) -> (Value, usize) {
+/// The line that tells of one. What has no outcome was not read.
+fn told(kind: Kind, key: &Bytes, outcome: Option<Outcome>) -> Value {
     let mut line = json!({});
     put_key(&mut line, "key", key);
-    let mut bytes = key.len() + 100;
     let mut refuse = |status: u16, why: &str| {
         line["status"] = json!(status);
         line["error"] = json!(why);
     };
     match outcome {
-        Err(EngineError::Busy) => refuse(503, &EngineError::Busy.to_string()),
-        Err(EngineError::Failed(why)) => refuse(503, &why),
-        Ok(coordinator::Answer::Found(cell)) => match live(cell.as_ref(), unix_ms()) {
+        None => refuse(
+            503,
+            "what this batch has answered so far is too large; ask for fewer keys",
+        ),
+        Some(Err(EngineError::Busy)) => refuse(503, &EngineError::Busy.to_string()),
+        Some(Err(EngineError::Failed(why))) => refuse(503, &why),
+        Some(Ok(coordinator::Answer::Found(cell))) => match live(cell.as_ref(), unix_ms()) {
             None => line["status"] = json!(404),
             Some((version, value)) => {
-                bytes += value.len();
                 line["status"] = json!(200);
                 line["etag"] = json!(condition::tag(version));
                 put_value(&mut line, &value);
             }
         },
-        Ok(coordinator::Answer::TooFew) => refuse(504, TOO_FEW),
-        Ok(other) => {
+        Some(Ok(coordinator::Answer::TooFew)) => refuse(504, TOO_FEW),
+        Some(Ok(other)) => {
             let (status, why) = status(kind, &other);
             line["status"] = json!(status);
             if !why.is_empty() {
@@ -201,7 +220,7 @@ fn told(kind: Kind, key: &Bytes, outcome: Outcome) -> (Value, usize) {
             }
         }
     }
-    (line, bytes)
+    line
 }
 
 /// A value is `value` where it is text, and `base64` otherwise.

@@ -1,89 +1,72 @@
 //! Ranges, streamed.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
-
 use bytes::Bytes;
 use weir_gateway::service::{Answer, Content, Feeder, Replier, Reply};
 
+use super::Store;
 use super::batch::{NDJSON, put_key, put_value};
-use super::{Store, failed};
+use super::jobs::Busy;
 use crate::api::{self, v1};
-use crate::cell::Cell;
 use crate::cluster::{Calls, Merged};
 use crate::condition;
 use crate::coordinator::Quorum;
-use crate::engine::EngineError;
 use crate::wall::unix_ms;
 
 const OCTETS: &[u8] = b"application/octet-stream";
-/// Ranges of the whole cluster at once, each of which has a thread.
-const RANGES_MAX: usize = 16;
 /// Bytes of a range that are sent at once, about.
 const PIECE_BYTES: usize = 64 << 10;
 
 impl Store {
     /// The entries of this node from a key on, up to another one.
     pub(super) fn range(&self, from: Bytes, to: Option<Bytes>) -> Reply {
-        let (feeder, content) = Content::pieces(None);
-        let (replier, reply) = Reply::later();
-        let range = Sending::new((feeder, content), replier, OCTETS);
-        let range = Arc::new(Mutex::new(range));
-        let each = {
-            let (range, now_ms) = (Arc::clone(&range), unix_ms());
-            move |key: &[u8], cell: Cell| match cell.at(now_ms) {
-                None => range_of(&range).is_wanted(),
-                Some(value) => range_of(&range).add(&[key, b"\n", value]),
+        let calls = self.calls();
+        self.send(OCTETS, move |mut sending| {
+            let own = [calls.shared.me];
+            let mut entries = Merged::new(&calls, &own, (from, to), 1);
+            let now_ms = unix_ms();
+            loop {
+                let (key, cell) = match entries.next() {
+                    Ok(Some(entry)) => entry,
+                    Ok(None) => return sending.end(),
+                    Err(_) => return sending.fail("this node has not read it in time"),
+                };
+                let is_wanted = match cell.at(now_ms) {
+                    None => sending.is_wanted(),
+                    Some(value) => sending.add(&[&key, b"\n", value]),
+                };
+                if !is_wanted {
+                    return;
+                }
             }
-        };
-        let then = move |result: Result<(), EngineError>| match result {
-            Ok(()) => {
-                range_of(&range).end();
-                None
-            }
-            Err(error) => {
-                let mut range = range_of(&range);
-                // An answer that has begun breaks off.
-                let replier = range.replier.take();
-                replier.map(|replier| (replier, failed(&error)))
-            }
-        };
-        self.shared
-            .engine
-            .scan(from, to, Box::new(each), Box::new(then));
-        reply
+        })
     }
 
     /// The entries of the whole cluster, as lines of JSON.
     pub(super) fn range_of_all(&self, range: v1::Range) -> Reply {
-        let ranges = Arc::clone(&self.ranges);
-        if ranges.fetch_add(1, Ordering::AcqRel) >= RANGES_MAX {
-            ranges.fetch_sub(1, Ordering::AcqRel);
-            return Reply::ready(api::busy("too many ranges are read"));
-        }
-        let calls = match &self.cluster {
-            Some(cluster) => cluster.calls(),
-            None => Calls::alone(&self.shared),
-        };
+        let calls = self.calls();
+        self.send(NDJSON, move |sending| send_all(&calls, range, sending))
+    }
+
+    fn send(
+        &self,
+        content_type: &'static [u8],
+        run: impl FnOnce(Sending) + Send + 'static,
+    ) -> Reply {
         let (replier, reply) = Reply::later();
-        let sending = Sending::new(Content::pieces(None), replier, NDJSON);
-        let (failed, run) = (Arc::clone(&ranges), move || {
-            send_all(&calls, range, sending);
-            ranges.fetch_sub(1, Ordering::AcqRel);
-        });
-        // A thread that cannot be started drops the replier: the client gets a 500.
-        let thread = std::thread::Builder::new().name("kv range".to_owned());
-        if thread.spawn(run).is_err() {
-            failed.fetch_sub(1, Ordering::AcqRel);
+        let sending = Sending::new(Content::pieces(None), replier, content_type);
+        match self.jobs.begin("kv range", move || run(sending)) {
+            Ok(()) => reply,
+            Err(Busy) => Reply::ready(api::busy("too many batches and ranges are under way")),
         }
-        reply
     }
 }
 
 /// Sends lines until the limit, the end, or somebody fails.
 fn send_all(calls: &Calls, range: v1::Range, mut sending: Sending) {
     let ack = Quorum::majority(calls.shared.replicas).ack;
-    let mut entries = Merged::new(calls, (range.start, range.end), ack);
+    let nodes = calls.shared.map.nodes().iter().map(|node| node.id);
+    let nodes: Vec<u16> = nodes.collect();
+    let mut entries = Merged::new(calls, &nodes, (range.start, range.end), ack);
     let (now_ms, mut left) = (unix_ms(), range.limit);
     loop {
         let (key, cell) = match entries.next() {
@@ -111,10 +94,6 @@ fn send_all(calls: &Calls, range: v1::Range, mut sending: Sending) {
             return;
         }
     }
-}
-
-fn range_of(range: &Mutex<Sending>) -> std::sync::MutexGuard<'_, Sending> {
-    range.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A range that is being sent. The answer begins with the first piece, so that what fails before that has a status.

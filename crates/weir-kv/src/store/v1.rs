@@ -107,10 +107,15 @@ fn found(cell: Option<Cell>, condition: &condition::Condition) -> Answer {
         return api::text(if is_unmet { 412 } else { 404 }, "there is no such key");
     };
     let tag = condition::tag(version);
-    let is_met = condition.holds(cell.as_ref(), now_ms);
-    if !is_met {
-        let is_known = condition.matches_none.is_some();
-        return Answer::new(if is_known { 304 } else { 412 }).with("ETag", tag);
+    let first = condition::Condition {
+        matches_none: None,
+        ..condition.clone()
+    };
+    if !first.holds(cell.as_ref(), now_ms) {
+        return Answer::new(412).with("ETag", tag);
+    }
+    if !condition.holds(cell.as_ref(), now_ms) {
+        return Answer::new(304).with("ETag", tag);
     }
     let answer = Answer::new(200)
         .with("Content-Type", OCTETS)

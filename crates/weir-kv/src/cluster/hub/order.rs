@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::{Asked, Client, DEADLINE, Hub};
 use crate::cell::Cell;
+use crate::condition::Condition;
 use crate::coordinator::{Answer, Operation};
 use crate::frame::{Ask, Say, What};
 use crate::wall::unix_ms;
@@ -15,12 +16,15 @@ use crate::wall::unix_ms;
 pub(in crate::cluster) struct Order {
     pub(in crate::cluster) ask: Ask,
     pub(in crate::cluster) client: Client,
-    /// Whether it comes from another node, or from a client that knows the map, and is done here whoever is up.
+    /// Whether it comes from another node, or from a client that knows the map, and goes no further.
     pub(in crate::cluster) is_for_me: bool,
 }
 
 /// One that waits for those before it, and since when.
-pub(super) type Waiting = VecDeque<(Instant, Asked)>;
+pub(super) type Waiting = VecDeque<(Instant, Ask, Client)>;
+
+/// Writes of one key that wait. More are refused.
+const WAITING_MAX: usize = 256;
 
 impl Hub {
     /// Does it here, or has the node do it whose turn it is.
@@ -32,30 +36,37 @@ impl Hub {
         } = order;
         let me = self.shared.me;
         let replicas = self.shared.replicas(&ask.key, ask.quorum.from);
-        let first = replicas.iter().find(|node| self.is_up(**node));
-        match first.copied() {
-            Some(first) if first != me && !is_for_me => self.forward(first, ask, client),
-            None if !is_for_me => self.answer(client, Answer::TooFew),
-            _ => {
-                let is_write = ask.what != What::Get;
-                let asked = Asked {
-                    operation: self.operation(ask.what, ask.condition),
-                    key: ask.key,
-                    ack: ask.quorum.ack,
-                    replicas,
-                    client,
-                    is_in_order: is_write,
-                };
-                if is_write {
-                    self.begin_in_order(asked);
-                } else {
-                    self.begin(asked);
-                }
-            }
+        let first = replicas.into_iter().find(|node| self.is_up(*node));
+        match first {
+            _ if ask.what == What::Get => self.begin_ask(ask, client, false),
+            Some(first) if first == me => self.begin_in_order(ask, client),
+            Some(first) if !is_for_me => self.forward(first, ask, client),
+            // Whoever has sent it here does not see a node that this one sees. If both of them made the writes of a key, conditions
+            // would not hold.
+            _ => self.answer(client, Answer::TooFew),
         }
     }
 
-    fn operation(&self, what: What, condition: crate::condition::Condition) -> Operation {
+    fn begin_ask(&mut self, ask: Ask, client: Client, is_in_order: bool) {
+        let Ask {
+            key,
+            what,
+            quorum,
+            condition,
+        } = ask;
+        let replicas = self.shared.replicas(&key, quorum.from);
+        let operation = self.operation(what, condition);
+        self.begin(Asked {
+            operation,
+            key,
+            ack: quorum.ack,
+            replicas,
+            client,
+            is_in_order,
+        });
+    }
+
+    fn operation(&self, what: What, condition: Condition) -> Operation {
         let (value, expires_ms) = match what {
             What::Get => return Operation::Get,
             What::Put { value, expires_ms } => (Some(value), expires_ms),
@@ -92,12 +103,15 @@ impl Hub {
         }
     }
 
-    fn begin_in_order(&mut self, asked: Asked) {
-        match self.in_order.get_mut(&asked.key) {
-            Some(waiting) => waiting.push_back((Instant::now(), asked)),
+    fn begin_in_order(&mut self, ask: Ask, client: Client) {
+        match self.in_order.get_mut(&ask.key) {
+            Some(waiting) if waiting.len() < WAITING_MAX => {
+                waiting.push_back((Instant::now(), ask, client));
+            }
+            Some(_) => self.answer(client, Answer::TooFew),
             None => {
-                self.in_order.insert(asked.key.clone(), VecDeque::new());
-                self.begin(asked);
+                self.in_order.insert(ask.key.clone(), VecDeque::new());
+                self.begin_ask(ask, client, true);
             }
         }
     }
@@ -112,12 +126,12 @@ impl Hub {
                 None => {
                     self.in_order.remove(&key);
                 }
-                Some((since, asked)) if since.elapsed() > DEADLINE => {
+                Some((since, _, client)) if since.elapsed() > DEADLINE => {
                     // Nobody waits for it any more, and it is known that it was not done.
-                    self.answer(asked.client, Answer::TooFew);
+                    self.answer(client, Answer::TooFew);
                     self.answered_in_order.push(key);
                 }
-                Some((_, asked)) => self.begin(asked),
+                Some((_, ask, client)) => self.begin_ask(ask, client, true),
             }
         }
     }

@@ -79,7 +79,7 @@ fn a_node_alone_forgets_what_is_deleted_for_long_enough() {
         from: Bytes::new(),
         to: None,
     };
-    let Some(Say::Page(page)) = calls.ask(shared.me, Say::Scan(false, span)) else {
+    let Ok(Say::Page(page)) = calls.ask(shared.me, Say::Scan(false, span)) else {
         panic!("it has a page");
     };
     let keys: Vec<_> = page.entries.iter().map(|(key, _)| &key[..]).collect();

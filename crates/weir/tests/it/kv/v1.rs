@@ -1,5 +1,8 @@
 //! `/v1`: entity tags, conditions, times to live, batches, and ranges of the whole cluster.
 
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -178,6 +181,12 @@ fn a_batch_is_answered_line_by_line() {
             (&read[0]["base64"], &read[4]["value"]),
             (&json!("/wA="), &json!("one"))
         );
+        let raw = lines(&batch("{\"put_base64\": \"/w==\", \"value\": \"raw\"}\n"));
+        assert_eq!(
+            (&raw[0]["status"], &raw[0]["key_base64"]),
+            (&json!(201), &json!("/w=="))
+        );
+        assert_eq!(get(&nodes[0], "%ff").text(), "raw");
         // A broken line keeps the whole batch from being done, and is named.
         let broken = batch("{\"put\": \"new\", \"value\": \"1\"}\n{\"put\": \"new2\"}\n");
         assert_eq!(broken.status, 400);
@@ -190,6 +199,8 @@ fn a_batch_is_answered_line_by_line() {
             "{\"get\": \"\"}",
             "{\"get\": \"a\", \"ttl\": \"1s\"}",
             "{\"gte\": \"a\"}",
+            "{\"get\": \"a\", \"get_base64\": \"YQ==\"}",
+            "{\"delete\": \"a\", \"if_match\": \"unquoted\"}",
         ] {
             assert_eq!(batch(text).status, 400, "{text}");
         }
@@ -296,4 +307,118 @@ fn the_placement_is_told() {
     );
     assert_eq!(one["nodes"].as_array().map(Vec::len), Some(2));
     assert!(one["nodes"][0]["is_up"] == true && one["nodes"][1]["is_up"] == true);
+}
+
+#[test]
+fn a_condition_is_one_and_goes_first() {
+    let nodes = several(3);
+    let first = put(&nodes[0], "c", "", "one");
+    // What is no tag is no guard that holds by chance.
+    for broken in ["If-None-Match: 1-2-3\r\n", "If-Match: W/\r\n"] {
+        assert_eq!(put(&nodes[0], "c", broken, "two").status, 400, "{broken}");
+    }
+    let read = |lines: &str| nodes[1].ask_with("GET", "/v1/kv/c", lines, b"").status;
+    let own = format!("If-None-Match: {}\r\n", tag(&first));
+    assert_eq!(read(&format!("If-Match: \"x\"\r\n{own}")), 412);
+    assert_eq!(read("If-Match: \"x\"\r\nIf-None-Match: \"y\"\r\n"), 412);
+    assert_eq!(read(&own), 304);
+    assert_eq!(read("If-None-Match: \"y\"\r\n"), 200);
+    // With fewer than half of the replicas, two could hold.
+    let weak = nodes[0].ask_with("PUT", "/v1/kv/c?ack=1", "If-Match: *\r\n", b"two");
+    assert_eq!(weak.status, 400);
+    assert!(weak.text().contains("more than half"), "{}", weak.text());
+}
+
+/// A range that stops at a key which is no text goes on from there.
+#[test]
+fn a_range_goes_on_at_a_key_that_is_no_text() {
+    let node = Node::alone("");
+    for key in ["%fd", "%fe", "%ff"] {
+        assert_eq!(put(&node, key, "", "v").status, 201);
+    }
+    let range = |query: &str| lines(&node.ask("GET", &format!("/v1/range?{query}"), b""));
+    let first = range("limit=1");
+    assert_eq!(first[0]["key_base64"], "/Q==");
+    assert_eq!(first[1]["next_base64"], "/g==");
+    let rest = range("start_base64=%2Fg%3D%3D");
+    let keys: Vec<_> = rest.iter().map(|line| &line["key_base64"]).collect();
+    assert_eq!(keys, ["/g==", "/w=="]);
+}
+
+/// The node that makes the writes of a key goes and comes while clients count: what is answered as written is in the sum.
+#[test]
+fn counters_lose_nothing_while_nodes_are_killed() {
+    let mut nodes = several(3);
+    assert_eq!(put(&nodes[0], "sum", "", "0").status, 201);
+    let (stop, written) = (AtomicBool::new(false), AtomicU64::new(0));
+    let addresses: Vec<_> = nodes.iter().map(|node| node.address).collect();
+    let unsure = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for client in 0..4_usize {
+            let (stop, written, unsure) = (&stop, &written, &unsure);
+            let addresses = &addresses;
+            scope.spawn(move || {
+                let mut turn = client;
+                while !stop.load(Ordering::Relaxed) {
+                    turn += 1;
+                    let address = addresses[turn % addresses.len()];
+                    match count_one(address) {
+                        Some(201) => _ = written.fetch_add(1, Ordering::Relaxed),
+                        Some(412 | 404) => {}
+                        _ => _ = unsure.fetch_add(1, Ordering::Relaxed),
+                    }
+                }
+            });
+        }
+        for round in 0..6 {
+            let which = round % 3;
+            thread::sleep(Duration::from_millis(500));
+            nodes[which].kill();
+            thread::sleep(Duration::from_millis(500));
+            nodes[which].restart();
+            wait_for(&nodes);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    let sum: u64 = get(&nodes[0], "sum").text().parse().expect("a number");
+    let (written, unsure) = (written.into_inner(), unsure.into_inner());
+    assert!(written > 50, "{written} written");
+    // A write of which nobody knows may have been made, too.
+    assert!(
+        (written..=written + unsure).contains(&sum),
+        "{sum}, {written} written, {unsure} unsure"
+    );
+}
+
+/// Adds 1 to the sum; the status, unless the node is away.
+fn count_one(address: SocketAddr) -> Option<u16> {
+    let (status, head, value) = exchange(address, "GET", "", "")?;
+    if status != 200 {
+        return Some(412);
+    }
+    let number: u64 = value.parse().ok()?;
+    let tag = head.lines().find_map(|line| line.strip_prefix("ETag: "))?;
+    let lines = format!("If-Match: {tag}\r\n");
+    let (status, ..) = exchange(address, "PUT", &lines, &(number + 1).to_string())?;
+    Some(status)
+}
+
+/// Status, head and content, unless the node is killed meanwhile.
+fn exchange(
+    address: SocketAddr,
+    method: &str,
+    lines: &str,
+    content: &str,
+) -> Option<(u16, String, String)> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    let length = content.len();
+    let request = format!(
+        "{method} /v1/kv/sum HTTP/1.1\r\nHost: kv\r\n{lines}Content-Length: {length}\r\nConnection: close\r\n\r\n{content}"
+    );
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (head, content) = answer.split_once("\r\n\r\n")?;
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    Some((status, head.to_owned(), content.to_owned()))
 }
