@@ -10,7 +10,7 @@
 //! - [`placement`]: which nodes have a key; pure
 //! - [`coordinator`]: one read or write on all replicas of a key; pure
 //! - [`version`]: which of two writes is newer; [`cell`]: what is kept of a key
-//! - [`engine`]: where cells are
+//! - [`engine`]: where cells are; `database`: how engines reach one outside of the process
 //! - [`frame`]: what nodes say to each other; `cluster`: one of them among the others
 //! - [`Store`]: the service of routes
 //!
@@ -21,6 +21,7 @@ pub mod api;
 pub mod cell;
 mod cluster;
 pub mod coordinator;
+pub mod database;
 pub mod engine;
 pub mod frame;
 pub mod placement;

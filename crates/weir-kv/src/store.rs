@@ -273,5 +273,6 @@ fn failed(error: &EngineError) -> Answer {
     match error {
         EngineError::Busy => api::busy(&why),
         EngineError::Failed(_) => api::text(503, &why),
+        EngineError::NoRanges => api::text(501, &why),
     }
 }

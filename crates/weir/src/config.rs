@@ -30,6 +30,7 @@ mod care;
 mod compress;
 mod cookie;
 mod declared;
+mod engine;
 mod entries;
 mod entry;
 mod error;

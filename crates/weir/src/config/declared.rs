@@ -12,6 +12,7 @@ pub(crate) mod care;
 pub(crate) mod clients;
 pub(crate) mod compress;
 pub(crate) mod cookie;
+pub(crate) mod engine;
 pub(crate) mod file;
 pub(crate) mod forms;
 pub(crate) mod kind;

@@ -1,16 +1,15 @@
 //! `[kv]`, and the `kv` of routes.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use weir_gateway::settings::Serve;
 use weir_kv::ClusterSettings;
-use weir_kv::engine::Durability;
-use weir_kv::engine::lsm::LsmSettings;
+use weir_kv::engine::EngineSettings;
 
 use super::declared::file::KV;
 use super::declared::kv as declared;
+use super::engine;
 use super::entries::Entries;
 use super::entry::Entry;
 use super::file::token;
@@ -18,13 +17,17 @@ use super::in_process::{InProcess, Service};
 
 /// The name of the service.
 const SERVICE: &str = "kv";
+/// The table of a store in a database, unless another one is named.
+const TABLE: &str = "kv";
 /// How long a client waits for the store at most.
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// The same when the data is in a database: what waits for it is answered before that, whatever becomes of it.
+const DATABASE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A store: where its data is, and which nodes it has.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StoreSettings {
-    pub(crate) engine: LsmSettings,
+    pub(crate) engine: EngineSettings,
     /// This node among others; `None` for a store of one node.
     pub(crate) cluster: Option<ClusterSettings>,
 }
@@ -33,14 +36,30 @@ pub(crate) struct StoreSettings {
 pub(super) fn store(root: &mut Entries) -> Option<StoreSettings> {
     let mut table = root.section(&KV)?;
     let engine = table.required(&declared::ENGINE);
-    let engine = engine.and_then(|engine| engine.table());
-    let cluster = cluster(&mut table);
+    let engine = engine.and_then(|value| engine::engine(value.table()?, TABLE));
+    let cluster = match &engine {
+        Some(EngineSettings::Postgres(_)) => alone(&mut table, "Postgres"),
+        Some(EngineSettings::Cassandra(_)) => alone(&mut table, "Cassandra"),
+        Some(EngineSettings::Embedded(_)) | None => cluster(&mut table),
+    };
     table.finish();
     // A store with a mistake is one all the same: a route that names it is not wrong too.
     Some(StoreSettings {
-        engine: engine.map_or_else(nowhere, embedded),
+        engine: engine.unwrap_or_else(engine::nowhere),
         cluster,
     })
+}
+
+/// A database has its own nodes and replicas.
+fn alone(table: &mut Entries, database: &str) -> Option<ClusterSettings> {
+    for key in [&declared::NODE, &declared::NODES, &declared::SECRET] {
+        if let Some(value) = table.optional(key) {
+            value.wrong(format!(
+                "has no meaning with an engine in {database}, which replicates by itself; expected it only with a \"path\""
+            ));
+        }
+    }
+    None
 }
 
 fn cluster(table: &mut Entries) -> Option<ClusterSettings> {
@@ -94,29 +113,6 @@ fn addresses(value: &Entry) -> Option<Vec<SocketAddr>> {
     (nodes.len() == items.len()).then_some(nodes)
 }
 
-fn nowhere() -> LsmSettings {
-    LsmSettings {
-        path: PathBuf::new(),
-        durability: Durability::Group,
-        memory_bytes: declared::MEMORY.preset.bytes(),
-    }
-}
-
-fn embedded(mut table: Entries) -> LsmSettings {
-    let path = table.required(&declared::PATH);
-    let path = path.and_then(|path| path.parsed(super::queue::directory));
-    let durability = table.optional(&declared::DURABILITY);
-    let durability = durability.and_then(|value| value.choice(declared::DURABILITIES));
-    let memory_bytes = table.size_bytes(&declared::MEMORY);
-    table.finish();
-    let usual = nowhere();
-    LsmSettings {
-        path: path.unwrap_or_default(),
-        durability: durability.unwrap_or(usual.durability),
-        memory_bytes: memory_bytes.unwrap_or(usual.memory_bytes),
-    }
-}
-
 impl InProcess {
     /// Reads what stands at `kv`, and says which service does it.
     pub(super) fn kv(&mut self, value: &Entry) -> Option<Serve> {
@@ -124,14 +120,18 @@ impl InProcess {
             value.wrong("found false, expected true, or another action instead");
             return None;
         }
-        if self.kv.is_none() {
+        let Some(store) = &self.kv else {
             value.wrong("there is no store; add `[kv]` with `engine = { path = \"data/kv\" }`");
             return None;
-        }
+        };
+        let timeout = match store.engine {
+            EngineSettings::Embedded(_) => TIMEOUT,
+            _ => DATABASE_TIMEOUT,
+        };
         self.services.insert(SERVICE.to_owned(), Service::Kv);
         Some(Serve {
             service: SERVICE.to_owned(),
-            timeout: TIMEOUT,
+            timeout,
             delivery: None,
         })
     }

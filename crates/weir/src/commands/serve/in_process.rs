@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use serde_json::Value;
 use weir_gateway::service::{Courier, OrderError, QueueOrder, QueueStatus, Service, Services};
 use weir_kv::Store;
-use weir_kv::engine::lsm::Lsm;
 
 use super::queues::OpenQueues;
 use crate::config::{InProcess, InProcessService, StoreSettings};
@@ -46,7 +45,7 @@ impl OpenServices {
             }
             return Err("[kv] is another one, which takes a restart".to_owned());
         }
-        let engine = Lsm::open(&settings.engine)?;
+        let engine = weir_kv::engine::open(&settings.engine)?;
         let store = Arc::new(match &settings.cluster {
             None => Store::alone(engine)?,
             Some(cluster) => Store::among(cluster, engine)?,
