@@ -1,4 +1,4 @@
-//! Databases outside of the process, as far as several parts of a store share them.
+//! Databases outside of the process, and what several engines share.
 //!
 //! What workers leave waits in an inbox, bounded by its bytes. A few tasks on one thread take it in batches, each with a
 //! connection of its own, which it opens when something has come. A database that cannot be reached is asked again after a
@@ -6,12 +6,10 @@
 
 #[cfg(feature = "cassandra")]
 pub(crate) mod cassandra;
-#[cfg(any(feature = "postgres", feature = "cassandra"))]
 pub(crate) mod inbox;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
 mod settings;
-#[cfg(any(feature = "postgres", feature = "cassandra"))]
 pub(crate) mod thread;
 
 pub use self::settings::{CassandraSettings, PostgresSettings};

@@ -66,6 +66,8 @@ pub enum EngineError {
     Busy,
     /// It failed, and what it said.
     Failed(String),
+    /// It does not take what is written, however often it is tried.
+    Refused(String),
     /// It does not keep keys in their order.
     NoRanges,
 }
@@ -74,7 +76,7 @@ impl fmt::Display for EngineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Busy => f.write_str("too much waits for the disk or the database"),
-            Self::Failed(why) => f.write_str(why),
+            Self::Failed(why) | Self::Refused(why) => f.write_str(why),
             Self::NoRanges => f.write_str("this engine has no ranges: it keeps keys in no order"),
         }
     }

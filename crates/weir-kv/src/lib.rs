@@ -12,11 +12,12 @@
 //! - [`version`]: which of two writes is newer; [`cell`]: what is kept of a key
 //! - [`engine`]: where cells are; `database`: how engines reach one outside of the process
 //! - [`frame`]: what nodes say to each other; `cluster`: one of them among the others
-//! - [`Store`]: the service of routes
+//! - [`Store`]: the service of routes with `kv`; [`activities`]: that of routes with `collect`, over the same databases
 //!
 //! What decides is apart from what does: the coordinator knows neither sockets nor clocks nor disks, and a simulation runs
 //! it against messages that are lost, nodes that crash and clocks that differ.
 
+pub mod activities;
 pub mod api;
 pub mod cell;
 mod cluster;

@@ -273,6 +273,7 @@ fn failed(error: &EngineError) -> Answer {
     match error {
         EngineError::Busy => api::busy(&why),
         EngineError::Failed(_) => api::text(503, &why),
+        EngineError::Refused(_) => api::text(422, &why),
         EngineError::NoRanges => api::text(501, &why),
     }
 }

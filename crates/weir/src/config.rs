@@ -60,6 +60,7 @@ mod sink;
 mod sources;
 mod suggest;
 mod syntax;
+mod table;
 mod template;
 #[cfg(test)]
 mod tests;

@@ -147,7 +147,7 @@ fn carry_out(frame: Frame, shared: &Shared, answers: &mpsc::UnboundedSender<Fram
 fn refused(error: &EngineError) -> Say {
     let why = match error {
         EngineError::Busy => Why::Busy,
-        EngineError::Failed(_) | EngineError::NoRanges => Why::Failed,
+        EngineError::Failed(_) | EngineError::Refused(_) | EngineError::NoRanges => Why::Failed,
     };
     Say::Refused(why, error.to_string())
 }

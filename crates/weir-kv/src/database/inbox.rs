@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 /// What has waited for so long is answered with an error, whatever the database does meanwhile.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(2);
@@ -24,6 +24,8 @@ pub(crate) struct Inbox<T> {
 #[derive(Debug)]
 struct Waiting<T> {
     items: VecDeque<Item<T>>,
+    /// As how many they count.
+    count: usize,
     is_closed: bool,
 }
 
@@ -31,6 +33,8 @@ struct Waiting<T> {
 struct Item<T> {
     since: Instant,
     weight: usize,
+    /// As how many it counts.
+    count: usize,
     what: T,
 }
 
@@ -57,6 +61,7 @@ impl<T> Inbox<T> {
         Self {
             waiting: Mutex::new(Waiting {
                 items: VecDeque::new(),
+                count: 0,
                 is_closed: false,
             }),
             came: Notify::new(),
@@ -67,6 +72,11 @@ impl<T> Inbox<T> {
 
     /// Adds an item; it comes back when too much waits already, or nothing is taken any more.
     pub(crate) fn put(&self, what: T, weight: usize) -> Result<(), T> {
+        self.put_several(what, weight, 1)
+    }
+
+    /// The same with an item that counts as several.
+    pub(crate) fn put_several(&self, what: T, weight: usize, count: usize) -> Result<(), T> {
         let before = self.weight.fetch_add(weight, Ordering::AcqRel);
         let is_full = before > 0 && before + weight > self.weight_max;
         let mut waiting = self.lock();
@@ -76,9 +86,11 @@ impl<T> Inbox<T> {
             return Err(what);
         }
         let since = Instant::now();
+        waiting.count += count;
         waiting.items.push_back(Item {
             since,
             weight,
+            count,
             what,
         });
         drop(waiting);
@@ -101,6 +113,28 @@ impl<T> Inbox<T> {
         }
     }
 
+    /// Waits until so many items wait, or the first of them has waited for so long.
+    pub(crate) async fn gather(&self, count: usize, wait: Duration) {
+        loop {
+            let first = {
+                let waiting = self.lock();
+                if waiting.is_closed || waiting.count >= count {
+                    return;
+                }
+                waiting.items.front().map(|item| item.since)
+            };
+            let Some(since) = first else {
+                self.came.notified().await;
+                continue;
+            };
+            let until = since + wait;
+            if Instant::now() >= until {
+                return;
+            }
+            let _ = timeout_at(until, self.came.notified()).await;
+        }
+    }
+
     fn try_take(&self, most: Most) -> Option<Batch<T>> {
         let mut waiting = self.lock();
         if waiting.items.is_empty() {
@@ -112,21 +146,25 @@ impl<T> Inbox<T> {
             late: Vec::new(),
             weight: 0,
         };
+        let mut items = 0;
         while let Some(next) = waiting.items.front() {
             let is_first = batch.weight == 0;
             let is_full =
-                batch.items.len() >= most.items || batch.weight + next.weight > most.weight;
+                items + next.count > most.items || batch.weight + next.weight > most.weight;
             if is_full && !is_first {
                 break;
             }
             let Some(Item {
                 since,
                 weight,
+                count,
                 what,
             }) = waiting.items.pop_front()
             else {
                 break;
             };
+            waiting.count -= count;
+            items += count;
             batch.weight += weight;
             if now.duration_since(since) > WAIT_MAX {
                 batch.late.push(what);
@@ -228,6 +266,35 @@ mod tests {
             assert_eq!(inbox.put(2, 1), Ok(()));
             let batch = inbox.take(MOST).await.expect("it is open");
             assert_eq!((batch.late, batch.items), (vec![1], vec![2]));
+        });
+    }
+
+    #[test]
+    fn what_is_gathered_is_so_many_or_has_waited_for_so_long() {
+        runtime().block_on(async {
+            let wait = Duration::from_millis(100);
+            let inbox = std::sync::Arc::new(Inbox::new(100));
+            let begin = Instant::now();
+            let several = std::sync::Arc::clone(&inbox);
+            tokio::spawn(async move {
+                for what in 0..3 {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                    let put = several.put_several(what, 1, 2);
+                    assert_eq!(put, Ok(()));
+                }
+            });
+            inbox.gather(4, wait).await;
+            assert_eq!(begin.elapsed().as_millis(), 20);
+            let batch = inbox.take(Most { items: 4, ..MOST }).await;
+            assert_eq!(batch.expect("it is open").items, [0, 1]);
+            inbox.gather(4, wait).await;
+            assert_eq!(
+                begin.elapsed().as_millis(),
+                130,
+                "the third has waited alone"
+            );
+            inbox.close();
+            inbox.gather(100, wait).await;
         });
     }
 }

@@ -1,10 +1,17 @@
-//! A thread with a runtime of its own, for the tasks of a database.
+//! A thread with a runtime of its own, for the tasks of an engine.
 
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// What is under way is waited for so long; a disk or a database that never answers keeps no process from ending.
+const PATIENCE: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(1);
 
 /// A thread that is waited for when it is dropped. What its tasks take from must be closed before.
 pub(crate) struct Thread(Option<JoinHandle<()>>);
@@ -65,7 +72,14 @@ impl Thread {
 
 impl Drop for Thread {
     fn drop(&mut self) {
+        let until = Instant::now() + PATIENCE;
         if let Some(thread) = self.0.take() {
+            while !thread.is_finished() {
+                if Instant::now() > until {
+                    return;
+                }
+                std::thread::sleep(POLL);
+            }
             let _ = thread.join();
         }
     }

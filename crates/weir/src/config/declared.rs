@@ -22,6 +22,7 @@ pub(crate) mod queue;
 pub(crate) mod route;
 pub(crate) mod server;
 pub(crate) mod sink;
+pub(crate) mod table;
 pub(crate) mod upstream;
 
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! `engine`: where the data of `[kv]` and of a `[table.NAME]` is.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use weir_kv::database::{CassandraSettings, PostgresSettings};
 use weir_kv::engine::lsm::LsmSettings;
@@ -13,6 +14,10 @@ use super::entry::Entry;
 use super::sink;
 use super::suggest::one_of;
 
+/// How long a client waits for an engine at most.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// The same when the data is in a database: what waits for it is answered before that, whatever becomes of it.
+const DATABASE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The keyspace of tables that nothing else is said of.
 const KEYSPACE: &str = "weir";
 
@@ -55,6 +60,14 @@ pub(super) fn nowhere() -> EngineSettings {
         durability: Durability::Group,
         memory_bytes: declared::MEMORY.preset.bytes(),
     })
+}
+
+/// How long a client waits for an engine at most.
+pub(super) fn timeout(engine: &EngineSettings) -> Duration {
+    match engine {
+        EngineSettings::Embedded(_) => TIMEOUT,
+        EngineSettings::Postgres(_) | EngineSettings::Cassandra(_) => DATABASE_TIMEOUT,
+    }
 }
 
 /// What is said of an embedded engine, beside the key that says where the data is.

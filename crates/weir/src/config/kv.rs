@@ -1,7 +1,6 @@
 //! `[kv]`, and the `kv` of routes.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use weir_gateway::settings::Serve;
 use weir_kv::ClusterSettings;
@@ -19,11 +18,6 @@ use super::in_process::{InProcess, Service};
 const SERVICE: &str = "kv";
 /// The table of a store in a database, unless another one is named.
 const TABLE: &str = "kv";
-/// How long a client waits for the store at most.
-const TIMEOUT: Duration = Duration::from_secs(5);
-/// The same when the data is in a database: what waits for it is answered before that, whatever becomes of it.
-const DATABASE_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// A store: where its data is, and which nodes it has.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StoreSettings {
@@ -124,10 +118,7 @@ impl InProcess {
             value.wrong("there is no store; add `[kv]` with `engine = { path = \"data/kv\" }`");
             return None;
         };
-        let timeout = match store.engine {
-            EngineSettings::Embedded(_) => TIMEOUT,
-            _ => DATABASE_TIMEOUT,
-        };
+        let timeout = engine::timeout(&store.engine);
         self.services.insert(SERVICE.to_owned(), Service::Kv);
         Some(Serve {
             service: SERVICE.to_owned(),

@@ -8,6 +8,8 @@ mod single;
 
 use std::net::SocketAddr;
 
+pub(crate) use self::cassandra::keyspace;
+
 use crate::harness::client::{Connection, Response};
 use crate::harness::process::Process;
 use crate::harness::{Directory, free_port};

@@ -52,7 +52,7 @@ fn a_misspelt_key_is_refused() {
 /// So what is refused above is refused for the one key that was changed.
 #[test]
 fn a_file_without_the_key_is_sound() {
-    const ONE_OF_SEVERAL: [&str; 16] = [
+    const ONE_OF_SEVERAL: [&str; 20] = [
         "access_log.path",
         "access_log.queue",
         "queue.app.sink.app.file",
@@ -62,6 +62,10 @@ fn a_file_without_the_key_is_sound() {
         "kv.engine.path",
         "kv.engine.postgres",
         "kv.engine.cassandra",
+        "table.app.engine.path",
+        "table.app.engine.postgres",
+        "table.app.engine.cassandra",
+        "route.collect",
         "route.upstream",
         "route.split",
         "route.redirect",

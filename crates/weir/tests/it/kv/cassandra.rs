@@ -28,7 +28,8 @@ fn carry_out(cassandra: &Cassandra, statement: &str) {
     });
 }
 
-fn keyspace(cassandra: &Cassandra) {
+/// Makes the keyspace that tables are in when nothing else is said.
+pub(crate) fn keyspace(cassandra: &Cassandra) {
     carry_out(
         cassandra,
         "CREATE KEYSPACE weir WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",

@@ -181,6 +181,34 @@ const COMPANIONS: &[(&str, &str, &str)] = &[
     ),
     ("kv.node", "kv.node", "\"127.0.0.1:8081\""),
     ("kv.node", "kv.nodes", "[\"127.0.0.1:8081\"]"),
+    ("table.app.batch", "table.app.engine.path", "\"data\""),
+    (
+        "table.app.engine.durability",
+        "table.app.engine.path",
+        "\"data\"",
+    ),
+    (
+        "table.app.engine.memory",
+        "table.app.engine.path",
+        "\"data\"",
+    ),
+    (
+        "table.app.engine.postgres.",
+        "table.app.engine.postgres.url",
+        "\"postgres://a/b\"",
+    ),
+    (
+        "table.app.engine.cassandra.",
+        "table.app.engine.cassandra.nodes",
+        "[\"a:1\"]",
+    ),
+    (
+        "table.app.engine.cassandra.user",
+        "table.app.engine.cassandra.password",
+        "\"a\"",
+    ),
+    ("route.collect", "table.app.engine.path", "\"data\""),
+    ("route.collect.", "route.collect.table", "\"app\""),
     ("route.kv", "kv.engine.path", "\"data\""),
     ("route.defer", "queue.app.path", "\"data\""),
     ("route.defer.", "route.defer.queue", "\"app\""),
@@ -231,6 +259,7 @@ pub(in super::super) fn file(place: &Place, value: Option<&str>) -> String {
         "route.redirect",
         "route.respond",
         "route.kv",
+        "route.collect",
         "route.sticky",
     ];
     if !others.iter().any(|other| way.starts_with(other)) {

@@ -7,7 +7,7 @@ use crate::config::declared::care::{
 };
 use crate::config::declared::{
     Key, Preset, cache, clients, compress, engine, file, kv, log, queue, route, server, sink,
-    upstream,
+    table, upstream,
 };
 
 /// A table is behind a line `<!-- keys: NAME -->` and has the keys of these groups.
@@ -46,6 +46,9 @@ const TABLES: &[Table] = &[
     ("kv.engine", engine::SECTION.groups),
     ("kv.engine.postgres", engine::POSTGRES_TABLE.groups),
     ("kv.engine.cassandra", engine::CASSANDRA_TABLE.groups),
+    ("table", table::TABLE.groups),
+    ("table.batch", table::BATCHES.groups),
+    ("route.collect", table::COLLECTION.groups),
     ("route", &[route::OF_ANY]),
     ("route.split", route::split::RULE.groups),
     ("route.mirror", route::mirror::RULE.groups),
