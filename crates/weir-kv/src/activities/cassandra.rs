@@ -37,7 +37,7 @@ const READS_AT_ONCE: Most = Most {
 const STATEMENTS: usize = 64;
 const BATCHES: u32 = 8;
 const READS: u32 = 256;
-/// Rows of one statement, and their bytes: Cassandra refuses batches of more than 50 KiB.
+/// Rows of one statement, and their bytes. A node takes it as one write, which holds up others when it is large.
 const STATEMENT_ROWS_MAX: usize = 100;
 const STATEMENT_BYTES_MAX: usize = 32 << 10;
 

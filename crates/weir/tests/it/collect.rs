@@ -191,6 +191,18 @@ fn what_is_wrong_is_told(collector: &Collector) {
     );
 }
 
+/// Where the first of two with other data stays.
+fn the_first_stays(collector: &Collector) {
+    let event = |data| json!({ "user_id": "two", "id": "same", "timestamp": 5, "data": data });
+    collector.post(&event(1));
+    collector.post(&event(2));
+    collector.post(&json!([event(3), event(4)]));
+    assert_eq!(collector.parts("user_id=two", "data"), [json!(1)]);
+    let at_once = |data| json!({ "user_id": "at once", "id": 1, "timestamp": 5, "data": data });
+    collector.post(&json!([at_once(1), at_once(2)]));
+    assert_eq!(collector.parts("user_id=at%20once", "data"), [json!(1)]);
+}
+
 /// Clients post until the gateway is killed; what was acknowledged must be there when it has been started again.
 fn kill_while_clients_post(collector: &mut Collector, round: u64) {
     const CLIENTS: u64 = 4;

@@ -24,7 +24,7 @@ fn events_are_kept_and_read_back() {
     holds(&mut collector);
     let other = start("activities", "batch = { events = 100, wait = \"20ms\" }");
     assert_eq!(other.find("user_id=tim&last=1000").len(), 250);
-    // More than a batch of Cassandra may have.
+    // More than goes into one statement.
     let long = "x".repeat(20_000);
     let events: Vec<_> = (0..20)
         .map(|_| json!({ "user_id": "long", "data": long }))

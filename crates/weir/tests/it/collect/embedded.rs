@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::{Collector, holds, kill_while_clients_post};
+use super::{Collector, holds, kill_while_clients_post, the_first_stays};
 use crate::harness::Directory;
 use crate::harness::process::Process;
 
@@ -19,7 +19,9 @@ fn engine(durability: &str) -> impl FnOnce(&Directory) -> String {
 
 #[test]
 fn events_are_kept_and_read_back() {
-    holds(&mut Collector::start(engine("group"), ""));
+    let mut collector = Collector::start(engine("group"), "");
+    holds(&mut collector);
+    the_first_stays(&collector);
 }
 
 #[test]

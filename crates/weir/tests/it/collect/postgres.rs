@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Collector, holds, ids, kill_while_clients_post};
+use super::{Collector, holds, ids, kill_while_clients_post, the_first_stays};
 use crate::harness::postgres::Postgres;
 use crate::harness::wait_until;
 
@@ -25,6 +25,7 @@ fn events_are_kept_and_read_back() {
     let other = start(&postgres, "batch = 1");
     assert_eq!(other.find("user_id=tim&last=1000").len(), 250);
     kill_while_clients_post(&mut collector, 0);
+    the_first_stays(&collector);
 }
 
 #[test]
