@@ -33,7 +33,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use weir_gateway::service::{Answer, Replier, Reply};
 
-pub(crate) use self::call::Calls;
+pub(crate) use self::call::{Calls, NoAnswer};
 pub(crate) use self::hub::{too_few, written};
 pub(crate) use self::merged::Merged;
 pub(crate) use self::repair::Repairs;

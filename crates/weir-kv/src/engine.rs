@@ -2,15 +2,55 @@
 //!
 //! An engine answers from whatever thread has the result, and never makes a worker wait for a disk or a database.
 
+#[cfg(feature = "cassandra")]
+mod cassandra;
 pub mod lsm;
+#[cfg(feature = "postgres")]
+mod postgres;
 
 use std::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use weir_gateway::service::{Answer, Replier};
 
+use self::lsm::{Lsm, LsmSettings};
 use crate::cell::Cell;
+use crate::database::{CassandraSettings, PostgresSettings};
 use crate::version::Version;
+
+/// Where the data of a store is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum EngineSettings {
+    /// On the disk of this machine.
+    Embedded(LsmSettings),
+    /// In a table of Postgres.
+    Postgres(PostgresSettings),
+    /// In a table of Cassandra.
+    Cassandra(CassandraSettings),
+}
+
+/// Opens what keeps the data.
+///
+/// # Errors
+/// The disk refuses, the database cannot be reached, or this build does not know it.
+pub fn open(settings: &EngineSettings) -> Result<Arc<dyn Engine>, String> {
+    Ok(match settings {
+        EngineSettings::Embedded(settings) => Lsm::open(settings)?,
+        #[cfg(feature = "postgres")]
+        EngineSettings::Postgres(settings) => postgres::Postgres::open(settings)?,
+        #[cfg(not(feature = "postgres"))]
+        EngineSettings::Postgres(_) => {
+            return Err(crate::database::not_built("Postgres", "postgres"));
+        }
+        #[cfg(feature = "cassandra")]
+        EngineSettings::Cassandra(settings) => cassandra::Cassandra::open(settings)?,
+        #[cfg(not(feature = "cassandra"))]
+        EngineSettings::Cassandra(_) => {
+            return Err(crate::database::not_built("Cassandra", "cassandra"));
+        }
+    })
+}
 
 /// What is done with a result, on the thread that has it, so it must not wait. If a client gets an answer by it, that is
 /// returned: an engine gives the answers of many writes at once.
@@ -26,13 +66,21 @@ pub enum EngineError {
     Busy,
     /// It failed, and what it said.
     Failed(String),
+    /// It does not take what is written, however often it is tried.
+    Refused(String),
+    /// It does not keep keys in their order.
+    NoRanges,
+    /// It does not write under a condition.
+    NoConditions,
 }
 
 impl fmt::Display for EngineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Busy => f.write_str("too much waits for the disk"),
-            Self::Failed(why) => f.write_str(why),
+            Self::Busy => f.write_str("too much waits for the disk or the database"),
+            Self::Failed(why) | Self::Refused(why) => f.write_str(why),
+            Self::NoConditions => f.write_str("this engine has no conditional writes"),
+            Self::NoRanges => f.write_str("this engine has no ranges: it keeps keys in no order"),
         }
     }
 }
@@ -66,7 +114,11 @@ pub trait Engine: fmt::Debug + Send + Sync {
 
     /// Forgets a key, if what is kept of it is a tombstone of this version, or has expired with it; otherwise the version of what is
     /// kept is the result.
-    fn forget(&self, key: Bytes, version: Version, then: Then<Option<Version>>);
+    /// Engines that see to their own keep it.
+    fn forget(&self, key: Bytes, version: Version, then: Then<Option<Version>>) {
+        let _ = key;
+        Replier::answer_all(then(Ok(Some(version))).into_iter());
+    }
 
     /// Goes through the cells from a key on, up to another one without it, as they are at this moment. `then` comes at the end, also
     /// when nobody wants more.

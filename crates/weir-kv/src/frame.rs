@@ -114,9 +114,11 @@ pub enum Why {
     Failed,
     /// The version is too far ahead of its clock.
     Clock,
+    /// What it keeps cells in cannot do that.
+    Unable,
 }
 
-const WHYS: [Why; 4] = [Why::Epoch, Why::Busy, Why::Failed, Why::Clock];
+const WHYS: [Why; 5] = [Why::Epoch, Why::Busy, Why::Failed, Why::Clock, Why::Unable];
 
 /// Why bytes are no frame. The connection is of no use any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

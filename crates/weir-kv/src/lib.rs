@@ -10,18 +10,20 @@
 //! - [`placement`]: which nodes have a key; pure
 //! - [`coordinator`]: one read or write on all replicas of a key; pure
 //! - [`version`]: which of two writes is newer; [`cell`]: what is kept of a key; [`condition`]: what a write asks of it
-//! - [`engine`]: where cells are
+//! - [`engine`]: where cells are; `database`: how engines reach one outside of the process
 //! - [`frame`]: what nodes say to each other; `cluster`: one of them among the others
-//! - [`Store`]: the service of routes
+//! - [`Store`]: the service of routes with `kv`; [`activities`]: that of routes with `collect`, over the same databases
 //!
 //! What decides is apart from what does: the coordinator knows neither sockets nor clocks nor disks, and a simulation runs
 //! it against messages that are lost, nodes that crash and clocks that differ.
 
+pub mod activities;
 pub mod api;
 pub mod cell;
 mod cluster;
 pub mod condition;
 pub mod coordinator;
+pub mod database;
 pub mod engine;
 pub mod frame;
 pub mod placement;

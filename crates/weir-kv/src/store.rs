@@ -280,6 +280,14 @@ fn failed(error: &EngineError) -> Answer {
     let why = error.to_string();
     match error {
         EngineError::Busy => api::busy(&why),
-        EngineError::Failed(_) => api::text(503, &why),
+        error => api::text(status_of(error), &why),
+    }
+}
+
+fn status_of(error: &EngineError) -> u16 {
+    match error {
+        EngineError::Busy | EngineError::Failed(_) => 503,
+        EngineError::Refused(_) => 422,
+        EngineError::NoRanges | EngineError::NoConditions => 501,
     }
 }

@@ -30,6 +30,7 @@ mod care;
 mod compress;
 mod cookie;
 mod declared;
+mod engine;
 mod entries;
 mod entry;
 mod error;
@@ -59,6 +60,7 @@ mod sink;
 mod sources;
 mod suggest;
 mod syntax;
+mod table;
 mod template;
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use super::Calls;
+use super::call::NoAnswer;
 use crate::cell::Cell;
 use crate::frame::{Say, Span};
 
@@ -23,10 +24,6 @@ struct Source {
     /// What is still to be asked for.
     rest: Option<Span>,
 }
-
-/// Too many nodes did not answer.
-#[derive(Debug)]
-pub(crate) struct TooFewNodes;
 
 impl<'c> Merged<'c> {
     /// The range of these nodes from a key up to another one. Writes were acknowledged by `ack` of them.
@@ -49,8 +46,8 @@ impl<'c> Merged<'c> {
         }
     }
 
-    /// The next key and its newest cell.
-    pub(crate) fn next(&mut self) -> Result<Option<(Bytes, Cell)>, TooFewNodes> {
+    /// The next key and its newest cell. It fails when too many nodes do, as the last of them.
+    pub(crate) fn next(&mut self) -> Result<Option<(Bytes, Cell)>, NoAnswer> {
         self.fill()?;
         let firsts = self
             .sources
@@ -74,7 +71,7 @@ impl<'c> Merged<'c> {
     }
 
     /// Has every node tell of its next cells, as long as it has some.
-    fn fill(&mut self) -> Result<(), TooFewNodes> {
+    fn fill(&mut self) -> Result<(), NoAnswer> {
         let mut at = 0;
         while let Some(source) = self.sources.get_mut(at) {
             let Some(span) = source.rest.take_if(|_| source.entries.is_empty()) else {
@@ -82,15 +79,17 @@ impl<'c> Merged<'c> {
                 continue;
             };
             let to = span.to.clone();
-            if let Ok(Say::Page(page)) = self
-                .calls
-                .ask_again(source.node, || Say::Scan(true, span.clone()))
-            {
-                source.entries = page.entries.into();
-                source.rest = page.next.map(|from| Span { from, to });
-            } else {
-                self.may_miss = self.may_miss.checked_sub(1).ok_or(TooFewNodes)?;
-                self.sources.remove(at);
+            let scan = || Say::Scan(true, span.clone());
+            match self.calls.ask_again(source.node, scan) {
+                Ok(Say::Page(page)) => {
+                    source.entries = page.entries.into();
+                    source.rest = page.next.map(|from| Span { from, to });
+                }
+                answer => {
+                    let error = answer.err().unwrap_or(NoAnswer::Silent);
+                    self.may_miss = self.may_miss.checked_sub(1).ok_or(error)?;
+                    self.sources.remove(at);
+                }
             }
         }
         Ok(())

@@ -259,7 +259,8 @@ fn write_own(
 fn refused(error: &EngineError) -> Say {
     let why = match error {
         EngineError::Busy => Why::Busy,
-        EngineError::Failed(_) => Why::Failed,
+        EngineError::Failed(_) | EngineError::Refused(_) => Why::Failed,
+        EngineError::NoRanges | EngineError::NoConditions => Why::Unable,
     };
     Say::Refused(why, error.to_string())
 }

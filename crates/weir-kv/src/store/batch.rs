@@ -14,11 +14,10 @@ use weir_gateway::service::{Answer, Reply};
 
 use super::jobs::Busy;
 use super::v1::{Kind, TOO_FEW, live, status};
-use super::{Doer, Outcome, Store};
+use super::{Doer, Outcome, Store, status_of};
 use crate::api::{self, KEY_BYTES_MAX, Refusal, v1};
 use crate::condition::{self, Condition};
 use crate::coordinator::{self, Quorum};
-use crate::engine::EngineError;
 use crate::frame::{Ask, What};
 use crate::wall::unix_ms;
 
@@ -198,8 +197,7 @@ fn told(kind: Kind, key: &Bytes, outcome: Option<Outcome>) -> Value {
             503,
             "what this batch has answered so far is too large; ask for fewer keys",
         ),
-        Some(Err(EngineError::Busy)) => refuse(503, &EngineError::Busy.to_string()),
-        Some(Err(EngineError::Failed(why))) => refuse(503, &why),
+        Some(Err(error)) => refuse(status_of(&error), &error.to_string()),
         Some(Ok(coordinator::Answer::Found(cell))) => match live(cell.as_ref(), unix_ms()) {
             None => line["status"] = json!(404),
             Some((version, value)) => {

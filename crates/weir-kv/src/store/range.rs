@@ -7,9 +7,10 @@ use super::Store;
 use super::batch::{NDJSON, put_key, put_value};
 use super::jobs::Busy;
 use crate::api::{self, v1};
-use crate::cluster::{Calls, Merged};
+use crate::cluster::{Calls, Merged, NoAnswer};
 use crate::condition;
 use crate::coordinator::Quorum;
+use crate::frame::Why;
 use crate::wall::unix_ms;
 
 const OCTETS: &[u8] = b"application/octet-stream";
@@ -28,7 +29,7 @@ impl Store {
                 let (key, cell) = match entries.next() {
                     Ok(Some(entry)) => entry,
                     Ok(None) => return sending.end(),
-                    Err(_) => return sending.fail("this node has not read it in time"),
+                    Err(error) => return sending.fail(&error, "this node has not read it in time"),
                 };
                 let is_wanted = match cell.at(now_ms) {
                     None => sending.is_wanted(),
@@ -72,7 +73,9 @@ fn send_all(calls: &Calls, range: v1::Range, mut sending: Sending) {
         let (key, cell) = match entries.next() {
             Ok(Some(entry)) => entry,
             Ok(None) => return sending.end(),
-            Err(_) => return sending.fail("too few nodes answered for a range of all keys"),
+            Err(error) => {
+                return sending.fail(&error, "too few nodes answered for a range of all keys");
+            }
         };
         let Some(value) = cell.at(now_ms) else {
             if sending.is_wanted() {
@@ -162,9 +165,15 @@ impl Sending {
     }
 
     /// Answers with an error; what has begun breaks off.
-    fn fail(&mut self, why: &str) {
-        if let Some(replier) = self.replier.take() {
-            replier.answer(api::text(504, why));
-        }
+    fn fail(&mut self, error: &NoAnswer, silent: &str) {
+        let Some(replier) = self.replier.take() else {
+            return;
+        };
+        replier.answer(match error {
+            NoAnswer::Silent => api::text(504, silent),
+            NoAnswer::Refused(Why::Busy, why) => api::busy(why),
+            NoAnswer::Refused(Why::Unable, why) => api::text(501, why),
+            NoAnswer::Refused(_, why) => api::text(503, why),
+        });
     }
 }

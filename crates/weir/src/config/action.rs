@@ -12,6 +12,7 @@ use weir_gateway::settings::{
 use super::care::Around;
 use super::declared::forms::MEDIA_TYPE_EXPECTED;
 use super::declared::kv::KV;
+use super::declared::table::COLLECT;
 use super::declared::{Key, care as declared_care, queue as declared_queue, route as declared};
 use super::entries::Entries;
 use super::entry::Entry;
@@ -89,6 +90,9 @@ pub(super) fn read(
     }
     if key.is(&KV) {
         return services.kv(value).map(Action::Serve);
+    }
+    if key.is(&COLLECT) {
+        return services.collect(value).map(Action::Serve);
     }
     if key.is(&declared::REDIRECT) {
         redirect(value, path).map(Action::Redirect)

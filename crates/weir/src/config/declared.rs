@@ -12,6 +12,7 @@ pub(crate) mod care;
 pub(crate) mod clients;
 pub(crate) mod compress;
 pub(crate) mod cookie;
+pub(crate) mod engine;
 pub(crate) mod file;
 pub(crate) mod forms;
 pub(crate) mod kind;
@@ -21,6 +22,7 @@ pub(crate) mod queue;
 pub(crate) mod route;
 pub(crate) mod server;
 pub(crate) mod sink;
+pub(crate) mod table;
 pub(crate) mod upstream;
 
 use std::time::Duration;

@@ -21,7 +21,7 @@ use super::declared::{Form, Key, clients, file, server};
 use super::entries::Entries;
 use super::entry::Entry;
 use super::log::{self, Beside};
-use super::{Config, address, cache, error_pages, headers, kv, queue, route, upstream};
+use super::{Config, address, cache, error_pages, headers, kv, queue, route, table, upstream};
 
 /// Reads the whole file.
 pub(super) fn config(mut root: Entries) -> Config {
@@ -53,6 +53,7 @@ pub(super) fn config(mut root: Entries) -> Config {
     let mut upstreams = upstream::all(&mut root);
     let mut services = queue::all(&mut root);
     services.kv = kv::store(&mut root);
+    services.tables = table::all(&mut root);
     let access_log = access_log.and_then(|table| log::access_log(table, beside, &mut services));
     // All routes may be posted.
     let takes_apps = admin

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use weir_kv::activities::TableSettings;
 use weir_queue::{Deferral, Settings};
 
 use super::kv::StoreSettings;
@@ -13,6 +14,8 @@ pub(crate) struct InProcess {
     pub(crate) queues: BTreeMap<String, Settings>,
     /// The key-value store.
     pub(crate) kv: Option<StoreSettings>,
+    /// Tables of activities by their names.
+    pub(crate) tables: BTreeMap<String, TableSettings>,
     /// What each service does, by its name.
     pub(crate) services: BTreeMap<String, Service>,
 }
@@ -28,4 +31,6 @@ pub(crate) enum Service {
     Log(String),
     /// Answers out of the store.
     Kv,
+    /// Keeps events in a table, and reads them back.
+    Collect(String),
 }

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use weir_gateway::settings::Serve;
-use weir_kv::engine::Durability;
-use weir_kv::engine::lsm::LsmSettings;
+use weir_kv::engine::EngineSettings;
 use weir_kv::{ClusterSettings, Upkeep};
 
 use super::declared::file::KV;
 use super::declared::kv as declared;
+use super::engine;
 use super::entries::Entries;
 use super::entry::Entry;
 use super::file::token;
@@ -20,44 +20,75 @@ use super::in_process::{InProcess, Service};
 const SERVICE: &str = "kv";
 /// The directory of hints, in that of the engine.
 const HINTS: &str = "hints";
-/// How long a client waits for the store at most.
-const TIMEOUT: Duration = Duration::from_secs(5);
+/// The table of a store in a database, unless another one is named.
+const TABLE: &str = "kv";
 
 /// A store: where its data is, and which nodes it has.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StoreSettings {
-    pub(crate) engine: LsmSettings,
+    pub(crate) engine: EngineSettings,
     /// This node among others; `None` for a store of one node.
     pub(crate) cluster: Option<ClusterSettings>,
-    pub(crate) upkeep: Upkeep,
+    /// `None` where a database sees to its own.
+    pub(crate) upkeep: Option<Upkeep>,
 }
 
 /// Reads `[kv]`.
 pub(super) fn store(root: &mut Entries) -> Option<StoreSettings> {
     let mut table = root.section(&KV)?;
     let engine = table.required(&declared::ENGINE);
-    let engine = engine.and_then(|engine| engine.table());
-    let engine = engine.map_or_else(nowhere, embedded);
-    let upkeep = Upkeep {
-        repair: table
-            .duration(&declared::REPAIR)
-            .unwrap_or(declared::REPAIR.preset.duration()),
-        tombstones: table
-            .duration(&declared::TOMBSTONES)
-            .unwrap_or(declared::TOMBSTONES.preset.duration()),
+    let engine = engine.and_then(|value| engine::engine(value.table()?, TABLE));
+    let (cluster, upkeep) = match &engine {
+        Some(EngineSettings::Postgres(_)) => alone(&mut table, "Postgres"),
+        Some(EngineSettings::Cassandra(_)) => alone(&mut table, "Cassandra"),
+        Some(EngineSettings::Embedded(_)) | None => (cluster(&mut table), Some(upkeep(&mut table))),
     };
-    let cluster = cluster(&mut table).map(|cluster| ClusterSettings {
-        hints: engine.path.join(HINTS),
-        hints_age: upkeep.tombstones / 2,
-        ..cluster
-    });
     table.finish();
     // A store with a mistake is one all the same: a route that names it is not wrong too.
-    Some(StoreSettings {
+    let engine = engine.unwrap_or_else(engine::nowhere);
+    let mut settings = StoreSettings {
         engine,
         cluster,
         upkeep,
-    })
+    };
+    if let (EngineSettings::Embedded(embedded), Some(cluster), Some(upkeep)) =
+        (&settings.engine, &mut settings.cluster, upkeep)
+    {
+        cluster.hints = embedded.path.join(HINTS);
+        cluster.hints_age = upkeep.tombstones / 2;
+    }
+    Some(settings)
+}
+
+fn upkeep(table: &mut Entries) -> Upkeep {
+    let mut duration = |key| {
+        let said = table.duration(key);
+        said.unwrap_or(key.preset.duration())
+    };
+    Upkeep {
+        repair: duration(&declared::REPAIR),
+        tombstones: duration(&declared::TOMBSTONES),
+    }
+}
+
+/// A database has its own nodes and replicas.
+fn alone(table: &mut Entries, database: &str) -> (Option<ClusterSettings>, Option<Upkeep>) {
+    let keys = [
+        &declared::NODE,
+        &declared::NODES,
+        &declared::REPLICAS,
+        &declared::SECRET,
+        &declared::REPAIR,
+        &declared::TOMBSTONES,
+    ];
+    for key in keys {
+        if let Some(value) = table.optional(key) {
+            value.wrong(format!(
+                "has no meaning with an engine in {database}, which replicates by itself; expected it only with a \"path\""
+            ));
+        }
+    }
+    (None, None)
 }
 
 fn cluster(table: &mut Entries) -> Option<ClusterSettings> {
@@ -134,29 +165,6 @@ fn addresses(value: &Entry) -> Option<Vec<SocketAddr>> {
     (nodes.len() == items.len()).then_some(nodes)
 }
 
-fn nowhere() -> LsmSettings {
-    LsmSettings {
-        path: PathBuf::new(),
-        durability: Durability::Group,
-        memory_bytes: declared::MEMORY.preset.bytes(),
-    }
-}
-
-fn embedded(mut table: Entries) -> LsmSettings {
-    let path = table.required(&declared::PATH);
-    let path = path.and_then(|path| path.parsed(super::queue::directory));
-    let durability = table.optional(&declared::DURABILITY);
-    let durability = durability.and_then(|value| value.choice(declared::DURABILITIES));
-    let memory_bytes = table.size_bytes(&declared::MEMORY);
-    table.finish();
-    let usual = nowhere();
-    LsmSettings {
-        path: path.unwrap_or_default(),
-        durability: durability.unwrap_or(usual.durability),
-        memory_bytes: memory_bytes.unwrap_or(usual.memory_bytes),
-    }
-}
-
 impl InProcess {
     /// Reads what stands at `kv`, and says which service does it.
     pub(super) fn kv(&mut self, value: &Entry) -> Option<Serve> {
@@ -164,14 +172,15 @@ impl InProcess {
             value.wrong("found false, expected true, or another action instead");
             return None;
         }
-        if self.kv.is_none() {
+        let Some(store) = &self.kv else {
             value.wrong("there is no store; add `[kv]` with `engine = { path = \"data/kv\" }`");
             return None;
-        }
+        };
+        let timeout = engine::timeout(&store.engine);
         self.services.insert(SERVICE.to_owned(), Service::Kv);
         Some(Serve {
             service: SERVICE.to_owned(),
-            timeout: TIMEOUT,
+            timeout,
             delivery: None,
         })
     }

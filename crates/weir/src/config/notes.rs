@@ -13,6 +13,7 @@ pub(crate) fn of(settings: &Settings, services: &InProcess) -> Vec<String> {
     let mut notes = Vec::new();
     idle_queues(services, &mut notes);
     idle_store(services, &mut notes);
+    idle_tables(services, &mut notes);
     deferred_reads(settings, services, &mut notes);
     lone_paths(&settings.routes, &mut notes);
     idle_upstreams(settings, &mut notes);
@@ -60,6 +61,19 @@ fn idle_store(services: &InProcess, notes: &mut Vec<String>) {
     let is_used = |service: &InProcessService| matches!(service, InProcessService::Kv);
     if services.kv.is_some() && !services.services.values().any(is_used) {
         notes.push("no route asks the store of [kv]; one does with kv = true".to_owned());
+    }
+}
+
+/// Tables that nothing is kept in.
+fn idle_tables(services: &InProcess, notes: &mut Vec<String>) {
+    let is_used = |name: &str| {
+        let mut services = services.services.values();
+        services.any(|service| matches!(service, InProcessService::Collect(table) if table == name))
+    };
+    for name in services.tables.keys().filter(|name| !is_used(name)) {
+        notes.push(format!(
+            "no route collects into the table {name:?}; one does with collect = {{ table = {name:?} }}"
+        ));
     }
 }
 

@@ -135,7 +135,7 @@ fn postgres(of: &str, value: &Entry) -> Option<Postgres> {
     })
 }
 
-fn table_name(text: &str) -> Result<String, String> {
+pub(super) fn table_name(text: &str) -> Result<String, String> {
     let parts: Vec<&str> = text.split('.').collect();
     if parts.len() > 2 || !parts.iter().all(|part| is_name(part)) {
         return Err(format!("expected {}", declared::TABLE_EXPECTED));
@@ -147,7 +147,7 @@ fn is_name(part: &str) -> bool {
     !part.is_empty() && !part.contains('\0')
 }
 
-fn postgres_url(text: &str) -> Result<String, String> {
+pub(super) fn postgres_url(text: &str) -> Result<String, String> {
     let is_url = text.starts_with("postgres://") || text.starts_with("postgresql://");
     if !is_url {
         return Err(format!("expected {}", declared::URL_EXPECTED));
@@ -163,15 +163,9 @@ fn cassandra(value: &Entry) -> Option<Cassandra> {
     let named = table.required(&declared::KEYSPACE_TABLE);
     let named = named.and_then(|value| value.parsed(keyspace_and_table));
     let columns = columns(&mut table);
-    let user = table.optional(&declared::USER);
-    let password = table.optional(&declared::PASSWORD);
+    let user = user(&mut table);
     let concurrency = table.integer(&declared::CONCURRENCY);
     let concurrency = concurrency.unwrap_or(declared::CONCURRENCY.preset.integer());
-    if let (Some(user), None) = (&user, &password) {
-        user.wrong("expected a \"password\" beside it");
-    }
-    let text = |value: Option<Entry>| Some(value?.text()?.to_owned());
-    let user = text(user).zip(text(password));
     table.finish();
     if let Err(why) = Cassandra::check() {
         value.wrong(why);
@@ -187,7 +181,18 @@ fn cassandra(value: &Entry) -> Option<Cassandra> {
     })
 }
 
-fn keyspace_and_table(text: &str) -> Result<(String, String), String> {
+/// Name and password, if they are said.
+pub(super) fn user(table: &mut Entries) -> Option<(String, String)> {
+    let user = table.optional(&declared::USER);
+    let password = table.optional(&declared::PASSWORD);
+    if let (Some(user), None) = (&user, &password) {
+        user.wrong("expected a \"password\" beside it");
+    }
+    let text = |value: Option<Entry>| Some(value?.text()?.to_owned());
+    text(user).zip(text(password))
+}
+
+pub(super) fn keyspace_and_table(text: &str) -> Result<(String, String), String> {
     match text.split_once('.') {
         Some((keyspace, table)) if is_name(keyspace) && is_name(table) && !table.contains('.') => {
             Ok((keyspace.to_owned(), table.to_owned()))
@@ -274,13 +279,27 @@ fn sasl(value: &Entry) -> Option<Sasl> {
 }
 
 /// Reads a list of servers that must be there.
-fn servers(table: &mut Entries, key: &'static Key) -> Option<Vec<String>> {
+pub(super) fn servers(table: &mut Entries, key: &'static Key) -> Option<Vec<String>> {
     let value = table.required(key)?;
     let list = value.list()?;
     if let (Preset::Required(expected), []) = (&key.preset, list.as_slice()) {
         value.wrong(format!("found none, expected {expected}"));
         return None;
     }
+    all_of(&list)
+}
+
+/// Reads a list of servers that may have been another value.
+pub(super) fn all_servers(value: &Entry) -> Option<Vec<String>> {
+    let list = value.as_list();
+    let list = list.filter(|list| !list.is_empty());
+    if list.is_none() {
+        value.unexpected();
+    }
+    all_of(&list?)
+}
+
+fn all_of(list: &[Entry]) -> Option<Vec<String>> {
     let servers: Vec<_> = list.iter().map(|value| value.parsed(server)).collect();
     servers.into_iter().collect()
 }

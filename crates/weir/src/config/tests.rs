@@ -7,6 +7,7 @@ mod actions;
 mod answers;
 mod cache;
 mod care;
+mod collect;
 mod compress;
 mod declared;
 mod defaults;

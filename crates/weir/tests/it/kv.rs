@@ -1,12 +1,16 @@
 //! The key-value store from outside: real processes, which are killed and started again.
 
+mod cassandra;
 mod cluster;
 mod killed;
+mod postgres;
 mod single;
 mod upkeep;
 mod v1;
 
 use std::net::SocketAddr;
+
+pub(crate) use self::cassandra::keyspace;
 
 use crate::harness::client::{Connection, Response};
 use crate::harness::process::Process;
@@ -43,13 +47,22 @@ impl Node {
     }
 
     fn with(engine: &str, store: &str) -> Self {
-        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let directory = Directory::new();
         let data = directory.file("data");
+        let engine = format!("path = \"{}\"{engine}", data.display());
+        Self::in_directory(directory, &engine, store)
+    }
+
+    /// A node whose data is in a database.
+    fn in_database(engine: &str) -> Self {
+        Self::in_directory(Directory::new(), engine, "")
+    }
+
+    fn in_directory(directory: Directory, engine: &str, store: &str) -> Self {
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let config = format!(
-            "[server]\nworkers = 2\n[[listener]]\naddress = \"{address}\"\n[kv]\nengine = {{ path = \"{}\"{engine} }}\n{store}\
-             [[route]]\npath = \"/v0/{{*rest}}\"\nkv = true\n[[route]]\npath = \"/v1/{{*rest}}\"\nkv = true\n",
-            data.display()
+            "[server]\nworkers = 2\n[[listener]]\naddress = \"{address}\"\n[kv]\nengine = {{ {engine} }}\n{store}\
+             [[route]]\npath = \"/v0/{{*rest}}\"\nkv = true\n[[route]]\npath = \"/v1/{{*rest}}\"\nkv = true\n"
         );
         directory.write("weir.toml", config);
         let process = start(&directory, address);

@@ -9,6 +9,7 @@ mod balance;
 mod cache;
 mod care;
 mod clients;
+mod collect;
 mod compress;
 mod defer;
 mod documentation;

@@ -1,11 +1,12 @@
 //! The services inside the process of a gateway that runs: opened when a configuration has them, ended when none has them any more.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use serde_json::Value;
 use weir_gateway::service::{Courier, OrderError, QueueOrder, QueueStatus, Service, Services};
 use weir_kv::Store;
-use weir_kv::engine::lsm::Lsm;
+use weir_kv::activities::{Activities, TableSettings};
 
 use super::queues::OpenQueues;
 use crate::config::{InProcess, InProcessService, StoreSettings};
@@ -17,6 +18,8 @@ pub(in crate::commands) struct OpenServices {
     read: Arc<Mutex<InProcess>>,
     queues: OpenQueues,
     store: Mutex<Option<OpenStore>>,
+    /// Tables of activities by their names.
+    tables: Mutex<BTreeMap<String, OpenTable>>,
 }
 
 /// A store that is open, and by what settings.
@@ -26,12 +29,20 @@ struct OpenStore {
     store: Weak<Store>,
 }
 
+/// A table that is open, and by what settings.
+#[derive(Debug)]
+struct OpenTable {
+    settings: TableSettings,
+    table: Weak<Activities>,
+}
+
 impl OpenServices {
     pub(in crate::commands) fn new(read: Arc<Mutex<InProcess>>) -> Self {
         Self {
             read,
             queues: OpenQueues::default(),
             store: Mutex::default(),
+            tables: Mutex::default(),
         }
     }
 
@@ -46,16 +57,38 @@ impl OpenServices {
             }
             return Err("[kv] is another one, which takes a restart".to_owned());
         }
-        let engine = Lsm::open(&settings.engine)?;
-        let store = Arc::new(match &settings.cluster {
-            None => Store::alone(engine, Some(settings.upkeep))?,
-            Some(cluster) => Store::among(cluster, engine, settings.upkeep)?,
+        let engine = weir_kv::engine::open(&settings.engine)?;
+        let store = Arc::new(match settings.cluster.as_ref().zip(settings.upkeep) {
+            None => Store::alone(engine, settings.upkeep)?,
+            Some((cluster, upkeep)) => Store::among(cluster, engine, upkeep)?,
         });
         *open = Some(OpenStore {
             settings: settings.clone(),
             store: Arc::downgrade(&store),
         });
         Ok(store)
+    }
+
+    /// The table of this name with these settings, opened if it is not.
+    fn table(&self, name: &str, settings: &TableSettings) -> Result<Arc<dyn Service>, String> {
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = tables.get(name)
+            && let Some(table) = open.table.upgrade()
+        {
+            if open.settings == *settings {
+                return Ok(table);
+            }
+            return Err(format!(
+                "[table.{name}] is another one, which takes a restart"
+            ));
+        }
+        let table = Arc::new(Activities::open(settings)?);
+        let open = OpenTable {
+            settings: settings.clone(),
+            table: Arc::downgrade(&table),
+        };
+        tables.insert(name.to_owned(), open);
+        Ok(table)
     }
 }
 
@@ -72,6 +105,10 @@ impl Services for OpenServices {
             InProcessService::Kv => {
                 let settings = read.kv.as_ref().ok_or("there is no store")?;
                 self.store(settings)
+            }
+            InProcessService::Collect(table) => {
+                let settings = read.tables.get(table).ok_or("there is no such table")?;
+                self.table(table, settings)
             }
             InProcessService::Defer(queue, _)
             | InProcessService::Tell(queue)

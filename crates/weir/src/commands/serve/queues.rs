@@ -125,7 +125,9 @@ impl OpenQueues {
             }
             InProcessService::Tell(_) => Arc::new(Telling::new(queue)),
             InProcessService::Log(_) => Arc::new(Logging::new(queue)),
-            InProcessService::Kv => return Err("the store is no queue".to_owned()),
+            InProcessService::Kv | InProcessService::Collect(_) => {
+                return Err("it is no queue".to_owned());
+            }
         };
         all.services.retain(|(own, _)| own.strong_count() > 0);
         all.services

@@ -2,7 +2,7 @@
 
 use super::route::error_pages::ERROR_PAGES;
 use super::{Key, Kind, List, Named, Needs, Preset, Section};
-use super::{cache, clients, forms, kv, log, queue, route, server, upstream};
+use super::{cache, clients, forms, kv, log, queue, route, server, table, upstream};
 
 /// The file, whose keys are its sections.
 pub(crate) static FILE: Section = Section {
@@ -24,6 +24,7 @@ pub(crate) static FILE: Section = Section {
         &UPSTREAM,
         &QUEUE,
         &KV,
+        &TABLE,
         &ROUTE,
         &INCLUDE,
     ]],
@@ -128,6 +129,12 @@ pub(crate) static KV: Key = Key {
     kind: Kind::Table(&kv::STORE),
     preset: Preset::Said("none"),
     doc: "The key-value store of routes with `kv`.",
+};
+pub(crate) static TABLE: Key = Key {
+    name: "table",
+    kind: Kind::Named(&table::TABLES),
+    preset: Preset::Said("none"),
+    doc: "Tables of the events of users, by name.",
 };
 pub(crate) static ROUTE: Key = Key {
     name: "route",

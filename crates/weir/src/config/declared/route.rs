@@ -13,7 +13,7 @@ use weir_gateway::settings::Forward;
 
 use super::clients::BODY_BYTES;
 use super::{Key, Kind, List, Named, Needs, Preset, Section, forms};
-use super::{cache, care, compress, kv, queue};
+use super::{cache, care, compress, kv, queue, table};
 use crate::config::pattern::{LOCATION_EXPECTED, PATH_EXPECTED};
 
 pub(crate) static ROUTE: Section = Section {
@@ -39,10 +39,18 @@ pub(crate) const OF_ANY: &[&Key] = &[
     &split::SPLIT,
     &REDIRECT,
     &kv::KV,
+    &table::COLLECT,
     &RESPOND,
 ];
 /// What a route does: exactly one of these.
-pub(crate) const ACTIONS: &[&Key] = &[&UPSTREAM, &split::SPLIT, &REDIRECT, &RESPOND, &kv::KV];
+pub(crate) const ACTIONS: &[&Key] = &[
+    &UPSTREAM,
+    &split::SPLIT,
+    &REDIRECT,
+    &RESPOND,
+    &kv::KV,
+    &table::COLLECT,
+];
 /// What a route may have that forwards, besides [`care::OF_ROUTE`].
 pub(crate) const FORWARD: &[&Key] = &[
     &split::STICKY,

@@ -71,7 +71,7 @@ pub(crate) static POSTGRES: Key = Key {
     preset: Preset::Said("none"),
     doc: "A table of Postgres, see [tables](deferring.md#tables).",
 };
-static URL: Form = Form {
+pub(crate) static URL: Form = Form {
     noun: "URL such as `\"postgres://user:password@127.0.0.1/app\"`",
     expected: URL_EXPECTED,
     pattern: Some("^postgres(ql)?://"),
@@ -94,7 +94,7 @@ pub(crate) static TABLE: Key = Key {
     preset: Preset::Said("the name of the queue"),
     doc: "The table, with that of its schema perhaps, as in `\"app.events\"`.",
 };
-static TABLE_NAME: Form = Form {
+pub(crate) static TABLE_NAME: Form = Form {
     noun: "name of a table",
     expected: TABLE_EXPECTED,
     pattern: Some("^[^.]+(\\.[^.]+)?$"),
@@ -141,7 +141,7 @@ pub(crate) static NODES: Key = Key {
     doc: "Some nodes of the cluster, which know the others.",
 };
 pub(crate) const SERVERS_EXPECTED: &str = "servers such as [\"127.0.0.1:9042\"]";
-static SERVERS: List = List {
+pub(crate) static SERVERS: List = List {
     of: Kind::Text(&SERVER),
     noun: "hosts with ports",
     expected: SERVERS_EXPECTED,

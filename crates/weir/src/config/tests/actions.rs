@@ -39,7 +39,7 @@ response_headers.always = { x-a = "{bytes_sent}", connection = "close" }
 "#,
     r#"
 [[route]]
-#! route[1]: found no action, expected one of "upstream", "split", "redirect", "respond", "kv"
+#! route[1]: found no action, expected one of "upstream", "split", "redirect", "respond", "kv", "collect"
 path = "/"
 "#,
     r#"
@@ -66,9 +66,9 @@ path = "/"
 strip_prefix = "/"
 respond = {}
 upstream = "app"
-#! route[1].upstream: found beside "respond", expected exactly one of "upstream", "split", "redirect", "respond", "kv"
+#! route[1].upstream: found beside "respond", expected exactly one of "upstream", "split", "redirect", "respond", "kv", "collect"
 redirect = { to = "/" }
-#! route[1].redirect: found beside "respond", expected exactly one of "upstream", "split", "redirect", "respond", "kv"
+#! route[1].redirect: found beside "respond", expected exactly one of "upstream", "split", "redirect", "respond", "kv", "collect"
 "#,
     r#"
 [[route]]

@@ -1,5 +1,7 @@
 //! Mistakes in `[kv]` and in the `kv` of routes.
 
+use weir_kv::engine::{Durability, EngineSettings};
+
 use super::{LISTENER, parse};
 use crate::config::StoreSettings;
 
@@ -18,7 +20,34 @@ fn mistakes_in_a_store_are_told() {
     for (kv, complaint) in [
         (String::new(), "route[1].kv: there is no store; add `[kv]`"),
         ("[kv]\n".to_owned(), "kv.engine: missing"),
-        ("[kv]\nengine = {}\n".to_owned(), "kv.engine.path: missing"),
+        (
+            "[kv]\nengine = {}\n".to_owned(),
+            "kv.engine: found no place for the data, expected one of \"path\", \"postgres\", \"cassandra\"",
+        ),
+        (
+            "[kv]\nengine = { path = \"data\", cassandra = [\"a:1\"] }\n".to_owned(),
+            "kv.engine.cassandra: found beside \"path\", expected exactly",
+        ),
+        (
+            "[kv]\nengine = { cassandra = [] }\n".to_owned(),
+            "kv.engine.cassandra: found a list, expected a list of nodes",
+        ),
+        (
+            "[kv]\nengine = { postgres = \"postgres://a/b\", durability = \"os\" }\n".to_owned(),
+            "kv.engine.durability: has no meaning with \"postgres\", expected it only with \"path\"",
+        ),
+        (
+            "[kv]\nengine = { postgres = \"mysql://a/b\" }\n".to_owned(),
+            "kv.engine.postgres: found \"mysql://a/b\", expected a URL such as",
+        ),
+        (
+            "[kv]\nengine = { cassandra = { nodes = [\"a:1\"], table = \"kv\" } }\n".to_owned(),
+            "kv.engine.cassandra.table: found \"kv\", expected a keyspace and a table",
+        ),
+        (
+            "[kv]\nengine = { postgres = \"postgres://a/b\" }\nnode = \"127.0.0.1:1\"\nnodes = [\"127.0.0.1:1\"]\n".to_owned(),
+            "kv.nodes: has no meaning with an engine in Postgres, which replicates by itself",
+        ),
         (
             format!("{engine}node = \"127.0.0.1:8081\"\n"),
             "kv.node: found \"127.0.0.1:8081\", expected \"nodes\" beside it",
@@ -80,7 +109,11 @@ fn a_store_is_what_it_says() {
         engine, cluster, ..
     } = config.services.kv.expect("a store");
     let cluster = cluster.expect("a cluster");
+    let EngineSettings::Embedded(engine) = engine else {
+        panic!("{engine:?}");
+    };
     assert_eq!(engine.path.to_str(), Some("data"));
+    assert_eq!(engine.durability, Durability::Os);
     assert_eq!(
         (cluster.nodes.len(), &*cluster.secret),
         (2, "0123456789abcdef")
@@ -90,4 +123,46 @@ fn a_store_is_what_it_says() {
         (cluster.replicas, cluster.hints.to_str()),
         (2, Some("data/hints"))
     );
+}
+
+#[test]
+#[cfg(all(feature = "postgres", feature = "cassandra"))]
+fn a_store_may_be_in_a_database() {
+    use weir_kv::database::{CassandraSettings, PostgresSettings};
+    let url = "postgres://weir@127.0.0.1/app".to_owned();
+    let nodes = vec!["127.0.0.1:9042".to_owned()];
+    let postgres = |table: &str| {
+        EngineSettings::Postgres(PostgresSettings {
+            url: url.clone(),
+            table: table.to_owned(),
+        })
+    };
+    let cassandra = |keyspace: &str, user: Option<(String, String)>| {
+        EngineSettings::Cassandra(CassandraSettings {
+            nodes: nodes.clone(),
+            keyspace: keyspace.to_owned(),
+            table: "kv".to_owned(),
+            user,
+        })
+    };
+    let user = Some(("weir".to_owned(), "secret".to_owned()));
+    for (engine, expected) in [
+        (format!("postgres = \"{url}\""), postgres("kv")),
+        (
+            format!("postgres = {{ url = \"{url}\", table = \"app.kv\" }}"),
+            postgres("app.kv"),
+        ),
+        (format!("cassandra = {nodes:?}"), cassandra("weir", None)),
+        (
+            format!(
+                "cassandra = {{ nodes = {nodes:?}, table = \"app.kv\", user = \"weir\", password = \"secret\" }}"
+            ),
+            cassandra("app", user),
+        ),
+    ] {
+        let text = format!("[kv]\nengine = {{ {engine} }}\n");
+        let config = super::whole(&[LISTENER, &text, ROUTE].concat());
+        let store = config.services.kv.expect("a store");
+        assert_eq!((store.engine, store.cluster), (expected, None));
+    }
 }

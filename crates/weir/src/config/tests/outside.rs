@@ -134,7 +134,7 @@ fn a_variable_that_cannot_be_had_is_told_with_its_place() {
         (
             "\"${NAME}\" = 1",
             "\"${NAME}\": unknown key; expected one of \"server\", \"listener\", \"admin\", \"log\", \"access_log\", \"request_id\", \
-             \"response_headers\", \"limits\", \"trusted_proxies\", \"timeouts\", \"cache\", \"dns\", \"error_pages\", \"upstream\", \"queue\", \"kv\", \"route\", \"include\"",
+             \"response_headers\", \"limits\", \"trusted_proxies\", \"timeouts\", \"cache\", \"dns\", \"error_pages\", \"upstream\", \"queue\", \"kv\", \"table\", \"route\", \"include\"",
         ),
     ] {
         let error = read(&[LISTENER, line, "\n", ROUTE].concat()).unwrap_err();

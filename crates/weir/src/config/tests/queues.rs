@@ -14,7 +14,10 @@ fn ways(text: &str) -> Vec<(String, Deferral)> {
     let services = whole(text).services.services.into_iter();
     let ways = services.filter_map(|(name, service)| match service {
         InProcessService::Defer(_, deferral) => Some((name, deferral)),
-        InProcessService::Tell(_) | InProcessService::Log(_) | InProcessService::Kv => None,
+        InProcessService::Tell(_)
+        | InProcessService::Log(_)
+        | InProcessService::Kv
+        | InProcessService::Collect(_) => None,
     });
     ways.collect()
 }

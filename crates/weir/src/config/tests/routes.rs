@@ -14,7 +14,7 @@ const BROKEN: &[&str] = &[
     r#"
 [[route]]
 #! route[1].path: missing, expected a path such as "/", "/users/{id}" or "/api/{*rest}"
-#! route[1]: found no action, expected one of "upstream", "split", "redirect", "respond", "kv"
+#! route[1]: found no action, expected one of "upstream", "split", "redirect", "respond", "kv", "collect"
 host = "*"
 #! route[1].host: found "*", expected a host such as "www.example.com" or "*.example.com", or no "host" for all of them
 pth = "/"

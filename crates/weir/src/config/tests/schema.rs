@@ -52,13 +52,20 @@ fn a_misspelt_key_is_refused() {
 /// So what is refused above is refused for the one key that was changed.
 #[test]
 fn a_file_without_the_key_is_sound() {
-    const ONE_OF_SEVERAL: [&str; 13] = [
+    const ONE_OF_SEVERAL: [&str; 20] = [
         "access_log.path",
         "access_log.queue",
         "queue.app.sink.app.file",
         "queue.app.sink.app.postgres",
         "queue.app.sink.app.cassandra",
         "queue.app.sink.app.kafka",
+        "kv.engine.path",
+        "kv.engine.postgres",
+        "kv.engine.cassandra",
+        "table.app.engine.path",
+        "table.app.engine.postgres",
+        "table.app.engine.cassandra",
+        "route.collect",
         "route.upstream",
         "route.split",
         "route.redirect",

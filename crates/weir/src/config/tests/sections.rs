@@ -55,7 +55,7 @@ disk = { path = "x", sise = "1GiB" }
 #! serve: unknown key; did you mean "server"?
 workers = 1
 [compress]
-#! compress: unknown key; expected one of "server", "listener", "admin", "log", "access_log", "request_id", "response_headers", "limits", "trusted_proxies", "timeouts", "cache", "dns", "error_pages", "upstream", "queue", "kv", "route", "include"
+#! compress: unknown key; expected one of "server", "listener", "admin", "log", "access_log", "request_id", "response_headers", "limits", "trusted_proxies", "timeouts", "cache", "dns", "error_pages", "upstream", "queue", "kv", "table", "route", "include"
 memory = "1MiB"
 "#,
     r#"

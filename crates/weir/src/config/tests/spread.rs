@@ -148,7 +148,7 @@ split = "stable"
 path = "/"
 upstream = "stable"
 split = { next = 1 }
-#! route[1].split: found beside "upstream", expected exactly one of "upstream", "split", "redirect", "respond", "kv"
+#! route[1].split: found beside "upstream", expected exactly one of "upstream", "split", "redirect", "respond", "kv", "collect"
 "#,
     r#"
 [[route]]

@@ -1,4 +1,4 @@
-//! A real node of Cassandra with nothing shared.
+//! A real node of Cassandra with nothing shared. A write is on its disk before it is acknowledged, which is not its default.
 
 use std::net::SocketAddr;
 
@@ -69,7 +69,7 @@ impl Cassandra {
              partitioner: org.apache.cassandra.dht.Murmur3Partitioner\nauto_bootstrap: false\nendpoint_snitch: SimpleSnitch\n\
              data_file_directories: [\"{directory}/data\"]\ncommitlog_directory: {directory}/commitlog\nhints_directory: {directory}/hints\n\
              saved_caches_directory: {directory}/caches\ncdc_raw_directory: {directory}/cdc\n\
-             commitlog_sync: periodic\ncommitlog_sync_period: 10000ms\nlisten_address: 127.0.0.1\nrpc_address: 127.0.0.1\n\
+             commitlog_sync: batch\nlisten_address: 127.0.0.1\nrpc_address: 127.0.0.1\n\
              native_transport_port: {port}\nstorage_port: {storage}\nstart_native_transport: true\n\
              seed_provider: [{{class_name: org.apache.cassandra.locator.SimpleSeedProvider, parameters: [{{seeds: \"127.0.0.1:{storage}\"}}]}}]\n"
         );

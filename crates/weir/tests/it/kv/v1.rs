@@ -71,30 +71,32 @@ fn a_write_goes_over_the_value_that_it_names_alone() {
 /// Of many that add 1 to a number at once, through all nodes, none is lost.
 #[test]
 fn counters_lose_nothing() {
+    each(count);
+}
+
+pub(super) fn count(nodes: &[Node]) {
     const EACH: usize = 25;
     const CLIENTS: usize = 6;
-    each(|nodes| {
-        assert_eq!(put(&nodes[0], "counter", "", "0").status, 201);
-        thread::scope(|scope| {
-            for client in 0..CLIENTS {
-                let node = &nodes[client % nodes.len()];
-                scope.spawn(move || {
-                    let mut left = EACH;
-                    while left > 0 {
-                        let read = get(node, "counter");
-                        assert_eq!(read.status, 200, "{}", read.text());
-                        let number: usize = read.text().parse().expect("a number");
-                        let over = format!("If-Match: {}\r\n", tag(&read));
-                        let written = put(node, "counter", &over, &(number + 1).to_string());
-                        assert!(matches!(written.status, 201 | 412), "{}", written.text());
-                        left -= usize::from(written.status == 201);
-                    }
-                });
-            }
-        });
-        let counted = get(&nodes[0], "counter").text();
-        assert_eq!(counted, (EACH * CLIENTS).to_string());
+    assert_eq!(put(&nodes[0], "counter", "", "0").status, 201);
+    thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let node = &nodes[client % nodes.len()];
+            scope.spawn(move || {
+                let mut left = EACH;
+                while left > 0 {
+                    let read = get(node, "counter");
+                    assert_eq!(read.status, 200, "{}", read.text());
+                    let number: usize = read.text().parse().expect("a number");
+                    let over = format!("If-Match: {}\r\n", tag(&read));
+                    let written = put(node, "counter", &over, &(number + 1).to_string());
+                    assert!(matches!(written.status, 201 | 412), "{}", written.text());
+                    left -= usize::from(written.status == 201);
+                }
+            });
+        }
     });
+    let counted = get(&nodes[0], "counter").text();
+    assert_eq!(counted, (EACH * CLIENTS).to_string());
 }
 
 /// One of three is killed; whoever is next makes the writes then.

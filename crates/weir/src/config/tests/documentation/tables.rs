@@ -6,7 +6,8 @@ use crate::config::declared::care::{
     self, breaker, fallback, health, rate, retry, upstream as spared,
 };
 use crate::config::declared::{
-    Key, Preset, cache, clients, compress, file, kv, log, queue, route, server, sink, upstream,
+    Key, Preset, cache, clients, compress, engine, file, kv, log, queue, route, server, sink,
+    table, upstream,
 };
 
 /// A table is behind a line `<!-- keys: NAME -->` and has the keys of these groups.
@@ -42,7 +43,12 @@ const TABLES: &[Table] = &[
     ("queue.kafka", &[&[&sink::GROUP]]),
     ("route.defer", queue::DEFERRAL.groups),
     ("kv", kv::STORE.groups),
-    ("kv.engine", kv::EMBEDDED.groups),
+    ("kv.engine", engine::SECTION.groups),
+    ("kv.engine.postgres", engine::POSTGRES_TABLE.groups),
+    ("kv.engine.cassandra", engine::CASSANDRA_TABLE.groups),
+    ("table", table::TABLE.groups),
+    ("table.batch", table::BATCHES.groups),
+    ("route.collect", table::COLLECTION.groups),
     ("route", &[route::OF_ANY]),
     ("route.split", route::split::RULE.groups),
     ("route.mirror", route::mirror::RULE.groups),

@@ -1,0 +1,329 @@
+//! Rows in a table of Cassandra, those of a user in one partition, the newest first.
+//!
+//! Of what waits together, the rows of one user go in one batch that is not logged: it is of one partition, so its nodes take it
+//! as one write. Many of them are under way at once.
+
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use futures_util::stream::{self, StreamExt as _};
+use scylla::client::session::Session;
+use scylla::statement::batch::{Batch as Statements, BatchType};
+use scylla::statement::prepared::PreparedStatement;
+use scylla::value::CqlTimestamp;
+use tokio::sync::Semaphore;
+
+use super::BatchSettings;
+use super::query::Query;
+use super::rows::{Read, Row, Rows, Write, answer};
+use crate::database::CassandraSettings;
+use crate::database::cassandra::{named, prepared, session};
+use crate::database::inbox::{Batch, Inbox, Most};
+use crate::database::thread::{Thread, Work};
+use crate::engine::{EngineError, Then};
+use crate::seldom::Seldom;
+
+/// Rows that wait, by their bytes.
+const WRITES_BYTES_MAX: usize = 64 << 20;
+const WRITE_BYTES_MAX: usize = 8 << 20;
+/// Questions that wait.
+const READS_MAX: usize = 4096;
+const READS_AT_ONCE: Most = Most {
+    items: 64,
+    weight: 64,
+};
+/// Statements of a batch of writes at once, such batches, and questions.
+const STATEMENTS: usize = 64;
+const BATCHES: u32 = 8;
+const READS: u32 = 256;
+/// Rows of one statement, and their bytes. A node takes it as one write, which holds up others when it is large.
+const STATEMENT_ROWS_MAX: usize = 100;
+const STATEMENT_BYTES_MAX: usize = 32 << 10;
+
+/// A table that is open.
+pub(super) struct Cassandra {
+    writes: Arc<Inbox<Write>>,
+    reads: Arc<Inbox<Read>>,
+    /// It ends when both inboxes are closed.
+    thread: Option<Thread>,
+}
+
+impl fmt::Debug for Cassandra {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cassandra").finish_non_exhaustive()
+    }
+}
+
+impl Cassandra {
+    /// # Errors
+    /// No node can be reached, or the cluster refuses.
+    pub(super) fn open(
+        settings: &CassandraSettings,
+        batch: BatchSettings,
+    ) -> Result<Arc<Self>, String> {
+        let writes = Arc::new(Inbox::new(WRITES_BYTES_MAX));
+        let reads = Arc::new(Inbox::new(READS_MAX));
+        let begin = {
+            let (settings, writes, reads) =
+                (settings.clone(), Arc::clone(&writes), Arc::clone(&reads));
+            async move || {
+                let open = Rc::new(Open::new(&settings).await?);
+                let work: Work = Box::pin(async move {
+                    let writing = write_all(Rc::clone(&open), batch, writes);
+                    tokio::join!(writing, read_all(open, reads));
+                });
+                Ok(((), work))
+            }
+        };
+        let started = Thread::start("table cassandra", begin);
+        let (thread, ()) = started.map_err(|why| format!("Cassandra: {why}"))?;
+        Ok(Arc::new(Self {
+            writes,
+            reads,
+            thread: Some(thread),
+        }))
+    }
+}
+
+impl Rows for Cassandra {
+    fn write(&self, rows: Vec<Row>, then: Then<()>) {
+        let count = rows.len();
+        let write = Write { rows, then };
+        let bytes = write.bytes();
+        if let Err(write) = self.writes.put_several(write, bytes, count) {
+            answer([(write.then)(Err(EngineError::Busy))]);
+        }
+    }
+
+    fn read(&self, query: Query, then: Then<Vec<Row>>) {
+        if let Err(read) = self.reads.put(Read { query, then }, 1) {
+            answer([(read.then)(Err(EngineError::Busy))]);
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.writes.is_empty() && self.reads.is_empty()
+    }
+}
+
+impl Drop for Cassandra {
+    fn drop(&mut self) {
+        self.writes.close();
+        self.reads.close();
+        drop(self.thread.take());
+    }
+}
+
+async fn write_all(open: Rc<Open>, settings: BatchSettings, inbox: Arc<Inbox<Write>>) {
+    let most = Most {
+        items: settings.events_max,
+        weight: WRITE_BYTES_MAX,
+    };
+    let places = Arc::new(Semaphore::new(BATCHES as usize));
+    loop {
+        // It is closed by nobody. What comes while all are taken is the next batch.
+        let place = Arc::clone(&places).acquire_owned().await;
+        if !settings.wait.is_zero() {
+            inbox.gather(settings.events_max, settings.wait).await;
+        }
+        let Some(Batch {
+            items,
+            late,
+            weight,
+        }) = inbox.take(most).await
+        else {
+            break;
+        };
+        answer(
+            late.into_iter()
+                .map(|write| (write.then)(Err(EngineError::Busy))),
+        );
+        let (open, inbox) = (Rc::clone(&open), Arc::clone(&inbox));
+        tokio::task::spawn_local(async move {
+            let results = open.write(settings.events_max, &items).await;
+            let answers = items.into_iter().zip(results);
+            answer(answers.map(|(write, result)| (write.then)(result)));
+            inbox.done(weight);
+            drop(place);
+        });
+    }
+    let _ = places.acquire_many(BATCHES).await;
+}
+
+async fn read_all(open: Rc<Open>, inbox: Arc<Inbox<Read>>) {
+    let places = Arc::new(Semaphore::new(READS as usize));
+    while let Some(Batch { items, late, .. }) = inbox.take(READS_AT_ONCE).await {
+        inbox.done(late.len());
+        answer(
+            late.into_iter()
+                .map(|read| (read.then)(Err(EngineError::Busy))),
+        );
+        for read in items {
+            let place = Arc::clone(&places).acquire_owned().await;
+            let (open, inbox) = (Rc::clone(&open), Arc::clone(&inbox));
+            tokio::task::spawn_local(async move {
+                let found = open.read(&read.query).await;
+                answer([(read.then)(found.map_err(|why| open.failed(&why)))]);
+                inbox.done(1);
+                drop(place);
+            });
+        }
+    }
+    let _ = places.acquire_many(READS).await;
+}
+
+/// A session, and its statements.
+struct Open {
+    session: Session,
+    insert: PreparedStatement,
+    select: PreparedStatement,
+    told: Seldom,
+}
+
+impl Open {
+    async fn new(settings: &CassandraSettings) -> Result<Self, String> {
+        let table = named(settings, "");
+        let creation = format!(
+            "CREATE TABLE IF NOT EXISTS {table} (user_id text, timestamp timestamp, id text, data text, \
+             PRIMARY KEY (user_id, timestamp, id)) WITH CLUSTERING ORDER BY (timestamp DESC, id DESC)"
+        );
+        let session = session(settings, &[creation]).await?;
+        let insert =
+            format!("INSERT INTO {table} (user_id, timestamp, id, data) VALUES (?, ?, ?, ?)");
+        let select = format!(
+            "SELECT timestamp, id, data FROM {table} WHERE user_id = ? AND timestamp >= ? AND timestamp < ? LIMIT ?"
+        );
+        Ok(Self {
+            insert: prepared(&session, insert).await?,
+            select: prepared(&session, select).await?,
+            session,
+            told: Seldom::default(),
+        })
+    }
+
+    /// Writes all rows, and says what became of each of the writes.
+    async fn write(&self, events_max: usize, writes: &[Write]) -> Vec<Result<(), EngineError>> {
+        let mut results = vec![Ok(()); writes.len()];
+        let rows = writes.iter().enumerate();
+        let rows = rows.flat_map(|(of, write)| write.rows.iter().map(move |row| (row, of)));
+        let mut rows: Vec<(&Row, usize)> = rows.collect();
+        // In the order in which they came, of each user.
+        rows.sort_by(|(one, _), (other, _)| one.user.cmp(&other.user));
+        let statements = statements(&rows, events_max.min(STATEMENT_ROWS_MAX));
+        let written = statements.into_iter().map(async |rows| {
+            let written = self.insert(rows).await;
+            (rows, written)
+        });
+        let mut written = stream::iter(written).buffer_unordered(STATEMENTS);
+        while let Some((rows, written)) = written.next().await {
+            if let Err(why) = written {
+                let error = self.failed(&why);
+                for (_, of) in rows {
+                    results[*of] = Err(error.clone());
+                }
+            }
+        }
+        results
+    }
+
+    async fn insert(&self, rows: &[(&Row, usize)]) -> Result<(), String> {
+        let values = rows.iter().map(|(row, _)| {
+            let time = CqlTimestamp(row.time_ms.cast_signed());
+            (&*row.user, time, &*row.id, &*row.data)
+        });
+        let mut values: Vec<_> = values.collect();
+        let written = if values.len() == 1 {
+            let values = values.remove(0);
+            let written = self.session.execute_unpaged(&self.insert, values).await;
+            written.map(|_| ())
+        } else {
+            let mut batch = Statements::new(BatchType::Unlogged);
+            for _ in &values {
+                batch.append_statement(self.insert.clone());
+            }
+            batch.set_is_idempotent(true);
+            self.session.batch(&batch, values).await.map(|_| ())
+        };
+        written.map_err(|error| error.to_string())
+    }
+
+    async fn read(&self, query: &Query) -> Result<Vec<Row>, String> {
+        let from = CqlTimestamp(query.from_ms.cast_signed());
+        let to = CqlTimestamp(query.to_ms.cast_signed());
+        let values = (&*query.user, from, to, query.limit.cast_signed());
+        let found = self.session.execute_unpaged(&self.select, values).await;
+        let found = found.map_err(|error| error.to_string())?;
+        let rows = found
+            .into_rows_result()
+            .map_err(|error| error.to_string())?;
+        let rows = rows.rows::<(CqlTimestamp, String, Option<String>)>();
+        let rows = rows.map_err(|error| error.to_string())?;
+        let rows = rows.map(|row| {
+            let (time, id, data) = row.map_err(|error| format!("a row is damaged: {error}"))?;
+            Ok(Row {
+                user: query.user.clone(),
+                time_ms: u64::try_from(time.0).unwrap_or(0),
+                id,
+                data: data.unwrap_or_else(|| "null".to_owned()),
+                is_named: false,
+            })
+        });
+        rows.collect()
+    }
+
+    fn failed(&self, why: &str) -> EngineError {
+        self.told.tell(format_args!("activities: Cassandra: {why}"));
+        EngineError::Failed(format!("Cassandra: {why}"))
+    }
+}
+
+/// The rows of each statement: of one user, so many, and no more bytes than a batch may have.
+fn statements<'r>(rows: &'r [(&'r Row, usize)], rows_max: usize) -> Vec<&'r [(&'r Row, usize)]> {
+    let mut statements = Vec::new();
+    let (mut begin, mut bytes) = (0, 0);
+    for (at, (row, _)) in rows.iter().enumerate() {
+        let is_other = rows[begin].0.user != row.user;
+        let is_full = at - begin >= rows_max || bytes + row.bytes() > STATEMENT_BYTES_MAX;
+        if at > begin && (is_other || is_full) {
+            statements.push(&rows[begin..at]);
+            (begin, bytes) = (at, 0);
+        }
+        bytes += row.bytes();
+    }
+    statements.push(&rows[begin..]);
+    statements
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_is_of_one_user_and_has_a_bound() {
+        let row = |user: &str, bytes: usize| Row {
+            user: user.to_owned(),
+            time_ms: 0,
+            id: String::new(),
+            data: "x".repeat(bytes),
+            is_named: false,
+        };
+        let rows = [
+            row("a", 1),
+            row("a", 1),
+            row("a", 1),
+            row("b", 1),
+            row("c", 20_000),
+            row("c", 20_000),
+            row("d", 60_000),
+        ];
+        let rows: Vec<_> = rows.iter().map(|row| (row, 0)).collect();
+        let lengths = |rows_max| {
+            let statements = statements(&rows, rows_max).into_iter();
+            statements.map(<[_]>::len).collect::<Vec<_>>()
+        };
+        assert_eq!(lengths(2), [2, 1, 1, 1, 1, 1]);
+        assert_eq!(lengths(100), [3, 1, 1, 1, 1]);
+        assert_eq!(lengths(1), [1; 7]);
+    }
+}

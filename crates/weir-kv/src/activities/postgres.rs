@@ -1,0 +1,305 @@
+//! Rows in a table of Postgres: many in one `INSERT`, of all that waits.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use futures_util::future::join_all;
+use tokio::time::timeout;
+use tokio_postgres::Error;
+use tokio_postgres::types::ToSql;
+
+use super::BatchSettings;
+use super::query::Query;
+use super::rows::{Read, Row, Rows, Write, answer};
+use crate::database::PostgresSettings;
+use crate::database::inbox::{Batch, Inbox, Most};
+use crate::database::postgres::{Line, Open, START, STATEMENT, Table, named};
+use crate::database::thread::{Thread, Work};
+use crate::engine::{EngineError, Then};
+
+/// Rows that wait, by their bytes.
+const WRITES_BYTES_MAX: usize = 64 << 20;
+const WRITE_BYTES_MAX: usize = 8 << 20;
+/// Questions that wait.
+const READS_MAX: usize = 4096;
+/// Connections that write, and those that read.
+const WRITERS: usize = 4;
+const READERS: usize = 2;
+/// Questions on one connection, one behind the other without a wait.
+const READS_AT_ONCE: Most = Most {
+    items: 8,
+    weight: 8,
+};
+
+/// A table that is open.
+pub(super) struct Postgres {
+    writes: Arc<Inbox<Write>>,
+    reads: Arc<Inbox<Read>>,
+    /// It ends when both inboxes are closed.
+    thread: Option<Thread>,
+}
+
+impl fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Postgres").finish_non_exhaustive()
+    }
+}
+
+impl Postgres {
+    /// # Errors
+    /// Postgres cannot be reached, or refuses.
+    pub(super) fn open(
+        settings: &PostgresSettings,
+        batch: BatchSettings,
+    ) -> Result<Arc<Self>, String> {
+        let table = Arc::new(Table::new(settings, creation(&settings.table))?);
+        let writes = Arc::new(Inbox::new(WRITES_BYTES_MAX));
+        let reads = Arc::new(Inbox::new(READS_MAX));
+        let begin = {
+            let (writes, reads) = (Arc::clone(&writes), Arc::clone(&reads));
+            async move || {
+                // A table that is another one is found now. What is missing is made.
+                table
+                    .opened(&[insert(&table), select(&table)], START)
+                    .await?;
+                let work: Work = Box::pin(work(table, batch, writes, reads));
+                Ok(((), work))
+            }
+        };
+        let started = Thread::start("table postgres", begin);
+        let (thread, ()) = started.map_err(|why| format!("Postgres: {why}"))?;
+        Ok(Arc::new(Self {
+            writes,
+            reads,
+            thread: Some(thread),
+        }))
+    }
+}
+
+/// Names are ordered by their bytes, as everywhere, and not as in a language. The key serves every question, too.
+fn creation(table: &str) -> String {
+    format!(
+        "CREATE TABLE IF NOT EXISTS {} (user_id text COLLATE \"C\", timestamp timestamptz, id text COLLATE \"C\", data jsonb, \
+         PRIMARY KEY (user_id, timestamp, id))",
+        named(table, "")
+    )
+}
+
+fn insert(table: &Table) -> String {
+    format!(
+        "INSERT INTO {} (user_id, timestamp, id, data) SELECT user_id, timestamp, id, data::jsonb \
+         FROM unnest($1::text[], $2::timestamptz[], $3::text[], $4::text[]) AS given (user_id, timestamp, id, data) \
+         ON CONFLICT DO NOTHING",
+        table.name
+    )
+}
+
+fn select(table: &Table) -> String {
+    format!(
+        "SELECT timestamp, id, data::text FROM {} WHERE user_id = $1 AND timestamp >= $2 AND timestamp < $3 \
+         ORDER BY timestamp DESC, id DESC LIMIT $4",
+        table.name
+    )
+}
+
+async fn work(
+    table: Arc<Table>,
+    batch: BatchSettings,
+    writes: Arc<Inbox<Write>>,
+    reads: Arc<Inbox<Read>>,
+) {
+    let mut tasks = Vec::new();
+    for _ in 0..WRITERS {
+        let line = Line::new(Arc::clone(&table), vec![insert(&table)]);
+        let writes = Arc::clone(&writes);
+        tasks.push(tokio::task::spawn_local(write_all(line, batch, writes)));
+    }
+    for _ in 0..READERS {
+        let line = Line::new(Arc::clone(&table), vec![select(&table)]);
+        let reads = Arc::clone(&reads);
+        tasks.push(tokio::task::spawn_local(read_all(line, reads)));
+    }
+    for task in tasks {
+        let _ = task.await;
+    }
+}
+
+impl Rows for Postgres {
+    fn write(&self, rows: Vec<Row>, then: Then<()>) {
+        let count = rows.len();
+        let write = Write { rows, then };
+        let bytes = write.bytes();
+        if let Err(write) = self.writes.put_several(write, bytes, count) {
+            answer([(write.then)(Err(EngineError::Busy))]);
+        }
+    }
+
+    fn read(&self, query: Query, then: Then<Vec<Row>>) {
+        if let Err(read) = self.reads.put(Read { query, then }, 1) {
+            answer([(read.then)(Err(EngineError::Busy))]);
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.writes.is_empty() && self.reads.is_empty()
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.writes.close();
+        self.reads.close();
+        drop(self.thread.take());
+    }
+}
+
+async fn write_all(mut line: Line, settings: BatchSettings, inbox: Arc<Inbox<Write>>) {
+    let most = Most {
+        items: settings.events_max,
+        weight: WRITE_BYTES_MAX,
+    };
+    loop {
+        if !settings.wait.is_zero() {
+            inbox.gather(settings.events_max, settings.wait).await;
+        }
+        let Some(Batch {
+            items,
+            late,
+            weight,
+        }) = inbox.take(most).await
+        else {
+            return;
+        };
+        answer(
+            late.into_iter()
+                .map(|write| (write.then)(Err(EngineError::Busy))),
+        );
+        let results = write(&mut line, settings.events_max, &items).await;
+        let answers = items.into_iter().zip(results);
+        answer(answers.map(|(write, result)| (write.then)(result)));
+        inbox.done(weight);
+    }
+}
+
+/// Writes all rows, so many at once, and says what became of each of the writes.
+async fn write(
+    line: &mut Line,
+    events_max: usize,
+    writes: &[Write],
+) -> Vec<Result<(), EngineError>> {
+    let mut results = vec![Ok(()); writes.len()];
+    let rows = writes.iter().enumerate();
+    let rows = rows.flat_map(|(of, write)| write.rows.iter().map(move |row| (row, of)));
+    let mut rows: Vec<(&Row, usize)> = rows.collect();
+    // Every batch locks rows in this order, so none waits for another in a circle.
+    rows.sort_unstable();
+    for chunk in rows.chunks(events_max) {
+        let Err(mut error) = insert_all(line, chunk).await else {
+            continue;
+        };
+        let is_several = chunk.len() > 1;
+        for one in chunk {
+            // One row that Postgres does not take must not take the others with it.
+            if is_several && matches!(error, EngineError::Refused(_)) {
+                match insert_all(line, std::slice::from_ref(one)).await {
+                    Ok(()) => continue,
+                    Err(of_one @ EngineError::Refused(_)) => {
+                        results[one.1] = Err(of_one);
+                        continue;
+                    }
+                    Err(other) => error = other,
+                }
+            }
+            results[one.1] = Err(error.clone());
+        }
+    }
+    results
+}
+
+async fn insert_all(line: &mut Line, rows: &[(&Row, usize)]) -> Result<(), EngineError> {
+    let open = line.open().await?;
+    let users: Vec<&str> = rows.iter().map(|(row, _)| &*row.user).collect();
+    let times: Vec<SystemTime> = rows.iter().map(|(row, _)| time(row.time_ms)).collect();
+    let ids: Vec<&str> = rows.iter().map(|(row, _)| &*row.id).collect();
+    let data: Vec<&str> = rows.iter().map(|(row, _)| &*row.data).collect();
+    let parameters: [&(dyn ToSql + Sync); 4] = [&users, &times, &ids, &data];
+    let inserted = timeout(
+        STATEMENT,
+        open.client.execute(&open.statements[0], &parameters),
+    )
+    .await;
+    match line.settled(inserted) {
+        Ok(_) => Ok(()),
+        Err(trouble) if trouble.is_of_data => Err(EngineError::Refused(trouble.why)),
+        Err(trouble) => Err(trouble.into()),
+    }
+}
+
+fn time(time_ms: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(time_ms)
+}
+
+async fn read_all(mut line: Line, inbox: Arc<Inbox<Read>>) {
+    while let Some(Batch {
+        items,
+        late,
+        weight,
+    }) = inbox.take(READS_AT_ONCE).await
+    {
+        answer(
+            late.into_iter()
+                .map(|read| (read.then)(Err(EngineError::Busy))),
+        );
+        let found = match line.open().await {
+            Ok(open) => {
+                let asked = join_all(items.iter().map(|read| find(open, &read.query)));
+                timeout(STATEMENT, asked).await
+            }
+            Err(error) => {
+                let answers = items.into_iter();
+                answer(answers.map(|read| (read.then)(Err(error.clone()))));
+                inbox.done(weight);
+                continue;
+            }
+        };
+        let answers: Vec<_> = match found {
+            Ok(found) => {
+                let found = found.into_iter().map(|found| line.settled(Ok(found)));
+                found
+                    .map(|found| found.map_err(EngineError::from))
+                    .collect()
+            }
+            Err(late) => {
+                let late = line.settled::<Vec<Row>>(Err(late));
+                let late = late.map_err(EngineError::from);
+                items.iter().map(|_| late.clone()).collect()
+            }
+        };
+        let answers = items.into_iter().zip(answers);
+        answer(answers.map(|(read, found)| (read.then)(found)));
+        inbox.done(weight);
+    }
+}
+
+async fn find(open: &Open, query: &Query) -> Result<Vec<Row>, Error> {
+    let (from, to) = (time(query.from_ms), time(query.to_ms));
+    let limit = i64::from(query.limit);
+    let parameters: [&(dyn ToSql + Sync); 4] = [&query.user, &from, &to, &limit];
+    let rows = open.client.query(&open.statements[0], &parameters).await?;
+    let rows = rows.iter().map(|row| {
+        let time: SystemTime = row.try_get(0)?;
+        let data: Option<String> = row.try_get(2)?;
+        Ok(Row {
+            user: query.user.clone(),
+            time_ms: time
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default()
+                .as_millis() as u64,
+            id: row.try_get(1)?,
+            data: data.unwrap_or_else(|| "null".to_owned()),
+            is_named: false,
+        })
+    });
+    rows.collect()
+}

@@ -1,0 +1,80 @@
+//! A session with a cluster of Cassandra, or of `ScyllaDB`. It finds the nodes again by itself when they were away.
+
+use std::time::Duration;
+
+use scylla::client::execution_profile::ExecutionProfile;
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::statement::prepared::PreparedStatement;
+use tokio::time::timeout;
+
+use super::CassandraSettings;
+
+/// How long a statement may take.
+const STATEMENT: Duration = Duration::from_secs(4);
+/// How long connecting may take, with all that is made and prepared.
+const CONNECT: Duration = Duration::from_secs(20);
+/// What making a table may take.
+const CREATION: Duration = Duration::from_secs(10);
+
+/// The table, with something behind its name, as it is written in a statement.
+pub(crate) fn named(settings: &CassandraSettings, behind: &str) -> String {
+    let table = format!("{}{behind}", settings.table);
+    format!("{}.{}", quoted(&settings.keyspace), quoted(&table))
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A session in which these tables are made unless they are there.
+///
+/// # Errors
+/// No node can be reached, there is no such keyspace, or the cluster refuses.
+pub(crate) async fn session(
+    settings: &CassandraSettings,
+    creations: &[String],
+) -> Result<Session, String> {
+    let opened = timeout(CONNECT, open(settings, creations)).await;
+    opened.map_err(|_| format!("it has not answered within {CONNECT:?}"))?
+}
+
+async fn open(settings: &CassandraSettings, creations: &[String]) -> Result<Session, String> {
+    let profile = ExecutionProfile::builder().request_timeout(Some(STATEMENT));
+    let mut builder = SessionBuilder::new()
+        .known_nodes(&settings.nodes)
+        .default_execution_profile_handle(profile.build().into_handle());
+    if let Some((name, password)) = &settings.user {
+        builder = builder.user(name, password);
+    }
+    let session = builder.build().await.map_err(|error| error.to_string())?;
+    let keyspace = &settings.keyspace;
+    let look = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?";
+    let found = session.query_unpaged(look, (keyspace,)).await;
+    let found = found.map_err(|error| error.to_string())?;
+    let rows = found
+        .into_rows_result()
+        .map_err(|error| error.to_string())?;
+    if rows.rows_num() == 0 {
+        return Err(format!(
+            "there is no keyspace {keyspace:?}; make one with as many replicas as you want: CREATE KEYSPACE {} WITH replication = \
+             {{'class': 'NetworkTopologyStrategy', 'replication_factor': 3}}",
+            quoted(keyspace)
+        ));
+    }
+    for creation in creations {
+        let mut creation = scylla::statement::Statement::new(creation);
+        creation.set_request_timeout(Some(CREATION));
+        let made = session.query_unpaged(creation, &[]).await;
+        made.map_err(|error| error.to_string())?;
+    }
+    Ok(session)
+}
+
+/// A statement that does the same when it is carried out twice.
+pub(crate) async fn prepared(session: &Session, text: String) -> Result<PreparedStatement, String> {
+    let prepared = session.prepare(text).await;
+    let mut prepared = prepared.map_err(|error| error.to_string())?;
+    prepared.set_is_idempotent(true);
+    Ok(prepared)
+}

@@ -1,0 +1,280 @@
+//! Cells in a table of Postgres, a row for each key.
+//!
+//! ```text
+//! write ──► inbox ──► a few tasks: a batch of all that waits ──► one INSERT ──► answers
+//! read  ──► inbox ──► a few tasks: a batch of all that waits ──► one SELECT ──► answers
+//! scan  ──► a thread and a connection of its own, in one snapshot
+//! ```
+//!
+//! Several processes may have one table: each is a run of its own, which a sequence numbers, so no version is given twice.
+//! Which write is newest, the table decides row by row. What was answered is as durable as Postgres makes a commit.
+
+mod batch;
+mod rows;
+mod scan;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use tokio::time::timeout;
+use weir_gateway::service::Replier;
+
+use self::batch::{Plan, Write};
+use self::rows::{cell_of, creation, insert, insert_all, next_run, select, select_versions};
+use crate::cell::Cell;
+use crate::database::PostgresSettings;
+use crate::database::inbox::{Batch, Inbox, Most};
+use crate::database::postgres::{Line, START, STATEMENT, Table, in_words};
+use crate::database::thread::{Thread, Work};
+use crate::engine::{Each, Engine, EngineError, Then};
+use crate::version::Version;
+
+/// Writes that wait, by their bytes.
+const WRITES_BYTES_MAX: usize = 64 << 20;
+/// Reads that wait.
+const READS_MAX: usize = 16_384;
+/// Connections for each of both.
+const LINES: usize = 2;
+const WRITES_AT_ONCE: Most = Most {
+    items: 1024,
+    weight: 8 << 20,
+};
+const READS_AT_ONCE: Most = Most {
+    items: 128,
+    weight: 128,
+};
+/// Scans at once; each has a thread and a connection.
+const SCANS_MAX: usize = 4;
+struct Read {
+    key: Bytes,
+    then: Then<Option<Cell>>,
+}
+
+/// A table that is open.
+pub(crate) struct Postgres {
+    table: Arc<Table>,
+    reads: Arc<Inbox<Read>>,
+    writes: Arc<Inbox<Write>>,
+    scans: Arc<AtomicUsize>,
+    run: u16,
+    /// It ends when both inboxes are closed.
+    thread: Option<Thread>,
+}
+
+impl fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Postgres").finish_non_exhaustive()
+    }
+}
+
+impl Postgres {
+    /// Opens the table, and makes it if there is none.
+    ///
+    /// # Errors
+    /// Postgres cannot be reached, or refuses.
+    pub(crate) fn open(settings: &PostgresSettings) -> Result<Arc<Self>, String> {
+        let table = Arc::new(Table::new(settings, creation(&settings.table))?);
+        let reads = Arc::new(Inbox::new(READS_MAX));
+        let writes = Arc::new(Inbox::new(WRITES_BYTES_MAX));
+        let next_run = next_run(&settings.table);
+        let begin = {
+            let (table, reads, writes) =
+                (Arc::clone(&table), Arc::clone(&reads), Arc::clone(&writes));
+            async move || {
+                let run = begin_run(&table, next_run).await?;
+                let work: Work = Box::pin(work(table, reads, writes));
+                Ok((run, work))
+            }
+        };
+        let started = Thread::start("kv postgres", begin);
+        let (thread, run) = started.map_err(|why| format!("Postgres: {why}"))?;
+        Ok(Arc::new(Self {
+            table,
+            reads,
+            writes,
+            scans: Arc::default(),
+            run,
+            thread: Some(thread),
+        }))
+    }
+}
+
+/// The number of this run, which no other process has.
+async fn begin_run(table: &Table, next_run: String) -> Result<u16, String> {
+    // A table that is another one is found now. What is missing is made.
+    let statements = [
+        next_run,
+        select(table),
+        insert(table),
+        select_versions(table),
+    ];
+    let open = table.opened(&statements, START).await?;
+    let given = timeout(STATEMENT, open.client.query_one(&open.statements[0], &[])).await;
+    let row = given.map_err(|_| format!("it has not answered within {STATEMENT:?}"))?;
+    let row = row.map_err(|error| in_words(&error))?;
+    let run: i64 = row.get(0);
+    u16::try_from(run).map_err(|_| format!("the sequence of {} has given {run}", table.name))
+}
+
+async fn work(table: Arc<Table>, reads: Arc<Inbox<Read>>, writes: Arc<Inbox<Write>>) {
+    let mut tasks = Vec::new();
+    for _ in 0..LINES {
+        let (line, reads) = (
+            Line::new(Arc::clone(&table), vec![select(&table)]),
+            Arc::clone(&reads),
+        );
+        tasks.push(tokio::task::spawn_local(read_all(line, reads)));
+        let statements = vec![insert(&table), select_versions(&table)];
+        let (line, writes) = (
+            Line::new(Arc::clone(&table), statements),
+            Arc::clone(&writes),
+        );
+        tasks.push(tokio::task::spawn_local(write_all(line, writes)));
+    }
+    for task in tasks {
+        let _ = task.await;
+    }
+}
+
+async fn read_all(mut line: Line, inbox: Arc<Inbox<Read>>) {
+    while let Some(Batch {
+        items,
+        late,
+        weight,
+    }) = inbox.take(READS_AT_ONCE).await
+    {
+        answer(
+            late.into_iter()
+                .map(|read| (read.then)(Err(EngineError::Busy))),
+        );
+        let found = read(&mut line, &items).await;
+        let answers = items.into_iter().map(|Read { key, then }| {
+            let found = found.as_ref().map_err(Clone::clone);
+            then(found.map(|cells| cells.get(&key[..]).cloned()))
+        });
+        answer(answers);
+        inbox.done(weight);
+    }
+}
+
+async fn read(line: &mut Line, reads: &[Read]) -> Result<HashMap<Vec<u8>, Cell>, EngineError> {
+    if reads.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let open = line.open().await?;
+    let keys: Vec<&[u8]> = reads.iter().map(|read| &read.key[..]).collect();
+    let found = timeout(STATEMENT, open.client.query(&open.statements[0], &[&keys])).await;
+    let rows = line.settled(found)?;
+    rows.iter().map(cell_of).collect()
+}
+
+async fn write_all(mut line: Line, inbox: Arc<Inbox<Write>>) {
+    while let Some(Batch {
+        items,
+        late,
+        weight,
+    }) = inbox.take(WRITES_AT_ONCE).await
+    {
+        answer(
+            late.into_iter()
+                .map(|write| (write.then)(Err(EngineError::Busy))),
+        );
+        let results = write(&mut line, &items).await;
+        let answers = items.into_iter().enumerate().map(|(index, write)| {
+            let results = results.as_ref().map_err(Clone::clone);
+            (write.then)(results.map(|newer| newer[index]))
+        });
+        answer(answers);
+        inbox.done(weight);
+    }
+}
+
+/// What each write of a batch finds: the version of a newer one, or nothing.
+async fn write(line: &mut Line, writes: &[Write]) -> Result<Vec<Option<Version>>, EngineError> {
+    if writes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let plan = Plan::of(writes);
+    let open = line.open().await?;
+    let kept = timeout(STATEMENT, insert_all(open, writes, &plan)).await;
+    let kept = line.settled(kept)?;
+    Ok(plan.results(writes, &kept))
+}
+
+impl Engine for Postgres {
+    fn at_hand(&self, _: &[u8]) -> Option<Cell> {
+        // Another process may have written since.
+        None
+    }
+
+    fn read(&self, key: Bytes, then: Then<Option<Cell>>) {
+        if let Err(read) = self.reads.put(Read { key, then }, 1) {
+            answer([(read.then)(Err(EngineError::Busy))]);
+        }
+    }
+
+    fn write(&self, key: Bytes, cell: Cell, over: Option<Version>, then: Then<Option<Version>>) {
+        let write = Write {
+            key,
+            cell,
+            over,
+            then,
+        };
+        let bytes = write.bytes();
+        if let Err(write) = self.writes.put(write, bytes) {
+            answer([(write.then)(Err(EngineError::Busy))]);
+        }
+    }
+
+    fn scan(&self, from: Bytes, to: Option<Bytes>, each: Each, then: Then<()>) {
+        if self.scans.fetch_add(1, Ordering::AcqRel) >= SCANS_MAX {
+            self.scans.fetch_sub(1, Ordering::AcqRel);
+            answer([then(Err(EngineError::Busy))]);
+            return;
+        }
+        let (table, scans) = (Arc::clone(&self.table), Arc::clone(&self.scans));
+        let run = move || {
+            let result = scan::scan(&table, (from, to), each);
+            answer([then(result)]);
+            scans.fetch_sub(1, Ordering::AcqRel);
+        };
+        // A thread that cannot be started drops `then`: the client gets a 500.
+        let thread = std::thread::Builder::new().name("kv scan".to_owned());
+        if thread.spawn(run).is_err() {
+            self.scans.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// A write that meets a newer one is told, so nothing has to be known of the table before.
+    fn opened(&self) -> (Version, u16) {
+        (Version::default(), self.run)
+    }
+
+    /// The table is nobody's alone.
+    fn claim(&self, _: &str) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn is_idle(&self) -> bool {
+        self.writes.is_empty() && self.reads.is_empty() && self.scans.load(Ordering::Acquire) == 0
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.writes.close();
+        self.reads.close();
+        drop(self.thread.take());
+    }
+}
+
+/// Gives the answers that there are.
+fn answer<T>(answers: T)
+where
+    T: IntoIterator<Item = Option<(Replier, weir_gateway::service::Answer)>>,
+{
+    Replier::answer_all(answers.into_iter().flatten());
+}

@@ -1,0 +1,149 @@
+//! The rows of the table: what Postgres is told and asked, and what it says.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use tokio_postgres::{Error, Row};
+
+use super::batch::{Plan, Write};
+use crate::cell::Cell;
+use crate::database::postgres::{Open, Table, named};
+use crate::engine::EngineError;
+use crate::version::Version;
+
+/// The last millisecond of the year 9999. What expires later is kept as this.
+const EXPIRES_MS_MAX: u64 = 253_402_300_799_999;
+
+pub(super) fn creation(table: &str) -> String {
+    let (name, runs) = (named(table, ""), named(table, RUNS));
+    format!(
+        "CREATE TABLE IF NOT EXISTS {name} (key bytea PRIMARY KEY, value bytea, expires timestamptz, \
+         version_time bigint NOT NULL, version_node integer NOT NULL, version_run integer NOT NULL); \
+         CREATE SEQUENCE IF NOT EXISTS {runs} MINVALUE 1 MAXVALUE 65535 CYCLE"
+    )
+}
+
+/// What the name of the sequence has behind that of the table.
+const RUNS: &str = "_runs";
+
+/// Gives the number of a run that no other process has.
+pub(super) fn next_run(table: &str) -> String {
+    let runs = named(table, RUNS).replace('\'', "''");
+    format!("SELECT nextval('{runs}')")
+}
+
+pub(super) const COLUMNS: &str = "key, value, expires, version_time, version_node, version_run";
+
+pub(super) fn select(table: &Table) -> String {
+    format!("SELECT {COLUMNS} FROM {} WHERE key = ANY($1)", table.name)
+}
+
+/// Writes what goes over what is there, and gives the keys of it.
+pub(super) fn insert(table: &Table) -> String {
+    format!(
+        "INSERT INTO {} AS kept ({COLUMNS}) \
+         SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::timestamptz[], $4::bigint[], $5::integer[], $6::integer[]) \
+         ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value, expires = EXCLUDED.expires, \
+         version_time = EXCLUDED.version_time, version_node = EXCLUDED.version_node, version_run = EXCLUDED.version_run \
+         WHERE (kept.version_time, kept.version_node, kept.version_run) <= (SELECT most.time, most.node, most.run \
+         FROM unnest($1::bytea[], $7::bigint[], $8::integer[], $9::integer[]) AS most (key, time, node, run) \
+         WHERE most.key = kept.key) \
+         RETURNING kept.key",
+        table.name
+    )
+}
+
+pub(super) fn select_versions(table: &Table) -> String {
+    format!(
+        "SELECT key, version_time, version_node, version_run FROM {} WHERE key = ANY($1)",
+        table.name
+    )
+}
+
+/// Writes the newest of each key, and gives the versions of what was there instead.
+pub(super) async fn insert_all(
+    open: &Open,
+    writes: &[Write],
+    plan: &Plan<'_>,
+) -> Result<HashMap<Vec<u8>, Version>, Error> {
+    let newest: Vec<(&[u8], &Write)> = plan.newest(writes).collect();
+    let cells = newest.iter().map(|(key, write)| (*key, &write.cell));
+    let cells: Vec<(&[u8], &Cell)> = cells.collect();
+    let keys: Vec<&[u8]> = cells.iter().map(|(key, _)| *key).collect();
+    let values: Vec<Option<&[u8]>> = cells
+        .iter()
+        .map(|(_, cell)| cell.value.as_deref())
+        .collect();
+    let expires: Vec<Option<SystemTime>> = cells
+        .iter()
+        .map(|(_, cell)| cell.expires_ms.map(time))
+        .collect();
+    let (times, nodes, runs) = columns(cells.iter().map(|(_, cell)| cell.version));
+    let most = columns(newest.iter().map(|(_, write)| write.most()));
+    let [insert, select_versions] = &open.statements[..] else {
+        return Ok(HashMap::new());
+    };
+    let written = open
+        .client
+        .query(
+            insert,
+            &[
+                &keys, &values, &expires, &times, &nodes, &runs, &most.0, &most.1, &most.2,
+            ],
+        )
+        .await?;
+    if written.len() == keys.len() {
+        return Ok(HashMap::new());
+    }
+    let written: HashSet<&[u8]> = written.iter().map(|row| row.get(0)).collect();
+    let refused: Vec<&[u8]> = keys
+        .into_iter()
+        .filter(|key| !written.contains(key))
+        .collect();
+    let rows = open.client.query(select_versions, &[&refused]).await?;
+    let kept = rows.iter().map(|row| {
+        let version = version_of(row, 1)?;
+        Ok((row.try_get(0)?, version))
+    });
+    kept.collect()
+}
+
+/// Versions, each part in a column of its own.
+fn columns(versions: impl Iterator<Item = Version>) -> (Vec<i64>, Vec<i32>, Vec<i32>) {
+    let parts = versions.map(|version| {
+        let (node, run) = (i32::from(version.node), i32::from(version.run));
+        (version.time.cast_signed(), node, run)
+    });
+    parts.collect()
+}
+
+fn time(expires_ms: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(expires_ms.min(EXPIRES_MS_MAX))
+}
+
+/// The key and the cell in a row of [`COLUMNS`].
+pub(super) fn cell_of(row: &Row) -> Result<(Vec<u8>, Cell), EngineError> {
+    let read = || -> Result<(Vec<u8>, Cell), Error> {
+        let value: Option<&[u8]> = row.try_get(1)?;
+        let expires: Option<SystemTime> = row.try_get(2)?;
+        // What has expired before 1970 has expired.
+        let since = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let cell = Cell {
+            version: version_of(row, 3)?,
+            expires_ms: expires.map(|time| since(time).as_millis() as u64),
+            value: value.map(Bytes::copy_from_slice),
+        };
+        Ok((row.try_get(0)?, cell))
+    };
+    read().map_err(|error| EngineError::Failed(format!("Postgres: a row is damaged: {error}")))
+}
+
+/// The version in three columns.
+fn version_of(row: &Row, first: usize) -> Result<Version, Error> {
+    Ok(Version {
+        time: row.try_get::<_, i64>(first)?.cast_unsigned(),
+        node: row.try_get::<_, i32>(first + 1)? as u16,
+        run: row.try_get::<_, i32>(first + 2)? as u16,
+    })
+}

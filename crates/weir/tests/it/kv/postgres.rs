@@ -1,0 +1,236 @@
+//! A store whose data is in a table of a real Postgres.
+
+use std::sync::Mutex;
+
+use super::{Node, start};
+use crate::harness::postgres::Postgres;
+use crate::harness::process::Process;
+use crate::harness::{Directory, free_port, wait_until};
+
+fn node(postgres: &Postgres) -> Node {
+    Node::in_database(&format!("postgres = \"{}\"", postgres.url()))
+}
+
+#[test]
+fn the_cases_of_an_embedded_store_hold() {
+    let postgres = Postgres::start();
+    let mut node = node(&postgres);
+    assert_eq!(
+        (node.get("absent").status, node.delete("absent")),
+        (404, 202)
+    );
+    assert_eq!((node.put("one", b"1"), node.put("empty", b"")), (201, 201));
+    let binary: Vec<u8> = (0..=255).cycle().take(3 << 20).collect();
+    assert_eq!(node.put("long", &binary), 201);
+    assert_eq!(node.value("one"), Ok("1".to_owned()));
+    assert_eq!(node.value("empty"), Ok(String::new()));
+    assert_eq!(node.get("long").body, binary);
+    assert_eq!(node.put("one", b"2"), 201);
+    assert_eq!(node.value("one"), Ok("2".to_owned()));
+    assert_eq!((node.delete("long"), node.value("long")), (202, Err(404)));
+    // Who looks into the table finds what is there.
+    let told = postgres.ask("SELECT convert_from(key, 'UTF8'), convert_from(value, 'UTF8') FROM kv WHERE value IS NOT NULL ORDER BY key");
+    assert_eq!(told, "empty|\none|2");
+    node.restart();
+    assert_eq!(node.value("one"), Ok("2".to_owned()));
+    assert_eq!(node.value("long"), Err(404));
+    assert_eq!(node.put("one", b"3"), 201);
+    assert_eq!(node.value("one"), Ok("3".to_owned()));
+}
+
+#[test]
+fn a_range_is_in_the_order_of_bytes_and_longer_than_a_page() {
+    let postgres = Postgres::start();
+    let node = node(&postgres);
+    // Neither a locale nor the case of letters changes the order.
+    for (key, value) in [("b", "1"), ("B", "2"), ("%C3%A9", "3"), ("a", "")] {
+        assert_eq!(node.put(key, value.as_bytes()), 201);
+    }
+    let range = |query: &str| {
+        node.ask("GET", &format!("/v0/entities?{query}"), b"")
+            .text()
+    };
+    assert_eq!(range("start=A"), "B\n2a\nb\n1\u{e9}\n3");
+    assert_eq!(range("start=a&end=b"), "a\n");
+    assert_eq!(range("start=b&end=a"), "");
+    node.delete("a");
+    assert_eq!(range("start=A&end=c"), "B\n2b\n1");
+    let rows = "INSERT INTO kv SELECT convert_to('key' || to_char(number, 'FM00000'), 'UTF8'), 'v', NULL, 1, 1, 1 FROM generate_series(1, 2500) AS number";
+    postgres.ask(rows);
+    let response = node.ask("GET", "/v0/entities?start=key", b"");
+    let keys = (1..=2500).map(|number| format!("key{number:05}\nv"));
+    let expected = keys.collect::<Vec<_>>().concat();
+    assert_eq!(response.status, 200);
+    assert_eq!(response.text(), expected + "\u{e9}\n3");
+}
+
+/// A row of another process whose clock is ahead: a write comes after it all the same, and one that is too far ahead is told.
+#[test]
+fn a_write_wins_over_those_before_it_whatever_the_clocks() {
+    let postgres = Postgres::start();
+    let node = node(&postgres);
+    assert_eq!(node.put("key", b"first"), 201);
+    let ahead = "UPDATE kv SET value = 'ahead', version_time = version_time + (20000::bigint << 16), version_node = 7";
+    postgres.ask(ahead);
+    assert_eq!(node.value("key"), Ok("ahead".to_owned()));
+    assert_eq!(node.put("key", b"second"), 201);
+    assert_eq!(node.value("key"), Ok("second".to_owned()));
+    let told = postgres.ask("SELECT version_node FROM kv");
+    assert_ne!(told, "7", "it is a version of this node");
+    postgres.ask("UPDATE kv SET version_time = version_time + (600000::bigint << 16)");
+    let refused = node.ask("PUT", "/v0/entity?id=key", b"third");
+    assert_eq!(refused.status, 503, "{}", refused.text());
+    assert_eq!(node.value("key"), Ok("second".to_owned()));
+}
+
+#[test]
+fn two_processes_see_what_each_other_writes() {
+    let postgres = Postgres::start();
+    let nodes = [node(&postgres), node(&postgres)];
+    for turn in 0..50 {
+        let (one, other) = (&nodes[turn % 2], &nodes[(turn + 1) % 2]);
+        let value = turn.to_string();
+        assert_eq!(one.put("key", value.as_bytes()), 201);
+        assert_eq!(other.value("key"), Ok(value));
+    }
+    assert_eq!(
+        (nodes[0].delete("key"), nodes[1].value("key")),
+        (202, Err(404))
+    );
+    let runs = postgres.ask("SELECT last_value FROM kv_runs");
+    assert_eq!(runs, "2", "each is a run of its own");
+}
+
+/// Many writes of the same few keys at once are batches in which keys are there several times, and lock one another out.
+#[test]
+fn crowds_at_the_same_keys_are_all_answered_and_agree() {
+    let postgres = Postgres::start();
+    let nodes = [node(&postgres), node(&postgres)];
+    std::thread::scope(|scope| {
+        for client in 0..16 {
+            let node = &nodes[client % 2];
+            scope.spawn(move || {
+                for turn in 0..40 {
+                    let value = format!("{client}-{turn}");
+                    for key in ["a", "b", "c"] {
+                        assert_eq!(node.put(key, value.as_bytes()), 201);
+                    }
+                }
+            });
+        }
+    });
+    for key in ["a", "b", "c"] {
+        assert_eq!(nodes[0].value(key), nodes[1].value(key));
+    }
+    assert_eq!(postgres.ask("SELECT count(*) FROM kv"), "3");
+}
+
+/// While the database is away everything is refused, and told; when it is back, all that was acknowledged is there.
+#[test]
+fn a_database_that_dies_loses_nothing_that_was_acknowledged() {
+    let mut postgres = Postgres::start();
+    let node = node(&postgres);
+    let acknowledged = Mutex::new(Vec::new());
+    for _ in 0..2 {
+        std::thread::scope(|scope| {
+            for client in 0..4 {
+                let (node, acknowledged) = (&node, &acknowledged);
+                scope.spawn(move || {
+                    for turn in 0.. {
+                        let value = turn.to_string();
+                        let known = acknowledged.lock().expect("nobody panics").len();
+                        let key = format!("c{client}k{known}t{turn}");
+                        match node.put(&key, value.as_bytes()) {
+                            201 => acknowledged
+                                .lock()
+                                .expect("nobody panics")
+                                .push((key, value)),
+                            503 => break,
+                            status => panic!("{status}"),
+                        }
+                    }
+                });
+            }
+            let enough = || acknowledged.lock().expect("nobody panics").len() > 50;
+            wait_until("some are acknowledged", enough);
+            postgres.kill();
+        });
+        let refused = node.get("key");
+        assert_eq!(refused.status, 503);
+        assert!(refused.text().contains("Postgres"), "{}", refused.text());
+        assert_eq!(node.ask("GET", "/v0/entities?start=a", b"").status, 503);
+        postgres.restart();
+        wait_until("it answers again", || node.get("key").status == 404);
+        for (key, value) in &*acknowledged.lock().expect("nobody panics") {
+            assert_eq!(node.value(key).as_ref(), Ok(value), "{key}");
+        }
+        assert_eq!(node.put("after", b"all"), 201);
+    }
+}
+
+#[test]
+fn without_its_database_a_store_does_not_start() {
+    let directory = Directory::new();
+    let config = format!(
+        "[[listener]]\naddress = \"127.0.0.1:{}\"\n[kv]\nengine = {{ postgres = \"postgres://weir@127.0.0.1:{}/kv\" }}\n\
+         [[route]]\npath = \"/v0/{{*rest}}\"\nkv = true\n",
+        free_port(),
+        free_port()
+    );
+    let config = directory.write("weir.toml", config);
+    let config = config.to_str().expect("UTF-8");
+    let mut process = Process::weir(&["serve", "--config", config], &directory);
+    assert_eq!(process.wait().code(), Some(1));
+    let told = process.output();
+    assert!(
+        told.contains("Postgres: error connecting to server"),
+        "{told}"
+    );
+}
+
+/// A table of somebody else's, in a schema, and one that has other columns.
+#[test]
+fn a_table_has_the_name_that_it_is_given() {
+    let postgres = Postgres::start();
+    postgres.ask("CREATE SCHEMA app");
+    postgres.ask("CREATE TABLE other (key text)");
+    let named = |table: &str| {
+        format!(
+            "postgres = {{ url = \"{}\", table = \"{table}\" }}",
+            postgres.url()
+        )
+    };
+    let node = Node::in_database(&named("app.o'clock"));
+    assert_eq!(node.put("key", b"value"), 201);
+    assert_eq!(postgres.ask("SELECT count(*) FROM app.\"o'clock\""), "1");
+    let mut node = node;
+    node.kill();
+    let config = node.directory.file("weir.toml");
+    let text = std::fs::read_to_string(&config).expect("it is there");
+    std::fs::write(&config, text.replace("app.o'clock", "other")).expect("it can be written");
+    let path = config.to_str().expect("UTF-8");
+    let mut process = Process::weir(&["serve", "--config", path], &node.directory);
+    assert!(!process.wait().success());
+    assert!(
+        process.output().contains("Postgres: "),
+        "{}",
+        process.output()
+    );
+    std::fs::write(&config, text).expect("it can be written");
+    node.process = start(&node.directory, node.address);
+    assert_eq!(node.value("key"), Ok("value".to_owned()));
+}
+
+/// The table decides which of two writes over one version is made, whichever process they come by.
+#[test]
+fn conditions_hold_between_processes() {
+    let postgres = Postgres::start();
+    let nodes = [node(&postgres), node(&postgres)];
+    super::v1::count(&nodes);
+    let range = nodes[1].ask("GET", "/v1/range?prefix=count", b"");
+    assert!(
+        range.text().contains("\"value\":\"150\""),
+        "{}",
+        range.text()
+    );
+}
