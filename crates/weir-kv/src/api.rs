@@ -1,5 +1,6 @@
 //! What the routes of a store take and answer.
 
+pub mod line;
 pub(crate) mod v0;
 pub(crate) mod v1;
 

@@ -49,6 +49,15 @@ impl Cell {
         self.value.as_ref().filter(|_| !is_over)
     }
 
+    /// The same without a value that has expired.
+    #[must_use]
+    pub fn live_at(mut self, unix_ms: u64) -> Self {
+        if self.at(unix_ms).is_none() {
+            self.value = None;
+        }
+        self
+    }
+
     /// Appends the bytes of this cell.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut flags = 0;
@@ -170,6 +179,8 @@ mod tests {
             value: Some(Bytes::new()),
         };
         assert_eq!((cell.at(99), cell.at(100)), (Some(&Bytes::new()), None));
+        assert_eq!(cell.clone().live_at(99), cell);
+        assert_eq!(cell.clone().live_at(100).value, None);
         cell.expires_ms = None;
         assert!(cell.at(u64::MAX).is_some());
         cell.value = None;

@@ -10,9 +10,10 @@
 //! All of it is one thread with a runtime of its own. Requests that only concern this node never come here.
 
 mod call;
-mod hello;
+pub(crate) mod hello;
 mod hints;
 mod hub;
+pub(crate) mod line;
 mod merged;
 mod pages;
 mod peer;
@@ -35,7 +36,7 @@ use weir_gateway::service::{Answer, Replier, Reply};
 
 pub(crate) use self::call::{Calls, NoAnswer};
 pub(crate) use self::hub::{too_few, written};
-pub(crate) use self::merged::Merged;
+pub(crate) use self::merged::{Merged, TooFewNodes};
 pub(crate) use self::repair::Repairs;
 pub use self::repair::{Repair, Upkeep};
 

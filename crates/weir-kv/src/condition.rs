@@ -93,6 +93,11 @@ fn version(opaque: &[u8]) -> Option<Version> {
     std::str::from_utf8(opaque).ok()?.parse().ok()
 }
 
+/// The version that has this entity tag.
+pub fn version_of(tag: &[u8]) -> Option<Version> {
+    version(tag.strip_prefix(b"\"")?.strip_suffix(b"\"")?)
+}
+
 /// The entity tag of a version.
 pub fn tag(version: Version) -> String {
     format!("\"{version}\"")
@@ -135,6 +140,7 @@ mod tests {
     fn lists_are_read() {
         let one = Some(Tags::These(vec![ONE]));
         assert_eq!(tag(ONE), "\"1a-2-3\"");
+        assert_eq!(version_of(tag(ONE).as_bytes()), Some(ONE));
         assert_eq!(tags("\"1a-2-3\"", false), one);
         assert_eq!(tags("\"x,y\" , \"1a-2-3\",, \"1-2\"", false), one);
         assert_eq!(tags("W/\"1a-2-3\"", true), one);

@@ -96,6 +96,19 @@ pub enum Answer {
     TooFew,
 }
 
+impl Answer {
+    /// The same without a value that has expired.
+    #[must_use]
+    pub fn live_at(self, unix_ms: u64) -> Self {
+        let live_at = |cell: Option<Cell>| cell.map(|cell| cell.live_at(unix_ms));
+        match self {
+            Self::Found(cell) => Self::Found(live_at(cell)),
+            Self::Unmet(cell) => Self::Unmet(live_at(cell)),
+            other => other,
+        }
+    }
+}
+
 /// What is known of a replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {

@@ -21,7 +21,7 @@ use weir_http::{Fields, Method};
 
 use super::{KEY_BYTES_MAX, Parameters, Refusal, Size, key, not_allowed};
 use crate::condition::{Condition, NoTags, Tags};
-use crate::frame::{Ask, TAGS_MAX, What};
+use crate::frame::{Ask, Span, TAGS_MAX, What};
 
 /// Keys of a range, unless a request says otherwise, and at most.
 const LIMIT: usize = 1000;
@@ -220,9 +220,12 @@ fn range(parameters: &Parameters) -> Result<Range, Refusal> {
         if start.is_some() || end.is_some() {
             return Err(Refusal::bad("either prefix, or start and end"));
         }
-        let start = key("prefix", Some(prefix))?;
-        let end = behind_all_with(&start);
-        return Ok(Range { start, end, limit });
+        let span = Span::with_prefix(&key("prefix", Some(prefix))?);
+        return Ok(Range {
+            start: span.from,
+            end: span.to,
+            limit,
+        });
     }
     Ok(Range {
         start: start.unwrap_or_default(),
@@ -241,14 +244,6 @@ pub(crate) fn decoded_base64(text: &str) -> Result<Bytes, Refusal> {
             "the key has {bytes} bytes, and may have 1 to {KEY_BYTES_MAX}"
         ))),
     }
-}
-
-/// The first key behind all that begin like this.
-fn behind_all_with(prefix: &[u8]) -> Option<Bytes> {
-    let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
-    let mut end = prefix[..=last].to_vec();
-    end[last] += 1;
-    Some(end.into())
 }
 
 #[cfg(test)]
@@ -356,8 +351,6 @@ mod tests {
             range("?prefix=u/"),
             Some((bytes("u/"), Some(bytes("u0")), LIMIT))
         );
-        assert_eq!(behind_all_with(b"a\xff"), Some(bytes("b")));
-        assert_eq!(behind_all_with(b"\xff"), None);
         for query in ["?prefix=a&end=b", "?limit=0", "?limit=x", "?limit=9999999"] {
             assert_eq!(range(query), None, "{query}");
         }

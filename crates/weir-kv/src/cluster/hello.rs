@@ -8,8 +8,8 @@
 //! asks     the fingerprint of its map (8)
 //! ```
 //!
-//! Whoever asks proves himself first, so a stranger gets nothing to try secrets on. What follows is neither encrypted nor
-//! signed.
+//! Whoever asks proves himself first, so a stranger gets nothing to try secrets on. A client says the address "client", and gives back
+//! the fingerprint that it was told. What follows is neither encrypted nor signed.
 
 use std::io;
 
@@ -24,11 +24,11 @@ const MAP: usize = 8;
 
 /// What a node knows of itself, to say hello.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Own<'n> {
-    pub(super) address: &'n str,
-    pub(super) secret: &'n str,
+pub(crate) struct Own<'n> {
+    pub(crate) address: &'n str,
+    pub(crate) secret: &'n str,
     /// The fingerprint of its map.
-    pub(super) map: u64,
+    pub(crate) map: u64,
 }
 
 /// Says hello to the node at `to`.
@@ -36,10 +36,38 @@ pub(super) async fn ask<S>(stream: &mut S, own: Own<'_>, to: &str) -> io::Result
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
+    let unknown = "it does not take the secret, or does not know this node";
+    let map = meet(stream, (own.address, own.secret), to, unknown).await?;
+    if map != own.map.to_be_bytes() {
+        return Err(stranger("it has other nodes in its configuration"));
+    }
+    stream.write_all(&map).await
+}
+
+/// Says hello to the node at `to` as one that has the secret, and neither data nor a map.
+pub(crate) async fn ask_as_client<S>(stream: &mut S, secret: &str, to: &str) -> io::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let unknown = "it does not take the secret, or its own address is another one";
+    let map = meet(stream, (CLIENT, secret), to, unknown).await?;
+    stream.write_all(&map).await
+}
+
+/// Both prove that they have the secret; the fingerprint of the other one's map. `unknown` is what it means when that ends it.
+async fn meet<S>(
+    stream: &mut S,
+    (address, secret): (&str, &str),
+    to: &str,
+    unknown: &'static str,
+) -> io::Result<[u8; MAP]>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     let nonce = nonce()?;
-    let address = [&[own.address.len() as u8], own.address.as_bytes()].concat();
+    let own = [&[address.len() as u8], address.as_bytes()].concat();
     stream
-        .write_all(&[&MAGIC[..], &nonce, &address].concat())
+        .write_all(&[&MAGIC[..], &nonce, &own].concat())
         .await?;
     let mut head = [0; MAGIC.len() + NONCE];
     stream.read_exact(&mut head).await?;
@@ -47,27 +75,24 @@ where
     if magic != MAGIC {
         return Err(stranger("it is no node"));
     }
-    let said = said(&nonce, theirs, own.address, to);
-    stream.write_all(&prove("asks", &said, own.secret)).await?;
-    let mut answer = [0; PROOF + MAP];
-    let answered = stream.read_exact(&mut answer).await;
-    answered.map_err(|_| stranger("it does not take the secret, or does not know this node"))?;
-    let (proof, map) = answer.split_at(PROOF);
-    if !is_proof("answers", &[&said, map].concat(), own.secret, proof) {
+    let said = said(&nonce, theirs, address, to);
+    stream.write_all(&prove("asks", &said, secret)).await?;
+    let (mut proof, mut map) = ([0; PROOF], [0; MAP]);
+    let answered = stream.read_exact(&mut proof).await;
+    answered.map_err(|_| stranger(unknown))?;
+    stream.read_exact(&mut map).await?;
+    if !is_proof("answers", &[&said, &map[..]].concat(), secret, &proof) {
         return Err(stranger("it has another secret"));
     }
-    if map != own.map.to_be_bytes() {
-        return Err(stranger("it has other nodes in its configuration"));
-    }
-    stream.write_all(&own.map.to_be_bytes()).await
+    Ok(map)
 }
 
 /// The address of whoever is no node. It says hello with any fingerprint, since it has no map yet.
-pub(super) const CLIENT: &str = "client";
+const CLIENT: &str = "client";
 
 /// Who says hello.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Caller {
+pub(crate) enum Caller {
     /// The node at this address.
     Node(String),
     /// One that has the secret, and no data.
@@ -75,7 +100,7 @@ pub(super) enum Caller {
 }
 
 /// Answers a node that says hello, if it is one of those that are known.
-pub(super) async fn answer<S>(
+pub(crate) async fn answer<S>(
     stream: &mut S,
     own: Own<'_>,
     is_known: impl Fn(&str) -> bool,
@@ -193,5 +218,41 @@ mod tests {
             asked.as_deref(),
             Some("it has other nodes in its configuration")
         );
+    }
+
+    /// A client has no map, and has to know the secret and where the node is all the same.
+    #[test]
+    fn a_client_is_known_by_the_secret_alone() {
+        let met = |secret: &'static str, to: &'static str| {
+            let runtime = tokio::runtime::Builder::new_current_thread().build();
+            runtime.expect("a runtime").block_on(async {
+                let (mut one, mut other) = tokio::io::duplex(1024);
+                let asks = async {
+                    let asked = ask_as_client(&mut one, secret, to).await;
+                    drop(one);
+                    asked
+                };
+                let answers = async {
+                    let own = Own {
+                        address: "b:1",
+                        secret: "s",
+                        map: 7,
+                    };
+                    let answered = answer(&mut other, own, |_| false).await;
+                    drop(other);
+                    answered
+                };
+                tokio::join!(asks, answers)
+            })
+        };
+        let (asked, answered) = met("s", "b:1");
+        assert!(asked.is_ok());
+        assert_eq!(answered.ok(), Some(Caller::Client));
+        for (secret, to) in [("t", "b:1"), ("s", "c:1")] {
+            let (asked, answered) = met(secret, to);
+            let told = asked.expect_err("it is refused").to_string();
+            assert!(told.contains("does not take the secret"), "{told}");
+            assert!(answered.is_err());
+        }
     }
 }

@@ -44,6 +44,20 @@ pub struct Digest {
 }
 
 impl Span {
+    /// All keys that begin like this.
+    pub fn with_prefix(prefix: &[u8]) -> Self {
+        let behind = |last: usize| {
+            let mut end = prefix[..=last].to_vec();
+            end[last] += 1;
+            end.into()
+        };
+        let last = prefix.iter().rposition(|byte| *byte < u8::MAX);
+        Self {
+            from: Bytes::copy_from_slice(prefix),
+            to: last.map(behind),
+        }
+    }
+
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         encode_end(Some(&self.from), out);
         encode_end(self.to.as_ref(), out);
@@ -58,6 +72,16 @@ impl Span {
 }
 
 impl Page {
+    /// The same without values that have expired.
+    #[must_use]
+    pub(crate) fn live_at(self, unix_ms: u64) -> Self {
+        let live_at = |(key, cell): (Bytes, Cell)| (key, cell.live_at(unix_ms));
+        Self {
+            entries: self.entries.into_iter().map(live_at).collect(),
+            next: self.next,
+        }
+    }
+
     pub(super) fn bytes(&self) -> usize {
         let entry = |(key, cell): &(Bytes, Cell)| key.len() + super::value_bytes(cell) + 32;
         self.entries.iter().map(entry).sum()
@@ -103,5 +127,23 @@ pub(super) fn decode_end(payload: &mut Bytes) -> Result<Option<Bytes>, FrameErro
         Ok(NONE) => Ok(None),
         Ok(length) if payload.len() < usize::from(length) => Err(FrameError::Payload),
         Ok(length) => Ok(Some(payload.split_to(usize::from(length)))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_ends_before_the_first_key_that_begins_otherwise() {
+        for (prefix, to) in [
+            (&b"u/"[..], Some(&b"u0"[..])),
+            (b"a\xff", Some(b"b")),
+            (b"\xff", None),
+            (b"", None),
+        ] {
+            let span = Span::with_prefix(prefix);
+            assert_eq!((&*span.from, span.to.as_deref()), (prefix, to));
+        }
     }
 }

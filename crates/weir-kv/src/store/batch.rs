@@ -15,6 +15,7 @@ use weir_gateway::service::{Answer, Reply};
 use super::jobs::Busy;
 use super::v1::{Kind, TOO_FEW, live, status};
 use super::{Doer, Outcome, Store, status_of};
+use crate::api::line::{put_key, put_value};
 use crate::api::{self, KEY_BYTES_MAX, Refusal, v1};
 use crate::condition::{self, Condition};
 use crate::coordinator::{self, Quorum};
@@ -219,20 +220,4 @@ fn told(kind: Kind, key: &Bytes, outcome: Option<Outcome>) -> Value {
         }
     }
     line
-}
-
-/// A value is `value` where it is text, and `base64` otherwise.
-pub(super) fn put_value(line: &mut Value, value: &[u8]) {
-    match std::str::from_utf8(value) {
-        Ok(text) => line["value"] = json!(text),
-        Err(_) => line["base64"] = json!(BASE64.encode(value)),
-    }
-}
-
-/// A key is text mostly; where it is not, it comes as `key_base64`.
-pub(super) fn put_key(line: &mut Value, name: &str, key: &[u8]) {
-    match std::str::from_utf8(key) {
-        Ok(text) => line[name] = json!(text),
-        Err(_) => line[format!("{name}_base64")] = json!(BASE64.encode(key)),
-    }
 }

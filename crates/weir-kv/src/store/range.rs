@@ -4,13 +4,14 @@ use bytes::Bytes;
 use weir_gateway::service::{Answer, Content, Feeder, Replier, Reply};
 
 use super::Store;
-use super::batch::{NDJSON, put_key, put_value};
+use super::batch::NDJSON;
 use super::jobs::Busy;
+use crate::api::line::Line;
 use crate::api::{self, v1};
-use crate::cluster::{Calls, Merged, NoAnswer};
-use crate::condition;
+use crate::cell::Cell;
+use crate::cluster::{Calls, Merged, NoAnswer, TooFewNodes};
 use crate::coordinator::Quorum;
-use crate::frame::Why;
+use crate::frame::{Say, Span, Why};
 use crate::wall::unix_ms;
 
 const OCTETS: &[u8] = b"application/octet-stream";
@@ -22,11 +23,11 @@ impl Store {
     pub(super) fn range(&self, from: Bytes, to: Option<Bytes>) -> Reply {
         let calls = self.calls();
         self.send(OCTETS, move |mut sending| {
-            let own = [calls.shared.me];
-            let mut entries = Merged::new(&calls, &own, (from, to), 1);
+            let own = [calls.shared.me].into_iter();
+            let mut entries = Merged::new(own, &Span { from, to }, 1);
             let now_ms = unix_ms();
             loop {
-                let (key, cell) = match entries.next() {
+                let (key, cell) = match next(&mut entries, &calls) {
                     Ok(Some(entry)) => entry,
                     Ok(None) => return sending.end(),
                     Err(error) => return sending.fail(&error, "this node has not read it in time"),
@@ -66,11 +67,11 @@ impl Store {
 fn send_all(calls: &Calls, range: v1::Range, mut sending: Sending) {
     let ack = Quorum::majority(calls.shared.replicas).ack;
     let nodes = calls.shared.map.nodes().iter().map(|node| node.id);
-    let nodes: Vec<u16> = nodes.collect();
-    let mut entries = Merged::new(calls, &nodes, (range.start, range.end), ack);
+    let (from, to) = (range.start, range.end);
+    let mut entries = Merged::new(nodes, &Span { from, to }, ack);
     let (now_ms, mut left) = (unix_ms(), range.limit);
     loop {
-        let (key, cell) = match entries.next() {
+        let (key, cell) = match next(&mut entries, calls) {
             Ok(Some(entry)) => entry,
             Ok(None) => return sending.end(),
             Err(error) => {
@@ -83,18 +84,37 @@ fn send_all(calls: &Calls, range: v1::Range, mut sending: Sending) {
             }
             return;
         };
-        let mut line = serde_json::json!({});
-        if left == 0 {
-            put_key(&mut line, "next", &key);
-            sending.add(&[line.to_string().as_bytes(), b"\n"]);
+        let is_over = left == 0;
+        let line = if is_over {
+            Line::Next(key)
+        } else {
+            Line::Entry(key, cell.version, value.clone())
+        };
+        let is_taken = sending.add(&[line.json().to_string().as_bytes(), b"\n"]);
+        if is_over {
             return sending.end();
         }
-        left -= 1;
-        put_key(&mut line, "key", &key);
-        line["etag"] = condition::tag(cell.version).into();
-        put_value(&mut line, value);
-        if !sending.add(&[line.to_string().as_bytes(), b"\n"]) {
+        if !is_taken {
             return;
+        }
+        left -= 1;
+    }
+}
+
+/// The next key and its newest cell, from nodes that are asked for it. It fails when too many nodes do, as the last of them.
+fn next(entries: &mut Merged, calls: &Calls) -> Result<Option<(Bytes, Cell)>, NoAnswer> {
+    loop {
+        let wanted = entries.wanted();
+        if wanted.is_empty() {
+            return Ok(entries.next());
+        }
+        for (node, span) in wanted {
+            let (page, error) = match calls.ask_again(node, || Say::Scan(true, span.clone())) {
+                Ok(Say::Page(page)) => (Some(page), NoAnswer::Silent),
+                answer => (None, answer.err().unwrap_or(NoAnswer::Silent)),
+            };
+            let filled = entries.fill(node, page);
+            filled.map_err(|TooFewNodes| error)?;
         }
     }
 }
