@@ -12,6 +12,7 @@
 //! - [`version`]: which of two writes is newer; [`cell`]: what is kept of a key; [`condition`]: what a write asks of it
 //! - [`engine`]: where cells are; `database`: how engines reach one outside of the process
 //! - [`frame`]: what nodes say to each other; `cluster`: one of them among the others
+//! - [`client`]: for programs that ask nodes themselves
 //! - [`Store`]: the service of routes with `kv`; [`activities`]: that of routes with `collect`, over the same databases
 //!
 //! What decides is apart from what does: the coordinator knows neither sockets nor clocks nor disks, and a simulation runs
@@ -20,6 +21,7 @@
 pub mod activities;
 pub mod api;
 pub mod cell;
+pub mod client;
 mod cluster;
 pub mod condition;
 pub mod coordinator;
@@ -34,5 +36,6 @@ mod store;
 pub mod version;
 mod wall;
 
+pub use client::Client;
 pub use cluster::{ClusterSettings, Repair, Upkeep};
 pub use store::{Store, VALUE_BYTES_MAX};

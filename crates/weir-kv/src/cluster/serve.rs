@@ -17,8 +17,9 @@ use super::hub::{Client, Event, Order};
 use super::pages;
 use crate::cell::Cell;
 use crate::engine::EngineError;
-use crate::frame::{Frame, Say, Why};
+use crate::frame::{Frame, Page, Say, Why};
 use crate::version::Version;
+use crate::wall::unix_ms;
 
 /// Connections whose other end has not proved yet that it is a node.
 const STRANGERS_MAX: usize = 64;
@@ -166,21 +167,29 @@ fn carry_out(frame: Frame, server: &Server, caller: &Caller, permit: Option<Owne
             answer(Say::Refused(Why::Busy, text));
         }
         Say::Ask(ask) => {
+            // The clocks of clients may be anything: this one says what has expired.
             let client = Client::Node(Box::new(move |told| {
-                answer(Say::Told(told));
+                answer(Say::Told(told.live_at(unix_ms())));
                 None
             }));
+            // A client may find a node down that the others do not, and two nodes must not order the writes of a key.
+            let is_for_me = caller.node.is_some();
             let order = Order {
                 ask,
                 client,
-                is_for_me: true,
+                is_for_me,
             };
             // If the hub is gone, so is this connection soon.
             let _ = server.events.send(Event::Order(order));
         }
-        say => match caller.node {
-            Some(node) => own(&server.shared, node, say, answer),
-            None => answer(Say::Refused(
+        say => match (caller.node, say) {
+            (Some(node), say) => own(&server.shared, node, say, answer),
+            (None, Say::Scan(has_values, span)) => {
+                let live = |page: Page| Say::Page(page.live_at(unix_ms()));
+                let then = move |page: Result<_, _>| answer(told(page.map(live)));
+                pages::page(&*server.shared.engine, span, has_values, then);
+            }
+            (None, _) => answer(Say::Refused(
                 Why::Failed,
                 "a client may not do that".to_owned(),
             )),

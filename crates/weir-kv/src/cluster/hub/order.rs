@@ -16,7 +16,7 @@ use crate::wall::unix_ms;
 pub(in crate::cluster) struct Order {
     pub(in crate::cluster) ask: Ask,
     pub(in crate::cluster) client: Client,
-    /// Whether it comes from another node, or from a client that knows the map, and goes no further.
+    /// Whether another node has said whose turn it is, so that it goes no further.
     pub(in crate::cluster) is_for_me: bool,
 }
 

@@ -1,0 +1,160 @@
+//! The connection to one node: kept as long as the client lives, and made again when it ends.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::sync::{oneshot, watch};
+use tokio::time::Instant;
+
+use super::attempts::Came;
+use crate::cluster::hello;
+use crate::cluster::line::{Outbox, Unsent, outbox};
+use crate::frame::{Frame, Say};
+
+/// How long a connection may take to come about.
+const CONNECT: Duration = Duration::from_secs(1);
+/// How long to wait before the next attempt: at first so little that a node that was started again is soon used, later less often.
+const AGAIN: Duration = Duration::from_millis(100);
+const AGAIN_MAX: Duration = Duration::from_secs(2);
+
+/// Whether a node can be asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum State {
+    /// The first connection is being made.
+    Unknown,
+    Up,
+    /// It cannot, for this reason.
+    Down(String),
+}
+
+/// Those who wait for answers, by the numbers of their requests.
+type Waiters = Arc<Mutex<HashMap<u64, oneshot::Sender<Came>>>>;
+
+/// A node, as a client asks it.
+#[derive(Debug)]
+pub(super) struct Link {
+    outbox: Outbox,
+    state: watch::Receiver<State>,
+    waiters: Waiters,
+    next_id: AtomicU64,
+}
+
+impl Link {
+    /// Connects to the node at this address.
+    pub(super) fn start(address: &str, secret: &Arc<str>) -> Self {
+        let (outbox, unsent) = outbox();
+        let (state, seen) = watch::channel(State::Unknown);
+        let waiters = Waiters::default();
+        let connector = Connector {
+            address: address.into(),
+            secret: Arc::clone(secret),
+            state,
+            waiters: Arc::clone(&waiters),
+        };
+        tokio::spawn(connector.run(unsent));
+        Self {
+            outbox,
+            state: seen,
+            waiters,
+            next_id: AtomicU64::new(1),
+        }
+    }
+
+    /// Asks the node. What is lost at the deadline may still be sent.
+    pub(super) async fn ask(&self, epoch: u64, say: Say, deadline: Instant) -> Came {
+        let mut state = self.state.clone();
+        let known = state.wait_for(|state| *state != State::Unknown);
+        match tokio::time::timeout_at(deadline, known).await {
+            Ok(Ok(state)) => {
+                if let State::Down(why) = &*state {
+                    return Came::NotAsked(why.clone());
+                }
+            }
+            Ok(Err(_)) => return Came::NotAsked("the runtime ends".to_owned()),
+            Err(_) => return Came::NotAsked("no time was left to connect".to_owned()),
+        }
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let (waiter, came) = oneshot::channel();
+        lock(&self.waiters).insert(id, waiter);
+        if !self.outbox.put(Frame { epoch, id, say }) {
+            lock(&self.waiters).remove(&id);
+            return Came::NotAsked("too many requests wait for it".to_owned());
+        }
+        // Whoever drops this waits no more.
+        let _waits = Waits(&self.waiters, id);
+        match tokio::time::timeout_at(deadline, came).await {
+            Ok(Ok(came)) => came,
+            Ok(Err(_)) => Came::Lost("the runtime ends".to_owned()),
+            Err(_) => Came::Lost("it has not answered in time".to_owned()),
+        }
+    }
+}
+
+/// Somebody who waits.
+struct Waits<'w>(&'w Waiters, u64);
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        lock(self.0).remove(&self.1);
+    }
+}
+
+fn lock(waiters: &Waiters) -> std::sync::MutexGuard<'_, HashMap<u64, oneshot::Sender<Came>>> {
+    waiters.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Keeps a connection to a node.
+struct Connector {
+    address: Box<str>,
+    secret: Arc<str>,
+    state: watch::Sender<State>,
+    waiters: Waiters,
+}
+
+impl Connector {
+    async fn run(self, mut unsent: Unsent) {
+        let mut pause = AGAIN;
+        while !unsent.is_closed() {
+            let connecting = connect(&self.address, &self.secret);
+            let why = match tokio::time::timeout(CONNECT, connecting).await {
+                Ok(Ok(stream)) => {
+                    pause = AGAIN;
+                    self.state.send_replace(State::Up);
+                    if unsent.converse(stream, |id, say| self.hear(id, say)).await {
+                        return;
+                    }
+                    "the connection has ended".to_owned()
+                }
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => "it takes too long to connect".to_owned(),
+            };
+            self.state.send_replace(State::Down(why.clone()));
+            unsent.give_up(|id| self.tell(id, Came::NotAsked(why.clone())));
+            tokio::time::sleep(pause).await;
+            pause = (2 * pause).min(AGAIN_MAX);
+        }
+    }
+
+    fn hear(&self, id: u64, say: Option<Say>) {
+        let lost = || Came::Lost("the connection ended before it answered".to_owned());
+        self.tell(id, say.map_or_else(lost, Came::Said));
+    }
+
+    fn tell(&self, id: u64, came: Came) {
+        let waiter = lock(&self.waiters).remove(&id);
+        if let Some(waiter) = waiter {
+            // It may have stopped waiting just now.
+            let _ = waiter.send(came);
+        }
+    }
+}
+
+async fn connect(address: &str, secret: &str) -> std::io::Result<TcpStream> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    hello::ask_as_client(&mut stream, secret, address).await?;
+    Ok(stream)
+}
