@@ -61,6 +61,8 @@ pub struct ClusterSettings {
     pub node: SocketAddr,
     /// All nodes, this one among them.
     pub nodes: Vec<SocketAddr>,
+    /// Where clients reach the routes of each of them, in the same order; empty if nobody says.
+    pub urls: Vec<String>,
     /// How many of them have a key, unless a request says otherwise.
     pub replicas: usize,
     /// Where hints for other nodes are kept.
@@ -138,6 +140,8 @@ pub(crate) struct Cluster {
     pub(crate) asker: Asker,
     /// Which of the others answer.
     up: HashMap<u16, Arc<AtomicBool>>,
+    /// Where clients reach the routes of a node.
+    urls: HashMap<u16, Box<str>>,
     /// Dropped, the thread ends.
     life: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -197,6 +201,7 @@ impl Cluster {
                 .others()
                 .map(|node| (node.id, Arc::default()))
                 .collect(),
+            urls: urls(settings, &shared.map),
             life: Some(life),
             thread: None,
             hints: HashMap::new(),
@@ -246,6 +251,14 @@ impl Cluster {
             shared: Arc::clone(&self.shared),
             events: Some(self.asker.events.clone()),
         }
+    }
+
+    /// Where clients reach the node whose turn it is with a key, if that is another one and its URL is known.
+    pub(crate) fn elsewhere(&self, key: &[u8]) -> Option<&str> {
+        let replicas = self.shared.replicas(key, self.shared.replicas);
+        let first = replicas.into_iter().find(|node| self.is_up(*node))?;
+        // There is no URL of this node.
+        self.urls.get(&first).map(|url| &**url)
     }
 
     /// Whether a node answers.
@@ -339,6 +352,16 @@ impl Asker {
             self.under_way.fetch_sub(1, Ordering::AcqRel);
         }
     }
+}
+
+/// The URLs of all nodes but this one.
+fn urls(settings: &ClusterSettings, map: &Map) -> HashMap<u16, Box<str>> {
+    let urls = settings.nodes.iter().zip(&settings.urls);
+    let others = urls.filter(|(node, _)| **node != settings.node);
+    let id = |node: &SocketAddr| map.node(&node.to_string()).map(|node| node.id);
+    others
+        .filter_map(|(node, url)| Some((id(node)?, url.as_str().into())))
+        .collect()
 }
 
 impl Drop for Cluster {

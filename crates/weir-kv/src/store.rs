@@ -4,6 +4,7 @@ mod alone;
 mod batch;
 mod jobs;
 mod range;
+mod redirect;
 mod v1;
 
 use std::fmt;
@@ -208,6 +209,11 @@ impl Service for Store {
         }
         let query = ask.query().unwrap_or_default();
         let call = v0::parse(ask.request.method, ask.path(), query, self.size());
+        if let Ok(v0::Call::Get(key, _) | v0::Call::Put(key, _) | v0::Call::Delete(key, _)) = &call
+            && let Some(answer) = self.redirect(&ask, key)
+        {
+            return Reply::ready(answer);
+        }
         match call {
             Err(refusal) => Reply::ready(refusal.answer()),
             Ok(v0::Call::Status) => Reply::ready(api::text(200, "ok")),

@@ -27,6 +27,9 @@ impl Store {
             Ok(v1::Call::Batch) => self.batch(&request.body),
             Ok(v1::Call::Range(range)) => self.range_of_all(range),
             Ok(v1::Call::One(mut ask)) => {
+                if let Some(answer) = self.redirect(&request, &ask.key) {
+                    return Reply::ready(answer);
+                }
                 if let What::Put { value, .. } = &mut ask.what {
                     *value = std::mem::take(&mut request.body).into();
                 }

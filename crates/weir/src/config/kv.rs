@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use weir_gateway::settings::Serve;
+use weir_http::host::Authority;
 use weir_kv::engine::EngineSettings;
 use weir_kv::{ClusterSettings, Upkeep};
 
@@ -94,11 +95,13 @@ fn alone(table: &mut Entries, database: &str) -> (Option<ClusterSettings>, Optio
 fn cluster(table: &mut Entries) -> Option<ClusterSettings> {
     let node_value = table.optional(&declared::NODE);
     let nodes_value = table.optional(&declared::NODES);
+    let urls_value = table.optional(&declared::URLS);
     let replicas_value = table.optional(&declared::REPLICAS);
     let secret_value = table.optional(&declared::SECRET);
     let node = node_value.as_ref().and_then(|value| value.parsed(address));
     let nodes = nodes_value.as_ref().and_then(addresses);
     let secret = secret_value.as_ref().map(token);
+    let urls = urls_value.as_ref().and_then(urls);
     let replicas = replicas_value
         .as_ref()
         .and_then(|value| value.integer())
@@ -107,7 +110,8 @@ fn cluster(table: &mut Entries) -> Option<ClusterSettings> {
         (Some(alone), None) => alone.expected("\"nodes\" beside it, which are all of them"),
         (None, Some(others)) => others.expected("\"node\" beside it, which of them this one is"),
         (None, None) => {
-            for value in [&replicas_value, &secret_value].into_iter().flatten() {
+            let values = [&urls_value, &replicas_value, &secret_value];
+            for value in values.into_iter().flatten() {
                 value.expected(
                     "\"node\" and \"nodes\" beside it, since a store of one node has no use for it",
                 );
@@ -128,6 +132,11 @@ fn cluster(table: &mut Entries) -> Option<ClusterSettings> {
         ));
         return None;
     }
+    if let (Some(value), Some(urls)) = (&urls_value, &urls)
+        && urls.len() != nodes.len()
+    {
+        value.expected(&format!("one for each of the {} nodes", nodes.len()));
+    }
     let is_open = nodes.iter().any(|node| !node.ip().is_loopback());
     if is_open && secret.is_none() {
         nodes_value?.expected("a \"secret\" beside it, since other machines reach these nodes");
@@ -135,6 +144,7 @@ fn cluster(table: &mut Entries) -> Option<ClusterSettings> {
     Some(ClusterSettings {
         node,
         nodes,
+        urls: urls.unwrap_or_default(),
         replicas,
         hints: PathBuf::new(),
         hints_age: Duration::ZERO,
@@ -163,6 +173,23 @@ fn addresses(value: &Entry) -> Option<Vec<SocketAddr>> {
         value.expected(&format!("at most {} nodes", declared::NODES_MAX));
     }
     (nodes.len() == items.len()).then_some(nodes)
+}
+
+fn urls(value: &Entry) -> Option<Vec<String>> {
+    let items = value.list()?;
+    let urls: Vec<String> = items.iter().filter_map(|item| item.parsed(url)).collect();
+    (urls.len() == items.len()).then_some(urls)
+}
+
+fn url(text: &str) -> Result<String, String> {
+    let parts = text.split_once("://").filter(|(scheme, authority)| {
+        let is_web = ["http", "https"].map(|web| scheme.eq_ignore_ascii_case(web));
+        is_web.contains(&true) && Authority::parse(authority.as_bytes()).is_ok()
+    });
+    match parts {
+        Some(_) => Ok(text.to_owned()),
+        None => Err(format!("expected {}", declared::URL_EXPECTED)),
+    }
 }
 
 impl InProcess {

@@ -1,9 +1,11 @@
 //! The key-value store from outside: real processes, which are killed and started again.
 
 mod cassandra;
+mod client;
 mod cluster;
 mod killed;
 mod postgres;
+mod redirects;
 mod single;
 mod upkeep;
 mod v1;
@@ -36,30 +38,46 @@ impl Node {
 
     /// The same, with these keys of `[kv]` besides.
     fn several_with(count: usize, more: &str) -> Vec<Self> {
+        Self::several_at(count, |_| more.to_owned())
+    }
+
+    /// The same, with keys of `[kv]` that follow from where clients reach them.
+    fn several_at(count: usize, more: impl Fn(&[SocketAddr]) -> String) -> Vec<Self> {
+        let addresses: Vec<SocketAddr> = (0..count).map(|_| free_address()).collect();
+        let more = more(&addresses);
         let others: Vec<String> = (0..count)
             .map(|_| format!("\"127.0.0.1:{}\"", free_port()))
             .collect();
         let nodes = others.join(", ");
-        others
-            .iter()
-            .map(|node| Self::with("", &format!("node = {node}\nnodes = [{nodes}]\n{more}")))
-            .collect()
+        let nodes = others.iter().zip(addresses).map(|(node, address)| {
+            let store = format!("node = {node}\nnodes = [{nodes}]\n{more}");
+            Self::at(address, "", &store)
+        });
+        nodes.collect()
     }
 
     fn with(engine: &str, store: &str) -> Self {
+        Self::at(free_address(), engine, store)
+    }
+
+    fn at(address: SocketAddr, engine: &str, store: &str) -> Self {
         let directory = Directory::new();
         let data = directory.file("data");
         let engine = format!("path = \"{}\"{engine}", data.display());
-        Self::in_directory(directory, &engine, store)
+        Self::in_directory(address, directory, &engine, store)
     }
 
     /// A node whose data is in a database.
     fn in_database(engine: &str) -> Self {
-        Self::in_directory(Directory::new(), engine, "")
+        Self::in_directory(free_address(), Directory::new(), engine, "")
     }
 
-    fn in_directory(directory: Directory, engine: &str, store: &str) -> Self {
-        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    fn in_directory(
+        address: SocketAddr,
+        directory: Directory,
+        engine: &str,
+        store: &str,
+    ) -> Self {
         let config = format!(
             "[server]\nworkers = 2\n[[listener]]\naddress = \"{address}\"\n[kv]\nengine = {{ {engine} }}\n{store}\
              [[route]]\npath = \"/v0/{{*rest}}\"\nkv = true\n[[route]]\npath = \"/v1/{{*rest}}\"\nkv = true\n"
@@ -121,6 +139,10 @@ impl Node {
             status => Err(status),
         }
     }
+}
+
+fn free_address() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], free_port()))
 }
 
 fn start(directory: &Directory, address: SocketAddr) -> Process {

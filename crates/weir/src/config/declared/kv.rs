@@ -10,6 +10,7 @@ pub(crate) static STORE: Section = Section {
         &ENGINE,
         &NODE,
         &NODES,
+        &URLS,
         &REPLICAS,
         &SECRET,
         &REPAIR,
@@ -56,6 +57,12 @@ pub(crate) static TOMBSTONES: Key = Key {
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(86_400);
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
+pub(crate) static URLS: Key = Key {
+    name: "urls",
+    kind: Kind::List(&URL_LIST),
+    preset: Preset::Said("none"),
+    doc: "Where clients reach the routes of each node, in the order of `nodes`: for [`Prefer: redirect`](sharding.md#redirects).",
+};
 pub(crate) static SECRET: Key = Key {
     name: "secret",
     kind: Kind::Text(&forms::TOKEN),
@@ -72,6 +79,19 @@ static ADDRESSES: List = List {
     of: Kind::Text(&ADDRESS),
     noun: "such addresses",
     expected: "addresses such as [\"10.0.0.1:8081\", \"10.0.0.2:8081\"]",
+    is_never_empty: true,
+};
+static URL: Form = Form {
+    noun: "URL without a path, as in `\"http://10.0.0.1:8080\"`",
+    expected: URL_EXPECTED,
+    pattern: Some("^[Hh][Tt][Tt][Pp][Ss]?://[^/?#@]+$"),
+};
+pub(crate) const URL_EXPECTED: &str =
+    "a URL of http or https without a path such as \"http://10.0.0.1:8080\"";
+static URL_LIST: List = List {
+    of: Kind::Text(&URL),
+    noun: "such URLs",
+    expected: "URLs such as [\"http://10.0.0.1:8080\", \"http://10.0.0.2:8080\"]",
     is_never_empty: true,
 };
 pub(crate) const NODES_MAX: usize = 9;

@@ -7,6 +7,8 @@ use crate::config::StoreSettings;
 
 const ROUTE: &str = "[[route]]\npath = \"/v0/{*rest}\"\nkv = true\n";
 
+const NODE: &str = "node = \"127.0.0.1:1\"\nnodes = [\"127.0.0.1:1\"]\n";
+
 fn told(kv: &str) -> String {
     let text = [LISTENER, kv, ROUTE].concat();
     parse(&text)
@@ -85,6 +87,26 @@ fn mistakes_in_a_store_are_told() {
             "kv.tombstones: found \"1ms\"",
         ),
         (
+            format!("{engine}urls = [\"http://a:1\"]\n"),
+            "kv.urls: found a list, expected \"node\" and \"nodes\" beside it",
+        ),
+        (
+            format!("{engine}{NODE}urls = [\"http://a:1\", \"http://b:1\"]\n"),
+            "kv.urls: found a list, expected one for each of the 1 nodes",
+        ),
+        (
+            format!("{engine}{NODE}urls = [\"http://a:1/kv\"]\n"),
+            "kv.urls[1]: found \"http://a:1/kv\", expected a URL of http or https without a path",
+        ),
+        (
+            format!("{engine}{NODE}urls = [\"ftp://a:1\"]\n"),
+            "kv.urls[1]: found \"ftp://a:1\", expected a URL of http",
+        ),
+        (
+            format!("{engine}{NODE}urls = [\"http://user@a:1\"]\n"),
+            "kv.urls[1]: found \"http://user@a:1\", expected a URL of http",
+        ),
+        (
             format!("{engine}secret = \"short\"\n"),
             "kv.secret: found 5 characters, expected at least 16",
         ),
@@ -103,7 +125,7 @@ fn mistakes_in_a_store_are_told() {
 #[test]
 fn a_store_is_what_it_says() {
     let text = "[kv]\nengine = { path = \"data\", durability = \"os\" }\nnode = \"10.0.0.1:1\"\n\
-                nodes = [\"10.0.0.1:1\", \"10.0.0.2:1\"]\nsecret = \"0123456789abcdef\"\n";
+                nodes = [\"10.0.0.1:1\", \"10.0.0.2:1\"]\nurls = [\"http://a\", \"HTTPS://[::1]:2\"]\nsecret = \"0123456789abcdef\"\n";
     let config = super::whole(&[LISTENER, text, ROUTE].concat());
     let StoreSettings {
         engine, cluster, ..
@@ -119,6 +141,7 @@ fn a_store_is_what_it_says() {
         (2, "0123456789abcdef")
     );
     assert_eq!(cluster.node, cluster.nodes[0]);
+    assert_eq!(cluster.urls, ["http://a", "HTTPS://[::1]:2"]);
     assert_eq!(
         (cluster.replicas, cluster.hints.to_str()),
         (2, Some("data/hints"))
