@@ -247,6 +247,12 @@ impl Client {
             next = match next {
                 Next::Ask(node) => {
                     let quorum = placed.quorum(quorum)?;
+                    if !condition.is_none() && !quorum.is_majority() {
+                        return Err(ClientError::Invalid(format!(
+                            "a condition needs more than half of the replicas, and {}/{} are not",
+                            quorum.ack, quorum.from
+                        )));
+                    }
                     let ask = Ask {
                         key: key.clone(),
                         what: what.clone(),

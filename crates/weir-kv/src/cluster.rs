@@ -18,7 +18,7 @@ mod merged;
 mod pages;
 mod peer;
 mod repair;
-mod serve;
+pub(crate) mod serve;
 
 use std::collections::HashMap;
 use std::fmt;

@@ -10,6 +10,7 @@ mod config_file;
 #[cfg(feature = "demo")]
 pub(crate) mod demo;
 pub(crate) mod import;
+pub(crate) mod kv;
 #[cfg(feature = "lab")]
 pub(crate) mod lab;
 #[cfg(feature = "load")]

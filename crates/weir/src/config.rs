@@ -117,6 +117,11 @@ pub(crate) fn admin_of(path: &Path) -> Option<Admin> {
     of_sections(path, file::admin_alone)?
 }
 
+/// The `[kv]` of the file at `path`, whatever else is wrong with it. `None` if it has none that can be read.
+pub(crate) fn store_of(path: &Path) -> Option<StoreSettings> {
+    of_sections(path, kv::store)?
+}
+
 /// How the file at `path` wants messages written, whatever else is wrong with it.
 pub(crate) fn messages_of(path: &Path) -> Messages {
     of_sections(path, file::messages_alone).unwrap_or_default()

@@ -39,6 +39,8 @@ enum Command {
     Upstream(commands::upstream::UpstreamArgs),
     /// See and change the queues of a running gateway.
     Queue(commands::queue::QueueArgs),
+    /// Read and write keys of a store.
+    Kv(Box<commands::kv::KvArgs>),
     /// Run the sample service.
     #[cfg(feature = "app")]
     App(commands::app::AppArgs),
@@ -105,6 +107,7 @@ fn run(command: Command) -> ExitCode {
         Command::Cache(args) => commands::cache::run(&args),
         Command::Upstream(args) => commands::upstream::run(&args),
         Command::Queue(args) => commands::queue::run(&args),
+        Command::Kv(args) => return commands::kv::run(&args),
         #[cfg(feature = "app")]
         Command::App(args) => commands::app::run(args),
         #[cfg(feature = "load")]

@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::net::TcpStream;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::Instant;
 
 use super::attempts::Came;
 use crate::cluster::hello;
 use crate::cluster::line::{Outbox, Unsent, outbox};
+use crate::cluster::serve::ASKS_MAX;
 use crate::frame::{Frame, Say};
 
 /// How long a connection may take to come about.
@@ -40,6 +41,8 @@ pub(super) struct Link {
     state: watch::Receiver<State>,
     waiters: Waiters,
     next_id: AtomicU64,
+    /// A node refuses more.
+    room: Semaphore,
 }
 
 impl Link {
@@ -60,6 +63,7 @@ impl Link {
             state: seen,
             waiters,
             next_id: AtomicU64::new(1),
+            room: Semaphore::new(ASKS_MAX),
         }
     }
 
@@ -76,6 +80,9 @@ impl Link {
             Ok(Err(_)) => return Came::NotAsked("the runtime ends".to_owned()),
             Err(_) => return Came::NotAsked("no time was left to connect".to_owned()),
         }
+        let Ok(_room) = tokio::time::timeout_at(deadline, self.room.acquire()).await else {
+            return Came::NotAsked("too many requests wait for it".to_owned());
+        };
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (waiter, came) = oneshot::channel();
         lock(&self.waiters).insert(id, waiter);

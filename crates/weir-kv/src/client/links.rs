@@ -49,7 +49,7 @@ impl Placed {
 /// Connections by the addresses of their nodes, made when they are needed.
 #[derive(Debug)]
 pub(super) struct Links {
-    links: Mutex<HashMap<Box<str>, Arc<Link>>>,
+    by_address: Mutex<HashMap<Box<str>, Arc<Link>>>,
     /// Nodes that are known without a map.
     first: Vec<Box<str>>,
     secret: Arc<str>,
@@ -59,7 +59,7 @@ impl Links {
     pub(super) fn new(nodes: Vec<SocketAddr>, secret: String) -> Self {
         let first = nodes.into_iter().map(|node| node.to_string().into());
         Self {
-            links: Mutex::default(),
+            by_address: Mutex::default(),
             first: first.collect(),
             secret: secret.into(),
         }
@@ -67,7 +67,10 @@ impl Links {
 
     /// The connection to the node at this address.
     pub(super) fn to(&self, address: &str) -> Arc<Link> {
-        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut links = self
+            .by_address
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(link) = links.get(address) {
             return Arc::clone(link);
         }
@@ -107,7 +110,10 @@ impl Links {
 
     /// Ends connections to what is no node any more.
     fn keep_those_of(&self, map: &Map) {
-        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut links = self
+            .by_address
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         links.retain(|address, _| map.node(address).is_some());
     }
 }

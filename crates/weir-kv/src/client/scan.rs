@@ -1,17 +1,22 @@
 //! A range of all nodes, page by page.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::attempts::Came;
+use super::link::Link;
 use super::links::Placed;
 use super::{Client, ClientError, Entry, entry};
 use crate::cluster::Merged;
 use crate::coordinator::Quorum;
 use crate::frame::{Page, Say, Span, Why};
+
+/// How long to wait until a node is asked again that is busy.
+const BUSY_PAUSE: Duration = Duration::from_millis(50);
 
 /// The entries of a range.
 #[derive(Debug)]
@@ -67,8 +72,7 @@ impl<'c> Scan<'c> {
         let mut asked = JoinSet::new();
         for (node, span) in wanted {
             let link = self.client.links.to(self.address(node));
-            let say = Say::Scan(true, span);
-            asked.spawn(async move { (node, link.ask(epoch, say, deadline).await) });
+            asked.spawn(async move { (node, page(&link, epoch, &span, deadline).await) });
         }
         while let Some(Ok((node, came))) = asked.join_next().await {
             let page = match came {
@@ -101,6 +105,20 @@ impl<'c> Scan<'c> {
         let mut nodes = self.placed.map.nodes().iter();
         let node = nodes.find(|own| own.id == node);
         node.map_or("", |node| &node.address)
+    }
+}
+
+/// What a node says of a range. One whose disk is busy is asked again: it is not away, and what it has may be nowhere else.
+async fn page(link: &Link, epoch: u64, span: &Span, deadline: Instant) -> Came {
+    loop {
+        let came = link
+            .ask(epoch, Say::Scan(true, span.clone()), deadline)
+            .await;
+        let is_busy = matches!(&came, Came::Said(Say::Refused(Why::Busy, _)));
+        if !is_busy || Instant::now() + BUSY_PAUSE > deadline {
+            return came;
+        }
+        tokio::time::sleep(BUSY_PAUSE).await;
     }
 }
 

@@ -1,4 +1,7 @@
-//! The client against nodes that do as a test says. Real ones are asked by the command, in `tests/it/kv/client.rs` of the binary.
+//! The client against nodes that do as a test says; against others in `real`, and by the command in `tests/it/kv/client.rs` of the
+//! binary.
+
+mod real;
 
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,6 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
 use super::*;
+use crate::client::attempts::Came;
 use crate::cluster::hello::{self, Own};
 use crate::frame::{Frame, Page, Why};
 use crate::placement::Map;
@@ -258,7 +262,7 @@ fn a_node_that_says_nothing_is_missed() {
 #[test]
 fn a_wrong_secret_and_what_no_node_takes_are_told() {
     run(async {
-        let nodes = nodes(1, Box::new(|_, _| Does::Usual)).await;
+        let nodes = nodes(2, Box::new(|_, _| Does::Usual)).await;
         let settings = ClientSettings {
             nodes: nodes.clone(),
             secret: "another".to_owned(),
@@ -278,7 +282,17 @@ fn a_wrong_secret_and_what_no_node_takes_are_told() {
         let large = vec![0; VALUE_BYTES_MAX as usize + 1];
         let told = client.put(KEY, large, PutOptions::default()).await;
         assert!(matches!(told, Err(ClientError::Invalid(_))));
-        let (ack, from) = (2, 2);
+        let weak = PutOptions {
+            condition: Condition {
+                matches: Some(Tags::Any),
+                matches_none: None,
+            },
+            quorum: Some(Quorum { ack: 1, from: 2 }),
+            ..PutOptions::default()
+        };
+        let told = client.put(KEY, "", weak).await;
+        assert!(matches!(told, Err(ClientError::Invalid(_))));
+        let (ack, from) = (3, 3);
         let told = client.get(KEY, Some(Quorum { ack, from })).await;
         assert!(matches!(told, Err(ClientError::Invalid(_))));
     });
@@ -287,7 +301,16 @@ fn a_wrong_secret_and_what_no_node_takes_are_told() {
 #[test]
 fn a_scan_merges_nodes_and_misses_no_more_than_it_may() {
     run(async {
-        let script = |rank, frame: &Frame| match (&frame.say, rank) {
+        let busy = AtomicUsize::new(2);
+        let is_busy = move || {
+            let left =
+                busy.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |it| it.checked_sub(1));
+            left.is_ok()
+        };
+        let script = move |rank, frame: &Frame| match (&frame.say, rank) {
+            (Say::Scan(..), 1) if is_busy() => {
+                Does::Says(Say::Refused(Why::Busy, "busy".to_owned()))
+            }
             (Say::Scan(true, span), 1) if span.from.is_empty() => Does::Says(Say::Page(Page {
                 entries: vec![("a".into(), cell(b"1")), ("b".into(), gone())],
                 next: Some("c".into()),

@@ -32,7 +32,7 @@ const PIECE_BYTES: usize = 256 << 10;
 /// Requests of a connection that are under way: those that concern this node's own cells, and those that may wait for other nodes,
 /// which must not hold up the former.
 const UNDER_WAY_MAX: usize = 1024;
-const ASKS_MAX: usize = 1024;
+pub(crate) const ASKS_MAX: usize = 1024;
 /// Bytes of answers that wait for a node to take them. It is heard no further with more.
 const OWED_BYTES_MAX: usize = 64 << 20;
 const OWED_PAUSE: Duration = Duration::from_millis(2);
