@@ -72,12 +72,7 @@ impl Node {
         Self::in_directory(free_address(), Directory::new(), engine, "")
     }
 
-    fn in_directory(
-        address: SocketAddr,
-        directory: Directory,
-        engine: &str,
-        store: &str,
-    ) -> Self {
+    fn in_directory(address: SocketAddr, directory: Directory, engine: &str, store: &str) -> Self {
         let config = format!(
             "[server]\nworkers = 2\n[[listener]]\naddress = \"{address}\"\n[kv]\nengine = {{ {engine} }}\n{store}\
              [[route]]\npath = \"/v0/{{*rest}}\"\nkv = true\n[[route]]\npath = \"/v1/{{*rest}}\"\nkv = true\n"

@@ -78,7 +78,7 @@ fn of_file(file: &Path) -> anyhow::Result<Way> {
         "{file} has no [kv]: name the nodes with --nodes, or a gateway with --url"
     );
     bail!(
-        "the store of {file} has one node, which has no port for clients: use HTTP, /v1/kv/KEY, or name the gateway, as in \
+        "the [kv] of {file} has no nodes, so it has no port for clients: use HTTP, /v1/kv/KEY, or name the gateway, as in \
          --url http://127.0.0.1:8080"
     )
 }

@@ -308,7 +308,7 @@ fn whoever_cannot_be_asked_is_told_with_what_to_do() {
         (&["--config", "other.toml"], "other.toml has no [kv]"),
         (
             &["--config", alone_config],
-            "has one node, which has no port for clients: use HTTP",
+            "has no nodes, so it has no port for clients: use HTTP",
         ),
         (&["--url", &free_url], "Connection refused"),
         (
