@@ -12,7 +12,7 @@
 //!      4 written   version (12)                          it was taken
 //!      5 older     version (12), newer version (12)      there is a newer one
 //!      6 refused   reason (1), text
-//!      7 ping      nothing                               8 pong answers it
+//!      7 ping      nothing                               8 pong answers it: milliseconds since 1970 (8)
 //!      9 over      version (12), key length (2), key, cell       write, unless there is a cell that is newer than the version
 //!     10 ask       what is to be done for a key on all of its replicas
 //!     11 told      what came of that
@@ -99,8 +99,8 @@ pub enum Say {
     Refused(Why, String),
     /// Are you there?
     Ping,
-    /// I am.
-    Pong,
+    /// I am, and my clock says so many milliseconds since 1970.
+    Pong(u64),
 }
 
 /// Why a node does not do what it was asked to.
@@ -183,7 +183,8 @@ impl Frame {
                 out.push(*replicas);
                 out.extend_from_slice(map);
             }
-            Say::Found(None) | Say::Ping | Say::Pong | Say::Which => {}
+            Say::Pong(unix_ms) => out.extend(unix_ms.to_be_bytes()),
+            Say::Found(None) | Say::Ping | Say::Which => {}
             Say::Refused(why, text) => {
                 let number = WHYS.iter().position(|other| other == why);
                 out.push(number.unwrap_or(0) as u8);
@@ -242,7 +243,7 @@ impl Say {
                 Self::Scan(..) | Self::Digest(..) | Self::Digested(..) => 2 * KEY_BYTES_MAX,
                 Self::Map(_, map) => map.len(),
                 Self::Written { .. } | Self::Told(_) => 2 * VERSION,
-                Self::Ping | Self::Pong | Self::Which => 0,
+                Self::Ping | Self::Pong(_) | Self::Which => 8,
             }
     }
 
@@ -255,7 +256,7 @@ impl Say {
             Self::Written { newer: Some(_), .. } => 5,
             Self::Refused(..) => 6,
             Self::Ping => 7,
-            Self::Pong => 8,
+            Self::Pong(_) => 8,
             Self::WriteOver(..) => 9,
             Self::Ask(_) => 10,
             Self::Told(_) => 11,
@@ -315,7 +316,7 @@ impl Say {
                 Ok(Self::Refused(*why.ok_or(FrameError::Payload)?, text))
             }
             7 if payload.is_empty() => Ok(Self::Ping),
-            8 if payload.is_empty() => Ok(Self::Pong),
+            8 if payload.len() == 8 => Ok(Self::Pong(payload.get_u64())),
             9 if payload.len() > VERSION => {
                 let over = version(&mut payload);
                 entry(payload).map(|(key, cell)| Self::WriteOver(over, key, cell))

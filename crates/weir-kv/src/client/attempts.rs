@@ -143,7 +143,7 @@ mod tests {
         let unknown = ClientError::Unknown(node("a"), "gone".to_owned());
         assert!(unknown.may_be_written());
         assert_eq!(begin(true).come(lost()), Next::Fail(unknown));
-        let strange = begin(true).come(Came::Said(Say::Pong));
+        let strange = begin(true).come(Came::Said(Say::Pong(0)));
         assert!(matches!(strange, Next::Fail(ClientError::Unknown(..))));
         // Also when others were passed over before.
         let mut attempts = begin(true);

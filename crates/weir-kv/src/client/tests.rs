@@ -94,7 +94,7 @@ async fn serve(mut stream: TcpStream, own: SocketAddr, node: (usize, Say), scrip
             let say = match script(rank, &frame) {
                 Does::Says(say) => say,
                 Does::Closes => return,
-                Does::Usual if frame.say == Say::Ping => Say::Pong,
+                Does::Usual if frame.say == Say::Ping => Say::Pong(0),
                 Does::Usual if frame.say == Say::Which => which.clone(),
                 Does::Usual | Does::Nothing => continue,
             };

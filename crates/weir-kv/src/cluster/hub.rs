@@ -1,5 +1,6 @@
 //! Owns every request that concerns other nodes, from its beginning until nothing of it is awaited any more.
 
+mod clocks;
 mod order;
 
 use std::collections::{HashMap, VecDeque};
@@ -13,6 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use weir_gateway::service::{Answer, Replier};
 
+use self::clocks::Clocks;
 pub(super) use self::order::Order;
 use self::order::Waiting;
 use super::call::Call;
@@ -21,8 +23,10 @@ use super::peer::Peer;
 use super::{Shared, ToAnswer, give};
 use crate::cell::Cell;
 use crate::coordinator::{self, Coordinator, Operation, Step};
-use crate::frame::Say;
+use crate::frame::{Say, Why};
+use crate::seldom::Seldom;
 use crate::version::Version;
+use crate::wall;
 
 /// How long replicas may take.
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -45,6 +49,10 @@ pub(super) enum Event {
     Found(u64, u16, Option<Cell>),
     /// A replica has answered a write of this version.
     Written(u64, u16, Version, Option<Version>),
+    /// A replica says why it does not do what it was asked to.
+    Refused(u64, u16, Why, String),
+    /// What the clock of a node says, while it is there.
+    Clock(u16, Option<u64>),
     /// A replica does not do what it was asked to.
     Failed(u64, u16),
 }
@@ -101,6 +109,8 @@ pub(super) struct Hub {
     in_order: HashMap<Bytes, Waiting>,
     /// Keys with such a write that has its answer.
     answered_in_order: Vec<Bytes>,
+    clocks: Clocks,
+    told: Seldom,
     next_id: u64,
     answers: Vec<(Replier, Answer)>,
 }
@@ -124,6 +134,8 @@ impl Hub {
             calls: HashMap::new(),
             in_order: HashMap::new(),
             answered_in_order: Vec::new(),
+            clocks: Clocks::default(),
+            told: Seldom::default(),
             next_id: 0,
             answers: Vec::new(),
         }
@@ -173,6 +185,12 @@ impl Hub {
                     coordinator.written(node, version, newer, steps);
                 });
             }
+            Event::Refused(id, _, why, text) if self.calls.contains_key(&id) => {
+                self.replied(id, Say::Refused(why, text));
+            }
+            Event::Refused(id, node, ..) => self.happen(Event::Failed(id, node)),
+            Event::Clock(node, Some(unix_ms)) => self.clocks.tell(node, unix_ms, wall::unix_ms()),
+            Event::Clock(node, None) => self.clocks.forget(node),
             Event::Failed(id, _) if self.forwarded.contains_key(&id) => {
                 self.told(id, coordinator::Answer::TooFew);
             }
@@ -192,6 +210,12 @@ impl Hub {
             client,
             is_in_order,
         } = asked;
+        if self.clocks.is_own_off() {
+            self.told.tell(format_args!(
+                "kv: the clock of this node is more than 30 s off those of most others: it does nothing for clients until that is mended"
+            ));
+            return self.give_up(client, (key, is_in_order));
+        }
         self.next_id += 1;
         let id = self.next_id;
         let mut steps = Vec::new();
@@ -206,6 +230,14 @@ impl Hub {
         self.under_way.insert(id, under_way);
         self.deadlines.push_back((Instant::now() + DEADLINE, id));
         self.carry_out(id, steps);
+    }
+
+    /// Does not begin at all.
+    fn give_up(&mut self, client: Client, (key, is_in_order): (Bytes, bool)) {
+        if is_in_order {
+            self.answered_in_order.push(key);
+        }
+        self.answer(client, coordinator::Answer::TooFew);
     }
 
     fn coordinate(&mut self, id: u64, what: impl FnOnce(&mut Coordinator, &mut Vec<Step>)) {

@@ -31,6 +31,9 @@ const WAITING_BYTES_MAX: usize = 64 << 20;
 const PIECE_BYTES: usize = 256 << 10;
 const READ_BYTES: usize = 64 << 10;
 
+/// The number of pings. Nobody else asks by it.
+pub(crate) const PING_ID: u64 = 0;
+
 /// Where requests wait to be sent, whatever connection that will be by.
 pub(crate) fn outbox() -> (Outbox, Unsent) {
     let (sender, requests) = mpsc::channel(WAITING_MAX);
@@ -112,8 +115,7 @@ impl Unsent {
     ) -> bool {
         let line = Line {
             awaited: Mutex::default(),
-            // Pings have no answer that counts, and the number 0.
-            next_frame: AtomicU64::new(1),
+            next_frame: AtomicU64::new(PING_ID + 1),
             moved: Mutex::new(Instant::now()),
             hear,
         };
@@ -190,8 +192,8 @@ impl<H: Fn(u64, Option<Say>)> Line<H> {
                 }
                 _ = ping.tick() => {
                     // It is answered whatever its epoch.
-                    let (epoch, say) = (0, Say::Ping);
-                    Frame { epoch, id: 0, say }.encode(&mut bytes);
+                    let (epoch, id, say) = (0, PING_ID, Say::Ping);
+                    Frame { epoch, id, say }.encode(&mut bytes);
                     if writer.write_all(&bytes).await.is_err() {
                         return false;
                     }
@@ -237,9 +239,11 @@ impl<H: Fn(u64, Option<Say>)> Line<H> {
             loop {
                 match Frame::decode(&mut bytes) {
                     Ok(Some(Frame { id, say, .. })) => {
-                        let id = self.lock().remove(&id);
-                        if let Some(id) = id {
-                            (self.hear)(id, Some(say));
+                        let asked = self.lock().remove(&id);
+                        match (asked, &say) {
+                            (Some(asked), _) => (self.hear)(asked, Some(say)),
+                            (None, Say::Pong(_)) => (self.hear)(PING_ID, Some(say)),
+                            _ => {}
                         }
                     }
                     Ok(None) => break,

@@ -88,6 +88,7 @@ impl Keeper {
                     let hear = |id, say| self.hear(id, say);
                     let is_over = unsent.converse(stream, hear).await;
                     self.is_up.store(false, Ordering::Release);
+                    let _ = self.events.send(Event::Clock(self.node.id, None));
                     is_over
                 }
                 // That it is away is nothing to tell of; that it does not know this node is.
@@ -114,11 +115,12 @@ impl Keeper {
             Some(Say::Found(cell)) => Event::Found(id, node, cell),
             Some(Say::Written { version, newer }) => Event::Written(id, node, version, newer),
             Some(Say::Told(answer)) => Event::Told(id, answer),
+            Some(Say::Pong(unix_ms)) => Event::Clock(node, Some(unix_ms)),
             Some(Say::Refused(why, text)) => {
                 self.told.tell(format_args!(
                     "kv: node number {node} refuses ({why:?}): {text}"
                 ));
-                Event::Failed(id, node)
+                Event::Refused(id, node, why, text)
             }
             Some(say @ (Say::Page(_) | Say::Digested(..))) => Event::Replied(id, say),
             _ => Event::Failed(id, node),

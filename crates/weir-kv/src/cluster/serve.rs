@@ -153,7 +153,7 @@ fn carry_out(frame: Frame, server: &Server, caller: &Caller, permit: Option<Owne
         let _ = sender.send((Frame { epoch, id, say }, permit));
     };
     match frame.say {
-        Say::Ping => answer(Say::Pong),
+        Say::Ping => answer(Say::Pong(unix_ms())),
         Say::Which => answer(Say::Map(
             server.shared.replicas as u8,
             server.shared.map.encode(),

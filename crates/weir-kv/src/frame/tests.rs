@@ -95,7 +95,7 @@ fn says() -> impl Strategy<Value = Say> {
         (versions(), proptest::option::of(versions()))
             .prop_map(|(version, newer)| Say::Written { version, newer }),
         Just(Say::Ping),
-        Just(Say::Pong),
+        any::<u64>().prop_map(Say::Pong),
         (0..WHYS.len(), ".{0,20}").prop_map(|(why, text)| Say::Refused(WHYS[why], text)),
     ]
 }

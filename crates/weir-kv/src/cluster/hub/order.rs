@@ -36,7 +36,8 @@ impl Hub {
         } = order;
         let me = self.shared.me;
         let replicas = self.shared.replicas(&ask.key, ask.quorum.from);
-        let first = replicas.into_iter().find(|node| self.is_up(*node));
+        let may_write = |node: u16| self.is_up(node) && !self.clocks.differs(node);
+        let first = replicas.into_iter().find(|node| may_write(*node));
         match first {
             _ if ask.what == What::Get => self.begin_ask(ask, client, false),
             Some(first) if first == me => self.begin_in_order(ask, client),
