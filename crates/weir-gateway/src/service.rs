@@ -9,6 +9,7 @@ mod courier;
 mod later;
 mod queues;
 mod reply;
+mod stores;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -19,6 +20,10 @@ pub use crate::service::courier::{
 };
 pub use crate::service::queues::{ConsumerStatus, OrderError, QueueOrder, QueueStatus, SinkStatus};
 pub use crate::service::reply::{Answer, Content, Feeder, HasLeft, Pieces, Replier, Reply};
+pub use crate::service::stores::{
+    HintStatus, RepairStatus, SLOT_PARTS, StoreNode, StoreOperations, StoreOrder, StoreOutcomes,
+    StoreStatus,
+};
 
 pub(crate) use crate::service::courier::{Parcel, Parcels, parcels};
 pub(crate) use crate::service::reply::Piece;
@@ -81,6 +86,20 @@ pub trait Services: Debug + Send + Sync {
     fn order(&self, queue: &str, order: QueueOrder) -> Result<serde_json::Value, OrderError> {
         let _ = (queue, order);
         Err(OrderError::NoQueue(Vec::new()))
+    }
+
+    /// The store that is open, for the operator.
+    fn store(&self) -> Option<StoreStatus> {
+        None
+    }
+
+    /// Carries out what an operator asks of the store. It does not wait for the end of it.
+    ///
+    /// # Errors
+    /// Why it cannot be done.
+    fn store_order(&self, order: StoreOrder) -> Result<(), String> {
+        let _ = order;
+        Err("there is no store".to_owned())
     }
 }
 

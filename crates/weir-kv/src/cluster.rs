@@ -35,7 +35,7 @@ use tokio::sync::{mpsc, oneshot};
 use weir_gateway::service::{Answer, Replier, Reply};
 
 pub(crate) use self::call::{Calls, NoAnswer};
-pub(crate) use self::hub::{too_few, written};
+pub(crate) use self::hub::{too_few, too_many, written};
 pub(crate) use self::merged::{Merged, TooFewNodes};
 pub(crate) use self::repair::Repairs;
 pub use self::repair::{Repair, Upkeep};
@@ -48,6 +48,7 @@ use crate::engine::{Engine, EngineError};
 use crate::frame::{Ask, What};
 use crate::placement::{Map, Node, Slot};
 use crate::store::Done;
+use crate::tally::Tally;
 use crate::version::{Clock, Version};
 use crate::wall::unix_ms;
 
@@ -84,6 +85,7 @@ pub(crate) struct Shared {
     pub(crate) fingerprint: u64,
     /// The number of this node.
     pub(crate) me: u16,
+    pub(crate) tally: Arc<Tally>,
 }
 
 impl Shared {
@@ -156,7 +158,8 @@ impl fmt::Debug for Cluster {
 }
 
 /// Makes the answer for a client of what came of an operation.
-pub(crate) type ToAnswer = Box<dyn FnOnce(coordinator::Answer) -> Answer + Send>;
+pub(crate) type ToAnswer =
+    Box<dyn FnOnce(Result<coordinator::Answer, EngineError>) -> Answer + Send>;
 
 impl Cluster {
     /// Listens for the other nodes, and connects to them.
@@ -183,6 +186,7 @@ impl Cluster {
             fingerprint: map.fingerprint() ^ settings.replicas as u64,
             map,
             me,
+            tally: Arc::default(),
         });
         let failed =
             |error: std::io::Error| format!("cannot listen on {own} for other nodes: {error}");
@@ -294,7 +298,7 @@ impl Asker {
         answer: ToAnswer,
     ) -> Reply {
         if !self.begin() {
-            return Reply::ready(crate::api::busy("too many requests are under way"));
+            return Reply::ready(answer(Err(EngineError::Busy)));
         }
         let (replier, reply) = Reply::later();
         let replicas = self.shared.replicas(&key, quorum.from);

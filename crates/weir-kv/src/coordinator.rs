@@ -353,6 +353,16 @@ impl Coordinator {
         self.phase == Phase::Answered && !self.replicas.iter().any(|(_, known)| is_awaited(known))
     }
 
+    /// Whether it only reads; also where it was to write and its condition does not hold.
+    pub fn is_read(&self) -> bool {
+        !self.is_write
+    }
+
+    /// Whether it is a write with a condition.
+    pub fn has_condition(&self) -> bool {
+        self.only.is_some()
+    }
+
     /// Looks whether the phase is over.
     fn go_on(&mut self, steps: &mut Vec<Step>) {
         loop {

@@ -33,6 +33,7 @@ mod seldom;
 #[cfg(test)]
 mod simulation;
 mod store;
+mod tally;
 pub mod version;
 mod wall;
 

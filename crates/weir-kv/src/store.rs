@@ -5,10 +5,11 @@ mod batch;
 mod jobs;
 mod range;
 mod redirect;
+mod status;
 mod v1;
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use bytes::Bytes;
 use weir_gateway::service::{Answer, Ask, Replier, Reply, Service};
@@ -20,6 +21,7 @@ use crate::cluster::{self, Calls, Cluster, ClusterSettings, Repair, Repairs, Sha
 use crate::coordinator::{self, Operation, Quorum};
 use crate::engine::{Engine, EngineError};
 use crate::placement::Map;
+use crate::tally::{self, Begun, Ended, Kind};
 use crate::version::Clock;
 use crate::wall::unix_ms;
 
@@ -43,6 +45,8 @@ pub struct Store {
     cluster: Option<Cluster>,
     /// Batches and ranges.
     jobs: Jobs,
+    /// What each node has of the slots, once somebody has asked.
+    shares: OnceLock<Vec<status::Share>>,
 }
 
 /// Does what is asked for a key, from whatever thread.
@@ -83,6 +87,7 @@ impl Store {
             fingerprint: map.fingerprint(),
             map,
             me,
+            tally: Arc::default(),
         });
         let repairs = upkeep.map(|upkeep| Repairs::start(Calls::alone(&shared), upkeep));
         Ok(Self {
@@ -90,6 +95,7 @@ impl Store {
             shared,
             cluster: None,
             jobs: Jobs::default(),
+            shares: OnceLock::new(),
         })
     }
 
@@ -109,6 +115,7 @@ impl Store {
             shared: Arc::clone(&cluster.shared),
             cluster: Some(cluster),
             jobs: Jobs::default(),
+            shares: OnceLock::new(),
         })
     }
 
@@ -121,20 +128,42 @@ impl Store {
 
     fn get(&self, key: Bytes, quorum: Quorum) -> Reply {
         if let Some(cluster) = self.others(&key, quorum) {
-            let answer = |answer| match answer {
-                coordinator::Answer::Found(cell) => found(cell),
-                _ => cluster::too_few(),
+            let begun = self.shared.tally.begin(Kind::Get);
+            let answer = |outcome: Outcome| {
+                begun.end(Ended::of(&outcome));
+                match outcome {
+                    Ok(coordinator::Answer::Found(cell)) => found(cell),
+                    Ok(_) => cluster::too_few(),
+                    Err(_) => cluster::too_many(),
+                }
             };
             return cluster
                 .asker
                 .ask(Operation::Get, key, quorum, Box::new(answer));
         }
         if let Some(cell) = self.shared.engine.at_hand(&key) {
-            return Reply::ready(found(Some(cell)));
+            let answer = found(Some(cell));
+            let ended = Ended::of_read(answer.status);
+            self.shared.tally.note(Kind::Get, ended);
+            return Reply::ready(answer);
         }
         let (replier, reply) = Reply::later();
-        let then = Box::new(|read| Some((replier, told(read, found))));
-        self.shared.engine.read(key, then);
+        let begun = self.shared.tally.begin(Kind::Get);
+        let then = move |read: Result<_, EngineError>| {
+            let answer = match read {
+                Ok(cell) => {
+                    let answer = found(cell);
+                    begun.end(Ended::of_read(answer.status));
+                    answer
+                }
+                Err(error) => {
+                    begun.end(Ended::of_error(&error));
+                    failed(&error)
+                }
+            };
+            Some((replier, answer))
+        };
+        self.shared.engine.read(key, Box::new(then));
         reply
     }
 
@@ -145,22 +174,29 @@ impl Store {
             expires_ms: None,
             value,
         };
+        let kind = match cell.value {
+            Some(_) => Kind::Put,
+            None => Kind::Delete,
+        };
+        let begun = self.shared.tally.begin(kind);
         if let Some(cluster) = self.others(&key, quorum) {
             let operation = Operation::Put(cell);
-            return cluster
-                .asker
-                .ask(operation, key, quorum, cluster::written(status));
+            let answer = cluster::written(status, begun);
+            return cluster.asker.ask(operation, key, quorum, answer);
         }
         let (replier, reply) = Reply::later();
-        write_alone(&self.shared, (key, cell), (replier, status), true);
+        let waits = Waits {
+            replier,
+            status,
+            begun,
+        };
+        write_alone(&self.shared, (key, cell), waits, true);
         reply
     }
 
-    /// Has a repair begin.
-    pub fn repair(&self) {
-        if let Some(repairs) = &self.repairs {
-            repairs.begin();
-        }
+    /// Has a repair begin. It does not where something else sees to the data: then it is false.
+    pub fn repair(&self) -> bool {
+        self.repairs.as_ref().map(Repairs::begin).is_some()
     }
 
     /// What the last repair has come to, or the one that is under way.
@@ -243,27 +279,38 @@ impl Service for Store {
     }
 }
 
+/// The client of a write.
+struct Waits {
+    replier: Replier,
+    /// How it is told that it is done.
+    status: u16,
+    begun: Begun,
+}
+
 /// Writes a cell here alone. When there is a newer one, this write takes a newer version, once: it has come later.
-fn write_alone(
-    shared: &Arc<Shared>,
-    (key, cell): (Bytes, Cell),
-    (replier, status): (Replier, u16),
-    may_advance: bool,
-) {
+fn write_alone(shared: &Arc<Shared>, (key, cell): (Bytes, Cell), waits: Waits, may_advance: bool) {
     let again = (Arc::clone(shared), key.clone(), cell.clone());
     let then = move |written| match written {
         Ok(Some(newer)) if may_advance => {
             let (shared, key, cell) = again;
             if !shared.see(newer) {
                 let why = "there is a write whose version is too far ahead of the clock here";
-                return Some((replier, api::text(503, why)));
+                return Some((waits.replier, api::text(503, why)));
             }
+            tally::more(&shared.tally.advanced);
             let version = shared.tick();
             let cell = Cell { version, ..cell };
-            write_alone(&shared, (key, cell), (replier, status), false);
+            write_alone(&shared, (key, cell), waits, false);
             None
         }
-        written => Some((replier, told(written, |_| Answer::new(status)))),
+        Ok(_) => {
+            waits.begun.end(Ended::Ok);
+            Some((waits.replier, Answer::new(waits.status)))
+        }
+        Err(error) => {
+            waits.begun.end(Ended::of_error(&error));
+            Some((waits.replier, failed(&error)))
+        }
     };
     shared.engine.write(key, cell, None, Box::new(then));
 }
@@ -276,10 +323,6 @@ fn found(cell: Option<Cell>) -> Answer {
             .content(value),
         None => Answer::new(404),
     }
-}
-
-fn told<T>(result: Result<T, EngineError>, answer: impl FnOnce(T) -> Answer) -> Answer {
-    result.map_or_else(|error| failed(&error), answer)
 }
 
 fn failed(error: &EngineError) -> Answer {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use weir_log::{Cursor, Directory, Log, Readable, Settings};
 
-use super::Calls;
+use super::{Calls, Cluster};
 use crate::cell::Cell;
 use crate::frame::{Say, Why, value_bytes};
 use crate::seldom::Seldom;
@@ -125,6 +125,13 @@ impl Hints {
 
     pub(super) fn counts(&self) -> &Counts {
         &self.keeper.counts
+    }
+}
+
+impl Cluster {
+    /// What is told of the hints for a node.
+    pub(crate) fn hint_counts(&self, node: u16) -> Option<&Counts> {
+        self.hints.get(&node).map(Hints::counts)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Owns every request that concerns other nodes, from its beginning until nothing of it is awaited any more.
 
+mod answers;
 mod clocks;
 mod order;
 
@@ -14,6 +15,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use weir_gateway::service::{Answer, Replier};
 
+pub(crate) use self::answers::{too_few, too_many, written};
 use self::clocks::Clocks;
 pub(super) use self::order::Order;
 use self::order::Waiting;
@@ -25,6 +27,7 @@ use crate::cell::Cell;
 use crate::coordinator::{self, Coordinator, Operation, Step};
 use crate::frame::{Say, Why};
 use crate::seldom::Seldom;
+use crate::tally;
 use crate::version::Version;
 use crate::wall;
 
@@ -258,6 +261,9 @@ impl Hub {
             let mut more = Vec::new();
             match step {
                 Step::Behind(version) => {
+                    if !under_way.coordinator.has_condition() {
+                        tally::more(&self.shared.tally.advanced);
+                    }
                     let is_seen = self.shared.see(version);
                     let version = self.shared.tick();
                     if is_seen {
@@ -287,9 +293,11 @@ impl Hub {
                     }
                 }
                 Step::Write(node, cell) => {
-                    let key = under_way.key.clone();
+                    let (key, is_read) = (under_way.key.clone(), under_way.coordinator.is_read());
                     if !self.write(id, node, (key, cell), None) {
                         self.fail(id, node, &mut more);
+                    } else if is_read {
+                        tally::more(&self.shared.tally.read_repairs);
                     }
                 }
                 Step::WriteOver(node, cell, over) => {
@@ -334,7 +342,7 @@ impl Hub {
     fn answer(&mut self, client: Client, answer: coordinator::Answer) {
         match client {
             Client::Waits(replier, to_answer) => {
-                self.answers.push((replier, to_answer(answer)));
+                self.answers.push((replier, to_answer(Ok(answer))));
                 self.count.fetch_sub(1, Ordering::AcqRel);
             }
             Client::Part(then) => {
@@ -419,17 +427,4 @@ impl Hub {
             self.coordinate(id, Coordinator::give_up);
         }
     }
-}
-
-/// What a client is told when replicas did not answer.
-pub(crate) fn too_few() -> Answer {
-    crate::api::text(504, "too few replicas answered in time")
-}
-
-/// What a client of a write is told.
-pub(crate) fn written(status: u16) -> ToAnswer {
-    Box::new(move |answer| match answer {
-        coordinator::Answer::TooFew => too_few(),
-        _ => Answer::new(status),
-    })
 }

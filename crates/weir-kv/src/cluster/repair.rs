@@ -71,14 +71,18 @@ struct Missing(String);
 type Versions = BTreeMap<Bytes, Cell>;
 
 impl Run<'_> {
-    /// Goes through all keys that this node has in common with others.
-    pub(super) fn run(&self) {
+    /// From here on it is told of this run, and of no other.
+    fn begin(&self) {
         self.tell(|told| {
             *told = Repair {
                 began_ms: unix_ms(),
                 ..Repair::default()
             }
         });
+    }
+
+    /// Goes through all keys that this node has in common with others.
+    pub(super) fn run(&self) {
         let mut from = Bytes::new();
         let mut away = Vec::new();
         while !self.is_over() {
@@ -321,7 +325,7 @@ impl Repairs {
                 let mut next = Instant::now() + upkeep.repair.min(SOON);
                 while !has_ended.load(Ordering::Acquire) {
                     std::thread::park_timeout(TICK);
-                    let is_asked = asked.swap(false, Ordering::AcqRel);
+                    let is_asked = asked.load(Ordering::Acquire);
                     if Instant::now() < next && !is_asked {
                         continue;
                     }
@@ -331,6 +335,9 @@ impl Repairs {
                         told: &told,
                         has_ended: &has_ended,
                     };
+                    run.begin();
+                    // Not before: who waits for the one that was asked for sees that it is under way.
+                    asked.store(false, Ordering::Release);
                     run.run();
                     let told = told.lock().unwrap_or_else(PoisonError::into_inner);
                     let is_whole = told.missing.is_none();
@@ -359,6 +366,11 @@ impl Repairs {
     /// Begins nothing any more, and goes no further with what is under way.
     pub(crate) fn end(&self) {
         self.has_ended.store(true, Ordering::Release);
+    }
+
+    /// Whether one was asked for that has not begun.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.asked.load(Ordering::Acquire)
     }
 
     /// What the last one has come to, or the one that is under way.

@@ -18,6 +18,7 @@ use super::pages;
 use crate::cell::Cell;
 use crate::engine::EngineError;
 use crate::frame::{Frame, Page, Say, Why};
+use crate::tally::{Ended, Kind};
 use crate::version::Version;
 use crate::wall::unix_ms;
 
@@ -167,8 +168,14 @@ fn carry_out(frame: Frame, server: &Server, caller: &Caller, permit: Option<Owne
             answer(Say::Refused(Why::Busy, text));
         }
         Say::Ask(ask) => {
+            // What another node forwards is counted there.
+            let is_client = caller.node.is_none();
+            let begun = is_client.then(|| server.shared.tally.begin(Kind::of(&ask.what)));
             // The clocks of clients may be anything: this one says what has expired.
             let client = Client::Node(Box::new(move |told| {
+                if let Some(begun) = begun {
+                    begun.end(Ended::of_answer(&told));
+                }
                 answer(Say::Told(told.live_at(unix_ms())));
                 None
             }));

@@ -11,6 +11,7 @@ use crate::condition::Condition;
 use crate::coordinator::Answer;
 use crate::engine::EngineError;
 use crate::frame::{Ask, What};
+use crate::tally;
 use crate::version::Version;
 use crate::wall::unix_ms;
 
@@ -101,6 +102,7 @@ impl Write {
         if is_over {
             self.read(done);
         } else if self.shared.see(newer) {
+            tally::more(&self.shared.tally.advanced);
             self.put(None, done);
         } else {
             return done(Err(EngineError::Failed(AHEAD.to_owned())));

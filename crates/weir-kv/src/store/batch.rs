@@ -13,13 +13,14 @@ use serde_json::{Value, json};
 use weir_gateway::service::{Answer, Reply};
 
 use super::jobs::Busy;
-use super::v1::{Kind, TOO_FEW, live, status};
+use super::v1::{TOO_FEW, live, status};
 use super::{Doer, Outcome, Store, status_of};
 use crate::api::line::{put_key, put_value};
 use crate::api::{self, KEY_BYTES_MAX, Refusal, v1};
 use crate::condition::{self, Condition};
 use crate::coordinator::{self, Quorum};
 use crate::frame::{Ask, What};
+use crate::tally::{Ended, Kind};
 use crate::wall::unix_ms;
 
 /// Lines of a batch.
@@ -147,7 +148,9 @@ fn carry_out(doer: &Doer, asks: Vec<Ask>) -> Answer {
                 continue;
             }
             let answers = answers.clone();
+            let begun = doer.shared.tally.begin(Kind::of(&ask.what));
             let done = move |outcome| {
+                begun.end(Ended::of(&outcome));
                 let _ = answers.send((at, outcome));
                 None
             };

@@ -11,6 +11,7 @@ use crate::condition;
 use crate::coordinator;
 use crate::frame::{Ask, What};
 use crate::placement::{SLOTS, Slot};
+use crate::tally::{Ended, Kind};
 use crate::wall::unix_ms;
 
 const OCTETS: &[u8] = b"application/octet-stream";
@@ -48,10 +49,22 @@ impl Store {
             && kind == Kind::Get
             && let Some(cell) = self.shared.engine.at_hand(&ask.key)
         {
-            return Reply::ready(told(Ok(coordinator::Answer::Found(Some(cell)))));
+            let answer = told(Ok(coordinator::Answer::Found(Some(cell))));
+            self.shared.tally.note(kind, Ended::of_read(answer.status));
+            return Reply::ready(answer);
         }
         let (replier, reply) = Reply::later();
-        self.carry_out(ask, Box::new(move |outcome| Some((replier, told(outcome)))));
+        let begun = self.shared.tally.begin(kind);
+        let done = move |outcome| {
+            let ended = Ended::of(&outcome);
+            let answer = told(outcome);
+            begun.end(match answer.status {
+                412 => Ended::Unmet,
+                _ => ended,
+            });
+            Some((replier, answer))
+        };
+        self.carry_out(ask, Box::new(done));
         reply
     }
 
@@ -62,7 +75,7 @@ impl Store {
             json!({
                 "id": node.id,
                 "address": node.address,
-                "is_up": node.id == self.shared.me || self.cluster.as_ref().is_some_and(|it| it.is_up(node.id)),
+                "is_up": self.is_up(node.id),
                 "is_this": node.id == self.shared.me,
             })
         });
@@ -81,24 +94,6 @@ impl Store {
         }
         let text = format!("{placement:#}\n");
         Answer::new(200).with("Content-Type", JSON).content(text)
-    }
-}
-
-/// What was asked, to answer it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Get,
-    Put,
-    Delete,
-}
-
-impl Kind {
-    pub(super) fn of(what: &What) -> Self {
-        match what {
-            What::Get => Self::Get,
-            What::Put { .. } => Self::Put,
-            What::Delete => Self::Delete,
-        }
     }
 }
 

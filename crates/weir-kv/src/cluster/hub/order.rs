@@ -10,6 +10,7 @@ use crate::cell::Cell;
 use crate::condition::Condition;
 use crate::coordinator::{Answer, Operation};
 use crate::frame::{Ask, Say, What};
+use crate::tally;
 use crate::wall::unix_ms;
 
 /// What a node is to do in order, or to have another one do.
@@ -91,6 +92,7 @@ impl Hub {
         let peer = self.peers.get(&node);
         if peer.is_some_and(|peer| peer.send(id, Say::Ask(ask))) {
             self.forwarded.insert(id, (node, client));
+            tally::more(&self.shared.tally.forwarded);
             self.deadlines.push_back((Instant::now() + DEADLINE, id));
         } else {
             self.answer(client, Answer::TooFew);

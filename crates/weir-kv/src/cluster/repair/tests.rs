@@ -64,6 +64,7 @@ fn a_node_alone_forgets_what_is_deleted_for_long_enough() {
         fingerprint: 0,
         me: map.nodes()[0].id,
         map,
+        tally: Arc::default(),
     });
     let (told, has_ended) = (Mutex::default(), AtomicBool::new(false));
     let calls = Calls::alone(&shared);
@@ -73,6 +74,7 @@ fn a_node_alone_forgets_what_is_deleted_for_long_enough() {
         told: &told,
         has_ended: &has_ended,
     };
+    run.begin();
     run.run();
     assert_eq!(run.told.lock().expect("no panic").forgotten, 2);
     let span = Span {

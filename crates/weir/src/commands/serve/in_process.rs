@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use serde_json::Value;
-use weir_gateway::service::{Courier, OrderError, QueueOrder, QueueStatus, Service, Services};
+use weir_gateway::service::{
+    Courier, OrderError, QueueOrder, QueueStatus, Service, Services, StoreOrder, StoreStatus,
+};
 use weir_kv::Store;
 use weir_kv::activities::{Activities, TableSettings};
 
@@ -47,7 +49,7 @@ impl OpenServices {
     }
 
     /// The store with these settings, opened if it is not.
-    fn store(&self, settings: &StoreSettings) -> Result<Arc<dyn Service>, String> {
+    fn open_store(&self, settings: &StoreSettings) -> Result<Arc<dyn Service>, String> {
         let mut open = self.store.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(open) = &*open
             && let Some(store) = open.store.upgrade()
@@ -90,6 +92,12 @@ impl OpenServices {
         tables.insert(name.to_owned(), open);
         Ok(table)
     }
+
+    /// The store, if one is open.
+    fn opened_store(&self) -> Option<Arc<Store>> {
+        let open = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        open.as_ref()?.store.upgrade()
+    }
 }
 
 impl Services for OpenServices {
@@ -104,7 +112,7 @@ impl Services for OpenServices {
         match service {
             InProcessService::Kv => {
                 let settings = read.kv.as_ref().ok_or("there is no store")?;
-                self.store(settings)
+                self.open_store(settings)
             }
             InProcessService::Collect(table) => {
                 let settings = read.tables.get(table).ok_or("there is no such table")?;
@@ -129,5 +137,18 @@ impl Services for OpenServices {
 
     fn order(&self, queue: &str, order: QueueOrder) -> Result<Value, OrderError> {
         self.queues.order(queue, order)
+    }
+
+    fn store(&self) -> Option<StoreStatus> {
+        Some(self.opened_store()?.status())
+    }
+
+    fn store_order(&self, order: StoreOrder) -> Result<(), String> {
+        let store = self.opened_store().ok_or("there is no store")?;
+        let is_done = match order {
+            StoreOrder::Repair => store.repair(),
+        };
+        let why = "the database of the store sees to its data itself";
+        is_done.then_some(()).ok_or_else(|| why.to_owned())
     }
 }

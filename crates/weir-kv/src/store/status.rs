@@ -1,0 +1,121 @@
+//! What operators see of the store.
+
+use std::sync::atomic::Ordering;
+
+use weir_gateway::service::{HintStatus, RepairStatus, SLOT_PARTS, StoreNode, StoreStatus};
+
+use super::Store;
+use crate::placement::{Map, SLOTS, Slot};
+
+/// What a node has of the slots.
+#[derive(Debug, Default)]
+pub(super) struct Share {
+    first_of: usize,
+    replica_of: usize,
+    first_by_part: Vec<u16>,
+}
+
+impl Store {
+    /// How the store is, as this node sees it.
+    pub fn status(&self) -> StoreStatus {
+        let map = &self.shared.map;
+        let shares = self
+            .shares
+            .get_or_init(|| shares(map, self.shared.replicas));
+        let nodes = map.nodes().iter().zip(shares);
+        let nodes: Vec<StoreNode> = nodes
+            .map(|(node, share)| StoreNode {
+                address: node.address.to_string(),
+                id: node.id,
+                is_up: self.is_up(node.id),
+                is_this: node.id == self.shared.me,
+                first_of: share.first_of,
+                replica_of: share.replica_of,
+                first_by_part: share.first_by_part.clone(),
+                hints: self.hints(node.id),
+            })
+            .collect();
+        let this = nodes.iter().find(|node| node.is_this);
+        StoreStatus {
+            node: this.map_or_else(String::new, |this| this.address.clone()),
+            epoch: map.epoch(),
+            replicas: self.shared.replicas,
+            slots: SLOTS,
+            nodes,
+            operations: self.shared.tally.read(),
+            repair: self.repair_status(),
+        }
+    }
+
+    /// Whether a node answers.
+    pub(super) fn is_up(&self, node: u16) -> bool {
+        let others = self.cluster.as_ref();
+        node == self.shared.me || others.is_some_and(|cluster| cluster.is_up(node))
+    }
+
+    fn hints(&self, node: u16) -> Option<HintStatus> {
+        let counts = self.cluster.as_ref()?.hint_counts(node)?;
+        Some(HintStatus {
+            waiting: counts.waiting.load(Ordering::Relaxed),
+            taken: counts.taken.load(Ordering::Relaxed),
+            left_out: counts.left_out.load(Ordering::Relaxed),
+        })
+    }
+
+    fn repair_status(&self) -> Option<RepairStatus> {
+        let repairs = self.repairs.as_ref()?;
+        // In this order: one that waits no more is in what is told.
+        let is_waiting = repairs.is_waiting();
+        let told = repairs.status();
+        Some(RepairStatus {
+            is_waiting,
+            began_ms: told.began_ms,
+            ended_ms: told.ended_ms,
+            compared: told.compared,
+            differed: told.differed,
+            sent: told.sent,
+            received: told.received,
+            forgotten: told.forgotten,
+            missing: told.missing,
+        })
+    }
+}
+
+/// What each node has, in the order of the map.
+fn shares(map: &Map, replicas: usize) -> Vec<Share> {
+    let nothing = || Share {
+        first_by_part: vec![0; SLOT_PARTS],
+        ..Share::default()
+    };
+    let mut shares: Vec<Share> = map.nodes().iter().map(|_| nothing()).collect();
+    for slot in Slot::all() {
+        let ranked = map.ranked(slot);
+        for &node in ranked.iter().take(replicas) {
+            shares[usize::from(node)].replica_of += 1;
+        }
+        let first = &mut shares[usize::from(ranked[0])];
+        first.first_of += 1;
+        first.first_by_part[slot.number() * SLOT_PARTS / SLOTS] += 1;
+    }
+    shares
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_slot_is_in_the_share_of_its_replicas() {
+        let map = Map::new(&["a", "b", "c", "d"]).expect("a map");
+        let shares = shares(&map, 3);
+        for share in &shares {
+            assert_eq!((share.first_of, share.replica_of), (4096, 3 * 4096));
+        }
+        for part in 0..SLOT_PARTS {
+            let counts = shares.iter().map(|share| share.first_by_part[part]);
+            assert_eq!(usize::from(counts.sum::<u16>()), SLOTS / SLOT_PARTS);
+        }
+        let one = Map::new(&["a"]).expect("a map");
+        assert_eq!(super::shares(&one, 1)[0].first_of, SLOTS);
+    }
+}
