@@ -6,7 +6,7 @@
 //! - [`authentication`]: who may ask
 //! - [`app`]: the interface of guard, the circuit breaker
 //! - [`change`]: reloading, and changing servers; [`upstreams`]: how these are now
-//! - [`cache`]: the cache's part, [`queues`]: that of queues; [`query`]: what they are asked with
+//! - [`cache`]: the cache's part, [`queues`]: that of queues, [`store`]: that of the store; [`query`]: what they are asked with
 //! - [`status`]: the state as JSON, [`history`]: the last minute of it
 //! - [`reply`]: how answers are made
 //!
@@ -51,6 +51,7 @@ mod query;
 mod queues;
 mod reply;
 mod status;
+mod store;
 mod upstreams;
 
 /// What is answered with a page; what has parts of its own below a path is not among them.
@@ -185,6 +186,9 @@ impl State {
         if path == "/queues" || path.starts_with("/queues/") {
             return queues::answer(&self.control, request, has_token).await;
         }
+        if path == "/store" || path.starts_with("/store/") {
+            return store::answer(&self.control, &request, has_token);
+        }
         if path == "/reload" || path.starts_with("/upstreams") {
             return change::answer(&self.control, request, has_token).await;
         }
@@ -207,17 +211,17 @@ impl State {
             "/" => page(),
             "/metrics" => of_type(
                 "text/plain; version=0.0.4; charset=utf-8",
-                prometheus::write(shared, self.control.queues()),
+                prometheus::write(shared, self.control.queues(), self.control.store()),
             ),
             "/status" => {
                 let (snapshot, history) = (shared.snapshot(), lock(&self.history));
-                let queues = self.control.queues();
-                let status = Status::read(shared, &snapshot, &history, queues);
+                let services = (self.control.queues(), self.control.store());
+                let status = Status::read(shared, &snapshot, &history, services);
                 json(StatusCode::OK, &status)
             }
             _ => text(
                 StatusCode::NOT_FOUND,
-                "here are /, /metrics, /status, /healthz, /readyz, /livez, /upstreams, /queues, /reload and /cache/\n",
+                "here are /, /metrics, /status, /healthz, /readyz, /livez, /upstreams, /queues, /store, /reload and /cache/\n",
             ),
         }
     }

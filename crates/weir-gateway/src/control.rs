@@ -16,7 +16,9 @@ use crate::control::merged::Edited;
 use crate::lock::{lock, try_lock};
 use crate::names::Names;
 use crate::router::Router;
-use crate::service::{Courier, OrderError, QueueOrder, QueueStatus, Services};
+use crate::service::{
+    Courier, OrderError, QueueOrder, QueueStatus, Services, StoreOrder, StoreStatus,
+};
 use crate::settings::{CacheStorage, Level, Server, Settings, Upstream, overlap};
 use crate::start_error::StartError;
 use crate::state::listening::Listening;
@@ -164,6 +166,16 @@ impl Control {
         order: QueueOrder,
     ) -> Result<serde_json::Value, OrderError> {
         self.services.order(queue, order)
+    }
+
+    /// The store that is open.
+    pub(crate) fn store(&self) -> Option<StoreStatus> {
+        self.services.store()
+    }
+
+    /// Carries out what an operator asks of the store.
+    pub(crate) fn store_order(&self, order: StoreOrder) -> Result<(), String> {
+        self.services.store_order(order)
     }
 
     fn apply(&self, file: Settings) -> Result<Changes, StartError> {

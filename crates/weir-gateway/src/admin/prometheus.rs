@@ -18,6 +18,7 @@ mod queues;
 mod reference;
 mod requests;
 mod spread;
+mod store;
 mod transient;
 
 use std::fmt::{Display, Write as _};
@@ -25,11 +26,11 @@ use std::fmt::{Display, Write as _};
 use crate::admin::prometheus::counted::Counted;
 use crate::admin::prometheus::metric::{Metric, Sample, Value};
 use crate::metrics::LATENCY_BOUNDS_US;
-use crate::service::QueueStatus;
+use crate::service::{QueueStatus, StoreStatus};
 use crate::state::shared::Shared;
 
 /// All metrics, by area, in the order of the page. The reference has a table for each area.
-const AREAS: [(&str, &[Metric]); 10] = [
+const AREAS: [(&str, &[Metric]); 11] = [
     ("connections", connections::METRICS),
     ("requests", requests::METRICS),
     ("spreading", spread::METRICS),
@@ -38,14 +39,19 @@ const AREAS: [(&str, &[Metric]); 10] = [
     ("refusing", care::METRICS),
     ("cache", cache::METRICS),
     ("deferring", queues::METRICS),
+    ("sharding", store::METRICS),
     ("compression", compress::METRICS),
     ("transient", transient::METRICS),
 ];
 
 /// The whole page.
-pub(super) fn write(shared: &Shared, queues: Vec<QueueStatus>) -> String {
+pub(super) fn write(
+    shared: &Shared,
+    queues: Vec<QueueStatus>,
+    store: Option<StoreStatus>,
+) -> String {
     let snapshot = shared.snapshot();
-    let counted = Counted::read(shared, &snapshot, queues);
+    let counted = Counted::read(shared, &snapshot, (queues, store));
     let mut page = String::with_capacity(16 << 10);
     for metric in AREAS.iter().flat_map(|(_, metrics)| *metrics) {
         if let Some(samples) = metric.source.samples(&counted) {

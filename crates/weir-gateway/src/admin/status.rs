@@ -26,7 +26,7 @@ use crate::admin::status::routes::RouteStatus;
 use crate::admin::status::shown::Shown;
 use crate::admin::status::troubles::Trouble;
 use crate::metrics::{self, CLASSES, LATENCY_BOUNDS_US};
-use crate::service::QueueStatus;
+use crate::service::{QueueStatus, StoreStatus};
 use crate::state::health::{Refusal, errno_name};
 use crate::state::shared::Shared;
 use crate::state::snapshot::{Endpoint, Snapshot, UpstreamState};
@@ -57,6 +57,8 @@ pub(super) struct Status<'s> {
     transient: TransientStatus,
     cache: Option<CacheTotals>,
     queues: Vec<QueueStatus>,
+    /// `None` where no route has one.
+    store: Option<StoreStatus>,
 }
 
 /// A worker that has not turned for two seconds: it serves nobody.
@@ -152,11 +154,12 @@ impl<'s> Status<'s> {
         shared: &Shared,
         snapshot: &'s Snapshot,
         history: &History,
-        queues: Vec<QueueStatus>,
+        (queues, store): (Vec<QueueStatus>, Option<StoreStatus>),
     ) -> Self {
         let uptime_ms = shared.since_start().as_millis() as u64;
         let mut status = Self::read_at(shared, snapshot, history, uptime_ms);
         status.queues = queues;
+        status.store = store;
         status.troubles = troubles::of(&status);
         status
     }
@@ -197,6 +200,7 @@ impl<'s> Status<'s> {
                 .cache()
                 .map(|cache| CacheTotals::read(shared, snapshot, cache)),
             queues: Vec::new(),
+            store: None,
         }
     }
 }
@@ -373,7 +377,7 @@ mod tests {
             r#""place":null,"breaker":null,"requests":0,"#,
             r#""responses":{"1xx":0,"2xx":0,"3xx":0,"4xx":0,"5xx":0},"failures":1,"idle":0,"in_flight":0,"minute":null,"#,
             r#""latency_counts":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}]}],"#,
-            r#""transient":{"bytes":0,"bytes_max":7,"cut":0},"cache":null,"queues":[]}"#,
+            r#""transient":{"bytes":0,"bytes_max":7,"cut":0},"cache":null,"queues":[],"store":null}"#,
         );
         let status = Status::read_at(&shared, &snapshot, &History::default(), 300);
         let expected = expected.replace("PID", &std::process::id().to_string());

@@ -9,7 +9,7 @@ use weir_policy::ejection;
 use weir_policy::limit::concurrency;
 
 use crate::metrics::{CacheMetrics, Counter, PerWorker, RouteMetrics, WorkerMetrics};
-use crate::service::QueueStatus;
+use crate::service::{QueueStatus, StoreStatus};
 use crate::settings::{Action, Forward};
 use crate::state::breaker::SharedBreaker;
 use crate::state::shared::Shared;
@@ -33,6 +33,7 @@ pub(super) struct Counted<'s> {
     pub(super) watched: Vec<Watched<'s>>,
     pub(super) tiers: Vec<TierCounts>,
     pub(super) queues: Vec<QueueStatus>,
+    pub(super) store: Option<StoreStatus>,
 }
 
 /// The breakers of one route or endpoint.
@@ -55,7 +56,7 @@ impl<'s> Counted<'s> {
     pub(super) fn read(
         shared: &'s Shared,
         snapshot: &'s Snapshot,
-        queues: Vec<QueueStatus>,
+        (queues, store): (Vec<QueueStatus>, Option<StoreStatus>),
     ) -> Self {
         let now = time::now();
         let routes = snapshot.routes.iter();
@@ -77,6 +78,7 @@ impl<'s> Counted<'s> {
             watched: watched(snapshot, now),
             tiers: tiers.unwrap_or_default(),
             queues,
+            store,
         }
     }
 

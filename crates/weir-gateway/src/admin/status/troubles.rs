@@ -10,7 +10,7 @@ use crate::admin::status::routes::RouteStatus;
 use crate::admin::status::shown::{Tone, percent, span};
 use crate::admin::status::{EndpointStatus, Status, UpstreamStatus};
 use crate::failure::{Failure, Fault};
-use crate::service::{ConsumerStatus, QueueStatus};
+use crate::service::{ConsumerStatus, QueueStatus, StoreStatus};
 
 /// One thing that is wrong.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -47,6 +47,7 @@ pub(super) fn of(status: &Status<'_>) -> Vec<Trouble> {
     }
     all.extend(status.upstreams.iter().flat_map(of_upstream));
     all.extend(status.queues.iter().flat_map(of_queue));
+    all.extend(status.store.iter().flat_map(of_store));
     all.sort_by_key(|trouble| trouble.tone);
     all.truncate(TROUBLES_MAX);
     all
@@ -68,6 +69,43 @@ fn of_queue(queue: &QueueStatus) -> Vec<Trouble> {
         all.extend(of_consumer(&name, does, &sink.consumer));
     }
     all
+}
+
+/// Nodes that do not answer, and what a repair could not see to.
+fn of_store(store: &StoreStatus) -> Vec<Trouble> {
+    let (all, replicas) = (store.nodes.len(), store.replicas);
+    let down: Vec<&str> = store
+        .nodes
+        .iter()
+        .filter(|node| !node.is_up)
+        .map(|node| node.address.as_str())
+        .collect();
+    let mut troubles = Vec::new();
+    if !down.is_empty() {
+        let (does, it) = match down.len() {
+            1 => ("does", "it misses is kept for it"),
+            _ => ("do", "they miss is kept for them"),
+        };
+        // With more of them, some slot has too few of its replicas.
+        let (tone, then) = if down.len() < replicas.div_ceil(2) {
+            (Tone::Warn, format!("what {it}"))
+        } else {
+            let why = "a part of the keys can be neither read nor written";
+            (Tone::Bad, why.to_owned())
+        };
+        let (count, list) = (down.len(), down.join(", "));
+        let text = format!("store: {count} of {all} nodes {does} not answer, {list}; {then}");
+        troubles.push(Trouble::new(tone, text));
+    }
+    let missing = store
+        .repair
+        .as_ref()
+        .and_then(|repair| repair.missing.as_ref());
+    if let Some(node) = missing {
+        let text = format!("store: the last repair is not whole, since {node} did not answer");
+        troubles.push(Trouble::new(Tone::Warn, text));
+    }
+    troubles
 }
 
 fn of_consumer(
