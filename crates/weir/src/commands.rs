@@ -11,6 +11,7 @@ mod config_file;
 pub(crate) mod demo;
 pub(crate) mod import;
 pub(crate) mod kv;
+mod kv_admin;
 #[cfg(feature = "lab")]
 pub(crate) mod lab;
 #[cfg(feature = "load")]

@@ -171,7 +171,7 @@ impl Admin {
         let body = serde_json::from_slice::<Value>(&answer.body).ok();
         let said = body.as_ref().and_then(|body| body["error"].as_str());
         match (answer.status, said, &body) {
-            (200, _, Some(_)) => Ok(body.unwrap_or_default()),
+            (200 | 202, _, Some(_)) => Ok(body.unwrap_or_default()),
             (401, ..) => Err(anyhow!(
                 "the admin listener on {address} asks for its token: give it with --token or in {TOKEN_VARIABLE}{advice}"
             )),

@@ -1,4 +1,4 @@
-//! `weir kv`: reads and writes keys of a store, at its nodes themselves or over HTTP.
+//! `weir kv`: reads and writes keys of a store, at its nodes themselves or over HTTP; `super::kv_admin` asks how it is.
 //!
 //! Values go through as they are. What is not there, or not as a condition says, ends with 1, and what cannot be done with 2.
 
@@ -23,6 +23,7 @@ use weir_kv::version::Version;
 
 use self::place::Place;
 use self::store::Store;
+use super::kv_admin::{RepairArgs, StatusArgs, run_repair, run_status};
 use crate::config::units;
 
 /// Read and write keys of a store.
@@ -42,6 +43,10 @@ enum KvCommand {
     Delete(DeleteArgs),
     /// List keys and values in the order of the keys.
     Scan(ScanArgs),
+    /// Show how the store of a running gateway is: its nodes, what was asked of it, and the last repair.
+    Status(StatusArgs),
+    /// Have a running gateway compare its replicas with those of the others now, and make them alike.
+    Repair(RepairArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -134,6 +139,8 @@ pub(crate) fn run(args: &KvArgs) -> ExitCode {
         KvCommand::Put(args) => put(args),
         KvCommand::Delete(args) => delete(args),
         KvCommand::Scan(args) => scan(args),
+        KvCommand::Status(args) => run_status(args),
+        KvCommand::Repair(args) => run_repair(args),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

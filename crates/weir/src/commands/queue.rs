@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::list::rounded;
+pub(super) use self::list::rounded;
 use super::admin::{Admin, Connection, segment};
 use crate::config::units;
 

@@ -6,6 +6,7 @@ mod cluster;
 mod killed;
 mod postgres;
 mod redirects;
+mod seen;
 mod single;
 mod upkeep;
 mod v1;

@@ -116,7 +116,7 @@ impl Consumer {
 }
 
 /// A time as people say it.
-pub(super) fn rounded(time: Duration) -> String {
+pub(in crate::commands) fn rounded(time: Duration) -> String {
     match time.as_secs() {
         0 => format!("{} ms", time.as_millis()),
         seconds @ ..120 => format!("{seconds} s"),

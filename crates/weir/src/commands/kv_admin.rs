@@ -1,0 +1,292 @@
+//! `weir kv status` and `weir kv repair`: how the store of a running gateway is, and what makes its replicas alike.
+
+use std::io::{self, Write as _};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::admin::{Admin, Connection};
+
+/// How often it is asked how far a repair is.
+const POLL: Duration = Duration::from_millis(100);
+#[derive(Debug, clap::Args)]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RepairArgs {
+    /// Wait until it has ended, and say what it has come to; the exit status is 1 when a node did not answer.
+    #[arg(long)]
+    wait: bool,
+
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// What the gateway says of its store, as far as it is shown.
+#[derive(Debug, Deserialize)]
+struct Store {
+    node: String,
+    epoch: u64,
+    replicas: u64,
+    slots: u64,
+    nodes: Vec<Node>,
+    operations: Operations,
+    repair: Option<Repair>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Node {
+    address: String,
+    is_up: bool,
+    is_this: bool,
+    first_of: u64,
+    replica_of: u64,
+    hints: Option<Hints>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Hints {
+    waiting: u64,
+    taken: u64,
+    left_out: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Operations {
+    get: Outcomes,
+    put: Outcomes,
+    delete: Outcomes,
+    under_way: u64,
+    forwarded: u64,
+    advanced: u64,
+    read_repairs: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Outcomes {
+    ok: u64,
+    not_found: u64,
+    unmet: u64,
+    conflict: u64,
+    too_few: u64,
+    busy: u64,
+    refused: u64,
+    failed: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Repair {
+    is_waiting: bool,
+    began_ms: u64,
+    ended_ms: u64,
+    compared: u64,
+    differed: u64,
+    sent: u64,
+    received: u64,
+    forgotten: u64,
+    missing: Option<String>,
+}
+
+pub(crate) fn run_status(args: &StatusArgs) -> anyhow::Result<bool> {
+    let mut admin = Admin::of(&args.connection)?;
+    let answer = admin.get("/store", &[])?;
+    if args.connection.json {
+        say(answer)?;
+        return Ok(true);
+    }
+    let store: Store = serde_json::from_value(answer).map_err(|_| admin.is_no_weir())?;
+    let Store {
+        node,
+        epoch,
+        replicas,
+        slots,
+        ..
+    } = &store;
+    say(format_args!(
+        "node {node}, epoch {epoch}, {slots} slots, {replicas} of {} nodes have a key\n",
+        store.nodes.len()
+    ))?;
+    say_nodes(&store.nodes)?;
+    say_operations(&store.operations)?;
+    say(format_args!("\n{}", told(store.repair.as_ref())))?;
+    Ok(true)
+}
+
+fn say_nodes(nodes: &[Node]) -> anyhow::Result<()> {
+    let widths = nodes.iter().map(|node| node.address.len());
+    let width = widths.max().unwrap_or(0).max("NODE".len());
+    say(format_args!(
+        "{:width$}  {:5}  {:>8}  {:>10}  {:>7}  {:>9}  {:>8}",
+        "NODE", "STATE", "FIRST OF", "REPLICA OF", "HINTS", "TAKEN", "LEFT OUT"
+    ))?;
+    for node in nodes {
+        let state = match (node.is_this, node.is_up) {
+            (true, _) => "this",
+            (_, true) => "up",
+            _ => "down",
+        };
+        let hints = node.hints.as_ref();
+        let hint = |of: fn(&Hints) -> u64| hints.map_or("-".to_owned(), |it| of(it).to_string());
+        say(format_args!(
+            "{:width$}  {state:5}  {:>8}  {:>10}  {:>7}  {:>9}  {:>8}",
+            node.address,
+            node.first_of,
+            node.replica_of,
+            hint(|hints| hints.waiting),
+            hint(|hints| hints.taken),
+            hint(|hints| hints.left_out),
+        ))?;
+    }
+    Ok(())
+}
+
+fn say_operations(operations: &Operations) -> anyhow::Result<()> {
+    say(format_args!(
+        "\n{:9}  {:>9}  {:>9}  {:>7}  {:>8}  {:>7}  {:>7}  {:>7}  {:>7}",
+        "OPERATION", "OK", "NOT FOUND", "UNMET", "CONFLICT", "TOO FEW", "BUSY", "REFUSED", "FAILED"
+    ))?;
+    for (name, outcomes) in [
+        ("get", &operations.get),
+        ("put", &operations.put),
+        ("delete", &operations.delete),
+    ] {
+        say(format_args!(
+            "{name:9}  {:>9}  {:>9}  {:>7}  {:>8}  {:>7}  {:>7}  {:>7}  {:>7}",
+            outcomes.ok,
+            outcomes.not_found,
+            outcomes.unmet,
+            outcomes.conflict,
+            outcomes.too_few,
+            outcomes.busy,
+            outcomes.refused,
+            outcomes.failed,
+        ))?;
+    }
+    let Operations {
+        under_way,
+        forwarded,
+        advanced,
+        read_repairs,
+        ..
+    } = operations;
+    say(format_args!(
+        "{under_way} under way, {forwarded} forwarded, {advanced} met a newer write, {read_repairs} mended by reads"
+    ))
+}
+
+/// Has a repair begin; whether it is whole, as far as that is waited for.
+pub(crate) fn run_repair(args: &RepairArgs) -> anyhow::Result<bool> {
+    let mut admin = Admin::of(&args.connection)?;
+    let mut answer = admin.post("/store/repair", &json!({}))?;
+    let repair = loop {
+        let repair = answer["repair"].take();
+        let read: Option<Repair> = serde_json::from_value(repair.clone()).ok();
+        let read = read.ok_or_else(|| admin.is_no_weir())?;
+        let has_ended = !read.is_waiting && read.ended_ms > 0;
+        if has_ended || !args.wait {
+            break (repair, read);
+        }
+        thread::sleep(POLL);
+        answer = admin.get("/store", &[])?;
+    };
+    say_repair(args, repair)
+}
+
+fn say_repair(args: &RepairArgs, (json, repair): (Value, Repair)) -> anyhow::Result<bool> {
+    if args.connection.json {
+        say(json)?;
+    } else if args.wait {
+        say(told(Some(&repair)))?;
+    } else {
+        say("a repair begins; `weir kv status` says how far it is")?;
+    }
+    Ok(repair.missing.is_none() || !args.wait)
+}
+
+/// What a repair has come to, in a sentence.
+fn told(repair: Option<&Repair>) -> String {
+    let Some(repair) = repair else {
+        return "no repair: the database of the store sees to its data itself".to_owned();
+    };
+    let &Repair {
+        began_ms,
+        ended_ms,
+        compared,
+        differed,
+        sent,
+        received,
+        forgotten,
+        ..
+    } = repair;
+    let how = match (repair.is_waiting, began_ms, ended_ms) {
+        (true, ..) => "a repair is about to begin".to_owned(),
+        (_, 0, _) => return "no repair since the start".to_owned(),
+        (.., 0) => format!("a repair is under way, for {}", ago(began_ms)),
+        _ => format!("the last repair ended {} ago", ago(ended_ms)),
+    };
+    let missing = repair.missing.as_ref().map_or_else(String::new, |node| {
+        format!("; it is not whole: {node} did not answer")
+    });
+    format!(
+        "{how}: {compared} ranges compared, {differed} differed, {sent} sent, {received} received, {forgotten} forgotten{missing}"
+    )
+}
+
+fn ago(unix_ms: u64) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let since = now.unwrap_or_default();
+    let since = since.saturating_sub(Duration::from_millis(unix_ms));
+    super::queue::rounded(since)
+}
+
+/// Prints a line. If nobody reads it any more, as behind `head`, that is an end and no failure.
+fn say(line: impl std::fmt::Display) -> anyhow::Result<()> {
+    match writeln!(io::stdout(), "{line}") {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        result => Ok(result?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repair_is_told_in_a_sentence() {
+        let repair = |more: &Value| -> Repair {
+            let mut repair = json!({
+                "is_waiting": false, "began_ms": 1, "ended_ms": 2, "compared": 3, "differed": 1,
+                "sent": 4, "received": 5, "forgotten": 6, "missing": null,
+            });
+            for (name, value) in more.as_object().expect("an object") {
+                repair[name] = value.clone();
+            }
+            serde_json::from_value(repair).expect("a repair")
+        };
+        let ended = told(Some(&repair(&json!({}))));
+        let counts = "3 ranges compared, 1 differed, 4 sent, 5 received, 6 forgotten";
+        assert!(ended.starts_with("the last repair ended "), "{ended}");
+        assert!(ended.ends_with(&format!(" ago: {counts}")), "{ended}");
+        let missing = told(Some(&repair(&json!({ "missing": "10.0.0.2:8081" }))));
+        assert!(
+            missing.ends_with("it is not whole: 10.0.0.2:8081 did not answer"),
+            "{missing}"
+        );
+        for (more, said) in [
+            (
+                json!({ "began_ms": 0, "ended_ms": 0 }),
+                "no repair since the start",
+            ),
+            (json!({ "ended_ms": 0 }), "a repair is under way, for "),
+            (json!({ "is_waiting": true }), "a repair is about to begin"),
+        ] {
+            let told = told(Some(&repair(&more)));
+            assert!(told.starts_with(said), "{told}");
+        }
+    }
+}
