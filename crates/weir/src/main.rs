@@ -50,6 +50,9 @@ enum Command {
     /// Run three replicas of the sample service behind a gateway, and show how it spreads load.
     #[cfg(feature = "demo")]
     Demo(commands::demo::DemoArgs),
+    #[cfg(feature = "demo")]
+    #[command(hide = true)]
+    DemoNode(commands::demo::NodeArgs),
     /// Run services under a ladder of configurations, compare, and report what helped.
     #[cfg(feature = "lab")]
     Lab(commands::lab::LabArgs),
@@ -114,6 +117,8 @@ fn run(command: Command) -> ExitCode {
         Command::Load(args) => return commands::load::run(&args),
         #[cfg(feature = "demo")]
         Command::Demo(args) => commands::demo::run(&args),
+        #[cfg(feature = "demo")]
+        Command::DemoNode(args) => return commands::demo::run_node(&args),
         #[cfg(feature = "lab")]
         Command::Lab(args) => commands::lab::run(args),
         #[cfg(feature = "lab")]

@@ -73,7 +73,7 @@ pub(crate) fn run(args: AppArgs) -> anyhow::Result<()> {
 }
 
 /// Has the system send SIGTERM to this process when its parent ends.
-fn end_with(parent: u32) -> anyhow::Result<()> {
+pub(super) fn end_with(parent: u32) -> anyhow::Result<()> {
     set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
         .context("cannot ask for a signal at the end of the parent")?;
     // If the parent ended earlier, no signal came, but this process has another parent now.

@@ -6,13 +6,16 @@
 //! Replicas end with the demo, however it ends: see [`replica`].
 
 mod defer;
+mod directory;
 mod guide;
 mod replica;
 mod screen;
+mod shard;
 mod spread;
 mod traffic;
 
 use std::net::SocketAddr;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -23,9 +26,10 @@ use self::replica::{Replica, Reservation};
 use self::screen::Screen;
 use self::spread::Status;
 use self::traffic::Traffic;
+use super::app::end_with;
 use super::client::{self, Client};
-use super::serve::fit_to_descriptors;
 use super::serve::reloading::NoFile;
+use super::serve::{self, ServeArgs, fit_to_descriptors};
 use super::signals::{Instruction, Signals};
 use crate::config;
 
@@ -66,15 +70,40 @@ pub(crate) struct DemoArgs {
     #[arg(long)]
     defer: bool,
 
+    /// Three nodes of a key-value store instead: one is killed and comes back, and every acknowledged write is there.
+    #[arg(long, conflicts_with = "defer")]
+    shard: bool,
+
     /// Print the config that does the same with `weir serve`, and start nothing.
     #[arg(long)]
     print_config: bool,
 }
 
+/// A node of `weir demo --shard`: `weir serve` that ends with its parent.
+#[derive(Debug, clap::Args)]
+pub(crate) struct NodeArgs {
+    /// The process id of the parent.
+    #[arg(long, value_name = "PID")]
+    parent: u32,
+
+    #[command(flatten)]
+    serve: ServeArgs,
+}
+
+pub(crate) fn run_node(args: &NodeArgs) -> ExitCode {
+    match end_with(args.parent) {
+        Ok(()) => serve::run(&args.serve),
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
 /// Runs until Ctrl-C, SIGTERM or the end of `--seconds`.
 pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
     let mut screen = Screen::stdout();
-    if args.print_config && !args.defer {
+    if args.print_config && !args.defer && !args.shard {
         let servers = guide::servers_by_hand(&args.ports);
         return screen.print(&guide::config(args.listen, args.admin, &servers));
     }
@@ -85,6 +114,9 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
     let mut signals = runtime.block_on(async { Signals::listen() })?;
     if args.defer {
         return defer::run(args, screen, &runtime, signals);
+    }
+    if args.shard {
+        return shard::run(args, screen, &runtime, signals);
     }
 
     let ports = (1..).zip(&args.ports);

@@ -12,6 +12,7 @@ mod clients;
 mod collect;
 mod compress;
 mod defer;
+mod demo;
 mod documentation;
 mod drain;
 mod endpoints;

@@ -2,7 +2,7 @@
 //! they sent.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -14,6 +14,7 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 use weir_gateway::Gateway;
 
+use super::directory::Directory;
 use super::replica::{Replica, Reservation};
 use super::screen::Screen;
 use super::{DRAIN, DemoArgs, TICK, start_error};
@@ -68,22 +69,6 @@ upstream = "service"
     )
 }
 
-/// A directory for the queue, which is gone when this is dropped.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new() -> Self {
-        let name = format!("weir-demo-{}", std::process::id());
-        Self(std::env::temp_dir().join(name))
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 pub(super) fn run(
     args: &DemoArgs,
     mut screen: Screen,
@@ -93,7 +78,7 @@ pub(super) fn run(
     let directory = Directory::new();
     let reservation = Reservation::make(1, args.ports[0])?;
     let reservation = reservation.serving("service", &["--slots", "2", "--delay", "10ms"], AWAY);
-    let text = config_text(args, reservation.address, &directory.0);
+    let text = config_text(args, reservation.address, directory.path());
     if args.print_config {
         return screen.print(&text);
     }

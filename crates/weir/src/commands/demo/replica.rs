@@ -34,17 +34,22 @@ pub(super) struct Reservation {
     _socket: TcpSocket,
 }
 
+/// A socket that has an address and never listens, see [`Reservation`]; any free port if that is 0.
+pub(super) fn reserve(address: SocketAddr) -> std::io::Result<(SocketAddr, TcpSocket)> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    Ok((socket.local_addr()?, socket))
+}
+
 impl Reservation {
     /// Reserves a port for `replica-NUMBER`: any free port if `port` is 0.
     pub(super) fn make(number: usize, port: u16) -> anyhow::Result<Self> {
         let name = format!("replica-{number}");
-        let bind = || {
-            let socket = TcpSocket::new_v4()?;
-            socket.set_reuseaddr(true)?;
-            socket.bind((Ipv4Addr::LOCALHOST, port).into())?;
-            Ok::<_, std::io::Error>((socket.local_addr()?, socket))
-        };
-        let (address, socket) = bind().with_context(|| {
+        let (address, socket) = reserve((Ipv4Addr::LOCALHOST, port).into()).with_context(|| {
             format!("cannot use port {port} for {name}; choose other ones with --ports")
         })?;
         Ok(Self {
