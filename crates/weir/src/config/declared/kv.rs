@@ -90,7 +90,7 @@ pub(crate) const URL_EXPECTED: &str =
     "a URL of http or https without a path such as \"http://10.0.0.1:8080\"";
 static URL_LIST: List = List {
     of: Kind::Text(&URL),
-    noun: "such URLs",
+    noun: "URLs without a path, as in `\"http://10.0.0.1:8080\"`",
     expected: "URLs such as [\"http://10.0.0.1:8080\", \"http://10.0.0.2:8080\"]",
     is_never_empty: true,
 };

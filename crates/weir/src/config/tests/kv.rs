@@ -51,6 +51,30 @@ fn mistakes_in_a_store_are_told() {
             "kv.nodes: has no meaning with an engine in Postgres, which replicates by itself",
         ),
         (
+            format!("{engine}tombstones = \"1ms\"\n"),
+            "kv.tombstones: found \"1ms\"",
+        ),
+        (
+            format!("{engine}secret = \"short\"\n"),
+            "kv.secret: found 5 characters, expected at least 16",
+        ),
+    ] {
+        let told = told(&kv);
+        assert!(told.contains(complaint), "{told}\n instead of {complaint}");
+    }
+    let off = [LISTENER, engine, &ROUTE.replace("true", "false")].concat();
+    let told = parse(&off).expect_err("it has no action").to_string();
+    assert!(
+        told.contains("route[1].kv: found false, expected true"),
+        "{told}"
+    );
+}
+
+#[test]
+fn mistakes_among_nodes_are_told() {
+    let engine = "[kv]\nengine = { path = \"data\" }\n";
+    for (kv, complaint) in [
+        (
             format!("{engine}node = \"127.0.0.1:8081\"\n"),
             "kv.node: found \"127.0.0.1:8081\", expected \"nodes\" beside it",
         ),
@@ -76,15 +100,11 @@ fn mistakes_in_a_store_are_told() {
         ),
         (
             format!("{engine}replicas = 1\n"),
-            "kv.replicas: found 1, expected \"node\" and \"nodes\" beside it",
+            "kv.replicas: found the integer 1, expected \"node\" and \"nodes\" beside it",
         ),
         (
             format!("{engine}node = \"127.0.0.1:1\"\nnodes = [\"127.0.0.1:1\"]\nreplicas = 2\n"),
-            "kv.replicas: found 2, expected at most 1",
-        ),
-        (
-            format!("{engine}tombstones = \"1ms\"\n"),
-            "kv.tombstones: found \"1ms\"",
+            "kv.replicas: found the integer 2, expected at most 1",
         ),
         (
             format!("{engine}urls = [\"http://a:1\"]\n"),
@@ -106,20 +126,10 @@ fn mistakes_in_a_store_are_told() {
             format!("{engine}{NODE}urls = [\"http://user@a:1\"]\n"),
             "kv.urls[1]: found \"http://user@a:1\", expected a URL of http",
         ),
-        (
-            format!("{engine}secret = \"short\"\n"),
-            "kv.secret: found 5 characters, expected at least 16",
-        ),
     ] {
         let told = told(&kv);
         assert!(told.contains(complaint), "{told}\n instead of {complaint}");
     }
-    let off = [LISTENER, engine, &ROUTE.replace("true", "false")].concat();
-    let told = parse(&off).expect_err("it has no action").to_string();
-    assert!(
-        told.contains("route[1].kv: found false, expected true"),
-        "{told}"
-    );
 }
 
 #[test]
