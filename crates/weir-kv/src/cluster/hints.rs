@@ -179,7 +179,7 @@ struct Sender {
 impl Sender {
     fn run(mut self, received: &Receiver<(Bytes, Cell)>) {
         let mut pause = PAUSE;
-        let mut not_before = std::time::Instant::now();
+        let mut not_before = tokio::time::Instant::now();
         loop {
             let has_ended = self.counts.has_ended.load(Ordering::Acquire);
             match received.recv_timeout(TICK) {
@@ -190,7 +190,7 @@ impl Sender {
             if has_ended {
                 return;
             }
-            let now = std::time::Instant::now();
+            let now = tokio::time::Instant::now();
             let is_wanted = self.done < self.log.written() && now >= not_before;
             if !is_wanted || !self.is_up.load(Ordering::Acquire) {
                 continue;

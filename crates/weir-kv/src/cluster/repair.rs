@@ -7,10 +7,11 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Serialize;
+use tokio::time::Instant;
 
 use super::Calls;
 use super::call::NoAnswer;
@@ -107,7 +108,7 @@ impl Run<'_> {
         let shared = &self.calls.shared;
         let before = (unix_ms().saturating_sub(SETTLED.as_millis() as u64)) << 16;
         let span = Span { from, to: None };
-        let Page { entries, next } = self.page(shared.me, span.clone())?;
+        let Page { entries, next } = self.page(shared.me, &span)?;
         let mut own: Versions = entries.into_iter().collect();
         own.retain(|_, cell| cell.version.time < before);
         let span = Span { to: next, ..span };
@@ -146,15 +147,12 @@ impl Run<'_> {
                     continue;
                 }
                 let digest = || Say::Digest(before, span.clone());
-                match self.calls.ask_again(node, digest) {
-                    Ok(Say::Digested(digest, next)) => {
-                        end = next.or(end);
-                        digests.push((node, digest));
-                    }
-                    _ => {
-                        let Missing(address) = self.missing(node);
-                        self.miss(node, address, away);
-                    }
+                if let Ok(Say::Digested(digest, next)) = self.calls.ask_again(node, digest) {
+                    end = next.or(end);
+                    digests.push((node, digest));
+                } else {
+                    let Missing(address) = self.missing(node);
+                    self.miss(node, address, away);
                 }
             }
             // Each time it is shorter, so it ends.
@@ -170,7 +168,7 @@ impl Run<'_> {
         away.push(node);
     }
 
-    fn page(&self, node: u16, span: Span) -> Result<Page, Missing> {
+    fn page(&self, node: u16, span: &Span) -> Result<Page, Missing> {
         match self
             .calls
             .ask_again(node, || Say::Scan(false, span.clone()))
@@ -193,7 +191,7 @@ impl Run<'_> {
         let mut rest = Some(span.from);
         while let Some(from) = rest {
             let to = span.to.clone();
-            let page = self.page(node, Span { from, to })?;
+            let page = self.page(node, &Span { from, to })?;
             theirs.extend(page.entries);
             rest = page.next;
         }

@@ -62,6 +62,7 @@ struct Seen {
     key: u8,
     is_write: bool,
     /// The version over which it is written, or none where there must be none; for a write with a condition.
+    #[expect(clippy::option_option, reason = "a version or none, or no condition")]
     over: Option<Option<Version>>,
     began_ms: u64,
     /// When it was answered, and with what version.

@@ -42,7 +42,7 @@ impl Store {
     fn one(&self, ask: Ask) -> Reply {
         let (kind, condition) = (Kind::of(&ask.what), ask.condition.clone());
         let told = move |outcome| match (kind, outcome) {
-            (Kind::Get, Ok(coordinator::Answer::Found(cell))) => found(cell, &condition),
+            (Kind::Get, Ok(coordinator::Answer::Found(cell))) => found(cell.as_ref(), &condition),
             (kind, outcome) => told(kind, outcome),
         };
         if self.cluster.is_none()
@@ -98,9 +98,9 @@ impl Store {
 }
 
 /// What a read found, unless the client has it already.
-fn found(cell: Option<Cell>, condition: &condition::Condition) -> Answer {
+fn found(cell: Option<&Cell>, condition: &condition::Condition) -> Answer {
     let now_ms = unix_ms();
-    let Some((version, value)) = live(cell.as_ref(), now_ms) else {
+    let Some((version, value)) = live(cell, now_ms) else {
         let is_unmet = condition.matches.is_some();
         return api::text(if is_unmet { 412 } else { 404 }, "there is no such key");
     };
@@ -109,16 +109,16 @@ fn found(cell: Option<Cell>, condition: &condition::Condition) -> Answer {
         matches_none: None,
         ..condition.clone()
     };
-    if !first.holds(cell.as_ref(), now_ms) {
+    if !first.holds(cell, now_ms) {
         return Answer::new(412).with("ETag", tag);
     }
-    if !condition.holds(cell.as_ref(), now_ms) {
+    if !condition.holds(cell, now_ms) {
         return Answer::new(304).with("ETag", tag);
     }
     let answer = Answer::new(200)
         .with("Content-Type", OCTETS)
         .with("ETag", tag);
-    let answer = match cell.as_ref().and_then(|cell| cell.expires_ms) {
+    let answer = match cell.and_then(|cell| cell.expires_ms) {
         Some(expires_ms) => answer.with("Weir-Expires-Ms", expires_ms.to_string()),
         None => answer,
     };

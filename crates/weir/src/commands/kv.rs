@@ -185,7 +185,7 @@ fn put(args: &PutArgs) -> anyhow::Result<bool> {
             say_line(version)?;
             Ok(true)
         }
-        unmet => Ok(is_done(&args.key, &unmet)),
+        unmet @ Written::Unmet(_) => Ok(is_done(&args.key, &unmet)),
     }
 }
 

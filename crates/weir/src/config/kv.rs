@@ -104,7 +104,7 @@ fn cluster(table: &mut Entries) -> Option<ClusterSettings> {
     let urls = urls_value.as_ref().and_then(urls);
     let replicas = replicas_value
         .as_ref()
-        .and_then(|value| value.integer())
+        .and_then(Entry::integer)
         .map(|count| count as usize);
     match (&node_value, &nodes_value) {
         (Some(alone), None) => alone.expected("\"nodes\" beside it, which are all of them"),

@@ -5,6 +5,7 @@ use std::io;
 use std::net::ToSocketAddrs as _;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
+use bytes::Bytes;
 use weir_http::host::Authority;
 use weir_kv::api::line::Line;
 use weir_kv::client::{DeleteOptions, Entry, PutOptions, Written};
@@ -97,7 +98,7 @@ impl Http {
             status if status == done => Ok(Written::Done(self.version(answer)?)),
             412 => {
                 let entry = self.version(answer).ok().map(|version| Entry {
-                    value: Default::default(),
+                    value: Bytes::new(),
                     version,
                     expires_ms: None,
                 });

@@ -29,7 +29,7 @@ pub(super) struct Place {
     #[arg(long, value_name = "FILE", requires = "nodes")]
     secret_file: Option<PathBuf>,
 
-    /// A gateway with a route for `/v1/{*rest}` that has `kv = true`, as in http://127.0.0.1:8080.
+    /// A gateway with a route for `/v1/{*rest}` that has `kv = true`, as in `http://127.0.0.1:8080`.
     #[arg(long, value_name = "URL")]
     url: Option<String>,
 }

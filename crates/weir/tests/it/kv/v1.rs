@@ -29,7 +29,7 @@ fn get(node: &Node, key: &str) -> Response {
 fn lines(response: &Response) -> Vec<Value> {
     assert_eq!(response.status, 200, "{}", response.text());
     let text = response.text();
-    let lines = text.lines().map(|line| serde_json::from_str(line));
+    let lines = text.lines().map(serde_json::from_str);
     lines.map(|line| line.expect("JSON")).collect()
 }
 
