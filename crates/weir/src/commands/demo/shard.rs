@@ -45,7 +45,7 @@ pub(super) fn run(
         return screen.print(&place::config_by_hand(&places));
     }
     let nodes = (1..).zip(&places).map(|(number, place)| {
-        let config = place::config(place, &places, &directory.path().join(place.name(number)));
+        let config = place::config(place, &places, &directory.path().join(place::name(number)));
         Node::start(number, place, &config, &directory)
     });
     let nodes: Vec<Node> = nodes.collect::<anyhow::Result<_>>()?;

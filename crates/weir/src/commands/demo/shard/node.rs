@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::place::Place;
+use super::place::{self, Place};
 use crate::commands::client::Client;
 use crate::commands::demo::directory::Directory;
 
@@ -39,7 +39,7 @@ impl Node {
         config: &str,
         directory: &Directory,
     ) -> anyhow::Result<Self> {
-        let name = place.name(number);
+        let name = place::name(number);
         let written = directory.write(&format!("{name}.toml"), config);
         let config = written.context("cannot write the config of a node")?;
         let log = config.with_extension("log");

@@ -22,10 +22,9 @@ pub(super) struct Place {
     _held: Vec<TcpSocket>,
 }
 
-impl Place {
-    pub(super) fn name(&self, number: usize) -> String {
-        format!("node-{number}")
-    }
+/// The name of a node.
+pub(super) fn name(number: usize) -> String {
+    format!("node-{number}")
 }
 
 /// The first node is where the flags say; of the others, `--ports` says where clients reach them.
@@ -90,14 +89,17 @@ kv = true
 
 /// That of the first one, and what the others have instead.
 pub(super) fn config_by_hand(all: &[Place]) -> String {
-    let mut text = "# The first node of `weir demo --shard`, for `weir serve --config FILE`. The others have\n".to_owned();
-    for place in &all[1..] {
+    let others = all[1..].iter().map(|place| {
         let Place {
             http, admin, node, ..
         } = place;
-        text += &format!("#   node {node}, listener {http}, admin {admin}\n");
-    }
-    text + "\n" + &config(&all[0], all, Path::new("data/kv"))
+        format!("#   node {node}, listener {http}, admin {admin}\n")
+    });
+    let others = others.collect::<Vec<_>>().concat();
+    let own = config(&all[0], all, Path::new("data/kv"));
+    format!(
+        "# The first node of `weir demo --shard`, for `weir serve --config FILE`. The others have\n{others}\n{own}"
+    )
 }
 
 #[cfg(test)]
