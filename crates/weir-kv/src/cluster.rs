@@ -9,6 +9,7 @@
 //!
 //! All of it is one thread with a runtime of its own. Requests that only concern this node never come here.
 
+mod asker;
 mod call;
 pub(crate) mod hello;
 mod hints;
@@ -19,41 +20,36 @@ mod pages;
 mod peer;
 mod repair;
 pub(crate) mod serve;
+mod shared;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
-use weir_gateway::service::{Answer, Replier, Reply};
+use weir_gateway::service::{Answer, Replier};
 
+pub(crate) use self::asker::Asker;
 pub(crate) use self::call::{Calls, NoAnswer};
 pub(crate) use self::hub::{too_few, too_many, written};
 pub(crate) use self::merged::{Merged, TooFewNodes};
 pub(crate) use self::repair::Repairs;
 pub use self::repair::{Repair, Upkeep};
+pub(crate) use self::shared::Shared;
 
 use self::hints::Hints;
 use self::hub::{Event, Hub};
 use self::peer::Peer;
-use crate::coordinator::{self, Operation, Quorum};
+use crate::coordinator;
 use crate::engine::{Engine, EngineError};
-use crate::frame::{Ask, What};
-use crate::placement::{Map, Node, Slot};
-use crate::store::Done;
-use crate::tally::Tally;
-use crate::version::{Clock, Version};
-use crate::wall::unix_ms;
-
-/// Requests under way at once. More are refused.
-const UNDER_WAY_MAX: usize = 32_768;
+use crate::placement::Map;
+use crate::version::Clock;
 
 /// The nodes, and which of them this one is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,68 +68,6 @@ pub struct ClusterSettings {
     pub hints_age: Duration,
     /// What they know each other by; empty where nobody else reaches them.
     pub secret: String,
-}
-
-/// What all parts of a node know.
-pub(crate) struct Shared {
-    pub(crate) engine: Arc<dyn Engine>,
-    pub(crate) clock: Mutex<Clock>,
-    pub(crate) map: Map,
-    /// Nodes that have a key, unless a request says otherwise.
-    pub(crate) replicas: usize,
-    /// That of the map, and of what else all nodes must have alike.
-    pub(crate) fingerprint: u64,
-    /// The number of this node.
-    pub(crate) me: u16,
-    pub(crate) tally: Arc<Tally>,
-}
-
-impl Shared {
-    pub(crate) fn tick(&self) -> Version {
-        let mut clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
-        clock.tick(unix_ms())
-    }
-
-    /// Goes on behind a version; whether that is not too far ahead.
-    pub(crate) fn see(&self, version: Version) -> bool {
-        let mut clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
-        clock.see(version, unix_ms()).is_ok()
-    }
-
-    /// What this node says of itself.
-    fn own<'s>(&'s self, secret: &'s str) -> hello::Own<'s> {
-        let own = self.map.nodes().iter().find(|node| node.id == self.me);
-        hello::Own {
-            address: own.map_or("", |own| &own.address),
-            secret,
-            map: self.fingerprint,
-        }
-    }
-
-    /// The other nodes.
-    pub(crate) fn others(&self) -> impl Iterator<Item = &Node> {
-        self.map.nodes().iter().filter(|node| node.id != self.me)
-    }
-
-    /// The number of the node that has a key with one replica.
-    pub(crate) fn owner(&self, key: &[u8]) -> u16 {
-        let first = self.map.ranked(Slot::of(key))[0];
-        self.map.nodes()[usize::from(first)].id
-    }
-
-    /// Whether both this node and another one have replicas of a key.
-    pub(crate) fn is_common(&self, key: &[u8], other: u16) -> bool {
-        let replicas = self.replicas(key, self.replicas);
-        replicas.contains(&self.me) && replicas.contains(&other)
-    }
-
-    /// The first replicas of a key, by the numbers of their nodes.
-    pub(crate) fn replicas(&self, key: &[u8], from: usize) -> Vec<u16> {
-        let ranked = self.map.ranked(Slot::of(key)).iter().take(from);
-        ranked
-            .map(|&index| self.map.nodes()[usize::from(index)].id)
-            .collect()
-    }
 }
 
 /// A node among others.
@@ -277,84 +211,6 @@ impl Cluster {
     /// Whether nothing is under way.
     pub(crate) fn is_idle(&self) -> bool {
         self.asker.under_way.load(Ordering::Acquire) == 0
-    }
-}
-
-/// Has things done for keys, from whatever thread.
-#[derive(Clone)]
-pub(crate) struct Asker {
-    shared: Arc<Shared>,
-    events: mpsc::UnboundedSender<Event>,
-    under_way: Arc<AtomicUsize>,
-}
-
-impl Asker {
-    /// Carries out an operation on the replicas of a key.
-    pub(crate) fn ask(
-        &self,
-        operation: Operation,
-        key: Bytes,
-        quorum: Quorum,
-        answer: ToAnswer,
-    ) -> Reply {
-        if !self.begin() {
-            return Reply::ready(answer(Err(EngineError::Busy)));
-        }
-        let (replier, reply) = Reply::later();
-        let replicas = self.shared.replicas(&key, quorum.from);
-        self.send(Event::Ask(hub::Asked {
-            operation,
-            key,
-            ack: quorum.ack,
-            replicas,
-            client: hub::Client::Waits(replier, answer),
-            is_in_order: false,
-        }));
-        reply
-    }
-
-    /// Reads a key, or has the node write it whose turn it is with it, in order with all other writes that come this way.
-    pub(crate) fn carry_out(&self, ask: Ask, done: Done) {
-        if !self.begin() {
-            if let Some((replier, answer)) = done(Err(EngineError::Busy)) {
-                replier.answer(answer);
-            }
-            return;
-        }
-        let client = hub::Client::Part(Box::new(move |answer| done(Ok(answer))));
-        if ask.what != What::Get {
-            let is_for_me = false;
-            return self.send(Event::Order(hub::Order {
-                ask,
-                client,
-                is_for_me,
-            }));
-        }
-        let replicas = self.shared.replicas(&ask.key, ask.quorum.from);
-        self.send(Event::Ask(hub::Asked {
-            operation: Operation::Get,
-            key: ask.key,
-            ack: ask.quorum.ack,
-            replicas,
-            client,
-            is_in_order: false,
-        }));
-    }
-
-    /// Whether one more may be under way.
-    fn begin(&self) -> bool {
-        let has_room = self.under_way.fetch_add(1, Ordering::AcqRel) < UNDER_WAY_MAX;
-        if !has_room {
-            self.under_way.fetch_sub(1, Ordering::AcqRel);
-        }
-        has_room
-    }
-
-    /// If the thread is gone, so is the replier: the client gets a 500.
-    fn send(&self, event: Event) {
-        if self.events.send(event).is_err() {
-            self.under_way.fetch_sub(1, Ordering::AcqRel);
-        }
     }
 }
 

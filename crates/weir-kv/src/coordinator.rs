@@ -23,91 +23,15 @@
 //! writes over the same version, at most one gets more than half of the replicas. The one that does not may be on some of them
 //! all the same, and may win later: a condition holds against all other writes as long as one node at a time makes those of a key.
 
+mod next;
+mod operation;
+
+pub use self::operation::{Answer, Operation, Quorum, Step};
+
+use self::next::Next;
 use crate::cell::Cell;
 use crate::condition::Condition;
 use crate::version::Version;
-
-/// How many replicas are asked, and how many have to answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Quorum {
-    /// Answers that are waited for: 1 to `from`.
-    pub ack: usize,
-    /// Replicas that are asked.
-    pub from: usize,
-}
-
-impl Quorum {
-    /// Whether two of them have a replica in common.
-    pub fn is_majority(self) -> bool {
-        2 * self.ack > self.from
-    }
-
-    /// The default of a key with `from` replicas: more than half of them.
-    pub fn majority(from: usize) -> Self {
-        Self {
-            ack: from / 2 + 1,
-            from,
-        }
-    }
-}
-
-/// What is done to a key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Operation {
-    /// Finds the newest cell.
-    Get,
-    /// Writes a cell, with the version that it has.
-    Put(Cell),
-    /// Writes a cell with a version that is newer than all that the replicas have; that of the cell is the least.
-    PutBehind(Cell),
-    /// The same, if a condition holds of what there is at this time, in milliseconds since 1970, and over that alone.
-    PutIf(Cell, Condition, u64),
-}
-
-/// What has to be done for it. Replicas are numbers of nodes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
-    /// Ask a replica for its cell.
-    Read(u16),
-    /// Have a replica write a cell, unless it has a newer one.
-    Write(u16, Cell),
-    /// Have a replica write a cell, unless it has one that is newer than this version.
-    WriteOver(u16, Cell, Version),
-    /// Choose a version behind this one, and go on with [`Coordinator::behind`].
-    Behind(Version),
-    /// Keep a cell for a replica that did not take it.
-    Hint(u16, Cell),
-    /// Answer. It comes exactly once.
-    Answer(Answer),
-}
-
-/// What came of an operation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    /// The newest cell of `ack` replicas; `None` when none of them has one.
-    Found(Option<Cell>),
-    /// `ack` replicas have this version, or a newer one.
-    Written(Version),
-    /// The condition does not hold of the newest cell of `ack` replicas, which is this one.
-    Unmet(Option<Cell>),
-    /// Another write came in between. This one may be on some replicas.
-    Conflict,
-    /// Fewer than `ack` replicas answered. A write may be on some of them.
-    TooFew,
-}
-
-impl Answer {
-    /// The same without a value that has expired.
-    #[must_use]
-    pub fn live_at(self, unix_ms: u64) -> Self {
-        let live_at = |cell: Option<Cell>| cell.map(|cell| cell.live_at(unix_ms));
-        match self {
-            Self::Found(cell) => Self::Found(live_at(cell)),
-            Self::Unmet(cell) => Self::Unmet(live_at(cell)),
-            other => other,
-        }
-    }
-}
 
 /// What is known of a replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -395,63 +319,6 @@ impl Coordinator {
         }
     }
 
-    fn next(&self) -> Next {
-        let count = |is: &dyn Fn(Known) -> bool| {
-            let replicas = self.replicas.iter();
-            replicas.filter(|(_, known)| is(*known)).count()
-        };
-        let has_cell = |known| matches!(known, Known::Has(_));
-        let newest = self.newest.as_ref().map(|cell| cell.version);
-        let has_newest = |known| matches!(known, Known::Has(version) if version >= newest);
-        let may_answer = count(&|known| !matches!(known, Known::Failed | Known::Refused));
-        match self.phase {
-            Phase::Choosing | Phase::Answered => Next::Wait,
-            _ if may_answer < self.ack && count(&|known| known == Known::Refused) > 0 => {
-                Next::Answer(Answer::Conflict)
-            }
-            _ if may_answer < self.ack => Next::Answer(Answer::TooFew),
-            Phase::Reading if count(&has_cell) < self.ack => Next::Wait,
-            Phase::Reading if self.is_write && !self.holds() => Next::Unmet,
-            Phase::Reading if self.is_write => {
-                Next::Choose(self.highest().max(newest.unwrap_or_default()))
-            }
-            Phase::Reading if count(&has_newest) >= self.ack => Next::Answer(self.found()),
-            Phase::Reading => Next::Repair,
-            Phase::Writing if count(&has_newest) < self.ack => Next::Wait,
-            // Only now: of `ack` replicas, one has each write that was answered before.
-            Phase::Writing if self.may_advance && Some(self.highest()) > newest => {
-                Next::Choose(self.highest())
-            }
-            Phase::Writing if self.is_write => {
-                Next::Answer(Answer::Written(newest.unwrap_or_default()))
-            }
-            Phase::Writing => Next::Answer(self.found()),
-        }
-    }
-
-    /// Whether the condition holds of what was found, if there is one.
-    fn holds(&self) -> bool {
-        let only = self.only.as_ref();
-        only.is_none_or(|only| only.condition.holds(only.found.as_ref(), only.unix_ms))
-    }
-
-    /// The answer of a read.
-    fn found(&self) -> Answer {
-        match self.only {
-            None => Answer::Found(self.newest.clone()),
-            Some(_) => Answer::Unmet(self.newest.clone()),
-        }
-    }
-
-    /// The newest version that a replica is known to have.
-    fn highest(&self) -> Version {
-        let versions = self.replicas.iter().filter_map(|(_, known)| match known {
-            Known::Has(version) => *version,
-            _ => None,
-        });
-        versions.max().unwrap_or_default()
-    }
-
     fn answer(&mut self, answer: Answer, steps: &mut Vec<Step>) {
         let is_unsent = self.phase == Phase::Reading && self.is_write;
         let is_refused = matches!(answer, Answer::TooFew | Answer::Conflict);
@@ -518,14 +385,6 @@ impl Coordinator {
             .find(|(other, _)| *other == node)
             .map(|(_, known)| known)
     }
-}
-
-enum Next {
-    Wait,
-    Answer(Answer),
-    Choose(Version),
-    Unmet,
-    Repair,
 }
 
 #[cfg(test)]

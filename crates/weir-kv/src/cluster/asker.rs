@@ -1,0 +1,96 @@
+//! The way from workers, and other threads, to the hub.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+use weir_gateway::service::Reply;
+
+use super::hub::{self, Event};
+use super::{Shared, ToAnswer};
+use crate::coordinator::{Operation, Quorum};
+use crate::engine::EngineError;
+use crate::frame::{Ask, What};
+use crate::store::Done;
+
+/// Requests under way at once. More are refused.
+const UNDER_WAY_MAX: usize = 32_768;
+
+/// Has things done for keys, from whatever thread.
+#[derive(Clone)]
+pub(crate) struct Asker {
+    pub(super) shared: Arc<Shared>,
+    pub(super) events: mpsc::UnboundedSender<Event>,
+    pub(super) under_way: Arc<AtomicUsize>,
+}
+
+impl Asker {
+    /// Carries out an operation on the replicas of a key.
+    pub(crate) fn ask(
+        &self,
+        operation: Operation,
+        key: Bytes,
+        quorum: Quorum,
+        answer: ToAnswer,
+    ) -> Reply {
+        if !self.begin() {
+            return Reply::ready(answer(Err(EngineError::Busy)));
+        }
+        let (replier, reply) = Reply::later();
+        let replicas = self.shared.replicas(&key, quorum.from);
+        self.send(Event::Ask(hub::Asked {
+            operation,
+            key,
+            ack: quorum.ack,
+            replicas,
+            client: hub::Client::Waits(replier, answer),
+            is_in_order: false,
+        }));
+        reply
+    }
+
+    /// Reads a key, or has the node write it whose turn it is with it, in order with all other writes that come this way.
+    pub(crate) fn carry_out(&self, ask: Ask, done: Done) {
+        if !self.begin() {
+            if let Some((replier, answer)) = done(Err(EngineError::Busy)) {
+                replier.answer(answer);
+            }
+            return;
+        }
+        let client = hub::Client::Part(Box::new(move |answer| done(Ok(answer))));
+        if ask.what != What::Get {
+            let is_for_me = false;
+            return self.send(Event::Order(hub::Order {
+                ask,
+                client,
+                is_for_me,
+            }));
+        }
+        let replicas = self.shared.replicas(&ask.key, ask.quorum.from);
+        self.send(Event::Ask(hub::Asked {
+            operation: Operation::Get,
+            key: ask.key,
+            ack: ask.quorum.ack,
+            replicas,
+            client,
+            is_in_order: false,
+        }));
+    }
+
+    /// Whether one more may be under way.
+    fn begin(&self) -> bool {
+        let has_room = self.under_way.fetch_add(1, Ordering::AcqRel) < UNDER_WAY_MAX;
+        if !has_room {
+            self.under_way.fetch_sub(1, Ordering::AcqRel);
+        }
+        has_room
+    }
+
+    /// If the thread is gone, so is the replier: the client gets a 500.
+    fn send(&self, event: Event) {
+        if self.events.send(event).is_err() {
+            self.under_way.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}

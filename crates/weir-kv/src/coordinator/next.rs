@@ -1,0 +1,72 @@
+//! Whether a phase is over, and what follows it.
+
+use super::{Answer, Coordinator, Known, Phase};
+use crate::version::Version;
+
+/// What follows.
+pub(super) enum Next {
+    Wait,
+    Answer(Answer),
+    Choose(Version),
+    Unmet,
+    Repair,
+}
+
+impl Coordinator {
+    pub(super) fn next(&self) -> Next {
+        let count = |is: &dyn Fn(Known) -> bool| {
+            let replicas = self.replicas.iter();
+            replicas.filter(|(_, known)| is(*known)).count()
+        };
+        let has_cell = |known| matches!(known, Known::Has(_));
+        let newest = self.newest.as_ref().map(|cell| cell.version);
+        let has_newest = |known| matches!(known, Known::Has(version) if version >= newest);
+        let may_answer = count(&|known| !matches!(known, Known::Failed | Known::Refused));
+        match self.phase {
+            Phase::Choosing | Phase::Answered => Next::Wait,
+            _ if may_answer < self.ack && count(&|known| known == Known::Refused) > 0 => {
+                Next::Answer(Answer::Conflict)
+            }
+            _ if may_answer < self.ack => Next::Answer(Answer::TooFew),
+            Phase::Reading if count(&has_cell) < self.ack => Next::Wait,
+            Phase::Reading if self.is_write && !self.holds() => Next::Unmet,
+            Phase::Reading if self.is_write => {
+                Next::Choose(self.highest().max(newest.unwrap_or_default()))
+            }
+            Phase::Reading if count(&has_newest) >= self.ack => Next::Answer(self.found()),
+            Phase::Reading => Next::Repair,
+            Phase::Writing if count(&has_newest) < self.ack => Next::Wait,
+            // Only now: of `ack` replicas, one has each write that was answered before.
+            Phase::Writing if self.may_advance && Some(self.highest()) > newest => {
+                Next::Choose(self.highest())
+            }
+            Phase::Writing if self.is_write => {
+                Next::Answer(Answer::Written(newest.unwrap_or_default()))
+            }
+            Phase::Writing => Next::Answer(self.found()),
+        }
+    }
+
+    /// Whether the condition holds of what was found, if there is one.
+    fn holds(&self) -> bool {
+        let only = self.only.as_ref();
+        only.is_none_or(|only| only.condition.holds(only.found.as_ref(), only.unix_ms))
+    }
+
+    /// The answer of a read.
+    fn found(&self) -> Answer {
+        match self.only {
+            None => Answer::Found(self.newest.clone()),
+            Some(_) => Answer::Unmet(self.newest.clone()),
+        }
+    }
+
+    /// The newest version that a replica is known to have.
+    pub(super) fn highest(&self) -> Version {
+        let versions = self.replicas.iter().filter_map(|(_, known)| match known {
+            Known::Has(version) => *version,
+            _ => None,
+        });
+        versions.max().unwrap_or_default()
+    }
+}
