@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::io;
 use std::net::ToSocketAddrs as _;
 
-use anyhow::{Context as _, anyhow, bail, ensure};
+use anyhow::{Context as _, anyhow, bail};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use weir_http::host::Authority;
 use weir_kv::api::line::Line;
@@ -115,11 +117,13 @@ impl Http {
             let Some(end) = end.filter(|end| !end.is_empty()) else {
                 continue;
             };
-            ensure!(
-                std::str::from_utf8(end).is_ok(),
-                "over HTTP the ends of a range are UTF-8; ask the nodes with --nodes or --config"
-            );
-            let _ = write!(target, "&{name}={}", encoded(end));
+            let _ = match std::str::from_utf8(end) {
+                Ok(_) => write!(target, "&{name}={}", encoded(end)),
+                Err(_) => {
+                    let end = BASE64.encode(end);
+                    write!(target, "&{name}_base64={}", encoded(end.as_bytes()))
+                }
+            };
         }
         let mut lines = Lines::default();
         let asked = ("GET", &*target, "", &b""[..]);

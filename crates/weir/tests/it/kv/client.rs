@@ -117,6 +117,11 @@ fn values_go_through_as_they_are() {
         assert_eq!(get(b"stdin"), all);
         put(b"a/b ../%\xff", None, &all);
         assert_eq!(get(b"a/b ../%\xff"), all);
+        let mut arguments = vec![OsStr::new("scan"), OsStr::new("--start")];
+        arguments.extend([b"a/b ../%\xff", &b"--end"[..], b"b\xff"].map(OsStr::from_bytes));
+        arguments.extend(flags.iter().map(OsStr::new));
+        let scanned = run(&directory, &arguments, b"").stdout;
+        assert_eq!(scanned, [b"a/b ../%\xff\t", &all[..], b"\n"].concat());
         put(b"number", Some("-5"), b"");
         assert_eq!(get(b"number"), b"-5");
         put(b"empty", Some(""), b"other");
