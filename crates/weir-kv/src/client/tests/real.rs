@@ -73,9 +73,13 @@ fn a_write_is_ordered_by_the_owner_whichever_node_a_client_asks() {
         };
         // Nodes know each other a moment after they have started.
         let too_few = Came::Said(Say::Told(Answer::TooFew));
-        while ask(What::Delete, Condition::default()).await == too_few {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let known = async {
+            while ask(What::Delete, Condition::default()).await == too_few {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let known = tokio::time::timeout(Duration::from_secs(30), known).await;
+        assert!(known.is_ok(), "no node hands the write to the owner");
         for condition in [
             Condition::default(),
             Condition {
