@@ -117,12 +117,11 @@ impl Http {
             let Some(end) = end.filter(|end| !end.is_empty()) else {
                 continue;
             };
-            let _ = match std::str::from_utf8(end) {
-                Ok(_) => write!(target, "&{name}={}", encoded(end)),
-                Err(_) => {
-                    let end = BASE64.encode(end);
-                    write!(target, "&{name}_base64={}", encoded(end.as_bytes()))
-                }
+            let _ = if std::str::from_utf8(end).is_ok() {
+                write!(target, "&{name}={}", encoded(end))
+            } else {
+                let end = BASE64.encode(end);
+                write!(target, "&{name}_base64={}", encoded(end.as_bytes()))
             };
         }
         let mut lines = Lines::default();
