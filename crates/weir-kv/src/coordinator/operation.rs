@@ -50,7 +50,7 @@ pub enum Step {
     Write(u16, Cell),
     /// Have a replica write a cell, unless it has one that is newer than this version.
     WriteOver(u16, Cell, Version),
-    /// Choose a version behind this one, and go on with [`Coordinator::behind`].
+    /// Choose a version behind this one, and go on with [`super::Coordinator::behind`].
     Behind(Version),
     /// Keep a cell for a replica that did not take it.
     Hint(u16, Cell),

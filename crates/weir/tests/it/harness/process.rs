@@ -88,18 +88,18 @@ impl Process {
         })
     }
 
-    /// The inodes of its sockets; none once it has ended.
+    /// The inodes of its sockets, and of those of its children: a shell or a debugger may be what was started. None once it has
+    /// ended.
     fn sockets(&self) -> Option<Vec<u64>> {
-        let open = std::fs::read_dir(format!("/proc/{}/fd", self.pid())).ok()?;
-        let targets: Vec<_> = open
-            .map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
-            .collect();
-        let inode = |target: &PathBuf| -> Option<u64> {
-            let name = target.to_str()?.strip_prefix("socket:[")?;
-            name.strip_suffix(']')?.parse().ok()
-        };
-        let is_alive = !targets.is_empty();
-        is_alive.then(|| targets.iter().flatten().filter_map(inode).collect())
+        let mut sockets = sockets(self.pid())?;
+        let mut parents = vec![self.pid()];
+        while let Some(parent) = parents.pop() {
+            for child in children(parent) {
+                sockets.extend(self::sockets(child).unwrap_or_default());
+                parents.push(child);
+            }
+        }
+        Some(sockets)
     }
 
     pub(crate) fn signal(&self, name: &str) {
@@ -158,4 +158,27 @@ impl Drop for Process {
         }
         self.kill();
     }
+}
+
+/// The inodes of the sockets of a process; none once it has ended.
+fn sockets(pid: u32) -> Option<Vec<u64>> {
+    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+    let targets: Vec<_> = open
+        .map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
+        .collect();
+    let inode = |target: &PathBuf| -> Option<u64> {
+        let name = target.to_str()?.strip_prefix("socket:[")?;
+        name.strip_suffix(']')?.parse().ok()
+    };
+    let is_alive = !targets.is_empty();
+    is_alive.then(|| targets.iter().flatten().filter_map(inode).collect())
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let tasks = tasks.into_iter().flatten().flatten();
+    let lists = tasks.map(|task| std::fs::read_to_string(task.path().join("children")));
+    let lists: Vec<String> = lists.map(Result::unwrap_or_default).collect();
+    let pids = lists.iter().flat_map(|list| list.split_whitespace());
+    pids.filter_map(|pid| pid.parse().ok()).collect()
 }
