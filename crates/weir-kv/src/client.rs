@@ -50,6 +50,7 @@ mod attempts;
 mod error;
 mod link;
 mod links;
+mod members;
 mod scan;
 
 use std::net::SocketAddr;
@@ -61,6 +62,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 pub use self::error::ClientError;
+pub use self::members::Members;
 pub use self::scan::Scan;
 
 use self::attempts::{Attempts, Next};

@@ -15,7 +15,11 @@ pub(crate) mod hello;
 mod hints;
 mod hub;
 pub(crate) mod line;
+mod members;
 mod merged;
+mod moving;
+mod neighbours;
+mod opening;
 mod pages;
 mod peer;
 mod repair;
@@ -26,8 +30,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -43,13 +47,13 @@ pub(crate) use self::repair::Repairs;
 pub use self::repair::{Repair, Upkeep};
 pub(crate) use self::shared::Shared;
 
-use self::hints::Hints;
+use self::hints::Counts;
 use self::hub::{Event, Hub};
-use self::peer::Peer;
+use self::members::Members;
+use self::neighbours::Neighbours;
 use crate::coordinator;
 use crate::engine::{Engine, EngineError};
-use crate::placement::Map;
-use crate::version::Clock;
+use crate::frame::Membership;
 
 /// The nodes, and which of them this one is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,21 +72,21 @@ pub struct ClusterSettings {
     pub hints_age: Duration,
     /// What they know each other by; empty where nobody else reaches them.
     pub secret: String,
+    /// Whether this node waits until it joins a cluster that is there, as long as it has no data.
+    pub is_joining: bool,
 }
 
 /// A node among others.
 pub(crate) struct Cluster {
     pub(crate) shared: Arc<Shared>,
     pub(crate) asker: Asker,
-    /// Which of the others answer.
-    up: HashMap<u16, Arc<AtomicBool>>,
-    /// Where clients reach the routes of a node.
-    urls: HashMap<u16, Box<str>>,
+    neighbours: Arc<Neighbours>,
+    members: Arc<Members>,
+    /// Where clients reach the routes of the node at an address.
+    urls: HashMap<Box<str>, Box<str>>,
     /// Dropped, the thread ends.
     life: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
-    /// Their threads end when the one above has, which answers them.
-    hints: HashMap<u16, Hints>,
 }
 
 impl fmt::Debug for Cluster {
@@ -99,62 +103,50 @@ impl Cluster {
     /// Listens for the other nodes, and connects to them.
     ///
     /// # Errors
-    /// The addresses make no cluster, or this node's cannot be listened on.
+    /// The addresses make no cluster, the data is another one's, or this node's address cannot be listened on.
     pub(crate) fn start(
         settings: &ClusterSettings,
         engine: Arc<dyn Engine>,
     ) -> Result<Self, String> {
-        let names: Vec<String> = settings.nodes.iter().map(ToString::to_string).collect();
-        let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
-        names.sort_unstable();
-        let map = Map::new(&names).map_err(|error| error.to_string())?;
         let own = settings.node.to_string();
-        let me = map.node(&own).map(|node| node.id);
-        let me = me.ok_or_else(|| format!("{own} is not among the nodes"))?;
-        engine.claim(&format!("{own} of {}", names.join(", ")))?;
-        let (newest, run) = engine.opened();
-        let shared = Arc::new(Shared {
-            clock: Mutex::new(Clock::new(me, run, newest)),
-            engine,
-            replicas: settings.replicas,
-            fingerprint: map.fingerprint() ^ settings.replicas as u64,
-            map,
-            me,
-            tally: Arc::default(),
-        });
+        let layout = opening::layout(settings, &*engine)?;
+        let shared = Arc::new(Shared::new(engine, &own, layout));
         let failed =
             |error: std::io::Error| format!("cannot listen on {own} for other nodes: {error}");
         let listener = std::net::TcpListener::bind(settings.node).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let (events, happened) = mpsc::unbounded_channel();
         let (life, ended) = oneshot::channel();
+        let hints = (settings.hints.clone(), settings.hints_age);
+        let neighbours = Arc::new(Neighbours::new(hints.0, hints.1));
+        let asker = Asker {
+            events: events.clone(),
+            under_way: Arc::default(),
+        };
+        let members = Members::new(Arc::clone(&shared), Arc::clone(&neighbours), events.clone());
         let mut cluster = Self {
-            shared: Arc::clone(&shared),
-            asker: Asker {
-                shared: Arc::clone(&shared),
-                events: events.clone(),
-                under_way: Arc::default(),
-            },
-            up: shared
-                .others()
-                .map(|node| (node.id, Arc::default()))
-                .collect(),
-            urls: urls(settings, &shared.map),
+            urls: urls(settings),
             life: Some(life),
             thread: None,
-            hints: HashMap::new(),
+            members: Arc::new(members),
+            shared,
+            asker,
+            neighbours,
         };
-        cluster.open_hints(settings)?;
+        let come = cluster
+            .neighbours
+            .open(cluster.shared.others(), &cluster.calls())?;
+        let come = cluster.neighbours.add(come);
+        // Nobody is gone: the hub is not there yet.
+        let _ = events.send(Event::Nodes {
+            come,
+            go: Vec::new(),
+        });
         let parts = Parts {
             secret: settings.secret.as_str().into(),
-            shared,
+            shared: Arc::clone(&cluster.shared),
             under_way: Arc::clone(&cluster.asker.under_way),
-            up: cluster.up.clone(),
-            keepers: cluster
-                .hints
-                .iter()
-                .map(|(&node, hints)| (node, hints.keeper()))
-                .collect(),
+            members: Arc::clone(&cluster.members),
         };
         let thread = std::thread::Builder::new().name("kv nodes".to_owned());
         let live = move || live(parts, listener, (events, happened), ended);
@@ -162,25 +154,6 @@ impl Cluster {
         let thread = thread.map_err(|error| format!("cannot start a thread: {error}"))?;
         cluster.thread = Some(thread);
         Ok(cluster)
-    }
-
-    fn open_hints(&mut self, settings: &ClusterSettings) -> Result<(), String> {
-        let calls = self.calls();
-        for (&id, is_up) in &self.up {
-            let address = self.shared.map.nodes().iter().find(|node| node.id == id);
-            let name = address.map_or(String::new(), |node| {
-                node.address.replace([':', '[', ']'], "_")
-            });
-            let path = settings.hints.join(name);
-            let hints = Hints::open(
-                &path,
-                (id, Arc::clone(is_up)),
-                calls.clone(),
-                settings.hints_age,
-            )?;
-            self.hints.insert(id, hints);
-        }
-        Ok(())
     }
 
     /// Asks the other nodes, from threads that may wait.
@@ -193,19 +166,26 @@ impl Cluster {
 
     /// Where clients reach the node whose turn it is with a key, if that is another one and its URL is known.
     pub(crate) fn elsewhere(&self, key: &[u8]) -> Option<&str> {
-        let replicas = self.shared.replicas(key, self.shared.replicas);
+        let replicas = self.shared.usual_replicas(key);
         let first = replicas.into_iter().find(|node| self.is_up(*node))?;
+        let node = self.shared.layout().node(first)?;
         // There is no URL of this node.
-        self.urls.get(&first).map(|url| &**url)
+        self.urls.get(&node.address).map(|url| &**url)
     }
 
     /// Whether a node answers.
     pub(crate) fn is_up(&self, node: u16) -> bool {
-        node == self.shared.me
-            || self
-                .up
-                .get(&node)
-                .is_some_and(|up| up.load(Ordering::Acquire))
+        node == self.shared.me() || self.neighbours.is_up(node)
+    }
+
+    /// What is told of the hints for a node.
+    pub(crate) fn hint_counts(&self, node: u16) -> Option<Arc<Counts>> {
+        self.neighbours.hint_counts(node)
+    }
+
+    /// How this node stands among the others.
+    pub(crate) fn standing(&self) -> Membership {
+        self.members.standing()
     }
 
     /// Whether nothing is under way.
@@ -215,22 +195,24 @@ impl Cluster {
 }
 
 /// The URLs of all nodes but this one.
-fn urls(settings: &ClusterSettings, map: &Map) -> HashMap<u16, Box<str>> {
+fn urls(settings: &ClusterSettings) -> HashMap<Box<str>, Box<str>> {
     let urls = settings.nodes.iter().zip(&settings.urls);
     let others = urls.filter(|(node, _)| **node != settings.node);
-    let id = |node: &SocketAddr| map.node(&node.to_string()).map(|node| node.id);
     others
-        .filter_map(|(node, url)| Some((id(node)?, url.as_str().into())))
+        .map(|(node, url)| (node.to_string().into(), url.as_str().into()))
         .collect()
 }
 
 impl Drop for Cluster {
     /// Ends the thread, which has the address and the engine.
     fn drop(&mut self) {
+        self.members.end();
         drop(self.life.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+        // Their threads end now, since nobody answers them any more.
+        self.neighbours.clear();
     }
 }
 
@@ -238,8 +220,7 @@ struct Parts {
     secret: Arc<str>,
     shared: Arc<Shared>,
     under_way: Arc<AtomicUsize>,
-    up: HashMap<u16, Arc<AtomicBool>>,
-    keepers: HashMap<u16, hints::Keeper>,
+    members: Arc<Members>,
 }
 
 type Events = (mpsc::UnboundedSender<Event>, mpsc::UnboundedReceiver<Event>);
@@ -262,25 +243,15 @@ fn live(
             secret,
             shared,
             under_way,
-            mut up,
-            keepers,
+            members,
         } = parts;
-        let peers = shared.others().map(|node| {
-            let is_up = up.remove(&node.id).unwrap_or_default();
-            let peer = Peer::start((node.clone(), is_up), &shared, &secret, events.clone());
-            (node.id, peer)
-        });
         let server = serve::Server {
             shared: Arc::clone(&shared),
             secret: Arc::clone(&secret),
             events: events.clone(),
+            members,
         };
-        let hub = Hub::new(
-            Arc::clone(&shared),
-            (peers.collect(), keepers),
-            events,
-            under_way,
-        );
+        let hub = Hub::new(shared, secret, events, under_way);
         let Ok(listener) = TcpListener::from_std(listener) else {
             return;
         };

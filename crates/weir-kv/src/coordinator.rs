@@ -13,9 +13,11 @@
 //! A write whose clock was behind finds a newer cell where an earlier write was answered, if both had a quorum. It takes a newer
 //! version then, once: so a write always wins over those that were answered before it began, however clocks differ.
 //!
-//! A read that saw replicas differ answers only when `ack` of them have what it answers (read repair). So with quorums, a
+//! A read that saw replicas differ answers only when enough of them have what it answers (read repair). So with quorums, a
 //! later read never answers with something older. Cells that come after the answer are compared too, and whoever is
 //! behind gets the newest.
+//!
+//! While nodes come or go, `ack` is for each of two groups of replicas ([`Replicas`]).
 //!
 //! A write without enough replicas may have reached some of them: it is not undone, and a later read may find it.
 //!
@@ -26,9 +28,10 @@
 mod next;
 mod operation;
 
-pub use self::operation::{Answer, Operation, Quorum, Step};
+pub use self::operation::{Answer, Operation, Quorum, Replicas, Step};
 
 use self::next::Next;
+use self::operation::Groups;
 use crate::cell::Cell;
 use crate::condition::Condition;
 use crate::version::Version;
@@ -63,8 +66,8 @@ enum Phase {
 /// An operation that is under way.
 #[derive(Debug)]
 pub struct Coordinator {
-    ack: usize,
     replicas: Vec<(u16, Known)>,
+    groups: Groups,
     phase: Phase,
     is_write: bool,
     /// The newest cell that is known, or the one that is written.
@@ -96,11 +99,10 @@ enum OnlyStep {
 }
 
 impl Coordinator {
-    /// Begins `operation` on `replicas`, of which `ack` have to answer. Those that are down are not asked: `is_up` says so.
+    /// Begins `operation` on `replicas`, of which enough have to answer. Those that are down are not asked: `is_up` says so.
     pub fn begin(
         operation: Operation,
-        ack: usize,
-        replicas: &[u16],
+        replicas: Replicas,
         is_up: impl Fn(u16) -> bool,
         steps: &mut Vec<Step>,
     ) -> Self {
@@ -121,20 +123,21 @@ impl Coordinator {
                 (Phase::Reading, true, Some(cell))
             }
         };
+        let may_do = replicas.are_enough(|place| is_up(replicas.nodes[place]));
+        let (nodes, groups) = replicas.into_parts();
         let mut this = Self {
-            ack,
+            groups,
             phase,
             is_write,
             newest,
             may_advance,
             later: None,
             only,
-            replicas: Vec::with_capacity(replicas.len()),
+            replicas: Vec::with_capacity(nodes.len()),
         };
-        let up = replicas.iter().filter(|node| is_up(**node)).count();
-        for &node in replicas {
+        for node in nodes {
             // Where it is known that too few would take it, none does: a write that fails at once has left nothing behind.
-            let known = match (up >= ack && is_up(node), &this.newest, phase) {
+            let known = match (may_do && is_up(node), &this.newest, phase) {
                 (false, ..) => Known::Failed,
                 (true, Some(cell), Phase::Writing) => {
                     steps.push(Step::Write(node, cell.clone()));
@@ -147,7 +150,7 @@ impl Coordinator {
             };
             this.replicas.push((node, known));
         }
-        if up >= ack && phase == Phase::Writing {
+        if may_do && phase == Phase::Writing {
             this.hint_failed(steps);
         }
         this.go_on(steps);
@@ -334,7 +337,7 @@ impl Coordinator {
         if let Some(later) = self.later.take() {
             self.newest = Some(later);
         }
-        // A read has compared `ack` cells; those of the others are still to be, as they are.
+        // A read has compared enough cells; those of the others are still to be, as they are.
         self.send_newest_to_those_behind(steps);
     }
 

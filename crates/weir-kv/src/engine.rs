@@ -133,6 +133,32 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// It is of another one.
     fn claim(&self, node: &str) -> Result<(), String>;
 
+    /// Whose data it is, if that is noted.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    fn owner(&self) -> Result<Option<String>, String> {
+        Ok(None)
+    }
+
+    /// What was noted under a name.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    fn noted(&self, name: &str) -> Result<Option<Bytes>, String> {
+        let _ = name;
+        Ok(None)
+    }
+
+    /// Notes something beside the data, all of it or nothing. It is on the disk when this returns.
+    ///
+    /// # Errors
+    /// The disk refuses, or the engine is none of a node among others.
+    fn note(&self, notes: &[(&str, Bytes)]) -> Result<(), String> {
+        let _ = notes;
+        Err("this engine keeps no notes".to_owned())
+    }
+
     /// Whether nothing is under way any more.
     fn is_idle(&self) -> bool;
 }

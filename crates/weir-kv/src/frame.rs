@@ -20,18 +20,22 @@
 //!     14 scan      a range                              15 page: its cells, or some of them
 //!     16 digest    a range                              17 digested: what its cells hash to
 //!     18 drop      version (12), key                    a tombstone of this version; answered as a write
+//!     19 standing  nothing: what are you among the others?       20 membership answers it
+//!     21 change    what to do when nodes come or go     answered with the membership after that
 //! ```
 //!
 //! Numbers are big-endian; a cell is as in [`crate::cell`]. An answer has the id of its request. The epoch is that of the sender's
-//! map: a node that has another map refuses, so that two nodes never do the same thing for a key by different maps.
+//! layout: a node that has no map in common with it refuses, so that two nodes never do the same thing for a key by different maps.
 
 mod ask;
+mod member;
 mod range;
 
 use bytes::{Buf as _, Bytes, BytesMut};
 
 pub(crate) use self::ask::TAGS_MAX;
 pub use self::ask::{Ask, What};
+pub use self::member::{Change, Membership, Moved, Standing};
 pub use self::range::{Digest, Page, Span};
 
 use crate::api::KEY_BYTES_MAX;
@@ -47,11 +51,13 @@ pub const FRAME_BYTES_MAX: usize = crate::VALUE_BYTES_MAX as usize + KEY_BYTES_M
 const HEAD: usize = 18;
 const LENGTH: usize = 4;
 const VERSION: usize = 12;
+/// Bytes of a layout of a few nodes, about.
+const LAYOUT_BYTES: usize = 256 << 10;
 
 /// A request or an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// Of the sender's map.
+    /// Of the sender's layout.
     pub epoch: u64,
     /// Which request it is, or which one it answers.
     pub id: u64,
@@ -101,12 +107,18 @@ pub enum Say {
     Ping,
     /// I am, and my clock says so many milliseconds since 1970.
     Pong(u64),
+    /// What are you among the others?
+    Standing,
+    /// This.
+    Membership(Membership),
+    /// Nodes come or go: do this.
+    Change(Change),
 }
 
 /// Why a node does not do what it was asked to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// Its map has another epoch.
+    /// It has another map.
     Epoch,
     /// Too much waits already.
     Busy,
@@ -116,9 +128,18 @@ pub enum Why {
     Clock,
     /// What it keeps cells in cannot do that.
     Unable,
+    /// It is none of the nodes: it has not joined yet, or has left.
+    Stranger,
 }
 
-const WHYS: [Why; 5] = [Why::Epoch, Why::Busy, Why::Failed, Why::Clock, Why::Unable];
+const WHYS: [Why; 6] = [
+    Why::Epoch,
+    Why::Busy,
+    Why::Failed,
+    Why::Clock,
+    Why::Unable,
+    Why::Stranger,
+];
 
 /// Why bytes are no frame. The connection is of no use any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,7 +205,9 @@ impl Frame {
                 out.extend_from_slice(map);
             }
             Say::Pong(unix_ms) => out.extend(unix_ms.to_be_bytes()),
-            Say::Found(None) | Say::Ping | Say::Which => {}
+            Say::Membership(membership) => membership.encode(out),
+            Say::Change(change) => change.encode(out),
+            Say::Found(None) | Say::Ping | Say::Which | Say::Standing => {}
             Say::Refused(why, text) => {
                 let number = WHYS.iter().position(|other| other == why);
                 out.push(number.unwrap_or(0) as u8);
@@ -243,7 +266,8 @@ impl Say {
                 Self::Scan(..) | Self::Digest(..) | Self::Digested(..) => 2 * KEY_BYTES_MAX,
                 Self::Map(_, map) => map.len(),
                 Self::Written { .. } | Self::Told(_) => 2 * VERSION,
-                Self::Ping | Self::Pong(_) | Self::Which => 8,
+                Self::Ping | Self::Pong(_) | Self::Which | Self::Standing => 8,
+                Self::Membership(_) | Self::Change(_) => LAYOUT_BYTES,
             }
     }
 
@@ -267,6 +291,9 @@ impl Say {
             Self::Digest(..) => 16,
             Self::Digested(..) => 17,
             Self::Drop(..) => 18,
+            Self::Standing => 19,
+            Self::Membership(_) => 20,
+            Self::Change(_) => 21,
         }
     }
 
@@ -326,7 +353,10 @@ impl Say {
             12 if payload.is_empty() => Ok(Self::Which),
             13 if !payload.is_empty() => Ok(Self::Map(payload.get_u8(), payload)),
             14..=18 => Self::decode_of_range(kind, payload),
-            4..=13 => Err(FrameError::Payload),
+            19 if payload.is_empty() => Ok(Self::Standing),
+            20 => Membership::decode(payload).map(Self::Membership),
+            21 => Change::decode(payload).map(Self::Change),
+            4..=19 => Err(FrameError::Payload),
             other => Err(FrameError::Kind(other)),
         }
     }

@@ -7,7 +7,7 @@
 //!                                           └──────────────────────────┘
 //! ```
 //!
-//! - [`placement`]: which nodes have a key; pure
+//! - [`placement`]: which nodes have a key; [`layout`]: the same while nodes come and go; pure
 //! - [`coordinator`]: one read or write on all replicas of a key; pure
 //! - [`version`]: which of two writes is newer; [`cell`]: what is kept of a key; [`condition`]: what a write asks of it
 //! - [`engine`]: where cells are; `database`: how engines reach one outside of the process
@@ -28,6 +28,7 @@ pub mod coordinator;
 pub mod database;
 pub mod engine;
 pub mod frame;
+pub mod layout;
 pub mod placement;
 mod seldom;
 #[cfg(test)]

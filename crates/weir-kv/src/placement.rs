@@ -155,6 +155,42 @@ impl Map {
         })
     }
 
+    /// The map that follows this one, with another node in the place of one: it gets the same slots.
+    ///
+    /// # Errors
+    /// The one is no node of this map, or the other one is.
+    pub fn replaced(&self, old: &str, new: &str) -> Result<Self, MapError> {
+        if self.node(new).is_some() {
+            return Err(MapError::Twice(new.into()));
+        }
+        let old = self.nodes.iter().position(|node| &*node.address == old);
+        let old = old.ok_or(MapError::NoNodes)?;
+        let mut nodes: Vec<(usize, Node)> = self.nodes.iter().cloned().enumerate().collect();
+        nodes[old].1 = Node {
+            id: self.next_id,
+            address: new.into(),
+        };
+        nodes.sort_by(|(_, one), (_, other)| one.address.cmp(&other.address));
+        let mut places = vec![0; nodes.len()];
+        for (place, (before, _)) in nodes.iter().enumerate() {
+            places[*before] = place as u8;
+        }
+        let ranking = self.ranking.iter();
+        let ranking = ranking.map(|&before| places[usize::from(before)]);
+        Ok(Self {
+            epoch: self.epoch + 1,
+            ranking: ranking.collect(),
+            nodes: nodes.into_iter().map(|(_, node)| node).collect(),
+            next_id: self.next_id + 1,
+        })
+    }
+
+    /// The same map with another epoch, and no number for a new node that was given to one before.
+    #[must_use]
+    pub(crate) fn at_epoch(self, epoch: u64) -> Self {
+        Self { epoch, ..self }
+    }
+
     /// Ranks `nodes` for a slot: those that are ranked already stay in their order, the others come in where they drew.
     fn rank(&self, slot: Slot, nodes: &[Node], ranking: &mut Vec<u8>) {
         let index = |id: u16| nodes.iter().position(|node| node.id == id);

@@ -9,7 +9,7 @@ mod status;
 mod v1;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use weir_gateway::service::{Answer, Ask, Replier, Reply, Service};
@@ -20,13 +20,20 @@ use crate::cell::Cell;
 use crate::cluster::{self, Calls, Cluster, ClusterSettings, Repair, Repairs, Shared, Upkeep};
 use crate::coordinator::{self, Operation, Quorum};
 use crate::engine::{Engine, EngineError};
+use crate::layout::Layout;
 use crate::placement::Map;
 use crate::tally::{self, Begun, Ended, Kind};
-use crate::version::Clock;
 use crate::wall::unix_ms;
 
 /// The most that a value may have.
 pub const VALUE_BYTES_MAX: u64 = 16 << 20;
+
+/// The name of a node that has no others.
+const ALONE: &str = "alone";
+
+/// What a node says that is none of the cluster.
+const STRANGER: &str =
+    "this node has not joined its cluster yet, or has left it: `weir kv status` says more";
 
 /// What came of something that was done for a key.
 type Outcome = Result<coordinator::Answer, EngineError>;
@@ -45,8 +52,7 @@ pub struct Store {
     cluster: Option<Cluster>,
     /// Batches and ranges.
     jobs: Jobs,
-    /// What each node has of the slots, once somebody has asked.
-    shares: OnceLock<Vec<status::Share>>,
+    shares: status::Shares,
 }
 
 /// Does what is asked for a key, from whatever thread.
@@ -76,26 +82,16 @@ impl Store {
     /// # Errors
     /// The data is that of a node among others.
     pub fn alone(engine: Arc<dyn Engine>, upkeep: Option<Upkeep>) -> Result<Self, String> {
-        engine.claim("alone")?;
-        let (newest, run) = engine.opened();
-        let map = Map::new(&["alone"]).expect("one node makes a cluster");
-        let me = map.nodes()[0].id;
-        let shared = Arc::new(Shared {
-            clock: Mutex::new(Clock::new(me, run, newest)),
-            engine,
-            replicas: 1,
-            fingerprint: map.fingerprint(),
-            map,
-            me,
-            tally: Arc::default(),
-        });
+        engine.claim(ALONE)?;
+        let map = Map::new(&[ALONE]).expect("one node makes a cluster");
+        let shared = Arc::new(Shared::new(engine, ALONE, Layout::first(map, 1)));
         let repairs = upkeep.map(|upkeep| Repairs::start(Calls::alone(&shared), upkeep));
         Ok(Self {
             repairs: repairs.transpose()?,
             shared,
             cluster: None,
             jobs: Jobs::default(),
-            shares: OnceLock::new(),
+            shares: status::Shares::default(),
         })
     }
 
@@ -115,14 +111,14 @@ impl Store {
             shared: Arc::clone(&cluster.shared),
             cluster: Some(cluster),
             jobs: Jobs::default(),
-            shares: OnceLock::new(),
+            shares: status::Shares::default(),
         })
     }
 
     /// The other nodes, unless this one alone is asked for a key.
     fn others(&self, key: &[u8], quorum: Quorum) -> Option<&Cluster> {
         let cluster = self.cluster.as_ref()?;
-        let is_alone = quorum.from == 1 && self.shared.owner(key) == self.shared.me;
+        let is_alone = quorum.from == 1 && self.shared.is_only(key);
         (!is_alone).then_some(cluster)
     }
 
@@ -205,9 +201,10 @@ impl Store {
     }
 
     pub(crate) fn size(&self) -> Size {
+        let layout = self.shared.layout();
         Size {
-            nodes: self.shared.map.nodes().len(),
-            replicas: self.shared.replicas,
+            nodes: layout.now.map.nodes().len(),
+            replicas: layout.now.replicas,
         }
     }
 
@@ -240,6 +237,9 @@ impl Service for Store {
     }
 
     fn call(&self, mut ask: Ask) -> Reply {
+        if !self.shared.is_member() {
+            return Reply::ready(api::text(503, STRANGER));
+        }
         if ask.path().starts_with(b"/v1/") {
             return self.v1(ask);
         }

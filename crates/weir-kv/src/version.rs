@@ -82,6 +82,11 @@ impl Clock {
         }
     }
 
+    /// From now on its versions are of this node.
+    pub(crate) fn belong(&mut self, node: u16) {
+        self.last.node = node;
+    }
+
     /// A version for a write that is made now: newer than all that this clock has given or seen.
     pub fn tick(&mut self, unix_ms: u64) -> Version {
         self.last.time = (unix_ms << COUNTER_BITS).max(self.last.time + 1);

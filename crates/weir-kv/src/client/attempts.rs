@@ -5,7 +5,7 @@
 //!     ├─ it was not asked ─────────────────────────► ask the next one
 //!     ├─ it was asked, and does not answer: a read ─► ask the next one
 //!     │                                    a write ─► unknown whether it was done
-//!     └─ its map has another epoch ─► learn the map, and begin again, once
+//!     └─ it has another map, or has left ─► learn the map, and begin again, once
 //! ```
 
 use std::collections::VecDeque;
@@ -67,7 +67,7 @@ impl Attempts {
     /// What came of the node that was asked.
     pub(super) fn come(&mut self, came: Came) -> Next {
         let why = match came {
-            Came::Said(Say::Refused(Why::Epoch, _)) if self.may_learn => {
+            Came::Said(Say::Refused(Why::Epoch | Why::Stranger, _)) if self.may_learn => {
                 self.may_learn = false;
                 return Next::Learn;
             }

@@ -82,7 +82,7 @@ async fn serve(mut stream: TcpStream, own: SocketAddr, node: (usize, Say), scrip
     let own = Own {
         address: &own,
         secret: SECRET,
-        map: 1,
+        cluster: 1,
     };
     let (rank, which) = node;
     if hello::answer(&mut stream, own, |_| false).await.is_err() {

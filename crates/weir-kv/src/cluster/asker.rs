@@ -7,8 +7,8 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 use weir_gateway::service::Reply;
 
+use super::ToAnswer;
 use super::hub::{self, Event};
-use super::{Shared, ToAnswer};
 use crate::coordinator::{Operation, Quorum};
 use crate::engine::EngineError;
 use crate::frame::{Ask, What};
@@ -20,7 +20,6 @@ const UNDER_WAY_MAX: usize = 32_768;
 /// Has things done for keys, from whatever thread.
 #[derive(Clone)]
 pub(crate) struct Asker {
-    pub(super) shared: Arc<Shared>,
     pub(super) events: mpsc::UnboundedSender<Event>,
     pub(super) under_way: Arc<AtomicUsize>,
 }
@@ -38,12 +37,10 @@ impl Asker {
             return Reply::ready(answer(Err(EngineError::Busy)));
         }
         let (replier, reply) = Reply::later();
-        let replicas = self.shared.replicas(&key, quorum.from);
         self.send(Event::Ask(hub::Asked {
             operation,
             key,
-            ack: quorum.ack,
-            replicas,
+            quorum,
             client: hub::Client::Waits(replier, answer),
             is_in_order: false,
         }));
@@ -67,12 +64,10 @@ impl Asker {
                 is_for_me,
             }));
         }
-        let replicas = self.shared.replicas(&ask.key, ask.quorum.from);
         self.send(Event::Ask(hub::Asked {
             operation: Operation::Get,
             key: ask.key,
-            ack: ask.quorum.ack,
-            replicas,
+            quorum: ask.quorum,
             client,
             is_in_order: false,
         }));

@@ -76,7 +76,7 @@ impl Calls {
     /// Asks a node; its answer comes by what is returned.
     pub(crate) fn begin(&self, node: u16, say: Say) -> Option<blocking::Receiver<Say>> {
         let (answer, answered) = blocking::sync_channel(1);
-        if node == self.shared.me {
+        if node == self.shared.me() {
             let tell = move |say| {
                 let _ = answer.send(say);
             };

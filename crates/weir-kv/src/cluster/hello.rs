@@ -1,15 +1,15 @@
-//! How two nodes make sure of each other: each proves that it knows the secret, without saying it, and that it has the same map.
+//! How two nodes make sure of each other: each proves that it knows the secret, without saying it, and that it is of the same cluster.
 //!
 //! ```text
 //! asks     "weirkv01"  nonce (16)  length (1), its address
 //! answers  "weirkv01"  nonce (16)
 //! asks     HMAC-SHA-256 of "asks", both nonces, both addresses
-//! answers  HMAC-SHA-256 of "answers", both nonces, both addresses, and the fingerprint of its map (8)
-//! asks     the fingerprint of its map (8)
+//! answers  HMAC-SHA-256 of "answers", both nonces, both addresses, and which cluster it is of (8)
+//! asks     which cluster it is of (8)
 //! ```
 //!
 //! Whoever asks proves himself first, so a stranger gets nothing to try secrets on. A client says the address "client", and gives back
-//! the fingerprint that it was told. What follows is neither encrypted nor signed.
+//! the cluster that it was told. What follows is neither encrypted nor signed.
 
 use std::io;
 
@@ -20,15 +20,15 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 const MAGIC: &[u8; 8] = b"weirkv01";
 const NONCE: usize = 16;
 const PROOF: usize = 32;
-const MAP: usize = 8;
+const CLUSTER: usize = 8;
 
 /// What a node knows of itself, to say hello.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Own<'n> {
     pub(crate) address: &'n str,
     pub(crate) secret: &'n str,
-    /// The fingerprint of its map.
-    pub(crate) map: u64,
+    /// What tells its cluster from others.
+    pub(crate) cluster: u64,
 }
 
 /// Says hello to the node at `to`.
@@ -37,30 +37,32 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let unknown = "it does not take the secret, or does not know this node";
-    let map = meet(stream, (own.address, own.secret), to, unknown).await?;
-    if map != own.map.to_be_bytes() {
-        return Err(stranger("it has other nodes in its configuration"));
+    let cluster = meet(stream, (own.address, own.secret), to, unknown).await?;
+    if cluster != own.cluster.to_be_bytes() {
+        return Err(stranger(
+            "it has other nodes in its configuration, or is of another cluster",
+        ));
     }
-    stream.write_all(&map).await
+    stream.write_all(&cluster).await
 }
 
-/// Says hello to the node at `to` as one that has the secret, and neither data nor a map.
+/// Says hello to the node at `to` as one that has the secret, and no data.
 pub(crate) async fn ask_as_client<S>(stream: &mut S, secret: &str, to: &str) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let unknown = "it does not take the secret, or its own address is another one";
-    let map = meet(stream, (CLIENT, secret), to, unknown).await?;
-    stream.write_all(&map).await
+    let cluster = meet(stream, (CLIENT, secret), to, unknown).await?;
+    stream.write_all(&cluster).await
 }
 
-/// Both prove that they have the secret; the fingerprint of the other one's map. `unknown` is what it means when that ends it.
+/// Both prove that they have the secret; the cluster of the other one. `unknown` is what it means when that ends it.
 async fn meet<S>(
     stream: &mut S,
     (address, secret): (&str, &str),
     to: &str,
     unknown: &'static str,
-) -> io::Result<[u8; MAP]>
+) -> io::Result<[u8; CLUSTER]>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -77,17 +79,17 @@ where
     }
     let said = said(&nonce, theirs, address, to);
     stream.write_all(&prove("asks", &said, secret)).await?;
-    let (mut proof, mut map) = ([0; PROOF], [0; MAP]);
+    let (mut proof, mut cluster) = ([0; PROOF], [0; CLUSTER]);
     let answered = stream.read_exact(&mut proof).await;
     answered.map_err(|_| stranger(unknown))?;
-    stream.read_exact(&mut map).await?;
-    if !is_proof("answers", &[&said, &map[..]].concat(), secret, &proof) {
+    stream.read_exact(&mut cluster).await?;
+    if !is_proof("answers", &[&said, &cluster[..]].concat(), secret, &proof) {
         return Err(stranger("it has another secret"));
     }
-    Ok(map)
+    Ok(cluster)
 }
 
-/// The address of whoever is no node. It says hello with any fingerprint, since it has no map yet.
+/// The address of whoever is no node. It is of any cluster.
 const CLIENT: &str = "client";
 
 /// Who says hello.
@@ -127,17 +129,19 @@ where
     if !is_proof("asks", &said, own.secret, &proof) {
         return Err(stranger("it has another secret"));
     }
-    let map = own.map.to_be_bytes();
-    let proof = prove("answers", &[&said, &map[..]].concat(), own.secret);
-    stream.write_all(&[&proof, &map[..]].concat()).await?;
-    let mut theirs = [0; MAP];
+    let cluster = own.cluster.to_be_bytes();
+    let proof = prove("answers", &[&said, &cluster[..]].concat(), own.secret);
+    stream.write_all(&[&proof, &cluster[..]].concat()).await?;
+    let mut theirs = [0; CLUSTER];
     stream.read_exact(&mut theirs).await?;
     if is_client {
         Ok(Caller::Client)
-    } else if theirs == map {
+    } else if theirs == cluster {
         Ok(Caller::Node(address))
     } else {
-        Err(stranger("it has other nodes in its configuration"))
+        Err(stranger(
+            "it has other nodes in its configuration, or is of another cluster",
+        ))
     }
 }
 
@@ -175,14 +179,14 @@ mod tests {
     use super::*;
 
     /// What each says when they meet: nothing if all is well.
-    fn meet(secrets: [&str; 2], maps: [u64; 2], known: &'static str) -> [Option<String>; 2] {
+    fn meet(secrets: [&str; 2], clusters: [u64; 2], known: &'static str) -> [Option<String>; 2] {
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         runtime.expect("a runtime").block_on(async {
             let (mut one, mut other) = tokio::io::duplex(1024);
             let own = |index: usize, address| Own {
                 address,
                 secret: secrets[index],
-                map: maps[index],
+                cluster: clusters[index],
             };
             let asks = async {
                 let asked = ask(&mut one, own(0, "a:1"), "b:1").await;
@@ -201,26 +205,26 @@ mod tests {
     }
 
     #[test]
-    fn nodes_with_the_same_secret_and_the_same_map_know_each_other() {
+    fn nodes_with_the_same_secret_in_the_same_cluster_know_each_other() {
         assert_eq!(meet(["s", "s"], [1, 1], "a:1"), [None, None]);
         assert_eq!(meet(["", ""], [1, 1], "a:1"), [None, None]);
-        for (secrets, maps, known, told) in [
+        for (secrets, clusters, known, told) in [
             (["s", "t"], [1, 1], "a:1", "it has another secret"),
             (["s", "s"], [1, 1], "c:1", "it is no node"),
             (["s", "s"], [1, 2], "a:1", ""),
         ] {
-            let [asked, answered] = meet(secrets, maps, known);
-            assert!(asked.is_some(), "{secrets:?} {maps:?} {known}");
+            let [asked, answered] = meet(secrets, clusters, known);
+            assert!(asked.is_some(), "{secrets:?} {clusters:?} {known}");
             assert!(answered.is_some_and(|answered| answered.contains(told)));
         }
         let [asked, _] = meet(["s", "s"], [1, 2], "a:1");
         assert_eq!(
             asked.as_deref(),
-            Some("it has other nodes in its configuration")
+            Some("it has other nodes in its configuration, or is of another cluster")
         );
     }
 
-    /// A client has no map, and has to know the secret and where the node is all the same.
+    /// A client is of no cluster, and has to know the secret and where the node is all the same.
     #[test]
     fn a_client_is_known_by_the_secret_alone() {
         let met = |secret: &'static str, to: &'static str| {
@@ -236,7 +240,7 @@ mod tests {
                     let own = Own {
                         address: "b:1",
                         secret: "s",
-                        map: 7,
+                        cluster: 7,
                     };
                     let answered = answer(&mut other, own, |_| false).await;
                     drop(other);

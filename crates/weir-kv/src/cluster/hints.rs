@@ -15,7 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use weir_log::{Cursor, Directory, Log, Readable, Settings};
 
-use super::{Calls, Cluster};
+use super::Calls;
 use crate::cell::Cell;
 use crate::frame::{Say, Why, value_bytes};
 use crate::seldom::Seldom;
@@ -123,15 +123,8 @@ impl Hints {
         self.keeper.clone()
     }
 
-    pub(super) fn counts(&self) -> &Counts {
-        &self.keeper.counts
-    }
-}
-
-impl Cluster {
-    /// What is told of the hints for a node.
-    pub(crate) fn hint_counts(&self, node: u16) -> Option<&Counts> {
-        self.hints.get(&node).map(Hints::counts)
+    pub(super) fn counts(&self) -> Arc<Counts> {
+        Arc::clone(&self.keeper.counts)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod answers;
 mod clocks;
+mod nodes;
 mod order;
 
 use std::collections::{HashMap, VecDeque};
@@ -21,10 +22,11 @@ pub(super) use self::order::Order;
 use self::order::Waiting;
 use super::call::Call;
 use super::hints::Keeper;
+use super::neighbours::Come;
 use super::peer::Peer;
 use super::{Shared, ToAnswer, give};
 use crate::cell::Cell;
-use crate::coordinator::{self, Coordinator, Operation, Step};
+use crate::coordinator::{self, Coordinator, Operation, Quorum, Step};
 use crate::frame::{Say, Why};
 use crate::seldom::Seldom;
 use crate::tally;
@@ -54,6 +56,11 @@ pub(super) enum Event {
     Written(u64, u16, Version, Option<Version>),
     /// A replica says why it does not do what it was asked to.
     Refused(u64, u16, Why, String),
+    /// Nodes come and go. What began before is seen to its end.
+    Nodes {
+        come: Vec<Come>,
+        go: Vec<u16>,
+    },
     /// What the clock of a node says, while it is there.
     Clock(u16, Option<u64>),
     /// A replica does not do what it was asked to.
@@ -64,8 +71,7 @@ pub(super) enum Event {
 pub(super) struct Asked {
     pub(super) operation: Operation,
     pub(super) key: Bytes,
-    pub(super) ack: usize,
-    pub(super) replicas: Vec<u16>,
+    pub(super) quorum: Quorum,
     pub(super) client: Client,
     /// Whether others of this key wait until it is answered.
     pub(super) is_in_order: bool,
@@ -114,32 +120,37 @@ pub(super) struct Hub {
     answered_in_order: Vec<Bytes>,
     clocks: Clocks,
     told: Seldom,
+    secret: Arc<str>,
     next_id: u64,
+    /// What has a higher number began by the layout of now.
+    settles_at: Option<u64>,
     answers: Vec<(Replier, Answer)>,
 }
 
 impl Hub {
     pub(super) fn new(
         shared: Arc<Shared>,
-        (peers, keepers): (HashMap<u16, Peer>, HashMap<u16, Keeper>),
+        secret: Arc<str>,
         events: mpsc::UnboundedSender<Event>,
         count: Arc<AtomicUsize>,
     ) -> Self {
         Self {
             shared,
-            peers,
+            peers: HashMap::new(),
             events,
             count,
             under_way: HashMap::new(),
             deadlines: VecDeque::new(),
-            keepers,
+            keepers: HashMap::new(),
             forwarded: HashMap::new(),
             calls: HashMap::new(),
             in_order: HashMap::new(),
             answered_in_order: Vec::new(),
             clocks: Clocks::default(),
             told: Seldom::default(),
+            secret,
             next_id: 0,
+            settles_at: None,
             answers: Vec::new(),
         }
     }
@@ -161,6 +172,7 @@ impl Hub {
                 _ = tick.tick() => {
                     self.give_up_late();
                     self.go_on_in_order();
+                    self.settle();
                 }
             }
             give(std::mem::take(&mut self.answers));
@@ -192,6 +204,7 @@ impl Hub {
                 self.replied(id, Say::Refused(why, text));
             }
             Event::Refused(id, node, ..) => self.happen(Event::Failed(id, node)),
+            Event::Nodes { come, go } => self.change(come, &go),
             Event::Clock(node, Some(unix_ms)) => self.clocks.tell(node, unix_ms, wall::unix_ms()),
             Event::Clock(node, None) => self.clocks.forget(node),
             Event::Failed(id, _) if self.forwarded.contains_key(&id) => {
@@ -208,8 +221,7 @@ impl Hub {
         let Asked {
             operation,
             key,
-            ack,
-            replicas,
+            quorum,
             client,
             is_in_order,
         } = asked;
@@ -223,7 +235,9 @@ impl Hub {
         let id = self.next_id;
         let mut steps = Vec::new();
         let is_up = |node| self.is_up(node);
-        let coordinator = Coordinator::begin(operation, ack, &replicas, is_up, &mut steps);
+        // Not before: what begins here goes by the layout of now.
+        let replicas = self.shared.replicas(&key, quorum);
+        let coordinator = Coordinator::begin(operation, replicas, is_up, &mut steps);
         let under_way = UnderWay {
             key,
             coordinator,
@@ -280,7 +294,7 @@ impl Hub {
                     self.answer(client, answer);
                 }
                 // This node's own engine has said why it does not write.
-                Step::Hint(node, _) if node == self.shared.me => {}
+                Step::Hint(node, _) if node == self.shared.me() => {}
                 Step::Hint(node, cell) => {
                     if let Some(keeper) = self.keepers.get(&node) {
                         keeper.keep(under_way.key.clone(), cell);
@@ -336,7 +350,7 @@ impl Hub {
     }
 
     fn is_up(&self, node: u16) -> bool {
-        node == self.shared.me || self.peers.get(&node).is_some_and(Peer::is_up)
+        node == self.shared.me() || self.peers.get(&node).is_some_and(Peer::is_up)
     }
 
     fn answer(&mut self, client: Client, answer: coordinator::Answer) {
@@ -363,11 +377,11 @@ impl Hub {
 
     /// Whether a replica is asked for its cell.
     fn read(&self, id: u64, node: u16, key: Bytes) -> bool {
-        if node != self.shared.me {
+        if node != self.shared.me() {
             let peer = self.peers.get(&node);
             return peer.is_some_and(|peer| peer.send(id, Say::Read(key)));
         }
-        let me = self.shared.me;
+        let me = self.shared.me();
         if let Some(cell) = self.shared.engine.at_hand(&key) {
             let _ = self.events.send(Event::Found(id, me, Some(cell)));
             return true;
@@ -387,7 +401,7 @@ impl Hub {
 
     /// Whether a replica is sent a cell.
     fn write(&self, id: u64, node: u16, (key, cell): (Bytes, Cell), over: Option<Version>) -> bool {
-        if node != self.shared.me {
+        if node != self.shared.me() {
             let say = match over {
                 None => Say::Write(key, cell),
                 Some(over) => Say::WriteOver(over, key, cell),
@@ -395,7 +409,7 @@ impl Hub {
             let peer = self.peers.get(&node);
             return peer.is_some_and(|peer| peer.send(id, say));
         }
-        let (me, version) = (self.shared.me, cell.version);
+        let (me, version) = (self.shared.me(), cell.version);
         // What other nodes would refuse, this one does not write either: its clock would carry it on.
         if !self.shared.see(version) {
             return false;

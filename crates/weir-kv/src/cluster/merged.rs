@@ -78,23 +78,28 @@ impl Merged {
 
     /// The next key and its newest cell, when nothing is wanted.
     pub(crate) fn next(&mut self) -> Option<(Bytes, Cell)> {
+        self.next_of().map(|(key, cell, _)| (key, cell))
+    }
+
+    /// The same, and who has that cell.
+    pub(crate) fn next_of(&mut self) -> Option<(Bytes, Cell, u16)> {
         let firsts = self
             .sources
             .iter()
             .filter_map(|source| source.entries.front());
         let key = firsts.map(|(key, _)| key).min().cloned()?;
-        let mut newest: Option<Cell> = None;
+        let mut newest: Option<(Cell, u16)> = None;
         for source in &mut self.sources {
             if source.entries.front().is_some_and(|(own, _)| *own == key)
                 && let Some((_, cell)) = source.entries.pop_front()
                 && newest
                     .as_ref()
-                    .is_none_or(|newest| newest.version < cell.version)
+                    .is_none_or(|(newest, _)| newest.version < cell.version)
             {
-                newest = Some(cell);
+                newest = Some((cell, source.node));
             }
         }
-        newest.map(|cell| (key, cell))
+        newest.map(|(cell, node)| (key, cell, node))
     }
 }
 

@@ -26,7 +26,7 @@ const AGAIN: Duration = Duration::from_millis(100);
 pub(super) struct Peer {
     outbox: Outbox,
     is_up: Arc<AtomicBool>,
-    epoch: u64,
+    shared: Arc<Shared>,
 }
 
 impl Peer {
@@ -41,7 +41,7 @@ impl Peer {
         let peer = Self {
             outbox,
             is_up: Arc::clone(&is_up),
-            epoch: shared.map.epoch(),
+            shared: Arc::clone(shared),
         };
         let keeper = Keeper {
             node,
@@ -61,7 +61,7 @@ impl Peer {
 
     /// Sends a request, unless the node is down or too much waits; whether it does.
     pub(super) fn send(&self, id: u64, say: Say) -> bool {
-        let epoch = self.epoch;
+        let epoch = self.shared.layout().epoch();
         self.is_up() && self.outbox.put(Frame { epoch, id, say })
     }
 }
@@ -104,6 +104,9 @@ impl Keeper {
             }
             // What was sent before it was seen that the node is down.
             unsent.give_up(|id| self.hear(id, None));
+            if unsent.is_closed() {
+                return;
+            }
             tokio::time::sleep(AGAIN).await;
         }
     }

@@ -108,7 +108,7 @@ impl Run<'_> {
         let shared = &self.calls.shared;
         let before = (unix_ms().saturating_sub(SETTLED.as_millis() as u64)) << 16;
         let span = Span { from, to: None };
-        let Page { entries, next } = self.page(shared.me, &span)?;
+        let Page { entries, next } = self.page(shared.me(), &span)?;
         let mut own: Versions = entries.into_iter().collect();
         own.retain(|_, cell| cell.version.time < before);
         let span = Span { to: next, ..span };
@@ -179,9 +179,8 @@ impl Run<'_> {
     }
 
     fn missing(&self, node: u16) -> Missing {
-        let mut nodes = self.calls.shared.map.nodes().iter();
-        let address = nodes.find(|own| own.id == node);
-        Missing(address.map_or_else(String::new, |own| own.address.to_string()))
+        let node = self.calls.shared.layout().node(node);
+        Missing(node.map_or_else(String::new, |node| node.address.into()))
     }
 
     /// Exchanges what is newer on one side, in a range.
@@ -196,7 +195,7 @@ impl Run<'_> {
             rest = page.next;
         }
         theirs.retain(|key, cell| cell.version.time < before && shared.is_common(key, node));
-        let (mut differs, me) = (false, shared.me);
+        let (mut differs, me) = (false, shared.me());
         for (key, cell) in own.iter().filter(|(key, _)| shared.is_common(key, node)) {
             let known = theirs.get(key).map(|cell| cell.version);
             if known < Some(cell.version) && !self.is_over() {
@@ -245,15 +244,15 @@ impl Run<'_> {
         let shared = &self.calls.shared;
         let long_ago = unix_ms().saturating_sub(self.kept.as_millis() as u64);
         for (key, cell) in own.iter().filter(|(_, cell)| is_dead_since(cell, long_ago)) {
-            let replicas = shared.replicas(key, shared.replicas);
-            if replicas.first() != Some(&shared.me) || self.is_over() {
+            let replicas = shared.usual_replicas(key);
+            if replicas.first() != Some(&shared.me()) || self.is_over() {
                 continue;
             }
             // All of them, not only the replicas: a write may have said that it goes to more nodes than usual.
             let mut others = shared.others().map(|node| node.id);
             let is_known = others.all(|node| self.know(node, key, cell, &replicas));
             // This node last: while it remembers, it tries again.
-            let mut nodes = shared.others().map(|node| node.id).chain([shared.me]);
+            let mut nodes = shared.others().map(|node| node.id).chain([shared.me()]);
             let is_forgotten = is_known
                 && nodes.all(|node| {
                     let answer = self.calls.ask(node, Say::Drop(cell.version, key.clone()));
@@ -270,7 +269,7 @@ impl Run<'_> {
             Ok(Say::Found(Some(own))) if own.version == cell.version => true,
             Ok(Say::Found(_)) => {
                 // Whether it takes it is seen the next time.
-                let _ = self.copy(key, (self.calls.shared.me, node));
+                let _ = self.copy(key, (self.calls.shared.me(), node));
                 false
             }
             _ => false,

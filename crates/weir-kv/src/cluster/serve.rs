@@ -14,10 +14,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use super::Shared;
 use super::hello;
 use super::hub::{Client, Event, Order};
+use super::members::Members;
 use super::pages;
 use crate::cell::Cell;
 use crate::engine::EngineError;
 use crate::frame::{Frame, Page, Say, Why};
+use crate::layout::{self, Layout};
 use crate::tally::{Ended, Kind};
 use crate::version::Version;
 use crate::wall::unix_ms;
@@ -62,6 +64,7 @@ pub(super) struct Server {
     pub(super) secret: Arc<str>,
     /// Those of the hub.
     pub(super) events: mpsc::UnboundedSender<Event>,
+    pub(super) members: Arc<Members>,
 }
 
 /// Accepts other nodes.
@@ -88,7 +91,12 @@ pub(super) async fn accept(listener: TcpListener, server: Server) {
 
 async fn serve(mut stream: TcpStream, server: Arc<Server>, stranger: OwnedSemaphorePermit) {
     let _ = stream.set_nodelay(true);
-    let is_known = |address: &str| server.shared.map.node(address).is_some();
+    let node = |address: &str| {
+        let is_member = server.shared.is_member();
+        let node = server.shared.layout().node_at(address);
+        node.filter(|_| is_member)
+    };
+    let is_known = |address: &str| node(address).is_some();
     let own = server.shared.own(&server.secret);
     let greeting = hello::answer(&mut stream, own, is_known);
     let Ok(Ok(caller)) = tokio::time::timeout(HELLO, greeting).await else {
@@ -96,7 +104,11 @@ async fn serve(mut stream: TcpStream, server: Arc<Server>, stranger: OwnedSemaph
     };
     let node = match caller {
         hello::Caller::Client => None,
-        hello::Caller::Node(address) => server.shared.map.node(&address).map(|node| node.id),
+        hello::Caller::Node(address) => match node(&address) {
+            Some(node) => Some(node.id),
+            // It has gone in this moment.
+            None => return,
+        },
     };
     drop(stranger);
     let (reader, writer) = stream.into_split();
@@ -131,7 +143,7 @@ async fn read(mut reader: OwnedReadHalf, server: &Server, caller: &Caller) {
                     let under_way = Arc::clone(&caller.under_way);
                     let permit = match &frame.say {
                         // Whatever else waits, a node that is there says so.
-                        Say::Ping | Say::Which => None,
+                        Say::Ping | Say::Which | Say::Standing => None,
                         Say::Ask(_) => Arc::clone(&caller.asks).try_acquire_owned().ok(),
                         _ => under_way.acquire_owned().await.ok(),
                     };
@@ -146,7 +158,8 @@ async fn read(mut reader: OwnedReadHalf, server: &Server, caller: &Caller) {
 
 /// Does what a frame asks for.
 fn carry_out(frame: Frame, server: &Server, caller: &Caller, permit: Option<OwnedSemaphorePermit>) {
-    let (id, epoch) = (frame.id, server.shared.map.epoch());
+    let layout = server.shared.layout();
+    let (id, epoch) = (frame.id, layout.epoch());
     let has_room = permit.is_some();
     let (sender, owed_bytes) = (caller.answers.clone(), Arc::clone(&caller.owed_bytes));
     let answer = move |say: Say| {
@@ -155,12 +168,28 @@ fn carry_out(frame: Frame, server: &Server, caller: &Caller, permit: Option<Owne
     };
     match frame.say {
         Say::Ping => answer(Say::Pong(unix_ms())),
-        Say::Which => answer(Say::Map(
-            server.shared.replicas as u8,
-            server.shared.map.encode(),
-        )),
-        _ if frame.epoch != epoch => {
-            let text = format!("the epoch here is {epoch}");
+        Say::Standing => answer(Say::Membership(server.members.standing())),
+        Say::Change(change) => {
+            let members = Arc::clone(&server.members);
+            // It waits for the disk, and other nodes are not to wait for that.
+            tokio::task::spawn_blocking(move || {
+                answer(match members.change(&change) {
+                    Ok(()) => Say::Membership(members.standing()),
+                    Err(why) => Say::Refused(Why::Failed, why),
+                });
+            });
+        }
+        _ if caller.node.is_none() && !server.shared.is_member() => {
+            let text = "this node has not joined its cluster yet, or has left it".to_owned();
+            answer(Say::Refused(Why::Stranger, text));
+        }
+        Say::Which => answer(Say::Map(layout.now.replicas as u8, layout.now.map.encode())),
+        _ if !layout::have_common(frame.epoch, epoch) || is_gone(&layout, caller) => {
+            let text = format!(
+                "the map here has the epoch {}, and the one that was asked by {}",
+                layout.now.map.epoch(),
+                frame.epoch & u64::from(u32::MAX)
+            );
             answer(Say::Refused(Why::Epoch, text));
         }
         Say::Ask(_) if !has_room => {
@@ -202,6 +231,12 @@ fn carry_out(frame: Frame, server: &Server, caller: &Caller, permit: Option<Owne
             )),
         },
     }
+}
+
+/// Whether the caller is a node that is lost for good: what it does is no longer seen by all others.
+fn is_gone(layout: &Layout, caller: &Caller) -> bool {
+    let next = layout.next.as_ref();
+    next.is_some_and(|next| caller.node.is_some_and(|node| next.gone.contains(&node)))
 }
 
 /// Does with this node's own cells what `node` asks for.

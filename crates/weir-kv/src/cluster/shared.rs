@@ -1,10 +1,15 @@
 //! What all parts of a node know.
 
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use arc_swap::{ArcSwap, Guard};
+
 use super::hello;
+use crate::coordinator::{Quorum, Replicas};
 use crate::engine::Engine;
-use crate::placement::{Map, Node, Slot};
+use crate::layout::Layout;
+use crate::placement::{Node, Slot};
 use crate::tally::Tally;
 use crate::version::{Clock, Version};
 use crate::wall::unix_ms;
@@ -12,18 +17,62 @@ use crate::wall::unix_ms;
 /// What all parts of a node know.
 pub(crate) struct Shared {
     pub(crate) engine: Arc<dyn Engine>,
-    pub(crate) clock: Mutex<Clock>,
-    pub(crate) map: Map,
-    /// Nodes that have a key, unless a request says otherwise.
-    pub(crate) replicas: usize,
-    /// That of the map, and of what else all nodes must have alike.
-    pub(crate) fingerprint: u64,
-    /// The number of this node.
-    pub(crate) me: u16,
     pub(crate) tally: Arc<Tally>,
+    clock: Mutex<Clock>,
+    /// Where the others reach this node: its name.
+    address: Box<str>,
+    /// Its number; 0 while it has none yet.
+    me: AtomicU16,
+    layout: ArcSwap<Layout>,
+    is_member: AtomicBool,
+    /// Whether something is under way that began by the layout of before.
+    pub(super) is_settling: AtomicBool,
 }
 
 impl Shared {
+    /// A node in this layout. Where the layout does not have it, it waits until another one does.
+    pub(crate) fn new(engine: Arc<dyn Engine>, address: &str, layout: Layout) -> Self {
+        let me = layout.node_at(address).map_or(0, |node| node.id);
+        let (newest, run) = engine.opened();
+        Self {
+            clock: Mutex::new(Clock::new(me, run, newest)),
+            engine,
+            tally: Arc::default(),
+            address: address.into(),
+            me: AtomicU16::new(me),
+            layout: ArcSwap::from_pointee(layout),
+            is_member: AtomicBool::new(me > 0),
+            is_settling: AtomicBool::new(false),
+        }
+    }
+
+    /// The number of this node.
+    pub(crate) fn me(&self) -> u16 {
+        self.me.load(Ordering::Acquire)
+    }
+
+    /// Whether this node is one of the layout.
+    pub(crate) fn is_member(&self) -> bool {
+        self.is_member.load(Ordering::Acquire)
+    }
+
+    /// Which nodes have which keys now.
+    pub(crate) fn layout(&self) -> Guard<Arc<Layout>> {
+        self.layout.load()
+    }
+
+    /// Whatever begins from here on goes by this layout.
+    pub(super) fn enter(&self, layout: Layout) {
+        let own = layout.node_at(&self.address);
+        if let Some(own) = &own {
+            let mut clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
+            clock.belong(own.id);
+            self.me.store(own.id, Ordering::Release);
+        }
+        self.layout.store(Arc::new(layout));
+        self.is_member.store(own.is_some(), Ordering::Release);
+    }
+
     pub(crate) fn tick(&self) -> Version {
         let mut clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
         clock.tick(unix_ms())
@@ -37,36 +86,50 @@ impl Shared {
 
     /// What this node says of itself.
     pub(super) fn own<'s>(&'s self, secret: &'s str) -> hello::Own<'s> {
-        let own = self.map.nodes().iter().find(|node| node.id == self.me);
         hello::Own {
-            address: own.map_or("", |own| &own.address),
+            address: &self.address,
             secret,
-            map: self.fingerprint,
+            cluster: self.layout().cluster,
         }
     }
 
-    /// The other nodes.
-    pub(crate) fn others(&self) -> impl Iterator<Item = &Node> {
-        self.map.nodes().iter().filter(|node| node.id != self.me)
+    pub(super) fn address(&self) -> &str {
+        &self.address
     }
 
-    /// The number of the node that has a key with one replica.
-    pub(crate) fn owner(&self, key: &[u8]) -> u16 {
-        let first = self.map.ranked(Slot::of(key))[0];
-        self.map.nodes()[usize::from(first)].id
+    /// The other nodes.
+    pub(crate) fn others(&self) -> impl Iterator<Item = Node> {
+        let (me, is_member) = (self.me(), self.is_member());
+        let nodes = self.layout().nodes().into_iter();
+        nodes.filter(move |node| is_member && node.id != me)
+    }
+
+    /// Whether a key has this node alone, if it has one replica.
+    pub(crate) fn is_only(&self, key: &[u8]) -> bool {
+        let layout = self.layout();
+        let map = &layout.now.map;
+        let first = map.ranked(Slot::of(key))[0];
+        layout.next.is_none() && map.nodes()[usize::from(first)].id == self.me()
     }
 
     /// Whether both this node and another one have replicas of a key.
     pub(crate) fn is_common(&self, key: &[u8], other: u16) -> bool {
-        let replicas = self.replicas(key, self.replicas);
-        replicas.contains(&self.me) && replicas.contains(&other)
+        let replicas = self.usual_replicas(key);
+        replicas.contains(&self.me()) && replicas.contains(&other)
     }
 
-    /// The first replicas of a key, by the numbers of their nodes.
-    pub(crate) fn replicas(&self, key: &[u8], from: usize) -> Vec<u16> {
-        let ranked = self.map.ranked(Slot::of(key)).iter().take(from);
-        ranked
-            .map(|&index| self.map.nodes()[usize::from(index)].id)
-            .collect()
+    /// How many nodes have a key, unless a request says otherwise.
+    pub(crate) fn replication(&self) -> usize {
+        self.layout().now.replicas
+    }
+
+    /// The nodes that have a key, unless a request says otherwise.
+    pub(crate) fn usual_replicas(&self, key: &[u8]) -> Vec<u16> {
+        self.layout().now.replicas_of(Slot::of(key))
+    }
+
+    /// Whom an operation concerns.
+    pub(crate) fn replicas(&self, key: &[u8], quorum: Quorum) -> Replicas {
+        self.layout().replicas(key, quorum)
     }
 }

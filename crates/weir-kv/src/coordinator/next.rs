@@ -14,29 +14,30 @@ pub(super) enum Next {
 
 impl Coordinator {
     pub(super) fn next(&self) -> Next {
-        let count = |is: &dyn Fn(Known) -> bool| {
-            let replicas = self.replicas.iter();
-            replicas.filter(|(_, known)| is(*known)).count()
+        let are_enough = |is: &dyn Fn(Known) -> bool| {
+            let count = self.replicas.len();
+            self.groups
+                .are_enough(count, |place| is(self.replicas[place].1))
         };
         let has_cell = |known| matches!(known, Known::Has(_));
         let newest = self.newest.as_ref().map(|cell| cell.version);
         let has_newest = |known| matches!(known, Known::Has(version) if version >= newest);
-        let may_answer = count(&|known| !matches!(known, Known::Failed | Known::Refused));
+        let may_answer = are_enough(&|known| !matches!(known, Known::Failed | Known::Refused));
+        let mut refused = self.replicas.iter();
+        let is_refused = refused.any(|(_, known)| *known == Known::Refused);
         match self.phase {
             Phase::Choosing | Phase::Answered => Next::Wait,
-            _ if may_answer < self.ack && count(&|known| known == Known::Refused) > 0 => {
-                Next::Answer(Answer::Conflict)
-            }
-            _ if may_answer < self.ack => Next::Answer(Answer::TooFew),
-            Phase::Reading if count(&has_cell) < self.ack => Next::Wait,
+            _ if !may_answer && is_refused => Next::Answer(Answer::Conflict),
+            _ if !may_answer => Next::Answer(Answer::TooFew),
+            Phase::Reading if !are_enough(&has_cell) => Next::Wait,
             Phase::Reading if self.is_write && !self.holds() => Next::Unmet,
             Phase::Reading if self.is_write => {
                 Next::Choose(self.highest().max(newest.unwrap_or_default()))
             }
-            Phase::Reading if count(&has_newest) >= self.ack => Next::Answer(self.found()),
+            Phase::Reading if are_enough(&has_newest) => Next::Answer(self.found()),
             Phase::Reading => Next::Repair,
-            Phase::Writing if count(&has_newest) < self.ack => Next::Wait,
-            // Only now: of `ack` replicas, one has each write that was answered before.
+            Phase::Writing if !are_enough(&has_newest) => Next::Wait,
+            // Only now: of those that are enough, one has each write that was answered before.
             Phase::Writing if self.may_advance && Some(self.highest()) > newest => {
                 Next::Choose(self.highest())
             }

@@ -28,6 +28,77 @@ impl Quorum {
     }
 }
 
+/// The replicas that an operation concerns, and how many of them it needs. While nodes come or go, those are two groups of replicas, and
+/// it needs enough of either.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replicas {
+    /// Their numbers, each once. The first of them is the first by the map that holds.
+    pub nodes: Vec<u16>,
+    groups: Groups,
+}
+
+/// Who has to answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Groups([Group; 2]);
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Group {
+    ack: u32,
+    /// A bit for each place in the list of replicas.
+    members: u32,
+}
+
+impl Replicas {
+    /// `ack` of these nodes.
+    pub fn new(nodes: Vec<u16>, ack: usize) -> Self {
+        let all = Group {
+            ack: ack as u32,
+            members: (1 << nodes.len()) - 1,
+        };
+        Self {
+            nodes,
+            groups: Groups([all, Group::default()]),
+        }
+    }
+
+    /// And `ack` of these, which may be the same.
+    #[must_use]
+    pub fn and(mut self, others: &[u16], ack: usize) -> Self {
+        let mut members = 0;
+        for node in others {
+            let place = self.nodes.iter().position(|known| known == node);
+            let place = place.unwrap_or_else(|| {
+                self.nodes.push(*node);
+                self.nodes.len() - 1
+            });
+            members |= 1 << place;
+        }
+        self.groups.0[1] = Group {
+            ack: ack as u32,
+            members,
+        };
+        self
+    }
+
+    /// Whether those are enough of which this is true, by their places.
+    pub fn are_enough(&self, is: impl Fn(usize) -> bool) -> bool {
+        self.groups.are_enough(self.nodes.len(), is)
+    }
+
+    pub(super) fn into_parts(self) -> (Vec<u16>, Groups) {
+        (self.nodes, self.groups)
+    }
+}
+
+impl Groups {
+    pub(super) fn are_enough(self, count: usize, is: impl Fn(usize) -> bool) -> bool {
+        let places = (0..count).filter(|place| is(*place));
+        let those = places.fold(0, |those, place| those | 1_u32 << place);
+        let is_enough = |group: &Group| (group.members & those).count_ones() >= group.ack;
+        self.0.iter().all(is_enough)
+    }
+}
+
 /// What is done to a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {

@@ -30,7 +30,12 @@ impl Under {
     fn begin(operation: Operation, ack: usize, down: &[u16]) -> Self {
         let mut steps = Vec::new();
         let is_up = |node| !down.contains(&node);
-        let coordinator = Coordinator::begin(operation, ack, &NODES, is_up, &mut steps);
+        let coordinator = Coordinator::begin(
+            operation,
+            Replicas::new(NODES.to_vec(), ack),
+            is_up,
+            &mut steps,
+        );
         Self { coordinator, steps }
     }
 

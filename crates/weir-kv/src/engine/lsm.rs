@@ -297,20 +297,33 @@ impl Engine for Lsm {
     }
 
     fn claim(&self, node: &str) -> Result<(), String> {
-        let meta = &self.tree.meta;
-        match meta.get(META_NODE).map_err(|error| error.to_string())? {
-            Some(kept) if *kept == *node.as_bytes() => Ok(()),
-            Some(kept) => Err(format!(
-                "the data is of the node {}, and the configuration says {node}",
-                String::from_utf8_lossy(&kept)
+        match self.owner()? {
+            Some(owner) if owner == node => Ok(()),
+            Some(owner) => Err(format!(
+                "the data is of the node {owner}, and the configuration says {node}"
             )),
-            None => {
-                let database = &self.tree.database;
-                let mut batch = database.batch().durability(Some(PersistMode::SyncAll));
-                batch.insert(meta, META_NODE, node);
-                batch.commit().map_err(|error| error.to_string())
-            }
+            None => self.note(&[(META_NODE, Bytes::copy_from_slice(node.as_bytes()))]),
         }
+    }
+
+    fn owner(&self) -> Result<Option<String>, String> {
+        let owner = self.noted(META_NODE)?;
+        Ok(owner.map(|owner| String::from_utf8_lossy(&owner).into_owned()))
+    }
+
+    fn noted(&self, name: &str) -> Result<Option<Bytes>, String> {
+        let noted = self.tree.meta.get(name);
+        let noted = noted.map_err(|error| error.to_string())?;
+        Ok(noted.map(|bytes| Bytes::copy_from_slice(&bytes)))
+    }
+
+    fn note(&self, notes: &[(&str, Bytes)]) -> Result<(), String> {
+        let database = &self.tree.database;
+        let mut batch = database.batch().durability(Some(PersistMode::SyncAll));
+        for (name, bytes) in notes {
+            batch.insert(&self.tree.meta, *name, &bytes[..]);
+        }
+        batch.commit().map_err(|error| error.to_string())
     }
 
     fn is_idle(&self) -> bool {

@@ -116,7 +116,7 @@ impl Line {
 impl Store {
     /// All or nothing is read: a broken line is told before anything is done.
     pub(super) fn batch(&self, body: &[u8]) -> Reply {
-        let asks = match read(body, Quorum::majority(self.shared.replicas)) {
+        let asks = match read(body, Quorum::majority(self.shared.replication())) {
             Ok(asks) if asks.is_empty() => Err(Refusal::bad("the batch has no lines")),
             asks => asks,
         };

@@ -23,7 +23,7 @@ impl Store {
     pub(super) fn range(&self, from: Bytes, to: Option<Bytes>) -> Reply {
         let calls = self.calls();
         self.send(OCTETS, move |mut sending| {
-            let own = [calls.shared.me].into_iter();
+            let own = [calls.shared.me()].into_iter();
             let mut entries = Merged::new(own, &Span { from, to }, 1);
             let now_ms = unix_ms();
             loop {
@@ -65,8 +65,9 @@ impl Store {
 
 /// Sends lines until the limit, the end, or somebody fails.
 fn send_all(calls: &Calls, range: v1::Range, mut sending: Sending) {
-    let ack = Quorum::majority(calls.shared.replicas).ack;
-    let nodes = calls.shared.map.nodes().iter().map(|node| node.id);
+    let ack = Quorum::majority(calls.shared.replication()).ack;
+    let layout = calls.shared.layout();
+    let nodes = layout.now.map.nodes().iter().map(|node| node.id);
     let (from, to) = (range.start, range.end);
     let mut entries = Merged::new(nodes, &Span { from, to }, ack);
     let (now_ms, mut left) = (unix_ms(), range.limit);

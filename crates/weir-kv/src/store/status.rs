@@ -1,11 +1,16 @@
 //! What operators see of the store.
 
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_gateway::service::{HintStatus, RepairStatus, SLOT_PARTS, StoreNode, StoreStatus};
 
 use super::Store;
+use crate::layout::Layout;
 use crate::placement::{Map, SLOTS, Slot};
+
+/// What each node has of the slots, by the epoch of the map; once somebody has asked.
+pub(super) type Shares = Mutex<Option<(u64, Arc<Vec<Share>>)>>;
 
 /// What a node has of the slots.
 #[derive(Debug, Default)]
@@ -18,17 +23,16 @@ pub(super) struct Share {
 impl Store {
     /// How the store is, as this node sees it.
     pub fn status(&self) -> StoreStatus {
-        let map = &self.shared.map;
-        let shares = self
-            .shares
-            .get_or_init(|| shares(map, self.shared.replicas));
-        let nodes = map.nodes().iter().zip(shares);
+        let layout = Layout::clone(&self.shared.layout());
+        let map = &layout.now.map;
+        let shares = self.shares(&layout);
+        let nodes = map.nodes().iter().zip(&*shares);
         let nodes: Vec<StoreNode> = nodes
             .map(|(node, share)| StoreNode {
                 address: node.address.to_string(),
                 id: node.id,
                 is_up: self.is_up(node.id),
-                is_this: node.id == self.shared.me,
+                is_this: node.id == self.shared.me(),
                 first_of: share.first_of,
                 replica_of: share.replica_of,
                 first_by_part: share.first_by_part.clone(),
@@ -39,7 +43,7 @@ impl Store {
         StoreStatus {
             node: this.map_or_else(String::new, |this| this.address.clone()),
             epoch: map.epoch(),
-            replicas: self.shared.replicas,
+            replicas: layout.now.replicas,
             slots: SLOTS,
             nodes,
             operations: self.shared.tally.read(),
@@ -47,10 +51,23 @@ impl Store {
         }
     }
 
+    /// What nodes have, which is the same until the next change of them.
+    fn shares(&self, layout: &Layout) -> Arc<Vec<Share>> {
+        let mut known = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*known {
+            Some((epoch, shares)) if *epoch == layout.now.map.epoch() => Arc::clone(shares),
+            _ => {
+                let shares = Arc::new(shares(&layout.now.map, layout.now.replicas));
+                *known = Some((layout.now.map.epoch(), Arc::clone(&shares)));
+                shares
+            }
+        }
+    }
+
     /// Whether a node answers.
     pub(super) fn is_up(&self, node: u16) -> bool {
         let others = self.cluster.as_ref();
-        node == self.shared.me || others.is_some_and(|cluster| cluster.is_up(node))
+        node == self.shared.me() || others.is_some_and(|cluster| cluster.is_up(node))
     }
 
     fn hints(&self, node: u16) -> Option<HintStatus> {

@@ -70,23 +70,24 @@ impl Store {
 
     /// Which nodes there are, and which of them have a key.
     fn placement(&self, key: Option<&[u8]>) -> Answer {
-        let map = &self.shared.map;
+        let layout = self.shared.layout();
+        let map = &layout.now.map;
         let nodes = map.nodes().iter().map(|node| {
             json!({
                 "id": node.id,
                 "address": node.address,
                 "is_up": self.is_up(node.id),
-                "is_this": node.id == self.shared.me,
+                "is_this": node.id == self.shared.me(),
             })
         });
         let mut placement = json!({
             "epoch": map.epoch(),
             "slots": SLOTS,
-            "replicas": self.shared.replicas,
+            "replicas": layout.now.replicas,
             "nodes": nodes.collect::<Vec<_>>(),
         });
         if let Some(key) = key {
-            let replicas = self.shared.replicas(key, self.shared.replicas);
+            let replicas = self.shared.usual_replicas(key);
             let address = |id: &u16| map.nodes().iter().find(|node| node.id == *id);
             let replicas = replicas.iter().filter_map(address);
             let replicas: Vec<Value> = replicas.map(|node| json!(node.address)).collect();

@@ -32,6 +32,7 @@ fn start(directory: &Directory, node: SocketAddr, nodes: &[SocketAddr]) -> Store
         hints: path.join("hints"),
         hints_age: Duration::from_secs(60),
         secret: SECRET.to_owned(),
+        is_joining: false,
     };
     let upkeep = Upkeep {
         repair: Duration::from_secs(3600),

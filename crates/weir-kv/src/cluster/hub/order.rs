@@ -35,8 +35,8 @@ impl Hub {
             client,
             is_for_me,
         } = order;
-        let me = self.shared.me;
-        let replicas = self.shared.replicas(&ask.key, ask.quorum.from);
+        let me = self.shared.me();
+        let replicas = self.shared.replicas(&ask.key, ask.quorum).nodes;
         let may_write = |node: u16| self.is_up(node) && !self.clocks.differs(node);
         let first = replicas.into_iter().find(|node| may_write(*node));
         match first {
@@ -56,13 +56,11 @@ impl Hub {
             quorum,
             condition,
         } = ask;
-        let replicas = self.shared.replicas(&key, quorum.from);
         let operation = self.operation(what, condition);
         self.begin(Asked {
             operation,
             key,
-            ack: quorum.ack,
-            replicas,
+            quorum,
             client,
             is_in_order,
         });

@@ -4,8 +4,9 @@ use super::*;
 use crate::cluster::Shared;
 use crate::engine::lsm::{Lsm, LsmSettings};
 use crate::engine::{Durability, Engine};
+use crate::layout::Layout;
 use crate::placement::Map;
-use crate::version::{Clock, Version};
+use crate::version::Version;
 
 fn write(engine: &dyn Engine, key: &'static str, cell: Cell) {
     let (sender, written) = mpsc::channel();
@@ -57,15 +58,7 @@ fn a_node_alone_forgets_what_is_deleted_for_long_enough() {
     );
     write(&*engine, "live", cell(at(1), None, Some("v")));
     let map = Map::new(&["alone"]).expect("a map");
-    let shared = Arc::new(Shared {
-        clock: Mutex::new(Clock::new(1, 1, Version::default())),
-        engine,
-        replicas: 1,
-        fingerprint: 0,
-        me: map.nodes()[0].id,
-        map,
-        tally: Arc::default(),
-    });
+    let shared = Arc::new(Shared::new(engine, "alone", Layout::first(map, 1)));
     let (told, has_ended) = (Mutex::default(), AtomicBool::new(false));
     let calls = Calls::alone(&shared);
     let run = Run {
@@ -81,7 +74,7 @@ fn a_node_alone_forgets_what_is_deleted_for_long_enough() {
         from: Bytes::new(),
         to: None,
     };
-    let Ok(Say::Page(page)) = calls.ask(shared.me, Say::Scan(false, span)) else {
+    let Ok(Say::Page(page)) = calls.ask(shared.me(), Say::Scan(false, span)) else {
         panic!("it has a page");
     };
     let keys: Vec<_> = page.entries.iter().map(|(key, _)| &key[..]).collect();

@@ -3,7 +3,7 @@
 use super::events::{Event, cell, written};
 use super::{CALM_MS, DEADLINE_MS, END_MS, HINTS_MS, NODES, OPERATIONS, Seen, World};
 use crate::condition::{Condition, Tags};
-use crate::coordinator::{Answer, Coordinator, Operation, Quorum};
+use crate::coordinator::{Answer, Coordinator, Operation, Quorum, Replicas};
 use crate::version::Version;
 
 impl World {
@@ -91,7 +91,7 @@ impl World {
             .collect();
         let mut steps = Vec::new();
         let is_up = |other| up.contains(&other);
-        let coordinator = Coordinator::begin(operation, ack, &all, is_up, &mut steps);
+        let coordinator = Coordinator::begin(operation, Replicas::new(all, ack), is_up, &mut steps);
         let run = self.node(id).run;
         self.node(id).under_way.insert(number, (key, coordinator));
         let deadline = self.now_ms + DEADLINE_MS;

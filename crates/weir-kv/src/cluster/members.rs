@@ -1,0 +1,154 @@
+//! What a node does when others come or go, or it does itself: it goes by another layout, and takes what it gets by that.
+//!
+//! A layout is on disk before anything begins by it. So after a crash a node goes on by what it has promised.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+use super::Calls;
+use super::Shared;
+use super::hub::Event;
+use super::moving::Moving;
+use super::neighbours::Neighbours;
+use super::opening;
+use crate::frame::{Change, Membership, Moved, Standing};
+use crate::layout::{Layout, change};
+use crate::version::Version;
+
+/// A key that nobody has, to find out what the engine has done.
+const NOBODYS: &[u8] = &[0];
+
+/// What keeps a node among the others.
+pub(super) struct Members {
+    shared: Arc<Shared>,
+    neighbours: Arc<Neighbours>,
+    events: mpsc::UnboundedSender<Event>,
+    changing: Mutex<Changing>,
+    /// Whether the engine has done what was under way when the layout changed.
+    is_flushed: Arc<AtomicBool>,
+}
+
+/// One change at a time.
+#[derive(Default)]
+struct Changing {
+    /// Takes what this node gets by the map of this epoch.
+    moving: Option<(u64, Moving)>,
+}
+
+impl Members {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        neighbours: Arc<Neighbours>,
+        events: mpsc::UnboundedSender<Event>,
+    ) -> Self {
+        Self {
+            shared,
+            neighbours,
+            events,
+            changing: Mutex::default(),
+            is_flushed: Arc::new(AtomicBool::new(true)),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Changing> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How this node stands.
+    pub(super) fn standing(&self) -> Membership {
+        let changing = self.lock();
+        let layout = self.shared.layout();
+        let standing = match (self.shared.is_member(), self.shared.me()) {
+            (true, _) => Standing::Member,
+            (false, 0) => Standing::Waits,
+            (false, _) => Standing::Left,
+        };
+        let moving = changing.moving.as_ref();
+        Membership {
+            standing,
+            is_settled: !self.shared.is_settling.load(Ordering::Acquire)
+                && self.is_flushed.load(Ordering::Acquire),
+            moved: moving.map_or_else(Moved::default, |(_, moving)| moving.told()),
+            layout: (standing != Standing::Waits).then(|| Box::new(Layout::clone(&layout))),
+        }
+    }
+
+    /// Does what a change asks for. It waits for the disk.
+    ///
+    /// # Errors
+    /// It does not follow what there is, or the disk refuses: nothing is changed then.
+    pub(super) fn change(&self, change: &Change) -> Result<(), String> {
+        let mut changing = self.lock();
+        let layout = Layout::clone(&self.shared.layout());
+        let has_joined = self.shared.me() > 0;
+        let told = change::told(self.shared.address(), has_joined.then_some(&layout), change)?;
+        if let Some(layout) = told {
+            changing.moving = None;
+            self.enter(layout)?;
+        } else if let Change::Move(epoch) = change {
+            self.begin_to_move(*epoch, &mut changing)?;
+        }
+        Ok(())
+    }
+
+    /// Whatever begins from here on goes by this layout.
+    fn enter(&self, layout: Layout) -> Result<(), String> {
+        let nodes = layout.nodes();
+        let others = nodes
+            .iter()
+            .filter(|node| &*node.address != self.shared.address());
+        let calls = self.calls();
+        let come = self.neighbours.open(others.cloned(), &calls)?;
+        opening::keep(&*self.shared.engine, self.shared.address(), &layout)?;
+        self.shared.is_settling.store(true, Ordering::Release);
+        self.is_flushed.store(false, Ordering::Release);
+        self.shared.enter(layout);
+        let come = self.neighbours.add(come);
+        let gone = self
+            .neighbours
+            .keep(|id| nodes.iter().any(|node| node.id == id));
+        let go = gone.iter().map(|(id, _)| *id).collect();
+        // If the hub is gone, so is this node soon.
+        let _ = self.events.send(Event::Nodes { come, go });
+        self.flush();
+        Ok(())
+    }
+
+    /// What this node writes for clients without asking others is on its way in the engine. What comes behind it says that it is done.
+    fn flush(&self) {
+        let is_flushed = Arc::clone(&self.is_flushed);
+        let then = Box::new(move |_| {
+            is_flushed.store(true, Ordering::Release);
+            None
+        });
+        let key = Bytes::from_static(NOBODYS);
+        self.shared.engine.forget(key, Version::default(), then);
+    }
+
+    fn begin_to_move(&self, epoch: u64, changing: &mut Changing) -> Result<(), String> {
+        if self.shared.is_settling.load(Ordering::Acquire)
+            || !self.is_flushed.load(Ordering::Acquire)
+        {
+            return Err("what began before is under way still".to_owned());
+        }
+        if changing.moving.as_ref().map(|(moved, _)| *moved) != Some(epoch) {
+            changing.moving = Some((epoch, Moving::start(self.calls())?));
+        }
+        Ok(())
+    }
+
+    fn calls(&self) -> Calls {
+        Calls {
+            shared: Arc::clone(&self.shared),
+            events: Some(self.events.clone()),
+        }
+    }
+
+    /// Goes no further with what is under way.
+    pub(super) fn end(&self) {
+        self.lock().moving = None;
+    }
+}

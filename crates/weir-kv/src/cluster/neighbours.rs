@@ -1,0 +1,104 @@
+//! The other nodes, as they come and go: whether they answer, and what is kept for them.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
+
+use super::Calls;
+use super::hints::{Counts, Hints, Keeper};
+use crate::placement::Node;
+
+/// Another node.
+pub(super) struct Neighbour {
+    pub(super) node: Node,
+    pub(super) is_up: Arc<AtomicBool>,
+    hints: Hints,
+}
+
+/// All of them, by their numbers.
+pub(super) struct Neighbours {
+    all: RwLock<HashMap<u16, Neighbour>>,
+    /// Where hints are kept, and how long.
+    hints: PathBuf,
+    hints_age: Duration,
+}
+
+/// A node that has come, as far as the hub has to know it.
+pub(super) struct Come {
+    pub(super) node: Node,
+    pub(super) is_up: Arc<AtomicBool>,
+    pub(super) keeper: Keeper,
+}
+
+impl Neighbours {
+    pub(super) fn new(hints: PathBuf, hints_age: Duration) -> Self {
+        Self {
+            all: RwLock::default(),
+            hints,
+            hints_age,
+        }
+    }
+
+    /// Opens what is kept for nodes that are not known yet. None of them is known before all is open.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub(super) fn open(
+        &self,
+        nodes: impl Iterator<Item = Node>,
+        calls: &Calls,
+    ) -> Result<Vec<Neighbour>, String> {
+        let unknown = nodes.filter(|node| !self.read().contains_key(&node.id));
+        let open = |node: Node| {
+            let name = node.address.replace([':', '[', ']'], "_");
+            let is_up: Arc<AtomicBool> = Arc::default();
+            let whom = (node.id, Arc::clone(&is_up));
+            let hints = Hints::open(&self.hints.join(name), whom, calls.clone(), self.hints_age)?;
+            Ok(Neighbour { node, is_up, hints })
+        };
+        unknown.map(open).collect()
+    }
+
+    /// These are known from here on.
+    pub(super) fn add(&self, neighbours: Vec<Neighbour>) -> Vec<Come> {
+        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        let add = |neighbour: Neighbour| {
+            let come = Come {
+                node: neighbour.node.clone(),
+                is_up: Arc::clone(&neighbour.is_up),
+                keeper: neighbour.hints.keeper(),
+            };
+            all.insert(neighbour.node.id, neighbour);
+            come
+        };
+        neighbours.into_iter().map(add).collect()
+    }
+
+    /// All but these are known no more. What was kept for them is dropped with what is returned, which may wait.
+    pub(super) fn keep(&self, is_kept: impl Fn(u16) -> bool) -> Vec<(u16, Neighbour)> {
+        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        all.extract_if(|id, _| !is_kept(*id)).collect()
+    }
+
+    /// Nobody is known any more.
+    pub(super) fn clear(&self) {
+        drop(self.keep(|_| false));
+    }
+
+    pub(super) fn is_up(&self, node: u16) -> bool {
+        let all = self.read();
+        let neighbour = all.get(&node);
+        neighbour.is_some_and(|neighbour| neighbour.is_up.load(Ordering::Acquire))
+    }
+
+    pub(super) fn hint_counts(&self, node: u16) -> Option<Arc<Counts>> {
+        let all = self.read();
+        all.get(&node).map(|neighbour| neighbour.hints.counts())
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, HashMap<u16, Neighbour>> {
+        self.all.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,117 @@
+//! What a node goes by when it starts: what its data says, and what the configuration does.
+//!
+//! The configuration of a cluster names the nodes that it begins with. From the first change on, each node keeps its layout with its data,
+//! and that is what holds. The configuration may then name the nodes of now, or those of before.
+
+use bytes::Bytes;
+
+use super::ClusterSettings;
+use crate::engine::Engine;
+use crate::layout::Layout;
+use crate::placement::Map;
+
+/// What is kept under these names.
+const LAYOUT: &str = "layout";
+/// The address of this node, and a line for all nodes of each map that its data has had.
+const HISTORY: &str = "history";
+
+/// The layout of this node.
+///
+/// # Errors
+/// The data is not of this node, or not of these nodes; or it cannot be read.
+pub(super) fn layout(settings: &ClusterSettings, engine: &dyn Engine) -> Result<Layout, String> {
+    let own = settings.node.to_string();
+    let names: Vec<String> = settings.nodes.iter().map(ToString::to_string).collect();
+    let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
+    names.sort_unstable();
+    let said = names.join(", ");
+    let Some(kept) = engine.noted(LAYOUT)? else {
+        return first(settings, engine, (&own, &names));
+    };
+    let layout = Layout::decode(kept).ok_or("what is kept of the nodes is damaged")?;
+    let history = engine.noted(HISTORY)?.unwrap_or_default();
+    let history = String::from_utf8_lossy(&history);
+    let mut lines = history.lines();
+    let owner = lines.next().unwrap_or_default();
+    if owner != own {
+        return Err(format!(
+            "the data is of the node {owner}, and the configuration says {own}"
+        ));
+    }
+    let now = names_of(&layout);
+    if !lines.any(|line| line == said) {
+        return Err(format!(
+            "the data is of a cluster of {now}, and the configuration says {said}: nodes come and go by `weir kv join` and `weir kv leave`"
+        ));
+    }
+    if layout.node_at(&own).is_none() {
+        return Err(format!(
+            "this node has left its cluster, which is {now} now: to let it join again, empty its directory and say `join = true`"
+        ));
+    }
+    if now != said {
+        eprintln!(
+            "kv: the configuration says {said}, but since then nodes have come or gone: they are {now}, and `nodes` should say so"
+        );
+    }
+    Ok(layout)
+}
+
+/// The layout of a node that has had none.
+fn first(
+    settings: &ClusterSettings,
+    engine: &dyn Engine,
+    (own, names): (&str, &[&str]),
+) -> Result<Layout, String> {
+    let map = Map::new(names).map_err(|error| error.to_string())?;
+    if settings.is_joining {
+        if let Some(owner) = engine.owner()? {
+            return Err(format!(
+                "the data is of the node {owner}: a node that is to join has none, so empty its directory, or take `join` away"
+            ));
+        }
+        let others: Vec<&str> = names.iter().copied().filter(|name| *name != own).collect();
+        // Nobody goes by it: this node is none of them.
+        let map = Map::new(if others.is_empty() {
+            &["nobody"]
+        } else {
+            &others
+        });
+        return map
+            .map(|map| Layout::first(map, 1))
+            .map_err(|error| error.to_string());
+    }
+    engine.claim(&format!("{own} of {}", names.join(", ")))?;
+    Ok(Layout::first(map, settings.replicas))
+}
+
+fn names_of(layout: &Layout) -> String {
+    let nodes = layout.now.map.nodes().iter();
+    let names: Vec<&str> = nodes.map(|node| &*node.address).collect();
+    names.join(", ")
+}
+
+/// Keeps a layout with the data, before anything goes by it.
+///
+/// # Errors
+/// The disk refuses.
+pub(super) fn keep(engine: &dyn Engine, own: &str, layout: &Layout) -> Result<(), String> {
+    let kept = engine.noted(HISTORY)?.unwrap_or_default();
+    let kept = String::from_utf8_lossy(&kept).into_owned();
+    let mut lines: Vec<String> = kept.lines().map(str::to_owned).collect();
+    if lines.is_empty() {
+        lines.push(own.to_owned());
+    }
+    let next = layout.next.as_ref();
+    let next = next.map(|next| names_of(&Layout::first(next.placement.map.clone(), 1)));
+    for names in [Some(names_of(layout)), next].into_iter().flatten() {
+        if !lines.contains(&names) {
+            lines.push(names);
+        }
+    }
+    if engine.owner()?.is_none() {
+        engine.claim(&format!("{own} of {}", names_of(layout)))?;
+    }
+    let lines = Bytes::from(lines.join("\n"));
+    engine.note(&[(HISTORY, lines), (LAYOUT, layout.encode())])
+}

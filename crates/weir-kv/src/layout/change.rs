@@ -1,0 +1,405 @@
+//! How nodes come and go: what is to follow, and what to tell which node next. Pure: who asks and tells is another matter.
+//!
+//! ```text
+//! all know of it?  ── no ──► prepare, those that come first
+//!   └─ yes ─► what began before is over everywhere? ── no ──► wait
+//!        └─ yes ─► all have what they get? ── no ──► move, wait
+//!             └─ yes ─► commit at one node, which decides ──► commit at all others, those that go last
+//! ```
+//!
+//! Each step may be done again, by whoever looks at the nodes: a change that was left half-way goes on from where it is. What one node has
+//! decided, all others follow: so two operators who want opposite things do not part a cluster.
+
+use super::{Layout, Next, Placement};
+use crate::frame::{Change, Membership, Standing};
+use crate::placement::Slot;
+
+/// Replicas where nobody says how many, if there are so many nodes.
+const REPLICAS_USUAL: usize = 3;
+/// Nodes of a cluster at most.
+pub const NODES_MAX: usize = 9;
+
+/// What an operator wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Want {
+    /// A node comes.
+    Join(Box<str>),
+    /// A node goes.
+    Leave {
+        /// Which one.
+        node: Box<str>,
+        /// Whether it is lost for good, with its data.
+        is_gone: bool,
+    },
+    /// A node comes in the place of another one.
+    Replace {
+        /// That one.
+        old: Box<str>,
+        /// The one that comes.
+        new: Box<str>,
+        /// Whether the old one is lost for good, with its data.
+        is_gone: bool,
+    },
+}
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Tell these nodes, and look again.
+    Tell(Vec<(Box<str>, Change)>),
+    /// Look again in a while; what is waited for.
+    Wait(String),
+    /// It is done.
+    Done,
+    /// It does not go on like this.
+    Fail(String),
+}
+
+/// A node, and how it stands if it answers.
+pub type Seen = (Box<str>, Option<Membership>);
+
+/// What each node has before and after a change, in slots.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Share {
+    /// Where it is.
+    pub address: Box<str>,
+    /// Slots of which it is the first replica, before and after.
+    pub first_of: (usize, usize),
+    /// Slots of which it is a replica, before and after.
+    pub replica_of: (usize, usize),
+    /// Slots that it takes from others, or compares with them.
+    pub gains: usize,
+}
+
+/// The layout in which what is wanted is to follow.
+///
+/// # Errors
+/// It cannot be, and why.
+pub fn planned(layout: &Layout, want: &Want, replicas: Option<usize>) -> Result<Layout, String> {
+    let now = &layout.now;
+    if let Some(next) = &layout.next {
+        return Err(format!(
+            "another change is under way, to epoch {}: `weir kv finish` goes on with it, and `weir kv abort` takes it back",
+            next.placement.map.epoch()
+        ));
+    }
+    let names = now.map.nodes().iter().map(|node| &*node.address);
+    let known = |node: &str| match now.map.node(node) {
+        Some(node) => Ok(node.id),
+        None => Err(format!(
+            "{node} is none of the nodes, which are {}",
+            names.clone().collect::<Vec<_>>().join(", ")
+        )),
+    };
+    let unknown = |node: &str| match now.map.node(node) {
+        Some(_) => Err(format!("{node} is one of the nodes already")),
+        None => Ok(()),
+    };
+    let (map, gone) = match want {
+        Want::Join(node) => {
+            unknown(node)?;
+            let names: Vec<&str> = names.clone().chain([&**node]).collect();
+            if names.len() > NODES_MAX {
+                return Err(format!("a cluster has at most {NODES_MAX} nodes"));
+            }
+            (now.map.successor(&names), None)
+        }
+        Want::Leave { node, is_gone } => {
+            let id = known(node)?;
+            let names: Vec<&str> = names.clone().filter(|name| *name != &**node).collect();
+            if names.is_empty() {
+                return Err(format!("{node} is the last node, and has all the data"));
+            }
+            (now.map.successor(&names), is_gone.then_some(id))
+        }
+        Want::Replace { old, new, is_gone } => {
+            let id = known(old)?;
+            unknown(new)?;
+            (now.map.replaced(old, new), is_gone.then_some(id))
+        }
+    };
+    let map = map.map_err(|error| error.to_string())?;
+    let map = map.at_epoch(layout.highest + 1);
+    let (before, after) = (now.map.nodes().len(), map.nodes().len());
+    let replicas = replicas.unwrap_or(match now.replicas {
+        usual if usual == before.min(REPLICAS_USUAL) => after.min(REPLICAS_USUAL),
+        said => said.min(after),
+    });
+    if !(1..=after).contains(&replicas) {
+        return Err(format!(
+            "{replicas} replicas of a key, and there will be {after} nodes"
+        ));
+    }
+    let next = Next {
+        placement: Placement { map, replicas },
+        gone: gone.into_iter().collect(),
+    };
+    let prepared = layout.prepared(next);
+    prepared.ok_or_else(|| "the new map does not follow the one of now".to_owned())
+}
+
+/// What each node of a change has before and after it.
+pub fn shares(layout: &Layout) -> Vec<Share> {
+    let mut nodes = layout.now.map.nodes().to_vec();
+    let next = layout.next.as_ref().map(|next| &next.placement);
+    for node in next.iter().flat_map(|next| next.map.nodes()) {
+        if !nodes.contains(node) {
+            nodes.push(node.clone());
+        }
+    }
+    let share = |placement: &Placement, node: u16| {
+        let replicas = Slot::all().map(|slot| placement.replicas_of(slot));
+        replicas.fold((0, 0), |(first, all), replicas| {
+            let is_first = replicas.first() == Some(&node);
+            let is_any = replicas.contains(&node);
+            (first + usize::from(is_first), all + usize::from(is_any))
+        })
+    };
+    let shares = nodes.iter().map(|node| {
+        let before = share(&layout.now, node.id);
+        let after = next.map_or(before, |next| share(next, node.id));
+        let gains = Slot::all().filter(|slot| layout.gains(node.id, *slot));
+        Share {
+            address: node.address.clone(),
+            first_of: (before.0, after.0),
+            replica_of: (before.1, after.1),
+            gains: gains.count(),
+        }
+    });
+    shares.collect()
+}
+
+/// How far a node is with a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    Away,
+    /// It does not know of it.
+    Before,
+    Prepared,
+    Committed,
+    /// It goes by something else.
+    Elsewhere,
+}
+
+impl At {
+    fn of(goal: &Layout, seen: Option<&Membership>) -> Self {
+        let Some(seen) = seen else {
+            return Self::Away;
+        };
+        match &seen.layout {
+            None if seen.standing == Standing::Waits => Self::Before,
+            Some(layout) if **layout == *goal => Self::Prepared,
+            Some(layout) if layout.next.is_none() && layout.now == goal.now => Self::Before,
+            Some(layout) if goal.committed().as_ref() == Some(&**layout) => Self::Committed,
+            _ => Self::Elsewhere,
+        }
+    }
+}
+
+/// The node that decides whether a change is done: one that stays.
+fn decider(goal: &Layout) -> Option<Box<str>> {
+    let next = goal.next.as_ref()?;
+    let mut nodes = goal.now.map.nodes().iter();
+    let stays = nodes.find(|node| next.placement.map.nodes().contains(node));
+    let decider = stays.or(goal.now.map.nodes().first());
+    decider.map(|node| node.address.clone())
+}
+
+/// Whom a change concerns, in the order in which they are told: those that come, those that stay, those that go.
+pub fn concerned(goal: &Layout) -> Vec<Box<str>> {
+    let mut nodes = goal.nodes();
+    let next = goal.next.as_ref().map(|next| &next.placement.map);
+    nodes.sort_by_key(|node| {
+        let is_now = goal.now.map.nodes().contains(node);
+        let is_next = next.is_some_and(|next| next.nodes().contains(node));
+        (is_now, !is_next)
+    });
+    nodes.into_iter().map(|node| node.address).collect()
+}
+
+/// What to do next, to have all nodes go by the map that is to follow in `goal`.
+pub fn step(goal: &Layout, seen: &[Seen]) -> Step {
+    let Some(next) = &goal.next else {
+        return Step::Done;
+    };
+    let epoch = next.placement.map.epoch();
+    let at: Vec<(&Box<str>, At)> = seen
+        .iter()
+        .map(|(node, seen)| (node, At::of(goal, seen.as_ref())))
+        .collect();
+    let those = |wanted: At| -> Vec<&str> {
+        let those = at.iter().filter(|(_, at)| *at == wanted);
+        those.map(|(node, _)| &***node).collect()
+    };
+    let tell = |nodes: &[&str], change: &dyn Fn() -> Change| {
+        let told = nodes.iter().map(|node| (Box::from(*node), change()));
+        Step::Tell(told.collect())
+    };
+    let (away, before, prepared) = (those(At::Away), those(At::Before), those(At::Prepared));
+    let committed = those(At::Committed);
+    if let [first, ..] = those(At::Elsewhere)[..] {
+        return Step::Fail(format!("{first} goes by something else"));
+    }
+    match (&before[..], &prepared[..], &committed[..]) {
+        ([], [], _) if away.is_empty() => Step::Done,
+        ([], [], [..]) => Step::Wait(format!("{} does not answer", away.join(", "))),
+        ([], prepared, [_, ..]) => tell(prepared, &|| Change::Commit(epoch)),
+        ([first, ..], _, [_, ..]) => Step::Fail(format!(
+            "{first} knows nothing of the change that others have ended"
+        )),
+        (_, [], []) if !away.is_empty() => Step::Fail(format!(
+            "{} does not answer: start it first, or, if it is lost for good, let it leave with --gone",
+            away.join(", ")
+        )),
+        ([first, ..], ..) => tell(&[first], &|| Change::Prepare(Box::new(goal.clone()))),
+        _ if !away.is_empty() => Step::Wait(format!("{} does not answer", away.join(", "))),
+        ([], prepared, []) => go_on(goal, seen, prepared),
+    }
+}
+
+/// What to do when all nodes know of the change, and none has ended it.
+fn go_on(goal: &Layout, seen: &[Seen], prepared: &[&str]) -> Step {
+    let epoch = goal.next.as_ref();
+    let epoch = epoch.map_or(0, |next| next.placement.map.epoch());
+    let members = || {
+        let members = seen.iter();
+        members.filter_map(|(node, seen)| Some((node, seen.as_ref()?)))
+    };
+    let unsettled = members().find(|(_, seen)| !seen.is_settled);
+    if let Some((node, _)) = unsettled {
+        return Step::Wait(format!("{node} ends what it began before"));
+    }
+    let unmoved: Vec<_> = members()
+        .filter(|(_, seen)| !seen.moved.has_begun)
+        .collect();
+    if !unmoved.is_empty() {
+        let tell = |(node, _): (&Box<str>, _)| (node.clone(), Change::Move(epoch));
+        return Step::Tell(unmoved.into_iter().map(tell).collect());
+    }
+    let moving = members().find(|(_, seen)| !seen.moved.is_done);
+    if let Some((node, seen)) = moving {
+        let moved = &seen.moved;
+        let trouble = match &*moved.trouble {
+            "" => String::new(),
+            trouble => format!("; {trouble}"),
+        };
+        return Step::Wait(format!(
+            "{node} has looked at {} keys, and copied {} with {} MiB{trouble}",
+            moved.looked_at,
+            moved.copied,
+            moved.bytes >> 20
+        ));
+    }
+    let decider = decider(goal);
+    let decider = prepared
+        .iter()
+        .find(|node| Some(**node) == decider.as_deref());
+    let first = decider.or(prepared.first());
+    let tell = first.map(|node| (Box::from(*node), Change::Commit(epoch)));
+    Step::Tell(tell.into_iter().collect())
+}
+
+/// What to do next, to have all nodes go by the map of before again.
+pub fn step_back(goal: &Layout, seen: &[Seen]) -> Step {
+    let Some(next) = &goal.next else {
+        return Step::Done;
+    };
+    let epoch = next.placement.map.epoch();
+    let of = |seen: &Option<Membership>| At::of(goal, seen.as_ref());
+    let is_committed = |(_, seen): &&Seen| of(seen) == At::Committed;
+    if let Some((node, _)) = seen.iter().find(is_committed) {
+        return Step::Fail(format!(
+            "{node} has ended the change already: `weir kv finish` has all others follow"
+        ));
+    }
+    let decider = decider(goal);
+    let is_decider = |(node, _): &&Seen| Some(node) == decider.as_ref();
+    let deciding = seen.iter().find(is_decider);
+    if let Some((node, seen)) = deciding {
+        match of(seen) {
+            At::Away => {
+                return Step::Fail(format!(
+                    "{node} does not answer, and it is the one that decides: start it first"
+                ));
+            }
+            At::Prepared => return Step::Tell(vec![(node.clone(), Change::Abort(epoch))]),
+            _ => {}
+        }
+    }
+    let prepared = seen.iter().filter(|(_, seen)| of(seen) == At::Prepared);
+    let told: Vec<_> = prepared
+        .map(|(node, _)| (node.clone(), Change::Abort(epoch)))
+        .collect();
+    let mut away = seen.iter().filter(|(_, seen)| of(seen) == At::Away);
+    match (told.is_empty(), away.next()) {
+        (false, _) => Step::Tell(told),
+        (true, Some((node, _))) => Step::Wait(format!("{node} does not answer")),
+        (true, None) => Step::Done,
+    }
+}
+
+/// What a node goes by after it was told of a change; `None` if nothing changes by that. `layout` is that of before; a node that waits has
+/// none.
+///
+/// # Errors
+/// It does not follow what there is.
+pub fn told(own: &str, layout: Option<&Layout>, change: &Change) -> Result<Option<Layout>, String> {
+    let next = layout.and_then(|layout| layout.next.as_ref());
+    let next = next.map(|next| next.placement.map.epoch());
+    match (change, layout) {
+        (Change::Prepare(prepared), Some(layout)) if **prepared == *layout => Ok(None),
+        (Change::Prepare(prepared), layout) => {
+            prepare(own, layout, prepared)?;
+            Ok(Some(Layout::clone(prepared)))
+        }
+        (Change::Move(epoch), Some(_)) if next == Some(*epoch) => Ok(None),
+        (Change::Commit(epoch), Some(layout)) if layout.now.map.epoch() == *epoch => Ok(None),
+        (Change::Commit(epoch), Some(layout)) if next == Some(*epoch) => Ok(layout.committed()),
+        (Change::Abort(epoch), Some(layout)) if next == Some(*epoch) => Ok(Some(layout.aborted())),
+        (Change::Abort(epoch), Some(layout))
+            if next.is_none() && layout.now.map.epoch() != *epoch =>
+        {
+            Ok(None)
+        }
+        (_, None) => Err("this node has not joined yet".to_owned()),
+        (Change::Move(epoch) | Change::Commit(epoch) | Change::Abort(epoch), Some(layout)) => {
+            Err(format!(
+                "this node has the map of epoch {}{}, and is told of {epoch}",
+                layout.now.map.epoch(),
+                next.map_or(String::new(), |next| format!(
+                    ", which that of epoch {next} is to follow"
+                ))
+            ))
+        }
+    }
+}
+
+/// Whether a node may go by a layout in which another placement is to follow.
+fn prepare(own: &str, layout: Option<&Layout>, prepared: &Layout) -> Result<(), String> {
+    if prepared.next.is_none() || prepared.node_at(own).is_none() {
+        return Err(format!("the new layout does not have {own}"));
+    }
+    match layout {
+        None if prepared.now.map.node(own).is_some() => Err(format!(
+            "{own} is one of the nodes already, but has no data: if it has lost its disk, let it leave with --gone, and join again"
+        )),
+        None => Ok(()),
+        Some(layout) if layout.node_at(own).is_none() => Err(format!(
+            "{own} has left: to let it join again, empty its directory and start it with `join = true`"
+        )),
+        Some(Layout { next: Some(_), .. }) => {
+            Err("another change is under way here: finish it, or abort it".to_owned())
+        }
+        Some(layout) => {
+            let next = prepared.next.clone();
+            let follows = next.and_then(|next| layout.prepared(next));
+            match follows.as_ref() == Some(prepared) {
+                true => Ok(()),
+                false => Err("the new layout does not follow the one of this node".to_owned()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
