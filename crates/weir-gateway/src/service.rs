@@ -21,8 +21,8 @@ pub use crate::service::courier::{
 pub use crate::service::queues::{ConsumerStatus, OrderError, QueueOrder, QueueStatus, SinkStatus};
 pub use crate::service::reply::{Answer, Content, Feeder, HasLeft, Pieces, Replier, Reply};
 pub use crate::service::stores::{
-    HintStatus, RepairStatus, SLOT_PARTS, StoreNode, StoreOperations, StoreOrder, StoreOutcomes,
-    StoreStatus,
+    HintStatus, RepairStatus, SLOT_PARTS, StoreChange, StoreNode, StoreOperations, StoreOrder,
+    StoreOutcomes, StoreStanding, StoreStatus,
 };
 
 pub(crate) use crate::service::courier::{Parcel, Parcels, parcels};

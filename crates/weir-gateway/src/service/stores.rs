@@ -10,6 +10,8 @@ pub const SLOT_PARTS: usize = 256;
 pub struct StoreStatus {
     /// The address of this node, as the others know it.
     pub node: String,
+    /// What it is among them.
+    pub standing: StoreStanding,
     /// How many maps of the slots there were, this one included.
     pub epoch: u64,
     /// Nodes that have a key, unless a request says otherwise.
@@ -18,10 +20,47 @@ pub struct StoreStatus {
     pub slots: usize,
     /// All nodes, this one among them.
     pub nodes: Vec<StoreNode>,
+    /// Nodes come or go: the map that is to follow. `None` if there is none.
+    pub change: Option<StoreChange>,
     /// What clients asked of this node.
     pub operations: StoreOperations,
     /// The last repair, or the one that is under way; `None` where something else sees to the data.
     pub repair: Option<RepairStatus>,
+}
+
+/// What a node is among the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StoreStanding {
+    /// It has no data, and is to join.
+    Waits,
+    /// It is one of them.
+    Member,
+    /// It was one of them.
+    Left,
+}
+
+/// A map that is to follow the one of now, and how far this node is with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StoreChange {
+    /// Its number.
+    pub epoch: u64,
+    /// Nodes that have a key by it.
+    pub replicas: usize,
+    /// The addresses of its nodes.
+    pub nodes: Vec<String>,
+    /// Whether this node takes what it gets.
+    pub has_begun: bool,
+    /// Whether it has all of it.
+    pub is_done: bool,
+    /// Keys that were looked at.
+    pub looked_at: u64,
+    /// Those that were copied.
+    pub copied: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// What holds it up; empty if nothing does.
+    pub trouble: String,
 }
 
 /// A node of a store.

@@ -54,7 +54,12 @@ impl Members {
                 }
             };
             nodes.extend(layout.nodes().into_iter().map(|node| node.address));
-            let order = |layout: &Layout| (layout.now.map.epoch(), layout.highest);
+            // One that is not ended everywhere is what an operator is to know of.
+            let order = |layout: &Layout| {
+                let next = layout.next.as_ref();
+                let next = next.map(|next| next.placement.map.epoch());
+                (next.unwrap_or(layout.now.map.epoch()), next.is_some())
+            };
             if newest
                 .as_ref()
                 .is_none_or(|newest| order(newest) < order(&layout))

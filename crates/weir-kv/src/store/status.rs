@@ -3,9 +3,13 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use weir_gateway::service::{HintStatus, RepairStatus, SLOT_PARTS, StoreNode, StoreStatus};
+use weir_gateway::service::{
+    HintStatus, RepairStatus, SLOT_PARTS, StoreChange, StoreNode, StoreStanding, StoreStatus,
+};
 
 use super::Store;
+use crate::cluster::Cluster;
+use crate::frame::{Moved, Standing};
 use crate::layout::Layout;
 use crate::placement::{Map, SLOTS, Slot};
 
@@ -40,8 +44,13 @@ impl Store {
             })
             .collect();
         let this = nodes.iter().find(|node| node.is_this);
+        let standing = self.cluster.as_ref().map(Cluster::standing);
         StoreStatus {
             node: this.map_or_else(String::new, |this| this.address.clone()),
+            standing: standing
+                .as_ref()
+                .map_or(StoreStanding::Member, |standing| shown(standing.standing)),
+            change: standing.and_then(|standing| change(&layout, &standing.moved)),
             epoch: map.epoch(),
             replicas: layout.now.replicas,
             slots: SLOTS,
@@ -96,6 +105,31 @@ impl Store {
             missing: told.missing,
         })
     }
+}
+
+fn shown(standing: Standing) -> StoreStanding {
+    match standing {
+        Standing::Waits => StoreStanding::Waits,
+        Standing::Member => StoreStanding::Member,
+        Standing::Left => StoreStanding::Left,
+    }
+}
+
+/// The map that is to follow, if there is one.
+fn change(layout: &Layout, moved: &Moved) -> Option<StoreChange> {
+    let next = &layout.next.as_ref()?.placement;
+    let nodes = next.map.nodes().iter();
+    Some(StoreChange {
+        epoch: next.map.epoch(),
+        replicas: next.replicas,
+        nodes: nodes.map(|node| node.address.to_string()).collect(),
+        has_begun: moved.has_begun,
+        is_done: moved.is_done,
+        looked_at: moved.looked_at,
+        copied: moved.copied,
+        bytes: moved.bytes,
+        trouble: moved.trouble.clone(),
+    })
 }
 
 /// What each node has, in the order of the map.

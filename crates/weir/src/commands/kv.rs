@@ -2,6 +2,7 @@
 //!
 //! Values go through as they are. What is not there, or not as a condition says, ends with 1, and what cannot be done with 2.
 
+mod members;
 mod over_http;
 mod place;
 mod store;
@@ -21,6 +22,7 @@ use weir_kv::condition::{self, Condition, Tags};
 use weir_kv::frame::Span;
 use weir_kv::version::Version;
 
+use self::members::{JoinArgs, LeaveArgs, MoveArgs, PlaceArgs};
 use self::place::Place;
 use self::store::Store;
 use super::kv_admin::{RepairArgs, StatusArgs, run_repair, run_status};
@@ -47,6 +49,16 @@ enum KvCommand {
     Status(StatusArgs),
     /// Have a running gateway compare its replicas with those of the others now, and make them alike.
     Repair(RepairArgs),
+    /// Let a node come, after a plan is shown. Data moves while clients are served.
+    Join(JoinArgs),
+    /// Let a node go, after a plan is shown.
+    Leave(LeaveArgs),
+    /// Let a node come in the place of another one, after a plan is shown.
+    Move(MoveArgs),
+    /// Go on with a change of nodes that was left half-way.
+    Finish(PlaceArgs),
+    /// Take such a change back.
+    Abort(PlaceArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -141,6 +153,11 @@ pub(crate) fn run(args: &KvArgs) -> ExitCode {
         KvCommand::Scan(args) => scan(args),
         KvCommand::Status(args) => run_status(args),
         KvCommand::Repair(args) => run_repair(args),
+        KvCommand::Join(args) => members::join(args),
+        KvCommand::Leave(args) => members::leave(args),
+        KvCommand::Move(args) => members::replace(args),
+        KvCommand::Finish(args) => members::finish(args),
+        KvCommand::Abort(args) => members::abort(args),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

@@ -31,12 +31,25 @@ pub(crate) struct RepairArgs {
 #[derive(Debug, Deserialize)]
 struct Store {
     node: String,
+    standing: String,
     epoch: u64,
     replicas: u64,
     slots: u64,
     nodes: Vec<Node>,
+    change: Option<Change>,
     operations: Operations,
     repair: Option<Repair>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Change {
+    epoch: u64,
+    nodes: Vec<String>,
+    has_begun: bool,
+    is_done: bool,
+    looked_at: u64,
+    copied: u64,
+    trouble: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -112,6 +125,7 @@ pub(crate) fn run_status(args: &StatusArgs) -> anyhow::Result<bool> {
         store.nodes.len()
     ))?;
     say_nodes(&store.nodes)?;
+    say_change(&store)?;
     say_operations(&store.operations)?;
     say(format_args!("\n{}", told(store.repair.as_ref())))?;
     Ok(true)
@@ -143,6 +157,39 @@ fn say_nodes(nodes: &[Node]) -> anyhow::Result<()> {
         ))?;
     }
     Ok(())
+}
+
+/// What this node is among the others, where that is worth saying; and what is to follow.
+fn say_change(store: &Store) -> anyhow::Result<()> {
+    match &*store.standing {
+        "waits" => say("\nthis node waits until `weir kv join` lets it come")?,
+        "left" => say("\nthis node has left, and may be stopped")?,
+        _ => {}
+    }
+    let Some(change) = &store.change else {
+        return Ok(());
+    };
+    let Change {
+        epoch,
+        looked_at,
+        copied,
+        trouble,
+        ..
+    } = change;
+    let how = match (change.has_begun, change.is_done) {
+        (_, true) => format!("this node has what it gets, {copied} keys"),
+        (true, _) => format!("this node has looked at {looked_at} keys, and copied {copied}"),
+        (false, _) => "this node copies nothing yet".to_owned(),
+    };
+    let trouble = match &**trouble {
+        "" => String::new(),
+        trouble => format!("; {trouble}"),
+    };
+    say(format_args!(
+        "\na change to epoch {epoch} is under way, to the nodes {}: {how}{trouble}",
+        change.nodes.join(", ")
+    ))?;
+    say("`weir kv finish` goes on with it, and `weir kv abort` takes it back")
 }
 
 fn say_operations(operations: &Operations) -> anyhow::Result<()> {

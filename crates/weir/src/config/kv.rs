@@ -77,6 +77,7 @@ fn alone(table: &mut Entries, database: &str) -> (Option<ClusterSettings>, Optio
     let keys = [
         &declared::NODE,
         &declared::NODES,
+        &declared::JOIN,
         &declared::REPLICAS,
         &declared::SECRET,
         &declared::REPAIR,
@@ -95,6 +96,7 @@ fn alone(table: &mut Entries, database: &str) -> (Option<ClusterSettings>, Optio
 fn cluster(table: &mut Entries) -> Option<ClusterSettings> {
     let node_value = table.optional(&declared::NODE);
     let nodes_value = table.optional(&declared::NODES);
+    let join_value = table.optional(&declared::JOIN);
     let urls_value = table.optional(&declared::URLS);
     let replicas_value = table.optional(&declared::REPLICAS);
     let secret_value = table.optional(&declared::SECRET);
@@ -102,6 +104,7 @@ fn cluster(table: &mut Entries) -> Option<ClusterSettings> {
     let nodes = nodes_value.as_ref().and_then(addresses);
     let secret = secret_value.as_ref().map(token);
     let urls = urls_value.as_ref().and_then(urls);
+    let is_joining = join_value.as_ref().and_then(Entry::boolean);
     let replicas = replicas_value
         .as_ref()
         .and_then(Entry::integer)
@@ -110,7 +113,7 @@ fn cluster(table: &mut Entries) -> Option<ClusterSettings> {
         (Some(alone), None) => alone.expected("\"nodes\" beside it, which are all of them"),
         (None, Some(others)) => others.expected("\"node\" beside it, which of them this one is"),
         (None, None) => {
-            let values = [&urls_value, &replicas_value, &secret_value];
+            let values = [&join_value, &urls_value, &replicas_value, &secret_value];
             for value in values.into_iter().flatten() {
                 value.expected(
                     "\"node\" and \"nodes\" beside it, since a store of one node has no use for it",
@@ -149,6 +152,7 @@ fn cluster(table: &mut Entries) -> Option<ClusterSettings> {
         hints: PathBuf::new(),
         hints_age: Duration::ZERO,
         secret: secret.flatten().unwrap_or_default(),
+        is_joining: is_joining.unwrap_or(false),
     })
 }
 

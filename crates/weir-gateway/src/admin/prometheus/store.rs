@@ -125,6 +125,25 @@ pub(super) const METRICS: &[Metric] = &[
         source: Source::Optional(|counted| of_hints(counted, |hints| hints.left_out)),
     },
     Metric {
+        name: "weir_store_changing",
+        kind: Kind::Gauge,
+        help: "1 while nodes [come or go](sharding.md#nodes-that-come-and-go).",
+        labels: &[&[]],
+        source: Source::Optional(|counted| number(counted, |store| store.change.is_some().into())),
+    },
+    Metric {
+        name: "weir_store_moved_keys",
+        kind: Kind::Gauge,
+        help: "Keys that this node has looked at for that, and those that it has copied.",
+        labels: &[&[RESULT]],
+        source: Source::Optional(|counted| {
+            let change = counted.store.as_ref()?.change.as_ref()?;
+            let results = [("looked_at", change.looked_at), ("copied", change.copied)];
+            let samples = results.map(|(result, count)| Sample::new(&[result], count));
+            Some(samples.into())
+        }),
+    },
+    Metric {
         name: "weir_store_repair_running",
         kind: Kind::Gauge,
         help: "1 while a repair of this node is under way.",

@@ -100,7 +100,7 @@ fn secret(file: &Path) -> anyhow::Result<String> {
     Ok(text.to_owned())
 }
 
-fn node(text: &str) -> Result<SocketAddr, &'static str> {
+pub(super) fn node(text: &str) -> Result<SocketAddr, &'static str> {
     let expected = "expected an IP address and a port such as 10.0.0.1:8081, as the config of the nodes has it";
     text.parse().map_err(|_| expected)
 }

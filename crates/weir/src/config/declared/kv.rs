@@ -10,6 +10,7 @@ pub(crate) static STORE: Section = Section {
         &ENGINE,
         &NODE,
         &NODES,
+        &JOIN,
         &URLS,
         &REPLICAS,
         &SECRET,
@@ -35,6 +36,12 @@ pub(crate) static NODES: Key = Key {
     kind: Kind::List(&ADDRESSES),
     preset: Preset::Said("this one alone"),
     doc: "All nodes, `node` among them; the same on each, at most 9.",
+};
+pub(crate) static JOIN: Key = Key {
+    name: "join",
+    kind: Kind::Boolean,
+    preset: Preset::Boolean(false),
+    doc: "`true`: this node has no data yet, and waits for [`weir kv join`](sharding.md#nodes-that-come-and-go). Of no meaning once it has some.",
 };
 pub(crate) static REPLICAS: Key = Key {
     name: "replicas",

@@ -1,0 +1,286 @@
+//! `weir kv join`, `leave` and `move`: nodes come and go, after a plan is shown; `finish` and `abort` see to a change that was left half-way.
+//!
+//! This program asks and tells the nodes; they do the rest. It may be ended at any time: clients are served by both maps then, until
+//! somebody goes on.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{anyhow, bail, ensure};
+use weir_kv::client::{ClientSettings, Members};
+use weir_kv::layout::Layout;
+use weir_kv::layout::change::{self, Step, Want};
+
+use super::place::{Place, Way, node};
+use super::say_line;
+
+/// How often nodes are looked at.
+const POLL: Duration = Duration::from_millis(250);
+
+#[derive(Debug, clap::Args)]
+pub(super) struct JoinArgs {
+    /// The node that comes, at the address that `node` of its `[kv]` has. It runs already, with `join = true` and an empty directory.
+    #[arg(value_name = "ADDRESS:PORT", value_parser = node)]
+    node: SocketAddr,
+
+    #[command(flatten)]
+    how: How,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct LeaveArgs {
+    /// The node that goes.
+    #[arg(value_name = "ADDRESS:PORT", value_parser = node)]
+    node: SocketAddr,
+
+    /// It is lost for good, with its data. What it says is not heard any more, should it come back.
+    #[arg(long)]
+    gone: bool,
+
+    #[command(flatten)]
+    how: How,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct MoveArgs {
+    /// The node that goes.
+    #[arg(value_name = "FROM", value_parser = node)]
+    from: SocketAddr,
+
+    /// The node that comes in its place, and gets the same keys. It runs already, with `join = true` and an empty directory.
+    #[arg(value_name = "TO", value_parser = node)]
+    to: SocketAddr,
+
+    /// The first one is lost for good, with its data. What it says is not heard any more, should it come back.
+    #[arg(long)]
+    gone: bool,
+
+    #[command(flatten)]
+    how: How,
+}
+
+#[derive(Debug, clap::Args)]
+struct How {
+    /// How many nodes have a key afterwards, unless a request says otherwise; if nothing is said, as many as before, or 3 where there were as
+    /// many as there were nodes.
+    #[arg(long, value_name = "N")]
+    replicas: Option<usize>,
+
+    /// Only show the plan.
+    #[arg(long, conflicts_with = "yes")]
+    plan: bool,
+
+    /// Carry it out without asking.
+    #[arg(long)]
+    yes: bool,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct PlaceArgs {
+    #[command(flatten)]
+    place: Place,
+}
+
+pub(super) fn join(args: &JoinArgs) -> anyhow::Result<bool> {
+    let want = Want::Join(named(args.node));
+    let told = format!("{} joins", args.node);
+    carry_out(&args.how, &want, &told)
+}
+
+pub(super) fn leave(args: &LeaveArgs) -> anyhow::Result<bool> {
+    let want = Want::Leave {
+        node: named(args.node),
+        is_gone: args.gone,
+    };
+    let how = if args.gone { "is gone" } else { "leaves" };
+    carry_out(&args.how, &want, &format!("{} {how}", args.node))
+}
+
+pub(super) fn replace(args: &MoveArgs) -> anyhow::Result<bool> {
+    let want = Want::Replace {
+        old: named(args.from),
+        new: named(args.to),
+        is_gone: args.gone,
+    };
+    let told = format!("{} comes in the place of {}", args.to, args.from);
+    carry_out(&args.how, &want, &told)
+}
+
+/// Goes on with a change that was left half-way.
+pub(super) fn finish(args: &PlaceArgs) -> anyhow::Result<bool> {
+    see_to_it(args, false)
+}
+
+/// Takes such a change back.
+pub(super) fn abort(args: &PlaceArgs) -> anyhow::Result<bool> {
+    see_to_it(args, true)
+}
+
+fn named(node: SocketAddr) -> Box<str> {
+    node.to_string().into()
+}
+
+/// The nodes, and how they are asked.
+struct Nodes {
+    runtime: tokio::runtime::Runtime,
+    members: Members,
+}
+
+impl Nodes {
+    fn of(place: &Place) -> anyhow::Result<Self> {
+        let settings: ClientSettings = match place.way()? {
+            Way::Nodes(settings) => settings,
+            Way::Url(_) => bail!(
+                "nodes come and go by the port that they have for each other: name some of them with --nodes, or a config file with --config"
+            ),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let members = Members::new(settings);
+        Ok(Self { runtime, members })
+    }
+
+    fn layout(&self) -> anyhow::Result<Layout> {
+        Ok(self.runtime.block_on(self.members.layout())?)
+    }
+
+    /// Goes on until it is done, and says what is waited for.
+    fn drive(&self, goal: &Layout, is_back: bool) -> anyhow::Result<()> {
+        let mut said = String::new();
+        loop {
+            let step = self.runtime.block_on(self.members.step(goal, is_back));
+            match step {
+                Step::Tell(_) => continue,
+                Step::Done => return Ok(()),
+                Step::Fail(why) => {
+                    return Err(anyhow!(why).context(
+                        "the change goes no further; `weir kv finish` goes on, `weir kv abort` takes it back",
+                    ));
+                }
+                Step::Wait(what) if what != said => {
+                    say_line(&what)?;
+                    said = what;
+                }
+                Step::Wait(_) => {}
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+}
+
+fn carry_out(how: &How, want: &Want, told: &str) -> anyhow::Result<bool> {
+    let nodes = Nodes::of(&how.place)?;
+    let layout = nodes.layout()?;
+    let goal = change::planned(&layout, want, how.replicas).map_err(|why| anyhow!(why))?;
+    say_plan(&goal, told)?;
+    if how.plan {
+        return Ok(true);
+    }
+    ensure!(
+        how.yes || io::stdin().is_terminal(),
+        "nothing is changed: say --yes to carry out this plan"
+    );
+    if !how.yes && !is_wanted()? {
+        say_line("nothing is changed")?;
+        return Ok(false);
+    }
+    nodes.drive(&goal, false)?;
+    say_done(&goal.committed().unwrap_or(goal))?;
+    Ok(true)
+}
+
+fn is_wanted() -> io::Result<bool> {
+    print!("Go on? [y/N] ");
+    io::stdout().flush()?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+fn see_to_it(args: &PlaceArgs, is_back: bool) -> anyhow::Result<bool> {
+    let nodes = Nodes::of(&args.place)?;
+    let layout = nodes.layout()?;
+    let Some(next) = &layout.next else {
+        say_line(format_args!(
+            "no change is under way: the cluster has {}",
+            told(&layout)
+        ))?;
+        return Ok(true);
+    };
+    say_line(format_args!(
+        "the change to epoch {} {}",
+        next.placement.map.epoch(),
+        if is_back { "is taken back" } else { "goes on" }
+    ))?;
+    nodes.drive(&layout, is_back)?;
+    say_done(&match is_back {
+        true => layout.aborted(),
+        false => layout.committed().unwrap_or(layout),
+    })?;
+    Ok(true)
+}
+
+/// What a cluster is, in a few words.
+fn told(layout: &Layout) -> String {
+    let (count, replicas) = (layout.now.map.nodes().len(), layout.now.replicas);
+    let plural = |count: usize, what: &str| match count {
+        1 => format!("1 {what}"),
+        count => format!("{count} {what}s"),
+    };
+    format!(
+        "{}, {} of a key, and the map of epoch {}",
+        plural(count, "node"),
+        plural(replicas, "replica"),
+        layout.now.map.epoch()
+    )
+}
+
+fn say_plan(goal: &Layout, what: &str) -> anyhow::Result<()> {
+    let after = goal.committed().unwrap_or_else(|| goal.clone());
+    say_line(format_args!("The cluster has {}.", told(goal)))?;
+    say_line(format_args!("{what}: then it has {}.\n", told(&after)))?;
+    let shares = change::shares(goal);
+    let widths = shares.iter().map(|share| share.address.len());
+    let width = widths.max().unwrap_or(0).max("NODE".len());
+    say_line(format_args!(
+        "{:width$}  {:>16}  {:>16}  {:>6}",
+        "NODE", "FIRST OF", "REPLICA OF", "GETS"
+    ))?;
+    for share in &shares {
+        let pair = |(before, after): (usize, usize)| format!("{before} -> {after}");
+        say_line(format_args!(
+            "{:width$}  {:>16}  {:>16}  {:>6}",
+            share.address,
+            pair(share.first_of),
+            pair(share.replica_of),
+            share.gains
+        ))?;
+    }
+    say_line(format_args!(
+        "\nThese are slots, of {}. A node copies the keys that it gets, at 16 MiB a second at most; until then, reads and writes go by both maps.",
+        weir_kv::placement::SLOTS
+    ))?;
+    let next = goal.next.as_ref();
+    if next.is_some_and(|next| !next.gone.is_empty()) {
+        say_line(
+            "What only the lost node has is lost. Should it come back, it is no longer heard: empty its directory.",
+        )?;
+    }
+    Ok(())
+}
+
+fn say_done(layout: &Layout) -> anyhow::Result<()> {
+    let nodes = layout.now.map.nodes().iter();
+    let nodes: Vec<String> = nodes.map(|node| format!("{:?}", node.address)).collect();
+    say_line(format_args!("done: the cluster has {}", told(layout)))?;
+    say_line(format_args!(
+        "say so in the config of each node, before it starts again: nodes = [{}]",
+        nodes.join(", ")
+    ))?;
+    Ok(())
+}
