@@ -25,6 +25,7 @@ mod peer;
 mod repair;
 pub(crate) mod serve;
 mod shared;
+mod sweeping;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -153,6 +154,7 @@ impl Cluster {
         let thread = thread.spawn(live);
         let thread = thread.map_err(|error| format!("cannot start a thread: {error}"))?;
         cluster.thread = Some(thread);
+        cluster.members.sweep();
         Ok(cluster)
     }
 

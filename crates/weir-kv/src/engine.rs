@@ -120,6 +120,13 @@ pub trait Engine: fmt::Debug + Send + Sync {
         Replier::answer_all(then(Ok(Some(version))).into_iter());
     }
 
+    /// Takes a key away, whatever its value, if what is kept of it has this version; otherwise the version of what is kept is the result.
+    /// Engines that see to their own keep it.
+    fn remove(&self, key: Bytes, version: Version, then: Then<Option<Version>>) {
+        let _ = key;
+        Replier::answer_all(then(Ok(Some(version))).into_iter());
+    }
+
     /// Goes through the cells from a key on, up to another one without it, as they are at this moment. `then` comes at the end, also
     /// when nobody wants more.
     fn scan(&self, from: Bytes, to: Option<Bytes>, each: Each, then: Then<()>);

@@ -185,10 +185,14 @@ impl Map {
         })
     }
 
-    /// The same map with another epoch, and no number for a new node that was given to one before.
+    /// The same map, where so many numbers of nodes and maps were given already.
     #[must_use]
-    pub(crate) fn at_epoch(self, epoch: u64) -> Self {
-        Self { epoch, ..self }
+    pub(crate) fn behind(&self, count: u64) -> Self {
+        Self {
+            epoch: self.epoch + count,
+            next_id: self.next_id + count as u16,
+            ..self.clone()
+        }
     }
 
     /// Ranks `nodes` for a slot: those that are ranked already stay in their order, the others come in where they drew.

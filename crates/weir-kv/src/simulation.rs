@@ -14,6 +14,7 @@
 //! (Lynch, Distributed Algorithms, lemma 13.16): such histories are linearizable. A plain write that had to advance has had two
 //! versions, so its value may be seen, not be seen, and be seen again.
 
+mod change;
 mod faults;
 mod world;
 

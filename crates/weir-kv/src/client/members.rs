@@ -58,7 +58,8 @@ impl Members {
             let order = |layout: &Layout| {
                 let next = layout.next.as_ref();
                 let next = next.map(|next| next.placement.map.epoch());
-                (next.unwrap_or(layout.now.map.epoch()), next.is_some())
+                let epoch = next.unwrap_or(layout.now.map.epoch());
+                (epoch, next.is_some(), layout.highest)
             };
             if newest
                 .as_ref()

@@ -14,6 +14,7 @@ use super::hub::Event;
 use super::moving::Moving;
 use super::neighbours::Neighbours;
 use super::opening;
+use super::sweeping::Sweeping;
 use crate::frame::{Change, Membership, Moved, Standing};
 use crate::layout::{Layout, change};
 use crate::version::Version;
@@ -26,12 +27,15 @@ pub(super) struct Members {
     shared: Arc<Shared>,
     neighbours: Arc<Neighbours>,
     events: mpsc::UnboundedSender<Event>,
+    /// One change at a time. It may be held for seconds; how this node stands is told all the same.
     changing: Mutex<Changing>,
+    moved: Mutex<Arc<Mutex<Moved>>>,
+    sweeping: Mutex<Option<Sweeping>>,
     /// Whether the engine has done what was under way when the layout changed.
     is_flushed: Arc<AtomicBool>,
 }
 
-/// One change at a time.
+/// What is under way.
 #[derive(Default)]
 struct Changing {
     /// Takes what this node gets by the map of this epoch.
@@ -49,29 +53,27 @@ impl Members {
             neighbours,
             events,
             changing: Mutex::default(),
+            moved: Mutex::default(),
+            sweeping: Mutex::default(),
             is_flushed: Arc::new(AtomicBool::new(true)),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Changing> {
-        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// How this node stands.
     pub(super) fn standing(&self) -> Membership {
-        let changing = self.lock();
         let layout = self.shared.layout();
         let standing = match (self.shared.is_member(), self.shared.me()) {
             (true, _) => Standing::Member,
             (false, 0) => Standing::Waits,
             (false, _) => Standing::Left,
         };
-        let moving = changing.moving.as_ref();
+        let moved = Arc::clone(&lock(&self.moved));
+        let moved = lock(&moved).clone();
         Membership {
             standing,
             is_settled: !self.shared.is_settling.load(Ordering::Acquire)
                 && self.is_flushed.load(Ordering::Acquire),
-            moved: moving.map_or_else(Moved::default, |(_, moving)| moving.told()),
+            moved,
             layout: (standing != Standing::Waits).then(|| Box::new(Layout::clone(&layout))),
         }
     }
@@ -81,12 +83,13 @@ impl Members {
     /// # Errors
     /// It does not follow what there is, or the disk refuses: nothing is changed then.
     pub(super) fn change(&self, change: &Change) -> Result<(), String> {
-        let mut changing = self.lock();
+        let mut changing = lock(&self.changing);
         let layout = Layout::clone(&self.shared.layout());
         let has_joined = self.shared.me() > 0;
         let told = change::told(self.shared.address(), has_joined.then_some(&layout), change)?;
         if let Some(layout) = told {
             changing.moving = None;
+            *lock(&self.moved) = Arc::default();
             self.enter(layout)?;
         } else if let Change::Move(epoch) = change {
             self.begin_to_move(*epoch, &mut changing)?;
@@ -102,7 +105,11 @@ impl Members {
             .filter(|node| &*node.address != self.shared.address());
         let calls = self.calls();
         let come = self.neighbours.open(others.cloned(), &calls)?;
-        opening::keep(&*self.shared.engine, self.shared.address(), &layout)?;
+        let before = self.shared.layout();
+        let has_ended = layout.next.is_none() && layout.now != before.now;
+        let left = has_ended.then(|| before.aborted());
+        drop(before);
+        opening::keep(&*self.shared.engine, self.shared.address(), &layout, left)?;
         self.shared.is_settling.store(true, Ordering::Release);
         self.is_flushed.store(false, Ordering::Release);
         self.shared.enter(layout);
@@ -114,7 +121,17 @@ impl Members {
         // If the hub is gone, so is this node soon.
         let _ = self.events.send(Event::Nodes { come, go });
         self.flush();
+        if has_ended {
+            self.sweep();
+        }
         Ok(())
+    }
+
+    /// Takes away what others have now, if there is something.
+    pub(super) fn sweep(&self) {
+        let mut sweeping = lock(&self.sweeping);
+        *sweeping = None;
+        *sweeping = Sweeping::start(self.calls());
     }
 
     /// What this node writes for clients without asking others is on its way in the engine. What comes behind it says that it is done.
@@ -135,7 +152,9 @@ impl Members {
             return Err("what began before is under way still".to_owned());
         }
         if changing.moving.as_ref().map(|(moved, _)| *moved) != Some(epoch) {
-            changing.moving = Some((epoch, Moving::start(self.calls())?));
+            let told: Arc<Mutex<Moved>> = Arc::default();
+            changing.moving = Some((epoch, Moving::start(self.calls(), Arc::clone(&told))?));
+            *lock(&self.moved) = told;
         }
         Ok(())
     }
@@ -149,6 +168,11 @@ impl Members {
 
     /// Goes no further with what is under way.
     pub(super) fn end(&self) {
-        self.lock().moving = None;
+        lock(&self.changing).moving = None;
+        *lock(&self.sweeping) = None;
     }
+}
+
+fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    what.lock().unwrap_or_else(PoisonError::into_inner)
 }

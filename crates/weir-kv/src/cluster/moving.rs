@@ -32,7 +32,6 @@ const WAIT: Duration = Duration::from_secs(3);
 
 /// Takes it, on a thread, until it has all of it or is dropped.
 pub(super) struct Moving {
-    told: Arc<Mutex<Moved>>,
     has_ended: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -41,38 +40,25 @@ pub(super) struct Moving {
 type Wanted = (Bytes, Version, u16);
 
 impl Moving {
-    /// Begins.
+    /// Begins, and tells how far it is.
     ///
     /// # Errors
     /// The system has no thread.
-    pub(super) fn start(calls: Calls) -> Result<Self, String> {
-        let told = Arc::new(Mutex::new(Moved {
-            has_begun: true,
-            ..Moved::default()
-        }));
+    pub(super) fn start(calls: Calls, told: Arc<Mutex<Moved>>) -> Result<Self, String> {
         let has_ended: Arc<AtomicBool> = Arc::default();
         let run = Run {
             layout: Layout::clone(&calls.shared.layout()),
             calls,
-            told: Arc::clone(&told),
+            told,
             has_ended: Arc::clone(&has_ended),
         };
         let thread = std::thread::Builder::new().name("kv moving".to_owned());
         let thread = thread.spawn(move || run.run());
         let thread = thread.map_err(|error| format!("cannot start a thread: {error}"))?;
         Ok(Self {
-            told,
             has_ended,
             thread: Some(thread),
         })
-    }
-
-    /// How far it is.
-    pub(super) fn told(&self) -> Moved {
-        self.told
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
     }
 }
 
@@ -98,6 +84,7 @@ struct Trouble(String);
 
 impl Run {
     fn run(self) {
+        self.tell(|told| told.has_begun = true);
         let me = self.calls.shared.me();
         if !Slot::all().any(|slot| self.layout.gains(me, slot)) {
             return self.tell(|told| told.is_done = true);

@@ -3,17 +3,20 @@
 //! The configuration of a cluster names the nodes that it begins with. From the first change on, each node keeps its layout with its data,
 //! and that is what holds. The configuration may then name the nodes of now, or those of before.
 
-use bytes::Bytes;
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 
 use super::ClusterSettings;
 use crate::engine::Engine;
 use crate::layout::Layout;
 use crate::placement::Map;
+use crate::wall::unix_ms;
 
 /// What is kept under these names.
 const LAYOUT: &str = "layout";
 /// The address of this node, and a line for all nodes of each map that its data has had.
 const HISTORY: &str = "history";
+/// Layouts of before, whose keys may be here still.
+const LEFT: &str = "left";
 
 /// The layout of this node.
 ///
@@ -91,11 +94,16 @@ fn names_of(layout: &Layout) -> String {
     names.join(", ")
 }
 
-/// Keeps a layout with the data, before anything goes by it.
+/// Keeps a layout with the data, before anything goes by it; and the one of before, if what it had here may be elsewhere now.
 ///
 /// # Errors
 /// The disk refuses.
-pub(super) fn keep(engine: &dyn Engine, own: &str, layout: &Layout) -> Result<(), String> {
+pub(super) fn keep(
+    engine: &dyn Engine,
+    own: &str,
+    layout: &Layout,
+    left: Option<Layout>,
+) -> Result<(), String> {
     let kept = engine.noted(HISTORY)?.unwrap_or_default();
     let kept = String::from_utf8_lossy(&kept).into_owned();
     let mut lines: Vec<String> = kept.lines().map(str::to_owned).collect();
@@ -113,5 +121,51 @@ pub(super) fn keep(engine: &dyn Engine, own: &str, layout: &Layout) -> Result<()
         engine.claim(&format!("{own} of {}", names_of(layout)))?;
     }
     let lines = Bytes::from(lines.join("\n"));
-    engine.note(&[(HISTORY, lines), (LAYOUT, layout.encode())])
+    let mut notes = vec![(HISTORY, lines), (LAYOUT, layout.encode())];
+    if let Some(left) = left {
+        let mut all = self::left(engine)?;
+        all.push((unix_ms(), left));
+        notes.push((LEFT, encode_left(&all)));
+    }
+    engine.note(&notes)
+}
+
+/// Layouts by which this node had keys that others may have now, and until when.
+///
+/// # Errors
+/// The disk refuses.
+pub(super) fn left(engine: &dyn Engine) -> Result<Vec<(u64, Layout)>, String> {
+    let mut bytes = engine.noted(LEFT)?.unwrap_or_default();
+    let mut left = Vec::new();
+    while let (Ok(unix_ms), Ok(length)) = (bytes.try_get_u64(), bytes.try_get_u32()) {
+        let length = (length as usize).min(bytes.len());
+        let layout = Layout::decode(bytes.split_to(length));
+        left.push((
+            unix_ms,
+            layout.ok_or("what is kept of the nodes is damaged")?,
+        ));
+    }
+    Ok(left)
+}
+
+/// Nothing of those is here any more.
+///
+/// # Errors
+/// The disk refuses.
+pub(super) fn end_left(engine: &dyn Engine, ended: &[(u64, Layout)]) -> Result<(), String> {
+    let mut all = left(engine)?;
+    all.retain(|left| !ended.contains(left));
+    engine.note(&[(LEFT, encode_left(&all))])
+}
+
+/// For each: milliseconds since 1970 (8), length (4), layout.
+fn encode_left(all: &[(u64, Layout)]) -> Bytes {
+    let mut bytes = BytesMut::new();
+    for (unix_ms, layout) in all {
+        let layout = layout.encode();
+        bytes.put_u64(*unix_ms);
+        bytes.put_u32(layout.len() as u32);
+        bytes.extend_from_slice(&layout);
+    }
+    bytes.freeze()
 }

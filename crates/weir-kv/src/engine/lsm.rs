@@ -164,6 +164,21 @@ impl Lsm {
         }
     }
 
+    /// Has a key taken away.
+    fn take(&self, key: Bytes, version: Version, how: How, then: Then<Option<Version>>) {
+        let cell = Cell {
+            version,
+            expires_ms: None,
+            value: None,
+        };
+        self.put(Write {
+            key,
+            cell,
+            how,
+            then,
+        });
+    }
+
     fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), String> {
         let thread = std::thread::Builder::new().name(name.to_owned());
         let thread = thread.spawn(run);
@@ -258,18 +273,11 @@ impl Engine for Lsm {
     }
 
     fn forget(&self, key: Bytes, version: Version, then: Then<Option<Version>>) {
-        let cell = Cell {
-            version,
-            expires_ms: None,
-            value: None,
-        };
-        let how = How::Forget;
-        self.put(Write {
-            key,
-            cell,
-            how,
-            then,
-        });
+        self.take(key, version, How::Forget, then);
+    }
+
+    fn remove(&self, key: Bytes, version: Version, then: Then<Option<Version>>) {
+        self.take(key, version, How::Remove, then);
     }
 
     fn scan(&self, from: Bytes, to: Option<Bytes>, mut each: Each, then: Then<()>) {

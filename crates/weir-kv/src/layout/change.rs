@@ -49,6 +49,8 @@ pub enum Step {
     Tell(Vec<(Box<str>, Change)>),
     /// Look again in a while; what is waited for.
     Wait(String),
+    /// Nobody knows of it yet, and these nodes do not answer: it does not begin without them.
+    Away(String),
     /// It is done.
     Done,
     /// It does not go on like this.
@@ -83,6 +85,8 @@ pub fn planned(layout: &Layout, want: &Want, replicas: Option<usize>) -> Result<
             next.placement.map.epoch()
         ));
     }
+    // What was given up has had a number of its own, and maybe one for a node.
+    let last = now.map.behind(layout.highest - now.map.epoch());
     let names = now.map.nodes().iter().map(|node| &*node.address);
     let known = |node: &str| match now.map.node(node) {
         Some(node) => Ok(node.id),
@@ -102,7 +106,7 @@ pub fn planned(layout: &Layout, want: &Want, replicas: Option<usize>) -> Result<
             if names.len() > NODES_MAX {
                 return Err(format!("a cluster has at most {NODES_MAX} nodes"));
             }
-            (now.map.successor(&names), None)
+            (last.successor(&names), None)
         }
         Want::Leave { node, is_gone } => {
             let id = known(node)?;
@@ -110,16 +114,15 @@ pub fn planned(layout: &Layout, want: &Want, replicas: Option<usize>) -> Result<
             if names.is_empty() {
                 return Err(format!("{node} is the last node, and has all the data"));
             }
-            (now.map.successor(&names), is_gone.then_some(id))
+            (last.successor(&names), is_gone.then_some(id))
         }
         Want::Replace { old, new, is_gone } => {
             let id = known(old)?;
             unknown(new)?;
-            (now.map.replaced(old, new), is_gone.then_some(id))
+            (last.replaced(old, new), is_gone.then_some(id))
         }
     };
     let map = map.map_err(|error| error.to_string())?;
-    let map = map.at_epoch(layout.highest + 1);
     let (before, after) = (now.map.nodes().len(), map.nodes().len());
     let replicas = replicas.unwrap_or(match now.replicas {
         usual if usual == before.min(REPLICAS_USUAL) => after.min(REPLICAS_USUAL),
@@ -175,6 +178,8 @@ enum At {
     Away,
     /// It does not know of it.
     Before,
+    /// It has taken it back, or was told of another one since.
+    GivenUp,
     Prepared,
     Committed,
     /// It goes by something else.
@@ -189,7 +194,12 @@ impl At {
         match &seen.layout {
             None if seen.standing == Standing::Waits => Self::Before,
             Some(layout) if **layout == *goal => Self::Prepared,
-            Some(layout) if layout.next.is_none() && layout.now == goal.now => Self::Before,
+            Some(layout) if layout.next.is_none() && layout.now == goal.now => {
+                match layout.highest < goal.highest {
+                    true => Self::Before,
+                    false => Self::GivenUp,
+                }
+            }
             Some(layout) if goal.committed().as_ref() == Some(&**layout) => Self::Committed,
             _ => Self::Elsewhere,
         }
@@ -240,6 +250,11 @@ pub fn step(goal: &Layout, seen: &[Seen]) -> Step {
     if let [first, ..] = those(At::Elsewhere)[..] {
         return Step::Fail(format!("{first} goes by something else"));
     }
+    if let [first, ..] = those(At::GivenUp)[..] {
+        return Step::Fail(format!(
+            "{first} has taken the change back: `weir kv abort` has all others follow"
+        ));
+    }
     match (&before[..], &prepared[..], &committed[..]) {
         ([], [], _) if away.is_empty() => Step::Done,
         ([], [], [..]) => Step::Wait(format!("{} does not answer", away.join(", "))),
@@ -247,10 +262,7 @@ pub fn step(goal: &Layout, seen: &[Seen]) -> Step {
         ([first, ..], _, [_, ..]) => Step::Fail(format!(
             "{first} knows nothing of the change that others have ended"
         )),
-        (_, [], []) if !away.is_empty() => Step::Fail(format!(
-            "{} does not answer: start it first, or, if it is lost for good, let it leave with --gone",
-            away.join(", ")
-        )),
+        (_, [], []) if !away.is_empty() => Step::Away(away.join(", ")),
         ([first, ..], ..) => tell(&[first], &|| Change::Prepare(Box::new(goal.clone()))),
         _ if !away.is_empty() => Step::Wait(format!("{} does not answer", away.join(", "))),
         ([], prepared, []) => go_on(goal, seen, prepared),

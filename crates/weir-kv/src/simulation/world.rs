@@ -2,7 +2,7 @@
 
 mod checks;
 mod clients;
-mod events;
+pub(super) mod events;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

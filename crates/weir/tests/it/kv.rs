@@ -4,6 +4,7 @@ mod cassandra;
 mod client;
 mod cluster;
 mod killed;
+mod members;
 mod postgres;
 mod redirects;
 mod seen;

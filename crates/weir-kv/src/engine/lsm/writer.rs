@@ -45,6 +45,15 @@ pub(super) enum How {
     Over(Version),
     /// It is taken away, if it has this version and no value any more.
     Forget,
+    /// It is taken away, if it has this version.
+    Remove,
+}
+
+impl How {
+    /// Whether nothing is left of the key.
+    fn takes(self) -> bool {
+        matches!(self, Self::Forget | Self::Remove)
+    }
 }
 
 /// The thread.
@@ -102,7 +111,7 @@ impl Writer {
         }
         let rows = last.values().map(|&index| {
             let Write { key, cell, how, .. } = &writes[index];
-            let is_kept = committed.is_ok() && *how != How::Forget;
+            let is_kept = committed.is_ok() && !how.takes();
             (key.clone(), is_kept.then(|| cell.clone()))
         });
         self.rows.end(rows.collect());
@@ -125,12 +134,15 @@ impl Writer {
             How::Newer if before.is_none() && version > self.newest => return Ok(None),
             How::Newer => version,
             How::Over(over) => over,
-            How::Forget if before.is_some() => return Ok(before),
-            How::Forget => {
+            How::Forget | How::Remove if before.is_some() => return Ok(before),
+            How::Forget | How::Remove => {
                 let kept = self.tree.read(&write.key)?;
                 let now_ms = unix_ms();
-                let is_dead = |kept: &Cell| kept.version == version && kept.at(now_ms).is_none();
-                return Ok(kept.filter(|kept| !is_dead(kept)).map(|kept| kept.version));
+                let goes = |kept: &Cell| {
+                    let is_dead = || kept.at(now_ms).is_none();
+                    kept.version == version && (write.how == How::Remove || is_dead())
+                };
+                return Ok(kept.filter(|kept| !goes(kept)).map(|kept| kept.version));
             }
         };
         let kept = match before {
@@ -162,7 +174,7 @@ impl Writer {
         let mut batch = self.tree.database.batch().durability(mode);
         for index in last {
             let Write { key, cell, how, .. } = &writes[index];
-            if *how == How::Forget {
+            if how.takes() {
                 batch.remove(&self.tree.cells, &key[..]);
                 continue;
             }

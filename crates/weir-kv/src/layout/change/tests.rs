@@ -283,7 +283,7 @@ fn a_change_comes_to_its_end_whoever_was_away_in_between() {
                     }
                 }
                 Step::Done => break,
-                Step::Fail(why) => panic!("seed {seed}: {why}"),
+                Step::Away(why) | Step::Fail(why) => panic!("seed {seed}: {why}"),
             }
         }
         assert_eq!(step(&world.goal, &world.seen()), Step::Done, "seed {seed}");

@@ -6,7 +6,7 @@ use crate::cell::Cell;
 use crate::version::Version;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Event {
+pub(in crate::simulation) enum Event {
     /// A client asks.
     Ask,
     /// A message arrives.
@@ -34,7 +34,7 @@ pub(super) enum Event {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Message {
+pub(in crate::simulation) enum Message {
     Read {
         id: u64,
         key: u8,
@@ -66,9 +66,9 @@ pub(super) enum Message {
 }
 
 /// A cell in a form that can be ordered: its version, and the number of the operation that wrote it.
-pub(super) type Written = (Version, u64);
+pub(in crate::simulation) type Written = (Version, u64);
 
-pub(super) fn cell(written: Written) -> Cell {
+pub(in crate::simulation) fn cell(written: Written) -> Cell {
     Cell {
         version: written.0,
         expires_ms: None,
@@ -76,7 +76,7 @@ pub(super) fn cell(written: Written) -> Cell {
     }
 }
 
-pub(super) fn written(cell: &Cell) -> Written {
+pub(in crate::simulation) fn written(cell: &Cell) -> Written {
     let bytes = cell.value.as_deref().expect("all cells here have a value");
     let number = bytes.try_into().expect("eight bytes");
     (cell.version, u64::from_be_bytes(number))

@@ -5,7 +5,7 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail, ensure};
 use weir_kv::client::{ClientSettings, Members};
@@ -17,6 +17,8 @@ use super::say_line;
 
 /// How often nodes are looked at.
 const POLL: Duration = Duration::from_millis(250);
+/// How long to wait for a node that does not answer, before anything has begun.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct JoinArgs {
@@ -151,7 +153,7 @@ impl Nodes {
 
     /// Goes on until it is done, and says what is waited for.
     fn drive(&self, goal: &Layout, is_back: bool) -> anyhow::Result<()> {
-        let mut said = String::new();
+        let (began, mut said) = (Instant::now(), String::new());
         loop {
             let step = self.runtime.block_on(self.members.step(goal, is_back));
             match step {
@@ -162,6 +164,11 @@ impl Nodes {
                         "the change goes no further; `weir kv finish` goes on, `weir kv abort` takes it back",
                     ));
                 }
+                // It may have been started just now.
+                Step::Away(_) if began.elapsed() < PATIENCE => {}
+                Step::Away(nodes) => bail!(
+                    "nothing is changed: {nodes} does not answer; start it first, or, if it is lost for good, let it leave with --gone"
+                ),
                 Step::Wait(what) if what != said => {
                     say_line(&what)?;
                     said = what;

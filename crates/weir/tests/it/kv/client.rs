@@ -16,14 +16,14 @@ const SECRET: &str = "0123456789abcdef";
 
 /// What a command left behind.
 #[derive(Debug)]
-struct Run {
-    code: i32,
+pub(super) struct Run {
+    pub(super) code: i32,
     stdout: Vec<u8>,
-    stderr: String,
+    pub(super) stderr: String,
 }
 
 impl Run {
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         assert_eq!(self.code, 0, "{}", self.stderr);
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
@@ -50,7 +50,7 @@ fn run<A: AsRef<OsStr>>(directory: &Path, arguments: &[A], stdin: &[u8]) -> Run 
 }
 
 /// `weir kv` beside the config of a node.
-fn kv<A: AsRef<OsStr>>(node: &Node, arguments: &[A]) -> Run {
+pub(super) fn kv<A: AsRef<OsStr>>(node: &Node, arguments: &[A]) -> Run {
     run(&node.directory.file(""), arguments, b"")
 }
 
@@ -61,7 +61,7 @@ fn several() -> Vec<Node> {
 }
 
 /// `nodes` of the config, as the flag has it.
-fn nodes_of(node: &Node) -> String {
+pub(super) fn nodes_of(node: &Node) -> String {
     let text = std::fs::read_to_string(node.directory.file("weir.toml")).expect("a config");
     let line = text.lines().find_map(|line| line.strip_prefix("nodes = ["));
     let line = line.expect("nodes").trim_end_matches(']');

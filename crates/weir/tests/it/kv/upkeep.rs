@@ -9,7 +9,7 @@ use super::cluster::{several, wait_for};
 use crate::harness::wait_until;
 
 /// One replica, which the node reads from its own engine.
-fn own(node: &Node, key: &str) -> Result<String, u16> {
+pub(super) fn own(node: &Node, key: &str) -> Result<String, u16> {
     // A range of a node alone tells what it has itself.
     let response = node.ask("GET", &format!("/v0/entities?start={key}&end={key}~"), b"");
     assert_eq!(response.status, 200);

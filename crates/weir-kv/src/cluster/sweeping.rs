@@ -1,0 +1,172 @@
+//! When nodes have come or gone, a node takes away what it has of keys of which it is no replica any more: once all that are have them.
+//!
+//! Only what it had by the map of before, and what is older than the end of that: a request may say that more nodes than usual have a key.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::call::{Calls, NoAnswer};
+use super::opening;
+use crate::cell::Cell;
+use crate::frame::{Page, Say, Span, value_bytes};
+use crate::layout::Layout;
+use crate::placement::Slot;
+
+/// Bytes a second that replicas are asked for.
+const BYTES_PER_SECOND: u64 = 16 << 20;
+/// Before another try, where a replica did not have something or did not answer.
+const PAUSE: Duration = Duration::from_secs(30);
+/// How often it is looked whether nodes come or go.
+const TICK: Duration = Duration::from_millis(200);
+
+/// Takes it away, on a thread, until nothing is left or it is dropped.
+pub(super) struct Sweeping {
+    has_ended: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Sweeping {
+    /// Begins, if there may be something.
+    pub(super) fn start(calls: Calls) -> Option<Self> {
+        let left = opening::left(&*calls.shared.engine).ok()?;
+        if left.is_empty() || !calls.shared.is_member() {
+            return None;
+        }
+        let has_ended: Arc<AtomicBool> = Arc::default();
+        let run = Run {
+            calls,
+            left,
+            has_ended: Arc::clone(&has_ended),
+        };
+        let thread = std::thread::Builder::new().name("kv sweeping".to_owned());
+        // Without a thread, it is done after the next start.
+        let thread = thread.spawn(move || run.run()).ok()?;
+        Some(Self {
+            has_ended,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Sweeping {
+    fn drop(&mut self) {
+        self.has_ended.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Run {
+    calls: Calls,
+    left: Vec<(u64, Layout)>,
+    has_ended: Arc<AtomicBool>,
+}
+
+impl Run {
+    fn run(&self) {
+        let mut count = 0;
+        loop {
+            let kept = self.pass(&mut count);
+            if self.is_over() {
+                return;
+            }
+            if kept == 0 {
+                break;
+            }
+            self.pause(PAUSE);
+        }
+        match opening::end_left(&*self.calls.shared.engine, &self.left) {
+            Ok(()) if count > 0 => {
+                eprintln!("kv: {count} keys that other nodes have now are taken away here");
+            }
+            Ok(()) => {}
+            Err(why) => eprintln!("kv: what other nodes have now is looked for again: {why}"),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
+    }
+
+    /// It may be woken up before, and looks again then.
+    fn pause(&self, time: Duration) {
+        if !self.is_over() {
+            std::thread::park_timeout(time);
+        }
+    }
+
+    /// Goes through all that is here; how many keys are kept that are to go.
+    fn pass(&self, count: &mut u64) -> u64 {
+        let (mut from, mut kept) = (Bytes::new(), 0);
+        while !self.is_over() {
+            if self.calls.shared.layout().next.is_some() {
+                self.pause(TICK);
+                continue;
+            }
+            let span = Span { from, to: None };
+            let me = self.calls.shared.me();
+            let page = self.calls.ask_again(me, || Say::Scan(false, span.clone()));
+            let Ok(Say::Page(Page { entries, next })) = page else {
+                return kept + 1;
+            };
+            for (key, cell) in entries {
+                if !self.is_over() && self.is_to_go(&key, &cell) {
+                    match self.take(key, &cell) {
+                        Ok(()) => *count += 1,
+                        Err(_) => kept += 1,
+                    }
+                }
+            }
+            match next {
+                Some(next) => from = next,
+                None => return kept,
+            }
+        }
+        kept
+    }
+
+    fn is_to_go(&self, key: &[u8], cell: &Cell) -> bool {
+        let (me, slot) = (self.calls.shared.me(), Slot::of(key));
+        let was_here = |(until_ms, layout): &(u64, Layout)| {
+            cell.version.unix_ms() < *until_ms && layout.now.replicas_of(slot).contains(&me)
+        };
+        !self.calls.shared.usual_replicas(key).contains(&me) && self.left.iter().any(was_here)
+    }
+
+    /// Takes a key away, if all replicas have this cell or a newer one. They get it, if not.
+    fn take(&self, key: Bytes, cell: &Cell) -> Result<(), NoAnswer> {
+        let began = Instant::now();
+        let shared = &self.calls.shared;
+        let (mut bytes, mut missing) = (0, Vec::new());
+        for node in shared.usual_replicas(&key) {
+            let found = self.calls.ask_again(node, || Say::Read(key.clone()))?;
+            match found {
+                Say::Found(Some(found)) if found.version >= cell.version => {
+                    bytes += value_bytes(&found) as u64;
+                }
+                _ => missing.push(node),
+            }
+        }
+        for node in &missing {
+            let me = shared.me();
+            if let Say::Found(Some(own)) = self.calls.ask_again(me, || Say::Read(key.clone()))? {
+                self.calls
+                    .ask_again(*node, || Say::Write(key.clone(), own.clone()))?;
+            }
+        }
+        if !missing.is_empty() {
+            return Err(NoAnswer::Silent);
+        }
+        shared.engine.remove(key, cell.version, Box::new(|_| None));
+        let takes = Duration::from_micros(bytes * 1_000_000 / BYTES_PER_SECOND);
+        self.pause(takes.saturating_sub(began.elapsed()));
+        Ok(())
+    }
+}
