@@ -87,6 +87,9 @@ impl fmt::Display for EngineError {
 
 impl std::error::Error for EngineError {}
 
+/// What [`Engine::claim`] notes is noted under this name.
+pub(crate) const OWNER: &str = "node";
+
 /// What an acknowledged write survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {

@@ -29,7 +29,7 @@ use crate::wall::unix_ms;
 pub const VALUE_BYTES_MAX: u64 = 16 << 20;
 
 /// The name of a node that has no others.
-const ALONE: &str = "alone";
+pub(crate) const ALONE: &str = "alone";
 
 /// What a node says that is none of the cluster.
 const STRANGER: &str =

@@ -6,9 +6,10 @@
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 
 use super::ClusterSettings;
-use crate::engine::Engine;
+use crate::engine::{Engine, OWNER};
 use crate::layout::Layout;
 use crate::placement::Map;
+use crate::store::ALONE;
 use crate::wall::unix_ms;
 
 /// What is kept under these names.
@@ -84,7 +85,13 @@ fn first(
             .map(|map| Layout::first(map, 1))
             .map_err(|error| error.to_string());
     }
-    engine.claim(&format!("{own} of {}", names.join(", ")))?;
+    let owner = format!("{own} of {}", names.join(", "));
+    // A store of one node may become the first of several.
+    if names == [own] && engine.owner()?.as_deref() == Some(ALONE) {
+        engine.note(&[(OWNER, owner.into())])?;
+    } else {
+        engine.claim(&owner)?;
+    }
     Ok(Layout::first(map, settings.replicas))
 }
 

@@ -53,7 +53,7 @@ const FORMAT: &[u8] = b"1";
 const META: &str = "meta";
 const CELLS: &str = "cells";
 const META_FORMAT: &str = "format";
-const META_NODE: &str = "node";
+const META_NODE: &str = crate::engine::OWNER;
 const META_RUN: &str = "run";
 const META_NEWEST: &str = "newest";
 

@@ -158,17 +158,19 @@ fn nodes_come_and_go_under_load() {
             scope.spawn(move || clients.run(client));
         }
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            come_and_go(&mut nodes, &clients);
+            come_and_go(&mut nodes, &clients)
         }));
         clients.is_over.store(true, Ordering::Relaxed);
-        if let Err(panic) = result {
-            std::panic::resume_unwind(panic);
+        // Clients ask those that have come until they end.
+        match result {
+            Ok(come) => nodes.extend(come),
+            Err(panic) => std::panic::resume_unwind(panic),
         }
     });
     assert_eq!(clients.refused.load(Ordering::Relaxed), 0);
 }
 
-fn come_and_go(nodes: &mut [Node], clients: &Clients) {
+fn come_and_go(nodes: &mut [Node], clients: &Clients) -> [Node; 2] {
     let [first, second, third] = nodes else {
         panic!("three of them");
     };
@@ -214,6 +216,7 @@ fn come_and_go(nodes: &mut [Node], clients: &Clients) {
     second.restart();
     assert_eq!(second.put("k000", b"of one that is lost"), 504);
     check(&[third, &fourth, &fifth], "the lost one came back");
+    [fourth, fifth]
 }
 
 /// Some of the nodes, as an operator's program asks them.
@@ -305,11 +308,17 @@ fn wait_for_end(mut process: Process) -> String {
     process.output()
 }
 
-/// A cluster that begins with one node, and grows to three: a key has as many replicas as there are nodes.
+/// A store of one node becomes the first of a cluster, and that grows to three: a key has as many replicas as there are nodes.
 #[test]
 fn a_cluster_grows_from_one_node() {
-    let first = several(1).remove(0);
+    let mut first = Node::alone("");
     fill(std::slice::from_ref(&first));
+    let config = first.directory.file("weir.toml");
+    let text = std::fs::read_to_string(&config).expect("a config");
+    let own = format!("127.0.0.1:{}", free_port());
+    let keys = format!("[kv]\nnode = \"{own}\"\nnodes = [\"{own}\"]\n");
+    std::fs::write(&config, text.replace("[kv]\n", &keys)).expect("it is writable");
+    first.restart();
     let (second, name) = joining(&[&first]);
     let told = kv(&first, &["join", &name, "--yes"]).text();
     assert!(told.contains("2 nodes, 2 replicas of a key"), "{told}");
