@@ -256,6 +256,7 @@ fn a_change_that_was_left_half_way_is_taken_back_or_goes_on() {
     let mut nodes = several(3);
     fill(&nodes);
     let (mut fourth, name) = joining(&nodes.iter().collect::<Vec<_>>());
+    let address = name.parse().expect("an address");
     begin_to_join(&nodes[0], &name);
     let refused = kv(&nodes[1], &["leave", &name_of(&nodes[0]), "--yes"]);
     assert!(
@@ -288,12 +289,14 @@ fn a_change_that_was_left_half_way_is_taken_back_or_goes_on() {
     assert!(output.contains("empty its directory"), "{output}");
     std::fs::remove_dir_all(fourth.directory.file("data")).expect("it has data");
     fourth.restart();
+    fourth.process.wait_for_port(address);
 
     // The first attempt to join was refused by that node alone.
     let told = kv(&nodes[0], &["abort"]).text();
     assert!(told.contains("the cluster has 3 nodes"), "{told}");
     begin_to_join(&nodes[1], &name);
     fourth.restart();
+    fourth.process.wait_for_port(address);
     let told = kv(&nodes[2], &["finish"]).text();
     assert!(told.contains("done: the cluster has 4 nodes"), "{told}");
     let told = kv(&nodes[2], &["finish"]).text();
