@@ -30,6 +30,7 @@
 mod ask;
 mod member;
 mod range;
+mod why;
 
 use bytes::{Buf as _, Bytes, BytesMut};
 
@@ -37,6 +38,7 @@ pub(crate) use self::ask::TAGS_MAX;
 pub use self::ask::{Ask, What};
 pub use self::member::{Change, Membership, Moved, Standing};
 pub use self::range::{Digest, Page, Span};
+pub use self::why::Why;
 
 use crate::api::KEY_BYTES_MAX;
 use crate::cell::{Cell, CellError};
@@ -115,32 +117,6 @@ pub enum Say {
     Change(Change),
 }
 
-/// Why a node does not do what it was asked to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
-    /// It has another map.
-    Epoch,
-    /// Too much waits already.
-    Busy,
-    /// It failed.
-    Failed,
-    /// The version is too far ahead of its clock.
-    Clock,
-    /// What it keeps cells in cannot do that.
-    Unable,
-    /// It is none of the nodes: it has not joined yet, or has left.
-    Stranger,
-}
-
-const WHYS: [Why; 6] = [
-    Why::Epoch,
-    Why::Busy,
-    Why::Failed,
-    Why::Clock,
-    Why::Unable,
-    Why::Stranger,
-];
-
 /// Why bytes are no frame. The connection is of no use any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameError {
@@ -209,8 +185,7 @@ impl Frame {
             Say::Change(change) => change.encode(out),
             Say::Found(None) | Say::Ping | Say::Which | Say::Standing => {}
             Say::Refused(why, text) => {
-                let number = WHYS.iter().position(|other| other == why);
-                out.push(number.unwrap_or(0) as u8);
+                out.push(why.number());
                 out.extend_from_slice(text.as_bytes());
             }
         }
@@ -338,9 +313,9 @@ impl Say {
                 newer: (kind == 5).then(|| version(&mut payload)),
             }),
             6 if !payload.is_empty() => {
-                let why = WHYS.get(usize::from(payload.get_u8()));
+                let why = Why::numbered(payload.get_u8());
                 let text = String::from_utf8_lossy(&payload).into_owned();
-                Ok(Self::Refused(*why.ok_or(FrameError::Payload)?, text))
+                Ok(Self::Refused(why.ok_or(FrameError::Payload)?, text))
             }
             7 if payload.is_empty() => Ok(Self::Ping),
             8 if payload.len() == 8 => Ok(Self::Pong(payload.get_u64())),

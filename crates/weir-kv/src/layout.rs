@@ -214,7 +214,9 @@ impl Layout {
         if let Some(Next { placement, gone }) = &self.next {
             placement.encode(&mut bytes);
             bytes.put_u8(gone.len() as u8);
-            gone.iter().for_each(|node| bytes.put_u16(*node));
+            for node in gone {
+                bytes.put_u16(*node);
+            }
         }
         bytes.freeze()
     }

@@ -104,9 +104,8 @@ impl Members {
         let deadline = Instant::now() + self.settings.timeout;
         match self.links.to(node).ask(0, say, deadline).await {
             Came::Said(Say::Membership(membership)) => Ok(membership),
-            Came::Said(Say::Refused(_, why)) => Err(why),
+            Came::Said(Say::Refused(_, why)) | Came::NotAsked(why) | Came::Lost(why) => Err(why),
             Came::Said(_) => Err("it says something else".to_owned()),
-            Came::NotAsked(why) | Came::Lost(why) => Err(why),
         }
     }
 }

@@ -135,9 +135,10 @@ impl Membership {
             return Err(FrameError::Payload);
         }
         let trouble = payload.split_to(length);
-        let layout = match payload.is_empty() {
-            true => None,
-            false => Some(Layout::decode(payload).ok_or(FrameError::Payload)?),
+        let layout = if payload.is_empty() {
+            None
+        } else {
+            Some(Layout::decode(payload).ok_or(FrameError::Payload)?)
         };
         Ok(Self {
             standing: *standing.ok_or(FrameError::Payload)?,

@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use super::why::WHYS;
 use super::*;
 use crate::condition::{Condition, Tags};
 use crate::coordinator::Quorum;

@@ -3,6 +3,9 @@
 //!
 //! What must hold is what clients see, as before; and in the end, that all replicas of a key by the last map are the same.
 
+mod checks;
+mod clients;
+mod messages;
 mod operator;
 
 use std::cmp::Reverse;
@@ -11,11 +14,11 @@ use std::collections::{BTreeMap, BinaryHeap};
 use fastrand::Rng;
 
 use super::seeds;
-use super::world::events::{Message, Written, cell, written};
-use crate::coordinator::{Answer, Coordinator, Operation, Quorum, Step};
+use super::world::events::{Message, Written, written};
+use crate::coordinator::{Coordinator, Step};
 use crate::frame::{Change, Moved};
-use crate::layout::{Layout, have_common};
-use crate::placement::{Map, Slot};
+use crate::layout::Layout;
+use crate::placement::Map;
 use crate::version::{Clock, Version};
 
 const KEYS: u8 = 8;
@@ -214,7 +217,7 @@ impl World {
     }
 
     fn wall_ms(&self, place: Place) -> u64 {
-        let skew_ms = (place as i64 * 97) % (2 * SKEW_MS) - SKEW_MS;
+        let skew_ms = (i64::from(place as u16) * 97) % (2 * SKEW_MS) - SKEW_MS;
         (EPOCH_MS + self.now_ms).saturating_add_signed(skew_ms)
     }
 
@@ -293,61 +296,6 @@ impl World {
         self.nodes[place].layout.as_ref().map_or(0, Layout::epoch)
     }
 
-    /// A client asks a node: 3 a write, 2 one that reads first, others a read; for all replicas if it is to `settle`.
-    fn ask(&mut self, place: Place, key: u8, kind: u8, settles: bool) {
-        let node = &self.nodes[place];
-        let Some(layout) = node.layout.clone().filter(|_| node.is_up) else {
-            return;
-        };
-        // One that is lost does not know it.
-        if layout.node_at(&node.name).is_none() {
-            return;
-        }
-        self.order += 1;
-        let (number, wall_ms) = (self.order, self.wall_ms(place));
-        let version = self.nodes[place].clock.tick(wall_ms);
-        let operation = match kind {
-            3 => Operation::Put(cell((version, number))),
-            2 => Operation::PutBehind(cell((version, number))),
-            _ => Operation::Get,
-        };
-        let mut quorum = Quorum::majority(layout.now.replicas);
-        if settles {
-            quorum.ack = quorum.from;
-        }
-        let replicas = layout.replicas(&[key], quorum);
-        self.seen.insert(
-            number,
-            Seen {
-                key,
-                is_write: kind > 1,
-                began_ms: self.now_ms,
-                answered: None,
-            },
-        );
-        let up: Vec<u16> = replicas
-            .nodes
-            .iter()
-            .copied()
-            .filter(|id| {
-                let other = self.place_of(place, *id);
-                let is_up = other.is_some_and(|other| {
-                    other == place || (self.nodes[other].is_up && !self.is_cut(place, other))
-                });
-                is_up != (self.rng.u8(..50) == 0 && !settles)
-            })
-            .collect();
-        let mut steps = Vec::new();
-        let coordinator =
-            Coordinator::begin(operation, replicas, |id| up.contains(&id), &mut steps);
-        let node = &mut self.nodes[place];
-        let run = node.run;
-        node.under_way.insert(number, (key, coordinator));
-        let deadline = self.now_ms + DEADLINE_MS;
-        self.at(deadline, Event::Deadline(place, run, number));
-        self.carry_out(place, number, key, steps);
-    }
-
     /// Where a node with this number is, as another one knows.
     fn place_of(&self, place: Place, id: u16) -> Option<Place> {
         let node = self.nodes[place].layout.as_ref()?.node(id)?;
@@ -403,185 +351,6 @@ impl World {
                     });
                 }
                 Step::Answer(answer) => self.answer(id, &answer),
-            }
-        }
-    }
-
-    fn answer(&mut self, id: u64, answer: &Answer) {
-        let version = match answer {
-            Answer::Written(version) => *version,
-            Answer::Found(None) => Version::default(),
-            Answer::Found(Some(cell)) => written(cell).0,
-            _ => return,
-        };
-        let seen = self.seen.get_mut(&id).expect("somebody asked");
-        seen.answered = Some((self.now_ms, version));
-        self.told.answered += 1;
-    }
-
-    fn is_cut(&self, one: Place, other: Place) -> bool {
-        let mut cut = self.cut.iter();
-        cut.any(|cut| *cut == (one, other) || *cut == (other, one))
-    }
-
-    fn send_to(&mut self, from: Place, id: u16, message: Message) {
-        if let Some(to) = self.place_of(from, id) {
-            self.send(from, to, message);
-        }
-    }
-
-    fn send(&mut self, from: Place, to: Place, message: Message) {
-        let is_lost = from != to && self.now_ms < CALM_MS && self.rng.u8(..40) == 0;
-        if is_lost || self.is_cut(from, to) {
-            return;
-        }
-        let mut delay_ms = self.rng.u64(1..5);
-        if self.now_ms < CALM_MS && self.rng.u8(..12) == 0 {
-            delay_ms += self.rng.u64(0..600);
-        }
-        let epoch = self.epoch(from);
-        let at = self.now_ms + delay_ms;
-        self.at(
-            at,
-            Event::Arrive {
-                from,
-                to,
-                epoch,
-                message,
-            },
-        );
-    }
-
-    /// Whether a node does what another one asks it to.
-    fn is_heard(&self, from: Place, to: Place, epoch: u64) -> bool {
-        let Some(layout) = &self.nodes[to].layout else {
-            return false;
-        };
-        let gone = layout.next.as_ref().map(|next| &next.gone[..]);
-        let is_gone = gone.is_some_and(|gone| gone.contains(&self.nodes[from].id));
-        have_common(epoch, layout.epoch()) && !is_gone
-    }
-
-    fn arrive(&mut self, (from, to): (Place, Place), epoch: u64, message: Message) {
-        if !self.nodes[to].is_up {
-            return;
-        }
-        let is_request = matches!(
-            message,
-            Message::Read { .. } | Message::Write { .. } | Message::Hint { .. }
-        );
-        if is_request && !self.is_heard(from, to, epoch) {
-            return;
-        }
-        let id_of_sender = self.nodes[from].id;
-        match message {
-            Message::Read { id, key } => {
-                let cell = self.nodes[to].cells.get(&key).copied();
-                self.send(to, from, Message::Cell { id, cell });
-            }
-            Message::Write { id, key, cell, .. } => {
-                let newer = self.take(to, key, cell);
-                let version = cell.0;
-                self.send(to, from, Message::Done { id, version, newer });
-            }
-            Message::Hint { number, key, cell } => {
-                self.take(to, key, cell);
-                self.send(to, from, Message::Taken { number });
-            }
-            Message::Taken { number } => {
-                self.nodes[to].hints.remove(&number);
-            }
-            Message::Cell { id, cell: found } => {
-                let found = found.map(cell);
-                self.coordinate(to, id, |coordinator, steps| {
-                    coordinator.read(id_of_sender, found, steps);
-                });
-            }
-            Message::Done { id, version, newer } => {
-                self.coordinate(to, id, |coordinator, steps| {
-                    coordinator.written(id_of_sender, version, newer, steps);
-                });
-            }
-        }
-    }
-
-    /// A replica takes a cell, unless it has a newer one, which is told.
-    fn take(&mut self, place: Place, key: u8, cell: Written) -> Option<Version> {
-        let wall_ms = self.wall_ms(place);
-        let node = &mut self.nodes[place];
-        let _ = node.clock.see(cell.0, wall_ms);
-        match node.cells.get(&key) {
-            Some(kept) if kept.0 > cell.0 => Some(kept.0),
-            _ => {
-                node.cells.insert(key, cell);
-                None
-            }
-        }
-    }
-
-    fn try_hints(&mut self) {
-        for place in 0..self.nodes.len() {
-            let node = &self.nodes[place];
-            if !node.is_up {
-                continue;
-            }
-            for (number, (to, key, cell)) in node.hints.clone() {
-                self.send_to(place, to, Message::Hint { number, key, cell });
-            }
-        }
-        let next = self.now_ms + 150;
-        self.at(next, Event::Hints);
-    }
-
-    /// Each operation against all that were answered before it began.
-    fn check_order(&mut self) {
-        for (later_id, later) in &self.seen {
-            let Some((_, version)) = later.answered else {
-                continue;
-            };
-            for (earlier_id, earlier) in &self.seen {
-                let Some((answered_ms, known)) = earlier.answered else {
-                    continue;
-                };
-                if earlier.key != later.key || answered_ms >= later.began_ms {
-                    continue;
-                }
-                let is_sound = match later.is_write {
-                    true => version > known,
-                    false => version >= known,
-                };
-                if !is_sound {
-                    self.told.wrong.push(format!(
-                        "{later_id} ({later:?}) goes behind {earlier_id} ({earlier:?})"
-                    ));
-                }
-            }
-        }
-    }
-
-    /// In the end, all nodes go by the same map, and all replicas by it are the same.
-    fn check_end(&mut self) {
-        let members: Vec<Place> = (0..self.nodes.len())
-            .filter(|place| self.is_member(*place))
-            .collect();
-        let layout = self.nodes[members[0]].layout.clone().expect("a member");
-        for place in &members {
-            let own = self.nodes[*place].layout.as_ref();
-            if own.is_none_or(|own| own.now != layout.now || own.next.is_some()) {
-                let wrong = format!("{place} and {} have different maps", members[0]);
-                self.told.wrong.push(wrong);
-            }
-        }
-        for key in 0..KEYS {
-            let replicas = layout.now.replicas_of(Slot::of(&[key]));
-            let cells: Vec<_> = replicas
-                .iter()
-                .filter_map(|id| self.place_of(members[0], *id))
-                .map(|place| self.nodes[place].cells.get(&key).copied())
-                .collect();
-            if cells.windows(2).any(|pair| pair[0] != pair[1]) {
-                let wrong = format!("the replicas of {key} have {cells:?}");
-                self.told.wrong.push(wrong);
             }
         }
     }

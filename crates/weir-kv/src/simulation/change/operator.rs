@@ -28,9 +28,10 @@ impl World {
             _ => is_back,
         };
         let seen = self.seen_by_operator(&goal);
-        let step = match is_back {
-            true => change::step_back(&goal, &seen),
-            false => change::step(&goal, &seen),
+        let step = if is_back {
+            change::step_back(&goal, &seen)
+        } else {
+            change::step(&goal, &seen)
         };
         match step {
             Step::Done if is_back => self.told.aborted += 1,
