@@ -46,7 +46,7 @@ pub(crate) use self::hub::{too_few, too_many, written};
 pub(crate) use self::merged::{Merged, TooFewNodes};
 pub(crate) use self::repair::Repairs;
 pub use self::repair::{Repair, Upkeep};
-pub(crate) use self::shared::Shared;
+pub(crate) use self::shared::{Alone, Shared};
 
 use self::hints::Counts;
 use self::hub::{Event, Hub};
@@ -124,7 +124,12 @@ impl Cluster {
             events: events.clone(),
             under_way: Arc::default(),
         };
-        let members = Members::new(Arc::clone(&shared), Arc::clone(&neighbours), events.clone());
+        let members = Members::new(
+            Arc::clone(&shared),
+            Arc::clone(&neighbours),
+            events.clone(),
+            opening::names(settings),
+        );
         let mut cluster = Self {
             urls: urls(settings),
             life: Some(life),
@@ -142,6 +147,7 @@ impl Cluster {
         let _ = events.send(Event::Nodes {
             come,
             go: Vec::new(),
+            generation: 0,
         });
         let parts = Parts {
             secret: settings.secret.as_str().into(),

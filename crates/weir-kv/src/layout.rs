@@ -158,6 +158,15 @@ impl Layout {
         nodes
     }
 
+    /// Whether the node with this number is one of [`Layout::nodes`].
+    pub fn has(&self, id: u16) -> bool {
+        let is_in = |placement: &Placement| placement.map.nodes().iter().any(|node| node.id == id);
+        match &self.next {
+            None => is_in(&self.now),
+            Some(next) => (is_in(&self.now) || is_in(&next.placement)) && !next.gone.contains(&id),
+        }
+    }
+
     /// The node with this number, if it is one of [`Layout::nodes`].
     pub fn node(&self, id: u16) -> Option<Node> {
         self.nodes().into_iter().find(|node| node.id == id)

@@ -17,7 +17,9 @@ use weir_gateway::service::{Answer, Ask, Replier, Reply, Service};
 use self::jobs::Jobs;
 use crate::api::{self, Size, v0};
 use crate::cell::Cell;
-use crate::cluster::{self, Calls, Cluster, ClusterSettings, Repair, Repairs, Shared, Upkeep};
+use crate::cluster::{
+    self, Alone, Calls, Cluster, ClusterSettings, Repair, Repairs, Shared, Upkeep,
+};
 use crate::coordinator::{self, Operation, Quorum};
 use crate::engine::{Engine, EngineError};
 use crate::layout::Layout;
@@ -122,6 +124,12 @@ impl Store {
         (!is_alone).then_some(cluster)
     }
 
+    /// What counts a write as long as it is under way, where nobody else might know of it.
+    fn counted(&self, quorum: Quorum) -> Option<Alone> {
+        let may_be = self.cluster.is_some() && quorum.from == 1;
+        may_be.then(|| self.shared.begin_alone())
+    }
+
     fn get(&self, key: Bytes, quorum: Quorum) -> Reply {
         if let Some(cluster) = self.others(&key, quorum) {
             let begun = self.shared.tally.begin(Kind::Get);
@@ -175,6 +183,8 @@ impl Store {
             None => Kind::Delete,
         };
         let begun = self.shared.tally.begin(kind);
+        // Before it is looked who is asked.
+        let alone = self.counted(quorum);
         if let Some(cluster) = self.others(&key, quorum) {
             let operation = Operation::Put(cell);
             let answer = cluster::written(status, begun);
@@ -185,6 +195,7 @@ impl Store {
             replier,
             status,
             begun,
+            _alone: alone,
         };
         write_alone(&self.shared, (key, cell), waits, true);
         reply
@@ -285,6 +296,7 @@ struct Waits {
     /// How it is told that it is done.
     status: u16,
     begun: Begun,
+    _alone: Option<Alone>,
 }
 
 /// Writes a cell here alone. When there is a newer one, this write takes a newer version, once: it has come later.

@@ -81,13 +81,12 @@ impl Members {
         seen
     }
 
-    /// Does one step of what is to have all nodes go by the map that is to follow in `goal`; or back.
-    pub async fn step(&self, goal: &Layout, is_back: bool) -> Step {
+    /// Does one step of what is to have all nodes go by the map that is to follow in `goal`; or back, as [`change::step_back`] has it.
+    pub async fn step(&self, goal: &Layout, back: Option<&[Box<str>]>) -> Step {
         let seen = self.look(&change::concerned(goal)).await;
-        let step = if is_back {
-            change::step_back(goal, &seen)
-        } else {
-            change::step(goal, &seen)
+        let step = match back {
+            Some(lost) => change::step_back(goal, &seen, lost),
+            None => change::step(goal, &seen),
         };
         if let Step::Tell(told) = &step {
             for (node, change) in told {

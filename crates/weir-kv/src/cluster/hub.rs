@@ -60,6 +60,7 @@ pub(super) enum Event {
     Nodes {
         come: Vec<Come>,
         go: Vec<u16>,
+        generation: usize,
     },
     /// What the clock of a node says, while it is there.
     Clock(u16, Option<u64>),
@@ -122,8 +123,8 @@ pub(super) struct Hub {
     told: Seldom,
     secret: Arc<str>,
     next_id: u64,
-    /// What has a higher number began by the layout of now.
-    settles_at: Option<u64>,
+    /// What has a higher number began by the layout of this generation.
+    settles_at: Option<(u64, usize)>,
     answers: Vec<(Replier, Answer)>,
 }
 
@@ -204,7 +205,11 @@ impl Hub {
                 self.replied(id, Say::Refused(why, text));
             }
             Event::Refused(id, node, ..) => self.happen(Event::Failed(id, node)),
-            Event::Nodes { come, go } => self.change(come, &go),
+            Event::Nodes {
+                come,
+                go,
+                generation,
+            } => self.change(come, &go, generation),
             Event::Clock(node, Some(unix_ms)) => self.clocks.tell(node, unix_ms, wall::unix_ms()),
             Event::Clock(node, None) => self.clocks.forget(node),
             Event::Failed(id, _) if self.forwarded.contains_key(&id) => {

@@ -2,10 +2,8 @@
 //!
 //! A layout is on disk before anything begins by it. So after a crash a node goes on by what it has promised.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use super::Calls;
@@ -17,10 +15,6 @@ use super::opening;
 use super::sweeping::Sweeping;
 use crate::frame::{Change, Membership, Moved, Standing};
 use crate::layout::{Layout, change};
-use crate::version::Version;
-
-/// A key that nobody has, to find out what the engine has done.
-const NOBODYS: &[u8] = &[0];
 
 /// What keeps a node among the others.
 pub(super) struct Members {
@@ -31,8 +25,8 @@ pub(super) struct Members {
     changing: Mutex<Changing>,
     moved: Mutex<Arc<Mutex<Moved>>>,
     sweeping: Mutex<Option<Sweeping>>,
-    /// Whether the engine has done what was under way when the layout changed.
-    is_flushed: Arc<AtomicBool>,
+    /// The nodes of the configuration.
+    configured: String,
 }
 
 /// What is under way.
@@ -47,6 +41,7 @@ impl Members {
         shared: Arc<Shared>,
         neighbours: Arc<Neighbours>,
         events: mpsc::UnboundedSender<Event>,
+        configured: String,
     ) -> Self {
         Self {
             shared,
@@ -55,7 +50,7 @@ impl Members {
             changing: Mutex::default(),
             moved: Mutex::default(),
             sweeping: Mutex::default(),
-            is_flushed: Arc::new(AtomicBool::new(true)),
+            configured,
         }
     }
 
@@ -71,8 +66,7 @@ impl Members {
         let moved = lock(&moved).clone();
         Membership {
             standing,
-            is_settled: !self.shared.is_settling.load(Ordering::Acquire)
-                && self.is_flushed.load(Ordering::Acquire),
+            is_settled: self.shared.is_settled(),
             moved,
             layout: (standing != Standing::Waits).then(|| Box::new(Layout::clone(&layout))),
         }
@@ -105,23 +99,26 @@ impl Members {
             .filter(|node| &*node.address != self.shared.address());
         let calls = self.calls();
         let come = self.neighbours.open(others.cloned(), &calls)?;
-        let before = self.shared.layout();
-        let has_ended = layout.next.is_none() && layout.now != before.now;
-        let left = has_ended.then(|| before.aborted());
-        drop(before);
-        opening::keep(&*self.shared.engine, self.shared.address(), &layout, left)?;
-        self.shared.is_settling.store(true, Ordering::Release);
-        self.is_flushed.store(false, Ordering::Release);
-        self.shared.enter(layout);
+        // What it would take away may be what another node is to take from here.
+        *lock(&self.sweeping) = None;
+        let before = Layout::clone(&self.shared.layout());
+        let left = left_by(&before, &layout);
+        let history = (self.shared.address(), &*self.configured);
+        opening::keep(&*self.shared.engine, history, &layout, left)?;
+        let is_stable = layout.next.is_none();
+        let generation = self.shared.enter(layout);
         let come = self.neighbours.add(come);
         let gone = self
             .neighbours
             .keep(|id| nodes.iter().any(|node| node.id == id));
         let go = gone.iter().map(|(id, _)| *id).collect();
         // If the hub is gone, so is this node soon.
-        let _ = self.events.send(Event::Nodes { come, go });
-        self.flush();
-        if has_ended {
+        let _ = self.events.send(Event::Nodes {
+            come,
+            go,
+            generation,
+        });
+        if is_stable {
             self.sweep();
         }
         Ok(())
@@ -134,21 +131,8 @@ impl Members {
         *sweeping = Sweeping::start(self.calls());
     }
 
-    /// What this node writes for clients without asking others is on its way in the engine. What comes behind it says that it is done.
-    fn flush(&self) {
-        let is_flushed = Arc::clone(&self.is_flushed);
-        let then = Box::new(move |_| {
-            is_flushed.store(true, Ordering::Release);
-            None
-        });
-        let key = Bytes::from_static(NOBODYS);
-        self.shared.engine.forget(key, Version::default(), then);
-    }
-
     fn begin_to_move(&self, epoch: u64, changing: &mut Changing) -> Result<(), String> {
-        if self.shared.is_settling.load(Ordering::Acquire)
-            || !self.is_flushed.load(Ordering::Acquire)
-        {
+        if !self.shared.is_settled() {
             return Err("what began before is under way still".to_owned());
         }
         if changing.moving.as_ref().map(|(moved, _)| *moved) != Some(epoch) {
@@ -171,6 +155,21 @@ impl Members {
         lock(&self.changing).moving = None;
         *lock(&self.sweeping) = None;
     }
+}
+
+/// The layout by which this node has keys that it may not have by the one that follows.
+fn left_by(before: &Layout, after: &Layout) -> Option<Layout> {
+    let next = before.next.as_ref().filter(|_| after.next.is_none())?;
+    let left = if after.now == before.now {
+        // What it has taken already.
+        Layout {
+            now: next.placement.clone(),
+            ..before.aborted()
+        }
+    } else {
+        before.aborted()
+    };
+    Some(left)
 }
 
 fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -172,41 +172,27 @@ impl Run {
     /// Copies what is newer there than here, many at once.
     fn copy(&self, wanted: &[Wanted]) -> Result<(), Trouble> {
         let (began, me) = (Instant::now(), self.calls.shared.me());
-        let own = self.read_all(wanted.iter().map(|(key, ..)| (key, me)));
-        let missing: Vec<&Wanted> = wanted
-            .iter()
-            .zip(own)
-            .filter(|((_, version, _), own)| {
-                !matches!(own, Ok(Say::Found(Some(cell))) if cell.version >= *version)
-            })
-            .map(|(wanted, _)| wanted)
-            .collect();
-        let found = self.read_all(missing.iter().map(|(key, _, node)| (key, *node)));
+        let own = self.ask_all(wanted, |(key, ..)| (me, Say::Read(key.clone())))?;
+        let is_here = |(wanted, own): (&Wanted, Say)| {
+            let is_new = matches!(own, Say::Found(Some(cell)) if cell.version >= wanted.1);
+            (!is_new).then(|| wanted.clone())
+        };
+        let missing: Vec<Wanted> = wanted.iter().zip(own).filter_map(is_here).collect();
+        let found = self.ask_all(&missing, |(key, _, node)| (*node, Say::Read(key.clone())))?;
         let (mut bytes, mut writes) = (0, Vec::new());
-        for ((key, _, node), found) in missing.iter().zip(found) {
-            let cell = match found {
-                Ok(Say::Found(Some(cell))) => cell,
-                // It has been forgotten meanwhile.
-                Ok(Say::Found(None)) => continue,
-                other => return Err(self.trouble(*node, other.err())),
-            };
-            bytes += CELL_BYTES + (key.len() + value_bytes(&cell)) as u64;
-            writes.push((key, cell));
-        }
-        let say = |(key, cell): &(&Bytes, _)| Say::Write((*key).clone(), Clone::clone(cell));
-        let begun: Vec<_> = writes
-            .iter()
-            .map(|write| self.calls.begin(me, say(write)))
-            .collect();
-        for (write, begun) in writes.iter().zip(begun) {
-            let answer = begun.and_then(|begun| begun.recv_timeout(WAIT).ok());
-            if !matches!(answer, Some(Say::Written { .. })) {
-                match self.calls.ask_again(me, || say(write)) {
-                    Ok(Say::Written { .. }) => {}
-                    other => return Err(self.trouble(me, other.err())),
+        for ((key, version, node), found) in missing.into_iter().zip(found) {
+            match found {
+                Say::Found(Some(cell)) if cell.version >= version => {
+                    bytes += CELL_BYTES + (key.len() + value_bytes(&cell)) as u64;
+                    writes.push((key, cell));
                 }
+                // It has been forgotten meanwhile, or taken away there: others are looked at again.
+                _ => return Err(self.trouble(node, None)),
             }
         }
+        self.ask_all(&writes, |(key, cell)| {
+            (me, Say::Write(key.clone(), cell.clone()))
+        })?;
         self.tell(|told| {
             told.copied += writes.len() as u64;
             told.bytes += bytes;
@@ -217,23 +203,27 @@ impl Run {
         Ok(())
     }
 
-    /// What nodes have of keys; they are asked at once, and again where they are busy.
-    fn read_all<'k>(
-        &self,
-        asked: impl Iterator<Item = (&'k Bytes, u16)>,
-    ) -> Vec<Result<Say, NoAnswer>> {
-        let begun = asked.map(|(key, node)| {
-            let begun = self.calls.begin(node, Say::Read(key.clone()));
-            (key, node, begun)
+    /// What nodes answer, who are asked at once, and again where they are busy.
+    fn ask_all<T>(&self, all: &[T], ask: impl Fn(&T) -> (u16, Say)) -> Result<Vec<Say>, Trouble> {
+        let begun = all.iter().map(|one| {
+            let (node, say) = ask(one);
+            self.calls.begin(node, say)
         });
         let begun: Vec<_> = begun.collect();
-        let answers = begun.into_iter().map(|(key, node, begun)| {
-            match begun.and_then(|begun| begun.recv_timeout(WAIT).ok()) {
-                Some(found @ Say::Found(_)) => Ok(found),
-                _ => self.calls.ask_again(node, || Say::Read(key.clone())),
-            }
-        });
-        answers.collect()
+        let mut answers = Vec::with_capacity(all.len());
+        for (one, begun) in all.iter().zip(begun) {
+            let answer = match begun.and_then(|begun| begun.recv_timeout(WAIT).ok()) {
+                Some(answer) if !matches!(answer, Say::Refused(..)) => answer,
+                _ if self.is_over() => return Err(Trouble(String::new())),
+                _ => {
+                    let node = ask(one).0;
+                    let again = self.calls.ask_again(node, || ask(one).1);
+                    again.map_err(|why| self.trouble(node, Some(why)))?
+                }
+            };
+            answers.push(answer);
+        }
+        Ok(answers)
     }
 
     fn trouble(&self, node: u16, why: Option<NoAnswer>) -> Trouble {

@@ -25,11 +25,9 @@ const LEFT: &str = "left";
 /// The data is not of this node, or not of these nodes; or it cannot be read.
 pub(super) fn layout(settings: &ClusterSettings, engine: &dyn Engine) -> Result<Layout, String> {
     let own = settings.node.to_string();
-    let names: Vec<String> = settings.nodes.iter().map(ToString::to_string).collect();
-    let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
-    names.sort_unstable();
-    let said = names.join(", ");
+    let said = names(settings);
     let Some(kept) = engine.noted(LAYOUT)? else {
+        let names: Vec<&str> = said.split(", ").collect();
         return first(settings, engine, (&own, &names));
     };
     let layout = Layout::decode(kept).ok_or("what is kept of the nodes is damaged")?;
@@ -45,7 +43,7 @@ pub(super) fn layout(settings: &ClusterSettings, engine: &dyn Engine) -> Result<
     let now = names_of(&layout);
     if !lines.any(|line| line == said) {
         return Err(format!(
-            "the data is of a cluster of {now}, and the configuration says {said}: nodes come and go by `weir kv join` and `weir kv leave`"
+            "the data is of a cluster of {now}, and the configuration says {said}: nodes come and go by `weir kv join` and `weir kv leave`, and `nodes` says which there are now"
         ));
     }
     if layout.node_at(&own).is_none() {
@@ -59,6 +57,13 @@ pub(super) fn layout(settings: &ClusterSettings, engine: &dyn Engine) -> Result<
         );
     }
     Ok(layout)
+}
+
+/// The nodes of the configuration, in the order of their addresses.
+pub(super) fn names(settings: &ClusterSettings) -> String {
+    let mut names: Vec<String> = settings.nodes.iter().map(ToString::to_string).collect();
+    names.sort_unstable();
+    names.join(", ")
 }
 
 /// The layout of a node that has had none.
@@ -107,7 +112,7 @@ fn names_of(layout: &Layout) -> String {
 /// The disk refuses.
 pub(super) fn keep(
     engine: &dyn Engine,
-    own: &str,
+    (own, configured): (&str, &str),
     layout: &Layout,
     left: Option<Layout>,
 ) -> Result<(), String> {
@@ -115,7 +120,7 @@ pub(super) fn keep(
     let kept = String::from_utf8_lossy(&kept).into_owned();
     let mut lines: Vec<String> = kept.lines().map(str::to_owned).collect();
     if lines.is_empty() {
-        lines.push(own.to_owned());
+        lines.extend([own.to_owned(), configured.to_owned()]);
     }
     let next = layout.next.as_ref();
     let next = next.map(|next| names_of(&Layout::first(next.placement.map.clone(), 1)));
@@ -124,11 +129,12 @@ pub(super) fn keep(
             lines.push(names);
         }
     }
-    if engine.owner()?.is_none() {
-        engine.claim(&format!("{own} of {}", names_of(layout)))?;
-    }
     let lines = Bytes::from(lines.join("\n"));
     let mut notes = vec![(HISTORY, lines), (LAYOUT, layout.encode())];
+    if engine.owner()?.is_none() {
+        let owner = format!("{own} of {}", names_of(layout));
+        notes.push((OWNER, owner.into()));
+    }
     if let Some(left) = left {
         let mut all = self::left(engine)?;
         all.push((unix_ms(), left));

@@ -184,12 +184,17 @@ fn carry_out(frame: Frame, server: &Server, caller: &Caller, permit: Option<Owne
             answer(Say::Refused(Why::Stranger, text));
         }
         Say::Which => answer(Say::Map(layout.now.replicas as u8, layout.now.map.encode())),
-        _ if !layout::have_common(frame.epoch, epoch) || is_gone(&layout, caller) => {
+        _ if !layout::have_common(frame.epoch, epoch) || is_stranger(&layout, caller) => {
             let text = format!(
                 "the map here has the epoch {}, and the one that was asked by {}",
                 layout.now.map.epoch(),
                 frame.epoch & u64::from(u32::MAX)
             );
+            answer(Say::Refused(Why::Epoch, text));
+        }
+        // What is forgotten has to be forgotten by all, and all have to go by the same map for that.
+        Say::Drop(..) if frame.epoch != epoch => {
+            let text = "nodes come or go".to_owned();
             answer(Say::Refused(Why::Epoch, text));
         }
         Say::Ask(_) if !has_room => {
@@ -233,10 +238,9 @@ fn carry_out(frame: Frame, server: &Server, caller: &Caller, permit: Option<Owne
     }
 }
 
-/// Whether the caller is a node that is lost for good: what it does is no longer seen by all others.
-fn is_gone(layout: &Layout, caller: &Caller) -> bool {
-    let next = layout.next.as_ref();
-    next.is_some_and(|next| caller.node.is_some_and(|node| next.gone.contains(&node)))
+/// Whether the caller is a node that is none any more, whatever it knows of that: nobody waits for what it has under way.
+fn is_stranger(layout: &Layout, caller: &Caller) -> bool {
+    caller.node.is_some_and(|node| !layout.has(node))
 }
 
 /// Does with this node's own cells what `node` asks for.

@@ -1,6 +1,6 @@
 //! What all parts of a node know.
 
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
@@ -25,8 +25,23 @@ pub(crate) struct Shared {
     me: AtomicU16,
     layout: ArcSwap<Layout>,
     is_member: AtomicBool,
-    /// Whether something is under way that began by the layout of before.
-    pub(super) is_settling: AtomicBool,
+    /// How many layouts there were, and which of them was the first that nothing under way began before, as far as the hub knows.
+    generation: AtomicUsize,
+    pub(super) settled: AtomicUsize,
+    /// Writes that ask no other node, by the generation that they began in.
+    alone: [AtomicUsize; 2],
+}
+
+/// A write that asks no other node, as long as it is under way.
+pub(crate) struct Alone {
+    shared: Arc<Shared>,
+    at: usize,
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        self.shared.alone[self.at].fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 impl Shared {
@@ -42,7 +57,9 @@ impl Shared {
             me: AtomicU16::new(me),
             layout: ArcSwap::from_pointee(layout),
             is_member: AtomicBool::new(me > 0),
-            is_settling: AtomicBool::new(false),
+            generation: AtomicUsize::new(0),
+            settled: AtomicUsize::new(0),
+            alone: Default::default(),
         }
     }
 
@@ -61,8 +78,31 @@ impl Shared {
         self.layout.load()
     }
 
-    /// Whatever begins from here on goes by this layout.
-    pub(super) fn enter(&self, layout: Layout) {
+    /// Counts a write that asks no other node. It looks at the layout after that, and goes by what it finds.
+    pub(crate) fn begin_alone(self: &Arc<Self>) -> Alone {
+        loop {
+            let generation = self.generation.load(Ordering::SeqCst);
+            self.alone[generation % 2].fetch_add(1, Ordering::SeqCst);
+            let alone = Alone {
+                shared: Arc::clone(self),
+                at: generation % 2,
+            };
+            // Otherwise the layout may be another one, and nobody waits for this. It changes a few times a year.
+            if self.generation.load(Ordering::SeqCst) == generation {
+                return alone;
+            }
+        }
+    }
+
+    /// Whether all is over that began by layouts of before.
+    pub(super) fn is_settled(&self) -> bool {
+        let generation = self.generation.load(Ordering::SeqCst);
+        let alone = self.alone[(generation + 1) % 2].load(Ordering::SeqCst);
+        self.settled.load(Ordering::SeqCst) == generation && alone == 0
+    }
+
+    /// Whatever begins from here on goes by this layout, whose generation is returned.
+    pub(super) fn enter(&self, layout: Layout) -> usize {
         let own = layout.node_at(&self.address);
         if let Some(own) = &own {
             let mut clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -71,6 +111,7 @@ impl Shared {
         }
         self.layout.store(Arc::new(layout));
         self.is_member.store(own.is_some(), Ordering::Release);
+        self.generation.fetch_add(1, Ordering::SeqCst) + 1
     }
 
     pub(crate) fn tick(&self) -> Version {

@@ -1,5 +1,7 @@
 //! When nodes have come or gone, a node takes away what it has of keys of which it is no replica any more: once all that are have them.
 //!
+//! It ends when nodes come or go again, and begins anew after that: a node may have to take something from here.
+//!
 //! Only what it had by the map of before, and what is older than the end of that: a request may say that more nodes than usual have a key.
 
 use std::sync::Arc;
@@ -19,10 +21,9 @@ use crate::placement::Slot;
 
 /// Bytes a second that replicas are asked for.
 const BYTES_PER_SECOND: u64 = 16 << 20;
-/// Before another try, where a replica did not have something or did not answer.
-const PAUSE: Duration = Duration::from_secs(30);
-/// How often it is looked whether nodes come or go.
-const TICK: Duration = Duration::from_millis(200);
+/// Before another try, where a replica did not have something or did not answer; at first and at most.
+const PAUSE: Duration = Duration::from_secs(10);
+const PAUSE_MAX: Duration = Duration::from_secs(3600);
 
 /// Takes it away, on a thread, until nothing is left or it is dropped.
 pub(super) struct Sweeping {
@@ -71,7 +72,7 @@ struct Run {
 
 impl Run {
     fn run(&self) {
-        let mut count = 0;
+        let (mut count, mut pause) = (0, PAUSE);
         loop {
             let kept = self.pass(&mut count);
             if self.is_over() {
@@ -80,7 +81,8 @@ impl Run {
             if kept == 0 {
                 break;
             }
-            self.pause(PAUSE);
+            self.pause(pause);
+            pause = (2 * pause).min(PAUSE_MAX);
         }
         match opening::end_left(&*self.calls.shared.engine, &self.left) {
             Ok(()) if count > 0 => {
@@ -106,10 +108,6 @@ impl Run {
     fn pass(&self, count: &mut u64) -> u64 {
         let (mut from, mut kept) = (Bytes::new(), 0);
         while !self.is_over() {
-            if self.calls.shared.layout().next.is_some() {
-                self.pause(TICK);
-                continue;
-            }
             let span = Span { from, to: None };
             let me = self.calls.shared.me();
             let page = self.calls.ask_again(me, || Say::Scan(false, span.clone()));
@@ -117,7 +115,10 @@ impl Run {
                 return kept + 1;
             };
             for (key, cell) in entries {
-                if !self.is_over() && self.is_to_go(&key, &cell) {
+                if self.is_over() {
+                    return kept + 1;
+                }
+                if self.is_to_go(&key, &cell) {
                     match self.take(key, &cell) {
                         Ok(()) => *count += 1,
                         Err(_) => kept += 1,

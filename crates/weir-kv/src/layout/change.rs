@@ -28,11 +28,11 @@ pub const NODES_MAX: usize = 9;
 pub enum Want {
     /// A node comes.
     Join(Box<str>),
-    /// A node goes.
+    /// Nodes go.
     Leave {
-        /// Which one.
-        node: Box<str>,
-        /// Whether it is lost for good, with its data.
+        /// Which ones.
+        nodes: Vec<Box<str>>,
+        /// Whether they are lost for good, with their data.
         is_gone: bool,
     },
     /// A node comes in the place of another one.
@@ -103,27 +103,31 @@ pub fn planned(layout: &Layout, want: &Want, replicas: Option<usize>) -> Result<
         Some(_) => Err(format!("{node} is one of the nodes already")),
         None => Ok(()),
     };
-    let (map, gone) = match want {
+    let (map, gone): (_, Vec<u16>) = match want {
         Want::Join(node) => {
             unknown(node)?;
             let names: Vec<&str> = names.clone().chain([&**node]).collect();
             if names.len() > NODES_MAX {
                 return Err(format!("a cluster has at most {NODES_MAX} nodes"));
             }
-            (last.successor(&names), None)
+            (last.successor(&names), Vec::new())
         }
-        Want::Leave { node, is_gone } => {
-            let id = known(node)?;
-            let names: Vec<&str> = names.clone().filter(|name| *name != &**node).collect();
+        Want::Leave { nodes, is_gone } => {
+            let ids: Result<Vec<u16>, String> = nodes.iter().map(|node| known(node)).collect();
+            let mut gone = ids?;
+            let stays = |name: &&str| nodes.iter().all(|node| &**node != *name);
+            let names: Vec<&str> = names.clone().filter(stays).collect();
             if names.is_empty() {
-                return Err(format!("{node} is the last node, and has all the data"));
+                return Err("no node would be left, and they have all the data".to_owned());
             }
-            (last.successor(&names), is_gone.then_some(id))
+            gone.retain(|_| *is_gone);
+            (last.successor(&names), gone)
         }
         Want::Replace { old, new, is_gone } => {
             let id = known(old)?;
             unknown(new)?;
-            (last.replaced(old, new), is_gone.then_some(id))
+            let gone = is_gone.then_some(id);
+            (last.replaced(old, new), gone.into_iter().collect())
         }
     };
     let map = map.map_err(|error| error.to_string())?;
@@ -139,7 +143,7 @@ pub fn planned(layout: &Layout, want: &Want, replicas: Option<usize>) -> Result<
     }
     let next = Next {
         placement: Placement { map, replicas },
-        gone: gone.into_iter().collect(),
+        gone,
     };
     let prepared = layout.prepared(next);
     prepared.ok_or_else(|| "the new map does not follow the one of now".to_owned())
@@ -318,13 +322,18 @@ fn go_on(goal: &Layout, seen: &[Seen], prepared: &[&str]) -> Step {
     Step::Tell(tell.into_iter().collect())
 }
 
-/// What to do next, to have all nodes go by the map of before again.
-pub fn step_back(goal: &Layout, seen: &[Seen]) -> Step {
+/// What to do next, to have all nodes go by the map of before again. Those in `lost` are lost for good, and never told: what they have
+/// decided, if they have, is known to nobody then.
+pub fn step_back(goal: &Layout, seen: &[Seen], lost: &[Box<str>]) -> Step {
     let Some(next) = &goal.next else {
         return Step::Done;
     };
     let epoch = next.placement.map.epoch();
+    let is_lost = |(node, _): &&Seen| lost.contains(node);
     let of = |seen: &Option<Membership>| At::of(goal, seen.as_ref());
+    if let Some((node, _)) = seen.iter().find(|seen| is_lost(seen) && seen.1.is_some()) {
+        return Step::Fail(format!("{node} answers, so it is not lost"));
+    }
     let is_committed = |(_, seen): &&Seen| of(seen) == At::Committed;
     if let Some((node, _)) = seen.iter().find(is_committed) {
         return Step::Fail(format!(
@@ -333,26 +342,37 @@ pub fn step_back(goal: &Layout, seen: &[Seen]) -> Step {
     }
     let decider = decider(goal);
     let is_decider = |(node, _): &&Seen| Some(node) == decider.as_ref();
+    let mut all_others = seen.iter().filter(|seen| !is_lost(seen));
     let deciding = seen.iter().find(is_decider);
-    if let Some((node, seen)) = deciding {
-        match of(seen) {
-            At::Away => {
-                return Step::Fail(format!(
-                    "{node} does not answer, and it is the one that decides: start it first"
-                ));
+    match deciding.map(|deciding| (deciding, of(&deciding.1))) {
+        // Nobody may know what it has decided, unless all others say that they do not.
+        Some((deciding, At::Away)) if is_lost(&deciding) => {
+            if let Some((node, _)) = all_others.find(|(_, seen)| seen.is_none()) {
+                return Step::Wait(format!("{node} does not answer"));
             }
-            At::Prepared => return Step::Tell(vec![(node.clone(), Change::Abort(epoch))]),
-            _ => {}
         }
+        Some(((node, _), At::Away)) => {
+            return Step::Fail(format!(
+                "{node} does not answer, and it is the one that decides: start it first, or say --gone {node} if it is lost for good"
+            ));
+        }
+        Some(((node, _), At::Prepared)) => {
+            return Step::Tell(vec![(node.clone(), Change::Abort(epoch))]);
+        }
+        _ => {}
     }
     let prepared = seen.iter().filter(|(_, seen)| of(seen) == At::Prepared);
     let told: Vec<_> = prepared
         .map(|(node, _)| (node.clone(), Change::Abort(epoch)))
         .collect();
-    let mut away = seen.iter().filter(|(_, seen)| of(seen) == At::Away);
+    let mut away = seen
+        .iter()
+        .filter(|seen| of(&seen.1) == At::Away && !is_lost(seen));
     match (told.is_empty(), away.next()) {
         (false, _) => Step::Tell(told),
-        (true, Some((node, _))) => Step::Wait(format!("{node} does not answer")),
+        (true, Some((node, _))) => Step::Wait(format!(
+            "{node} does not answer; it goes by both maps when it is back, until it is told: say --gone {node} if it is lost for good"
+        )),
         (true, None) => Step::Done,
     }
 }

@@ -60,6 +60,11 @@ fn who_is_lost_is_no_node_any_more() {
     let addresses: Vec<_> = joint.nodes().into_iter().map(|node| node.address).collect();
     assert_eq!(addresses, ["b", "c", "d", "e"].map(Box::from));
     assert!(joint.node(1).is_none() && joint.node_at("a").is_none());
+    let has: Vec<u16> = (0..8).filter(|id| joint.has(*id)).collect();
+    assert_eq!(
+        has,
+        joint.nodes().iter().map(|node| node.id).collect::<Vec<_>>()
+    );
     assert_eq!(joint.node(4).map(|node| node.address), Some("d".into()));
 }
 

@@ -65,20 +65,27 @@ impl Store {
 
 /// Sends lines until the limit, the end, or somebody fails.
 fn send_all(calls: &Calls, range: v1::Range, mut sending: Sending) {
-    let ack = Quorum::majority(calls.shared.replication()).ack;
-    let layout = calls.shared.layout();
-    let nodes = layout.now.map.nodes().iter().map(|node| node.id);
-    let (from, to) = (range.start, range.end);
-    let mut entries = Merged::new(nodes, &Span { from, to }, ack);
+    let mut rest = Span {
+        from: range.start,
+        to: range.end,
+    };
+    let (mut epoch, mut entries) = begin(calls, &rest);
     let (now_ms, mut left) = (unix_ms(), range.limit);
     loop {
-        let (key, cell) = match next(&mut entries, calls) {
+        let found = next(&mut entries, calls);
+        // Nodes have come or gone: others may have what is still to come.
+        if calls.shared.layout().epoch() != epoch {
+            (epoch, entries) = begin(calls, &rest);
+            continue;
+        }
+        let (key, cell) = match found {
             Ok(Some(entry)) => entry,
             Ok(None) => return sending.end(),
             Err(error) => {
                 return sending.fail(&error, "too few nodes answered for a range of all keys");
             }
         };
+        rest.from = [&key, &b"\0"[..]].concat().into();
         let Some(value) = cell.at(now_ms) else {
             if sending.is_wanted() {
                 continue;
@@ -100,6 +107,16 @@ fn send_all(calls: &Calls, range: v1::Range, mut sending: Sending) {
         }
         left -= 1;
     }
+}
+
+/// A range of all nodes, and the epoch of the layout that says who they are.
+fn begin(calls: &Calls, span: &Span) -> (u64, Merged) {
+    let layout = calls.shared.layout();
+    let next = layout.next.as_ref().map(|next| next.placement.replicas);
+    let replicas = next.unwrap_or(usize::MAX).min(layout.now.replicas);
+    let nodes = layout.nodes().into_iter().map(|node| node.id);
+    let ack = Quorum::majority(replicas).ack;
+    (layout.epoch(), Merged::new(nodes, span, ack))
 }
 
 /// The next key and its newest cell, from nodes that are asked for it. It fails when too many nodes do, as the last of them.

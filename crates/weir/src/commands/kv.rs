@@ -22,7 +22,7 @@ use weir_kv::condition::{self, Condition, Tags};
 use weir_kv::frame::Span;
 use weir_kv::version::Version;
 
-use self::members::{JoinArgs, LeaveArgs, MoveArgs, PlaceArgs};
+use self::members::{AbortArgs, FinishArgs, JoinArgs, LeaveArgs, MoveArgs};
 use self::place::Place;
 use self::store::Store;
 use super::kv_admin::{RepairArgs, StatusArgs, run_repair, run_status};
@@ -51,14 +51,14 @@ enum KvCommand {
     Repair(RepairArgs),
     /// Let a node come, after a plan is shown. Data moves while clients are served.
     Join(JoinArgs),
-    /// Let a node go, after a plan is shown.
+    /// Let nodes go, after a plan is shown.
     Leave(LeaveArgs),
     /// Let a node come in the place of another one, after a plan is shown.
     Move(MoveArgs),
     /// Go on with a change of nodes that was left half-way.
-    Finish(PlaceArgs),
+    Finish(FinishArgs),
     /// Take such a change back.
-    Abort(PlaceArgs),
+    Abort(AbortArgs),
 }
 
 #[derive(Debug, clap::Args)]

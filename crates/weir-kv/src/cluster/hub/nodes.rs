@@ -1,6 +1,5 @@
 //! Nodes that come and go.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Hub;
@@ -9,7 +8,7 @@ use crate::cluster::peer::Peer;
 
 impl Hub {
     /// From here on, some nodes are asked that were not, and others are not any more.
-    pub(super) fn change(&mut self, come: Vec<Come>, go: &[u16]) {
+    pub(super) fn change(&mut self, come: Vec<Come>, go: &[u16], generation: usize) {
         for Come {
             node,
             is_up,
@@ -31,19 +30,18 @@ impl Hub {
             self.keepers.remove(id);
             self.clocks.forget(*id);
         }
-        self.settles_at = Some(self.next_id);
+        self.settles_at = Some((self.next_id, generation));
         self.settle();
     }
 
     /// Whether all is over that began before nodes came or went.
     pub(super) fn settle(&mut self) {
-        let Some(last) = self.settles_at else {
+        let Some((last, generation)) = self.settles_at else {
             return;
         };
         if self.under_way.keys().all(|id| *id > last) {
             self.settles_at = None;
-            let shared = Arc::clone(&self.shared);
-            shared.is_settling.store(false, Ordering::Release);
+            self.shared.settled.store(generation, Ordering::SeqCst);
         }
     }
 }

@@ -15,9 +15,8 @@ fn join(node: &str) -> Want {
 }
 
 fn leave(node: &str) -> Want {
-    let node = node.into();
     Want::Leave {
-        node,
+        nodes: vec![node.into()],
         is_gone: false,
     }
 }
@@ -48,7 +47,12 @@ fn what_cannot_be_is_said() {
         (&three, leave("d"), None, "none of the nodes"),
         (&three, join("d"), Some(5), "there will be 4 nodes"),
         (&three, join("d"), Some(0), "there will be 4 nodes"),
-        (&layout(&["a"], 1), leave("a"), None, "the last node"),
+        (
+            &layout(&["a"], 1),
+            leave("a"),
+            None,
+            "no node would be left",
+        ),
         (
             &layout(&["a", "b", "c", "d", "e", "f", "g", "h", "i"], 3),
             join("j"),
@@ -188,7 +192,7 @@ impl World {
             1..=9 => node.moved.is_done = node.moved.has_begun,
             10..=19 => {
                 let step = match kind {
-                    10 => step_back(&self.goal, &self.seen()),
+                    10 => step_back(&self.goal, &self.seen(), &[]),
                     _ => step(&self.goal, &self.seen()),
                 };
                 if let Step::Tell(told) = step {

@@ -44,9 +44,7 @@ impl World {
         let Some(layout) = &self.nodes[to].layout else {
             return false;
         };
-        let gone = layout.next.as_ref().map(|next| &next.gone[..]);
-        let is_gone = gone.is_some_and(|gone| gone.contains(&self.nodes[from].id));
-        have_common(epoch, layout.epoch()) && !is_gone
+        have_common(epoch, layout.epoch()) && layout.has(self.nodes[from].id)
     }
 
     pub(super) fn arrive(&mut self, (from, to): (Place, Place), epoch: u64, message: Message) {

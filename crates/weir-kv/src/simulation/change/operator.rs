@@ -29,7 +29,7 @@ impl World {
         };
         let seen = self.seen_by_operator(&goal);
         let step = if is_back {
-            change::step_back(&goal, &seen)
+            change::step_back(&goal, &seen, &[])
         } else {
             change::step(&goal, &seen)
         };
@@ -82,7 +82,10 @@ impl World {
         let new = || -> Box<str> { format!("n{}", self.nodes.len()).into() };
         let want = match kind {
             0 if names.len() < 6 => Want::Join(new()),
-            1 => Want::Leave { node: old, is_gone },
+            1 => Want::Leave {
+                nodes: vec![old],
+                is_gone,
+            },
             _ => Want::Replace {
                 old,
                 new: new(),

@@ -32,11 +32,11 @@ pub(super) struct JoinArgs {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct LeaveArgs {
-    /// The node that goes.
-    #[arg(value_name = "ADDRESS:PORT", value_parser = node)]
-    node: SocketAddr,
+    /// The nodes that go.
+    #[arg(value_name = "ADDRESS:PORT", value_parser = node, required = true)]
+    nodes: Vec<SocketAddr>,
 
-    /// It is lost for good, with its data. What it says is not heard any more, should it come back.
+    /// They are lost for good, with their data. What they say is not heard any more, should they come back.
     #[arg(long)]
     gone: bool,
 
@@ -82,7 +82,17 @@ struct How {
 }
 
 #[derive(Debug, clap::Args)]
-pub(super) struct PlaceArgs {
+pub(super) struct FinishArgs {
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct AbortArgs {
+    /// A node that is lost for good, with its data, and need not be told.
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = node)]
+    gone: Vec<SocketAddr>,
+
     #[command(flatten)]
     place: Place,
 }
@@ -95,11 +105,17 @@ pub(super) fn join(args: &JoinArgs) -> anyhow::Result<bool> {
 
 pub(super) fn leave(args: &LeaveArgs) -> anyhow::Result<bool> {
     let want = Want::Leave {
-        node: named(args.node),
+        nodes: args.nodes.iter().copied().map(named).collect(),
         is_gone: args.gone,
     };
-    let how = if args.gone { "is gone" } else { "leaves" };
-    carry_out(&args.how, &want, &format!("{} {how}", args.node))
+    let names: Vec<String> = args.nodes.iter().map(ToString::to_string).collect();
+    let how = match (args.gone, names.len()) {
+        (true, 1) => "is gone",
+        (true, _) => "are gone",
+        (false, 1) => "leaves",
+        (false, _) => "leave",
+    };
+    carry_out(&args.how, &want, &format!("{} {how}", names.join(", ")))
 }
 
 pub(super) fn replace(args: &MoveArgs) -> anyhow::Result<bool> {
@@ -113,13 +129,14 @@ pub(super) fn replace(args: &MoveArgs) -> anyhow::Result<bool> {
 }
 
 /// Goes on with a change that was left half-way.
-pub(super) fn finish(args: &PlaceArgs) -> anyhow::Result<bool> {
-    see_to_it(args, false)
+pub(super) fn finish(args: &FinishArgs) -> anyhow::Result<bool> {
+    see_to_it(&args.place, None)
 }
 
 /// Takes such a change back.
-pub(super) fn abort(args: &PlaceArgs) -> anyhow::Result<bool> {
-    see_to_it(args, true)
+pub(super) fn abort(args: &AbortArgs) -> anyhow::Result<bool> {
+    let lost: Vec<Box<str>> = args.gone.iter().copied().map(named).collect();
+    see_to_it(&args.place, Some(&lost))
 }
 
 fn named(node: SocketAddr) -> Box<str> {
@@ -151,11 +168,26 @@ impl Nodes {
         Ok(self.runtime.block_on(self.members.layout())?)
     }
 
+    /// A node that is said to be lost does not answer. One that does goes on serving its clients, and nobody would hear it.
+    fn check_lost(&self, goal: &Layout) -> anyhow::Result<()> {
+        let gone = goal.next.as_ref().map(|next| &next.gone[..]);
+        let nodes = goal.now.map.nodes().iter();
+        let lost = nodes.filter(|node| gone.is_some_and(|gone| gone.contains(&node.id)));
+        let lost: Vec<Box<str>> = lost.map(|node| node.address.clone()).collect();
+        for (node, seen) in self.runtime.block_on(self.members.look(&lost)) {
+            ensure!(
+                seen.is_none(),
+                "{node} answers, so it is not lost: let it go without --gone, or stop it first"
+            );
+        }
+        Ok(())
+    }
+
     /// Goes on until it is done, and says what is waited for.
-    fn drive(&self, goal: &Layout, is_back: bool) -> anyhow::Result<()> {
+    fn drive(&self, goal: &Layout, back: Option<&[Box<str>]>) -> anyhow::Result<()> {
         let (began, mut said) = (Instant::now(), String::new());
         loop {
-            let step = self.runtime.block_on(self.members.step(goal, is_back));
+            let step = self.runtime.block_on(self.members.step(goal, back));
             match step {
                 Step::Tell(_) => continue,
                 Step::Done => return Ok(()),
@@ -184,6 +216,7 @@ fn carry_out(how: &How, want: &Want, told: &str) -> anyhow::Result<bool> {
     let nodes = Nodes::of(&how.place)?;
     let layout = nodes.layout()?;
     let goal = change::planned(&layout, want, how.replicas).map_err(|why| anyhow!(why))?;
+    nodes.check_lost(&goal)?;
     say_plan(&goal, told)?;
     if how.plan {
         return Ok(true);
@@ -196,7 +229,7 @@ fn carry_out(how: &How, want: &Want, told: &str) -> anyhow::Result<bool> {
         say_line("nothing is changed")?;
         return Ok(false);
     }
-    nodes.drive(&goal, false)?;
+    nodes.drive(&goal, None)?;
     say_done(&goal.committed().unwrap_or(goal))?;
     Ok(true)
 }
@@ -209,8 +242,8 @@ fn is_wanted() -> io::Result<bool> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-fn see_to_it(args: &PlaceArgs, is_back: bool) -> anyhow::Result<bool> {
-    let nodes = Nodes::of(&args.place)?;
+fn see_to_it(place: &Place, back: Option<&[Box<str>]>) -> anyhow::Result<bool> {
+    let nodes = Nodes::of(place)?;
     let layout = nodes.layout()?;
     let Some(next) = &layout.next else {
         say_line(format_args!(
@@ -222,12 +255,16 @@ fn see_to_it(args: &PlaceArgs, is_back: bool) -> anyhow::Result<bool> {
     say_line(format_args!(
         "the change to epoch {} {}",
         next.placement.map.epoch(),
-        if is_back { "is taken back" } else { "goes on" }
+        if back.is_some() {
+            "is taken back"
+        } else {
+            "goes on"
+        }
     ))?;
-    nodes.drive(&layout, is_back)?;
-    say_done(&match is_back {
-        true => layout.aborted(),
-        false => layout.committed().unwrap_or(layout),
+    nodes.drive(&layout, back)?;
+    say_done(&match back {
+        Some(_) => layout.aborted(),
+        None => layout.committed().unwrap_or(layout),
     })?;
     Ok(true)
 }

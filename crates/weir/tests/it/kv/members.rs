@@ -243,7 +243,7 @@ fn begin_to_join(node: &Node, name: &str) -> Layout {
     let goal = change::planned(&layout, &Want::Join(name.into()), None).expect("a plan");
     let mut prepared = 0;
     while prepared < 4 {
-        match runtime.block_on(members.step(&goal, false)) {
+        match runtime.block_on(members.step(&goal, None)) {
             Step::Tell(told) => prepared += told.len(),
             other => panic!("{other:?}"),
         }
