@@ -13,9 +13,9 @@
 //! A write whose clock was behind finds a newer cell where an earlier write was answered, if both had a quorum. It takes a newer
 //! version then, once: so a write always wins over those that were answered before it began, however clocks differ.
 //!
-//! A read that saw replicas differ answers only when enough of them have what it answers (read repair). So with quorums, a
-//! later read never answers with something older. Cells that come after the answer are compared too, and whoever is
-//! behind gets the newest.
+//! A read that saw replicas differ answers only when enough of them have what it answers (read repair), and looks again where one has
+//! something newer. So with quorums, a later read never answers with something older. Cells that come after the answer are compared
+//! too, and whoever is behind gets the newest.
 //!
 //! While nodes come or go, `ack` is for each of two groups of replicas ([`Replicas`]).
 //!
@@ -74,8 +74,6 @@ pub struct Coordinator {
     newest: Option<Cell>,
     /// Whether a write that finds a newer cell is made again with another version.
     may_advance: bool,
-    /// One that was found while `newest`, older than it, is given to more replicas, to be answered.
-    later: Option<Cell>,
     /// For a write with a condition.
     only: Option<Only>,
 }
@@ -131,7 +129,6 @@ impl Coordinator {
             is_write,
             newest,
             may_advance,
-            later: None,
             only,
             replicas: Vec::with_capacity(nodes.len()),
         };
@@ -181,7 +178,10 @@ impl Coordinator {
                 self.newest = cell;
                 self.send_newest_to_those_behind(steps);
             }
-            Phase::Writing if !self.is_write && version > newest => self.later = cell,
+            Phase::Writing if !self.is_write && version > newest => {
+                self.newest = cell;
+                self.phase = Phase::Reading;
+            }
             _ => {}
         }
         self.go_on(steps);
@@ -206,7 +206,14 @@ impl Coordinator {
             _ => return,
         }
         let newest = self.newest.as_ref().map(|cell| cell.version);
-        if self.phase == Phase::Answered && newer.is_none() && Some(version) < newest {
+        let is_reading = !self.is_write && self.phase != Phase::Answered;
+        if is_reading && newer > newest {
+            self.look_again(node, steps);
+        } else if self.phase != Phase::Reading
+            && (is_reading || self.phase == Phase::Answered)
+            && newer.is_none()
+            && Some(version) < newest
+        {
             self.send_newest(node, steps);
         }
         self.go_on(steps);
@@ -333,9 +340,6 @@ impl Coordinator {
         steps.push(Step::Answer(answer));
         if self.over().is_some() {
             self.hint_failed(steps);
-        }
-        if let Some(later) = self.later.take() {
-            self.newest = Some(later);
         }
         // A read has compared enough cells; those of the others are still to be, as they are.
         self.send_newest_to_those_behind(steps);

@@ -1,6 +1,6 @@
 //! Whether a phase is over, and what follows it.
 
-use super::{Answer, Coordinator, Known, Phase};
+use super::{Answer, Coordinator, Known, Phase, Step};
 use crate::version::Version;
 
 /// What follows.
@@ -45,6 +45,16 @@ impl Coordinator {
                 Next::Answer(Answer::Written(newest.unwrap_or_default()))
             }
             Phase::Writing => Next::Answer(self.found()),
+        }
+    }
+
+    /// A read finds something newer where it gives what it was about to answer. A write with a condition may have gone over something
+    /// older than that, as if it had never been: so the newer one is read, and answered.
+    pub(super) fn look_again(&mut self, node: u16, steps: &mut Vec<Step>) {
+        self.phase = Phase::Reading;
+        if let Some(known) = self.known(node) {
+            *known = Known::Asked;
+            steps.push(Step::Read(node));
         }
     }
 

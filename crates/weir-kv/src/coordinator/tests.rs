@@ -173,20 +173,44 @@ fn what_comes_after_the_answer_and_is_newer_is_spread() {
 }
 
 #[test]
-fn a_newer_cell_during_a_repair_does_not_change_the_answer() {
+fn a_newer_cell_during_a_repair_takes_the_place_of_the_answer() {
     let mut get = Under::begin(Operation::Get, 2, &[]);
     get.steps();
     get.read(1, Some(cell(4)));
     get.read(2, Some(cell(6)));
-    // It may be on one replica only. Two have what was asked about, or something newer.
-    assert_eq!(
-        get.read(3, Some(cell(8))),
-        [Step::Answer(found(6)), Step::Write(2, cell(8))]
-    );
+    assert_eq!(get.read(3, Some(cell(8))), [Step::Write(2, cell(8))]);
     assert_eq!(get.written(1, 6), [Step::Write(1, cell(8))]);
+    assert_eq!(get.written(2, 8), answer(found(8)));
     get.written(1, 8);
-    get.written(2, 8);
     assert!(get.is_over());
+}
+
+/// A write over 2 was answered while 3, which nobody answered, was on one replica: whoever had read 2 and 3 would answer 3.
+#[test]
+fn what_is_newer_than_what_a_read_repairs_is_read_and_answered() {
+    let mut get = Under::begin(Operation::Get, 2, &[]);
+    let _ = get.steps();
+    assert_eq!(get.read(1, Some(cell(2))), []);
+    assert_eq!(get.read(2, Some(cell(3))), [Step::Write(1, cell(3))]);
+    assert_eq!(get.has_newer(1, 3, 4), [Step::Read(1)]);
+    assert_eq!(get.read(1, Some(cell(4))), [Step::Write(2, cell(4))]);
+    // The third one has taken it already.
+    assert_eq!(get.read(3, Some(cell(4))), answer(found(4)));
+    assert_eq!(get.written(2, 4), []);
+    assert!(get.is_over());
+}
+
+#[test]
+fn two_replicas_with_what_a_read_repairs_are_enough_whatever_a_third_one_has() {
+    let mut get = Under::begin(Operation::Get, 2, &[]);
+    let _ = get.steps();
+    let _ = get.read(1, Some(cell(2)));
+    assert_eq!(get.read(2, Some(cell(3))), [Step::Write(1, cell(3))]);
+    assert_eq!(get.read(3, Some(cell(2))), [Step::Write(3, cell(3))]);
+    assert_eq!(get.has_newer(1, 3, 4), [Step::Read(1)]);
+    assert_eq!(get.written(3, 3), answer(found(3)));
+    let given = [Step::Write(2, cell(4)), Step::Write(3, cell(4))];
+    assert_eq!(get.read(1, Some(cell(4))), given);
 }
 
 #[test]
