@@ -16,9 +16,10 @@
 
 mod change;
 mod faults;
+mod linear;
 mod world;
 
-use self::faults::Faults;
+use self::faults::{Asks, Faults};
 use self::world::World;
 
 /// Seeds that a usual run takes. `WEIR_SEEDS` says another number, and `WEIR_SEED` where to begin.
@@ -71,4 +72,67 @@ fn the_same_seed_is_the_same_story() {
     let trace = |seed| World::new(seed, Faults::all()).run().trace;
     assert_eq!(trace(7), trace(7));
     assert_ne!(trace(7), trace(8));
+}
+
+/// Of the histories of all keys of some seeds, how many there are, how many are not linearizable, and how many are not if a condition
+/// also has to hold for a write that nobody acknowledged.
+fn histories(seeds: std::ops::Range<u64>, asks: Asks, (name, faults): (&str, Faults)) -> [u64; 3] {
+    let mut counts = [0; 3];
+    for seed in seeds {
+        let told = World::new(seed, faults.asking(asks)).run();
+        for (count, more) in counts.iter_mut().zip(told.histories) {
+            *count += more;
+        }
+    }
+    let [all, wrong, strictly] = counts;
+    println!(
+        "{asks:?}, {name}: of {all} histories {wrong} are not linearizable, strictly {strictly}"
+    );
+    counts
+}
+
+#[test]
+fn what_is_promised_is_linearizable() {
+    let (none, all) = (Faults::none(), Faults::all());
+    for (asks, faults) in [
+        (Asks::ReadingFirst, ("all that may go wrong", all)),
+        (Asks::InOrder, ("messages late and lost", all.of_messages())),
+        (
+            Asks::ConditionsInOrder,
+            ("messages late and lost", all.of_messages()),
+        ),
+        (Asks::Plain, ("only clocks differ", none.skewed())),
+    ] {
+        let [_, wrong, _] = histories(seeds(), asks, faults);
+        assert_eq!(wrong, 0, "{asks:?} {faults:?}");
+    }
+}
+
+/// So the docs do not say that it is. It also shows that what is wrong is found.
+#[test]
+fn what_is_not_promised_is_not_linearizable_with_some_seed() {
+    const SEEDS: std::ops::Range<u64> = 0..200;
+    let all = Faults::all();
+    // A write that has had two versions is seen, not seen, and seen again.
+    let [_, plain, _] = histories(SEEDS, Asks::Plain, ("all that may go wrong", all));
+    assert!(plain > 0);
+    let mut strictly = 0;
+    for asks in [Asks::InOrder, Asks::ConditionsInOrder] {
+        for faults in [
+            ("crashes, messages late and lost", all.whole_network()),
+            ("the same, same clocks", all.whole_network().same_clocks()),
+            ("all that may go wrong, same clocks", all.same_clocks()),
+            ("all that may go wrong", all),
+        ] {
+            strictly += histories(SEEDS, asks, faults)[2];
+        }
+    }
+    // What nobody acknowledged may come late, and over another value than it was to.
+    assert!(strictly > 0);
+    let by_any = histories(
+        SEEDS,
+        Asks::Conditions,
+        ("nothing goes wrong", Faults::none()),
+    );
+    assert!(by_any[2] > 0);
 }

@@ -3,6 +3,8 @@
 mod checks;
 mod clients;
 pub(super) mod events;
+mod history;
+mod order;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -10,7 +12,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use fastrand::Rng;
 
 use self::events::{Event, Message, Written, cell, written};
-use super::faults::Faults;
+use super::faults::{Asks, Faults};
 
 use crate::cell::Cell;
 use crate::coordinator::{Coordinator, Step};
@@ -39,6 +41,8 @@ pub(super) struct Told {
     pub(super) advanced: u64,
     /// Writes with a condition that were made.
     pub(super) over: u64,
+    /// Of all keys: the histories, those that are not linearizable, and those that are not if all conditions have to hold.
+    pub(super) histories: [u64; 3],
     pub(super) wrong: Vec<String>,
     pub(super) trace: Vec<String>,
 }
@@ -61,9 +65,11 @@ struct Node {
 struct Seen {
     key: u8,
     is_write: bool,
-    /// The version over which it is written, or none where there must be none; for a write with a condition.
-    #[expect(clippy::option_option, reason = "a version or none, or no condition")]
-    over: Option<Option<Version>>,
+    /// The version over which it is written, and what that was written by; for a write with a condition. Both are the lowest where
+    /// there must be none.
+    over: Option<(Version, u64)>,
+    /// What it found: the number of the operation that wrote it, or 0.
+    found: Option<u64>,
     began_ms: u64,
     /// When it was answered, and with what version.
     answered: Option<(u64, Version)>,
@@ -78,6 +84,8 @@ pub(super) struct World {
     nodes: Vec<Node>,
     cut: Vec<(u16, u16)>,
     seen: BTreeMap<u64, Seen>,
+    /// The write of a key that is under way in order.
+    in_order: BTreeMap<u8, (u16, u64)>,
     told: Told,
 }
 
@@ -103,6 +111,7 @@ impl World {
             nodes,
             cut: Vec::new(),
             seen: BTreeMap::new(),
+            in_order: BTreeMap::new(),
             told: Told::default(),
         };
         world.plan();
@@ -121,6 +130,7 @@ impl World {
         self.check_end();
         self.check_order();
         self.check_conditions();
+        self.check_histories();
         self.told
     }
 
@@ -144,12 +154,23 @@ impl World {
             Event::Ask => {
                 let node = self.rng.u16(1..=NODES);
                 let key = self.rng.u8(..KEYS);
-                // A write that was refused may be on some replicas, until somebody reads or repairs.
-                let kind = match self.rng.u8(..5) {
-                    2 if !self.faults.is_read => 0,
-                    kind => kind,
+                let drawn = self.rng.u8(..5);
+                let kind = match (self.faults.asks, drawn) {
+                    // A write that was refused may be on some replicas, until somebody reads or repairs.
+                    (Asks::All, 2) if !self.faults.is_read => 0,
+                    (Asks::All, kind) | (_, kind @ ..2) => kind,
+                    (Asks::ReadingFirst, _) => 3,
+                    (Asks::Plain, _) | (Asks::InOrder, 4) => 4,
+                    (Asks::Conditions | Asks::InOrder | Asks::ConditionsInOrder, _) => 2,
                 };
-                self.ask(node, key, kind);
+                let is_in_order =
+                    matches!(self.faults.asks, Asks::InOrder | Asks::ConditionsInOrder);
+                if kind < 2 || !is_in_order {
+                    self.ask(node, key, kind);
+                } else if let Some(node) = self.whose_turn(node, key) {
+                    self.ask(node, key, kind);
+                    self.note_in_order(node, key);
+                }
             }
             Event::Arrive { from, to, message } => self.arrive(from, to, message),
             Event::Deadline { node, run, id } => {
@@ -197,6 +218,8 @@ impl World {
         node.run += 1;
         node.is_up = true;
         node.under_way.clear();
+        self.in_order.retain(|_, (node, _)| *node != id);
+        let node = self.node(id);
         node.clock = Clock::new(id, node.run, kept.unwrap_or_default());
         // The wall clock is set, or is not.
         let skew_ms = self.faults.skew_ms;

@@ -50,13 +50,13 @@ impl World {
             3 => Operation::PutBehind(cell((version, number))),
             2 => {
                 let condition = match over {
-                    Some(version) => Condition {
-                        matches: Some(Tags::These(vec![version])),
-                        matches_none: None,
-                    },
-                    None => Condition {
+                    (_, 0) => Condition {
                         matches: None,
                         matches_none: Some(Tags::Any),
+                    },
+                    (version, _) => Condition {
+                        matches: Some(Tags::These(vec![version])),
+                        matches_none: None,
                     },
                 };
                 Operation::PutIf(cell((version, number)), condition, wall_ms)
@@ -75,6 +75,7 @@ impl World {
                 key,
                 is_write: kind > 1,
                 over: (kind == 2).then_some(over),
+                found: None,
                 began_ms: self.now_ms,
                 answered: None,
             },
@@ -106,14 +107,19 @@ impl World {
         self.carry_out(id, number, key, steps);
     }
 
-    /// The newest version of a key that a client was told of.
-    fn newest_seen(&self, key: u8) -> Option<Version> {
-        let seen = self.seen.values().filter(|seen| seen.key == key);
-        let told = seen.filter_map(|seen| Some(seen.answered?.1));
-        told.filter(|version| *version > Version::default()).max()
+    /// The newest version of a key that a client was told of, and the number of the operation that wrote it.
+    fn newest_seen(&self, key: u8) -> (Version, u64) {
+        let seen = self.seen.iter().filter(|(_, seen)| seen.key == key);
+        let told = seen.filter_map(|(id, seen)| {
+            let (_, version) = seen.answered?;
+            Some((version, seen.found.unwrap_or(*id)))
+        });
+        told.max().unwrap_or_default()
     }
 
     pub(super) fn answer(&mut self, id: u64, answer: &Answer) {
+        self.in_order.retain(|_, (_, number)| *number != id);
+        let mut found = None;
         let version = match answer {
             Answer::TooFew => return,
             Answer::Conflict => {
@@ -121,9 +127,13 @@ impl World {
                 return;
             }
             Answer::Written(version) => *version,
-            Answer::Found(None) | Answer::Unmet(None) => Version::default(),
+            Answer::Found(None) | Answer::Unmet(None) => {
+                found = Some(0);
+                Version::default()
+            }
             Answer::Found(Some(cell)) | Answer::Unmet(Some(cell)) => {
                 let (version, number) = written(cell);
+                found = Some(number);
                 let is_sound = self.seen.get(&number).is_some_and(|seen| seen.is_write);
                 if !is_sound {
                     self.told
@@ -140,6 +150,7 @@ impl World {
         }
         // A write that was not made is a read.
         seen.is_write = matches!(answer, Answer::Written(_));
+        seen.found = found;
         seen.answered = Some((now_ms, version));
         self.told.answered += 1;
     }
