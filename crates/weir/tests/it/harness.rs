@@ -8,6 +8,7 @@ pub(crate) mod client;
 mod java;
 pub(crate) mod kafka;
 pub(crate) mod name_server;
+pub(crate) mod network;
 pub(crate) mod nginx;
 pub(crate) mod origin;
 pub(crate) mod pattern;

@@ -71,11 +71,11 @@ impl Process {
         }
     }
 
-    /// See proc(5) for the tables.
+    /// See proc(5) for the tables, which are those of the network that the process is in.
     fn listens(&self, port: u16) -> bool {
-        let own = self.sockets().unwrap_or_default();
+        let (own, pid) = (self.sockets().unwrap_or_default(), self.pid());
         ["tcp", "tcp6"].into_iter().any(|protocol| {
-            let table = std::fs::read_to_string(format!("/proc/net/{protocol}"));
+            let table = std::fs::read_to_string(format!("/proc/{pid}/net/{protocol}"));
             table.unwrap_or_default().lines().any(|line| {
                 let mut fields = line.split_whitespace().skip(1);
                 let is_there = fields
