@@ -4,6 +4,7 @@ mod cassandra;
 mod client;
 mod cluster;
 mod killed;
+mod linear;
 mod machines;
 mod members;
 mod parted;
