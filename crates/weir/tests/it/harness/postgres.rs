@@ -77,10 +77,10 @@ impl Postgres {
             while !is_ready && process.is_running() {
                 std::thread::sleep(std::time::Duration::from_millis(20));
                 let state = std::fs::read_to_string(&pid).unwrap_or_default();
-                is_ready = state
-                    .lines()
-                    .last()
-                    .is_some_and(|last| last.trim() == "ready");
+                // One that was killed has left it behind.
+                let is_own = state.lines().next() == Some(&process.pid().to_string());
+                let last = state.lines().last();
+                is_ready = is_own && last.is_some_and(|last| last.trim() == "ready");
             }
             started = is_ready.then_some(process);
             is_ready
