@@ -118,3 +118,92 @@ fn drop_with(done: Done, why: &str) {
         replier.answer(answer);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::Store;
+    use crate::coordinator::Quorum;
+    use crate::engine::lsm::{Lsm, LsmSettings};
+    use crate::engine::{Durability, Engine};
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn write(engine: &dyn Engine, key: &'static str, ahead_ms: u64) -> Version {
+        let version = Version {
+            time: (unix_ms() + ahead_ms) << 16,
+            node: 9,
+            run: 9,
+        };
+        let cell = Cell {
+            version,
+            expires_ms: None,
+            value: Some(Bytes::from_static(b"ahead")),
+        };
+        let (sender, written) = mpsc::channel();
+        let then = move |newer| {
+            let _ = sender.send(newer);
+            None
+        };
+        engine.write(Bytes::from(key), cell, None, Box::new(then));
+        assert_eq!(written.recv_timeout(PATIENCE), Ok(Ok(None)));
+        version
+    }
+
+    fn put(shared: &Arc<Shared>, key: &'static str) -> Result<Answer, EngineError> {
+        let ask = Ask {
+            key: Bytes::from(key),
+            what: What::Put {
+                value: Bytes::from_static(b"later"),
+                expires_ms: None,
+            },
+            quorum: Quorum { ack: 1, from: 1 },
+            condition: Condition::default(),
+        };
+        let (sender, done) = mpsc::channel();
+        let then = move |outcome| {
+            let _ = sender.send(outcome);
+            None
+        };
+        carry_out(shared, ask, Box::new(then));
+        done.recv_timeout(PATIENCE).expect("it is done")
+    }
+
+    /// What is there may be of a node whose clock was ahead of this one's.
+    #[test]
+    fn a_write_whose_clock_is_behind_is_made_behind_what_there_is_and_is_counted() {
+        let random = fastrand::Rng::new().u64(..);
+        let path = std::env::temp_dir().join(format!("weir-kv-alone-{random:x}"));
+        let settings = LsmSettings {
+            path: path.clone(),
+            durability: Durability::Memory,
+            memory_bytes: 1 << 20,
+        };
+        let engine = Lsm::open(&settings).expect("it opens");
+        let store = Store::alone(engine.clone(), None).expect("it is nobody else's");
+        let advanced = || store.status().operations.advanced;
+        assert!(matches!(put(&store.shared, "new"), Ok(Answer::Written(_))));
+        assert_eq!(advanced(), 0);
+        let ahead = write(&*engine, "key", 30_000);
+        match put(&store.shared, "key") {
+            Ok(Answer::Written(version)) => assert!(version > ahead, "{version} {ahead}"),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(advanced(), 1);
+        // The clock has gone on, and is not behind any more.
+        assert!(matches!(put(&store.shared, "key"), Ok(Answer::Written(_))));
+        assert_eq!(advanced(), 1);
+        // Too far ahead to be right: it is not followed.
+        write(&*engine, "key", 120_000);
+        assert!(matches!(
+            put(&store.shared, "key"),
+            Err(EngineError::Failed(_))
+        ));
+        assert_eq!(advanced(), 1);
+        drop((store, engine));
+        let _ = std::fs::remove_dir_all(path);
+    }
+}
