@@ -44,7 +44,7 @@ bench: setup dist ## what a request costs beside nginx and HAProxy, and to gener
 	bench/load.py --weir target/dist/weir
 
 fuzz:            ## ten minutes of fuzzing for each target; needs cargo-fuzz and a nightly toolchain
-	for target in request_head response_head chunked_body cache_control vary range log; do \
+	for target in request_head response_head chunked_body cache_control vary range log kv_frame kv_map; do \
 	  cargo +nightly fuzz run $$target -- -max_total_time=600 || exit 1; done
 
 soak: build      ## thousands of seeds of the simulations, then the binary under faults for 30 minutes

@@ -270,7 +270,14 @@ impl Map {
             places.all(|place| place < count && !std::mem::replace(&mut seen[place], true))
         };
         let is_whole = bytes.len() == SLOTS * count && bytes.chunks(count).all(is_ranking);
-        is_whole.then(|| Self {
+        // What a successor is made of: numbers that were given, and some that are left.
+        let is_given = |node: &Node| {
+            let alike = |other: &&Node| other.id == node.id || other.address == node.address;
+            node.id < next_id && nodes.iter().filter(alike).count() == 1
+        };
+        let has_next = epoch < u64::MAX && usize::from(next_id) + NODES_MAX < usize::from(u16::MAX);
+        let is_map = is_whole && has_next && nodes.iter().all(is_given);
+        is_map.then(|| Self {
             epoch,
             nodes,
             ranking: bytes[..].into(),

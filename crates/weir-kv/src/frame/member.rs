@@ -127,8 +127,9 @@ impl Membership {
             return Err(FrameError::Payload);
         }
         let standing = STANDINGS.get(usize::from(payload.get_u8()));
-        let is_settled = payload.get_u8() == 1;
-        let step = payload.get_u8();
+        let (is_settled @ 0..=1, step @ 0..=2) = (payload.get_u8(), payload.get_u8()) else {
+            return Err(FrameError::Payload);
+        };
         let [looked_at, copied, bytes] = std::array::from_fn(|_| payload.get_u64());
         let length = usize::from(payload.get_u16());
         if payload.len() < length {
@@ -142,7 +143,7 @@ impl Membership {
         };
         Ok(Self {
             standing: *standing.ok_or(FrameError::Payload)?,
-            is_settled,
+            is_settled: is_settled == 1,
             moved: Moved {
                 has_begun: step > 0,
                 is_done: step == 2,

@@ -1,0 +1,3 @@
+//! What nodes tell each other, from outside.
+
+mod corpus;
