@@ -176,6 +176,8 @@ fn stranger(why: &'static str) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// What each says when they meet: nothing if all is well.
@@ -257,6 +259,31 @@ mod tests {
             let told = asked.expect_err("it is refused").to_string();
             assert!(told.contains("does not take the secret"), "{told}");
             assert!(answered.is_err());
+        }
+    }
+
+    proptest! {
+        /// Whatever a stranger says, and wherever it ends, it is refused.
+        #[test]
+        fn a_stranger_is_refused_whatever_it_says(
+            said in proptest::collection::vec(any::<u8>(), 0..200),
+            begins_well in any::<bool>(),
+        ) {
+            let runtime = tokio::runtime::Builder::new_current_thread().build();
+            let answered = runtime.expect("a runtime").block_on(async {
+                let (mut one, mut other) = tokio::io::duplex(1024);
+                let begin = [&MAGIC[..], &[0; NONCE], &[3], b"a:1"].concat();
+                let said = [if begins_well { &begin[..] } else { &[] }, &said].concat();
+                one.write_all(&said).await.expect("there is room");
+                one.shutdown().await.expect("it is open");
+                let own = Own {
+                    address: "b:1",
+                    secret: "s",
+                    cluster: 1,
+                };
+                answer(&mut other, own, |address| address == "a:1").await
+            });
+            prop_assert!(answered.is_err());
         }
     }
 }
