@@ -21,7 +21,6 @@ mod query;
 mod rows;
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use weir_gateway::service::{Answer, Ask, Reply, Service};
@@ -56,7 +55,7 @@ pub struct BatchSettings {
 
 /// The service of a table.
 pub struct Activities {
-    rows: Arc<dyn Rows>,
+    rows: Rows,
     ids: Ids,
 }
 
@@ -73,16 +72,16 @@ impl Activities {
     /// The disk refuses, the database cannot be reached, or this build does not know it.
     pub fn open(settings: &TableSettings) -> Result<Self, String> {
         let batch = settings.batch;
-        let rows: Arc<dyn Rows> = match &settings.engine {
-            EngineSettings::Embedded(settings) => embedded::Embedded::open(settings, batch)?,
+        let rows = match &settings.engine {
+            EngineSettings::Embedded(settings) => embedded::open(settings, batch)?,
             #[cfg(feature = "postgres")]
-            EngineSettings::Postgres(settings) => postgres::Postgres::open(settings, batch)?,
+            EngineSettings::Postgres(settings) => postgres::open(settings, batch)?,
             #[cfg(not(feature = "postgres"))]
             EngineSettings::Postgres(_) => {
                 return Err(crate::database::not_built("Postgres", "postgres"));
             }
             #[cfg(feature = "cassandra")]
-            EngineSettings::Cassandra(settings) => cassandra::Cassandra::open(settings, batch)?,
+            EngineSettings::Cassandra(settings) => cassandra::open(settings, batch)?,
             #[cfg(not(feature = "cassandra"))]
             EngineSettings::Cassandra(_) => {
                 return Err(crate::database::not_built("Cassandra", "cassandra"));

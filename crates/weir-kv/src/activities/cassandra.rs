@@ -3,7 +3,6 @@
 //! Of what waits together, the rows of one user go in one batch that is not logged: it is of one partition, so its nodes take it
 //! as one write. Many of them are under way at once.
 
-use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -16,19 +15,16 @@ use tokio::sync::Semaphore;
 
 use super::BatchSettings;
 use super::query::Query;
-use super::rows::{Read, Row, Rows, Write, answer};
-use crate::database::CassandraSettings;
+use super::rows::{Read, Row, Rows, Waiting, Write, answer};
 use crate::database::cassandra::{named, prepared, session};
 use crate::database::inbox::{Batch, Inbox, Most};
 use crate::database::thread::{Thread, Work};
-use crate::engine::{EngineError, Then};
+use crate::database::CassandraSettings;
+use crate::engine::EngineError;
 use crate::seldom::Seldom;
 
-/// Rows that wait, by their bytes.
-const WRITES_BYTES_MAX: usize = 64 << 20;
+/// Bytes of rows that are written at once.
 const WRITE_BYTES_MAX: usize = 8 << 20;
-/// Questions that wait.
-const READS_MAX: usize = 4096;
 const READS_AT_ONCE: Most = Most {
     items: 64,
     weight: 64,
@@ -41,78 +37,26 @@ const READS: u32 = 256;
 const STATEMENT_ROWS_MAX: usize = 100;
 const STATEMENT_BYTES_MAX: usize = 32 << 10;
 
-/// A table that is open.
-pub(super) struct Cassandra {
-    writes: Arc<Inbox<Write>>,
-    reads: Arc<Inbox<Read>>,
-    /// It ends when both inboxes are closed.
-    thread: Option<Thread>,
-}
-
-impl fmt::Debug for Cassandra {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cassandra").finish_non_exhaustive()
-    }
-}
-
-impl Cassandra {
-    /// # Errors
-    /// No node can be reached, or the cluster refuses.
-    pub(super) fn open(
-        settings: &CassandraSettings,
-        batch: BatchSettings,
-    ) -> Result<Arc<Self>, String> {
-        let writes = Arc::new(Inbox::new(WRITES_BYTES_MAX));
-        let reads = Arc::new(Inbox::new(READS_MAX));
-        let begin = {
-            let (settings, writes, reads) =
-                (settings.clone(), Arc::clone(&writes), Arc::clone(&reads));
-            async move || {
-                let open = Rc::new(Open::new(&settings).await?);
-                let work: Work = Box::pin(async move {
-                    let writing = write_all(Rc::clone(&open), batch, writes);
-                    tokio::join!(writing, read_all(open, reads));
-                });
-                Ok(((), work))
-            }
-        };
-        let started = Thread::start("table cassandra", begin);
-        let (thread, ()) = started.map_err(|why| format!("Cassandra: {why}"))?;
-        Ok(Arc::new(Self {
-            writes,
-            reads,
-            thread: Some(thread),
-        }))
-    }
-}
-
-impl Rows for Cassandra {
-    fn write(&self, rows: Vec<Row>, then: Then<()>) {
-        let count = rows.len();
-        let write = Write { rows, then };
-        let bytes = write.bytes();
-        if let Err(write) = self.writes.put_several(write, bytes, count) {
-            answer([(write.then)(Err(EngineError::Busy))]);
+/// Opens the table in a cluster.
+///
+/// # Errors
+/// No node can be reached, or the cluster refuses.
+pub(super) fn open(settings: &CassandraSettings, batch: BatchSettings) -> Result<Rows, String> {
+    let waiting = Waiting::new();
+    let begin = {
+        let (settings, Waiting { writes, reads }) = (settings.clone(), waiting.clone());
+        async move || {
+            let open = Rc::new(Open::new(&settings).await?);
+            let work: Work = Box::pin(async move {
+                let writing = write_all(Rc::clone(&open), batch, writes);
+                tokio::join!(writing, read_all(open, reads));
+            });
+            Ok(((), work))
         }
-    }
-
-    fn read(&self, query: Query, then: Then<Vec<Row>>) {
-        if let Err(read) = self.reads.put(Read { query, then }, 1) {
-            answer([(read.then)(Err(EngineError::Busy))]);
-        }
-    }
-
-    fn is_idle(&self) -> bool {
-        self.writes.is_empty() && self.reads.is_empty()
-    }
-}
-
-impl Drop for Cassandra {
-    fn drop(&mut self) {
-        self.writes.close();
-        self.reads.close();
-        drop(self.thread.take());
-    }
+    };
+    let started = Thread::start("table cassandra", begin);
+    let (thread, ()) = started.map_err(|why| format!("Cassandra: {why}"))?;
+    Ok(waiting.taken_by(vec![thread]))
 }
 
 async fn write_all(open: Rc<Open>, settings: BatchSettings, inbox: Arc<Inbox<Write>>) {

@@ -12,25 +12,21 @@
 //! all that waits as one batch, synced as the durability says; two read.
 
 use std::collections::HashSet;
-use std::fmt;
 use std::sync::Arc;
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable as _};
 
 use super::BatchSettings;
 use super::query::Query;
-use super::rows::{Read, Row, Rows, Write, answer};
+use super::rows::{Read, Row, Rows, Waiting, Write, answer};
 use crate::database::inbox::{Batch, Inbox, Most};
 use crate::database::thread::{Thread, Work};
 use crate::engine::lsm::LsmSettings;
-use crate::engine::{Durability, EngineError, Then};
+use crate::engine::{Durability, EngineError};
 use crate::seldom::Seldom;
 
-/// Rows that wait, by their bytes.
-const WRITES_BYTES_MAX: usize = 64 << 20;
+/// Bytes of rows that are written at once.
 const WRITE_BYTES_MAX: usize = 8 << 20;
-/// Questions that wait.
-const READS_MAX: usize = 4096;
 const READERS: usize = 2;
 const READS_AT_ONCE: Most = Most {
     items: 16,
@@ -45,92 +41,43 @@ const META_FORMAT: &str = "format";
 const FORMAT: &[u8] = b"activities 1";
 const ROWS: &str = "rows";
 
-/// A table that is open.
-pub(super) struct Embedded {
-    writes: Arc<Inbox<Write>>,
-    reads: Arc<Inbox<Read>>,
-    /// They end when both inboxes are closed.
-    threads: Vec<Thread>,
-}
-
-impl fmt::Debug for Embedded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Embedded").finish_non_exhaustive()
-    }
-}
-
 #[derive(Clone)]
 struct Tree {
     database: Database,
     rows: Keyspace,
 }
 
-impl Embedded {
-    /// # Errors
-    /// Another process has the directory, it is of something else, or the disk refuses.
-    pub(super) fn open(settings: &LsmSettings, batch: BatchSettings) -> Result<Arc<Self>, String> {
-        let tree = Tree::open(settings);
-        let tree = tree.map_err(|why| format!("{}: {why}", settings.path.display()))?;
-        let writes = Arc::new(Inbox::new(WRITES_BYTES_MAX));
-        let reads = Arc::new(Inbox::new(READS_MAX));
-        let writer = Writer {
-            tree: tree.clone(),
-            durability: settings.durability,
-            batch,
-            told: Seldom::default(),
-        };
-        let mut threads = vec![spawn("table write", {
-            let writes = Arc::clone(&writes);
-            move || Box::pin(writer.run(writes))
-        })?];
-        for _ in 0..READERS {
-            let (tree, reads) = (tree.clone(), Arc::clone(&reads));
-            threads.push(spawn("table read", move || {
-                Box::pin(read_all(tree, reads))
-            })?);
-        }
-        Ok(Arc::new(Self {
-            writes,
-            reads,
-            threads,
-        }))
+/// Opens the table in a directory.
+///
+/// # Errors
+/// Another process has the directory, it is of something else, or the disk refuses.
+pub(super) fn open(settings: &LsmSettings, batch: BatchSettings) -> Result<Rows, String> {
+    let tree = Tree::open(settings);
+    let tree = tree.map_err(|why| format!("{}: {why}", settings.path.display()))?;
+    let waiting = Waiting::new();
+    let writer = Writer {
+        tree: tree.clone(),
+        durability: settings.durability,
+        batch,
+        told: Seldom::default(),
+    };
+    let mut threads = vec![spawn("table write", {
+        let writes = Arc::clone(&waiting.writes);
+        move || Box::pin(writer.run(writes))
+    })?];
+    for _ in 0..READERS {
+        let (tree, reads) = (tree.clone(), Arc::clone(&waiting.reads));
+        threads.push(spawn("table read", move || {
+            Box::pin(read_all(tree, reads))
+        })?);
     }
+    Ok(waiting.taken_by(threads))
 }
 
 fn spawn(name: &str, work: impl FnOnce() -> Work + Send + 'static) -> Result<Thread, String> {
     let started = Thread::start(name, async move || Ok(((), work())));
     started.map(|(thread, ())| thread)
 }
-
-impl Rows for Embedded {
-    fn write(&self, rows: Vec<Row>, then: Then<()>) {
-        let count = rows.len();
-        let write = Write { rows, then };
-        let bytes = write.bytes();
-        if let Err(write) = self.writes.put_several(write, bytes, count) {
-            answer([(write.then)(Err(EngineError::Busy))]);
-        }
-    }
-
-    fn read(&self, query: Query, then: Then<Vec<Row>>) {
-        if let Err(read) = self.reads.put(Read { query, then }, 1) {
-            answer([(read.then)(Err(EngineError::Busy))]);
-        }
-    }
-
-    fn is_idle(&self) -> bool {
-        self.writes.is_empty() && self.reads.is_empty()
-    }
-}
-
-impl Drop for Embedded {
-    fn drop(&mut self) {
-        self.writes.close();
-        self.reads.close();
-        self.threads.clear();
-    }
-}
-
 impl Tree {
     fn open(settings: &LsmSettings) -> Result<Self, String> {
         std::fs::create_dir_all(&settings.path).map_err(|error| error.to_string())?;

@@ -1,6 +1,5 @@
 //! Rows in a table of Postgres: many in one `INSERT`, of all that waits.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,18 +10,15 @@ use tokio_postgres::types::ToSql;
 
 use super::BatchSettings;
 use super::query::Query;
-use super::rows::{Read, Row, Rows, Write, answer};
-use crate::database::PostgresSettings;
+use super::rows::{Read, Row, Rows, Waiting, Write, answer};
 use crate::database::inbox::{Batch, Inbox, Most};
 use crate::database::postgres::{Line, Open, START, STATEMENT, Table, named};
 use crate::database::thread::{Thread, Work};
-use crate::engine::{EngineError, Then};
+use crate::database::PostgresSettings;
+use crate::engine::EngineError;
 
-/// Rows that wait, by their bytes.
-const WRITES_BYTES_MAX: usize = 64 << 20;
+/// Bytes of rows that are written at once.
 const WRITE_BYTES_MAX: usize = 8 << 20;
-/// Questions that wait.
-const READS_MAX: usize = 4096;
 /// Connections that write, and those that read.
 const WRITERS: usize = 4;
 const READERS: usize = 2;
@@ -32,49 +28,27 @@ const READS_AT_ONCE: Most = Most {
     weight: 8,
 };
 
-/// A table that is open.
-pub(super) struct Postgres {
-    writes: Arc<Inbox<Write>>,
-    reads: Arc<Inbox<Read>>,
-    /// It ends when both inboxes are closed.
-    thread: Option<Thread>,
-}
-
-impl fmt::Debug for Postgres {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Postgres").finish_non_exhaustive()
-    }
-}
-
-impl Postgres {
-    /// # Errors
-    /// Postgres cannot be reached, or refuses.
-    pub(super) fn open(
-        settings: &PostgresSettings,
-        batch: BatchSettings,
-    ) -> Result<Arc<Self>, String> {
-        let table = Arc::new(Table::new(settings, creation(&settings.table))?);
-        let writes = Arc::new(Inbox::new(WRITES_BYTES_MAX));
-        let reads = Arc::new(Inbox::new(READS_MAX));
-        let begin = {
-            let (writes, reads) = (Arc::clone(&writes), Arc::clone(&reads));
-            async move || {
-                // A table that is another one is found now. What is missing is made.
-                table
-                    .opened(&[insert(&table), select(&table)], START)
-                    .await?;
-                let work: Work = Box::pin(work(table, batch, writes, reads));
-                Ok(((), work))
-            }
-        };
-        let started = Thread::start("table postgres", begin);
-        let (thread, ()) = started.map_err(|why| format!("Postgres: {why}"))?;
-        Ok(Arc::new(Self {
-            writes,
-            reads,
-            thread: Some(thread),
-        }))
-    }
+/// Opens the table in a database.
+///
+/// # Errors
+/// Postgres cannot be reached, or refuses.
+pub(super) fn open(settings: &PostgresSettings, batch: BatchSettings) -> Result<Rows, String> {
+    let table = Arc::new(Table::new(settings, creation(&settings.table))?);
+    let waiting = Waiting::new();
+    let begin = {
+        let Waiting { writes, reads } = waiting.clone();
+        async move || {
+            // A table that is another one is found now. What is missing is made.
+            table
+                .opened(&[insert(&table), select(&table)], START)
+                .await?;
+            let work: Work = Box::pin(work(table, batch, writes, reads));
+            Ok(((), work))
+        }
+    };
+    let started = Thread::start("table postgres", begin);
+    let (thread, ()) = started.map_err(|why| format!("Postgres: {why}"))?;
+    Ok(waiting.taken_by(vec![thread]))
 }
 
 /// Names are ordered by their bytes, as everywhere, and not as in a language. The key serves every question, too.
@@ -124,36 +98,6 @@ async fn work(
         let _ = task.await;
     }
 }
-
-impl Rows for Postgres {
-    fn write(&self, rows: Vec<Row>, then: Then<()>) {
-        let count = rows.len();
-        let write = Write { rows, then };
-        let bytes = write.bytes();
-        if let Err(write) = self.writes.put_several(write, bytes, count) {
-            answer([(write.then)(Err(EngineError::Busy))]);
-        }
-    }
-
-    fn read(&self, query: Query, then: Then<Vec<Row>>) {
-        if let Err(read) = self.reads.put(Read { query, then }, 1) {
-            answer([(read.then)(Err(EngineError::Busy))]);
-        }
-    }
-
-    fn is_idle(&self) -> bool {
-        self.writes.is_empty() && self.reads.is_empty()
-    }
-}
-
-impl Drop for Postgres {
-    fn drop(&mut self) {
-        self.writes.close();
-        self.reads.close();
-        drop(self.thread.take());
-    }
-}
-
 async fn write_all(mut line: Line, settings: BatchSettings, inbox: Arc<Inbox<Write>>) {
     let most = Most {
         items: settings.events_max,

@@ -1,11 +1,13 @@
 //! What is kept: the seam between the service and the place where its rows are.
 
-use std::fmt::Debug;
+use std::sync::Arc;
 
 use weir_gateway::service::{Answer, Replier};
 
 use super::query::Query;
-use crate::engine::Then;
+use crate::database::inbox::Inbox;
+use crate::database::thread::Thread;
+use crate::engine::{EngineError, Then};
 
 /// An event of a user.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,16 +28,71 @@ impl Row {
     }
 }
 
-/// Keeps rows, and answers from whatever thread has the result.
-pub(super) trait Rows: Debug + Send + Sync {
+/// Bytes of rows that wait, and questions.
+const WRITES_BYTES_MAX: usize = 64 << 20;
+const READS_MAX: usize = 4096;
+
+/// A table that is open: what is asked of it waits for the threads of its engine, which answer.
+pub(super) struct Rows {
+    waiting: Waiting,
+    /// They end when both inboxes are closed.
+    threads: Vec<Thread>,
+}
+
+/// What waits, for whoever takes it.
+#[derive(Clone)]
+pub(super) struct Waiting {
+    pub(super) writes: Arc<Inbox<Write>>,
+    pub(super) reads: Arc<Inbox<Read>>,
+}
+
+impl Waiting {
+    pub(super) fn new() -> Self {
+        Self {
+            writes: Arc::new(Inbox::new(WRITES_BYTES_MAX)),
+            reads: Arc::new(Inbox::new(READS_MAX)),
+        }
+    }
+
+    /// The table whose rows these threads take from here.
+    pub(super) fn taken_by(self, threads: Vec<Thread>) -> Rows {
+        Rows {
+            waiting: self,
+            threads,
+        }
+    }
+}
+
+impl Rows {
     /// Writes rows, unless they are there. They are durable when that is known.
-    fn write(&self, rows: Vec<Row>, then: Then<()>);
+    pub(super) fn write(&self, rows: Vec<Row>, then: Then<()>) {
+        let count = rows.len();
+        let write = Write { rows, then };
+        let bytes = write.bytes();
+        if let Err(write) = self.waiting.writes.put_several(write, bytes, count) {
+            answer([(write.then)(Err(EngineError::Busy))]);
+        }
+    }
 
     /// Finds rows, the newest first; of one time, the greater id.
-    fn read(&self, query: Query, then: Then<Vec<Row>>);
+    pub(super) fn read(&self, query: Query, then: Then<Vec<Row>>) {
+        if let Err(read) = self.waiting.reads.put(Read { query, then }, 1) {
+            answer([(read.then)(Err(EngineError::Busy))]);
+        }
+    }
 
     /// Whether nothing is under way any more.
-    fn is_idle(&self) -> bool;
+    pub(super) fn is_idle(&self) -> bool {
+        self.waiting.writes.is_empty() && self.waiting.reads.is_empty()
+    }
+}
+
+impl Drop for Rows {
+    fn drop(&mut self) {
+        self.waiting.writes.close();
+        self.waiting.reads.close();
+        self.threads.clear();
+    }
 }
 
 /// What waits to be written together.
