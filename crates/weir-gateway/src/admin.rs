@@ -211,12 +211,11 @@ impl State {
             "/" => page(),
             "/metrics" => of_type(
                 "text/plain; version=0.0.4; charset=utf-8",
-                prometheus::write(shared, self.control.queues(), self.control.store()),
+                prometheus::write(shared, self.control.inside()),
             ),
             "/status" => {
                 let (snapshot, history) = (shared.snapshot(), lock(&self.history));
-                let services = (self.control.queues(), self.control.store());
-                let status = Status::read(shared, &snapshot, &history, services);
+                let status = Status::read(shared, &snapshot, &history, self.control.inside());
                 json(StatusCode::OK, &status)
             }
             _ => text(

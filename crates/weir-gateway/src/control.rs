@@ -17,7 +17,7 @@ use crate::lock::{lock, try_lock};
 use crate::names::Names;
 use crate::router::Router;
 use crate::service::{
-    Courier, OrderError, QueueOrder, QueueStatus, Services, StoreOrder, StoreStatus,
+    Courier, Inside, OrderError, QueueOrder, QueueStatus, Services, StoreOrder, StoreStatus,
 };
 use crate::settings::{CacheStorage, Level, Server, Settings, Upstream, overlap};
 use crate::start_error::StartError;
@@ -166,6 +166,15 @@ impl Control {
         order: QueueOrder,
     ) -> Result<serde_json::Value, OrderError> {
         self.services.order(queue, order)
+    }
+
+    /// All services inside the process.
+    pub(crate) fn inside(&self) -> Inside {
+        Inside {
+            queues: self.services.queues(),
+            store: self.services.store(),
+            databases: self.services.databases(),
+        }
     }
 
     /// The store that is open.

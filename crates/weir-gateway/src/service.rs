@@ -6,6 +6,7 @@
 
 mod ask;
 mod courier;
+mod databases;
 mod later;
 mod queues;
 mod reply;
@@ -18,6 +19,7 @@ pub use crate::service::ask::Ask;
 pub use crate::service::courier::{
     Answered, Courier, Delivery, Errand, Outcome, Refused, Unanswered,
 };
+pub use crate::service::databases::DatabaseStatus;
 pub use crate::service::queues::{ConsumerStatus, OrderError, QueueOrder, QueueStatus, SinkStatus};
 pub use crate::service::reply::{Answer, Content, Feeder, HasLeft, Pieces, Replier, Reply};
 pub use crate::service::stores::{
@@ -26,6 +28,7 @@ pub use crate::service::stores::{
 };
 
 pub(crate) use crate::service::courier::{Parcel, Parcels, parcels};
+pub(crate) use crate::service::databases::Inside;
 pub(crate) use crate::service::reply::Piece;
 
 /// What answers the requests of a route inside the process.
@@ -91,6 +94,11 @@ pub trait Services: Debug + Send + Sync {
     /// The store that is open, for the operator.
     fn store(&self) -> Option<StoreStatus> {
         None
+    }
+
+    /// The databases that services have their data in, for the operator.
+    fn databases(&self) -> Vec<DatabaseStatus> {
+        Vec::new()
     }
 
     /// Carries out what an operator asks of the store. It does not wait for the end of it.

@@ -29,11 +29,12 @@ use weir_http::Method;
 use self::ids::Ids;
 use self::rows::{Row, Rows};
 use crate::api;
+use crate::database::OpenError;
 use crate::engine::{EngineError, EngineSettings};
 use crate::wall::unix_ms;
 
 /// Bytes of what is posted at once.
-const BODY_BYTES_MAX: u64 = 8 << 20;
+pub const BODY_BYTES_MAX: u64 = 8 << 20;
 
 /// A table of activities.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,7 +71,7 @@ impl Activities {
     ///
     /// # Errors
     /// The disk refuses, the database cannot be reached, or this build does not know it.
-    pub fn open(settings: &TableSettings) -> Result<Self, String> {
+    pub fn open(settings: &TableSettings) -> Result<Self, OpenError> {
         let batch = settings.batch;
         let rows = match &settings.engine {
             EngineSettings::Embedded(settings) => embedded::open(settings, batch)?,
@@ -78,13 +79,13 @@ impl Activities {
             EngineSettings::Postgres(settings) => postgres::open(settings, batch)?,
             #[cfg(not(feature = "postgres"))]
             EngineSettings::Postgres(_) => {
-                return Err(crate::database::not_built("Postgres", "postgres"));
+                return Err(crate::database::not_built("Postgres", "postgres").into());
             }
             #[cfg(feature = "cassandra")]
             EngineSettings::Cassandra(settings) => cassandra::open(settings, batch)?,
             #[cfg(not(feature = "cassandra"))]
             EngineSettings::Cassandra(_) => {
-                return Err(crate::database::not_built("Cassandra", "cassandra"));
+                return Err(crate::database::not_built("Cassandra", "cassandra").into());
             }
         };
         let ids = Ids::default();

@@ -12,7 +12,48 @@ pub(crate) mod postgres;
 mod settings;
 pub(crate) mod thread;
 
+use std::fmt;
+
 pub use self::settings::{CassandraSettings, PostgresSettings};
+
+/// Why something was not opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenError {
+    /// What it said.
+    pub why: String,
+    /// It does not answer, and may do so later. Otherwise somebody has to see to it.
+    pub is_away: bool,
+}
+
+impl OpenError {
+    /// It does not answer.
+    #[allow(dead_code, reason = "a build may have no database")]
+    pub(crate) fn away(why: String) -> Self {
+        Self { why, is_away: true }
+    }
+
+    /// The same, said of a database.
+    #[allow(dead_code, reason = "a build may have no database")]
+    pub(crate) fn of(self, database: &str) -> Self {
+        let why = format!("{database}: {}", self.why);
+        Self { why, ..self }
+    }
+}
+
+impl From<String> for OpenError {
+    fn from(why: String) -> Self {
+        let is_away = false;
+        Self { why, is_away }
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.why)
+    }
+}
+
+impl std::error::Error for OpenError {}
 
 /// What to do about a database that is not in this build.
 #[allow(dead_code, reason = "a build may have all of them")]

@@ -16,7 +16,7 @@ use weir_gateway::service::{Answer, Replier};
 
 use self::lsm::{Lsm, LsmSettings};
 use crate::cell::Cell;
-use crate::database::{CassandraSettings, PostgresSettings};
+use crate::database::{CassandraSettings, OpenError, PostgresSettings};
 use crate::version::Version;
 
 /// Where the data of a store is.
@@ -30,24 +30,31 @@ pub enum EngineSettings {
     Cassandra(CassandraSettings),
 }
 
+impl EngineSettings {
+    /// Whether the data is in a database, which may be away.
+    pub fn are_of_a_database(&self) -> bool {
+        !matches!(self, Self::Embedded(_))
+    }
+}
+
 /// Opens what keeps the data.
 ///
 /// # Errors
 /// The disk refuses, the database cannot be reached, or this build does not know it.
-pub fn open(settings: &EngineSettings) -> Result<Arc<dyn Engine>, String> {
+pub fn open(settings: &EngineSettings) -> Result<Arc<dyn Engine>, OpenError> {
     Ok(match settings {
         EngineSettings::Embedded(settings) => Lsm::open(settings)?,
         #[cfg(feature = "postgres")]
         EngineSettings::Postgres(settings) => postgres::Postgres::open(settings)?,
         #[cfg(not(feature = "postgres"))]
         EngineSettings::Postgres(_) => {
-            return Err(crate::database::not_built("Postgres", "postgres"));
+            return Err(crate::database::not_built("Postgres", "postgres").into());
         }
         #[cfg(feature = "cassandra")]
         EngineSettings::Cassandra(settings) => cassandra::Cassandra::open(settings)?,
         #[cfg(not(feature = "cassandra"))]
         EngineSettings::Cassandra(_) => {
-            return Err(crate::database::not_built("Cassandra", "cassandra"));
+            return Err(crate::database::not_built("Cassandra", "cassandra").into());
         }
     })
 }

@@ -13,6 +13,7 @@
 //! - [`engine`]: where cells are; `database`: how engines reach one outside of the process
 //! - [`frame`]: what nodes say to each other; `cluster`: one of them among the others
 //! - [`client`]: for programs that ask nodes themselves
+//! - [`Late`]: a service whose database may be away when weir starts
 //! - [`Store`]: the service of routes with `kv`; [`activities`]: that of routes with `collect`, over the same databases
 //!
 //! What decides is apart from what does: the coordinator knows neither sockets nor clocks nor disks, and a simulation runs
@@ -28,6 +29,7 @@ pub mod coordinator;
 pub mod database;
 pub mod engine;
 pub mod frame;
+mod late;
 pub mod layout;
 pub mod placement;
 mod seldom;
@@ -40,4 +42,5 @@ mod wall;
 
 pub use client::Client;
 pub use cluster::{ClusterSettings, Repair, Upkeep};
+pub use late::Late;
 pub use store::{Store, VALUE_BYTES_MAX};

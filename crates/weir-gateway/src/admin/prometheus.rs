@@ -26,7 +26,7 @@ use std::fmt::{Display, Write as _};
 use crate::admin::prometheus::counted::Counted;
 use crate::admin::prometheus::metric::{Metric, Sample, Value};
 use crate::metrics::LATENCY_BOUNDS_US;
-use crate::service::{QueueStatus, StoreStatus};
+use crate::service::Inside;
 use crate::state::shared::Shared;
 
 /// All metrics, by area, in the order of the page. The reference has a table for each area.
@@ -45,13 +45,9 @@ const AREAS: [(&str, &[Metric]); 11] = [
 ];
 
 /// The whole page.
-pub(super) fn write(
-    shared: &Shared,
-    queues: Vec<QueueStatus>,
-    store: Option<StoreStatus>,
-) -> String {
+pub(super) fn write(shared: &Shared, inside: Inside) -> String {
     let snapshot = shared.snapshot();
-    let counted = Counted::read(shared, &snapshot, (queues, store));
+    let counted = Counted::read(shared, &snapshot, inside);
     let mut page = String::with_capacity(16 << 10);
     for metric in AREAS.iter().flat_map(|(_, metrics)| *metrics) {
         if let Some(samples) = metric.source.samples(&counted) {

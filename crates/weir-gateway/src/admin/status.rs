@@ -26,7 +26,7 @@ use crate::admin::status::routes::RouteStatus;
 use crate::admin::status::shown::Shown;
 use crate::admin::status::troubles::Trouble;
 use crate::metrics::{self, CLASSES, LATENCY_BOUNDS_US};
-use crate::service::{QueueStatus, StoreStatus};
+use crate::service::{DatabaseStatus, Inside, QueueStatus, StoreStatus};
 use crate::state::health::{Refusal, errno_name};
 use crate::state::shared::Shared;
 use crate::state::snapshot::{Endpoint, Snapshot, UpstreamState};
@@ -59,6 +59,8 @@ pub(super) struct Status<'s> {
     queues: Vec<QueueStatus>,
     /// `None` where no route has one.
     store: Option<StoreStatus>,
+    /// Those of the store and of tables of activities.
+    databases: Vec<DatabaseStatus>,
 }
 
 /// A worker that has not turned for two seconds: it serves nobody.
@@ -154,12 +156,13 @@ impl<'s> Status<'s> {
         shared: &Shared,
         snapshot: &'s Snapshot,
         history: &History,
-        (queues, store): (Vec<QueueStatus>, Option<StoreStatus>),
+        inside: Inside,
     ) -> Self {
         let uptime_ms = shared.since_start().as_millis() as u64;
         let mut status = Self::read_at(shared, snapshot, history, uptime_ms);
-        status.queues = queues;
-        status.store = store;
+        status.queues = inside.queues;
+        status.store = inside.store;
+        status.databases = inside.databases;
         status.troubles = troubles::of(&status);
         status
     }
@@ -201,6 +204,7 @@ impl<'s> Status<'s> {
                 .map(|cache| CacheTotals::read(shared, snapshot, cache)),
             queues: Vec::new(),
             store: None,
+            databases: Vec::new(),
         }
     }
 }
@@ -377,7 +381,7 @@ mod tests {
             r#""place":null,"breaker":null,"requests":0,"#,
             r#""responses":{"1xx":0,"2xx":0,"3xx":0,"4xx":0,"5xx":0},"failures":1,"idle":0,"in_flight":0,"minute":null,"#,
             r#""latency_counts":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}]}],"#,
-            r#""transient":{"bytes":0,"bytes_max":7,"cut":0},"cache":null,"queues":[],"store":null}"#,
+            r#""transient":{"bytes":0,"bytes_max":7,"cut":0},"cache":null,"queues":[],"store":null,"databases":[]}"#,
         );
         let status = Status::read_at(&shared, &snapshot, &History::default(), 300);
         let expected = expected.replace("PID", &std::process::id().to_string());

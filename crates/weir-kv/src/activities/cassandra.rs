@@ -19,7 +19,7 @@ use super::rows::{Read, Row, Rows, Waiting, Write, answer};
 use crate::database::cassandra::{named, prepared, session};
 use crate::database::inbox::{Batch, Inbox, Most};
 use crate::database::thread::{Thread, Work};
-use crate::database::CassandraSettings;
+use crate::database::{CassandraSettings, OpenError};
 use crate::engine::EngineError;
 use crate::seldom::Seldom;
 
@@ -41,7 +41,7 @@ const STATEMENT_BYTES_MAX: usize = 32 << 10;
 ///
 /// # Errors
 /// No node can be reached, or the cluster refuses.
-pub(super) fn open(settings: &CassandraSettings, batch: BatchSettings) -> Result<Rows, String> {
+pub(super) fn open(settings: &CassandraSettings, batch: BatchSettings) -> Result<Rows, OpenError> {
     let waiting = Waiting::new();
     let begin = {
         let (settings, Waiting { writes, reads }) = (settings.clone(), waiting.clone());
@@ -55,7 +55,7 @@ pub(super) fn open(settings: &CassandraSettings, batch: BatchSettings) -> Result
         }
     };
     let started = Thread::start("table cassandra", begin);
-    let (thread, ()) = started.map_err(|why| format!("Cassandra: {why}"))?;
+    let (thread, ()) = started.map_err(|error| error.of("Cassandra"))?;
     Ok(waiting.taken_by(vec![thread]))
 }
 
@@ -126,7 +126,7 @@ struct Open {
 }
 
 impl Open {
-    async fn new(settings: &CassandraSettings) -> Result<Self, String> {
+    async fn new(settings: &CassandraSettings) -> Result<Self, OpenError> {
         let table = named(settings, "");
         let creation = format!(
             "CREATE TABLE IF NOT EXISTS {table} (user_id text, timestamp timestamp, id text, data text, \

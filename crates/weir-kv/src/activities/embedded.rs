@@ -76,7 +76,8 @@ pub(super) fn open(settings: &LsmSettings, batch: BatchSettings) -> Result<Rows,
 
 fn spawn(name: &str, work: impl FnOnce() -> Work + Send + 'static) -> Result<Thread, String> {
     let started = Thread::start(name, async move || Ok(((), work())));
-    started.map(|(thread, ())| thread)
+    let thread = started.map(|(thread, ())| thread);
+    thread.map_err(|error| error.why)
 }
 impl Tree {
     fn open(settings: &LsmSettings) -> Result<Self, String> {

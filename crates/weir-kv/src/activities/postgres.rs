@@ -14,7 +14,7 @@ use super::rows::{Read, Row, Rows, Waiting, Write, answer};
 use crate::database::inbox::{Batch, Inbox, Most};
 use crate::database::postgres::{Line, Open, START, STATEMENT, Table, named};
 use crate::database::thread::{Thread, Work};
-use crate::database::PostgresSettings;
+use crate::database::{OpenError, PostgresSettings};
 use crate::engine::EngineError;
 
 /// Bytes of rows that are written at once.
@@ -32,7 +32,7 @@ const READS_AT_ONCE: Most = Most {
 ///
 /// # Errors
 /// Postgres cannot be reached, or refuses.
-pub(super) fn open(settings: &PostgresSettings, batch: BatchSettings) -> Result<Rows, String> {
+pub(super) fn open(settings: &PostgresSettings, batch: BatchSettings) -> Result<Rows, OpenError> {
     let table = Arc::new(Table::new(settings, creation(&settings.table))?);
     let waiting = Waiting::new();
     let begin = {
@@ -47,7 +47,7 @@ pub(super) fn open(settings: &PostgresSettings, batch: BatchSettings) -> Result<
         }
     };
     let started = Thread::start("table postgres", begin);
-    let (thread, ()) = started.map_err(|why| format!("Postgres: {why}"))?;
+    let (thread, ()) = started.map_err(|error| error.of("Postgres"))?;
     Ok(waiting.taken_by(vec![thread]))
 }
 

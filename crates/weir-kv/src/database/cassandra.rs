@@ -8,7 +8,7 @@ use scylla::client::session_builder::SessionBuilder;
 use scylla::statement::prepared::PreparedStatement;
 use tokio::time::timeout;
 
-use super::CassandraSettings;
+use super::{CassandraSettings, OpenError};
 
 /// How long a statement may take.
 const STATEMENT: Duration = Duration::from_secs(4);
@@ -34,12 +34,12 @@ fn quoted(name: &str) -> String {
 pub(crate) async fn session(
     settings: &CassandraSettings,
     creations: &[String],
-) -> Result<Session, String> {
+) -> Result<Session, OpenError> {
     let opened = timeout(CONNECT, open(settings, creations)).await;
-    opened.map_err(|_| format!("it has not answered within {CONNECT:?}"))?
+    opened.map_err(|_| OpenError::away(format!("it has not answered within {CONNECT:?}")))?
 }
 
-async fn open(settings: &CassandraSettings, creations: &[String]) -> Result<Session, String> {
+async fn open(settings: &CassandraSettings, creations: &[String]) -> Result<Session, OpenError> {
     let profile = ExecutionProfile::builder().request_timeout(Some(STATEMENT));
     let mut builder = SessionBuilder::new()
         .known_nodes(&settings.nodes)
@@ -47,7 +47,8 @@ async fn open(settings: &CassandraSettings, creations: &[String]) -> Result<Sess
     if let Some((name, password)) = &settings.user {
         builder = builder.user(name, password);
     }
-    let session = builder.build().await.map_err(|error| error.to_string())?;
+    let session = builder.build().await;
+    let session = session.map_err(|error| OpenError::away(error.to_string()))?;
     let keyspace = &settings.keyspace;
     let look = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?";
     let found = session.query_unpaged(look, (keyspace,)).await;
@@ -60,7 +61,8 @@ async fn open(settings: &CassandraSettings, creations: &[String]) -> Result<Sess
             "there is no keyspace {keyspace:?}; make one with as many replicas as you want: CREATE KEYSPACE {} WITH replication = \
              {{'class': 'NetworkTopologyStrategy', 'replication_factor': 3}}",
             quoted(keyspace)
-        ));
+        )
+        .into());
     }
     for creation in creations {
         let mut creation = scylla::statement::Statement::new(creation);

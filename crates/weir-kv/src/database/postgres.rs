@@ -14,7 +14,7 @@ use weir_gateway::settings::Level;
 use weir_gateway::tell::tell;
 use weir_socket::tls::{self, Trust};
 
-use super::PostgresSettings;
+use super::{OpenError, PostgresSettings};
 use crate::engine::EngineError;
 use crate::seldom::Seldom;
 
@@ -112,11 +112,13 @@ impl Table {
         &self,
         statements: &[String],
         within: Duration,
-    ) -> Result<Open, String> {
-        match timeout(within, self.open(statements)).await {
-            Ok(open) => open.map_err(|error| in_words(&error)),
-            Err(_) => Err(format!("it has not answered within {within:?}")),
-        }
+    ) -> Result<Open, OpenError> {
+        let open = timeout(within, self.open(statements)).await;
+        let late = |_| OpenError::away(format!("it has not answered within {within:?}"));
+        open.map_err(late)?.map_err(|error| OpenError {
+            why: in_words(&error),
+            is_away: is_away(&error),
+        })
     }
 }
 
@@ -211,8 +213,9 @@ impl Line {
     async fn reopened(&self) -> Result<Open, String> {
         self.table.check_pause()?;
         let opened = self.table.opened(&self.statements, CONNECT).await;
-        self.table.note(opened.as_ref().err());
-        opened.map_err(|why| format!("Postgres: {why}"))
+        self.table
+            .note(opened.as_ref().err().map(|error| &error.why));
+        opened.map_err(|error| error.of("Postgres").why)
     }
 
     /// What became of a question that was asked within [`STATEMENT`]. A connection that nobody knows the state of is closed.
@@ -258,6 +261,22 @@ impl From<Trouble> for EngineError {
     fn from(trouble: Trouble) -> Self {
         Self::Failed(trouble.why)
     }
+}
+
+/// Whether nobody answers there, or a server that is not ready yet.
+fn is_away(error: &Error) -> bool {
+    if let Some(code) = error.code() {
+        // It starts, ends, has crashed, or has no connection left.
+        return [
+            SqlState::CANNOT_CONNECT_NOW,
+            SqlState::ADMIN_SHUTDOWN,
+            SqlState::CRASH_SHUTDOWN,
+            SqlState::TOO_MANY_CONNECTIONS,
+        ]
+        .contains(code);
+    }
+    let source = std::error::Error::source(error);
+    error.is_closed() || source.is_some_and(<dyn std::error::Error>::is::<std::io::Error>)
 }
 
 /// What an error says.

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::OpenError;
+
 /// What is under way is waited for so long; a disk or a database that never answers keeps no process from ending.
 const PATIENCE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(1);
@@ -33,9 +35,9 @@ impl Thread {
     pub(crate) fn start<B, T>(
         name: &str,
         begin: impl FnOnce() -> B + Send + 'static,
-    ) -> Result<(Self, T), String>
+    ) -> Result<(Self, T), OpenError>
     where
-        B: Future<Output = Result<(T, Work), String>>,
+        B: Future<Output = Result<(T, Work), OpenError>>,
         T: Send + 'static,
     {
         let (sender, receiver) = mpsc::sync_channel(1);
@@ -43,7 +45,7 @@ impl Thread {
             let runtime = match runtime() {
                 Ok(runtime) => runtime,
                 Err(why) => {
-                    let _ = sender.send(Err(why));
+                    let _ = sender.send(Err(why.into()));
                     return;
                 }
             };
@@ -65,7 +67,7 @@ impl Thread {
         let thread = thread.map_err(|error| format!("cannot start a thread: {error}"))?;
         let thread = Self(Some(thread));
         let begun = receiver.recv();
-        let begun = begun.unwrap_or_else(|_| Err("it has ended at once".to_owned()))?;
+        let begun = begun.unwrap_or_else(|_| Err("it has ended at once".to_owned().into()))?;
         Ok((thread, begun))
     }
 }

@@ -21,10 +21,10 @@ use weir_gateway::service::{Answer, Replier};
 
 use self::stamp::{Stamps, ttl_s};
 use crate::cell::Cell;
-use crate::database::CassandraSettings;
 use crate::database::cassandra::{named, prepared, session};
 use crate::database::inbox::{Batch, Inbox, Most};
 use crate::database::thread::{Thread, Work};
+use crate::database::{CassandraSettings, OpenError};
 use crate::engine::{Each, Engine, EngineError, Then};
 use crate::seldom::Seldom;
 use crate::version::Version;
@@ -87,7 +87,7 @@ impl Cassandra {
     ///
     /// # Errors
     /// No node can be reached, or the cluster refuses.
-    pub(crate) fn open(settings: &CassandraSettings) -> Result<Arc<Self>, String> {
+    pub(crate) fn open(settings: &CassandraSettings) -> Result<Arc<Self>, OpenError> {
         let inbox = Arc::new(Inbox::new(BYTES_MAX));
         let begin = {
             let (settings, inbox) = (settings.clone(), Arc::clone(&inbox));
@@ -99,7 +99,7 @@ impl Cassandra {
             }
         };
         let started = Thread::start("kv cassandra", begin);
-        let (thread, run) = started.map_err(|why| format!("Cassandra: {why}"))?;
+        let (thread, run) = started.map_err(|error| error.of("Cassandra"))?;
         Ok(Arc::new(Self {
             inbox,
             run,
@@ -198,7 +198,7 @@ struct Open {
 }
 
 impl Open {
-    async fn new(settings: &CassandraSettings) -> Result<Self, String> {
+    async fn new(settings: &CassandraSettings) -> Result<Self, OpenError> {
         let (table, runs) = (named(settings, ""), named(settings, "_runs"));
         let creations = [
             format!(

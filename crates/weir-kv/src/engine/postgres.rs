@@ -25,10 +25,10 @@ use weir_gateway::service::Replier;
 use self::batch::{Plan, Write};
 use self::rows::{cell_of, creation, insert, insert_all, next_run, select, select_versions};
 use crate::cell::Cell;
-use crate::database::PostgresSettings;
 use crate::database::inbox::{Batch, Inbox, Most};
 use crate::database::postgres::{Line, START, STATEMENT, Table, in_words};
 use crate::database::thread::{Thread, Work};
+use crate::database::{OpenError, PostgresSettings};
 use crate::engine::{Each, Engine, EngineError, Then};
 use crate::version::Version;
 
@@ -75,7 +75,7 @@ impl Postgres {
     ///
     /// # Errors
     /// Postgres cannot be reached, or refuses.
-    pub(crate) fn open(settings: &PostgresSettings) -> Result<Arc<Self>, String> {
+    pub(crate) fn open(settings: &PostgresSettings) -> Result<Arc<Self>, OpenError> {
         let table = Arc::new(Table::new(settings, creation(&settings.table))?);
         let reads = Arc::new(Inbox::new(READS_MAX));
         let writes = Arc::new(Inbox::new(WRITES_BYTES_MAX));
@@ -90,7 +90,7 @@ impl Postgres {
             }
         };
         let started = Thread::start("kv postgres", begin);
-        let (thread, run) = started.map_err(|why| format!("Postgres: {why}"))?;
+        let (thread, run) = started.map_err(|error| error.of("Postgres"))?;
         Ok(Arc::new(Self {
             table,
             reads,
@@ -103,7 +103,7 @@ impl Postgres {
 }
 
 /// The number of this run, which no other process has.
-async fn begin_run(table: &Table, next_run: String) -> Result<u16, String> {
+async fn begin_run(table: &Table, next_run: String) -> Result<u16, OpenError> {
     // A table that is another one is found now. What is missing is made.
     let statements = [
         next_run,
@@ -113,10 +113,12 @@ async fn begin_run(table: &Table, next_run: String) -> Result<u16, String> {
     ];
     let open = table.opened(&statements, START).await?;
     let given = timeout(STATEMENT, open.client.query_one(&open.statements[0], &[])).await;
-    let row = given.map_err(|_| format!("it has not answered within {STATEMENT:?}"))?;
+    let row =
+        given.map_err(|_| OpenError::away(format!("it has not answered within {STATEMENT:?}")))?;
     let row = row.map_err(|error| in_words(&error))?;
     let run: i64 = row.get(0);
-    u16::try_from(run).map_err(|_| format!("the sequence of {} has given {run}", table.name))
+    let run = u16::try_from(run);
+    Ok(run.map_err(|_| format!("the sequence of {} has given another number", table.name))?)
 }
 
 async fn work(table: Arc<Table>, reads: Arc<Inbox<Read>>, writes: Arc<Inbox<Write>>) {

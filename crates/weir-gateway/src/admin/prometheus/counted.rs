@@ -9,7 +9,7 @@ use weir_policy::ejection;
 use weir_policy::limit::concurrency;
 
 use crate::metrics::{CacheMetrics, Counter, PerWorker, RouteMetrics, WorkerMetrics};
-use crate::service::{QueueStatus, StoreStatus};
+use crate::service::{DatabaseStatus, Inside, QueueStatus, StoreStatus};
 use crate::settings::{Action, Forward};
 use crate::state::breaker::SharedBreaker;
 use crate::state::shared::Shared;
@@ -34,6 +34,7 @@ pub(super) struct Counted<'s> {
     pub(super) tiers: Vec<TierCounts>,
     pub(super) queues: Vec<QueueStatus>,
     pub(super) store: Option<StoreStatus>,
+    pub(super) databases: Vec<DatabaseStatus>,
 }
 
 /// The breakers of one route or endpoint.
@@ -53,11 +54,7 @@ pub(super) struct Watched<'s> {
 }
 
 impl<'s> Counted<'s> {
-    pub(super) fn read(
-        shared: &'s Shared,
-        snapshot: &'s Snapshot,
-        (queues, store): (Vec<QueueStatus>, Option<StoreStatus>),
-    ) -> Self {
+    pub(super) fn read(shared: &'s Shared, snapshot: &'s Snapshot, inside: Inside) -> Self {
         let now = time::now();
         let routes = snapshot.routes.iter();
         let caching = routes.clone().filter(|route| route.answers.is_some());
@@ -77,8 +74,9 @@ impl<'s> Counted<'s> {
             limits: limits.collect(),
             watched: watched(snapshot, now),
             tiers: tiers.unwrap_or_default(),
-            queues,
-            store,
+            queues: inside.queues,
+            store: inside.store,
+            databases: inside.databases,
         }
     }
 

@@ -5,6 +5,7 @@ use crate::admin::prometheus::metric::{Kind, Label, Metric, Sample, Source, Valu
 use crate::service::{HintStatus, RepairStatus, StoreOutcomes, StoreStatus};
 
 const NODE: Label = Label::open("node");
+const OF: Label = Label::open("of");
 const OPERATION: Label = Label {
     name: "operation",
     values: || vec!["get", "put", "delete"],
@@ -207,6 +208,17 @@ pub(super) const METRICS: &[Metric] = &[
         labels: &[&[]],
         source: Source::Optional(|counted| {
             of_repair(counted, |repair| Value::Number(repair.forgotten))
+        }),
+    },
+    Metric {
+        name: "weir_database_reached",
+        kind: Kind::Gauge,
+        help: "1 since the database of the store or of a table was reached. Until then, what clients ask of it is 503.",
+        labels: &[&[OF]],
+        source: Source::Samples(|counted| {
+            let databases = counted.databases.iter();
+            let samples = databases.map(|it| Sample::new(&[&it.of], it.is_reached.into()));
+            samples.collect()
         }),
     },
 ];

@@ -10,7 +10,7 @@ use crate::admin::status::routes::RouteStatus;
 use crate::admin::status::shown::{Tone, percent, span};
 use crate::admin::status::{EndpointStatus, Status, UpstreamStatus};
 use crate::failure::{Failure, Fault};
-use crate::service::{ConsumerStatus, QueueStatus, StoreStatus};
+use crate::service::{ConsumerStatus, DatabaseStatus, QueueStatus, StoreStatus};
 
 /// One thing that is wrong.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -48,6 +48,7 @@ pub(super) fn of(status: &Status<'_>) -> Vec<Trouble> {
     all.extend(status.upstreams.iter().flat_map(of_upstream));
     all.extend(status.queues.iter().flat_map(of_queue));
     all.extend(status.store.iter().flat_map(of_store));
+    all.extend(status.databases.iter().filter_map(of_database));
     all.sort_by_key(|trouble| trouble.tone);
     all.truncate(TROUBLES_MAX);
     all
@@ -69,6 +70,16 @@ fn of_queue(queue: &QueueStatus) -> Vec<Trouble> {
         all.extend(of_consumer(&name, does, &sink.consumer));
     }
     all
+}
+
+/// A database that was away when weir started, and still is.
+fn of_database(database: &DatabaseStatus) -> Option<Trouble> {
+    let why = database.why.as_ref().filter(|_| !database.is_reached)?;
+    let text = format!(
+        "{} answers nothing until its database is there: {why}",
+        database.of
+    );
+    Some(Trouble::new(Tone::Bad, text))
 }
 
 /// Nodes that do not answer, and what a repair could not see to.

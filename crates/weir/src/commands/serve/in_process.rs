@@ -5,10 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use serde_json::Value;
 use weir_gateway::service::{
-    Courier, OrderError, QueueOrder, QueueStatus, Service, Services, StoreOrder, StoreStatus,
+    Courier, DatabaseStatus, OrderError, QueueOrder, QueueStatus, Service, Services, StoreOrder,
+    StoreStatus,
 };
-use weir_kv::Store;
-use weir_kv::activities::{Activities, TableSettings};
+use weir_kv::activities::{self, Activities, TableSettings};
+use weir_kv::database::OpenError;
+use weir_kv::engine::EngineSettings;
+use weir_kv::{Late, Store, VALUE_BYTES_MAX};
 
 use super::queues::OpenQueues;
 use crate::config::{InProcess, InProcessService, StoreSettings};
@@ -28,14 +31,45 @@ pub(in crate::commands) struct OpenServices {
 #[derive(Debug)]
 struct OpenStore {
     settings: StoreSettings,
-    store: Weak<Store>,
+    store: Opened<Store>,
+}
+
+/// A service that is open, or is as soon as its database answers.
+#[derive(Debug)]
+enum Opened<S> {
+    Here(Weak<S>),
+    InDatabase(Weak<Late<S>>),
+}
+
+impl<S: Service + 'static> Opened<S> {
+    fn service(&self) -> Option<Arc<dyn Service>> {
+        Some(match self {
+            Self::Here(service) => service.upgrade()?,
+            Self::InDatabase(late) => late.upgrade()?,
+        })
+    }
+
+    /// Does something with it, if it is open.
+    fn with<T>(&self, what: impl FnOnce(&S) -> T) -> Option<T> {
+        match self {
+            Self::Here(service) => Some(what(&*service.upgrade()?)),
+            Self::InDatabase(late) => late.upgrade()?.opened().map(what),
+        }
+    }
+
+    fn database(&self) -> Option<DatabaseStatus> {
+        match self {
+            Self::Here(_) => None,
+            Self::InDatabase(late) => Some(late.upgrade()?.status()),
+        }
+    }
 }
 
 /// A table that is open, and by what settings.
 #[derive(Debug)]
 struct OpenTable {
     settings: TableSettings,
-    table: Weak<Activities>,
+    table: Opened<Activities>,
 }
 
 impl OpenServices {
@@ -50,32 +84,35 @@ impl OpenServices {
 
     /// The store with these settings, opened if it is not.
     fn open_store(&self, settings: &StoreSettings) -> Result<Arc<dyn Service>, String> {
-        let mut open = self.store.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(open) = &*open
-            && let Some(store) = open.store.upgrade()
+        let mut open_store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = &*open_store
+            && let Some(store) = open.store.service()
         {
             if open.settings == *settings {
                 return Ok(store);
             }
             return Err("[kv] is another one, which takes a restart".to_owned());
         }
-        let engine = weir_kv::engine::open(&settings.engine)?;
-        let store = Arc::new(match settings.cluster.as_ref().zip(settings.upkeep) {
-            None => Store::alone(engine, settings.upkeep)?,
-            Some((cluster, upkeep)) => Store::among(cluster, engine, upkeep)?,
-        });
-        *open = Some(OpenStore {
+        let (service, store) = open(
+            ("store".to_owned(), VALUE_BYTES_MAX),
+            settings.engine.are_of_a_database(),
+            {
+                let settings = settings.clone();
+                move || opened_store(&settings)
+            },
+        )?;
+        *open_store = Some(OpenStore {
             settings: settings.clone(),
-            store: Arc::downgrade(&store),
+            store,
         });
-        Ok(store)
+        Ok(service)
     }
 
     /// The table of this name with these settings, opened if it is not.
     fn table(&self, name: &str, settings: &TableSettings) -> Result<Arc<dyn Service>, String> {
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(open) = tables.get(name)
-            && let Some(table) = open.table.upgrade()
+            && let Some(table) = open.table.service()
         {
             if open.settings == *settings {
                 return Ok(table);
@@ -84,20 +121,56 @@ impl OpenServices {
                 "[table.{name}] is another one, which takes a restart"
             ));
         }
-        let table = Arc::new(Activities::open(settings)?);
+        let (service, table) = open(
+            (format!("table {name}"), activities::BODY_BYTES_MAX),
+            settings.engine.are_of_a_database(),
+            {
+                let settings = settings.clone();
+                move || Activities::open(&settings)
+            },
+        )?;
         let open = OpenTable {
             settings: settings.clone(),
-            table: Arc::downgrade(&table),
+            table,
         };
         tables.insert(name.to_owned(), open);
-        Ok(table)
+        Ok(service)
     }
 
-    /// The store, if one is open.
-    fn opened_store(&self) -> Option<Arc<Store>> {
+    /// Does something with the store, if one is open.
+    fn with_store<T>(&self, what: impl FnOnce(&Store) -> T) -> Option<T> {
         let open = self.store.lock().unwrap_or_else(PoisonError::into_inner);
-        open.as_ref()?.store.upgrade()
+        open.as_ref()?.store.with(what)
     }
+}
+
+/// Opens a service. One whose data is in a database is opened as soon as that answers.
+fn open<S: Service + 'static>(
+    (of, body_bytes_max): (String, u64),
+    is_of_a_database: bool,
+    open: impl Fn() -> Result<S, OpenError> + Send + 'static,
+) -> Result<(Arc<dyn Service>, Opened<S>), String> {
+    if is_of_a_database {
+        let late = Arc::new(Late::open(of, body_bytes_max, open)?);
+        let opened = Opened::InDatabase(Arc::downgrade(&late));
+        return Ok((late, opened));
+    }
+    let service = Arc::new(open().map_err(|error| error.why)?);
+    let opened = Opened::Here(Arc::downgrade(&service));
+    Ok((service, opened))
+}
+
+fn opened_store(settings: &StoreSettings) -> Result<Store, OpenError> {
+    let engine = weir_kv::engine::open(&settings.engine)?;
+    let store = match settings.cluster.as_ref().zip(settings.upkeep) {
+        None => Store::alone(engine, settings.upkeep),
+        Some((cluster, upkeep)) => Store::among(cluster, engine, upkeep),
+    };
+    let store = store.map_err(|why| match &settings.engine {
+        EngineSettings::Embedded(own) => format!("{}: {why}", own.path.display()),
+        EngineSettings::Postgres(_) | EngineSettings::Cassandra(_) => why,
+    });
+    Ok(store?)
 }
 
 impl Services for OpenServices {
@@ -140,15 +213,23 @@ impl Services for OpenServices {
     }
 
     fn store(&self) -> Option<StoreStatus> {
-        Some(self.opened_store()?.status())
+        self.with_store(Store::status)
+    }
+
+    fn databases(&self) -> Vec<DatabaseStatus> {
+        let store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let store = store.iter().filter_map(|open| open.store.database());
+        let tables = tables.values().filter_map(|open| open.table.database());
+        store.chain(tables).collect()
     }
 
     fn store_order(&self, order: StoreOrder) -> Result<(), String> {
-        let store = self.opened_store().ok_or("there is no store")?;
-        let is_done = match order {
+        let is_done = self.with_store(|store| match order {
             StoreOrder::Repair => store.repair(),
-        };
+        });
         let why = "the database of the store sees to its data itself";
+        let is_done = is_done.ok_or("there is no store")?;
         is_done.then_some(()).ok_or_else(|| why.to_owned())
     }
 }

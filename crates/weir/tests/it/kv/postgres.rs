@@ -2,7 +2,8 @@
 
 use std::sync::Mutex;
 
-use super::{Node, start};
+use super::{Node, free_address, start};
+use crate::harness::client::ask_admin;
 use crate::harness::postgres::Postgres;
 use crate::harness::process::Process;
 use crate::harness::{Directory, free_port, wait_until};
@@ -168,24 +169,64 @@ fn a_database_that_dies_loses_nothing_that_was_acknowledged() {
     }
 }
 
+/// weir serves what needs no database meanwhile, and says what it waits for.
 #[test]
-fn without_its_database_a_store_does_not_start() {
+fn a_store_whose_database_is_away_at_the_start_is_there_when_that_is() {
+    let mut postgres = Postgres::start();
+    postgres.kill();
+    let admin = free_address();
+    let node = Node::in_directory(
+        free_address(),
+        Directory::new(),
+        &format!("postgres = \"{}\"", postgres.url()),
+        &format!("[admin]\nlisten = \"{admin}\"\n"),
+    );
+    node.process.wait_for_port(admin);
+    let refused = node.get("key");
+    assert_eq!(
+        (refused.status, refused.field("retry-after")),
+        (503, Some("1"))
+    );
+    let why = "the database is away: Postgres: error connecting to server";
+    assert!(refused.text().contains(why), "{}", refused.text());
+    let status = ask_admin(admin, "/status").text();
+    let status: serde_json::Value = serde_json::from_str(&status).expect("it is JSON");
+    assert_eq!(status["databases"][0]["of"], "store", "{status}");
+    assert_eq!(status["databases"][0]["is_reached"], false, "{status}");
+    let trouble = status["troubles"][0]["text"].as_str().expect("a text");
+    assert!(trouble.contains("store answers nothing until"), "{trouble}");
+    let has_metric = |line: &str| {
+        let page = ask_admin(admin, "/metrics").text();
+        page.lines().any(|own| own == line)
+    };
+    assert!(has_metric("weir_database_reached{of=\"store\"} 0"));
+    assert_eq!(ask_admin(admin, "/healthz").status, 200);
+    postgres.restart();
+    wait_until("it is there", || node.put("key", b"value") == 201);
+    assert_eq!(node.value("key"), Ok("value".to_owned()));
+    assert!(has_metric("weir_database_reached{of=\"store\"} 1"));
+    let told = node.process.output();
+    assert!(told.contains("store: its database answers"), "{told}");
+}
+
+/// Waiting would not help: somebody has to see to it.
+#[test]
+fn a_database_that_refuses_keeps_weir_from_starting() {
+    let postgres = Postgres::start();
+    let url = postgres.url().replace("/postgres", "/nobody");
     let directory = Directory::new();
     let config = format!(
-        "[[listener]]\naddress = \"127.0.0.1:{}\"\n[kv]\nengine = {{ postgres = \"postgres://weir@127.0.0.1:{}/kv\" }}\n\
+        "[[listener]]\naddress = \"127.0.0.1:{}\"\n[kv]\nengine = {{ postgres = \"{url}\" }}\n\
          [[route]]\npath = \"/v0/{{*rest}}\"\nkv = true\n",
         free_port(),
-        free_port()
     );
     let config = directory.write("weir.toml", config);
     let config = config.to_str().expect("UTF-8");
     let mut process = Process::weir(&["serve", "--config", config], &directory);
     assert_eq!(process.wait().code(), Some(1));
     let told = process.output();
-    assert!(
-        told.contains("Postgres: error connecting to server"),
-        "{told}"
-    );
+    let why = "Postgres: database \"nobody\" does not exist (SQLSTATE 3D000)";
+    assert!(told.contains(why), "{told}");
 }
 
 /// A table of somebody else's, in a schema, and one that has other columns.
