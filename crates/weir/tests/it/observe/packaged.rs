@@ -35,12 +35,20 @@ fn gateway_with_everything() -> Gateway {
              [[route]]\npath = \"/{{*rest}}\"\nupstream = \"app\"\ncache = true\nbreaker = true\n\
              [[route]]\npath = \"/gone\"\nupstream = \"gone\"\nfallback = {{ status = 200, body = \"later\" }}\n\
              [queue.q]\npath = \"{queue}\"\n[queue.q.sink.file]\nfile = \"{queue}/out\"\n\
-             [[route]]\npath = \"/later\"\nmethods = [\"POST\"]\ndefer = \"q\"\n",
+             [[route]]\npath = \"/later\"\nmethods = [\"POST\"]\ndefer = \"q\"\n\
+             [kv]\nengine = {{ path = \"{store}\" }}\nnode = \"127.0.0.1:{one}\"\nnodes = [\"127.0.0.1:{one}\", \"127.0.0.1:{other}\"]\n\
+             [[route]]\npath = \"/v1/{{*rest}}\"\nkv = true\n\
+             [table.t]\nengine = {{ postgres = \"postgres://weir@127.0.0.1:{away}/none\" }}\n\
+             [[route]]\npath = \"/events\"\ncollect = {{ table = \"t\" }}\n",
             directory.file("cache").display(),
             well.address,
             sick.address,
             free_port(),
             queue = directory.file("queue").display(),
+            store = directory.file("store").display(),
+            one = free_port(),
+            other = free_port(),
+            away = free_port(),
         )
     });
     let mut connection = Connection::open(gateway.address);
