@@ -10,6 +10,7 @@ mod members;
 mod parted;
 mod postgres;
 mod redirects;
+mod refused;
 mod seen;
 mod single;
 mod upkeep;
