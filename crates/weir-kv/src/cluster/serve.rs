@@ -18,7 +18,7 @@ use super::members::Members;
 use super::pages;
 use crate::cell::Cell;
 use crate::engine::EngineError;
-use crate::frame::{Frame, Page, Say, Why};
+use crate::frame::{Change, Frame, Page, Say, Why};
 use crate::layout::{self, Layout};
 use crate::tally::{Ended, Kind};
 use crate::version::Version;
@@ -169,16 +169,7 @@ fn carry_out(frame: Frame, server: &Server, caller: &Caller, permit: Option<Owne
     match frame.say {
         Say::Ping => answer(Say::Pong(unix_ms())),
         Say::Standing => answer(Say::Membership(server.members.standing())),
-        Say::Change(change) => {
-            let members = Arc::clone(&server.members);
-            // It waits for the disk, and other nodes are not to wait for that.
-            tokio::task::spawn_blocking(move || {
-                answer(match members.change(&change) {
-                    Ok(()) => Say::Membership(members.standing()),
-                    Err(why) => Say::Refused(Why::Failed, why),
-                });
-            });
-        }
+        Say::Change(change) => follow(Arc::clone(&server.members), change, answer),
         _ if caller.node.is_none() && !server.shared.is_member() => {
             let text = "this node has not joined its cluster yet, or has left it".to_owned();
             answer(Say::Refused(Why::Stranger, text));
@@ -236,6 +227,16 @@ fn carry_out(frame: Frame, server: &Server, caller: &Caller, permit: Option<Owne
             )),
         },
     }
+}
+
+/// Does what a change of nodes asks for. It waits for the disk, and other nodes are not to wait for that.
+fn follow(members: Arc<Members>, change: Change, answer: impl FnOnce(Say) + Send + 'static) {
+    tokio::task::spawn_blocking(move || {
+        answer(match members.change(&change) {
+            Ok(()) => Say::Membership(members.standing()),
+            Err(why) => Say::Refused(Why::Failed, why),
+        });
+    });
 }
 
 /// Whether the caller is a node that is none any more, whatever it knows of that: nobody waits for what it has under way.
