@@ -43,12 +43,12 @@ def free_port():
 class Server:
     """A process in a session of its own, pinned to one CPU, that listens on `port`."""
 
-    def __init__(self, name, command, cpu, port, log):
+    def __init__(self, name, command, cpu, port, log, seconds=10):
         self.name, self.port = name, port
         self.process = subprocess.Popen(
             ["taskset", "-c", cpu, *command], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 sys.exit(f"{name} ended at once; its output is in {log.name}")
