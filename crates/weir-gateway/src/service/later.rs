@@ -4,6 +4,7 @@
 //! as many. So of the tasks of one thread only one is woken from afar, and wakes the others, its neighbours, when it takes its own
 //! answer.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread::{self, ThreadId};
@@ -21,8 +22,11 @@ struct Slot {
     /// Who waits, and on which thread.
     waiting: Option<(ThreadId, Waker)>,
     /// Whom to wake when this one is: tasks of the same thread.
-    neighbours: Vec<Waker>,
+    neighbours: VecDeque<Waker>,
 }
+
+/// Those who wait on one thread, and what wakes each of them.
+type Waiting = (Vec<Given>, VecDeque<Waker>);
 
 /// The end that waits.
 #[derive(Debug)]
@@ -85,13 +89,13 @@ impl Given {
         slot.waiting.take()
     }
 
-    /// Has whoever waits here wake others, unless it has its answer already.
-    fn wakes(&self, neighbours: impl FnOnce() -> Vec<Waker>) -> bool {
+    /// Has whoever waits here wake others, unless it has its answer already; whether it does. They are taken then.
+    fn wakes(&self, neighbours: &mut VecDeque<Waker>) -> bool {
         let mut slot = lock(&self.0);
         if slot.answer.is_none() {
             return false;
         }
-        slot.neighbours = neighbours();
+        slot.neighbours = std::mem::take(neighbours);
         true
     }
 }
@@ -106,14 +110,17 @@ impl Drop for Given {
 
 /// Gives answers, and wakes whoever waits for them.
 pub(super) fn give_all(answers: impl Iterator<Item = (Given, Answer)>) {
-    let mut by_thread: Vec<(ThreadId, Vec<(Given, Waker)>)> = Vec::new();
+    let mut by_thread: Vec<(ThreadId, Waiting)> = Vec::new();
     for (given, answer) in answers {
         let Some((thread, waker)) = given.give(Some(answer)) else {
             continue;
         };
         match by_thread.iter_mut().find(|(own, _)| *own == thread) {
-            Some((_, waiting)) => waiting.push((given, waker)),
-            None => by_thread.push((thread, vec![(given, waker)])),
+            Some((_, (givens, wakers))) => {
+                givens.push(given);
+                wakers.push_back(waker);
+            }
+            None => by_thread.push((thread, (vec![given], VecDeque::from([waker])))),
         }
     }
     for (_, waiting) in by_thread {
@@ -121,13 +128,15 @@ pub(super) fn give_all(answers: impl Iterator<Item = (Given, Answer)>) {
     }
 }
 
-/// Wakes those who wait on one thread: the first that has not been woken by something else, and by it the others.
-fn wake(waiting: Vec<(Given, Waker)>) {
-    let mut waiting = waiting.into_iter();
-    while let Some((given, waker)) = waiting.next() {
+/// Wakes those who wait on one thread: the first that has not been woken by something else, and by it the others. Wakers are passed
+/// on and not cloned: each clone would have this thread and the other one take turns at the memory of a task.
+fn wake((givens, mut wakers): Waiting) {
+    for given in &givens {
+        let Some(waker) = wakers.pop_front() else {
+            return;
+        };
         // Those who have gone on meanwhile need no waking, and it does no harm.
-        let others = waiting.as_slice().iter();
-        if given.wakes(|| others.map(|(_, waker)| waker.clone()).collect()) {
+        if given.wakes(&mut wakers) {
             waker.wake();
             return;
         }
