@@ -27,13 +27,16 @@ use crate::time;
 
 /// How long a client that may be talking pauses before what it has said is sent on.
 const PAUSE: Duration = Duration::from_millis(200);
-/// What is collected takes memory in steps: twice as much each time up to a buffer, then a buffer more.
+/// What is collected takes memory in steps: twice as much each time up to a buffer, then a buffer more. A body that says that it is
+/// smaller than the first step takes no more than it has.
 const ROOM_BYTES_MIN: usize = 4 << 10;
 
 /// The part of a body that was collected.
 #[derive(Debug)]
 pub(super) struct Collected {
     bytes: Vec<u8>,
+    /// What the first of them take, if they need no more.
+    room_bytes_min: usize,
     /// Whether they have the framing that they came in.
     is_framed: bool,
     /// So many of them were sent.
@@ -124,6 +127,10 @@ async fn fill(x: &mut Exchange, worker: &Worker, mut bounds: Bounds) -> Result<(
     }
     x.upload.collected = Some(Box::new(Collected {
         bytes: Vec::new(),
+        room_bytes_min: match x.request.framing {
+            Framing::Length(bytes) => bytes.min(ROOM_BYTES_MIN as u64) as usize,
+            _ => ROOM_BYTES_MIN,
+        },
         is_framed: false,
         sent: 0,
         is_whole: false,
@@ -155,6 +162,7 @@ impl Upload {
         let ready = content.len();
         let collected = Collected {
             bytes: content,
+            room_bytes_min: ROOM_BYTES_MIN,
             is_framed: false,
             sent: 0,
             is_whole: true,
@@ -306,7 +314,8 @@ impl Collected {
         let more = piece.bytes();
         let wanted = self.bytes.len() + more.len();
         if wanted > self.bytes.capacity() {
-            let step = self.bytes.capacity().clamp(ROOM_BYTES_MIN, BUFFER_BYTES);
+            let step = self.bytes.capacity();
+            let step = step.clamp(self.room_bytes_min, BUFFER_BYTES);
             let capacity = wanted.max(self.bytes.capacity() + step);
             self.bytes.reserve_exact(capacity - self.bytes.len());
         }

@@ -63,6 +63,21 @@ fn it_answers_from_another_thread_what_it_was_asked() {
     );
 }
 
+/// A service may keep what it is given for long.
+#[test]
+fn a_small_body_takes_no_more_memory_than_it_says_it_has() {
+    let does: Does = Box::new(|ask| {
+        let text = format!("{} of {}", ask.body.len(), ask.body.capacity());
+        Reply::ready(Answer::new(200).content(text))
+    });
+    let house = House::new(nowhere(), does);
+    let body = "x".repeat(100);
+    let request = format!(
+        "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\nConnection: close\r\n\r\n{body}"
+    );
+    assert_eq!(parts(&house.exchange(&request)).1, "100 of 100");
+}
+
 #[test]
 fn a_connection_goes_on_after_a_service() {
     let does: Does = Box::new(|ask| Reply::ready(Answer::new(200).content(ask.body)));
