@@ -10,7 +10,7 @@ use weir_http::{Method, Reject};
 use crate::connection::After;
 use crate::error_pages;
 use crate::exchange::Exchange;
-use crate::exchange::outgoing::{Behind, send};
+use crate::exchange::outgoing::{Behind, COPIED_BODY_BYTES_MAX, send};
 use crate::exchange::variables::{Place, Value};
 use crate::failure::{Failure, Fault};
 use crate::router::Found;
@@ -181,6 +181,10 @@ pub(crate) async fn finish(
     x.finish_head(by, status, End::InHead, after == After::KeepAlive);
     let is_head = x.has_head && x.request.method == Method::Head;
     let body = if is_head { b"" } else { body };
+    if body.len() <= COPIED_BODY_BYTES_MAX {
+        x.outgoing.bytes.extend_from_slice(body);
+        return send(x, Behind::Nothing).await;
+    }
     send(x, Behind::Pieces(body, b"")).await
 }
 
