@@ -266,8 +266,8 @@ impl Service for Store {
             Ok(v0::Call::Status) => Reply::ready(api::text(200, "ok")),
             Ok(v0::Call::Get(key, quorum)) => self.get(key, quorum),
             Ok(v0::Call::Put(key, quorum)) => {
-                let value = std::mem::take(&mut ask.body);
-                self.put(key, Some(value.into()), quorum, 201)
+                let value = content(&mut ask);
+                self.put(key, Some(value), quorum, 201)
             }
             Ok(v0::Call::Delete(key, quorum)) => self.put(key, None, quorum, 202),
             Ok(v0::Call::Range(from, to)) => self.range(from, to),
@@ -325,6 +325,13 @@ fn write_alone(shared: &Arc<Shared>, (key, cell): (Bytes, Cell), waits: Waits, m
         }
     };
     shared.engine.write(key, cell, None, Box::new(then));
+}
+
+/// The value that a request brings. It may stay in memory for long, so it takes no more than it has.
+fn content(request: &mut Ask) -> Bytes {
+    let mut body = std::mem::take(&mut request.body);
+    body.shrink_to_fit();
+    body.into()
 }
 
 fn found(cell: Option<Cell>) -> Answer {

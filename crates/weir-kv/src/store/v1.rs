@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use weir_gateway::service::{Answer, Ask as Request, Reply};
 
-use super::{Outcome, Store, failed};
+use super::{Outcome, Store, content, failed};
 use crate::api::{self, v1};
 use crate::cell::Cell;
 use crate::condition;
@@ -32,7 +32,7 @@ impl Store {
                     return Reply::ready(answer);
                 }
                 if let What::Put { value, .. } = &mut ask.what {
-                    *value = std::mem::take(&mut request.body).into();
+                    *value = content(&mut request);
                 }
                 self.one(ask)
             }
