@@ -172,6 +172,11 @@ impl Cluster {
         }
     }
 
+    /// Whether it is known where clients reach nodes.
+    pub(crate) fn has_urls(&self) -> bool {
+        !self.urls.is_empty()
+    }
+
     /// Where clients reach the node whose turn it is with a key, if that is another one and its URL is known.
     pub(crate) fn elsewhere(&self, key: &[u8]) -> Option<&str> {
         let replicas = self.shared.usual_replicas(key);

@@ -12,10 +12,11 @@ const REDIRECT: &str = "redirect";
 impl Store {
     /// Where to ask for a key instead, if the client prefers to know and that is elsewhere.
     pub(super) fn redirect(&self, ask: &Ask, key: &[u8]) -> Option<Answer> {
+        let cluster = self.cluster.as_ref().filter(|cluster| cluster.has_urls())?;
         if !is_preferred(ask.fields()) {
             return None;
         }
-        let url = self.cluster.as_ref()?.elsewhere(key)?;
+        let url = cluster.elsewhere(key)?;
         let mut location = [url.as_bytes(), ask.path()].concat();
         if let Some(query) = ask.query() {
             location.push(b'?');
