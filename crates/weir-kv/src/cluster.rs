@@ -123,6 +123,7 @@ impl Cluster {
         let asker = Asker {
             events: events.clone(),
             under_way: Arc::default(),
+            waiting: Arc::default(),
         };
         let members = Members::new(
             Arc::clone(&shared),

@@ -32,6 +32,7 @@ pub mod frame;
 mod late;
 pub mod layout;
 pub mod placement;
+mod round;
 mod seldom;
 #[cfg(test)]
 mod simulation;

@@ -1,7 +1,7 @@
 //! The way from workers, and other threads, to the hub.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
@@ -12,6 +12,7 @@ use super::hub::{self, Event};
 use crate::coordinator::{Operation, Quorum};
 use crate::engine::EngineError;
 use crate::frame::{Ask, What};
+use crate::round;
 use crate::store::Done;
 
 /// Requests under way at once. More are refused.
@@ -22,6 +23,8 @@ const UNDER_WAY_MAX: usize = 32_768;
 pub(crate) struct Asker {
     pub(super) events: mpsc::UnboundedSender<Event>,
     pub(super) under_way: Arc<AtomicUsize>,
+    /// What has come in this round.
+    pub(super) waiting: Arc<Mutex<Vec<Event>>>,
 }
 
 impl Asker {
@@ -82,10 +85,32 @@ impl Asker {
         has_room
     }
 
-    /// If the thread is gone, so is the replier: the client gets a 500.
+    /// Sends it with all that comes in the same round. If the thread is gone, so is the replier: the client gets a 500.
     fn send(&self, event: Event) {
-        if self.events.send(event).is_err() {
-            self.under_way.fetch_sub(1, Ordering::AcqRel);
+        let is_first = {
+            let mut waiting = lock(&self.waiting);
+            waiting.push(event);
+            waiting.len() == 1
+        };
+        if is_first {
+            round::at_end(Sends(self.clone()));
         }
     }
+}
+
+/// Sends all that waits when it is dropped.
+struct Sends(Asker);
+
+impl Drop for Sends {
+    fn drop(&mut self) {
+        let events = std::mem::take(&mut *lock(&self.0.waiting));
+        let count = events.len();
+        if self.0.events.send(Event::Many(events)).is_err() {
+            self.0.under_way.fetch_sub(count, Ordering::AcqRel);
+        }
+    }
+}
+
+fn lock(waiting: &Mutex<Vec<Event>>) -> MutexGuard<'_, Vec<Event>> {
+    waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }

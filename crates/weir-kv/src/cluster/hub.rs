@@ -42,6 +42,8 @@ const EVENTS_MAX: usize = 1024;
 
 /// What happens to the hub.
 pub(super) enum Event {
+    /// What clients have asked in a row.
+    Many(Vec<Event>),
     Ask(Asked),
     Order(Order),
     /// A thread has a question to a node.
@@ -165,10 +167,7 @@ impl Hub {
                     if count == 0 {
                         return;
                     }
-                    for event in events.drain(..) {
-                        self.happen(event);
-                        self.go_on_in_order();
-                    }
+                    events.drain(..).for_each(|event| self.happen(event));
                 }
                 _ = tick.tick() => {
                     self.give_up_late();
@@ -182,6 +181,7 @@ impl Hub {
 
     fn happen(&mut self, event: Event) {
         match event {
+            Event::Many(events) => return events.into_iter().for_each(|event| self.happen(event)),
             Event::Ask(asked) => self.begin(asked),
             Event::Order(order) => self.order(order),
             Event::Told(id, answer) => self.told(id, answer),
@@ -220,6 +220,7 @@ impl Hub {
                 self.coordinate(id, |coordinator, steps| coordinator.failed(node, steps));
             }
         }
+        self.go_on_in_order();
     }
 
     fn begin(&mut self, asked: Asked) {

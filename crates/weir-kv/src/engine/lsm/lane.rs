@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::round;
 
 /// So many at once, where several threads share a lane.
 pub(super) const FEW: usize = 16;
@@ -23,7 +25,16 @@ struct Waiting<T> {
     awaited: usize,
 }
 
-impl<T> Lane<T> {
+/// Wakes one that sleeps when it is dropped.
+struct Wakes<T>(Arc<Lane<T>>);
+
+impl<T> Drop for Wakes<T> {
+    fn drop(&mut self) {
+        self.0.came.notify_one();
+    }
+}
+
+impl<T: Send + 'static> Lane<T> {
     pub(super) fn new(weight_max: usize) -> Self {
         Self {
             waiting: Mutex::new(Waiting {
@@ -37,8 +48,9 @@ impl<T> Lane<T> {
         }
     }
 
-    /// Adds an item of this weight; it comes back when too much waits already, or nothing is taken any more.
-    pub(super) fn put(&self, item: T, weight: usize) -> Result<(), T> {
+    /// Adds an item of this weight; it comes back when too much waits already, or nothing is taken any more. A thread that sleeps is
+    /// woken when the one that puts has put all that it has.
+    pub(super) fn put(self: &Arc<Self>, item: T, weight: usize) -> Result<(), T> {
         let before = self.weight.fetch_add(weight, Ordering::AcqRel);
         if before > 0 && before + weight > self.weight_max {
             self.weight.fetch_sub(weight, Ordering::AcqRel);
@@ -55,7 +67,7 @@ impl<T> Lane<T> {
         waiting.awaited = waiting.awaited.saturating_sub(1);
         drop(waiting);
         if is_awaited {
-            self.came.notify_one();
+            round::at_end(Wakes(Arc::clone(self)));
         }
         Ok(())
     }

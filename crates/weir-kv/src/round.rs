@@ -1,0 +1,40 @@
+//! What a thread puts off until it has done all that it has to do now.
+//!
+//! To wake another thread costs a system call, and takes the CPU away where there are few. A worker that reads many requests in a
+//! row leaves them all before it wakes whoever is to see to them.
+
+use tokio::runtime::Handle;
+
+/// Drops something when the runtime of this thread has done what is ready now; at once where there is none. It is dropped also when the
+/// runtime ends before.
+pub(crate) fn at_end(put_off: impl Send + 'static) {
+    if let Ok(runtime) = Handle::try_current() {
+        // Behind what is ready already.
+        runtime.spawn(async move { drop(put_off) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn it_comes_behind_what_is_ready_and_is_never_lost() {
+        let put_off = Arc::new(());
+        at_end(Arc::clone(&put_off));
+        assert_eq!(Arc::strong_count(&put_off), 1);
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let runtime = runtime.expect("a runtime");
+        runtime.block_on(async {
+            at_end(Arc::clone(&put_off));
+            assert_eq!(Arc::strong_count(&put_off), 2);
+            tokio::task::yield_now().await;
+            assert_eq!(Arc::strong_count(&put_off), 1);
+            at_end(Arc::clone(&put_off));
+        });
+        drop(runtime);
+        assert_eq!(Arc::strong_count(&put_off), 1);
+    }
+}
