@@ -9,6 +9,7 @@
 //! The tree is fjall's. It may stall a write, when flushes or compactions are behind; that holds up the thread that writes, and then
 //! writes are refused when too many wait. Workers never call it.
 
+mod journal;
 mod lane;
 mod rows;
 mod writer;
@@ -24,6 +25,7 @@ use bytes::Bytes;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable as _};
 use weir_gateway::service::Replier;
 
+use self::journal::Journal;
 use self::lane::Lane;
 use self::rows::Rows;
 use self::writer::{How, Write, Writer};
@@ -39,7 +41,8 @@ const WRITES_BYTES_MAX: usize = 64 << 20;
 const READS_MAX: usize = 16_384;
 const READERS: usize = 2;
 const POLL: Duration = Duration::from_millis(1);
-/// Threads that flush and compact. With one, a long compaction would hold up every flush.
+/// Threads that flush and compact. With one, a long compaction would hold up every flush; and it may wait for itself for ever, where
+/// the orders that it has not carried out are too many for one more (`fjall` 3.1).
 const WORKERS: usize = 2;
 /// A batch that takes longer is taken for stuck: the tree waits for a disk that may never take anything again. Writes are refused
 /// then at once, and nobody waits for the end of the thread.
@@ -104,6 +107,10 @@ fn failed(error: fjall::Error) -> EngineError {
     })
 }
 
+fn no_thread(error: &std::io::Error) -> String {
+    format!("cannot start a thread: {error}")
+}
+
 impl Lsm {
     /// Opens the directory, and makes it if there is none.
     ///
@@ -118,6 +125,9 @@ impl Lsm {
             Tree::open(path, settings.memory_bytes - rows_bytes).map_err(|error| told(&error))?;
         let opened = tree.begin_run().map_err(|error| told(&error))?;
         let rows = Arc::new(Rows::new(rows_bytes));
+        let is_synced = matches!(settings.durability, Durability::Group | Durability::Each);
+        let journal = (!is_synced).then(|| Journal::start(path)).transpose();
+        let journal = journal.map_err(|error| no_thread(&error))?;
         let lsm = Arc::new(Self {
             writes: Arc::new(Lane::new(WRITES_BYTES_MAX)),
             reads: Arc::new(Lane::new(READS_MAX)),
@@ -133,6 +143,7 @@ impl Lsm {
             rows: Arc::clone(&rows),
             lane: Arc::clone(&lsm.writes),
             durability: settings.durability,
+            journal,
             newest: opened.0,
             batch_began_ms: Arc::clone(&lsm.batch_began_ms),
             told: Seldom::default(),
@@ -181,8 +192,7 @@ impl Lsm {
 
     fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), String> {
         let thread = std::thread::Builder::new().name(name.to_owned());
-        let thread = thread.spawn(run);
-        let thread = thread.map_err(|error| format!("cannot start a thread: {error}"))?;
+        let thread = thread.spawn(run).map_err(|error| no_thread(&error))?;
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         threads.push(thread);
         Ok(())

@@ -28,6 +28,21 @@ fn open(directory: &Directory) -> Arc<Lsm> {
     Lsm::open(&settings).expect("it opens")
 }
 
+#[test]
+fn the_journal_is_where_it_is_looked_for() {
+    let directory = Directory::new();
+    let path = &directory.0;
+    assert_eq!(journal::newest(path), None);
+    let lsm = open(&directory);
+    let found = journal::newest(path).expect("there is one");
+    assert!(found.is_file(), "{}", found.display());
+    drop(lsm);
+    for name in ["10.jnl", "9.jnl"] {
+        std::fs::write(path.join(name), "").expect("it is written");
+    }
+    assert_eq!(journal::newest(path), Some(path.join("10.jnl")));
+}
+
 fn version(time: u64) -> Version {
     Version {
         time,

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use fjall::PersistMode;
 
+use super::journal::Journal;
 use super::lane::Lane;
 use super::rows::Rows;
 use super::{META_NEWEST, Tree, answer, failed};
@@ -62,6 +63,8 @@ pub(super) struct Writer {
     pub(super) rows: Arc<Rows>,
     pub(super) lane: Arc<Lane<Write>>,
     pub(super) durability: Durability,
+    /// Where writes are not synced anyway.
+    pub(super) journal: Option<Journal>,
     /// The newest version of all that was ever written here.
     pub(super) newest: Version,
     pub(super) batch_began_ms: Arc<AtomicU64>,
@@ -80,6 +83,9 @@ impl Writer {
             self.batch_began_ms.store(unix_ms(), Ordering::Release);
             self.write(writes.into());
             self.batch_began_ms.store(0, Ordering::Release);
+            if let Some(journal) = &mut self.journal {
+                journal.grow(bytes);
+            }
             self.lane.done(bytes);
         }
     }
