@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What an operation on the key-value store costs: CPU microseconds of all weir processes, beside a cached object of the same gateway.
 
-    bench/kv.py --weir target/dist/weir [--client target/release/examples/client_load] [--rounds 3] [--seconds 3] [--connections 64]
+    bench/kv.py --weir target/dist/weir [--client target/debug/examples/client_load] [--rounds 3] [--seconds 3] [--connections 64]
 
 - cached: the gateway answers the same reads of the same keys from its cache in memory
 - get, put: a store of one node, values of 1 KiB, keys at random out of 5,000, `durability = "os"`
