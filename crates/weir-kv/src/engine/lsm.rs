@@ -12,22 +12,24 @@
 mod journal;
 mod lane;
 mod rows;
+mod tree;
 mod writer;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable as _};
+use fjall::PersistMode;
 use weir_gateway::service::Replier;
 
 use self::journal::Journal;
 use self::lane::Lane;
 use self::rows::Rows;
+use self::tree::{META_NODE, Tree};
 use self::writer::{How, Write, Writer};
 use crate::cell::Cell;
 use crate::engine::{Durability, Each, Engine, EngineError, Then};
@@ -41,9 +43,6 @@ const WRITES_BYTES_MAX: usize = 64 << 20;
 const READS_MAX: usize = 16_384;
 const READERS: usize = 2;
 const POLL: Duration = Duration::from_millis(1);
-/// Threads that flush and compact. With one, a long compaction would hold up every flush; and it may wait for itself for ever, where
-/// the orders that it has not carried out are too many for one more (`fjall` 3.1).
-const WORKERS: usize = 2;
 /// A batch that takes longer is taken for stuck: the tree waits for a disk that may never take anything again. Writes are refused
 /// then at once, and nobody waits for the end of the thread.
 const STUCK: Duration = Duration::from_secs(5);
@@ -51,14 +50,6 @@ const STUCK: Duration = Duration::from_secs(5);
 const SCANS_MAX: usize = 16;
 /// Of the memory for reading, the part that whole rows get; blocks of the tree get the rest.
 const ROWS_PART: f64 = 0.5;
-
-const FORMAT: &[u8] = b"1";
-const META: &str = "meta";
-const CELLS: &str = "cells";
-const META_FORMAT: &str = "format";
-const META_NODE: &str = crate::engine::OWNER;
-const META_RUN: &str = "run";
-const META_NEWEST: &str = "newest";
 
 /// Where the data is, and what is done for it.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,23 +79,6 @@ impl fmt::Debug for Lsm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lsm").finish_non_exhaustive()
     }
-}
-
-/// The tree itself.
-#[derive(Clone)]
-struct Tree {
-    database: Database,
-    cells: Keyspace,
-    meta: Keyspace,
-}
-
-fn failed(error: fjall::Error) -> EngineError {
-    EngineError::Failed(match error {
-        fjall::Error::Poisoned => {
-            "a write to the disk has failed before; start again when that is mended".to_owned()
-        }
-        other => other.to_string(),
-    })
 }
 
 fn no_thread(error: &std::io::Error) -> String {
@@ -199,68 +173,6 @@ impl Lsm {
     }
 }
 
-impl Tree {
-    fn open(path: &Path, cache_bytes: u64) -> Result<Self, String> {
-        let database = Database::builder(path)
-            .cache_size(cache_bytes)
-            .worker_threads(WORKERS)
-            .manual_journal_persist(true)
-            .open()
-            .map_err(|error| match error {
-                fjall::Error::Locked => "another process has this directory open".to_owned(),
-                other => other.to_string(),
-            })?;
-        let keyspace = |name| {
-            let made = database.keyspace(name, KeyspaceCreateOptions::default);
-            made.map_err(|error| error.to_string())
-        };
-        Ok(Self {
-            cells: keyspace(CELLS)?,
-            meta: keyspace(META)?,
-            database,
-        })
-    }
-
-    /// The newest version there is, and the number of this run, which is kept before anything is written in it.
-    fn begin_run(&self) -> Result<(Version, u16), String> {
-        let read = |name| self.meta.get(name).map_err(|error| error.to_string());
-        if let Some(format) = read(META_FORMAT)?
-            && &*format != FORMAT
-        {
-            let format = String::from_utf8_lossy(&format).into_owned();
-            return Err(format!(
-                "its format is {format}, and this version of weir knows {}",
-                String::from_utf8_lossy(FORMAT)
-            ));
-        }
-        let run = read(META_RUN)?.and_then(|run| (*run).try_into().ok());
-        let run = run.map_or(0, u16::from_be_bytes).wrapping_add(1);
-        let newest = match read(META_NEWEST)? {
-            Some(bytes) => Cell::version_of(&bytes).map_err(|_| "its newest version is damaged")?,
-            None => Version::default(),
-        };
-        let mut batch = self.database.batch().durability(Some(PersistMode::SyncAll));
-        batch.insert(&self.meta, META_FORMAT, FORMAT);
-        batch.insert(&self.meta, META_RUN, run.to_be_bytes());
-        batch.commit().map_err(|error| error.to_string())?;
-        Ok((newest, run))
-    }
-
-    fn read(&self, key: &[u8]) -> Result<Option<Cell>, EngineError> {
-        let found = self.cells.get(key).map_err(failed)?;
-        found.map(|bytes| decoded(key, &bytes)).transpose()
-    }
-}
-
-fn decoded(key: &[u8], bytes: &[u8]) -> Result<Cell, EngineError> {
-    // Copied once: a slice of the tree would hold a whole block of it in memory.
-    let cell = Cell::decode(&Bytes::copy_from_slice(bytes));
-    cell.map_err(|error| {
-        let key = String::from_utf8_lossy(key);
-        EngineError::Failed(format!("what is kept of {key:?} is damaged: {error:?}"))
-    })
-}
-
 impl Engine for Lsm {
     fn at_hand(&self, key: &[u8]) -> Option<Cell> {
         self.rows.find(key)
@@ -298,7 +210,7 @@ impl Engine for Lsm {
         }
         let (tree, scans) = (self.tree.clone(), Arc::clone(&self.scans));
         let run = move || {
-            let result = scan(&tree, &from, to.as_deref(), &mut each);
+            let result = tree.scan(&from, to.as_deref(), &mut each);
             drop(each);
             answer([then(result)]);
             scans.fetch_sub(1, Ordering::AcqRel);
@@ -373,23 +285,6 @@ impl Drop for Lsm {
         // What was acknowledged is as durable as was said. The rest of it comes for nothing.
         let _ = self.tree.database.persist(PersistMode::SyncAll);
     }
-}
-
-fn scan(tree: &Tree, from: &[u8], to: Option<&[u8]>, each: &mut Each) -> Result<(), EngineError> {
-    let snapshot = tree.database.snapshot();
-    let entries = match to {
-        Some(to) if to <= from => return Ok(()),
-        Some(to) => snapshot.range(&tree.cells, from..to),
-        None => snapshot.range(&tree.cells, from..),
-    };
-    for entry in entries {
-        let (key, bytes) = entry.into_inner().map_err(failed)?;
-        let cell = decoded(&key, &bytes)?;
-        if !each(&key, cell) {
-            return Ok(());
-        }
-    }
-    Ok(())
 }
 
 /// Reads what waits, until nothing comes any more.

@@ -1,5 +1,6 @@
 use std::sync::mpsc::{self, Receiver};
 
+use super::tree::META_FORMAT;
 use super::*;
 
 /// A directory that is removed with its end.

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use fjall::PersistMode;
 
+use super::answer;
 use super::journal::Journal;
 use super::lane::Lane;
 use super::rows::Rows;
-use super::{META_NEWEST, Tree, answer, failed};
+use super::tree::{META_NEWEST, Tree, failed};
 use crate::cell::Cell;
 use crate::engine::{Durability, EngineError, Then};
 use crate::seldom::Seldom;
