@@ -5,13 +5,15 @@
 //! exists, see [`Scenario::validate`]. Nothing here starts anything.
 
 mod check;
+mod load;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::raw::{self, Published};
+use crate::raw::Published;
 
 pub use self::check::Part;
+pub use self::load::{Amount, Arrivals, Fault, Load};
 
 /// The scenarios that come with weir: name and text.
 pub const BUILT_IN: [(&str, &str); 9] = [
@@ -162,82 +164,6 @@ pub struct Configuration {
     pub needs: Option<String>,
 }
 
-/// What a rung is asked.
-#[derive(Debug, Clone)]
-pub struct Load {
-    /// The name in tables.
-    pub name: String,
-    /// Cells of its own in the tables, by column.
-    pub notes: BTreeMap<String, String>,
-    /// The method of the request.
-    pub method: String,
-    /// Path and query.
-    pub path: String,
-    /// Names and values.
-    pub headers: Vec<(String, String)>,
-    /// The body.
-    pub body: String,
-    /// Connections open at once.
-    pub connections: usize,
-    /// Threads of the generator.
-    pub threads: usize,
-    /// Whether a connection serves more than one request.
-    pub keep_alive: bool,
-    /// Requests a second; `None` is a closed loop.
-    pub rate: Option<f64>,
-    /// How requests are spread over time.
-    pub arrivals: Arrivals,
-    /// What `{with:NAME}` stands for in flags and configs while this load runs.
-    pub with: BTreeMap<String, String>,
-    /// An answer that takes longer is a timeout.
-    pub timeout: Duration,
-    /// How much is measured.
-    pub amount: Amount,
-    /// The same for `--quick`.
-    pub quick: Amount,
-    /// What goes wrong during the load.
-    pub fault: Option<Fault>,
-}
-
-/// How the requests of a load with a rate are spread over time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Arrivals {
-    /// Evenly.
-    #[default]
-    Even,
-    /// As from many clients that do not know of each other.
-    Poisson,
-    /// So many at once, at even distances.
-    Bursts(u32),
-}
-
-/// A service that is made bad while a load runs. It needs a load with a rate and a duration, and `weir app --faults`.
-#[derive(Debug, Clone)]
-pub struct Fault {
-    /// The service.
-    pub service: String,
-    /// One of [`Fault::MODES`].
-    pub mode: String,
-    /// When it goes bad, as a share of the load's duration from 0 to 1.
-    pub from: f64,
-    /// When it is well again, likewise.
-    pub to: f64,
-}
-
-impl Fault {
-    /// The service answers 500 to everything, answers two seconds later, or does not answer.
-    pub const MODES: [&str; 3] = ["fail", "slow", "hang"];
-}
-
-/// The length of a measurement.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Amount {
-    /// For this long.
-    Time(Duration),
-    /// This many requests.
-    Requests(u64),
-}
-
 impl Scenario {
     /// The service `name` as it runs in `configuration`, with the flags that it has there.
     pub fn service(&self, name: &str, configuration: &Configuration) -> Kind {
@@ -281,52 +207,6 @@ impl Kind {
             Self::Command { line } => vec![line],
             Self::App { flags, .. } => flags.iter().map(String::as_str).collect(),
             Self::Kafka | Self::Running { .. } => Vec::new(),
-        }
-    }
-}
-
-impl Load {
-    /// The default of [`Load::timeout`].
-    pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(20);
-
-    /// The load for the raw data.
-    pub fn raw(&self, is_quick: bool) -> raw::Load {
-        let amount = if is_quick { self.quick } else { self.amount };
-        raw::Load {
-            name: self.name.clone(),
-            notes: self.notes.clone(),
-            method: self.method.clone(),
-            path: self.path.clone(),
-            headers: self.headers.clone(),
-            body: self.body.clone(),
-            connections: self.connections,
-            threads: self.threads,
-            keep_alive: self.keep_alive,
-            rate: self.rate,
-            arrivals: self.arrivals.in_words(),
-            timeout_s: Some(self.timeout.as_secs_f64()),
-            amount: amount.in_words(),
-        }
-    }
-}
-
-impl Arrivals {
-    /// In words, for reports.
-    pub fn in_words(self) -> String {
-        match self {
-            Self::Even => "evenly".to_owned(),
-            Self::Poisson => "Poisson".to_owned(),
-            Self::Bursts(count) => format!("{count} at once"),
-        }
-    }
-}
-
-impl Amount {
-    /// In words, for reports.
-    pub fn in_words(self) -> String {
-        match self {
-            Self::Time(time) => format!("{} s", time.as_secs_f64()),
-            Self::Requests(count) => format!("{count} requests"),
         }
     }
 }
