@@ -55,6 +55,7 @@ use self::neighbours::Neighbours;
 use crate::coordinator;
 use crate::engine::{Engine, EngineError};
 use crate::frame::Membership;
+use crate::placement::Rule;
 
 /// The nodes, and which of them this one is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +68,8 @@ pub struct ClusterSettings {
     pub urls: Vec<String>,
     /// How many of them have a key, unless a request says otherwise.
     pub replicas: usize,
+    /// How keys find their nodes.
+    pub placement: Rule,
     /// Where hints for other nodes are kept.
     pub hints: PathBuf,
     /// How long hints are worth sending.

@@ -54,12 +54,17 @@ pub struct Layout {
 impl Placement {
     /// The numbers of the nodes that have a slot.
     pub fn replicas_of(&self, slot: Slot) -> Vec<u16> {
-        self.first(slot, self.replicas)
+        let ranked = self.map.ranked(slot).iter().take(self.replicas);
+        ranked
+            .map(|&place| self.map.nodes()[usize::from(place)].id)
+            .collect()
     }
 
-    fn first(&self, slot: Slot, count: usize) -> Vec<u16> {
-        let ranked = self.map.ranked(slot).iter().take(count);
+    /// The numbers of the first `count` replicas of a key.
+    pub fn replicas_of_key(&self, key: &[u8], count: usize) -> Vec<u16> {
+        let ranked = self.map.replicas(key, count);
         ranked
+            .iter()
             .map(|&place| self.map.nodes()[usize::from(place)].id)
             .collect()
     }
@@ -180,19 +185,20 @@ impl Layout {
 
     /// The replicas of a key that an operation concerns, and how many of them it needs.
     pub fn replicas(&self, key: &[u8], quorum: Quorum) -> Replicas {
-        let slot = Slot::of(key);
-        let replicas = Replicas::new(self.now.first(slot, quorum.from), quorum.ack);
+        let first = self.now.replicas_of_key(key, quorum.from);
+        let replicas = Replicas::new(first, quorum.ack);
         match &self.next {
             None => replicas,
             Some(Next { placement, .. }) => {
                 let quorum = placement.quorum(quorum, &self.now);
-                replicas.and(&placement.first(slot, quorum.from), quorum.ack)
+                let first = placement.replicas_of_key(key, quorum.from);
+                replicas.and(&first, quorum.ack)
             }
         }
     }
 
     /// Whether a node is to take what the replicas of before have of a slot. That is whoever is no replica yet, also for a request
-    /// that says fewer replicas than usual.
+    /// that says fewer replicas than usual. Only where keys are placed by slots there is something that follows.
     pub fn gains(&self, node: u16, slot: Slot) -> bool {
         let Some(Next { placement, .. }) = &self.next else {
             return false;

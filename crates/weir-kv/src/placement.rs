@@ -9,14 +9,26 @@
 //! whoever is ranked next. Chance leaves a few percent between nodes. Levelling takes them away: at every rank, each node has
 //! the same number of slots, give or take one.
 //!
-//! [`scheme`] has what others use instead, to compare with.
+//! [`scheme`] has what others use instead, to compare with. A map that follows one of them finds the nodes of each key by that, and its
+//! ranking says only what the first hash of each slot has. Such a map has no successor.
 
+mod level;
+mod rule;
 pub mod scheme;
+mod slot;
 
+use std::borrow::Cow;
 use std::fmt;
 
 use bytes::{Buf as _, Bytes};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+pub use self::rule::Rule;
+pub use self::slot::Slot;
+
+use self::level::level;
+use self::rule::Found;
+use self::scheme::Scheme;
 
 /// Slots of every map. They are so many that a hundred nodes have equal parts within one percent.
 pub const SLOTS: usize = 1 << SLOT_BITS;
@@ -27,32 +39,6 @@ pub const NODES_MAX: usize = 128;
 
 /// Ranks that are levelled: replicas of a key at most.
 pub const REPLICAS_MAX: usize = 9;
-
-/// A part of all keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Slot(u16);
-
-impl Slot {
-    /// The slot of a key: the upper bits of its XXH3-64.
-    pub fn of(key: &[u8]) -> Self {
-        Self((xxh3_64(key) >> (64 - SLOT_BITS)) as u16)
-    }
-
-    /// The slot with this number, if there is one.
-    pub fn numbered(number: usize) -> Option<Self> {
-        (number < SLOTS).then_some(Self(number as u16))
-    }
-
-    /// All slots.
-    pub fn all() -> impl Iterator<Item = Self> {
-        (0..SLOTS).map(|number| Self(number as u16))
-    }
-
-    /// From 0 to [`SLOTS`] − 1.
-    pub fn number(self) -> usize {
-        usize::from(self.0)
-    }
-}
 
 /// A node of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,6 +58,8 @@ pub struct Map {
     ranking: Box<[u8]>,
     /// The next number for a node.
     next_id: u16,
+    /// How keys are found instead of by their slots; `None` for what is usual.
+    found: Option<Box<Found>>,
 }
 
 /// Why there is no map of these nodes.
@@ -83,6 +71,8 @@ pub enum MapError {
     TooMany(usize),
     /// An address that is there twice.
     Twice(Box<str>),
+    /// Nodes cannot come and go: keys are not placed by slots.
+    Fixed,
 }
 
 impl fmt::Display for MapError {
@@ -93,6 +83,7 @@ impl fmt::Display for MapError {
                 write!(f, "{count} nodes, but a cluster has at most {NODES_MAX}")
             }
             Self::Twice(address) => write!(f, "{address} is there twice"),
+            Self::Fixed => f.write_str("nodes come and go only where keys are placed by slots"),
         }
     }
 }
@@ -110,15 +101,41 @@ impl Map {
             nodes: Vec::new(),
             ranking: Box::default(),
             next_id: 1,
+            found: None,
         };
         nobody.successor(addresses)
+    }
+
+    /// The map of a cluster that follows `rule`. Whoever makes it of the same addresses, in whatever order, has the same map.
+    ///
+    /// # Errors
+    /// Addresses that make no cluster.
+    pub fn following(rule: Rule, addresses: &[&str]) -> Result<Self, MapError> {
+        let map = Self::new(addresses)?;
+        if rule == Rule::default() {
+            return Ok(map);
+        }
+        let mut map = Self {
+            found: Some(Box::new(Found::new(rule, &map.nodes)?)),
+            ..map
+        };
+        if rule.scheme != Scheme::Slots
+            && let Some(found) = &map.found
+        {
+            let ranked = Slot::all().flat_map(|slot| found.ranked_at(slot));
+            map.ranking = ranked.collect();
+        }
+        Ok(map)
     }
 
     /// The map that follows this one, for these nodes: those of before keep their slots as far as equal parts allow.
     ///
     /// # Errors
-    /// Addresses that make no cluster.
+    /// Addresses that make no cluster; keys that are not placed by slots.
     pub fn successor(&self, addresses: &[&str]) -> Result<Self, MapError> {
+        if self.found.is_some() {
+            return Err(MapError::Fixed);
+        }
         let mut sorted: Vec<&str> = addresses.to_vec();
         sorted.sort_unstable();
         if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -152,14 +169,18 @@ impl Map {
             nodes,
             ranking: ranking.into(),
             next_id,
+            found: None,
         })
     }
 
     /// The map that follows this one, with another node in the place of one: it gets the same slots.
     ///
     /// # Errors
-    /// The one is no node of this map, or the other one is.
+    /// The one is no node of this map, or the other one is; keys are not placed by slots.
     pub fn replaced(&self, old: &str, new: &str) -> Result<Self, MapError> {
+        if self.found.is_some() {
+            return Err(MapError::Fixed);
+        }
         if self.node(new).is_some() {
             return Err(MapError::Twice(new.into()));
         }
@@ -182,6 +203,7 @@ impl Map {
             ranking: ranking.collect(),
             nodes: nodes.into_iter().map(|(_, node)| node).collect(),
             next_id: self.next_id + 1,
+            found: None,
         })
     }
 
@@ -222,6 +244,7 @@ impl Map {
             bytes.push(0);
         }
         bytes.extend_from_slice(&self.ranking);
+        bytes.extend(self.found.iter().flat_map(|found| found.rule.encode()));
         xxh3_64(&bytes)
     }
 
@@ -230,6 +253,7 @@ impl Map {
     /// ```text
     /// epoch (8)  next number (2)  nodes (2), each: number (2)  length (1)  address
     /// for each slot: the places of all nodes in this list, in the order of their rank (1 each)
+    /// nothing more, or the rule: scheme (1)  virtual nodes (2)  hash (1)
     /// ```
     pub fn encode(&self) -> Bytes {
         let mut bytes = Vec::with_capacity(self.ranking.len() + 64 * self.nodes.len() + 12);
@@ -242,6 +266,7 @@ impl Map {
             bytes.extend(node.address.bytes());
         }
         bytes.extend_from_slice(&self.ranking);
+        bytes.extend(self.found.iter().flat_map(|found| found.rule.encode()));
         bytes.into()
     }
 
@@ -269,19 +294,30 @@ impl Map {
             let mut places = ranked.iter().map(|&place| usize::from(place));
             places.all(|place| place < count && !std::mem::replace(&mut seen[place], true))
         };
-        let is_whole = bytes.len() == SLOTS * count && bytes.chunks(count).all(is_ranking);
+        if bytes.len() < SLOTS * count {
+            return None;
+        }
+        let ranking = bytes.split_to(SLOTS * count);
         // What a successor is made of: numbers that were given, and some that are left.
         let is_given = |node: &Node| {
             let alike = |other: &&Node| other.id == node.id || other.address == node.address;
             node.id < next_id && nodes.iter().filter(alike).count() == 1
         };
         let has_next = epoch < u64::MAX && usize::from(next_id) + NODES_MAX < usize::from(u16::MAX);
-        let is_map = is_whole && has_next && nodes.iter().all(is_given);
-        is_map.then(|| Self {
+        let is_map = ranking.chunks(count).all(is_ranking) && nodes.iter().all(is_given);
+        if !is_map || !has_next {
+            return None;
+        }
+        let found = match &*bytes {
+            [] => None,
+            rule => Some(Box::new(Found::new(Rule::decode(rule)?, &nodes).ok()?)),
+        };
+        Some(Self {
             epoch,
             nodes,
-            ranking: bytes[..].into(),
+            ranking: ranking[..].into(),
             next_id,
+            found,
         })
     }
 
@@ -298,6 +334,36 @@ impl Map {
     /// The node at this address.
     pub fn node(&self, address: &str) -> Option<&Node> {
         self.nodes.iter().find(|node| &*node.address == address)
+    }
+
+    /// How keys find their nodes.
+    pub fn rule(&self) -> Rule {
+        self.found.as_ref().map_or_else(Rule::default, |it| it.rule)
+    }
+
+    /// The slot of a key, if its nodes are those of a slot.
+    pub fn slot(&self, key: &[u8]) -> Option<Slot> {
+        let rule = self.rule();
+        (rule.scheme == Scheme::Slots).then(|| Slot::of_hash(rule.hash.of(key)))
+    }
+
+    /// The node that has a key with one replica, as an index of [`Map::nodes`].
+    #[inline]
+    pub fn first(&self, key: &[u8]) -> usize {
+        match &self.found {
+            None => usize::from(self.ranked(Slot::of(key))[0]),
+            Some(found) => found.first(key, self),
+        }
+    }
+
+    /// The first `count` replicas of a key, as indices of [`Map::nodes`]: those for fewer are among those for more.
+    #[inline]
+    pub fn replicas(&self, key: &[u8], count: usize) -> Cow<'_, [u8]> {
+        let ranked = match &self.found {
+            None => self.ranked(Slot::of(key)),
+            Some(found) => return found.replicas(key, count, self),
+        };
+        Cow::Borrowed(&ranked[..count.min(ranked.len())])
     }
 
     /// All nodes for a slot, as indices of [`Map::nodes`]: the first is the owner, the first `n` are `n` replicas.
@@ -321,41 +387,6 @@ impl fmt::Debug for Map {
 /// What a node draws for a slot.
 fn draw(slot: Slot, address: &str) -> u64 {
     xxh3_64_with_seed(address.as_bytes(), slot.number() as u64)
-}
-
-/// Gives every node the same number of slots at a rank, give or take one. Two nodes change places in the ranking of a slot,
-/// and those that are ranked closest to each other do so first; ranks before this one stay.
-fn level(ranking: &mut [u8], nodes: usize, rank: usize) {
-    let mut counts = vec![0; nodes];
-    for order in ranking.chunks_exact(nodes) {
-        counts[usize::from(order[rank])] += 1;
-    }
-    let quotas = quotas(&counts);
-    for distance in 1..nodes - rank {
-        for order in ranking.chunks_exact_mut(nodes) {
-            let (has, takes) = (
-                usize::from(order[rank]),
-                usize::from(order[rank + distance]),
-            );
-            if counts[has] > quotas[has] && counts[takes] < quotas[takes] {
-                order.swap(rank, rank + distance);
-                counts[has] -= 1;
-                counts[takes] += 1;
-            }
-        }
-    }
-}
-
-/// How many slots each node is to have: the same number, and one more for those that have most, as far as there are some left.
-fn quotas(counts: &[usize]) -> Vec<usize> {
-    let (each, left) = (SLOTS / counts.len(), SLOTS % counts.len());
-    let mut by_count: Vec<usize> = (0..counts.len()).collect();
-    by_count.sort_by_key(|&node| (std::cmp::Reverse(counts[node]), node));
-    let mut quotas = vec![each; counts.len()];
-    for node in by_count.into_iter().take(left) {
-        quotas[node] += 1;
-    }
-    quotas
 }
 
 #[cfg(test)]

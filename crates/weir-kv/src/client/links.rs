@@ -11,7 +11,7 @@ use super::attempts::Came;
 use super::link::Link;
 use crate::coordinator::Quorum;
 use crate::frame::Say;
-use crate::placement::{Map, Slot};
+use crate::placement::Map;
 
 /// Which nodes have a key.
 #[derive(Debug)]
@@ -25,8 +25,9 @@ impl Placed {
     /// All nodes, the replicas of the key in front. One that has none of it asks those that have.
     pub(super) fn ranked(&self, key: &[u8]) -> Vec<Box<str>> {
         let nodes = self.map.nodes();
-        let ranked = self.map.ranked(Slot::of(key)).iter();
+        let ranked = self.map.replicas(key, nodes.len());
         ranked
+            .iter()
             .map(|&index| nodes[usize::from(index)].address.clone())
             .collect()
     }
@@ -128,8 +129,8 @@ mod tests {
         let placed = Placed { map, replicas: 3 };
         for key in [b"one", b"two"] {
             let ranked = placed.ranked(key);
-            let owner = placed.map.ranked(Slot::of(key))[0];
-            let owner = &placed.map.nodes()[usize::from(owner)].address;
+            let owner = placed.map.first(key);
+            let owner = &placed.map.nodes()[owner].address;
             assert_eq!((&ranked[0], ranked.len()), (owner, 4));
         }
         let quorum = |ack, from| placed.quorum(Some(Quorum { ack, from }));

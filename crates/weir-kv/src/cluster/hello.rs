@@ -40,7 +40,7 @@ where
     let cluster = meet(stream, (own.address, own.secret), to, unknown).await?;
     if cluster != own.cluster.to_be_bytes() {
         return Err(stranger(
-            "it has other nodes in its configuration, or is of another cluster",
+            "it has other nodes, replicas or placement in its configuration, or is of another cluster",
         ));
     }
     stream.write_all(&cluster).await
@@ -140,7 +140,7 @@ where
         Ok(Caller::Node(address))
     } else {
         Err(stranger(
-            "it has other nodes in its configuration, or is of another cluster",
+            "it has other nodes, replicas or placement in its configuration, or is of another cluster",
         ))
     }
 }
@@ -222,7 +222,9 @@ mod tests {
         let [asked, _] = meet(["s", "s"], [1, 2], "a:1");
         assert_eq!(
             asked.as_deref(),
-            Some("it has other nodes in its configuration, or is of another cluster")
+            Some(
+                "it has other nodes, replicas or placement in its configuration, or is of another cluster"
+            )
         );
     }
 

@@ -3,12 +3,14 @@
 //! The configuration of a cluster names the nodes that it begins with. From the first change on, each node keeps its layout with its data,
 //! and that is what holds. The configuration may then name the nodes of now, or those of before.
 
+use std::fmt::Write as _;
+
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 
 use super::ClusterSettings;
 use crate::engine::{Engine, OWNER};
 use crate::layout::Layout;
-use crate::placement::Map;
+use crate::placement::{Map, Rule};
 use crate::store::ALONE;
 use crate::wall::unix_ms;
 
@@ -38,6 +40,12 @@ pub(super) fn layout(settings: &ClusterSettings, engine: &dyn Engine) -> Result<
     if owner != own {
         return Err(format!(
             "the data is of the node {owner}, and the configuration says {own}"
+        ));
+    }
+    let (rule, wanted) = (layout.now.map.rule(), settings.placement);
+    if rule != wanted {
+        return Err(format!(
+            "the data is placed by {rule}, and the configuration says {wanted}"
         ));
     }
     let now = names_of(&layout);
@@ -72,7 +80,8 @@ fn first(
     engine: &dyn Engine,
     (own, names): (&str, &[&str]),
 ) -> Result<Layout, String> {
-    let map = Map::new(names).map_err(|error| error.to_string())?;
+    let rule = settings.placement;
+    let map = Map::following(rule, names).map_err(|error| error.to_string())?;
     if settings.is_joining {
         if let Some(owner) = engine.owner()? {
             return Err(format!(
@@ -90,7 +99,10 @@ fn first(
             .map(|map| Layout::first(map, 1))
             .map_err(|error| error.to_string());
     }
-    let owner = format!("{own} of {}", names.join(", "));
+    let mut owner = format!("{own} of {}", names.join(", "));
+    if rule != Rule::default() {
+        let _ = write!(owner, ", placed by {rule}");
+    }
     // A store of one node may become the first of several.
     if names == [own] && engine.owner()?.as_deref() == Some(ALONE) {
         engine.note(&[(OWNER, owner.into())])?;

@@ -9,7 +9,7 @@ use super::hello;
 use crate::coordinator::{Quorum, Replicas};
 use crate::engine::Engine;
 use crate::layout::Layout;
-use crate::placement::{Node, Slot};
+use crate::placement::Node;
 use crate::tally::Tally;
 use crate::version::{Clock, Version};
 use crate::wall::unix_ms;
@@ -149,8 +149,7 @@ impl Shared {
     pub(crate) fn is_only(&self, key: &[u8]) -> bool {
         let layout = self.layout();
         let map = &layout.now.map;
-        let first = map.ranked(Slot::of(key))[0];
-        layout.next.is_none() && map.nodes()[usize::from(first)].id == self.me()
+        layout.next.is_none() && map.nodes()[map.first(key)].id == self.me()
     }
 
     /// Whether both this node and another one have replicas of a key.
@@ -166,7 +165,8 @@ impl Shared {
 
     /// The nodes that have a key, unless a request says otherwise.
     pub(crate) fn usual_replicas(&self, key: &[u8]) -> Vec<u16> {
-        self.layout().now.replicas_of(Slot::of(key))
+        let layout = self.layout();
+        layout.now.replicas_of_key(key, layout.now.replicas)
     }
 
     /// Whom an operation concerns.

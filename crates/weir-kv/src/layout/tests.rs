@@ -148,8 +148,8 @@ fn what_was_acknowledged_before_has_a_quorum_when_it_has_moved() {
                 let key = format!("key{number}");
                 let slot = Slot::of(key.as_bytes());
                 let (old, new) = (
-                    layout.now.first(slot, quorum.from),
-                    next.placement.first(slot, later.from),
+                    layout.now.replicas_of_key(key.as_bytes(), quorum.from),
+                    next.placement.replicas_of_key(key.as_bytes(), later.from),
                 );
                 for has in 0..1_u32 << old.len() {
                     if (has.count_ones() as usize) < quorum.ack {

@@ -1,4 +1,5 @@
-//! Other ways to place keys, to compare the map of slots with. They place by the hash of a key, which is chosen apart.
+//! Other ways to place keys, to compare the map of slots with; a [`Map`] may be told to follow one. They place by the hash of a key,
+//! which is chosen apart.
 //!
 //! - a ring with virtual nodes (Karger et al., 1997), searched in a tree or in a sorted array
 //! - rendezvous hashing for each key (Thaler and Ravishankar, 1998)
@@ -25,6 +26,17 @@ pub enum Hash {
 }
 
 impl Hash {
+    /// Its names in configurations.
+    pub const NAMES: &[(&str, Self)] = &[("xxh3", Self::Xxh3), ("md5", Self::Md5)];
+
+    /// Its name in configurations.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Xxh3 => "xxh3",
+            Self::Md5 => "md5",
+        }
+    }
+
     /// The hash of `bytes`.
     pub fn of(self, bytes: &[u8]) -> u64 {
         match self {
@@ -55,14 +67,51 @@ pub enum Scheme {
     Maglev,
 }
 
+impl Scheme {
+    /// Its names in configurations, with the usual number of virtual nodes.
+    pub const NAMES: &[(&str, Self)] = &[
+        ("slots", Self::Slots),
+        ("ring", Self::RingArray(Self::VIRTUAL_NODES_USUAL)),
+        ("ring-tree", Self::RingTree(Self::VIRTUAL_NODES_USUAL)),
+        ("rendezvous", Self::Rendezvous),
+        ("jump", Self::Jump),
+        ("maglev", Self::Maglev),
+    ];
+    /// Virtual nodes of each node on a ring, if nobody says otherwise.
+    pub const VIRTUAL_NODES_USUAL: usize = 256;
+    /// At most so many.
+    pub const VIRTUAL_NODES_MAX: usize = 4096;
+
+    /// Its name in configurations.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Slots => "slots",
+            Self::RingArray(_) => "ring",
+            Self::RingTree(_) => "ring-tree",
+            Self::Rendezvous => "rendezvous",
+            Self::Jump => "jump",
+            Self::Maglev => "maglev",
+        }
+    }
+
+    /// The same ring with so many virtual nodes; `None` for what is no ring.
+    pub fn with_virtual_nodes(self, each: usize) -> Option<Self> {
+        match self {
+            Self::RingArray(_) => Some(Self::RingArray(each)),
+            Self::RingTree(_) => Some(Self::RingTree(each)),
+            _ => None,
+        }
+    }
+}
+
 /// A scheme made for some nodes. Nodes are numbers, in the order in which they were given.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Locator {
     nodes: usize,
     scheme: Made,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Made {
     Slots(Map),
     RingTree(BTreeMap<u64, u8>),
@@ -113,7 +162,7 @@ impl Locator {
     /// The owner of the key with this hash.
     pub fn owner(&self, hash: u64) -> usize {
         usize::from(match &self.scheme {
-            Made::Slots(map) => map.ranked(slot(hash))[0],
+            Made::Slots(map) => map.ranked(Slot::of_hash(hash))[0],
             Made::RingTree(ring) => {
                 let after = ring.range((Bound::Included(hash), Bound::Unbounded));
                 let next = after.chain(ring.iter()).next();
@@ -135,7 +184,7 @@ impl Locator {
 
     /// The first `count` replicas of the key with this hash, the owner first. Those for fewer are among those for more.
     pub fn replicas(&self, hash: u64, count: usize) -> Vec<usize> {
-        let mut found: Vec<usize> = Vec::with_capacity(count);
+        let mut found: Vec<usize> = Vec::with_capacity(count.min(self.nodes));
         let mut add = |node: u8| {
             let node = usize::from(node);
             if !found.contains(&node) {
@@ -145,7 +194,10 @@ impl Locator {
         };
         match &self.scheme {
             Made::Slots(map) => {
-                let _ = map.ranked(slot(hash)).iter().any(|node| add(*node));
+                let _ = map
+                    .ranked(Slot::of_hash(hash))
+                    .iter()
+                    .any(|node| add(*node));
             }
             Made::RingTree(ring) => {
                 let after = ring.range((Bound::Included(hash), Bound::Unbounded));
@@ -175,11 +227,6 @@ impl Locator {
         }
         found
     }
-}
-
-/// The slot of a hash, as [`Slot::of`] takes it from that of a key.
-fn slot(hash: u64) -> Slot {
-    Slot((hash >> (64 - super::SLOT_BITS)) as u16)
 }
 
 /// Mixes all bits into all others (the finalizer of `MurmurHash3`).

@@ -197,3 +197,74 @@ fn what_makes_no_cluster_is_told() {
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     assert_eq!(Map::new(&many).err(), Some(MapError::TooMany(129)));
 }
+
+/// Every rule that a configuration can name.
+fn rules() -> impl Iterator<Item = Rule> {
+    use scheme::Hash;
+    Scheme::NAMES.iter().flat_map(|&(_, scheme)| {
+        let scheme = scheme.with_virtual_nodes(30).unwrap_or(scheme);
+        Hash::NAMES
+            .iter()
+            .map(move |&(_, hash)| Rule { scheme, hash })
+    })
+}
+
+fn following(rule: Rule, nodes: usize) -> Map {
+    let addresses = addresses(nodes);
+    let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+    Map::following(rule, &addresses).expect("they make a cluster")
+}
+
+/// Who has a key is the same for all that have the map, also for those that were told it; fewer replicas are among more.
+#[test]
+fn every_rule_ranks_all_nodes_for_every_key() {
+    for rule in rules() {
+        let map = following(rule, 5);
+        let told = Map::decode(map.encode()).expect("it is a map");
+        assert!(told == map && told.rule() == rule, "{rule}");
+        for key in (0..2_000_u32).map(u32::to_be_bytes) {
+            let all = map.replicas(&key, usize::MAX);
+            let mut sorted = all.to_vec();
+            sorted.sort_unstable();
+            assert_eq!(sorted, [0, 1, 2, 3, 4], "{rule}");
+            assert_eq!(usize::from(all[0]), map.first(&key), "{rule}");
+            for count in 1..5 {
+                assert_eq!(*map.replicas(&key, count), all[..count], "{rule}");
+            }
+            assert_eq!(*told.replicas(&key, 3), all[..3], "{rule}");
+        }
+    }
+}
+
+/// Nodes that place keys in different ways must find that out.
+#[test]
+fn every_rule_has_a_fingerprint_of_its_own() {
+    let fingerprints = rules().map(|rule| following(rule, 3).fingerprint());
+    let mut fingerprints: Vec<u64> = fingerprints.collect();
+    let more = Scheme::RingTree(31);
+    let more = Rule {
+        scheme: more,
+        ..Rule::default()
+    };
+    fingerprints.push(following(more, 3).fingerprint());
+    assert_eq!(fingerprints[0], map(3).fingerprint(), "the usual one");
+    fingerprints.sort_unstable();
+    fingerprints.dedup();
+    assert_eq!(fingerprints.len(), 13);
+}
+
+#[test]
+fn a_scheme_of_another_kind_has_no_successor() {
+    for rule in rules() {
+        let next = following(rule, 3).successor(&["10.0.0.0:8081"]);
+        let is_usual = rule == Rule::default();
+        assert_eq!(next.err(), (!is_usual).then_some(MapError::Fixed), "{rule}");
+    }
+    let bytes = following(rules().nth(2).expect("a ring"), 3).encode();
+    for end in [[9, 0, 0, 0], [1, 0, 0, 0], [0, 0, 0, 2]] {
+        let mut broken = bytes.to_vec();
+        let rule = broken.len() - 4;
+        broken[rule..].copy_from_slice(&end);
+        assert!(Map::decode(broken.into()).is_none(), "{end:?}");
+    }
+}

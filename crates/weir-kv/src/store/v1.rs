@@ -10,7 +10,7 @@ use crate::cell::Cell;
 use crate::condition;
 use crate::coordinator;
 use crate::frame::{Ask, What};
-use crate::placement::{SLOTS, Slot};
+use crate::placement::SLOTS;
 use crate::tally::{Ended, Kind};
 use crate::wall::unix_ms;
 
@@ -82,6 +82,8 @@ impl Store {
         });
         let mut placement = json!({
             "epoch": map.epoch(),
+            "placement": map.rule().scheme.name(),
+            "hash": map.rule().hash.name(),
             "slots": SLOTS,
             "replicas": layout.now.replicas,
             "nodes": nodes.collect::<Vec<_>>(),
@@ -91,7 +93,10 @@ impl Store {
             let address = |id: &u16| map.nodes().iter().find(|node| node.id == *id);
             let replicas = replicas.iter().filter_map(address);
             let replicas: Vec<Value> = replicas.map(|node| json!(node.address)).collect();
-            placement["key"] = json!({ "slot": Slot::of(key).number(), "replicas": replicas });
+            placement["key"] = json!({ "replicas": replicas });
+            if let Some(slot) = map.slot(key) {
+                placement["key"]["slot"] = json!(slot.number());
+            }
         }
         let text = format!("{placement:#}\n");
         Answer::new(200).with("Content-Type", JSON).content(text)

@@ -7,6 +7,8 @@ use std::time::Duration;
 use weir_gateway::settings::Serve;
 use weir_http::host::Authority;
 use weir_kv::engine::EngineSettings;
+use weir_kv::placement::Rule;
+use weir_kv::placement::scheme::{Hash, Scheme};
 use weir_kv::{ClusterSettings, Upkeep};
 
 use super::declared::file::KV;
@@ -79,6 +81,9 @@ fn alone(table: &mut Entries, database: &str) -> (Option<ClusterSettings>, Optio
         &declared::NODES,
         &declared::JOIN,
         &declared::REPLICAS,
+        &declared::PLACEMENT,
+        &declared::HASH,
+        &declared::VIRTUAL_NODES,
         &declared::SECRET,
         &declared::REPAIR,
         &declared::TOMBSTONES,
@@ -100,6 +105,11 @@ fn cluster(table: &mut Entries) -> Option<ClusterSettings> {
     let urls_value = table.optional(&declared::URLS);
     let replicas_value = table.optional(&declared::REPLICAS);
     let secret_value = table.optional(&declared::SECRET);
+    let rule_values = [
+        table.optional(&declared::PLACEMENT),
+        table.optional(&declared::HASH),
+        table.optional(&declared::VIRTUAL_NODES),
+    ];
     let node = node_value.as_ref().and_then(|value| value.parsed(address));
     let nodes = nodes_value.as_ref().and_then(addresses);
     let secret = secret_value.as_ref().map(token);
@@ -114,7 +124,7 @@ fn cluster(table: &mut Entries) -> Option<ClusterSettings> {
         (None, Some(others)) => others.expected("\"node\" beside it, which of them this one is"),
         (None, None) => {
             let values = [&join_value, &urls_value, &replicas_value, &secret_value];
-            for value in values.into_iter().flatten() {
+            for value in values.into_iter().chain(&rule_values).flatten() {
                 value.expected(
                     "\"node\" and \"nodes\" beside it, since a store of one node has no use for it",
                 );
@@ -149,11 +159,46 @@ fn cluster(table: &mut Entries) -> Option<ClusterSettings> {
         nodes,
         urls: urls.unwrap_or_default(),
         replicas,
+        placement: placement(&rule_values, join_value.as_ref())?,
         hints: PathBuf::new(),
         hints_age: Duration::ZERO,
         secret: secret.flatten().unwrap_or_default(),
         is_joining: is_joining.unwrap_or(false),
     })
+}
+
+/// How keys find their nodes, whether this node joins others or not.
+fn placement(values: &[Option<Entry>; 3], join: Option<&Entry>) -> Option<Rule> {
+    let rule = rule(values)?;
+    let joins = join.filter(|join| join.as_bool() == Some(true));
+    if let Some(join) = joins.filter(|_| rule != Rule::default()) {
+        join.wrong(
+            "nodes come and go only where keys are placed by slots and XXH3, expected none here",
+        );
+    }
+    Some(rule)
+}
+
+/// The scheme, the hash, and the virtual nodes of a ring.
+fn rule([scheme, hash, virtual_nodes]: &[Option<Entry>; 3]) -> Option<Rule> {
+    let mut rule = Rule::default();
+    if let Some(value) = scheme {
+        rule.scheme = value.choice(Scheme::NAMES)?;
+    }
+    if let Some(value) = hash {
+        rule.hash = value.choice(Hash::NAMES)?;
+    }
+    if let Some(value) = virtual_nodes {
+        let each = value.integer()? as usize;
+        let Some(ring) = rule.scheme.with_virtual_nodes(each) else {
+            value.wrong(
+                "has a meaning only with placement = \"ring\" or \"ring-tree\", expected none here",
+            );
+            return None;
+        };
+        rule.scheme = ring;
+    }
+    Some(rule)
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {

@@ -6,6 +6,7 @@ use super::*;
 use crate::cluster::ClusterSettings;
 use crate::engine::Durability;
 use crate::engine::lsm::{Lsm, LsmSettings};
+use crate::placement::Rule;
 use crate::{Store, Upkeep};
 
 /// A directory that is removed with its end.
@@ -29,6 +30,7 @@ fn start(directory: &Directory, node: SocketAddr, nodes: &[SocketAddr]) -> Store
         nodes: nodes.to_vec(),
         urls: Vec::new(),
         replicas: nodes.len(),
+        placement: Rule::default(),
         hints: path.join("hints"),
         hints_age: Duration::from_secs(60),
         secret: SECRET.to_owned(),

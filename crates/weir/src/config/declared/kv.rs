@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Form, Key, Kind, List, Needs, Preset, Section, engine, forms};
+use weir_kv::placement::scheme::{Hash, Scheme};
+
+use super::{Form, Key, Kind, List, Needs, Preset, Section, engine, forms, words};
 
 pub(crate) static STORE: Section = Section {
     example: "[kv]",
@@ -13,6 +15,9 @@ pub(crate) static STORE: Section = Section {
         &JOIN,
         &URLS,
         &REPLICAS,
+        &PLACEMENT,
+        &HASH,
+        &VIRTUAL_NODES,
         &SECRET,
         &REPAIR,
         &TOMBSTONES,
@@ -48,6 +53,24 @@ pub(crate) static REPLICAS: Key = Key {
     kind: Kind::Integer(1..=NODES_MAX as u64),
     preset: Preset::Said("3, or all nodes where there are fewer"),
     doc: "How many nodes have a key, unless a request says otherwise; the same on each.",
+};
+pub(crate) static PLACEMENT: Key = Key {
+    name: "placement",
+    kind: Kind::Words(&words::<_, 6>(Scheme::NAMES)),
+    preset: Preset::Text("slots"),
+    doc: "Which nodes have a key, see [placement](sharding.md#placement); the same on each.",
+};
+pub(crate) static HASH: Key = Key {
+    name: "hash",
+    kind: Kind::Words(&words::<_, 2>(Hash::NAMES)),
+    preset: Preset::Text("xxh3"),
+    doc: "What a key is hashed with for that: XXH3-64, or the first eight bytes of MD5; the same on each.",
+};
+pub(crate) static VIRTUAL_NODES: Key = Key {
+    name: "virtual_nodes",
+    kind: Kind::Integer(1..=Scheme::VIRTUAL_NODES_MAX as u64),
+    preset: Preset::Integer(Scheme::VIRTUAL_NODES_USUAL as u64),
+    doc: "Points of each node on a ring; the same on each. Only with a ring.",
 };
 pub(crate) static REPAIR: Key = Key {
     name: "repair",

@@ -51,6 +51,10 @@ fn mistakes_in_a_store_are_told() {
             "kv.nodes: has no meaning with an engine in Postgres, which replicates by itself",
         ),
         (
+            "[kv]\nengine = { postgres = \"postgres://a/b\" }\nplacement = \"ring\"\n".to_owned(),
+            "kv.placement: has no meaning with an engine in Postgres, which replicates by itself",
+        ),
+        (
             format!("{engine}tombstones = \"1ms\"\n"),
             "kv.tombstones: found \"1ms\"",
         ),
@@ -197,5 +201,58 @@ fn a_store_may_be_in_a_database() {
         let config = super::whole(&[LISTENER, &text, ROUTE].concat());
         let store = config.services.kv.expect("a store");
         assert_eq!((store.engine, store.cluster), (expected, None));
+    }
+}
+
+#[test]
+fn mistakes_in_how_keys_find_their_nodes_are_told() {
+    let engine = "[kv]\nengine = { path = \"data\" }\n";
+    for (kv, complaint) in [
+        (
+            format!("{engine}{NODE}placement = \"slot\"\n"),
+            "kv.placement: found \"slot\", expected one of \"slots\", \"ring\", \"ring-tree\", \"rendezvous\", \"jump\", \"maglev\"; did you mean \"slots\"?",
+        ),
+        (
+            format!("{engine}{NODE}hash = \"sha1\"\n"),
+            "kv.hash: found \"sha1\", expected one of \"xxh3\", \"md5\"",
+        ),
+        (
+            format!("{engine}{NODE}placement = \"jump\"\nvirtual_nodes = 30\n"),
+            "kv.virtual_nodes: has a meaning only with placement = \"ring\" or \"ring-tree\"",
+        ),
+        (
+            format!("{engine}{NODE}join = true\nhash = \"md5\"\n"),
+            "kv.join: nodes come and go only where keys are placed by slots and XXH3",
+        ),
+        (
+            format!("{engine}hash = \"md5\"\n"),
+            "kv.hash: found \"md5\", expected \"node\" and \"nodes\" beside it",
+        ),
+    ] {
+        let told = told(&kv);
+        assert!(told.contains(complaint), "{told}\n instead of {complaint}");
+    }
+}
+
+#[test]
+fn how_keys_find_their_nodes_is_what_it_says() {
+    for (said, told) in [
+        ("", "slots by xxh3"),
+        ("hash = \"md5\"\n", "slots by md5"),
+        ("placement = \"maglev\"\n", "maglev by xxh3"),
+        (
+            "placement = \"ring\"\n",
+            "ring by xxh3, 256 virtual nodes each",
+        ),
+        (
+            "placement = \"ring-tree\"\nvirtual_nodes = 30\nhash = \"md5\"\n",
+            "ring-tree by md5, 30 virtual nodes each",
+        ),
+    ] {
+        let kv = format!("[kv]\nengine = {{ path = \"data\" }}\n{NODE}{said}");
+        let config = super::whole(&[LISTENER, &kv, ROUTE].concat());
+        let cluster = config.services.kv.and_then(|store| store.cluster);
+        let placement = cluster.map(|cluster| cluster.placement.to_string());
+        assert_eq!(placement.as_deref(), Some(told));
     }
 }

@@ -262,10 +262,72 @@ fn nodes_that_do_not_agree_on_who_they_are_say_so_and_do_not_work_together() {
     std::fs::remove_dir_all(other[1].directory.file("data")).expect("it is there");
     other[1].restart();
     wait_until("it is told", || {
-        other[0]
-            .process
-            .output()
-            .contains("is not asked: it has other nodes in its configuration")
+        other[0].process.output().contains(
+            "is not asked: it has other nodes, replicas or placement in its configuration",
+        )
     });
     assert_eq!(other[0].put("k&ack=2&from=2", b""), 504);
+}
+
+/// A ring by MD5, as the first servers of the course had it: the store holds what it promises, and a client is led by the same rule.
+#[test]
+fn keys_may_be_placed_by_a_ring() {
+    let ring = "placement = \"ring-tree\"\nhash = \"md5\"\nvirtual_nodes = 30\n";
+    let mut nodes = Node::several_with(3, ring);
+    wait_for(&nodes);
+    let mut firsts = std::collections::BTreeSet::new();
+    for number in 0..60 {
+        let key = format!("key{number}");
+        assert_eq!(nodes[number % 3].put(&key, key.as_bytes()), 201);
+        let told = nodes.iter().map(|node| {
+            let placement = node.ask("GET", &format!("/v1/placement?key={key}"), b"");
+            let placement = placement.text();
+            assert!(
+                placement.contains("\"placement\": \"ring-tree\"")
+                    && placement.contains("\"hash\": \"md5\""),
+                "{placement}"
+            );
+            let (_, replicas) = placement.split_once("\"replicas\": [").expect("replicas");
+            let first = replicas.split('"').nth(1).expect("a node");
+            first.to_owned()
+        });
+        let told: std::collections::BTreeSet<String> = told.collect();
+        assert_eq!(told.len(), 1, "{told:?}");
+        firsts.extend(told);
+    }
+    assert_eq!(firsts.len(), 3, "each has a part of the keys");
+    nodes[1].kill();
+    for number in 0..60 {
+        let key = format!("key{number}");
+        assert_eq!(nodes[0].value(&key), Ok(key));
+    }
+}
+
+#[test]
+fn a_node_that_places_keys_in_another_way_is_refused() {
+    let mut nodes = several(2);
+    let config = nodes[0].directory.file("weir.toml");
+    let text = std::fs::read_to_string(&config).expect("it is there");
+    nodes[0].kill();
+    let other = text.replacen("[[route]]", "placement = \"jump\"\n[[route]]", 1);
+    std::fs::write(&config, &other).expect("it can be written");
+    // Its data was placed in another way, so it does not start with it.
+    let path = config.to_str().expect("UTF-8");
+    let mut refused = Process::weir(&["serve", "--config", path], &nodes[0].directory);
+    assert!(!refused.wait().success());
+    let told = refused.output();
+    assert!(
+        told.contains("the data is of the node ") && told.contains("placed by jump by xxh3"),
+        "{told}"
+    );
+    let data = nodes[0].directory.file("data");
+    std::fs::remove_dir_all(data).expect("it is there");
+    nodes[0].restart();
+    wait_until("it is told", || {
+        let told = nodes[0].process.output();
+        told.contains(
+            "is not asked: it has other nodes, replicas or placement in its configuration",
+        )
+    });
+    assert_eq!(nodes[0].get("key&ack=2&from=2").status, 504);
 }
