@@ -114,7 +114,7 @@ pub struct Configuration {
 pub struct Service {
     /// The name in the scenario.
     pub name: String,
-    /// `app`, `weir`, `nginx`, `haproxy`, `gunicorn`, `command` or `running`.
+    /// `app`, `weir`, `nginx`, `haproxy`, `gunicorn`, `kafka`, `postgres`, `cassandra`, `command` or `running`.
     pub kind: String,
     /// The command line.
     pub command: String,

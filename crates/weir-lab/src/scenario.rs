@@ -131,6 +131,16 @@ pub enum Kind {
     Kafka,
     /// This shell command, which starts something that listens on `{port}`.
     Command {
+    /// A server of Postgres with a new database, whose superuser is `weir`.
+    Postgres {
+        /// Of the server, by name.
+        settings: BTreeMap<String, String>,
+    },
+    /// A node of Cassandra, with the keyspace `weir`.
+    Cassandra {
+        /// Lines of `cassandra.yaml`, by name.
+        settings: BTreeMap<String, String>,
+    },
         /// For `sh -c`.
         line: String,
     },
@@ -206,7 +216,11 @@ impl Kind {
             Self::Gunicorn { module, .. } => vec![module],
             Self::Command { line } => vec![line],
             Self::App { flags, .. } => flags.iter().map(String::as_str).collect(),
-            Self::Kafka | Self::Running { .. } => Vec::new(),
+            Self::Kafka | Self::Postgres { .. } | Self::Cassandra { .. } | Self::Running { .. } => {
+                Vec::new()
+            }
         }
     }
 }
+            Self::Postgres { .. } => "postgres",
+            Self::Cassandra { .. } => "cassandra",

@@ -7,6 +7,8 @@
 
 mod address;
 pub(crate) mod cgroup;
+mod cql;
+mod databases;
 mod environment;
 pub mod janitor;
 pub(crate) mod jars;
@@ -165,7 +167,8 @@ impl<'lab> Services<'lab> {
 
     fn processes_of(&self, service: &Service) -> Vec<Pid> {
         match &service.process {
-            Some(process) => cpu::processes_of_group(process.group()),
+            // Children may have groups of their own, as those of Postgres.
+            Some(process) => cpu::processes_of_trees(&cpu::processes_of_group(process.group())),
             None => match &self.locations[&service.name].address {
                 Address::Tcp(address) => {
                     cpu::processes_of_trees(&cpu::processes_listening(address.port()))
@@ -177,10 +180,10 @@ impl<'lab> Services<'lab> {
 
     /// Fetches what a service needs from a package registry, once.
     pub(crate) fn fetch(lab: &Lab, recipe: &Recipe) -> Result<PathBuf, LabError> {
-        match &recipe.packages {
-            Some(packages) => virtualenv::prepare(lab, packages),
-            None if recipe.takes_jars => jars::prepare(lab),
-            None => Ok(PathBuf::new()),
+        match (&recipe.packages, recipe.jars) {
+            (Some(packages), _) => virtualenv::prepare(lab, packages),
+            (None, Some(jars)) => jars::prepare(lab, jars),
+            (None, None) => Ok(PathBuf::new()),
         }
     }
 
@@ -242,7 +245,14 @@ impl<'lab> Services<'lab> {
             join,
         };
         service.process = Some(Process::start(&start).tried(|| format!("start {name}"))?);
-        self.wait_until_it_is_ready(recipe.ready)
+        self.wait_until_it_is_ready(recipe.ready)?;
+        let asked = recipe.statement.zip(self.address(name));
+        asked.map_or(Ok(()), |(statement, address)| {
+            cql::carry_out(address, statement).map_err(|error| LabError::Service {
+                name: name.to_owned(),
+                why: format!("`{statement}`: {error}"),
+            })
+        })
     }
 
     fn value(
@@ -274,6 +284,11 @@ impl<'lab> Services<'lab> {
             Some(Address::Tcp(address)) => address.port().to_string(),
             _ => String::new(),
         }
+    }
+
+    fn inner(&self, name: &str) -> String {
+        let location = self.locations.get(name);
+        location.map_or(String::new(), |location| location.inner.to_string())
     }
 
     fn socket(&self, name: &str) -> String {

@@ -1,6 +1,7 @@
 //! Which rungs this weir can run: a rung may need a config key, or a flag of `weir app`, that only later versions know, or that
 //! was left out when this one was built. `weir` itself is asked, so that no list has to be kept.
 
+use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 
 use crate::error::{LabError, Tried as _};
@@ -61,7 +62,7 @@ fn refused(
 ) -> Result<Option<String>, LabError> {
     for name in &configuration.services {
         let complaint = match scenario.service(name, configuration) {
-            Kind::Weir { config } => complaint(lab, &config)?,
+            Kind::Weir { config } => complaint(lab, name, &config)?,
             Kind::App { flags, .. } if !flags.is_empty() => unknown_flag(lab, &flags)?,
             _ => None,
         };
@@ -88,11 +89,15 @@ fn unknown_flag(lab: &Lab, flags: &[String]) -> Result<Option<String>, LabError>
     Ok(unknown.map(|flag| format!("--{flag}: unknown flag of `weir app`")))
 }
 
-/// What `weir check` says against a config.
-fn complaint(lab: &Lab, config: &str) -> Result<Option<String>, LabError> {
+/// What `weir check` says against the config of the service `name`.
+fn complaint(lab: &Lab, name: &str, config: &str) -> Result<Option<String>, LabError> {
     let path = lab.directory().join("weir.toml");
     let mut ports = 1024..;
+    let mut inner: BTreeMap<String, String> = BTreeMap::new();
     let filled = placeholder::fill(config, |placeholder| match placeholder {
+        // A node is known by this one.
+        Placeholder::Inner => at(&mut inner, name),
+        Placeholder::InnerOf(other) => at(&mut inner, other),
         // Any port will do, but each server needs a different one.
         Placeholder::Port | Placeholder::PortOf(_) => ports.next().unwrap_or(1024).to_string(),
         Placeholder::Socket | Placeholder::SocketOf(_) => "socket".to_owned(),
@@ -106,4 +111,10 @@ fn complaint(lab: &Lab, config: &str) -> Result<Option<String>, LabError> {
         .output()
         .tried(|| format!("start {}", lab.weir().display()))?;
     Ok((!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).into_owned()))
+}
+
+/// The port of a service, a number of its own that is always the same.
+fn at(ports: &mut BTreeMap<String, String>, service: &str) -> String {
+    let next = (40_000 + ports.len()).to_string();
+    ports.entry(service.to_owned()).or_insert(next).clone()
 }

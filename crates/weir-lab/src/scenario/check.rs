@@ -138,7 +138,9 @@ impl Scenario {
             let mut texts = self.services.get(name).map_or_else(Vec::new, Kind::texts);
             texts.extend(flags.get(name).into_iter().flatten().map(String::as_str));
             for used in texts.into_iter().flat_map(placeholder::all) {
-                if let Placeholder::PortOf(other) | Placeholder::SocketOf(other) = used
+                if let Placeholder::PortOf(other)
+                | Placeholder::InnerOf(other)
+                | Placeholder::SocketOf(other) = used
                     && !services.iter().any(|service| service == other)
                 {
                     problems.push(format!(

@@ -22,6 +22,8 @@ pub(super) struct Location {
     pub(super) authority: String,
     /// Another port, for itself.
     pub(super) inner: u16,
+    /// One more.
+    pub(super) storage: u16,
     pub(super) directory: Option<PathBuf>,
 }
 
@@ -31,16 +33,17 @@ pub(super) fn all(
     scenario: &Scenario,
     configuration: &Configuration,
 ) -> Result<BTreeMap<String, Location>, LabError> {
-    let ports = lab.free_ports(2 * configuration.services.len())?;
+    let ports = lab.free_ports(3 * configuration.services.len())?;
     let mut locations = BTreeMap::new();
-    for (name, ports) in configuration.services.iter().zip(ports.chunks_exact(2)) {
-        let (port, inner) = (ports[0], ports[1]);
+    for (name, ports) in configuration.services.iter().zip(ports.chunks_exact(3)) {
+        let (port, inner, storage) = (ports[0], ports[1], ports[2]);
         let kind = &scenario.services[name];
         let location = if let Kind::Running { address, authority } = kind {
             Location {
                 address: address.clone(),
                 authority: authority.clone(),
                 inner,
+                storage,
                 directory: None,
             }
         } else {
@@ -61,6 +64,7 @@ pub(super) fn all(
                 address,
                 authority,
                 inner,
+                storage,
                 directory: Some(directory),
             }
         };

@@ -12,6 +12,10 @@ pub enum Placeholder<'t> {
     PortOf(&'t str),
     /// `{inner}`: another port of the service, for itself.
     Inner,
+    /// `{inner:NAME}`: that port of another service.
+    InnerOf(&'t str),
+    /// `{storage}`: one more port of the service, for itself.
+    Storage,
     /// `{socket}`: the Unix socket of the service itself.
     Socket,
     /// `{socket:NAME}`: the Unix socket of another service.
@@ -36,12 +40,14 @@ impl<'t> Placeholder<'t> {
     fn parse(inside: &'t str) -> Option<Self> {
         match inside.split_once(':') {
             Some(("port", name)) => Some(Self::PortOf(name)),
+            Some(("inner", name)) => Some(Self::InnerOf(name)),
             Some(("socket", name)) => Some(Self::SocketOf(name)),
             Some(("with", name)) => Some(Self::With(name)),
             Some(_) => None,
             None => match inside {
                 "port" => Some(Self::Port),
                 "inner" => Some(Self::Inner),
+                "storage" => Some(Self::Storage),
                 "socket" => Some(Self::Socket),
                 "dir" => Some(Self::Directory),
                 "shm" => Some(Self::Memory),

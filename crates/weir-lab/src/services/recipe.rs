@@ -1,9 +1,11 @@
 //! How each kind of service is started: program, arguments and files, with placeholders in them. Pure, except that
 //! it looks for programs.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::virtualenv;
+use super::jars::Jars;
+use super::{databases, virtualenv};
 use crate::error::LabError;
 use crate::scenario::Kind;
 use crate::shell;
@@ -41,12 +43,14 @@ pub(crate) struct Recipe {
     pub(crate) files: Vec<(String, String)>,
     /// Packages of its virtualenv.
     pub(crate) packages: Option<Vec<String>>,
-    /// Whether it needs the jars of Kafka.
-    pub(crate) takes_jars: bool,
+    /// The jars that it needs.
+    pub(crate) jars: Option<Jars>,
     /// Whether it listens on a Unix socket rather than a port.
     pub(crate) is_on_socket: bool,
     /// What it prints when it is ready, where listening is not enough.
     pub(crate) ready: Option<&'static str>,
+    /// A statement of CQL for it when it is ready.
+    pub(crate) statement: Option<&'static str>,
 }
 
 impl Recipe {
@@ -112,17 +116,39 @@ impl Recipe {
                 recipe.is_on_socket = true;
                 recipe
             }
-            Kind::Kafka => {
-                let config = KAFKA_CONFIG.to_owned();
-                let file = Some(("server.properties", &config));
-                let mut recipe = Self::reading(vec!["sh", "-c", KAFKA_LINE], file);
-                recipe.takes_jars = true;
-                recipe.ready = Some("Kafka Server started");
-                recipe
-            }
+            Kind::Kafka => Self::kafka(),
+            Kind::Postgres { settings } => Self::postgres(settings, is_root),
+            Kind::Cassandra { settings } => Self::cassandra(settings),
             Kind::Command { line } => Self::reading(vec!["sh", "-c", line], None),
             Kind::Running { .. } => return None,
         })
+    }
+
+    fn kafka() -> Self {
+        let config = KAFKA_CONFIG.to_owned();
+        let file = Some(("server.properties", &config));
+        let mut recipe = Self::reading(vec!["sh", "-c", KAFKA_LINE], file);
+        recipe.jars = Some(Jars::Kafka);
+        recipe.ready = Some("Kafka Server started");
+        recipe
+    }
+
+    fn postgres(settings: &BTreeMap<String, String>, is_root: bool) -> Self {
+        let line = databases::postgres_line(settings, is_root);
+        let mut recipe = Self::reading(vec!["sh", "-c", &line], None);
+        recipe.ready = Some(databases::POSTGRES_READY);
+        recipe
+    }
+
+    fn cassandra(settings: &BTreeMap<String, String>) -> Self {
+        let config = databases::cassandra_config(settings);
+        let command = databases::cassandra_command();
+        let command = command.iter().map(String::as_str).collect();
+        let mut recipe = Self::reading(command, Some(("cassandra.yaml", &config)));
+        recipe.jars = Some(Jars::Cassandra);
+        recipe.ready = Some(databases::CASSANDRA_READY);
+        recipe.statement = Some(databases::KEYSPACE);
+        recipe
     }
 
     /// The command as a person would type it.
@@ -138,9 +164,10 @@ impl Recipe {
                 .into_iter()
                 .collect(),
             packages: None,
-            takes_jars: false,
+            jars: None,
             is_on_socket: false,
             ready: None,
+            statement: None,
         }
     }
 }
@@ -158,8 +185,20 @@ pub(crate) fn require_program(kind: &Kind) -> Result<(), LabError> {
         Kind::Nginx { .. } => &[("nginx", "nginx-light")],
         Kind::HaProxy { .. } => &[("haproxy", "haproxy")],
         Kind::Gunicorn { .. } => &[("python3", "python3-venv")],
-        Kind::Kafka => &[("java", "default-jre-headless"), ("mvn", "maven")],
-        Kind::App { .. } | Kind::Weir { .. } | Kind::Command { .. } | Kind::Running { .. } => &[],
+        Kind::Kafka | Kind::Cassandra { .. } => {
+            &[("java", "default-jre-headless"), ("mvn", "maven")]
+        }
+        Kind::Postgres { .. } if databases::postgres_programs().is_none() => {
+            return Err(LabError::MissingProgram {
+                program: "postgres",
+                package: "postgresql",
+            });
+        }
+        Kind::Postgres { .. }
+        | Kind::App { .. }
+        | Kind::Weir { .. }
+        | Kind::Command { .. }
+        | Kind::Running { .. } => &[],
     };
     let missing = needed
         .iter()

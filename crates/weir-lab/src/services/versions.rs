@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use super::recipe::find_program;
-use super::{Lab, jars, virtualenv};
+use super::{Lab, databases, jars, virtualenv};
 use crate::raw::Program;
 use crate::scenario::{Kind, Scenario};
 
@@ -39,6 +39,16 @@ pub fn of(lab: &Lab, scenario: &Scenario) -> Vec<Program> {
             Kind::Kafka => {
                 add("java", first_line("java", &["-version"]));
                 add("kafka", Some(jars::KAFKA.to_owned()));
+            }
+            Kind::Postgres { .. } => {
+                let server = databases::postgres_programs().map(|bin| bin.join("postgres"));
+                let server = server.map(|path| path.display().to_string());
+                let version = server.and_then(|path| first_line(&path, &["--version"]));
+                add("postgres", version);
+            }
+            Kind::Cassandra { .. } => {
+                add("java", first_line("java", &["-version"]));
+                add("cassandra", Some(jars::CASSANDRA.to_owned()));
             }
             Kind::App { .. } | Kind::Weir { .. } | Kind::Command { .. } | Kind::Running { .. } => {}
         }

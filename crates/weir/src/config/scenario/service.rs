@@ -31,16 +31,20 @@ enum Known {
     HaProxy,
     Gunicorn,
     Kafka,
+    Postgres,
+    Cassandra,
     Command,
 }
 
-const KINDS: [(&str, Known); 7] = [
+const KINDS: [(&str, Known); 9] = [
     ("app", Known::App),
     ("weir", Known::Weir),
     ("nginx", Known::Nginx),
     ("haproxy", Known::HaProxy),
     ("gunicorn", Known::Gunicorn),
     ("kafka", Known::Kafka),
+    ("postgres", Known::Postgres),
+    ("cassandra", Known::Cassandra),
     ("command", Known::Command),
 ];
 
@@ -92,6 +96,12 @@ fn service(mut table: Table) -> Option<Kind> {
             }
         }
         Known::Kafka => Kind::Kafka,
+        Known::Postgres => Kind::Postgres {
+            settings: free_texts(&mut table, "settings"),
+        },
+        Known::Cassandra => Kind::Cassandra {
+            settings: free_texts(&mut table, "settings"),
+        },
         Known::Command => Kind::Command {
             line: text(&mut table, "line", "a shell command with {port} in it"),
         },
