@@ -95,14 +95,21 @@ pub fn share_in_words(share: f64) -> String {
 pub fn cpu_us_per_answer(block: &Block) -> Option<f64> {
     let services = block.services.iter().map(|usage| usage.cpu_seconds);
     let seconds: Option<f64> = services.sum();
-    per_answer(block, seconds.filter(|_| !block.services.is_empty())?)
+    per_any_answer(block, seconds.filter(|_| !block.services.is_empty())?)
 }
 
 /// The part of one service in [`cpu_us_per_answer`].
 pub fn part_us_per_answer(block: &Block, service: &str) -> Option<f64> {
     let mut services = block.services.iter();
     let usage = services.find(|usage| usage.name == service)?;
-    per_answer(block, usage.cpu_seconds?)
+    per_any_answer(block, usage.cpu_seconds?)
+}
+
+/// `seconds` that services spent on `block`, for each answer to it or to the loads beside it, in microseconds. Nobody knows which of
+/// them they were spent on.
+fn per_any_answer(block: &Block, seconds: f64) -> Option<f64> {
+    let answers = Ends::of([block]).answers + block.answers_beside;
+    (answers > 0).then(|| seconds * 1e6 / answers as f64)
 }
 
 /// The parts of [`cpu_us_per_answer`] as medians over `blocks`, each with its name by `called`, from the client on: `weir
@@ -202,6 +209,7 @@ pub(crate) mod tests {
             incident: None,
             events: None,
             never_sent: 0,
+            answers_beside: 0,
         }
     }
 
@@ -273,6 +281,21 @@ pub(crate) mod tests {
         let unknown = (None, "weir unknown + app unknown".to_owned());
         assert_eq!(used(&failed), unknown);
         assert_eq!(cpu_us_per_answer(&block("A", 0)), None);
+    }
+
+    #[test]
+    fn cpu_time_is_shared_with_the_loads_beside() {
+        let mut block = with_ends(block("A", 0), &[("2xx", 100), ("5xx", 50)]);
+        block.answers_beside = 300;
+        block.generator_cpu_seconds = 0.5;
+        block.services.push(Usage {
+            name: "app".to_owned(),
+            cpu_seconds: Some(0.25),
+            rss_peak_bytes: None,
+        });
+        assert_eq!(cpu_us_per_answer(&block), Some(625.0));
+        assert_eq!(part_us_per_answer(&block, "app"), Some(625.0));
+        assert_eq!(per_answer(&block, 0.5), Some(5000.0), "its own answers");
     }
 
     #[test]

@@ -96,14 +96,15 @@ fn block(
         is_quick: false,
         seed: plan.seed.wrapping_add(order as u64),
     };
-    let block = measure(lab, &sample);
+    let measured = measure(lab, &sample);
     if lab.is_stopped() {
         return Err(LabError::Stopped);
     }
+    let block = measured?.into_iter().next();
     Ok(Block {
         round,
         order,
-        ..block?
+        ..block.expect("a load gives a block")
     })
 }
 
@@ -171,7 +172,9 @@ fn scenario(plan: &Plan, parts: &[Parts; 2]) -> Scenario {
             cpu_share: BTreeMap::new(),
             flags: BTreeMap::new(),
             notes: BTreeMap::new(),
+            with: BTreeMap::new(),
             needs: None,
+            is_led: false,
         });
     let effort = Effort {
         rounds: plan.repeats,
@@ -188,6 +191,7 @@ fn scenario(plan: &Plan, parts: &[Parts; 2]) -> Scenario {
         loads: vec![plan.load.clone()],
         capacity: None,
         events: None,
+        generator_cpus: 0,
         columns: Vec::new(),
         effort,
         quick: effort,

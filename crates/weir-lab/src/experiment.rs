@@ -8,11 +8,14 @@ mod ask;
 mod block;
 mod events;
 mod fault;
+mod led;
 mod needs;
 mod profiled;
+mod set;
 
 use std::time::{Instant, SystemTime};
 
+use crate::apart::Apart;
 use crate::error::LabError;
 use crate::machine;
 use crate::raw::{self, Block, LeftOut, Run};
@@ -62,43 +65,47 @@ pub fn run(
     }
     require(lab, scenario, &configurations)?;
     let effort = effort(scenario, options);
-    let plan = order(effort.rounds, configurations.len(), scenario.loads.len());
-    on_event(Event::Begins(plan.len()))?;
+    let sets = scenario.sets();
+    let plan = order(effort.rounds, configurations.len(), sets.len());
+    let total = effort.rounds * configurations.len() * scenario.loads.len();
+    on_event(Event::Begins(total))?;
     let began = Instant::now();
     let mut run = unmeasured(lab, scenario, options, &configurations);
     run.left_out = left_out;
     run.rounds = effort.rounds;
-    for (order, step) in plan.iter().enumerate() {
+    for (index, step) in plan.iter().enumerate() {
         let sample = Sample {
             scenario,
             configuration: configurations[step.configuration],
-            load: &scenario.loads[step.load],
+            load: sets[step.set][0],
             warm_up: effort.warm_up,
             is_quick: options.is_quick,
-            seed: options.seed.wrapping_add(order as u64),
+            seed: options.seed.wrapping_add(index as u64),
         };
         let at_seconds = began.elapsed().as_secs_f64();
         let measured = measure(lab, &sample);
         if lab.is_stopped() {
             break;
         }
-        let block = match measured {
-            Ok(block) => block,
+        let blocks = match measured {
+            Ok(blocks) => blocks,
             Err(failure) if run.blocks.is_empty() => return Err(failure),
             Err(failure) => {
                 run.failure = Some(sample.failed(step.round, &failure));
                 break;
             }
         };
-        run.blocks.push(Block {
-            round: step.round,
-            order,
-            at_seconds,
-            ..block
-        });
-        run.seconds = began.elapsed().as_secs_f64();
-        run.is_interrupted = run.blocks.len() < plan.len();
-        on_event(Event::Measured(&run))?;
+        for block in blocks {
+            run.blocks.push(Block {
+                round: step.round,
+                order: run.blocks.len(),
+                at_seconds,
+                ..block
+            });
+            run.seconds = began.elapsed().as_secs_f64();
+            run.is_interrupted = run.blocks.len() < total;
+            on_event(Event::Measured(&run))?;
+        }
     }
     if run.blocks.is_empty() {
         return Err(LabError::Stopped);
@@ -130,6 +137,7 @@ fn unmeasured(
         rounds: 0,
         baseline: scenario.baseline.clone(),
         capacity: scenario.capacity,
+        generator_cpus: Some(scenario.generator_cpus).filter(|cpus| *cpus > 0),
         columns: scenario.columns.clone(),
         machine: machine::describe(lab),
         programs: versions::of(lab, scenario),
@@ -147,6 +155,7 @@ fn require(
     scenario: &Scenario,
     configurations: &[&Configuration],
 ) -> Result<(), LabError> {
+    Apart::of(scenario.generator_cpus)?;
     for configuration in configurations {
         for service in &configuration.services {
             let kind = &scenario.services[service];
@@ -176,24 +185,24 @@ fn effort(scenario: &Scenario, options: &Options) -> Effort {
     }
 }
 
-/// A block to measure; configuration and load are indices.
+/// What is measured at once; configuration and set of loads are indices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Step {
     round: usize,
     configuration: usize,
-    load: usize,
+    set: usize,
 }
 
-/// The order of blocks: every configuration in turn for each load, reversed in every second round.
-fn order(rounds: usize, configurations: usize, loads: usize) -> Vec<Step> {
-    let mut steps = Vec::with_capacity(rounds * configurations * loads);
+/// The order of blocks: every configuration in turn for each set of loads, reversed in every second round.
+fn order(rounds: usize, configurations: usize, sets: usize) -> Vec<Step> {
+    let mut steps = Vec::with_capacity(rounds * configurations * sets);
     for round in 0..rounds {
         let begin = steps.len();
-        for load in 0..loads {
+        for set in 0..sets {
             steps.extend((0..configurations).map(|configuration| Step {
                 round,
                 configuration,
-                load,
+                set,
             }));
         }
         if round % 2 == 1 {
@@ -236,7 +245,7 @@ mod tests {
 
     #[test]
     fn blocks_are_interleaved_and_turned_around() {
-        let told = |step: &Step| format!("{}{}{}", step.round, step.configuration, step.load);
+        let told = |step: &Step| format!("{}{}{}", step.round, step.configuration, step.set);
         let steps: Vec<String> = order(3, 2, 2).iter().map(told).collect();
         assert_eq!(
             steps.join(" "),

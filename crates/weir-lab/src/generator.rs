@@ -1,6 +1,7 @@
 //! Between a scenario and the load generator: a [`Load`] becomes a plan, a report becomes a [`Block`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
 use weir_load::arrivals::Arrivals;
 use weir_load::mix::{Mix, Request};
-use weir_load::outcome::Outcome;
+use weir_load::outcome::{Outcome, Outcomes};
 use weir_load::plan::{Address, End, Plan, Protocol, Target};
 use weir_load::report::Report;
 use weir_load::template::Template;
@@ -27,18 +28,31 @@ const PERCENTILES: [(&str, f64); 6] = [
     ("p99.99", 0.9999),
 ];
 
+/// What stands for a key in path and body.
+pub(crate) const KEY: &str = "{key}";
+
 impl Load {
     /// Whether the load can be sent; the error is a sentence.
     pub fn check(&self) -> Result<(), String> {
         let nowhere = Address::Unix("".into());
-        let plan = self.plan((nowhere, String::new()), self.amount, 0)?;
+        // There is no file of keys yet.
+        let any_key = self.keys.map(|_| "0");
+        let plan = self.plan((nowhere, String::new()), any_key, self.amount, 0)?;
         plan.check()
     }
 
-    /// The plan that sends this load to `target` for `amount`.
-    fn plan(&self, target: (Address, String), amount: Amount, seed: u64) -> Result<Plan, String> {
-        let template =
-            |text: &str| Template::parse(text.as_bytes()).map_err(|error| error.to_string());
+    /// The plan that sends this load to `target` for `amount`. `key` is what stands for `{key}`.
+    fn plan(
+        &self,
+        target: (Address, String),
+        key: Option<&str>,
+        amount: Amount,
+        seed: u64,
+    ) -> Result<Plan, String> {
+        let template = |text: &str| {
+            let text = key.map_or_else(|| text.to_owned(), |key| with_key(text, key));
+            Template::parse(text.as_bytes()).map_err(|error| error.to_string())
+        };
         let headers = self
             .headers
             .iter()
@@ -78,54 +92,71 @@ impl Load {
         })
     }
 
-    /// Sends the load for `amount`.
+    /// Sends the load for `amount`. The lines of the file `keys` stand for `{key}`, one after the other.
     pub(crate) fn send(
         &self,
         target: (Address, String),
+        keys: Option<&Path>,
         amount: Amount,
         seed: u64,
         stop: &AtomicBool,
     ) -> Result<Report, LabError> {
-        let plan = self.plan(target, amount, seed).map_err(LabError::Load)?;
+        let key = keys.map(|file| format!("{{line:{}}}", file.display()));
+        let plan = self.plan(target, key.as_deref(), amount, seed);
+        let plan = plan.map_err(LabError::Load)?;
         weir_load::run(plan, stop, |_| {}).map_err(|error| LabError::Load(error.to_string()))
     }
 }
 
-/// The raw data of `report`. The caller fills in where and when it was measured.
-pub(crate) fn measured(report: &Report) -> Block {
-    let latency_ns = report.outcomes.good_latency_ns();
-    let outcomes = Outcome::ALL.into_iter();
+/// A text with something in the place of `{key}`.
+pub(crate) fn with_key(text: &str, key: &str) -> String {
+    text.replace(KEY, key)
+}
+
+/// The raw data of a load, from the reports of its parts. The caller fills in where and when it was measured.
+pub(crate) fn measured(parts: &[Report]) -> Block {
+    let mut outcomes = Outcomes::default();
+    for part in parts {
+        outcomes.merge(&part.outcomes);
+    }
+    let latency_ns = outcomes.good_latency_ns();
+    let sum = |of: fn(&Report) -> f64| parts.iter().map(of).sum();
+    let count = |of: fn(&Report) -> u64| parts.iter().map(of).sum();
+    let why: BTreeSet<&String> = parts.iter().flat_map(|part| &part.why_invalid).collect();
+    let why: Vec<&str> = why.into_iter().map(String::as_str).collect();
     Block {
         configuration: String::new(),
         load: String::new(),
         round: 0,
         order: 0,
         at_seconds: 0.0,
-        seconds: report.seconds,
-        requests: report.requests(),
-        rate: report.goodput(),
-        outcomes: outcomes
-            .map(|outcome| (outcome.name().to_owned(), report.outcomes.count(outcome)))
+        seconds: parts.iter().map(|part| part.seconds).fold(0.0, f64::max),
+        requests: outcomes.total(),
+        rate: sum(Report::goodput),
+        outcomes: Outcome::ALL
+            .into_iter()
+            .map(|outcome| (outcome.name().to_owned(), outcomes.count(outcome)))
             .collect(),
         latency_us: percentiles_us(&latency_ns),
-        refusal_us: percentiles_us(&refusals_ns(report)),
+        refusal_us: percentiles_us(&refusals_ns(&outcomes)),
         histogram: base64(&latency_ns),
-        bytes_received: report.bytes_received,
-        generator_cpu_seconds: report.generator_cpu_s,
-        is_valid: report.is_valid(),
-        why_invalid: report.why_invalid.join(" "),
+        bytes_received: count(|part| part.bytes_received),
+        generator_cpu_seconds: sum(|part| part.generator_cpu_s),
+        is_valid: parts.iter().all(Report::is_valid),
+        why_invalid: why.join(" "),
         services: Vec::new(),
         incident: None,
         events: None,
-        never_sent: report.not_sent,
+        never_sent: count(|part| part.not_sent),
+        answers_beside: 0,
     }
 }
 
 /// The latencies of 4xx and 5xx together.
-fn refusals_ns(report: &Report) -> Histogram<u64> {
-    let mut merged = report.outcomes.latency_ns(Outcome::ClientError).clone();
+fn refusals_ns(outcomes: &Outcomes) -> Histogram<u64> {
+    let mut merged = outcomes.latency_ns(Outcome::ClientError).clone();
     merged
-        .add(report.outcomes.latency_ns(Outcome::ServerError))
+        .add(outcomes.latency_ns(Outcome::ServerError))
         .expect("a histogram that grows takes every value");
     merged
 }

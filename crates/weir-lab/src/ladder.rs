@@ -116,6 +116,7 @@ impl Ladder {
             loads: vec![load],
             capacity: None,
             events: None,
+            generator_cpus: 0,
             columns: Vec::new(),
             effort: self.effort,
             quick: self.effort,
@@ -268,7 +269,9 @@ fn configuration(
         cpu_share: BTreeMap::new(),
         flags: BTreeMap::new(),
         notes: BTreeMap::new(),
+        with: BTreeMap::new(),
         needs,
+        is_led: false,
     }
 }
 

@@ -4,6 +4,7 @@
 //! fresh processes and keeps [`raw`] data. [`statistics`] compares, with the block as the sample. [`report`] writes the
 //! result down, with the figures that others published.
 
+mod apart;
 pub mod blocks;
 pub mod compare;
 mod cpu;

@@ -49,6 +49,9 @@ pub struct Run {
     /// Requests a second that the service behind can answer; only for scenarios that exceed it.
     #[serde(default)]
     pub capacity: Option<f64>,
+    /// CPUs that were the generator's alone; `None`: it shared all of them with the services.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generator_cpus: Option<usize>,
     /// The columns of notes in the tables of the report, from left to right; others follow in alphabetical order.
     #[serde(default)]
     pub columns: Vec<String>,
@@ -160,6 +163,9 @@ pub struct Load {
     /// How requests are spread over time, in words; empty means evenly.
     #[serde(default)]
     pub arrivals: String,
+    /// The load that it runs beside, and how much later it begins, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<String>,
     /// Seconds after which an answer counts as a timeout; `None` is the default of the generator at that time.
     #[serde(default)]
     pub timeout_s: Option<f64>,
@@ -215,6 +221,9 @@ pub struct Block {
     /// Requests that were due under a given rate and were never sent. They are not in `requests`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub never_sent: u64,
+    /// 2xx and 3xx responses of the loads that ran at the same time. What the services used was for these as well.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub answers_beside: u64,
 }
 
 #[expect(

@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::raw::Published;
 
 pub use self::check::Part;
-pub use self::load::{Amount, Arrivals, Fault, Load};
+pub use self::load::{Amount, Arrivals, Beside, Fault, Load};
 
 /// The scenarios that come with weir: name and text.
 pub const BUILT_IN: [(&str, &str); 9] = [
@@ -58,6 +58,8 @@ pub struct Scenario {
     pub capacity: Option<f64>,
     /// The services between which events are counted, when the loads make some.
     pub events: Option<Events>,
+    /// CPUs that are the generator's alone; 0: it shares all of them with the services.
+    pub generator_cpus: usize,
     /// The columns of the notes in tables, from left to right.
     pub columns: Vec<String>,
     /// How much is measured.
@@ -129,8 +131,6 @@ pub enum Kind {
     },
     /// A broker of Kafka, which is its own controller.
     Kafka,
-    /// This shell command, which starts something that listens on `{port}`.
-    Command {
     /// A server of Postgres with a new database, whose superuser is `weir`.
     Postgres {
         /// Of the server, by name.
@@ -141,6 +141,8 @@ pub enum Kind {
         /// Lines of `cassandra.yaml`, by name.
         settings: BTreeMap<String, String>,
     },
+    /// This shell command, which starts something that listens on `{port}`.
+    Command {
         /// For `sh -c`.
         line: String,
     },
@@ -170,18 +172,43 @@ pub struct Configuration {
     pub flags: BTreeMap<String, Vec<String>>,
     /// Cells of its own in the tables, by column: `caching = "yes"`.
     pub notes: BTreeMap<String, String>,
+    /// What `{with:NAME}` stands for in configs, flags and command lines of its services.
+    pub with: BTreeMap<String, String>,
     /// A config key; the rung is left out while this weir does not know it.
     pub needs: Option<String>,
+    /// Whether each key is asked for at the service that has it, which the entry says beforehand by a redirect.
+    pub is_led: bool,
 }
 
 impl Scenario {
-    /// The service `name` as it runs in `configuration`, with the flags that it has there.
+    /// The service `name` as it runs in `configuration`, with the flags and values that it has there.
     pub fn service(&self, name: &str, configuration: &Configuration) -> Kind {
         let mut kind = self.services[name].clone();
         if let (Kind::App { flags, .. }, Some(more)) = (&mut kind, configuration.flags.get(name)) {
             flags.extend_from_slice(more);
         }
+        for text in kind.texts_mut() {
+            for (name, value) in &configuration.with {
+                *text = text.replace(&format!("{{with:{name}}}"), value);
+            }
+        }
         kind
+    }
+
+    /// The loads that run by themselves, each with those that run beside it.
+    pub fn sets(&self) -> Vec<Vec<&Load>> {
+        let leading = self.loads.iter().filter(|load| load.beside.is_none());
+        leading.map(|load| self.set_of(load)).collect()
+    }
+
+    /// A load, and behind it those that run beside it.
+    pub fn set_of<'s>(&'s self, leading: &'s Load) -> Vec<&'s Load> {
+        let is_beside = |load: &&Load| {
+            let beside = load.beside.as_ref();
+            beside.is_some_and(|beside| beside.load == leading.name)
+        };
+        let others = self.loads.iter().filter(is_beside);
+        std::iter::once(leading).chain(others).collect()
     }
 
     /// The configuration called `name`.
@@ -202,8 +229,24 @@ impl Kind {
             Self::HaProxy { .. } => "haproxy",
             Self::Gunicorn { .. } => "gunicorn",
             Self::Kafka => "kafka",
+            Self::Postgres { .. } => "postgres",
+            Self::Cassandra { .. } => "cassandra",
             Self::Command { .. } => "command",
             Self::Running { .. } => "running",
+        }
+    }
+
+    fn texts_mut(&mut self) -> Vec<&mut String> {
+        match self {
+            Self::Weir { config } | Self::Nginx { config, .. } | Self::HaProxy { config } => {
+                vec![config]
+            }
+            Self::Gunicorn { module, .. } => vec![module],
+            Self::Command { line } => vec![line],
+            Self::App { flags, .. } => flags.iter_mut().collect(),
+            Self::Kafka | Self::Postgres { .. } | Self::Cassandra { .. } | Self::Running { .. } => {
+                Vec::new()
+            }
         }
     }
 
@@ -222,5 +265,3 @@ impl Kind {
         }
     }
 }
-            Self::Postgres { .. } => "postgres",
-            Self::Cassandra { .. } => "cassandra",

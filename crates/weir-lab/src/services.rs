@@ -100,8 +100,25 @@ impl<'lab> Services<'lab> {
 
     /// Where requests go, and their `Host`.
     pub fn entry(&self) -> (Address, String) {
-        let location = &self.locations[&self.entry];
+        self.target(&self.entry)
+    }
+
+    /// The service that is asked.
+    pub fn entry_name(&self) -> &str {
+        &self.entry
+    }
+
+    /// Where requests to a service of the configuration go, and their `Host`.
+    pub fn target(&self, name: &str) -> (Address, String) {
+        let location = &self.locations[name];
         (location.address.clone(), location.authority.clone())
+    }
+
+    /// The service whose `Host` this is.
+    pub fn name_at(&self, authority: &str) -> Option<&str> {
+        let mut locations = self.locations.iter();
+        let found = locations.find(|(_, location)| location.authority == authority);
+        found.map(|(name, _)| name.as_str())
     }
 
     /// Where a service of the configuration listens, if it is on TCP.
@@ -267,6 +284,8 @@ impl<'lab> Services<'lab> {
             Placeholder::Port => self.port(name),
             Placeholder::PortOf(other) => self.port(other),
             Placeholder::Inner => self.locations[name].inner.to_string(),
+            Placeholder::InnerOf(other) => self.inner(other),
+            Placeholder::Storage => self.locations[name].storage.to_string(),
             Placeholder::Socket => self.socket(name),
             Placeholder::SocketOf(other) => self.socket(other),
             Placeholder::With(name) => self.values.get(name).cloned().unwrap_or_default(),

@@ -47,7 +47,7 @@ fn watch(lab: &Lab, plan: &Plan, target: usize, parts: &mut Parts) -> Result<(),
     let (entry, stop, started) = (services.entry(), lab.stop(), Instant::now());
     let amount = Amount::Time(WATCHED);
     std::thread::scope(|scope| {
-        let load = scope.spawn(|| plan.load.send(entry, amount, plan.seed, stop));
+        let load = scope.spawn(|| plan.load.send(entry, None, amount, plan.seed, stop));
         while started.elapsed() < WATCHED && !load.is_finished() {
             let processes = services.processes().into_iter().flat_map(|(_, pids)| pids);
             parts.follow(processes.collect());

@@ -31,6 +31,8 @@ fn ladder(replicas: usize) -> Ladder {
             amount,
             quick: amount,
             fault: None,
+            keys: None,
+            beside: None,
         },
         may_cache: true,
         effort: Effort {
@@ -183,6 +185,7 @@ fn run(blocks: Vec<Block>) -> Run {
         rounds: 4,
         baseline: DIRECT.to_owned(),
         capacity: None,
+        generator_cpus: None,
         columns: Vec::new(),
         machine: Machine {
             processor: String::new(),

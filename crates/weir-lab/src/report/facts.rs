@@ -27,6 +27,9 @@ fn duration(seconds: f64) -> String {
 /// The conditions under which the numbers hold: name and value.
 pub(super) fn conditions(run: &Run) -> Vec<(&'static str, String)> {
     let machine = &run.machine;
+    let apart = run.generator_cpus.map_or(String::new(), |cpus| {
+        format!(", {cpus} of them for the generator alone")
+    });
     let programs = run.programs.iter().map(|program| {
         // Some programs name themselves in their version text, some do not.
         if program.version.contains(&program.name) {
@@ -45,18 +48,20 @@ pub(super) fn conditions(run: &Run) -> Vec<(&'static str, String)> {
         } else {
             ", one for each request"
         };
+        let beside = load.beside.as_ref();
+        let beside = beside.map_or(String::new(), |beside| format!(", {beside}"));
         let timeout = load.timeout_s.map_or(String::new(), |seconds| {
             format!(", answers within {} s", number::published(seconds))
         });
         format!(
-            "{} ({} {}, connections {connections}{reuse}, threads {threads}, {pace}{timeout}, {})",
+            "{} ({} {}, connections {connections}{reuse}, threads {threads}, {pace}{timeout}, {}{beside})",
             load.name, load.method, load.path, load.amount
         )
     });
     vec![
         (
             "Processor",
-            format!("{}, {} CPUs", machine.processor, machine.cpus),
+            format!("{}, {} CPUs{apart}", machine.processor, machine.cpus),
         ),
         (
             "Memory",

@@ -4,6 +4,7 @@
 
 mod events;
 mod layout;
+mod refusals;
 
 use self::layout::Layout;
 use super::summary::{Group, Measure, PERCENTILES, Row};
@@ -103,6 +104,7 @@ pub(super) fn of_group(run: &Run, group: &Group<'_>) -> Vec<Table> {
     let mut tables = overload::tables(&overload::curves(run, group));
     tables.extend(incidents(run, group));
     tables.extend([throughput(run, group), latency(run, group)]);
+    tables.extend(refusals::table(run, group));
     tables.extend(events::table(run, group));
     tables.extend(per_service(run, group));
     tables.push(outcomes(run, group));
@@ -304,11 +306,7 @@ fn per_service(run: &Run, group: &Group<'_>) -> [Table; 2] {
         format!(
             "Microseconds for each 2xx or 3xx answer, those for requests that failed included: of all services between the client \
              and the answer together, then of each; the median of the blocks.{}",
-            if group.rows.iter().any(|row| backlog::followed(row).is_some()) {
-                " What is done after the load for the events that it has made is included."
-            } else {
-                ""
-            }
+            also_in_cpu(group)
         ),
     );
     let memory = memory.table(
@@ -316,6 +314,21 @@ fn per_service(run: &Run, group: &Group<'_>) -> [Table; 2] {
         "Peak MiB resident, the processes of a service added up; pages that they share count for each.".to_owned(),
     );
     [cpu, memory]
+}
+
+/// What is in the figures of CPU time besides the answers of a row.
+fn also_in_cpu(group: &Group<'_>) -> String {
+    let any = |is: fn(&Row<'_>) -> bool| group.rows.iter().any(is);
+    let mut also = String::new();
+    if any(|row| backlog::followed(row).is_some()) {
+        also.push_str(" What is done after the load for the events that it has made is included.");
+    }
+    if any(|row| row.blocks.iter().any(|block| block.answers_beside > 0)) {
+        also.push_str(
+            " Loads that ran at the same time share it: it is for each answer to any of them, and the generator's for its own.",
+        );
+    }
+    also
 }
 
 fn outcomes(run: &Run, group: &Group<'_>) -> Table {

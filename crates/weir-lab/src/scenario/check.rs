@@ -1,6 +1,7 @@
 //! What in a scenario does not fit together.
 
 use super::{Amount, Configuration, Events, Fault, Kind, Load, Scenario};
+use crate::generator::KEY;
 use crate::services::placeholder::{self, Placeholder};
 
 /// Which part of a scenario does not fit; entries are counted from 0.
@@ -30,6 +31,8 @@ impl Scenario {
                     .or(load.check().err())
                     .or_else(|| self.problem_of_fault(load))
                     .or_else(|| self.problem_of_values(load))
+                    .or_else(|| self.problem_beside(load))
+                    .or_else(|| self.problem_of_keys(load))
                     .map(|why| (Part::Load(index), why)),
             );
         }
@@ -83,6 +86,41 @@ impl Scenario {
         }
     }
 
+    fn problem_beside(&self, load: &Load) -> Option<String> {
+        let beside = load.beside.as_ref()?;
+        let other = self.loads.iter().find(|other| other.name == beside.load);
+        let Some(other) = other.filter(|other| other.beside.is_none()) else {
+            let name = &beside.load;
+            return Some(format!(
+                "it is to run beside {name:?}, which is no load that runs by itself"
+            ));
+        };
+        let lasts = |amount, delay| matches!(amount, Amount::Time(time) if delay < time);
+        if !lasts(other.amount, beside.delay) || !lasts(other.quick, beside.quick_delay) {
+            Some(format!(
+                "it begins when {:?} has ended; a load beside another one takes a duration there, and a shorter delay here",
+                other.name
+            ))
+        } else if load.fault.is_some() || self.events.is_some() {
+            Some("faults and events are followed under a load that runs by itself".to_owned())
+        } else {
+            None
+        }
+    }
+
+    /// Where a rung is led, keys are what it is led by.
+    fn problem_of_keys(&self, load: &Load) -> Option<String> {
+        let led = self.configurations.iter().find(|it| it.is_led)?;
+        let names_key = load.path.contains(KEY) && load.keys.is_some();
+        if !names_key || load.fault.is_some() {
+            let name = &led.name;
+            return Some(format!(
+                "{name:?} is led, which takes loads without a fault and with \"keys\", one of which is {KEY} in the path"
+            ));
+        }
+        None
+    }
+
     fn problems_of_events(&self, events: &Events) -> Vec<String> {
         let problem = |name: &String| match self.services.get(name) {
             Some(Kind::App { .. }) => self
@@ -100,16 +138,22 @@ impl Scenario {
 
     /// A value that a service needs and the load does not have.
     fn problem_of_values(&self, load: &Load) -> Option<String> {
-        let texts = self.services.values().flat_map(Kind::texts);
-        let flags = self.configurations.iter().flat_map(|it| it.flags.values());
-        let texts = texts.chain(flags.flatten().map(String::as_str));
-        let mut used = texts.flat_map(placeholder::all);
-        used.find_map(|used| match used {
-            Placeholder::With(name) if !load.with.contains_key(name) => Some(format!(
-                "a service takes {{with:{name}}}, which is not in \"with\""
-            )),
-            _ => None,
-        })
+        let services = self.configurations.iter().flat_map(|configuration| {
+            let names = configuration.services.iter();
+            let known = names.filter(|name| self.services.contains_key(*name));
+            known.map(|name| self.service(name, configuration))
+        });
+        let lacking = |kind: Kind| {
+            let texts = kind.texts();
+            let mut used = texts.into_iter().flat_map(placeholder::all);
+            used.find_map(|used| match used {
+                Placeholder::With(name) if !load.with.contains_key(name) => Some(format!(
+                    "a service takes {{with:{name}}}, which is not in \"with\""
+                )),
+                _ => None,
+            })
+        };
+        services.into_iter().find_map(lacking)
     }
 
     fn problems_of(&self, configuration: &Configuration) -> Vec<String> {
@@ -135,9 +179,11 @@ impl Scenario {
             }
         }
         for name in services {
-            let mut texts = self.services.get(name).map_or_else(Vec::new, Kind::texts);
-            texts.extend(flags.get(name).into_iter().flatten().map(String::as_str));
-            for used in texts.into_iter().flat_map(placeholder::all) {
+            if !self.services.contains_key(name) {
+                continue;
+            }
+            let kind = self.service(name, configuration);
+            for used in kind.texts().into_iter().flat_map(placeholder::all) {
                 if let Placeholder::PortOf(other)
                 | Placeholder::InnerOf(other)
                 | Placeholder::SocketOf(other) = used

@@ -40,6 +40,21 @@ pub struct Load {
     pub quick: Amount,
     /// What goes wrong during the load.
     pub fault: Option<Fault>,
+    /// How many keys `{key}` in path and body stands for, one after the other and again.
+    pub keys: Option<u32>,
+    /// The load that it runs beside; `None` for one that runs by itself.
+    pub beside: Option<Beside>,
+}
+
+/// A load that is sent while another one is, to the same services.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Beside {
+    /// The name of the other one.
+    pub load: String,
+    /// How much later it begins.
+    pub delay: Duration,
+    /// The same for `--quick`.
+    pub quick_delay: Duration,
 }
 
 /// How the requests of a load with a rate are spread over time.
@@ -85,9 +100,26 @@ impl Load {
     /// The default of [`Load::timeout`].
     pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(20);
 
+    /// How much is measured.
+    pub fn amount_of(&self, is_quick: bool) -> Amount {
+        if is_quick { self.quick } else { self.amount }
+    }
+
+    /// How much later it begins than the load that it runs beside.
+    pub fn delay(&self, is_quick: bool) -> Duration {
+        let delay = self.beside.as_ref().map(|beside| {
+            if is_quick {
+                beside.quick_delay
+            } else {
+                beside.delay
+            }
+        });
+        delay.unwrap_or_default()
+    }
+
     /// The load for the raw data.
     pub fn raw(&self, is_quick: bool) -> raw::Load {
-        let amount = if is_quick { self.quick } else { self.amount };
+        let amount = self.amount_of(is_quick);
         raw::Load {
             name: self.name.clone(),
             notes: self.notes.clone(),
@@ -100,6 +132,10 @@ impl Load {
             keep_alive: self.keep_alive,
             rate: self.rate,
             arrivals: self.arrivals.in_words(),
+            beside: self.beside.as_ref().map(|beside| {
+                let seconds = self.delay(is_quick).as_secs_f64();
+                format!("beside {}, {seconds} s later", beside.load)
+            }),
             timeout_s: Some(self.timeout.as_secs_f64()),
             amount: amount.in_words(),
         }

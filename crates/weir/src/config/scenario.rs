@@ -29,6 +29,7 @@ const WARM_UP: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(3
 const CPU_SHARE: RangeInclusive<f64> = 0.01..=1024.0;
 /// Requests a second.
 const CAPACITY: RangeInclusive<f64> = 0.001..=1e9;
+const GENERATOR_CPUS: RangeInclusive<u64> = 0..=256;
 const FIGURE: RangeInclusive<f64> = 0.0..=1e12;
 const EVENTS_EXAMPLE: &str = "events = { from = \"app\", to = \"logs\" }";
 /// How long events may take to be handled after a load.
@@ -116,6 +117,8 @@ fn scenario(name: &str, mut root: Table) -> Scenario {
     let capacity = root.optional("capacity");
     let capacity = capacity.and_then(|value| value.number(&CAPACITY));
     let events = root.section("events", EVENTS_EXAMPLE).map(events);
+    let generator_cpus = root.optional("generator_cpus");
+    let generator_cpus = generator_cpus.and_then(|value| value.integer(GENERATOR_CPUS));
     let columns = root.optional("columns");
     let columns = columns.map_or_else(Vec::new, |value| texts(&value, "columns"));
     let normal = effort(&mut root);
@@ -151,6 +154,7 @@ fn scenario(name: &str, mut root: Table) -> Scenario {
         loads,
         capacity,
         events,
+        generator_cpus: generator_cpus.unwrap_or_default() as usize,
         columns,
         effort: normal,
         quick: quick.unwrap_or(normal),
@@ -214,6 +218,9 @@ fn configuration(mut table: Table, published: &mut Vec<Published>) -> Configurat
     let needs = needs
         .and_then(|value| value.text("a config key of weir"))
         .map(str::to_owned);
+    let with = free_texts(&mut table, "with");
+    let is_led = table.optional("led");
+    let is_led = is_led.and_then(|value| value.boolean());
     let notes = notes(&mut table);
     if let Some(figures) = table.section("published", "[configuration.published]") {
         let figures = figures.entries().into_iter();
@@ -228,7 +235,9 @@ fn configuration(mut table: Table, published: &mut Vec<Published>) -> Configurat
         cpu_share,
         flags,
         notes,
+        with,
         needs,
+        is_led: is_led.unwrap_or_default(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `weir lab` from outside: what it measures is real, what it starts is gone afterwards, and what cannot be done is told in
 //! one line.
 
+mod beside;
 mod cleanup;
 mod events;
 mod refusals;

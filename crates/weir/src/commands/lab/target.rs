@@ -64,6 +64,8 @@ impl LoadArgs {
             amount,
             quick: amount,
             fault: None,
+            keys: None,
+            beside: None,
         };
         load.check()
             .map_err(|why| anyhow::anyhow!("the load cannot be sent: {why}"))?;

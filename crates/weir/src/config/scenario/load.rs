@@ -2,14 +2,18 @@
 
 use std::ops::RangeInclusive;
 
-use weir_lab::scenario::{Amount, Arrivals, Fault, Load};
+use weir_lab::scenario::{Amount, Arrivals, Beside, Fault, Load};
 
 use super::super::read::Table;
-use super::{DURATION, FIGURE, THREADS, free_texts, headers_of, notes, optional_text, text};
+use super::{
+    DURATION, FIGURE, THREADS, WARM_UP, free_texts, headers_of, notes, optional_text, text,
+};
 
 const CONNECTIONS: RangeInclusive<u64> = 1..=1_000_000;
 const REQUESTS: RangeInclusive<u64> = 1..=1_000_000_000;
 const ARRIVALS_EXPECTED: &str = "\"even\", \"poisson\" or as in \"bursts of 100\"";
+const KEYS: RangeInclusive<u64> = 1..=1_000_000;
+const BESIDE_EXAMPLE: &str = "beside = { load = \"PUT\", delay = \"10s\", quick = \"1s\" }";
 const SHARE: RangeInclusive<f64> = 0.0..=1.0;
 const FAULT_EXAMPLE: &str = "fault = { service = \"app\", mode = \"fail\", from = 0.2, to = 0.6 }";
 
@@ -54,6 +58,9 @@ pub(super) fn load(mut table: Table) -> Load {
         .and_then(|value| value.duration(&DURATION))
         .map(Amount::Time);
     let fault = table.section("fault", FAULT_EXAMPLE).and_then(fault);
+    let keys = table.optional("keys");
+    let keys = keys.and_then(|value| value.integer(KEYS));
+    let beside = table.section("beside", BESIDE_EXAMPLE).and_then(beside);
     let notes = notes(&mut table);
     let with = free_texts(&mut table, "with");
     table.finish();
@@ -78,6 +85,8 @@ pub(super) fn load(mut table: Table) -> Load {
         amount,
         quick: quick.unwrap_or(amount),
         fault,
+        keys: keys.map(|keys| keys as u32),
+        beside,
     }
 }
 
@@ -95,6 +104,21 @@ fn arrivals_of(text: &str) -> Result<Arrivals, String> {
                 .ok_or_else(|| format!("expected {ARRIVALS_EXPECTED}"))
         }
     }
+}
+
+fn beside(mut table: Table) -> Option<Beside> {
+    let load = text(&mut table, "load", "the load that it runs beside");
+    let mut later = |key| {
+        let value = table.required(key, "how much later it begins, as in \"10s\"");
+        value.and_then(|value| value.duration(&WARM_UP))
+    };
+    let (delay, quick_delay) = (later("delay"), later("quick"));
+    table.finish();
+    Some(Beside {
+        load,
+        delay: delay?,
+        quick_delay: quick_delay?,
+    })
 }
 
 fn fault(mut table: Table) -> Option<Fault> {

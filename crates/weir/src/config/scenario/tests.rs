@@ -165,11 +165,52 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "s.toml:6: load[1]: a service takes {with:delay}, which is not in \"with\"",
     ),
     (
+        "services = [\"app\"]",
+        "services = [\"app\"]\nflags = { app = [\"{with:flag}\"] }\nwith = { flag = \"--a={port:other}\" }",
+        "s.toml:13: configuration[1]: \"app\" refers to \"other\", which is not among its services",
+    ),
+    (
         "kind = \"app\"",
         "kind = \"command\"\nline = \"x {port}\"\n[[configuration]]\nname = \"two\"\nservices = [\"app\"]\nflags = { app = [\"--x\"] }",
         "configuration[2]: \"app\" takes no flags: it is no \"app\"",
     ),
+    (
+        "quick = \"100ms\"\n",
+        "quick = \"100ms\"\nbeside = { load = \"l\", delay = \"1s\", quick = \"0s\" }\n",
+        "s.toml:6: load[1]: it is to run beside \"l\", which is no load that runs by itself",
+    ),
+    (
+        "quick = \"100ms\"\n",
+        "quick = \"100ms\"\n[[load]]\nname = \"m\"\npath = \"/\"\nconnections = 1\nduration = \"1s\"\nquick = \"1s\"\nbeside = { load = \"l\", delay = \"1s\", quick = \"0s\" }\n",
+        "s.toml:12: load[2]: it begins when \"l\" has ended",
+    ),
+    (
+        "quick = \"100ms\"\n",
+        "quick = \"100ms\"\nbeside = { load = \"l\", delay = \"1s\" }\n",
+        "s.toml:12: load[1].beside.quick: missing, expected how much later it begins",
+    ),
+    ("path = \"/\"", "path = \"/{key}\"", "s.toml:6: load[1]: "),
+    (
+        "services = [\"app\"]",
+        "services = [\"app\"]\nled = true",
+        "s.toml:6: load[1]: \"one\" is led, which takes loads without a fault and with \"keys\"",
+    ),
 ];
+
+#[test]
+fn loads_may_run_beside_another_one_and_ask_for_keys() {
+    let second = "[[load]]\nname = \"m\"\npath = \"/{key}\"\nkeys = 10\nconnections = 1\nduration = \"1s\"\nquick = \"1s\"\n\
+                  beside = { load = \"l\", delay = \"500ms\", quick = \"50ms\" }\n\n[[configuration]]";
+    let text = SOUND.replacen("[[configuration]]", second, 1);
+    let scenario = parse("s", &text, "s.toml").expect("it is sound");
+    let sets = scenario.sets();
+    let names: Vec<&str> = sets[0].iter().map(|load| load.name.as_str()).collect();
+    assert_eq!((sets.len(), names), (1, vec!["l", "m"]));
+    let beside = &scenario.loads[1];
+    assert_eq!(beside.keys, Some(10));
+    let delays = [false, true].map(|is_quick| beside.delay(is_quick));
+    assert_eq!(delays, [500, 50].map(Duration::from_millis));
+}
 
 #[test]
 fn a_mistake_is_told_with_its_file_line_and_key() {
