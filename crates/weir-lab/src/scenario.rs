@@ -16,7 +16,7 @@ pub use self::check::Part;
 pub use self::load::{Amount, Arrivals, Beside, Fault, Load};
 
 /// The scenarios that come with weir: name and text.
-pub const BUILT_IN: [(&str, &str); 9] = [
+pub const BUILT_IN: [(&str, &str); 10] = [
     ("bad-replica", include_str!("scenarios/bad-replica.toml")),
     ("guard", include_str!("scenarios/guard.toml")),
     (
@@ -27,6 +27,7 @@ pub const BUILT_IN: [(&str, &str); 9] = [
     ("protect", include_str!("scenarios/protect.toml")),
     ("reload", include_str!("scenarios/reload.toml")),
     ("replicas", include_str!("scenarios/replicas.toml")),
+    ("sharding", include_str!("scenarios/sharding.toml")),
     ("sync-async", include_str!("scenarios/sync-async.toml")),
     (
         "tuning-ladder",

@@ -3,6 +3,7 @@
 
 mod beside;
 mod cleanup;
+mod databases;
 mod events;
 mod refusals;
 mod runs;
