@@ -16,7 +16,7 @@ pub use self::check::Part;
 pub use self::load::{Amount, Arrivals, Beside, Fault, Load};
 
 /// The scenarios that come with weir: name and text.
-pub const BUILT_IN: [(&str, &str); 10] = [
+pub const BUILT_IN: [(&str, &str); 11] = [
     ("bad-replica", include_str!("scenarios/bad-replica.toml")),
     ("guard", include_str!("scenarios/guard.toml")),
     (
@@ -28,6 +28,7 @@ pub const BUILT_IN: [(&str, &str); 10] = [
     ("reload", include_str!("scenarios/reload.toml")),
     ("replicas", include_str!("scenarios/replicas.toml")),
     ("sharding", include_str!("scenarios/sharding.toml")),
+    ("sql-nosql", include_str!("scenarios/sql-nosql.toml")),
     ("sync-async", include_str!("scenarios/sync-async.toml")),
     (
         "tuning-ladder",
