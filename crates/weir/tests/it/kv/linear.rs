@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use self::linear::{Operation, Verdict, What};
+use self::checker::{Operation, Verdict, What};
 use super::machines::{Client, Machines, Told};
 
 #[path = "../../../../weir-kv/src/simulation/linear.rs"]
-mod linear;
+mod checker;
 
 const NODES: usize = 3;
 const CLIENTS: usize = 6;
@@ -139,7 +139,6 @@ fn histories(seen: &[Seen]) -> BTreeMap<u64, Vec<Operation>> {
                 None => (Some(0), true),
                 Some(tag) => (tags.get(tag).copied(), true),
             },
-            (Asked::Read, 0 | 503 | 504) => (None, false),
             (_, 201) => (None, true),
             (_, 0 | 503 | 504) => (None, false),
             (asked, status) => panic!("{asked:?} was answered with {status}"),
@@ -150,10 +149,9 @@ fn histories(seen: &[Seen]) -> BTreeMap<u64, Vec<Operation>> {
                 // Nothing is known of it.
                 None => continue,
             },
-            (Asked::Write(to), ..) => What::Write(to),
             (Asked::Swap { from, to }, ..) if is_known => What::Swap { from, to },
-            // It may come late, and over another value than it was to.
-            (Asked::Swap { to, .. }, ..) => What::Write(to),
+            // One that is not known to be done may come late, and over another value than it was to.
+            (Asked::Write(to) | Asked::Swap { to, .. }, ..) => What::Write(to),
         };
         histories.entry(seen.key).or_default().push(Operation {
             began: seen.began,
@@ -195,7 +193,7 @@ fn part(
     let histories = histories(&seen);
     let mut wrong = Vec::new();
     for (key, operations) in &histories {
-        match linear::judge(operations) {
+        match checker::judge(operations) {
             Verdict::Linearizable => {}
             Verdict::Not(operation) => wrong.push(operation),
             Verdict::Unknown => panic!("{name}{key} has too many operations to judge"),

@@ -103,9 +103,10 @@ impl Clients {
             };
             let key = format!("c{client}-{}", rng.u8(..50));
             let is_put = rng.bool();
-            let (method, body) = match is_put {
-                true => ("PUT", number.to_string()),
-                false => ("GET", String::new()),
+            let (method, body) = if is_put {
+                ("PUT", number.to_string())
+            } else {
+                ("GET", String::new())
             };
             let mut connection = crate::harness::client::Connection::open(address);
             let length = body.len();

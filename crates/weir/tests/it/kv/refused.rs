@@ -66,7 +66,7 @@ fn a_value_that_is_too_long_is_413_and_changes_nothing() {
         let head =
             format!("PUT {target} HTTP/1.1\r\nHost: kv\r\nTransfer-Encoding: chunked\r\n\r\n");
         connection.send(head);
-        let chunk = [&b"100000\r\n"[..], &[b'x'; 1 << 20], b"\r\n"].concat();
+        let chunk = [&b"100000\r\n"[..], &vec![b'x'; 1 << 20], b"\r\n"].concat();
         for _ in 0..16 {
             connection.send(&chunk);
         }

@@ -37,7 +37,7 @@ impl Relay {
                 match listener.accept() {
                     Ok((stream, _)) => {
                         let delay = Arc::clone(&delay);
-                        thread::spawn(move || carry(stream, from, &delay));
+                        thread::spawn(move || carry(&stream, from, &delay));
                     }
                     Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(TICK),
                     Err(error) => panic!("a relay listens: {error}"),
@@ -67,8 +67,8 @@ impl Drop for Relay {
 }
 
 /// Carries a connection to where it was meant to go, until an end of it is closed.
-fn carry(stream: TcpStream, from: IpAddr, delay_ms: &AtomicU64) {
-    let meant = ip_original_dst(&stream).map(SocketAddr::from);
+fn carry(stream: &TcpStream, from: IpAddr, delay_ms: &AtomicU64) {
+    let meant = ip_original_dst(stream).map(SocketAddr::from);
     let other = meant
         .map_err(std::io::Error::from)
         .and_then(|to| connect(from, to));
@@ -76,13 +76,13 @@ fn carry(stream: TcpStream, from: IpAddr, delay_ms: &AtomicU64) {
     let Ok(other) = other else {
         return;
     };
-    for stream in [&stream, &other] {
+    for stream in [stream, &other] {
         stream.set_nonblocking(false).expect("it is a socket");
         stream.set_nodelay(true).expect("it is a socket");
     }
     thread::scope(|scope| {
-        scope.spawn(|| pass(&stream, &other, delay_ms));
-        pass(&other, &stream, delay_ms);
+        scope.spawn(|| pass(stream, &other, delay_ms));
+        pass(&other, stream, delay_ms);
     });
 }
 
