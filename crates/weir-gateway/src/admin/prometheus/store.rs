@@ -135,13 +135,12 @@ pub(super) const METRICS: &[Metric] = &[
     Metric {
         name: "weir_store_moved_keys",
         kind: Kind::Gauge,
-        help: "Keys that this node has looked at for that, and those that it has copied.",
-        labels: &[&[RESULT]],
+        help: "Keys that this node has copied for that, so far.",
+        labels: &[&[]],
         source: Source::Optional(|counted| {
-            let change = counted.store.as_ref()?.change.as_ref()?;
-            let results = [("looked_at", change.looked_at), ("copied", change.copied)];
-            let samples = results.map(|(result, count)| Sample::new(&[result], count));
-            Some(samples.into())
+            number(counted, |store| {
+                store.change.as_ref().map_or(0, |change| change.copied)
+            })
         }),
     },
     Metric {

@@ -161,6 +161,9 @@ const COMPANIONS: &[(&str, &str, &str)] = &[
         "\"a\"",
     ),
     ("kv.node", "kv.engine.path", "\"data\""),
+    ("kv.join", "kv.engine.path", "\"data\""),
+    ("kv.join", "kv.node", "\"127.0.0.1:8081\""),
+    ("kv.join", "kv.nodes", "[\"127.0.0.1:8081\"]"),
     ("kv.replicas", "kv.engine.path", "\"data\""),
     ("kv.replicas", "kv.node", "\"127.0.0.1:8081\""),
     (
