@@ -313,6 +313,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_commands_are_sound() {
+        use clap::Args as _;
+        KvArgs::augment_args(clap::Command::new("kv")).debug_assert();
+    }
+
+    #[test]
     fn a_tag_is_taken_as_it_is_printed_and_as_http_has_it() {
         let version = Version {
             time: 0x1a,

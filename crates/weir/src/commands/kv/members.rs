@@ -34,7 +34,7 @@ pub(super) struct JoinArgs {
 pub(super) struct LeaveArgs {
     /// The nodes that go.
     #[arg(value_name = "ADDRESS:PORT", value_parser = node, required = true)]
-    nodes: Vec<SocketAddr>,
+    leaving: Vec<SocketAddr>,
 
     /// They are lost for good, with their data. What they say is not heard any more, should they come back.
     #[arg(long)]
@@ -105,10 +105,10 @@ pub(super) fn join(args: &JoinArgs) -> anyhow::Result<bool> {
 
 pub(super) fn leave(args: &LeaveArgs) -> anyhow::Result<bool> {
     let want = Want::Leave {
-        nodes: args.nodes.iter().copied().map(named).collect(),
+        nodes: args.leaving.iter().copied().map(named).collect(),
         is_gone: args.gone,
     };
-    let names: Vec<String> = args.nodes.iter().map(ToString::to_string).collect();
+    let names: Vec<String> = args.leaving.iter().map(ToString::to_string).collect();
     let how = match (args.gone, names.len()) {
         (true, 1) => "is gone",
         (true, _) => "are gone",

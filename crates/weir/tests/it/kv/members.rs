@@ -307,6 +307,28 @@ fn a_change_that_was_left_half_way_is_taken_back_or_goes_on() {
     check(&all, "it has come");
 }
 
+/// The node that decides is lost while a change is under way: the others take it back without it, and let it go.
+#[test]
+fn a_node_that_is_lost_half_way_does_not_hold_up_the_others() {
+    let mut nodes = several(3);
+    fill(&nodes);
+    let (_fourth, name) = joining(&nodes.iter().collect::<Vec<_>>());
+    begin_to_join(&nodes[0], &name);
+    nodes.sort_by_key(name_of);
+    let mut lost = nodes.remove(0);
+    let lost_name = name_of(&lost);
+    let refused = kv(&nodes[0], &["abort", "--gone", &lost_name]);
+    assert!(refused.stderr.contains("is not lost"), "{}", refused.stderr);
+    lost.kill();
+    let refused = kv(&nodes[0], &["abort"]);
+    assert!(refused.stderr.contains("--gone"), "{}", refused.stderr);
+    let told = kv(&nodes[0], &["abort", "--gone", &lost_name]).text();
+    assert!(told.contains("done: the cluster has 3 nodes"), "{told}");
+    let told = kv(&nodes[1], &["leave", &lost_name, "--gone", "--yes"]).text();
+    assert!(told.contains("done: the cluster has 2 nodes"), "{told}");
+    check(&nodes.iter().collect::<Vec<_>>(), "one is lost");
+}
+
 fn wait_for_end(mut process: Process) -> String {
     process.wait();
     process.output()
