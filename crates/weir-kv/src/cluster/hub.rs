@@ -4,6 +4,7 @@ mod answers;
 mod clocks;
 mod nodes;
 mod order;
+mod replicas;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -379,58 +380,6 @@ impl Hub {
         if let Some(under_way) = self.under_way.get_mut(&id) {
             under_way.coordinator.failed(node, steps);
         }
-    }
-
-    /// Whether a replica is asked for its cell.
-    fn read(&self, id: u64, node: u16, key: Bytes) -> bool {
-        if node != self.shared.me() {
-            let peer = self.peers.get(&node);
-            return peer.is_some_and(|peer| peer.send(id, Say::Read(key)));
-        }
-        let me = self.shared.me();
-        if let Some(cell) = self.shared.engine.at_hand(&key) {
-            let _ = self.events.send(Event::Found(id, me, Some(cell)));
-            return true;
-        }
-        let events = self.events.clone();
-        let then = move |found| {
-            let event = match found {
-                Ok(cell) => Event::Found(id, me, cell),
-                Err(_) => Event::Failed(id, me),
-            };
-            let _ = events.send(event);
-            None
-        };
-        self.shared.engine.read(key, Box::new(then));
-        true
-    }
-
-    /// Whether a replica is sent a cell.
-    fn write(&self, id: u64, node: u16, (key, cell): (Bytes, Cell), over: Option<Version>) -> bool {
-        if node != self.shared.me() {
-            let say = match over {
-                None => Say::Write(key, cell),
-                Some(over) => Say::WriteOver(over, key, cell),
-            };
-            let peer = self.peers.get(&node);
-            return peer.is_some_and(|peer| peer.send(id, say));
-        }
-        let (me, version) = (self.shared.me(), cell.version);
-        // What other nodes would refuse, this one does not write either: its clock would carry it on.
-        if !self.shared.see(version) {
-            return false;
-        }
-        let events = self.events.clone();
-        let then = move |written| {
-            let event = match written {
-                Ok(newer) => Event::Written(id, me, version, newer),
-                Err(_) => Event::Failed(id, me),
-            };
-            let _ = events.send(event);
-            None
-        };
-        self.shared.engine.write(key, cell, over, Box::new(then));
-        true
     }
 
     fn give_up_late(&mut self) {
