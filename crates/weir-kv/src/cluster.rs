@@ -45,7 +45,7 @@ pub(crate) use self::call::{Calls, NoAnswer};
 pub(crate) use self::hub::{too_few, too_many, written};
 pub(crate) use self::merged::{Merged, TooFewNodes};
 pub(crate) use self::repair::Repairs;
-pub use self::repair::{Repair, Upkeep};
+pub use self::repair::Upkeep;
 pub(crate) use self::shared::{Alone, Shared};
 
 use self::hints::Counts;

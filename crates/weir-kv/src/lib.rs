@@ -42,6 +42,6 @@ pub mod version;
 mod wall;
 
 pub use client::Client;
-pub use cluster::{ClusterSettings, Repair, Upkeep};
+pub use cluster::{ClusterSettings, Upkeep};
 pub use late::Late;
 pub use store::{Store, VALUE_BYTES_MAX};

@@ -17,9 +17,7 @@ use weir_gateway::service::{Answer, Ask, Replier, Reply, Service};
 use self::jobs::Jobs;
 use crate::api::{self, Size, v0};
 use crate::cell::Cell;
-use crate::cluster::{
-    self, Alone, Calls, Cluster, ClusterSettings, Repair, Repairs, Shared, Upkeep,
-};
+use crate::cluster::{self, Alone, Calls, Cluster, ClusterSettings, Repairs, Shared, Upkeep};
 use crate::coordinator::{self, Operation, Quorum};
 use crate::engine::{Engine, EngineError};
 use crate::layout::Layout;
@@ -204,11 +202,6 @@ impl Store {
     /// Has a repair begin. It does not where something else sees to the data: then it is false.
     pub fn repair(&self) -> bool {
         self.repairs.as_ref().map(Repairs::begin).is_some()
-    }
-
-    /// What the last repair has come to, or the one that is under way.
-    pub fn repaired(&self) -> Option<Repair> {
-        self.repairs.as_ref().map(Repairs::status)
     }
 
     pub(crate) fn size(&self) -> Size {

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde::Serialize;
 use tokio::time::Instant;
+use weir_gateway::service::RepairStatus;
 
 use super::Calls;
 use super::call::NoAnswer;
@@ -35,33 +35,12 @@ pub struct Upkeep {
     pub tombstones: Duration,
 }
 
-/// What a repair has come to so far.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Repair {
-    /// When it began, in milliseconds since 1970; 0: there was none yet.
-    pub began_ms: u64,
-    /// When it ended; 0 while it is under way.
-    pub ended_ms: u64,
-    /// Ranges that were compared with another node's.
-    pub compared: u64,
-    /// Those that differed.
-    pub differed: u64,
-    /// Cells that other nodes got.
-    pub sent: u64,
-    /// Cells that this node got.
-    pub received: u64,
-    /// Deleted and expired keys that all replicas have forgotten.
-    pub forgotten: u64,
-    /// What keeps it from being whole: a node that does not answer.
-    pub missing: Option<String>,
-}
-
 /// One run.
 pub(super) struct Run<'r> {
     pub(super) calls: &'r Calls,
     /// How long what is deleted is kept.
     pub(super) kept: Duration,
-    pub(super) told: &'r Mutex<Repair>,
+    pub(super) told: &'r Mutex<RepairStatus>,
     pub(super) has_ended: &'r AtomicBool,
 }
 
@@ -75,9 +54,9 @@ impl Run<'_> {
     /// From here on it is told of this run, and of no other.
     fn begin(&self) {
         self.tell(|told| {
-            *told = Repair {
+            *told = RepairStatus {
                 began_ms: unix_ms(),
-                ..Repair::default()
+                ..RepairStatus::default()
             }
         });
     }
@@ -281,7 +260,7 @@ impl Run<'_> {
         }
     }
 
-    fn tell(&self, what: impl FnOnce(&mut Repair)) {
+    fn tell(&self, what: impl FnOnce(&mut RepairStatus)) {
         what(&mut self.told.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
@@ -299,7 +278,7 @@ fn is_dead_since(cell: &Cell, unix_ms: u64) -> bool {
 /// Repairs now and then, on a thread.
 #[derive(Debug)]
 pub(crate) struct Repairs {
-    told: Arc<Mutex<Repair>>,
+    told: Arc<Mutex<RepairStatus>>,
     asked: Arc<AtomicBool>,
     has_ended: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -316,7 +295,7 @@ impl Repairs {
     /// # Errors
     /// The system has no thread.
     pub(crate) fn start(calls: Calls, upkeep: Upkeep) -> Result<Self, String> {
-        let told: Arc<Mutex<Repair>> = Arc::default();
+        let told: Arc<Mutex<RepairStatus>> = Arc::default();
         let asked: Arc<AtomicBool> = Arc::default();
         let has_ended: Arc<AtomicBool> = Arc::default();
         let thread = std::thread::Builder::new().name("kv repair".to_owned());
@@ -370,17 +349,15 @@ impl Repairs {
         self.has_ended.store(true, Ordering::Release);
     }
 
-    /// Whether one was asked for that has not begun.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.asked.load(Ordering::Acquire)
-    }
-
     /// What the last one has come to, or the one that is under way.
-    pub(crate) fn status(&self) -> Repair {
-        self.told
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+    pub(crate) fn status(&self) -> RepairStatus {
+        // In this order: one that waits no more is in what is told.
+        let is_waiting = self.asked.load(Ordering::Acquire);
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        RepairStatus {
+            is_waiting,
+            ..told.clone()
+        }
     }
 }
 

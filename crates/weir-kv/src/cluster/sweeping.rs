@@ -4,8 +4,8 @@
 //!
 //! Only what it had by the map of before, and what is older than the end of that: a request may say that more nodes than usual have a key.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -19,6 +19,8 @@ use crate::frame::{Page, Say, Span, value_bytes};
 use crate::layout::Layout;
 use crate::placement::Slot;
 
+/// How long to wait for what is under way in the engine.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes a second that replicas are asked for.
 const BYTES_PER_SECOND: u64 = 16 << 20;
 /// Before another try, where a replica did not have something or did not answer; at first and at most.
@@ -39,14 +41,22 @@ impl Sweeping {
             return None;
         }
         let has_ended: Arc<AtomicBool> = Arc::default();
+        let (under_way, made) = mpsc::channel();
         let run = Run {
             calls,
             left,
             has_ended: Arc::clone(&has_ended),
+            under_way,
         };
         let thread = std::thread::Builder::new().name("kv sweeping".to_owned());
         // Without a thread, it is done after the next start.
-        let thread = thread.spawn(move || run.run()).ok()?;
+        let run = move || {
+            run.run();
+            drop(run);
+            // Whoever ends this goes on with what is there then. A disk that hangs is not waited for without an end.
+            let _ = made.recv_timeout(PATIENCE);
+        };
+        let thread = thread.spawn(run).ok()?;
         Some(Self {
             has_ended,
             thread: Some(thread),
@@ -68,6 +78,8 @@ struct Run {
     calls: Calls,
     left: Vec<(u64, Layout)>,
     has_ended: Arc<AtomicBool>,
+    /// Each removal has one, until the engine has made it.
+    under_way: mpsc::Sender<()>,
 }
 
 impl Run {
@@ -165,7 +177,12 @@ impl Run {
         if !missing.is_empty() {
             return Err(NoAnswer::Silent);
         }
-        shared.engine.remove(key, cell.version, Box::new(|_| None));
+        let under_way = self.under_way.clone();
+        let then = move |_| {
+            drop(under_way);
+            None
+        };
+        shared.engine.remove(key, cell.version, Box::new(then));
         let takes = Duration::from_micros(bytes * 1_000_000 / BYTES_PER_SECOND);
         self.pause(takes.saturating_sub(began.elapsed()));
         Ok(())

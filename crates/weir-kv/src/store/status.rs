@@ -4,11 +4,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_gateway::service::{
-    HintStatus, RepairStatus, SLOT_PARTS, StoreChange, StoreNode, StoreStanding, StoreStatus,
+    HintStatus, SLOT_PARTS, StoreChange, StoreNode, StoreStanding, StoreStatus,
 };
 
 use super::Store;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Repairs};
 use crate::frame::{Moved, Standing};
 use crate::layout::Layout;
 use crate::placement::{Map, SLOTS, Slot};
@@ -56,7 +56,7 @@ impl Store {
             slots: SLOTS,
             nodes,
             operations: self.shared.tally.read(),
-            repair: self.repair_status(),
+            repair: self.repairs.as_ref().map(Repairs::status),
         }
     }
 
@@ -85,24 +85,6 @@ impl Store {
             waiting: counts.waiting.load(Ordering::Relaxed),
             taken: counts.taken.load(Ordering::Relaxed),
             left_out: counts.left_out.load(Ordering::Relaxed),
-        })
-    }
-
-    fn repair_status(&self) -> Option<RepairStatus> {
-        let repairs = self.repairs.as_ref()?;
-        // In this order: one that waits no more is in what is told.
-        let is_waiting = repairs.is_waiting();
-        let told = repairs.status();
-        Some(RepairStatus {
-            is_waiting,
-            began_ms: told.began_ms,
-            ended_ms: told.ended_ms,
-            compared: told.compared,
-            differed: told.differed,
-            sent: told.sent,
-            received: told.received,
-            forgotten: told.forgotten,
-            missing: told.missing,
         })
     }
 }

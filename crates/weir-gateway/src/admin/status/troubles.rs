@@ -82,7 +82,7 @@ fn of_database(database: &DatabaseStatus) -> Option<Trouble> {
     Some(Trouble::new(Tone::Bad, text))
 }
 
-/// Nodes that do not answer, and what a repair could not see to.
+/// Nodes that do not answer, what holds up a change of them, and what a repair could not see to.
 fn of_store(store: &StoreStatus) -> Vec<Trouble> {
     let (all, replicas) = (store.nodes.len(), store.replicas);
     let down: Vec<&str> = store
@@ -107,6 +107,12 @@ fn of_store(store: &StoreStatus) -> Vec<Trouble> {
         let (count, list) = (down.len(), down.join(", "));
         let text = format!("store: {count} of {all} nodes {does} not answer, {list}; {then}");
         troubles.push(Trouble::new(tone, text));
+    }
+    let change = store.change.as_ref();
+    if let Some(change) = change.filter(|change| !change.trouble.is_empty()) {
+        let (epoch, why) = (change.epoch, &change.trouble);
+        let text = format!("store: the change to epoch {epoch} is held up: {why}");
+        troubles.push(Trouble::new(Tone::Warn, text));
     }
     let missing = store
         .repair
