@@ -83,7 +83,7 @@ impl fmt::Display for MapError {
                 write!(f, "{count} nodes, but a cluster has at most {NODES_MAX}")
             }
             Self::Twice(address) => write!(f, "{address} is there twice"),
-            Self::Fixed => f.write_str("nodes come and go only where keys are placed by slots"),
+            Self::Fixed => f.write_str("nodes come and go only where keys are placed by slots and XXH3; where they are not, fill a new cluster with what /v1/range says"),
         }
     }
 }

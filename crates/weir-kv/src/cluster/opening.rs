@@ -45,7 +45,7 @@ pub(super) fn layout(settings: &ClusterSettings, engine: &dyn Engine) -> Result<
     let (rule, wanted) = (layout.now.map.rule(), settings.placement);
     if rule != wanted {
         return Err(format!(
-            "the data is placed by {rule}, and the configuration says {wanted}"
+            "the data is placed by {rule}, and the configuration says {wanted}: say `placement`, `hash` and `virtual_nodes` as before, or begin a new cluster"
         ));
     }
     let now = names_of(&layout);

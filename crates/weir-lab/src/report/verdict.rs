@@ -312,6 +312,9 @@ impl Ladder<'_> {
     /// The baseline with its figure.
     fn baseline_sized(&self) -> String {
         let name = &self.baseline.configuration.name;
+        if !self.baseline.is_valid {
+            return name.clone();
+        }
         match (self.measure, self.baseline.latency_us("p99")) {
             (Measure::P99, Some(us)) => format!("{name}, which has {}", number::time_us(us)),
             (Measure::P99, None) => name.clone(),
@@ -326,6 +329,10 @@ impl Ladder<'_> {
 
     /// The sentence when there is nothing to compare with.
     fn baseline_alone(&self) -> String {
+        if !self.baseline.is_valid {
+            let name = &self.baseline.configuration.name;
+            return format!("Nothing is said of {name}: no block of it is valid.");
+        }
         let p99 = self.baseline.latency_us("p99");
         let p99 = p99.map_or(String::new(), |us| {
             format!(", 99 % of them within {}", number::time_us(us))
