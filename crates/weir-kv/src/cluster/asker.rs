@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
@@ -23,8 +24,15 @@ const UNDER_WAY_MAX: usize = 32_768;
 pub(crate) struct Asker {
     pub(super) events: mpsc::UnboundedSender<Event>,
     pub(super) under_way: Arc<AtomicUsize>,
-    /// What has come in this round.
-    pub(super) waiting: Arc<Mutex<Vec<Event>>>,
+    /// What has come in the rounds of threads.
+    pub(super) waiting: Arc<Mutex<Waiting>>,
+}
+
+/// What waits for the end of a round, and of whose.
+#[derive(Default)]
+pub(super) struct Waiting {
+    events: Vec<Event>,
+    sending: round::Threads,
 }
 
 impl Asker {
@@ -87,30 +95,38 @@ impl Asker {
 
     /// Sends it with all that comes in the same round. If the thread is gone, so is the replier: the client gets a 500.
     fn send(&self, event: Event) {
-        let is_first = {
+        let sends = {
             let mut waiting = lock(&self.waiting);
-            waiting.push(event);
-            waiting.len() == 1
+            waiting.events.push(event);
+            waiting.sending.begin()
         };
-        if is_first {
-            round::at_end(Sends(self.clone()));
+        if let Some(thread) = sends {
+            round::at_end(Sends(self.clone(), thread));
         }
     }
 }
 
 /// Sends all that waits when it is dropped.
-struct Sends(Asker);
+struct Sends(Asker, ThreadId);
 
 impl Drop for Sends {
     fn drop(&mut self) {
-        let events = std::mem::take(&mut *lock(&self.0.waiting));
+        let mut waiting = lock(&self.0.waiting);
+        waiting.sending.end(self.1);
+        let events = std::mem::take(&mut waiting.events);
         let count = events.len();
-        if self.0.events.send(Event::Many(events)).is_err() {
+        if count == 0 {
+            return;
+        }
+        // Under the lock: what comes behind it is sent behind it.
+        let sent = self.0.events.send(Event::Many(events));
+        drop(waiting);
+        if sent.is_err() {
             self.0.under_way.fetch_sub(count, Ordering::AcqRel);
         }
     }
 }
 
-fn lock(waiting: &Mutex<Vec<Event>>) -> MutexGuard<'_, Vec<Event>> {
+fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
     waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -38,6 +38,8 @@ use crate::wall;
 const DEADLINE: Duration = Duration::from_secs(2);
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(100);
+/// How often it takes events before what it has put off is done.
+const TURNS_MAX: u64 = 8;
 /// Events that are taken at once.
 const EVENTS_MAX: usize = 1024;
 
@@ -162,7 +164,7 @@ impl Hub {
     pub(super) async fn run(mut self, mut happened: mpsc::UnboundedReceiver<Event>) {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         let mut tick = tokio::time::interval(TICK);
-        loop {
+        for turn in 1_u64.. {
             tokio::select! {
                 count = happened.recv_many(&mut events, EVENTS_MAX) => {
                     if count == 0 {
@@ -177,6 +179,9 @@ impl Hub {
                 }
             }
             give(std::mem::take(&mut self.answers));
+            if turn % TURNS_MAX == 0 {
+                tokio::task::yield_now().await;
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
 
 use crate::round;
 
@@ -22,15 +23,24 @@ struct Waiting<T> {
     items: VecDeque<T>,
     is_closed: bool,
     /// Threads that sleep until something comes.
-    awaited: usize,
+    sleeping: usize,
+    /// Those that are about to wake one of them.
+    waking: round::Threads,
 }
 
 /// Wakes one that sleeps when it is dropped.
-struct Wakes<T>(Arc<Lane<T>>);
+struct Wakes<T>(Arc<Lane<T>>, ThreadId);
 
 impl<T> Drop for Wakes<T> {
     fn drop(&mut self) {
+        self.0.lock().waking.end(self.1);
         self.0.came.notify_one();
+    }
+}
+
+impl<T> Lane<T> {
+    fn lock(&self) -> MutexGuard<'_, Waiting<T>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -40,7 +50,8 @@ impl<T: Send + 'static> Lane<T> {
             waiting: Mutex::new(Waiting {
                 items: VecDeque::new(),
                 is_closed: false,
-                awaited: 0,
+                sleeping: 0,
+                waking: round::Threads::default(),
             }),
             came: Condvar::new(),
             weight: AtomicUsize::new(0),
@@ -63,11 +74,11 @@ impl<T: Send + 'static> Lane<T> {
             return Err(item);
         }
         waiting.items.push_back(item);
-        let is_awaited = waiting.awaited > 0;
-        waiting.awaited = waiting.awaited.saturating_sub(1);
+        let is_awaited = waiting.sleeping > 0;
+        let wakes = is_awaited.then(|| waiting.waking.begin()).flatten();
         drop(waiting);
-        if is_awaited {
-            round::at_end(Wakes(Arc::clone(self)));
+        if let Some(thread) = wakes {
+            round::at_end(Wakes(Arc::clone(self), thread));
         }
         Ok(())
     }
@@ -79,9 +90,10 @@ impl<T: Send + 'static> Lane<T> {
             if waiting.is_closed {
                 return None;
             }
-            waiting.awaited += 1;
+            waiting.sleeping += 1;
             let woken = self.came.wait(waiting);
             waiting = woken.unwrap_or_else(PoisonError::into_inner);
+            waiting.sleeping -= 1;
         }
         if waiting.items.len() <= most {
             return Some(std::mem::take(&mut waiting.items));
@@ -103,9 +115,5 @@ impl<T: Send + 'static> Lane<T> {
     /// Whether nothing waits and nothing is being done.
     pub(super) fn is_empty(&self) -> bool {
         self.weight.load(Ordering::Acquire) == 0
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waiting<T>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
