@@ -237,7 +237,9 @@ fn what_is_behind_a_target_is_a_part_of_it() {
         line("A: ").contains("(weir ") && !line("A: ").contains(" + "),
         "{text}"
     );
-    assert!(!line("CPU: ").contains("nothing can be said"), "{text}");
+    // On a machine that others keep busy, blocks are not valid, and it says so.
+    let is_told = !line("CPU: ").contains("nothing can be said");
+    assert!(is_told || text.contains("blocks not valid"), "{text}");
 }
 
 /// One connection to a service that takes 20 ms cannot carry 1,000 requests a second.
