@@ -36,7 +36,9 @@ pub(super) struct Sweeping {
 impl Sweeping {
     /// Begins, if there may be something.
     pub(super) fn start(calls: Calls) -> Option<Self> {
-        let left = opening::left(&*calls.shared.engine).ok()?;
+        let left = opening::left(&*calls.shared.engine);
+        let told = |why: &String| eprintln!("kv: what other nodes have now stays here: {why}");
+        let left = left.inspect_err(told).ok()?;
         if left.is_empty() || !calls.shared.is_member() {
             return None;
         }
