@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """What an operation on the store costs beside etcd, Cassandra and Redis: CPU microseconds of the process that keeps the data.
 
-    bench/kv_peers.py --weir target/dist/weir [--rounds 3] [--seconds 5] [--connections 64] [--peers etcd,cassandra,redis]
+    bench/kv_peers.py --weir target/dist/weir [--front target/release/examples/redis_front] [--rounds 3] [--seconds 5]
+                      [--connections 64] [--peers etcd,cassandra,redis]
 
 One node each, values of 1 KiB, keys at random out of 5,000. What a write survives is alike in each comparison: a crash of the machine for etcd
 and `durability = "group"`; the end of the process for `durability = "os"`, Cassandra with `commitlog_sync: periodic`, and Redis with
 `appendonly yes, appendfsync no`.
 
 Each is asked as its users do: weir by HTTP (`weir load`), etcd by gRPC, Cassandra by CQL with prepared statements, Redis by its own
-protocol, from bench/peers. So weir's figure has the HTTP, and that of Redis has none. Reads of etcd are of one node, without a round of
-consensus. The load generator's CPU time is not counted; nor is that of the kernel's own threads, which write to the disk later.
+protocol, from bench/peers. So weir's figure has the HTTP, and that of Redis has none; `Redis, by HTTP` is the same Redis behind the gateway and the
+smallest service that asks it (the example redis_front of weir-gateway), and the figure is that of both processes. Reads of etcd are of one
+node, without a round of consensus. The load generator's CPU time is not counted; nor is that of the kernel's own threads, which write to the disk later.
 
 All run from the beginning; a round measures each in turn, and the order is reversed from round to round. Figures are medians over the
 rounds, ratios medians of the ratios within a round. Cassandra is warmed up with --warm-up seconds of each operation, since its
@@ -32,14 +34,17 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 VALUE_BYTES = 1024
 TICKS = os.sysconf("SC_CLK_TCK")
 # Which weir survives as much.
-COMPARED = {"etcd": "weir, group", "Cassandra": "weir, os", "Redis": "weir, os"}
+COMPARED = {"etcd": "weir, group", "Cassandra": "weir, os", "Redis": "weir, os", "Redis, by HTTP": "weir, os"}
 
 
-def cpu_us(process):
-    """CPU time of a process with that of threads that have ended, which machines for Java have many of."""
-    with open(f"/proc/{process.pid}/stat", encoding="utf-8") as stat:
-        fields = stat.read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) * 1e6 / TICKS
+def cpu_us(processes):
+    """CPU time of processes with that of threads that have ended, which machines for Java have many of."""
+    ticks = 0
+    for process in processes:
+        with open(f"/proc/{process.pid}/stat", encoding="utf-8") as stat:
+            fields = stat.read().rsplit(")", 1)[1].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks * 1e6 / TICKS
 
 
 class Weir:
@@ -47,7 +52,7 @@ class Weir:
         config = store(directory, f"weir-{durability}", durability=durability)
         self.options = options
         self.gateway = Gateway(options, directory, f"weir-{durability}", config, log)
-        self.process, self.stop = self.gateway.server.process, self.gateway.server.stop
+        self.processes, self.stop = [self.gateway.server.process], self.gateway.server.stop
         self.value = write(directory, "value", "x" * VALUE_BYTES)
         fill(options, self.gateway.port, self.value)
 
@@ -60,7 +65,7 @@ class Peer:
 
     def __init__(self, options, kind, server):
         self.options, self.kind, self.address = options, kind, f"127.0.0.1:{server.port}"
-        self.process, self.stop = server.process, server.stop
+        self.processes, self.stop = [server.process], server.stop
         self.ask("put", 0)
 
     def ask(self, operation, seconds):
@@ -79,12 +84,31 @@ def etcd(options, directory, log):
     return Peer(options, "etcd", Server("etcd", command, ANY_CPU, port, log))
 
 
-def redis(options, directory, log):
+def redis_server(directory, name, log):
     port = free_port()
-    os.mkdir(f"{directory}/redis")
-    command = ["redis-server", "--bind", "127.0.0.1", "--port", str(port), "--dir", f"{directory}/redis", "--appendonly", "yes",
+    os.mkdir(f"{directory}/{name}")
+    command = ["redis-server", "--bind", "127.0.0.1", "--port", str(port), "--dir", f"{directory}/{name}", "--appendonly", "yes",
                "--appendfsync", "no", "--save", ""]
-    return Peer(options, "redis", Server("redis", command, ANY_CPU, port, log))
+    return Server(name, command, ANY_CPU, port, log)
+
+
+class Front:
+    """Redis behind the gateway, asked as weir is."""
+
+    def __init__(self, options, directory, log):
+        self.options, self.behind, self.port = options, redis_server(directory, "redis-behind", log), free_port()
+        command = [os.path.abspath(options.front), f"127.0.0.1:{self.port}", f"127.0.0.1:{self.behind.port}"]
+        self.server = Server("redis_front", command, ANY_CPU, self.port, log)
+        self.processes = [self.server.process, self.behind.process]
+        self.value = write(directory, "value-behind", "x" * VALUE_BYTES)
+        fill(options, self.port, self.value)
+
+    def run(self, operation, seconds):
+        return asked(self.options, self, f"/v0/entity?id={RANDOM}", self.value if operation == "put" else None)(seconds)
+
+    def stop(self):
+        self.server.stop()
+        self.behind.stop()
 
 
 def start(options, directory, log):
@@ -99,14 +123,16 @@ def start(options, directory, log):
             peer.run(operation, options.warm_up)
         yield "Cassandra", peer
     if "redis" in options.peers:
-        yield "Redis", redis(options, directory, log)
+        yield "Redis", Peer(options, "redis", redis_server(directory, "redis", log))
+        if options.front:
+            yield "Redis, by HTTP", Front(options, directory, log)
 
 
 def sample(one, operation, seconds):
     """Operations a second, and CPU microseconds of each."""
-    before, began = cpu_us(one.process), time.monotonic()
+    before, began = cpu_us(one.processes), time.monotonic()
     count = one.run(operation, seconds)
-    return count / (time.monotonic() - began), (cpu_us(one.process) - before) / count
+    return count / (time.monotonic() - began), (cpu_us(one.processes) - before) / count
 
 
 def table(samples, operation):
@@ -130,6 +156,7 @@ def versions(peers):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--weir", required=True)
+    parser.add_argument("--front", help="the example redis_front of weir-gateway; without it, its line is left out")
     parser.add_argument("--peers", default="etcd,cassandra,redis")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=5)
