@@ -17,7 +17,7 @@ mod writer;
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -27,15 +27,14 @@ use fjall::PersistMode;
 use weir_gateway::service::Replier;
 
 use self::journal::Journal;
-use self::lane::Lane;
+use self::lane::{Lane, Taker};
 use self::rows::Rows;
 use self::tree::{META_NODE, Tree};
-use self::writer::{How, Write, Writer};
+use self::writer::{BatchClock, How, Write, Writer};
 use crate::cell::Cell;
 use crate::engine::{Durability, Each, Engine, EngineError, Then};
 use crate::seldom::Seldom;
 use crate::version::Version;
-use crate::wall::unix_ms;
 
 /// Writes that wait, by their bytes.
 const WRITES_BYTES_MAX: usize = 64 << 20;
@@ -70,8 +69,7 @@ pub struct Lsm {
     reads: Arc<Lane<(Bytes, Then<Option<Cell>>)>>,
     scans: Arc<AtomicUsize>,
     opened: (Version, u16),
-    /// When the batch began that is committed, in milliseconds since 1970; 0 when there is none.
-    batch_began_ms: Arc<AtomicU64>,
+    batch: Arc<BatchClock>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -107,7 +105,7 @@ impl Lsm {
             reads: Arc::new(Lane::new(READS_MAX)),
             scans: Arc::default(),
             opened,
-            batch_began_ms: Arc::default(),
+            batch: Arc::default(),
             threads: Mutex::default(),
             rows: Arc::clone(&rows),
             tree: tree.clone(),
@@ -119,21 +117,28 @@ impl Lsm {
             durability: settings.durability,
             journal,
             newest: opened.0,
-            batch_began_ms: Arc::clone(&lsm.batch_began_ms),
+            batch: Arc::clone(&lsm.batch),
             told: Seldom::default(),
         };
-        lsm.spawn("kv write", move || writer.run())?;
+        let taker = Taker(Arc::clone(&lsm.writes));
+        lsm.spawn("kv write", move || {
+            let _taker = taker;
+            writer.run();
+        })?;
         for _ in 0..READERS {
-            let (tree, rows, lane) = (tree.clone(), Arc::clone(&rows), Arc::clone(&lsm.reads));
-            lsm.spawn("kv read", move || read_all(&tree, &rows, &lane))?;
+            let (tree, rows, taker) = (
+                tree.clone(),
+                Arc::clone(&rows),
+                Taker(Arc::clone(&lsm.reads)),
+            );
+            lsm.spawn("kv read", move || read_all(&tree, &rows, &taker.0))?;
         }
         Ok(lsm)
     }
 
     /// Whether the thread that writes has been at one batch for too long.
     fn is_stuck(&self) -> bool {
-        let began_ms = self.batch_began_ms.load(Ordering::Acquire);
-        began_ms > 0 && unix_ms().saturating_sub(began_ms) > STUCK.as_millis() as u64
+        self.batch.under_way() > STUCK
     }
 
     /// Has a write wait for its batch.

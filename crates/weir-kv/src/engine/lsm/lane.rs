@@ -28,6 +28,17 @@ struct Waiting<T> {
     waking: round::Threads,
 }
 
+/// Held by a thread that takes. A lane whose thread panics refuses all that comes, where it would have it wait for ever.
+pub(super) struct Taker<T: Send + 'static>(pub(super) Arc<Lane<T>>);
+
+impl<T: Send + 'static> Drop for Taker<T> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail();
+        }
+    }
+}
+
 /// Wakes one that sleeps when it is dropped.
 struct Wakes<T>(Arc<Lane<T>>, ThreadId);
 
@@ -112,8 +123,41 @@ impl<T: Send + 'static> Lane<T> {
         self.came.notify_all();
     }
 
+    /// Whoever takes from it has failed: nothing more comes, and what is here gets no answer.
+    fn fail(&self) {
+        let mut waiting = self.lock();
+        waiting.is_closed = true;
+        let lost = std::mem::take(&mut waiting.items);
+        drop(waiting);
+        self.came.notify_all();
+        // What is dropped may put in more.
+        drop(lost);
+    }
+
     /// Whether nothing waits and nothing is being done.
     pub(super) fn is_empty(&self) -> bool {
         self.weight.load(Ordering::Acquire) == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_whose_thread_panics_refuses_what_comes() {
+        let lane = Arc::new(Lane::new(8));
+        let dropped = Arc::new(());
+        for _ in 0..3 {
+            assert!(lane.put(Arc::clone(&dropped), 1).is_ok());
+        }
+        let taker = Taker(Arc::clone(&lane));
+        let thread = std::thread::spawn(move || {
+            assert!(taker.0.take(1).is_none(), "it is not");
+        });
+        assert!(thread.join().is_err());
+        assert_eq!(Arc::strong_count(&dropped), 1);
+        assert!(lane.put(dropped, 1).is_err());
+        assert!(lane.take(1).is_none());
     }
 }

@@ -157,14 +157,13 @@ fn while_a_batch_is_stuck_writes_are_refused_and_what_is_here_is_read() {
     let directory = Directory::new();
     let lsm = open(&directory);
     write(&lsm, "k", cell(1, "v"));
-    let began_ms = unix_ms() - STUCK.as_millis() as u64 - 1;
-    lsm.batch_began_ms.store(began_ms, Ordering::Release);
+    lsm.batch.begin_before(STUCK + Duration::from_millis(1));
     let (then, result) = then();
     lsm.write(Bytes::from_static(b"k"), cell(2, "w"), None, then);
     let result: Result<Option<Version>, _> = result.recv().expect("it comes");
     assert!(matches!(result, Err(EngineError::Failed(_))), "{result:?}");
     assert_eq!(read(&lsm, "k"), Some(cell(1, "v")));
-    lsm.batch_began_ms.store(0, Ordering::Release);
+    lsm.batch.end();
     assert_eq!(write(&lsm, "k", cell(2, "w")), None);
 }
 

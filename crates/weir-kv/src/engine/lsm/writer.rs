@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use fjall::PersistMode;
+use tokio::time::Instant;
 
 use super::answer;
 use super::journal::Journal;
@@ -58,6 +60,54 @@ impl How {
     }
 }
 
+/// How long the batch has been under way that is committed. It does not go by the wall clock, which may be put forward or back.
+#[derive(Debug)]
+pub(super) struct BatchClock {
+    opened: Instant,
+    /// Milliseconds since then, and [`BEGIN_MS`]; 0 when there is none.
+    began_ms: AtomicU64,
+}
+
+/// It opens at this time, so that there is one before.
+const BEGIN_MS: u64 = 3_600_000;
+
+impl Default for BatchClock {
+    fn default() -> Self {
+        Self {
+            opened: Instant::now(),
+            began_ms: AtomicU64::new(0),
+        }
+    }
+}
+
+impl BatchClock {
+    fn now_ms(&self) -> u64 {
+        self.opened.elapsed().as_millis() as u64 + BEGIN_MS
+    }
+
+    pub(super) fn begin(&self) {
+        self.began_ms.store(self.now_ms(), Ordering::Release);
+    }
+
+    pub(super) fn end(&self) {
+        self.began_ms.store(0, Ordering::Release);
+    }
+
+    pub(super) fn under_way(&self) -> Duration {
+        match self.began_ms.load(Ordering::Acquire) {
+            0 => Duration::ZERO,
+            began_ms => Duration::from_millis(self.now_ms().saturating_sub(began_ms)),
+        }
+    }
+
+    /// As if a batch had been under way for so long.
+    #[cfg(test)]
+    pub(super) fn begin_before(&self, ago: Duration) {
+        let began_ms = self.now_ms() - ago.as_millis() as u64;
+        self.began_ms.store(began_ms, Ordering::Release);
+    }
+}
+
 /// The thread.
 pub(super) struct Writer {
     pub(super) tree: Tree,
@@ -68,7 +118,7 @@ pub(super) struct Writer {
     pub(super) journal: Option<Journal>,
     /// The newest version of all that was ever written here.
     pub(super) newest: Version,
-    pub(super) batch_began_ms: Arc<AtomicU64>,
+    pub(super) batch: Arc<BatchClock>,
     pub(super) told: Seldom,
 }
 
@@ -81,9 +131,9 @@ impl Writer {
         };
         while let Some(writes) = self.lane.take(most) {
             let bytes = writes.iter().map(Write::bytes).sum();
-            self.batch_began_ms.store(unix_ms(), Ordering::Release);
+            self.batch.begin();
             self.write(writes.into());
-            self.batch_began_ms.store(0, Ordering::Release);
+            self.batch.end();
             if let Some(journal) = &mut self.journal {
                 journal.grow(bytes);
             }
