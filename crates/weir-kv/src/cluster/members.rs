@@ -118,6 +118,9 @@ impl Members {
             go,
             generation,
         });
+        for (_, node) in gone {
+            node.forget();
+        }
         if is_stable {
             self.sweep();
         }

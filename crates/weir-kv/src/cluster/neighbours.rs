@@ -15,6 +15,8 @@ pub(super) struct Neighbour {
     pub(super) node: Node,
     pub(super) is_up: Arc<AtomicBool>,
     hints: Hints,
+    /// Where they are kept.
+    path: PathBuf,
 }
 
 /// All of them, by their numbers.
@@ -30,6 +32,15 @@ pub(super) struct Come {
     pub(super) node: Node,
     pub(super) is_up: Arc<AtomicBool>,
     pub(super) keeper: Keeper,
+}
+
+impl Neighbour {
+    /// It is none any more, and what was kept for it is of no use to anybody. Waits for what is being sent to it.
+    pub(super) fn forget(self) {
+        drop(self.hints);
+        // What stays takes room, and no more: a node of this name that comes later has newer cells, or takes them.
+        let _ = std::fs::remove_dir_all(self.path);
+    }
 }
 
 impl Neighbours {
@@ -55,8 +66,14 @@ impl Neighbours {
             let name = node.address.replace([':', '[', ']'], "_");
             let is_up: Arc<AtomicBool> = Arc::default();
             let whom = (node.id, Arc::clone(&is_up));
-            let hints = Hints::open(&self.hints.join(name), whom, calls.clone(), self.hints_age)?;
-            Ok(Neighbour { node, is_up, hints })
+            let path = self.hints.join(name);
+            let hints = Hints::open(&path, whom, calls.clone(), self.hints_age)?;
+            Ok(Neighbour {
+                node,
+                is_up,
+                hints,
+                path,
+            })
         };
         unknown.map(open).collect()
     }
@@ -76,7 +93,7 @@ impl Neighbours {
         neighbours.into_iter().map(add).collect()
     }
 
-    /// All but these are known no more. What was kept for them is dropped with what is returned, which may wait.
+    /// All but these are known no more. To drop what is returned may wait.
     pub(super) fn keep(&self, is_kept: impl Fn(u16) -> bool) -> Vec<(u16, Neighbour)> {
         let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
         all.extract_if(|id, _| !is_kept(*id)).collect()
