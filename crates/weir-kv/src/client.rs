@@ -260,6 +260,7 @@ impl Client {
                         what: what.clone(),
                         quorum,
                         condition: condition.clone(),
+                        until_ms: None,
                     };
                     let link = self.links.to(&node);
                     let came = link.ask(placed.map.epoch(), Say::Ask(ask), deadline).await;

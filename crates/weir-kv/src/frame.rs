@@ -3,7 +3,7 @@
 //! ```text
 //!  0        4   5      6           14         22
 //! +--------+---+------+-----------+----------+------------
-//! | length | 1 | kind | epoch     | id       | payload ...       length counts what follows it
+//! | length | 2 | kind | epoch     | id       | payload ...       length counts what follows it
 //! +--------+---+------+-----------+----------+------------
 //!
 //! kind 1 read      key
@@ -12,7 +12,7 @@
 //!      4 written   version (12)                          it was taken
 //!      5 older     version (12), newer version (12)      there is a newer one
 //!      6 refused   reason (1), text
-//!      7 ping      nothing                               8 pong answers it: milliseconds since 1970 (8)
+//!      7 ping      nothing                               8 pong answers it: what its clocks say (8, 8)
 //!      9 over      version (12), key length (2), key, cell       write, unless there is a cell that is newer than the version
 //!     10 ask       what is to be done for a key on all of its replicas
 //!     11 told      what came of that
@@ -46,7 +46,7 @@ use crate::coordinator::Answer;
 use crate::version::Version;
 
 /// The form of frames. Another one is refused.
-pub const FORMAT: u8 = 1;
+pub const FORMAT: u8 = 2;
 /// The most that a frame has behind its length.
 pub const FRAME_BYTES_MAX: usize = crate::VALUE_BYTES_MAX as usize + KEY_BYTES_MAX + 2048;
 /// Bytes before the payload, without the length.
@@ -107,14 +107,23 @@ pub enum Say {
     Refused(Why, String),
     /// Are you there?
     Ping,
-    /// I am, and my clock says so many milliseconds since 1970.
-    Pong(u64),
+    /// I am, and this is what my clocks say.
+    Pong(Clocks),
     /// What are you among the others?
     Standing,
     /// This.
     Membership(Membership),
     /// Nodes come or go: do this.
     Change(Change),
+}
+
+/// What a node's clocks say, in milliseconds since 1970.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Clocks {
+    /// The wall clock.
+    pub wall_ms: u64,
+    /// The clock that gives versions, which may be ahead of it and never goes back.
+    pub version_ms: u64,
 }
 
 /// Why bytes are no frame. The connection is of no use any more.
@@ -180,7 +189,13 @@ impl Frame {
                 out.push(*replicas);
                 out.extend_from_slice(map);
             }
-            Say::Pong(unix_ms) => out.extend(unix_ms.to_be_bytes()),
+            Say::Pong(Clocks {
+                wall_ms,
+                version_ms,
+            }) => {
+                out.extend(wall_ms.to_be_bytes());
+                out.extend(version_ms.to_be_bytes());
+            }
             Say::Membership(membership) => membership.encode(out),
             Say::Change(change) => change.encode(out),
             Say::Found(None) | Say::Ping | Say::Which | Say::Standing => {}
@@ -241,7 +256,7 @@ impl Say {
                 Self::Scan(..) | Self::Digest(..) | Self::Digested(..) => 2 * KEY_BYTES_MAX,
                 Self::Map(_, map) => map.len(),
                 Self::Written { .. } | Self::Told(_) => 2 * VERSION,
-                Self::Ping | Self::Pong(_) | Self::Which | Self::Standing => 8,
+                Self::Ping | Self::Pong(_) | Self::Which | Self::Standing => 16,
                 Self::Membership(_) | Self::Change(_) => LAYOUT_BYTES,
             }
     }
@@ -318,7 +333,10 @@ impl Say {
                 Ok(Self::Refused(why.ok_or(FrameError::Payload)?, text))
             }
             7 if payload.is_empty() => Ok(Self::Ping),
-            8 if payload.len() == 8 => Ok(Self::Pong(payload.get_u64())),
+            8 if payload.len() == 16 => Ok(Self::Pong(Clocks {
+                wall_ms: payload.get_u64(),
+                version_ms: payload.get_u64(),
+            })),
             9 if payload.len() > VERSION => {
                 let over = version(&mut payload);
                 entry(payload).map(|(key, cell)| Self::WriteOver(over, key, cell))

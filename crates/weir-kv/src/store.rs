@@ -171,16 +171,21 @@ impl Store {
 
     /// Writes a value, or that there is none, and answers with `status`.
     fn put(&self, key: Bytes, value: Option<Bytes>, quorum: Quorum, status: u16) -> Reply {
+        let kind = match value {
+            Some(_) => Kind::Put,
+            None => Kind::Delete,
+        };
+        let begun = self.shared.tally.begin(kind);
+        // Before it takes a version: the clock never goes back.
+        if self.shared.is_off() {
+            let answer = cluster::written(status, begun);
+            return Reply::ready(answer(Ok(coordinator::Answer::TooFew)));
+        }
         let cell = Cell {
             version: self.shared.tick(),
             expires_ms: None,
             value,
         };
-        let kind = match cell.value {
-            Some(_) => Kind::Put,
-            None => Kind::Delete,
-        };
-        let begun = self.shared.tally.begin(kind);
         // Before it is looked who is asked.
         let alone = self.counted(quorum);
         if let Some(cluster) = self.others(&key, quorum) {
@@ -339,9 +344,9 @@ fn found(cell: Option<Cell>) -> Answer {
 
 fn failed(error: &EngineError) -> Answer {
     let why = error.to_string();
-    match error {
-        EngineError::Busy => api::busy(&why),
-        error => api::text(status_of(error), &why),
+    match status_of(error) {
+        503 => api::busy(&why),
+        status => api::text(status, &why),
     }
 }
 

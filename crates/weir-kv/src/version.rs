@@ -93,12 +93,18 @@ impl Clock {
         self.last
     }
 
+    /// What it says now, in milliseconds since 1970.
+    pub fn unix_ms(&self, unix_ms: u64) -> u64 {
+        unix_ms.max(self.last.unix_ms())
+    }
+
     /// Goes on behind a version that another node gave.
     ///
     /// # Errors
-    /// It is from a clock that is so far ahead that it must be wrong. It is not followed: the error would spread.
+    /// It is from a clock that is so far ahead that it must be wrong. It is not followed: the error would spread. What is behind this clock
+    /// is no error, also where the wall clock was put back.
     pub fn see(&mut self, version: Version, unix_ms: u64) -> Result<(), TooFarAhead> {
-        let ahead_ms = version.unix_ms().saturating_sub(unix_ms);
+        let ahead_ms = version.unix_ms().saturating_sub(self.unix_ms(unix_ms));
         if ahead_ms > AHEAD_MS_MAX {
             return Err(TooFarAhead(ahead_ms));
         }
@@ -144,6 +150,17 @@ mod tests {
         assert_eq!(clock.see(wrong, 5), Err(TooFarAhead(AHEAD_MS_MAX + 1)));
         assert_eq!(clock.tick(7).unix_ms(), 7);
         assert_eq!(clock.see(wrong, 6), Ok(()));
+    }
+
+    #[test]
+    fn a_wall_clock_that_is_put_back_stops_nobody() {
+        let kept = clock(1).tick(10_000_000);
+        let (mut one, mut two) = (Clock::new(1, 2, kept), Clock::new(2, 2, kept));
+        let written = one.tick(5_000_000);
+        assert!(written > kept);
+        assert_eq!(one.unix_ms(5_000_000), 10_000_000);
+        assert_eq!(one.see(kept, 5_000_000), Ok(()));
+        assert_eq!(two.see(written, 5_000_000), Ok(()));
     }
 
     #[test]

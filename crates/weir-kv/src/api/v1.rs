@@ -84,6 +84,7 @@ pub(crate) fn parse(
             what,
             quorum,
             condition,
+            until_ms: None,
         }));
     }
     match (rest, method) {

@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 
 use super::ClientError;
+use crate::cluster::line::Lost;
 use crate::coordinator::Answer;
 use crate::frame::{Say, Why};
 
@@ -23,6 +24,16 @@ pub(super) enum Came {
     NotAsked(String),
     /// It was asked, and does not answer, for this reason.
     Lost(String),
+}
+
+impl Came {
+    pub(super) fn lost(why: Lost) -> Self {
+        let why = match why {
+            Lost::Closed => "the connection ended before it answered",
+            Lost::Silent => "nothing is heard of it any more",
+        };
+        Self::Lost(why.to_owned())
+    }
 }
 
 /// What is to be done.
@@ -108,6 +119,7 @@ impl Attempts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::Clocks;
 
     fn node(name: &str) -> Box<str> {
         name.into()
@@ -143,7 +155,7 @@ mod tests {
         let unknown = ClientError::Unknown(node("a"), "gone".to_owned());
         assert!(unknown.may_be_written());
         assert_eq!(begin(true).come(lost()), Next::Fail(unknown));
-        let strange = begin(true).come(Came::Said(Say::Pong(0)));
+        let strange = begin(true).come(Came::Said(Say::Pong(Clocks::default())));
         assert!(matches!(strange, Next::Fail(ClientError::Unknown(..))));
         // Also when others were passed over before.
         let mut attempts = begin(true);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::net::TcpStream;
@@ -11,9 +11,9 @@ use tokio::time::Instant;
 
 use super::attempts::Came;
 use crate::cluster::hello;
-use crate::cluster::line::{Outbox, Unsent, outbox};
+use crate::cluster::line::{Lost, Outbox, PING_ID, Unsent, outbox};
 use crate::cluster::serve::ASKS_MAX;
-use crate::frame::{Frame, Say};
+use crate::frame::{Frame, Say, What};
 
 /// How long a connection may take to come about.
 const CONNECT: Duration = Duration::from_secs(1);
@@ -32,7 +32,17 @@ enum State {
 }
 
 /// Those who wait for answers, by the numbers of their requests.
-type Waiters = Arc<Mutex<HashMap<u64, oneshot::Sender<Came>>>>;
+type Waiters = Arc<Mutex<HashMap<u64, Waiter>>>;
+
+/// One who waits for an answer.
+#[derive(Debug)]
+struct Waiter {
+    came: oneshot::Sender<Came>,
+    is_write: bool,
+}
+
+/// What the wall clock of the node has said, and when.
+type Clock = Arc<Mutex<Option<(u64, Instant)>>>;
 
 /// A node, as a client asks it.
 #[derive(Debug)]
@@ -40,6 +50,7 @@ pub(super) struct Link {
     outbox: Outbox,
     state: watch::Receiver<State>,
     waiters: Waiters,
+    clock: Clock,
     next_id: AtomicU64,
     /// A node refuses more.
     room: Semaphore,
@@ -50,25 +61,27 @@ impl Link {
     pub(super) fn start(address: &str, secret: &Arc<str>) -> Self {
         let (outbox, unsent) = outbox();
         let (state, seen) = watch::channel(State::Unknown);
-        let waiters = Waiters::default();
+        let (waiters, clock) = (Waiters::default(), Clock::default());
         let connector = Connector {
             address: address.into(),
             secret: Arc::clone(secret),
             state,
             waiters: Arc::clone(&waiters),
+            clock: Arc::clone(&clock),
         };
         tokio::spawn(connector.run(unsent));
         Self {
             outbox,
             state: seen,
             waiters,
+            clock,
             next_id: AtomicU64::new(1),
             room: Semaphore::new(ASKS_MAX),
         }
     }
 
-    /// Asks the node. What is lost at the deadline may still be sent.
-    pub(super) async fn ask(&self, epoch: u64, say: Say, deadline: Instant) -> Came {
+    /// Asks the node. What is lost at the deadline may still be sent; a node does not begin then.
+    pub(super) async fn ask(&self, epoch: u64, mut say: Say, deadline: Instant) -> Came {
         let mut state = self.state.clone();
         let known = state.wait_for(|state| *state != State::Unknown);
         match tokio::time::timeout_at(deadline, known).await {
@@ -83,8 +96,17 @@ impl Link {
         let Ok(_room) = tokio::time::timeout_at(deadline, self.room.acquire()).await else {
             return Came::NotAsked("too many requests wait for it".to_owned());
         };
+        let mut is_write = false;
+        if let Say::Ask(ask) = &mut say {
+            ask.until_ms = self.until_ms(deadline);
+            is_write = ask.what != What::Get;
+        }
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let (waiter, came) = oneshot::channel();
+        let (sender, came) = oneshot::channel();
+        let waiter = Waiter {
+            came: sender,
+            is_write,
+        };
         lock(&self.waiters).insert(id, waiter);
         if !self.outbox.put(Frame { epoch, id, say }) {
             lock(&self.waiters).remove(&id);
@@ -100,6 +122,15 @@ impl Link {
     }
 }
 
+impl Link {
+    /// What the node's clock says at the deadline, if that is known.
+    fn until_ms(&self, deadline: Instant) -> Option<u64> {
+        let (wall_ms, heard) = (*lock(&self.clock))?;
+        let since = deadline.saturating_duration_since(heard);
+        Some(wall_ms.saturating_add(since.as_millis() as u64))
+    }
+}
+
 /// Somebody who waits.
 struct Waits<'w>(&'w Waiters, u64);
 
@@ -109,8 +140,8 @@ impl Drop for Waits<'_> {
     }
 }
 
-fn lock(waiters: &Waiters) -> std::sync::MutexGuard<'_, HashMap<u64, oneshot::Sender<Came>>> {
-    waiters.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Keeps a connection to a node.
@@ -119,6 +150,7 @@ struct Connector {
     secret: Arc<str>,
     state: watch::Sender<State>,
     waiters: Waiters,
+    clock: Clock,
 }
 
 impl Connector {
@@ -129,7 +161,6 @@ impl Connector {
             let why = match tokio::time::timeout(CONNECT, connecting).await {
                 Ok(Ok(stream)) => {
                     pause = AGAIN;
-                    self.state.send_replace(State::Up);
                     if unsent.converse(stream, |id, say| self.hear(id, say)).await {
                         return;
                     }
@@ -138,6 +169,7 @@ impl Connector {
                 Ok(Err(error)) => error.to_string(),
                 Err(_) => "it takes too long to connect".to_owned(),
             };
+            *lock(&self.clock) = None;
             self.state.send_replace(State::Down(why.clone()));
             unsent.give_up(|id| self.tell(id, Came::NotAsked(why.clone())));
             tokio::time::sleep(pause).await;
@@ -145,16 +177,33 @@ impl Connector {
         }
     }
 
-    fn hear(&self, id: u64, say: Option<Say>) {
-        let lost = || Came::Lost("the connection ended before it answered".to_owned());
-        self.tell(id, say.map_or_else(lost, Came::Said));
+    fn hear(&self, id: u64, say: Result<Say, Lost>) {
+        match say {
+            Ok(Say::Pong(clocks)) if id == PING_ID => {
+                *lock(&self.clock) = Some((clocks.wall_ms, Instant::now()));
+                // Not before: what is asked says until when it may be begun.
+                self.state.send_if_modified(|state| {
+                    let was_up = std::mem::replace(state, State::Up) == State::Up;
+                    !was_up
+                });
+            }
+            Ok(say) => self.tell(id, Came::Said(say)),
+            // It may be made until its deadline, which whoever waits for it knows.
+            Err(Lost::Silent) if self.is_write(id) => {}
+            Err(lost) => self.tell(id, Came::lost(lost)),
+        }
+    }
+
+    fn is_write(&self, id: u64) -> bool {
+        let waiters = lock(&self.waiters);
+        waiters.get(&id).is_some_and(|waiter| waiter.is_write)
     }
 
     fn tell(&self, id: u64, came: Came) {
         let waiter = lock(&self.waiters).remove(&id);
         if let Some(waiter) = waiter {
             // It may have stopped waiting just now.
-            let _ = waiter.send(came);
+            let _ = waiter.came.send(came);
         }
     }
 }

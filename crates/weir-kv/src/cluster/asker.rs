@@ -54,6 +54,7 @@ impl Asker {
             quorum,
             client: hub::Client::Waits(replier, answer),
             is_in_order: false,
+            until_ms: None,
         }));
         reply
     }
@@ -81,6 +82,7 @@ impl Asker {
             quorum: ask.quorum,
             client,
             is_in_order: false,
+            until_ms: None,
         }));
     }
 

@@ -2,6 +2,7 @@
 
 mod answers;
 mod clocks;
+mod event;
 mod nodes;
 mod order;
 mod replicas;
@@ -19,20 +20,18 @@ use weir_gateway::service::{Answer, Replier};
 
 pub(crate) use self::answers::{too_few, too_many, written};
 use self::clocks::Clocks;
+pub(super) use self::event::{Asked, Client, Event};
 pub(super) use self::order::Order;
 use self::order::Waiting;
 use super::call::Call;
 use super::hints::Keeper;
-use super::neighbours::Come;
 use super::peer::Peer;
-use super::{Shared, ToAnswer, give};
-use crate::cell::Cell;
-use crate::coordinator::{self, Coordinator, Operation, Quorum, Step};
-use crate::frame::{Say, Why};
+use super::{Shared, give};
+use crate::coordinator::{self, Coordinator, Step};
+use crate::frame::{self, Say};
 use crate::seldom::Seldom;
 use crate::tally;
-use crate::version::Version;
-use crate::wall;
+use crate::wall::unix_ms;
 
 /// How long replicas may take.
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -43,65 +42,12 @@ const TURNS_MAX: u64 = 8;
 /// Events that are taken at once.
 const EVENTS_MAX: usize = 1024;
 
-/// What happens to the hub.
-pub(super) enum Event {
-    /// What clients have asked in a row.
-    Many(Vec<Event>),
-    Ask(Asked),
-    Order(Order),
-    /// A thread has a question to a node.
-    Call(Call),
-    /// Its answer.
-    Replied(u64, Say),
-    /// Another node has done what was asked of it.
-    Told(u64, coordinator::Answer),
-    /// A replica has answered a read.
-    Found(u64, u16, Option<Cell>),
-    /// A replica has answered a write of this version.
-    Written(u64, u16, Version, Option<Version>),
-    /// A replica says why it does not do what it was asked to.
-    Refused(u64, u16, Why, String),
-    /// Nodes come and go. What began before is seen to its end.
-    Nodes {
-        come: Vec<Come>,
-        go: Vec<u16>,
-        generation: usize,
-    },
-    /// What the clock of a node says, while it is there.
-    Clock(u16, Option<u64>),
-    /// A replica does not do what it was asked to.
-    Failed(u64, u16),
-}
-
-/// An operation on a key.
-pub(super) struct Asked {
-    pub(super) operation: Operation,
-    pub(super) key: Bytes,
-    pub(super) quorum: Quorum,
-    pub(super) client: Client,
-    /// Whether others of this key wait until it is answered.
-    pub(super) is_in_order: bool,
-}
-
-/// What is done with an answer. It may be the one that a client has waited for.
-pub(super) type Then = Box<dyn FnOnce(coordinator::Answer) -> Option<(Replier, Answer)> + Send>;
-
-/// Who waits for an operation.
-pub(super) enum Client {
-    Waits(Replier, ToAnswer),
-    /// The same, maybe with others in one answer.
-    Part(Then),
-    /// Another node, or a client that knows the map.
-    Node(Then),
-    /// It has its answer.
-    Nobody,
-}
-
 struct UnderWay {
     key: Bytes,
     coordinator: Coordinator,
     client: Client,
     is_in_order: bool,
+    until_ms: Option<u64>,
 }
 
 /// The owner of requests.
@@ -210,14 +156,17 @@ impl Hub {
             Event::Refused(id, _, why, text) if self.calls.contains_key(&id) => {
                 self.replied(id, Say::Refused(why, text));
             }
-            Event::Refused(id, node, ..) => self.happen(Event::Failed(id, node)),
             Event::Nodes {
                 come,
                 go,
                 generation,
             } => self.change(come, &go, generation),
-            Event::Clock(node, Some(unix_ms)) => self.clocks.tell(node, unix_ms, wall::unix_ms()),
-            Event::Clock(node, None) => self.clocks.forget(node),
+            Event::Clock(node, heard) => self.hear_clock(node, heard),
+            // It may begin until it is too late for that: nobody is told before that it has failed.
+            Event::Silent(id, _) if self.forwarded.contains_key(&id) => {}
+            Event::Refused(id, node, ..) | Event::Silent(id, node) => {
+                self.happen(Event::Failed(id, node));
+            }
             Event::Failed(id, _) if self.forwarded.contains_key(&id) => {
                 self.told(id, coordinator::Answer::TooFew);
             }
@@ -236,11 +185,9 @@ impl Hub {
             quorum,
             client,
             is_in_order,
+            until_ms,
         } = asked;
-        if self.clocks.is_own_off() {
-            self.told.tell(format_args!(
-                "kv: the clock of this node is more than 30 s off those of most others: it does nothing for clients until that is mended"
-            ));
+        if self.shared.is_off() {
             return self.give_up(client, (key, is_in_order));
         }
         self.next_id += 1;
@@ -255,10 +202,25 @@ impl Hub {
             coordinator,
             client,
             is_in_order,
+            until_ms,
         };
         self.under_way.insert(id, under_way);
         self.deadlines.push_back((Instant::now() + DEADLINE, id));
         self.carry_out(id, steps);
+    }
+
+    fn hear_clock(&mut self, node: u16, heard: Option<(frame::Clocks, Instant)>) {
+        match heard {
+            Some(heard) => self.clocks.tell(node, heard, self.shared.clocks()),
+            None => self.clocks.forget(node),
+        }
+        let is_off = self.clocks.is_own_off();
+        self.shared.set_off(is_off);
+        if is_off {
+            self.told.tell(format_args!(
+                "kv: the clock of this node, or the newest version that it has given, is more than 30 s off those of most others: it does nothing for clients until that is mended. If the clock is right, start weir again"
+            ));
+        }
     }
 
     /// Does not begin at all.
@@ -292,7 +254,8 @@ impl Hub {
                     }
                     let is_seen = self.shared.see(version);
                     let version = self.shared.tick();
-                    if is_seen {
+                    let is_late = is_over(under_way.until_ms);
+                    if is_seen && !is_late {
                         under_way.coordinator.behind(version, &mut more);
                     } else {
                         under_way.coordinator.give_up(&mut more);
@@ -401,4 +364,9 @@ impl Hub {
             self.coordinate(id, Coordinator::give_up);
         }
     }
+}
+
+/// Whether it is later than this, in milliseconds since 1970.
+fn is_over(until_ms: Option<u64>) -> bool {
+    until_ms.is_some_and(|until_ms| unix_ms() > until_ms)
 }

@@ -34,6 +34,15 @@ const READ_BYTES: usize = 64 << 10;
 /// The number of pings. Nobody else asks by it.
 pub(crate) const PING_ID: u64 = 0;
 
+/// Why nothing is said to a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// The other end has closed the connection, as it does when it ends: what it has not begun it does not begin any more.
+    Closed,
+    /// Nothing is heard of it. What was sent may still get there.
+    Silent,
+}
+
 /// Where requests wait to be sent, whatever connection that will be by.
 pub(crate) fn outbox() -> (Outbox, Unsent) {
     let (sender, requests) = mpsc::channel(WAITING_MAX);
@@ -107,11 +116,11 @@ impl Unsent {
     }
 
     /// Asks and hears until that fails; or until nothing more will come, which is true. `hear` gets what is said to each request that
-    /// was sent, or nothing, if the connection ends before.
+    /// was sent, or why nothing is.
     pub(crate) async fn converse(
         &mut self,
         stream: TcpStream,
-        hear: impl Fn(u64, Option<Say>),
+        hear: impl Fn(u64, Result<Say, Lost>),
     ) -> bool {
         let line = Line {
             awaited: Mutex::default(),
@@ -120,14 +129,14 @@ impl Unsent {
             hear,
         };
         let (reader, writer) = stream.into_split();
-        let is_over = tokio::select! {
-            () = line.read(reader) => false,
-            () = line.watch() => false,
-            is_over = line.write(writer, &mut self.requests) => is_over,
+        let (is_over, lost) = tokio::select! {
+            () = line.read(reader) => (false, Lost::Closed),
+            () = line.watch() => (false, Lost::Silent),
+            is_over = line.write(writer, &mut self.requests) => (is_over, Lost::Closed),
         };
         let awaited = std::mem::take(&mut *line.lock());
         for id in awaited.into_values() {
-            (line.hear)(id, None);
+            (line.hear)(id, Err(lost));
         }
         is_over
     }
@@ -144,7 +153,7 @@ struct Line<H> {
     hear: H,
 }
 
-impl<H: Fn(u64, Option<Say>)> Line<H> {
+impl<H: Fn(u64, Result<Say, Lost>)> Line<H> {
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, u64>> {
         self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -241,8 +250,8 @@ impl<H: Fn(u64, Option<Say>)> Line<H> {
                     Ok(Some(Frame { id, say, .. })) => {
                         let asked = self.lock().remove(&id);
                         match (asked, &say) {
-                            (Some(asked), _) => (self.hear)(asked, Some(say)),
-                            (None, Say::Pong(_)) => (self.hear)(PING_ID, Some(say)),
+                            (Some(asked), _) => (self.hear)(asked, Ok(say)),
+                            (None, Say::Pong(_)) => (self.hear)(PING_ID, Ok(say)),
                             _ => {}
                         }
                     }
@@ -290,8 +299,8 @@ mod tests {
                 assert!(outbox.put(large(id)));
             }
             let lost = RefCell::new(Vec::new());
-            let hear = |id, say: Option<Say>| {
-                assert_eq!(say, None);
+            let hear = |id, say: Result<Say, Lost>| {
+                assert_eq!(say, Err(Lost::Closed));
                 lost.borrow_mut().push(id);
             };
             let ends = async {

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::Shared;
 use super::hello;
 use super::hub::Event;
-use super::line::{Outbox, Unsent, outbox};
+use super::line::{Lost, Outbox, Unsent, outbox};
 use crate::frame::{Frame, Say};
 use crate::placement::Node;
 use crate::seldom::Seldom;
@@ -103,7 +104,7 @@ impl Keeper {
                 return;
             }
             // What was sent before it was seen that the node is down.
-            unsent.give_up(|id| self.hear(id, None));
+            unsent.give_up(|id| self.hear(id, Err(Lost::Closed)));
             if unsent.is_closed() {
                 return;
             }
@@ -112,20 +113,21 @@ impl Keeper {
     }
 
     /// It answers a request, or has not.
-    fn hear(&self, id: u64, say: Option<Say>) {
+    fn hear(&self, id: u64, say: Result<Say, Lost>) {
         let node = self.node.id;
         let event = match say {
-            Some(Say::Found(cell)) => Event::Found(id, node, cell),
-            Some(Say::Written { version, newer }) => Event::Written(id, node, version, newer),
-            Some(Say::Told(answer)) => Event::Told(id, answer),
-            Some(Say::Pong(unix_ms)) => Event::Clock(node, Some(unix_ms)),
-            Some(Say::Refused(why, text)) => {
+            Ok(Say::Found(cell)) => Event::Found(id, node, cell),
+            Ok(Say::Written { version, newer }) => Event::Written(id, node, version, newer),
+            Ok(Say::Told(answer)) => Event::Told(id, answer),
+            Ok(Say::Pong(clocks)) => Event::Clock(node, Some((clocks, Instant::now()))),
+            Ok(Say::Refused(why, text)) => {
                 self.told.tell(format_args!(
                     "kv: node number {node} refuses ({why:?}): {text}"
                 ));
                 Event::Refused(id, node, why, text)
             }
-            Some(say @ (Say::Page(_) | Say::Digested(..))) => Event::Replied(id, say),
+            Ok(say @ (Say::Page(_) | Say::Digested(..))) => Event::Replied(id, say),
+            Err(Lost::Silent) => Event::Silent(id, node),
             _ => Event::Failed(id, node),
         };
         let _ = self.events.send(event);

@@ -8,6 +8,7 @@ use arc_swap::{ArcSwap, Guard};
 use super::hello;
 use crate::coordinator::{Quorum, Replicas};
 use crate::engine::Engine;
+use crate::frame::Clocks;
 use crate::layout::Layout;
 use crate::placement::Node;
 use crate::tally::Tally;
@@ -25,6 +26,7 @@ pub(crate) struct Shared {
     me: AtomicU16,
     layout: ArcSwap<Layout>,
     is_member: AtomicBool,
+    is_off: AtomicBool,
     /// How many layouts there were, and which of them was the first that nothing under way began before, as far as the hub knows.
     generation: AtomicUsize,
     pub(super) settled: AtomicUsize,
@@ -57,6 +59,7 @@ impl Shared {
             me: AtomicU16::new(me),
             layout: ArcSwap::from_pointee(layout),
             is_member: AtomicBool::new(me > 0),
+            is_off: AtomicBool::new(false),
             generation: AtomicUsize::new(0),
             settled: AtomicUsize::new(0),
             alone: Default::default(),
@@ -112,6 +115,25 @@ impl Shared {
         self.layout.store(Arc::new(layout));
         self.is_member.store(own.is_some(), Ordering::Release);
         self.generation.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// What the clocks of this node say.
+    pub(super) fn clocks(&self) -> Clocks {
+        let wall_ms = unix_ms();
+        let clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
+        Clocks {
+            wall_ms,
+            version_ms: clock.unix_ms(wall_ms),
+        }
+    }
+
+    /// Whether the clocks of this node are wrong, as far as the others know: it does nothing for clients then.
+    pub(crate) fn is_off(&self) -> bool {
+        self.is_off.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_off(&self, is_off: bool) {
+        self.is_off.store(is_off, Ordering::Release);
     }
 
     pub(crate) fn tick(&self) -> Version {

@@ -1,8 +1,8 @@
 //! What one node, or a client, asks another one to do for a key on all of its replicas, and what came of it.
 //!
 //! ```text
-//! ask    what (1)  ack (1)  from (1)  expires (8)  If-Match  If-None-Match  key length (2)  key  value ...
-//!        what: 1 get  2 put  3 delete         expires: milliseconds since 1970, or 0
+//! ask    until (8)  what (1)  ack (1)  from (1)  expires (8)  If-Match  If-None-Match  key length (2)  key  value ...
+//!        what: 1 get  2 put  3 delete         until, expires: milliseconds since 1970, or 0
 //!        a condition: FFFF there is none, FFFE "*", or the number of versions (2) and they (12 each)
 //! told   1 found  2 written  3 unmet  4 conflict  5 too few (1)       behind 2 a version, behind 1 and 3 a cell or nothing
 //! ```
@@ -19,7 +19,7 @@ const ANY: u16 = 0xFFFE;
 /// Versions in a condition.
 pub(crate) const TAGS_MAX: usize = 64;
 /// Bytes of an ask besides its key, its value, and versions.
-const HEAD: usize = 17;
+const HEAD: usize = 25;
 
 /// What is done with a key, for whoever asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +32,9 @@ pub struct Ask {
     pub quorum: Quorum,
     /// What must hold of the value for it to be written.
     pub condition: Condition,
+    /// When it is too late to begin, in milliseconds since 1970 by the clock of the node that is asked: whoever asks waits no longer, and
+    /// may have told its client so.
+    pub until_ms: Option<u64>,
 }
 
 /// A read or a write.
@@ -70,6 +73,7 @@ impl Ask {
             What::Put { value, expires_ms } => (2, Some(value), *expires_ms),
             What::Delete => (3, None, None),
         };
+        out.extend(self.until_ms.unwrap_or(0).to_be_bytes());
         out.extend([what, self.quorum.ack as u8, self.quorum.from as u8]);
         out.extend(expires_ms.unwrap_or(0).to_be_bytes());
         encode_tags(self.condition.matches.as_ref(), out);
@@ -83,6 +87,7 @@ impl Ask {
         if payload.len() < HEAD {
             return Err(FrameError::Payload);
         }
+        let until_ms = Some(payload.get_u64()).filter(|until| *until > 0);
         let what = payload.get_u8();
         let (ack, from) = (payload.get_u8().into(), payload.get_u8().into());
         let expires_ms = payload.get_u64();
@@ -119,6 +124,7 @@ impl Ask {
             what,
             quorum,
             condition,
+            until_ms,
         })
     }
 }

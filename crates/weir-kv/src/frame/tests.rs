@@ -41,16 +41,20 @@ fn asks() -> impl Strategy<Value = Ask> {
     ];
     let quorum = (1..4_usize).prop_flat_map(|from| (from / 2 + 1..=from, Just(from)));
     let condition = (tags(), tags());
-    let parts = (keys(), what, quorum, condition);
-    parts.prop_map(|(key, what, (ack, from), (matches, matches_none))| Ask {
-        key,
-        what,
-        quorum: Quorum { ack, from },
-        condition: Condition {
-            matches,
-            matches_none,
+    let until_ms = proptest::option::of(1..u64::MAX);
+    let parts = (keys(), what, quorum, condition, until_ms);
+    parts.prop_map(
+        |(key, what, (ack, from), (matches, matches_none), until_ms)| Ask {
+            key,
+            what,
+            quorum: Quorum { ack, from },
+            condition: Condition {
+                matches,
+                matches_none,
+            },
+            until_ms,
         },
-    })
+    )
 }
 
 fn ends() -> impl Strategy<Value = Option<Bytes>> {
@@ -96,7 +100,10 @@ fn says() -> impl Strategy<Value = Say> {
         (versions(), proptest::option::of(versions()))
             .prop_map(|(version, newer)| Say::Written { version, newer }),
         Just(Say::Ping),
-        any::<u64>().prop_map(Say::Pong),
+        (any::<u64>(), any::<u64>()).prop_map(|(wall_ms, version_ms)| Say::Pong(Clocks {
+            wall_ms,
+            version_ms
+        })),
         (0..WHYS.len(), ".{0,20}").prop_map(|(why, text)| Say::Refused(WHYS[why], text)),
     ]
 }
@@ -152,11 +159,12 @@ fn what_is_no_frame_is_told() {
         Frame::decode(&mut framed)
     };
     let head = |format, kind| [&[format, kind][..], &[0; 16]].concat();
+    let other = FORMAT + 1;
     assert_eq!(framed(&[]), Err(FrameError::Length(0)));
-    assert_eq!(framed(&head(2, 1)), Err(FrameError::Format(2)));
-    assert_eq!(framed(&head(1, 99)), Err(FrameError::Kind(99)));
-    assert_eq!(framed(&head(1, 1)), Err(FrameError::Key));
-    assert_eq!(framed(&head(1, 4)), Err(FrameError::Payload));
+    assert_eq!(framed(&head(other, 1)), Err(FrameError::Format(other)));
+    assert_eq!(framed(&head(FORMAT, 99)), Err(FrameError::Kind(99)));
+    assert_eq!(framed(&head(FORMAT, 1)), Err(FrameError::Key));
+    assert_eq!(framed(&head(FORMAT, 4)), Err(FrameError::Payload));
     let mut long = BytesMut::from(&u32::MAX.to_be_bytes()[..]);
     let length = FrameError::Length(u32::MAX as usize);
     assert_eq!(Frame::decode(&mut long), Err(length));

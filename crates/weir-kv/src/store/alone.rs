@@ -162,6 +162,7 @@ mod tests {
             },
             quorum: Quorum { ack: 1, from: 1 },
             condition: Condition::default(),
+            until_ms: None,
         };
         let (sender, done) = mpsc::channel();
         let then = move |outcome| {

@@ -109,6 +109,7 @@ impl Line {
             what,
             quorum,
             condition,
+            until_ms: None,
         })
     }
 }

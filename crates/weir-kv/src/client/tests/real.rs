@@ -70,6 +70,7 @@ fn a_write_is_ordered_by_the_owner_whichever_node_a_client_asks() {
                 what,
                 quorum,
                 condition,
+                until_ms: None,
             };
             let deadline = Instant::now() + Duration::from_secs(20);
             other.ask(placed.map.epoch(), Say::Ask(ask), deadline)

@@ -2,10 +2,11 @@
 //! that is up, as each node sees it.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Asked, Client, DEADLINE, Hub};
+use super::{Asked, Client, DEADLINE, Hub, is_over};
 use crate::cell::Cell;
 use crate::condition::Condition;
 use crate::coordinator::{Answer, Operation};
@@ -37,7 +38,7 @@ impl Hub {
         } = order;
         let me = self.shared.me();
         let replicas = self.shared.replicas(&ask.key, ask.quorum).nodes;
-        let may_write = |node: u16| self.is_up(node) && !self.clocks.differs(node);
+        let may_write = |node: u16| node == me || self.is_up(node) && self.clocks.is_near(node);
         let first = replicas.into_iter().find(|node| may_write(*node));
         match first {
             _ if ask.what == What::Get => self.begin_ask(ask, client, false),
@@ -55,7 +56,12 @@ impl Hub {
             what,
             quorum,
             condition,
+            until_ms,
         } = ask;
+        // Before it takes a version: the clock never goes back.
+        if is_over(until_ms) || self.shared.is_off() {
+            return self.give_up(client, (key, is_in_order));
+        }
         let operation = self.operation(what, condition);
         self.begin(Asked {
             operation,
@@ -63,6 +69,7 @@ impl Hub {
             quorum,
             client,
             is_in_order,
+            until_ms,
         });
     }
 
@@ -86,8 +93,17 @@ impl Hub {
 
     fn forward(&mut self, node: u16, ask: Ask, client: Client) {
         self.next_id += 1;
+        // If it gets there later, it must not come over what was written meanwhile.
+        let own_ms = ask
+            .until_ms
+            .map(|until_ms| until_ms.saturating_sub(unix_ms()));
+        let left = own_ms.map_or(DEADLINE, |own_ms| {
+            DEADLINE.min(Duration::from_millis(own_ms))
+        });
+        let until_ms = self.clocks.wall_at(node, Instant::now() + left);
+        let ask = Ask { until_ms, ..ask };
         let id = self.next_id;
-        let peer = self.peers.get(&node);
+        let peer = self.peers.get(&node).filter(|_| until_ms.is_some());
         if peer.is_some_and(|peer| peer.send(id, Say::Ask(ask))) {
             self.forwarded.insert(id, (node, client));
             tally::more(&self.shared.tally.forwarded);

@@ -2,7 +2,7 @@
 //! both, loses packets, is slow, comes and goes, or stands still. What was acknowledged by a quorum is there, no read goes back
 //! behind it, and when all is well again the replicas are the same.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -64,8 +64,6 @@ struct Known {
     least: u64,
     /// The last one that was sent.
     sent: u64,
-    /// Those by `/v1` of which nobody knows. The node that makes such a write may get it late, and make it after others.
-    late: BTreeSet<u64>,
 }
 
 fn is_deletion(number: u64) -> bool {
@@ -78,12 +76,9 @@ impl Known {
         let mut since = self.least..=self.sent;
         let number = match found {
             Some(number) if is_deletion(number) => None,
-            Some(number) => Some(number).filter(|it| since.contains(it) || self.late.contains(it)),
+            Some(number) => Some(number).filter(|it| since.contains(it)),
             // The first deletion that it may be; 0 is one, as nothing was ever written.
-            None => since.find(|it| is_deletion(*it)).or_else(|| {
-                let mut late = self.late.iter().copied();
-                late.find(|it| is_deletion(*it))
-            }),
+            None => since.find(|it| is_deletion(*it)),
         };
         self.least = self.least.max(number.unwrap_or_default());
         number.is_some()
@@ -166,9 +161,6 @@ fn work(load: &Load, client: usize) {
             }
             503 | 504 => {
                 load.unknown.fetch_add(1, Ordering::Relaxed);
-                if !is_v0 {
-                    known.late.insert(known.sent);
-                }
             }
             status => panic!("{status} {}", told.body),
         }

@@ -351,7 +351,10 @@ fn a_repair_is_ordered_and_told() {
         .ask("GET", "/v0/entities?start=k&end=l", b"")
         .text();
     assert_eq!(own.matches('k').count(), 20, "{own}");
-    assert_eq!(nodes[2].troubles(), [""; 0]);
+    // On a busy machine, a node may be missed for a moment.
+    wait_until("nothing is wrong any more", || {
+        nodes[2].troubles().is_empty()
+    });
 }
 
 #[test]
