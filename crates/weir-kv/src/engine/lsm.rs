@@ -9,10 +9,10 @@
 //! The tree is fjall's. It may stall a write, when flushes or compactions are behind; that holds up the thread that writes, and then
 //! writes are refused when too many wait. Workers never call it.
 
-mod journal;
 mod lane;
 mod rows;
 mod tree;
+mod writeback;
 mod writer;
 
 use std::fmt;
@@ -26,10 +26,10 @@ use bytes::Bytes;
 use fjall::PersistMode;
 use weir_gateway::service::Replier;
 
-use self::journal::Journal;
 use self::lane::{Lane, Taker};
 use self::rows::Rows;
 use self::tree::{META_NODE, Tree};
+use self::writeback::Writeback;
 use self::writer::{BatchClock, How, Write, Writer};
 use crate::cell::Cell;
 use crate::engine::{Durability, Each, Engine, EngineError, Then};
@@ -98,8 +98,8 @@ impl Lsm {
         let opened = tree.begin_run().map_err(|error| told(&error))?;
         let rows = Arc::new(Rows::new(rows_bytes));
         let is_synced = matches!(settings.durability, Durability::Group | Durability::Each);
-        let journal = (!is_synced).then(|| Journal::start(path)).transpose();
-        let journal = journal.map_err(|error| no_thread(&error))?;
+        let writeback =
+            Writeback::start(path, &tree, is_synced).map_err(|error| no_thread(&error))?;
         let lsm = Arc::new(Self {
             writes: Arc::new(Lane::new(WRITES_BYTES_MAX)),
             reads: Arc::new(Lane::new(READS_MAX)),
@@ -115,7 +115,7 @@ impl Lsm {
             rows: Arc::clone(&rows),
             lane: Arc::clone(&lsm.writes),
             durability: settings.durability,
-            journal,
+            writeback,
             newest: opened.0,
             batch: Arc::clone(&lsm.batch),
             told: Seldom::default(),

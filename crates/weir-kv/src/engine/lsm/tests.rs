@@ -33,15 +33,51 @@ fn open(directory: &Directory) -> Arc<Lsm> {
 fn the_journal_is_where_it_is_looked_for() {
     let directory = Directory::new();
     let path = &directory.0;
-    assert_eq!(journal::newest(path), None);
+    assert_eq!(writeback::newest_journal(path), None);
     let lsm = open(&directory);
-    let found = journal::newest(path).expect("there is one");
+    let found = writeback::newest_journal(path).expect("there is one");
     assert!(found.is_file(), "{}", found.display());
     drop(lsm);
     for name in ["10.jnl", "9.jnl"] {
         std::fs::write(path.join(name), "").expect("it is written");
     }
-    assert_eq!(journal::newest(path), Some(path.join("10.jnl")));
+    assert_eq!(writeback::newest_journal(path), Some(path.join("10.jnl")));
+}
+
+#[test]
+fn tables_are_where_they_are_looked_for_and_synced_once() {
+    let directory = Directory::new();
+    let lsm = open(&directory);
+    let mut folders = writeback::folders(&directory.0);
+    // The tree has tables of its own.
+    for folder in &mut folders {
+        folder.sync();
+    }
+    write(&lsm, "k", cell(1, "v"));
+    let flushed = lsm.tree.cells.rotate_memtable_and_wait();
+    flushed.expect("it is flushed");
+    let grown = |folders: &mut [writeback::Folder]| {
+        let grown = folders.iter_mut().map(writeback::Folder::sync);
+        grown.filter(|has_grown| *has_grown).count()
+    };
+    assert_eq!(grown(&mut folders), 1);
+    assert_eq!(grown(&mut folders), 0);
+}
+
+#[test]
+fn what_the_tree_lets_go_is_dropped_by_who_has_the_last_share() {
+    let directory = Directory::new();
+    let lsm = open(&directory);
+    let mut shares = writeback::Shares::default();
+    shares.take(&lsm.tree.cells);
+    for time in 1..=4 {
+        write(&lsm, "k", cell(time, "v"));
+        let flushed = lsm.tree.cells.rotate_memtable_and_wait();
+        flushed.expect("it is flushed");
+        shares.take(&lsm.tree.cells);
+        // That of now, and those of lists that the tree has not let go yet.
+        assert!((1..=3).contains(&shares.memtables()));
+    }
 }
 
 fn version(time: u64) -> Version {

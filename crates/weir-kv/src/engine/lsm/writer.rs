@@ -10,10 +10,10 @@ use fjall::PersistMode;
 use tokio::time::Instant;
 
 use super::answer;
-use super::journal::Journal;
 use super::lane::Lane;
 use super::rows::Rows;
 use super::tree::{META_NEWEST, Tree, failed};
+use super::writeback::Writeback;
 use crate::cell::Cell;
 use crate::engine::{Durability, EngineError, Then};
 use crate::seldom::Seldom;
@@ -114,8 +114,7 @@ pub(super) struct Writer {
     pub(super) rows: Arc<Rows>,
     pub(super) lane: Arc<Lane<Write>>,
     pub(super) durability: Durability,
-    /// Where writes are not synced anyway.
-    pub(super) journal: Option<Journal>,
+    pub(super) writeback: Writeback,
     /// The newest version of all that was ever written here.
     pub(super) newest: Version,
     pub(super) batch: Arc<BatchClock>,
@@ -134,9 +133,7 @@ impl Writer {
             self.batch.begin();
             self.write(writes.into());
             self.batch.end();
-            if let Some(journal) = &mut self.journal {
-                journal.grow(bytes);
-            }
+            self.writeback.grow(bytes);
             self.lane.done(bytes);
         }
     }
