@@ -55,6 +55,13 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
+/// Where the numbers of runs begin when nothing is known of those before. Weirs that run on after their table was lost have such numbers
+/// as well, and no two that run at once may have the same one.
+#[allow(dead_code, reason = "a build may have no database")]
+pub(crate) fn first_run() -> u16 {
+    fastrand::u16(1..)
+}
+
 /// What to do about a database that is not in this build.
 #[allow(dead_code, reason = "a build may have all of them")]
 pub(crate) fn not_built(what: &str, feature: &str) -> String {

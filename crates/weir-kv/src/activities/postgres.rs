@@ -33,7 +33,7 @@ const READS_AT_ONCE: Most = Most {
 /// # Errors
 /// Postgres cannot be reached, or refuses.
 pub(super) fn open(settings: &PostgresSettings, batch: BatchSettings) -> Result<Rows, OpenError> {
-    let table = Arc::new(Table::new(settings, creation(&settings.table))?);
+    let table = Arc::new(Table::new(settings, creation)?);
     let waiting = Waiting::new();
     let begin = {
         let Waiting { writes, reads } = waiting.clone();
@@ -173,11 +173,7 @@ async fn insert_all(line: &mut Line, rows: &[(&Row, usize)]) -> Result<(), Engin
         open.client.execute(&open.statements[0], &parameters),
     )
     .await;
-    match line.settled(inserted) {
-        Ok(_) => Ok(()),
-        Err(trouble) if trouble.is_of_data => Err(EngineError::Refused(trouble.why)),
-        Err(trouble) => Err(trouble.into()),
-    }
+    line.settled(inserted).map(|_| ())
 }
 
 fn time(time_ms: u64) -> SystemTime {
@@ -210,13 +206,10 @@ async fn read_all(mut line: Line, inbox: Arc<Inbox<Read>>) {
         let answers: Vec<_> = match found {
             Ok(found) => {
                 let found = found.into_iter().map(|found| line.settled(Ok(found)));
-                found
-                    .map(|found| found.map_err(EngineError::from))
-                    .collect()
+                found.collect()
             }
             Err(late) => {
                 let late = line.settled::<Vec<Row>>(Err(late));
-                let late = late.map_err(EngineError::from);
                 items.iter().map(|_| late.clone()).collect()
             }
         };

@@ -36,8 +36,10 @@ pub(crate) struct Table {
     config: Config,
     /// Its name as it is written in a statement.
     pub(crate) name: String,
-    /// The statements that make it when it is not there.
-    creation: String,
+    /// Its name as it was given.
+    given_name: String,
+    /// The statements that make it when it is not there, of its name as it was given.
+    creation: fn(&str) -> String,
     /// What the last connection has failed by. One that stands again is good news for all tasks.
     failed: Mutex<Option<Failed>>,
 }
@@ -54,11 +56,21 @@ struct Failed {
 impl Table {
     /// # Errors
     /// The URL is none.
-    pub(crate) fn new(settings: &PostgresSettings, creation: String) -> Result<Self, String> {
+    pub(crate) fn new(
+        settings: &PostgresSettings,
+        creation: fn(&str) -> String,
+    ) -> Result<Self, String> {
         let config = settings.url.parse();
+        let mut config: Config = config.map_err(|error: Error| in_words(&error))?;
+        let hosts = config.get_hosts().len().max(config.get_hostaddrs().len());
+        // Hosts are asked one after the other: one that is off must leave the next one its time.
+        if hosts > 1 && config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT / (hosts as u32 + 1));
+        }
         Ok(Self {
-            config: config.map_err(|error| in_words(&error))?,
+            config,
             name: named(&settings.table, ""),
+            given_name: settings.table.clone(),
             creation,
             failed: Mutex::default(),
         })
@@ -97,7 +109,8 @@ impl Table {
         let prepared = match prepare(&open.client, statements).await {
             Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => {
                 // Two that make it at once would fail, IF NOT EXISTS or not: they take turns.
-                let creation = format!("SELECT pg_advisory_xact_lock({TURN}); {}", self.creation);
+                let creation = (self.creation)(&self.given_name);
+                let creation = format!("SELECT pg_advisory_xact_lock({TURN}); {creation}");
                 open.client.batch_execute(&creation).await?;
                 prepare(&open.client, statements).await
             }
@@ -115,10 +128,7 @@ impl Table {
     ) -> Result<Open, OpenError> {
         let open = timeout(within, self.open(statements)).await;
         let late = |_| OpenError::away(format!("it has not answered within {within:?}"));
-        open.map_err(late)?.map_err(|error| OpenError {
-            why: in_words(&error),
-            is_away: is_away(&error),
-        })
+        Ok(open.map_err(late)??)
     }
 }
 
@@ -218,65 +228,57 @@ impl Line {
         opened.map_err(|error| error.of("Postgres").why)
     }
 
-    /// What became of a question that was asked within [`STATEMENT`]. A connection that nobody knows the state of is closed.
+    /// What became of a question that was asked within [`STATEMENT`]. Unless a row is to blame, the connection is closed: another
+    /// one may lead to a server that takes writes, and finds what has to be made again.
     pub(crate) fn settled<T>(
         &mut self,
         result: Result<Result<T, Error>, tokio::time::error::Elapsed>,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, EngineError> {
         let (why, is_of_data) = match result {
             Ok(Ok(settled)) => return Ok(settled),
             Ok(Err(error)) => {
-                let said = error.as_db_error();
-                if said.is_none() {
-                    self.open = None;
-                }
-                // What is wrong with data, breaks a constraint, or is more than a limit allows (PostgreSQL, appendix A).
-                let class = said.and_then(|said| said.code().code().get(..2));
-                let is_of_data = matches!(class, Some("21" | "22" | "23" | "44" | "54" | "P0"));
-                (in_words(&error), is_of_data)
+                let state = error.code().map(SqlState::code);
+                (in_words(&error), state.is_some_and(is_of_data))
             }
-            Err(_) => {
-                self.open = None;
-                (format!("it has not answered within {STATEMENT:?}"), false)
-            }
+            Err(_) => (format!("it has not answered within {STATEMENT:?}"), false),
         };
         let why = format!("Postgres: {why}");
-        if !is_of_data {
-            self.told.tell(format_args!("{why}"));
+        if is_of_data {
+            return Err(EngineError::Refused(why));
         }
-        Err(Trouble { why, is_of_data })
+        self.open = None;
+        self.told.tell(format_args!("{why}"));
+        Err(EngineError::Failed(why))
     }
 }
 
-/// Why a statement has failed.
-#[derive(Debug)]
-pub(crate) struct Trouble {
-    pub(crate) why: String,
-    /// The fault is in a row.
-    #[allow(dead_code, reason = "activities tell rows apart by it")]
-    pub(crate) is_of_data: bool,
+/// Whether a row is to blame: it is wrong, breaks a constraint, or is more than a limit allows (`PostgreSQL`, appendix A).
+fn is_of_data(state: &str) -> bool {
+    matches!(
+        state.get(..2),
+        Some("21" | "22" | "23" | "44" | "54" | "P0")
+    )
 }
 
-impl From<Trouble> for EngineError {
-    fn from(trouble: Trouble) -> Self {
-        Self::Failed(trouble.why)
-    }
+/// Whether somebody has to see to it: a database, a schema, a user or a right is missing, or a statement does not fit the table.
+/// Whatever else keeps a server from answering may pass: it starts, only reads, waits for a lock, has no room or no connection left.
+fn is_final(state: &str) -> bool {
+    let is_class = matches!(state.get(..2), Some("28" | "42"));
+    is_class || matches!(state, "3D000" | "3F000")
 }
 
-/// Whether nobody answers there, or a server that is not ready yet.
-fn is_away(error: &Error) -> bool {
-    if let Some(code) = error.code() {
-        // It starts, ends, has crashed, or has no connection left.
-        return [
-            SqlState::CANNOT_CONNECT_NOW,
-            SqlState::ADMIN_SHUTDOWN,
-            SqlState::CRASH_SHUTDOWN,
-            SqlState::TOO_MANY_CONNECTIONS,
-        ]
-        .contains(code);
+impl From<Error> for OpenError {
+    fn from(error: Error) -> Self {
+        let is_final = match error.code() {
+            Some(state) => is_final(state.code()),
+            // The URL lacks what is needed. The library tells it by its words alone.
+            None => error.to_string() == "invalid configuration",
+        };
+        Self {
+            why: in_words(&error),
+            is_away: !is_final,
+        }
     }
-    let source = std::error::Error::source(error);
-    error.is_closed() || source.is_some_and(<dyn std::error::Error>::is::<std::io::Error>)
 }
 
 /// What an error says.
@@ -303,4 +305,60 @@ pub(crate) fn named(table: &str, behind: &str) -> String {
 
 fn identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_pass_is_waited_for_and_what_somebody_has_to_see_to_is_not() {
+        for (state, of_whom) in [
+            ("3D000", "a database that is not there"),
+            ("3F000", "a schema that is not there"),
+            ("28P01", "a password"),
+            ("42501", "a right"),
+            ("42703", "a table of other columns"),
+        ] {
+            assert!(is_final(state), "{of_whom}");
+        }
+        for (state, of_whom) in [
+            ("57P03", "a server that starts"),
+            ("57P01", "a server that ends"),
+            ("53300", "no connection left"),
+            ("53100", "a full disk"),
+            ("53200", "no memory left"),
+            ("25006", "a standby that only reads"),
+            ("57014", "a statement that has waited for too long"),
+            ("55P03", "a lock"),
+            ("08P01", "a pool that does not reach it"),
+            ("40001", "a conflict"),
+            ("XX000", "anything"),
+        ] {
+            assert!(!is_final(state), "{of_whom}");
+            assert!(!is_of_data(state), "{of_whom}");
+        }
+        for state in ["22P05", "23514", "54001", "P0001"] {
+            assert!(is_of_data(state), "{state}");
+        }
+    }
+
+    /// How long a host may take to be reached, of a URL.
+    fn connect_timeout(url: &str) -> Option<Duration> {
+        let settings = PostgresSettings {
+            url: url.to_owned(),
+            table: "kv".to_owned(),
+        };
+        let table = Table::new(&settings, |_| String::new()).expect("it is a URL");
+        table.config.get_connect_timeout().copied()
+    }
+
+    #[test]
+    fn each_of_several_hosts_has_its_turn_in_time() {
+        assert_eq!(connect_timeout("postgres://a@one/db"), None);
+        let two = connect_timeout("postgres://a@one,two/db").expect("a bound");
+        assert!(2 * two < CONNECT);
+        let told = connect_timeout("postgres://a@one,two/db?connect_timeout=1");
+        assert_eq!(told, Some(Duration::from_secs(1)));
+    }
 }

@@ -24,7 +24,7 @@ use crate::cell::Cell;
 use crate::database::cassandra::{named, prepared, session};
 use crate::database::inbox::{Batch, Inbox, Most};
 use crate::database::thread::{Thread, Work};
-use crate::database::{CassandraSettings, OpenError};
+use crate::database::{CassandraSettings, OpenError, first_run};
 use crate::engine::{Each, Engine, EngineError, Then};
 use crate::seldom::Seldom;
 use crate::version::Version;
@@ -223,22 +223,21 @@ impl Open {
     }
 
     /// The number of this run, which no other process has. This is where Cassandra has to agree with itself; no write does it.
-    async fn begin_run(&self, settings: &CassandraSettings) -> Result<u16, String> {
+    async fn begin_run(&self, settings: &CassandraSettings) -> Result<u16, OpenError> {
         let runs = named(settings, "_runs");
-        let first = format!("INSERT INTO {runs} (name, number) VALUES ('run', 0) IF NOT EXISTS");
+        let first = first_run();
+        let first =
+            format!("INSERT INTO {runs} (name, number) VALUES ('run', {first}) IF NOT EXISTS");
         let now = format!("SELECT number FROM {runs} WHERE name = 'run'");
         let next = format!("UPDATE {runs} SET number = ? WHERE name = 'run' IF number = ?");
         let told = |error: &dyn fmt::Display| error.to_string();
-        let made = self.session.query_unpaged(first, &[]).await;
-        made.map_err(|error| told(&error))?;
+        self.session.query_unpaged(first, &[]).await?;
         for _ in 0..ATTEMPTS {
-            let found = self.session.query_unpaged(&*now, &[]).await;
-            let found = found.map_err(|error| told(&error))?;
+            let found = self.session.query_unpaged(&*now, &[]).await?;
             let rows = found.into_rows_result().map_err(|error| told(&error))?;
             let (number,) = rows.first_row::<(i32,)>().map_err(|error| told(&error))?;
             let mine = number % i32::from(u16::MAX) + 1;
-            let taken = self.session.query_unpaged(&*next, (mine, number)).await;
-            let taken = taken.map_err(|error| told(&error))?;
+            let taken = self.session.query_unpaged(&*next, (mine, number)).await?;
             let rows = taken.into_rows_result().map_err(|error| told(&error))?;
             let row: Row = rows.first_row().map_err(|error| told(&error))?;
             let is_mine = row
@@ -249,7 +248,8 @@ impl Open {
                 return Ok(mine as u16);
             }
         }
-        Err("others take the numbers of runs all the time".to_owned())
+        let why = "others take the numbers of runs all the time".to_owned();
+        Err(OpenError::away(why))
     }
 
     fn stamp_us(&self, ask: &Ask) -> i64 {

@@ -26,7 +26,7 @@ use self::batch::{Plan, Write};
 use self::rows::{cell_of, creation, insert, insert_all, next_run, select, select_versions};
 use crate::cell::Cell;
 use crate::database::inbox::{Batch, Inbox, Most};
-use crate::database::postgres::{Line, START, STATEMENT, Table, in_words};
+use crate::database::postgres::{Line, START, STATEMENT, Table};
 use crate::database::thread::{Thread, Work};
 use crate::database::{OpenError, PostgresSettings};
 use crate::engine::{Each, Engine, EngineError, Then};
@@ -76,7 +76,7 @@ impl Postgres {
     /// # Errors
     /// Postgres cannot be reached, or refuses.
     pub(crate) fn open(settings: &PostgresSettings) -> Result<Arc<Self>, OpenError> {
-        let table = Arc::new(Table::new(settings, creation(&settings.table))?);
+        let table = Arc::new(Table::new(settings, creation)?);
         let reads = Arc::new(Inbox::new(READS_MAX));
         let writes = Arc::new(Inbox::new(WRITES_BYTES_MAX));
         let next_run = next_run(&settings.table);
@@ -115,8 +115,7 @@ async fn begin_run(table: &Table, next_run: String) -> Result<u16, OpenError> {
     let given = timeout(STATEMENT, open.client.query_one(&open.statements[0], &[])).await;
     let row =
         given.map_err(|_| OpenError::away(format!("it has not answered within {STATEMENT:?}")))?;
-    let row = row.map_err(|error| in_words(&error))?;
-    let run: i64 = row.get(0);
+    let run: i64 = row?.get(0);
     let run = u16::try_from(run);
     Ok(run.map_err(|_| format!("the sequence of {} has given another number", table.name))?)
 }
@@ -202,7 +201,8 @@ async fn write(line: &mut Line, writes: &[Write]) -> Result<Vec<Option<Version>>
     let plan = Plan::of(writes);
     let open = line.open().await?;
     let kept = timeout(STATEMENT, insert_all(open, writes, &plan)).await;
-    let kept = line.settled(kept)?;
+    let kept = line.settled(kept);
+    let kept = kept.map_err(|error| EngineError::Failed(error.to_string()))?;
     Ok(plan.results(writes, &kept))
 }
 

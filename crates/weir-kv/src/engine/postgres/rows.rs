@@ -8,6 +8,7 @@ use tokio_postgres::{Error, Row};
 
 use super::batch::{Plan, Write};
 use crate::cell::Cell;
+use crate::database::first_run;
 use crate::database::postgres::{Open, Table, named};
 use crate::engine::EngineError;
 use crate::version::Version;
@@ -15,12 +16,14 @@ use crate::version::Version;
 /// The last millisecond of the year 9999. What expires later is kept as this.
 const EXPIRES_MS_MAX: u64 = 253_402_300_799_999;
 
+/// The sequence begins anywhere: weirs that were there before a table that is made again have numbers of their own.
 pub(super) fn creation(table: &str) -> String {
     let (name, runs) = (named(table, ""), named(table, RUNS));
+    let first = first_run();
     format!(
         "CREATE TABLE IF NOT EXISTS {name} (key bytea PRIMARY KEY, value bytea, expires timestamptz, \
          version_time bigint NOT NULL, version_node integer NOT NULL, version_run integer NOT NULL); \
-         CREATE SEQUENCE IF NOT EXISTS {runs} MINVALUE 1 MAXVALUE 65535 CYCLE"
+         CREATE SEQUENCE IF NOT EXISTS {runs} MINVALUE 1 MAXVALUE 65535 START {first} CYCLE"
     )
 }
 
