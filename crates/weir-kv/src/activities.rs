@@ -164,10 +164,10 @@ fn json(status: u16, content: String) -> Answer {
 fn failed(error: &EngineError) -> Answer {
     let why = error.to_string();
     match error {
-        EngineError::Busy => api::busy(&why),
         EngineError::Refused(_) => api::text(422, &why),
-        EngineError::Failed(_) | EngineError::NoRanges | EngineError::NoConditions => {
-            api::text(503, &why)
-        }
+        EngineError::Busy
+        | EngineError::Failed(_)
+        | EngineError::NoRanges
+        | EngineError::NoConditions => api::busy(&why),
     }
 }

@@ -6,6 +6,8 @@
 
 #[cfg(feature = "cassandra")]
 pub(crate) mod cassandra;
+#[cfg(feature = "postgres")]
+pub(crate) mod halves;
 pub(crate) mod inbox;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;

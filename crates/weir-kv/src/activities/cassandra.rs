@@ -12,10 +12,11 @@ use scylla::statement::batch::{Batch as Statements, BatchType};
 use scylla::statement::prepared::PreparedStatement;
 use scylla::value::CqlTimestamp;
 use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
 
 use super::BatchSettings;
 use super::query::Query;
-use super::rows::{Read, Row, Rows, Waiting, Write, answer};
+use super::rows::{Answered, POST, Read, Row, Rows, Waiting, Write, answer, too_late};
 use crate::database::cassandra::{named, prepared, session};
 use crate::database::inbox::{Batch, Inbox, Most};
 use crate::database::thread::{Thread, Work};
@@ -108,7 +109,7 @@ async fn read_all(open: Rc<Open>, inbox: Arc<Inbox<Read>>) {
             let (open, inbox) = (Rc::clone(&open), Arc::clone(&inbox));
             tokio::task::spawn_local(async move {
                 let found = open.read(&read.query).await;
-                answer([(read.then)(found.map_err(|why| open.failed(&why)))]);
+                answer([(read.then)(found)]);
                 inbox.done(1);
                 drop(place);
             });
@@ -148,21 +149,25 @@ impl Open {
 
     /// Writes all rows, and says what became of each of the writes.
     async fn write(&self, events_max: usize, writes: &[Write]) -> Vec<Result<(), EngineError>> {
+        let until = Instant::now() + POST;
         let mut results = vec![Ok(()); writes.len()];
         let rows = writes.iter().enumerate();
         let rows = rows.flat_map(|(of, write)| write.rows.iter().map(move |row| (row, of)));
         let mut rows: Vec<(&Row, usize)> = rows.collect();
-        // In the order in which they came, of each user.
-        rows.sort_by(|(one, _), (other, _)| one.user.cmp(&other.user));
+        // Those of one name stay in the order in which they came.
+        rows.sort_by(|(one, _), (other, _)| one.name().cmp(&other.name()));
         let statements = statements(&rows, events_max.min(STATEMENT_ROWS_MAX));
         let written = statements.into_iter().map(async |rows| {
-            let written = self.insert(rows).await;
-            (rows, written)
+            if Instant::now() >= until {
+                return (rows, Err(too_late(POST)));
+            }
+            let written = timeout_at(until, self.insert(rows)).await;
+            let written = written.map(|written| written.map_err(|why| self.failed(&why)));
+            (rows, written.unwrap_or_else(|_| Err(too_late(POST))))
         });
         let mut written = stream::iter(written).buffer_unordered(STATEMENTS);
         while let Some((rows, written)) = written.next().await {
-            if let Err(why) = written {
-                let error = self.failed(&why);
+            if let Err(error) = written {
                 for (_, of) in rows {
                     results[*of] = Err(error.clone());
                 }
@@ -172,7 +177,7 @@ impl Open {
     }
 
     async fn insert(&self, rows: &[(&Row, usize)]) -> Result<(), String> {
-        let values = rows.iter().map(|(row, _)| {
+        let values = last_of_each(rows).map(|row| {
             let time = CqlTimestamp(row.time_ms.cast_signed());
             (&*row.user, time, &*row.id, &*row.data)
         });
@@ -192,7 +197,15 @@ impl Open {
         written.map_err(|error| error.to_string())
     }
 
-    async fn read(&self, query: &Query) -> Result<Vec<Row>, String> {
+    async fn read(&self, query: &Query) -> Result<Vec<Row>, EngineError> {
+        let mut found = Answered::default();
+        for row in self.find(query).await.map_err(|why| self.failed(&why))? {
+            found.push(row)?;
+        }
+        Ok(found.rows())
+    }
+
+    async fn find(&self, query: &Query) -> Result<Vec<Row>, String> {
         let from = CqlTimestamp(query.from_ms.cast_signed());
         let to = CqlTimestamp(query.to_ms.cast_signed());
         let values = (&*query.user, from, to, query.limit.cast_signed());
@@ -222,14 +235,26 @@ impl Open {
     }
 }
 
-/// The rows of each statement: of one user, so many, and no more bytes than a batch may have.
+/// The last row of each name. Of two in one statement, which have the same time of writing, Cassandra would keep the greater data.
+fn last_of_each<'r>(rows: &'r [(&'r Row, usize)]) -> impl Iterator<Item = &'r Row> {
+    let is_last = |at: usize| {
+        let next = rows.get(at + 1);
+        next.is_none_or(|(next, _)| next.name() != rows[at].0.name())
+    };
+    (0..rows.len())
+        .filter(move |at| is_last(*at))
+        .map(|at| rows[at].0)
+}
+
+/// The rows of each statement: of one user, so many, and no more bytes than a batch may have. Those of one name stay together.
 fn statements<'r>(rows: &'r [(&'r Row, usize)], rows_max: usize) -> Vec<&'r [(&'r Row, usize)]> {
     let mut statements = Vec::new();
     let (mut begin, mut bytes) = (0, 0);
     for (at, (row, _)) in rows.iter().enumerate() {
         let is_other = rows[begin].0.user != row.user;
         let is_full = at - begin >= rows_max || bytes + row.bytes() > STATEMENT_BYTES_MAX;
-        if at > begin && (is_other || is_full) {
+        let is_again = at > 0 && rows[at - 1].0.name() == row.name();
+        if at > begin && (is_other || is_full) && !is_again {
             statements.push(&rows[begin..at]);
             (begin, bytes) = (at, 0);
         }
@@ -241,14 +266,17 @@ fn statements<'r>(rows: &'r [(&'r Row, usize)], rows_max: usize) -> Vec<&'r [(&'
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
     fn a_statement_is_of_one_user_and_has_a_bound() {
+        let ids = Cell::new(0);
         let row = |user: &str, bytes: usize| Row {
             user: user.to_owned(),
             time_ms: 0,
-            id: String::new(),
+            id: ids.replace(ids.get() + 1).to_string(),
             data: "x".repeat(bytes),
             is_named: false,
         };
@@ -269,5 +297,23 @@ mod tests {
         assert_eq!(lengths(2), [2, 1, 1, 1, 1, 1]);
         assert_eq!(lengths(100), [3, 1, 1, 1, 1]);
         assert_eq!(lengths(1), [1; 7]);
+    }
+
+    #[test]
+    fn of_one_name_the_last_is_written_in_one_statement() {
+        let row = |id: &str, data: &str| Row {
+            user: "a".to_owned(),
+            time_ms: 0,
+            id: id.to_owned(),
+            data: data.to_owned(),
+            is_named: true,
+        };
+        let rows = [row("1", "x"), row("2", "9"), row("2", "1"), row("3", "x")];
+        let rows: Vec<_> = rows.iter().map(|row| (row, 0)).collect();
+        let statements = statements(&rows, 1);
+        let lengths: Vec<_> = statements.iter().map(|rows| rows.len()).collect();
+        assert_eq!(lengths, [1, 2, 1]);
+        let data: Vec<_> = last_of_each(&rows).map(|row| &*row.data).collect();
+        assert_eq!(data, ["x", "1", "x"]);
     }
 }

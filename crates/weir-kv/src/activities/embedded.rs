@@ -13,18 +13,22 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable as _};
+use tokio::time::Instant;
 
 use super::BatchSettings;
 use super::query::Query;
-use super::rows::{Read, Row, Rows, Waiting, Write, answer};
+use super::rows::{Answered, Read, Row, Rows, Waiting, Write, answer, too_late};
 use crate::database::inbox::{Batch, Inbox, Most};
 use crate::database::thread::{Thread, Work};
 use crate::engine::lsm::LsmSettings;
 use crate::engine::{Durability, EngineError};
 use crate::seldom::Seldom;
 
+/// How long rows that were posted may take to be written. Their client waits for five seconds.
+const POST: Duration = Duration::from_secs(2);
 /// Bytes of rows that are written at once.
 const WRITE_BYTES_MAX: usize = 8 << 20;
 const READERS: usize = 2;
@@ -126,12 +130,13 @@ impl Tree {
         }
         let snapshot = self.database.snapshot();
         let newest = snapshot.range(&self.rows, from..to).rev();
-        let rows = newest.take(query.limit as usize).map(|entry| {
+        let mut found = Answered::default();
+        for entry in newest.take(query.limit as usize) {
             let (key, value) = entry.into_inner().map_err(failed)?;
             let row = row_of(&query.user, &key, &value);
-            row.ok_or_else(|| EngineError::Failed("a row is damaged".to_owned()))
-        });
-        rows.collect()
+            found.push(row.ok_or_else(|| EngineError::Failed("a row is damaged".to_owned()))?)?;
+        }
+        Ok(found.rows())
     }
 }
 
@@ -195,19 +200,28 @@ impl Writer {
             );
             let rows = items.iter().flat_map(|write| &write.rows);
             let rows: Vec<&Row> = rows.collect();
-            let mut written = Ok(());
-            for rows in rows.chunks(events_max) {
-                written = written.and_then(|()| self.commit(rows));
-            }
+            let written = self.commit_all(&rows, events_max);
             if let Err(error) = &written {
                 self.told
-                    .tell(format_args!("activities: nothing is written: {error}"));
+                    .tell(format_args!("activities: not all is written: {error}"));
             }
             answer(items.into_iter().map(|write| (write.then)(written.clone())));
             inbox.done(weight);
         }
         // What was acknowledged is as durable as was said. The rest of it comes for nothing.
         let _ = self.tree.database.persist(PersistMode::SyncAll);
+    }
+
+    /// Commits rows, so many at once, as long as there is time.
+    fn commit_all(&self, rows: &[&Row], events_max: usize) -> Result<(), EngineError> {
+        let until = Instant::now() + POST;
+        for rows in rows.chunks(events_max) {
+            if Instant::now() >= until {
+                return Err(too_late(POST));
+            }
+            self.commit(rows)?;
+        }
+        Ok(())
     }
 
     fn commit(&self, rows: &[&Row]) -> Result<(), EngineError> {

@@ -83,6 +83,9 @@ fn row(text: &str, now_ms: u64, next_id: impl FnOnce() -> String) -> Result<Row,
             "data: found {bytes} bytes, expected at most {DATA_BYTES_MAX}"
         ));
     }
+    if has_nul(data) {
+        return Err("data: found \\u0000, expected JSON without the character NUL".to_owned());
+    }
     Ok(Row {
         user: name("user_id", &event.user_id)?,
         time_ms: time_ms.unwrap_or(now_ms),
@@ -93,6 +96,22 @@ fn row(text: &str, now_ms: u64, next_id: impl FnOnce() -> String) -> Result<Row,
         data: data.to_owned(),
         is_named,
     })
+}
+
+/// Whether a string of JSON has the character NUL, which `jsonb` of Postgres has not. JSON writes it as an escape alone.
+fn has_nul(json: &str) -> bool {
+    let mut rest = json;
+    while let Some(at) = rest.find('\\') {
+        let escape = &rest[at + 1..];
+        if escape.starts_with("u0000") {
+            return true;
+        }
+        // What is escaped may be a backslash itself.
+        let mut behind = escape.chars();
+        behind.next();
+        rest = behind.as_str();
+    }
+    false
 }
 
 fn name(key: &str, value: &Value) -> Result<String, String> {
@@ -190,6 +209,21 @@ mod tests {
     }
 
     #[test]
+    fn a_nul_is_found_and_what_only_looks_like_one_is_not() {
+        for (json, has) in [
+            (r#""\u0000""#, true),
+            (r#""\\\u0000""#, true),
+            (r#"{"\"\u0000": "\u0001"}"#, true),
+            (r#""\\u0000""#, false),
+            (r#""\\\\u0000 \u00001 é\"""#, true),
+            (r#""\\\\u0000 \u0001 é\"""#, false),
+            (r#""u0000""#, false),
+        ] {
+            assert_eq!(has_nul(json), has, "{json}");
+        }
+    }
+
+    #[test]
     fn what_is_wrong_is_told_with_its_place() {
         let long = format!(
             r#"{{"user_id": 1, "data": "{}"}}"#,
@@ -227,6 +261,10 @@ mod tests {
             (
                 "{\"user_id\": 1, \"timestamp\": 253402300800000}",
                 "timestamp: expected a time",
+            ),
+            (
+                r#"{"user_id": 1, "data": {"a\\\u0000": 1}}"#,
+                "data: found \\u0000",
             ),
             (&*long, "data: found 65538 bytes, expected at most 65536"),
         ] {

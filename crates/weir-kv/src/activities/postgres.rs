@@ -3,14 +3,16 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use futures_util::TryStreamExt as _;
 use futures_util::future::join_all;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::Error;
 use tokio_postgres::types::ToSql;
 
 use super::BatchSettings;
 use super::query::Query;
-use super::rows::{Read, Row, Rows, Waiting, Write, answer};
+use super::rows::{Answered, POST, Read, Row, Rows, Waiting, Write, answer, too_late};
+use crate::database::halves::Halves;
 use crate::database::inbox::{Batch, Inbox, Most};
 use crate::database::postgres::{Line, Open, START, STATEMENT, Table, named};
 use crate::database::thread::{Thread, Work};
@@ -132,44 +134,55 @@ async fn write(
     events_max: usize,
     writes: &[Write],
 ) -> Vec<Result<(), EngineError>> {
+    let until = Instant::now() + POST;
     let mut results = vec![Ok(()); writes.len()];
     let rows = writes.iter().enumerate();
     let rows = rows.flat_map(|(of, write)| write.rows.iter().map(move |row| (row, of)));
     let mut rows: Vec<(&Row, usize)> = rows.collect();
-    // Every batch locks rows in this order, so none waits for another in a circle.
-    rows.sort_unstable();
-    for chunk in rows.chunks(events_max) {
-        let Err(mut error) = insert_all(line, chunk).await else {
-            continue;
-        };
-        let is_several = chunk.len() > 1;
-        for one in chunk {
-            // One row that Postgres does not take must not take the others with it.
-            if is_several && matches!(error, EngineError::Refused(_)) {
-                match insert_all(line, std::slice::from_ref(one)).await {
-                    Ok(()) => continue,
-                    Err(of_one @ EngineError::Refused(_)) => {
-                        results[one.1] = Err(of_one);
-                        continue;
-                    }
-                    Err(other) => error = other,
-                }
+    // Every batch locks rows in this order, so none waits for another in a circle. Of one name, the first stays.
+    rows.sort_by(|(one, _), (other, _)| one.name().cmp(&other.name()));
+    let mut fail = |rows: &[(&Row, usize)], error: &EngineError| {
+        for (_, of) in rows {
+            if results[*of].is_ok() {
+                results[*of] = Err(error.clone());
             }
-            results[one.1] = Err(error.clone());
+        }
+    };
+    let mut parts = Halves::of(rows.len(), events_max);
+    while let Some(part) = parts.take() {
+        let inserted = if Instant::now() < until {
+            insert_all(line, &rows[part.clone()], until).await
+        } else {
+            Err(too_late(POST))
+        };
+        match inserted {
+            Ok(()) => {}
+            // One row that Postgres does not take must not take the others with it.
+            Err(EngineError::Refused(_)) if parts.split(&part) => {}
+            Err(error @ EngineError::Refused(_)) => fail(&rows[part], &error),
+            Err(error) => {
+                // Something else is wrong, so the others are not tried.
+                fail(&rows[part.start..], &error);
+                break;
+            }
         }
     }
     results
 }
 
-async fn insert_all(line: &mut Line, rows: &[(&Row, usize)]) -> Result<(), EngineError> {
+async fn insert_all(
+    line: &mut Line,
+    rows: &[(&Row, usize)],
+    until: Instant,
+) -> Result<(), EngineError> {
     let open = line.open().await?;
     let users: Vec<&str> = rows.iter().map(|(row, _)| &*row.user).collect();
     let times: Vec<SystemTime> = rows.iter().map(|(row, _)| time(row.time_ms)).collect();
     let ids: Vec<&str> = rows.iter().map(|(row, _)| &*row.id).collect();
     let data: Vec<&str> = rows.iter().map(|(row, _)| &*row.data).collect();
     let parameters: [&(dyn ToSql + Sync); 4] = [&users, &times, &ids, &data];
-    let inserted = timeout(
-        STATEMENT,
+    let inserted = timeout_at(
+        until.min(Instant::now() + STATEMENT),
         open.client.execute(&open.statements[0], &parameters),
     )
     .await;
@@ -205,8 +218,10 @@ async fn read_all(mut line: Line, inbox: Arc<Inbox<Read>>) {
         };
         let answers: Vec<_> = match found {
             Ok(found) => {
-                let found = found.into_iter().map(|found| line.settled(Ok(found)));
-                found.collect()
+                let found = found.into_iter();
+                found
+                    .map(|found| line.settled(Ok(found)).flatten())
+                    .collect()
             }
             Err(late) => {
                 let late = line.settled::<Vec<Row>>(Err(late));
@@ -219,15 +234,18 @@ async fn read_all(mut line: Line, inbox: Arc<Inbox<Read>>) {
     }
 }
 
-async fn find(open: &Open, query: &Query) -> Result<Vec<Row>, Error> {
+/// The rows that are wanted, unless they are too many for an answer.
+async fn find(open: &Open, query: &Query) -> Result<Result<Vec<Row>, EngineError>, Error> {
     let (from, to) = (time(query.from_ms), time(query.to_ms));
     let limit = i64::from(query.limit);
     let parameters: [&(dyn ToSql + Sync); 4] = [&query.user, &from, &to, &limit];
-    let rows = open.client.query(&open.statements[0], &parameters).await?;
-    let rows = rows.iter().map(|row| {
+    let rows = open.client.query_raw(&open.statements[0], parameters);
+    let mut rows = Box::pin(rows.await?);
+    let mut found = Answered::default();
+    while let Some(row) = rows.try_next().await? {
         let time: SystemTime = row.try_get(0)?;
         let data: Option<String> = row.try_get(2)?;
-        Ok(Row {
+        let row = Row {
             user: query.user.clone(),
             time_ms: time
                 .duration_since(UNIX_EPOCH)
@@ -236,7 +254,10 @@ async fn find(open: &Open, query: &Query) -> Result<Vec<Row>, Error> {
             id: row.try_get(1)?,
             data: data.unwrap_or_else(|| "null".to_owned()),
             is_named: false,
-        })
-    });
-    rows.collect()
+        };
+        if let Err(error) = found.push(row) {
+            return Ok(Err(error));
+        }
+    }
+    Ok(Ok(found.rows()))
 }

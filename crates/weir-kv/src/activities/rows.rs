@@ -1,6 +1,7 @@
 //! What is kept: the seam between the service and the place where its rows are.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_gateway::service::{Answer, Replier};
 
@@ -10,7 +11,7 @@ use crate::database::thread::Thread;
 use crate::engine::{EngineError, Then};
 
 /// An event of a user.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) user: String,
     /// When it was, in milliseconds since 1970.
@@ -25,6 +26,51 @@ pub(super) struct Row {
 impl Row {
     pub(super) fn bytes(&self) -> usize {
         self.user.len() + self.id.len() + self.data.len()
+    }
+
+    /// What it is known by.
+    pub(super) fn name(&self) -> (&str, u64, &str) {
+        (&self.user, self.time_ms, &self.id)
+    }
+}
+
+/// How long rows that were posted may take to be written in a database. Their client waits for ten seconds.
+#[allow(dead_code, reason = "a build may have no database")]
+pub(super) const POST: Duration = Duration::from_secs(6);
+
+/// What becomes of those that are left after so long.
+pub(super) fn too_late(within: Duration) -> EngineError {
+    let why = format!("not all rows were written within {within:?}: some may be there");
+    EngineError::Failed(why)
+}
+
+/// Bytes of the rows of an answer.
+const ANSWER_BYTES_MAX: usize = 8 << 20;
+
+/// The rows of an answer, as many as it may have.
+#[derive(Debug, Default)]
+pub(super) struct Answered {
+    rows: Vec<Row>,
+    bytes: usize,
+}
+
+impl Answered {
+    /// # Errors
+    /// There are too many: to find fewer, one has to ask for fewer.
+    pub(super) fn push(&mut self, row: Row) -> Result<(), EngineError> {
+        self.bytes += row.bytes();
+        if self.bytes > ANSWER_BYTES_MAX {
+            let why = format!(
+                "these rows have more than {ANSWER_BYTES_MAX} bytes: ask for fewer, by last or limit"
+            );
+            return Err(EngineError::Refused(why));
+        }
+        self.rows.push(row);
+        Ok(())
+    }
+
+    pub(super) fn rows(self) -> Vec<Row> {
+        self.rows
     }
 }
 
@@ -120,4 +166,29 @@ pub(super) struct Read {
 /// Gives the answers that there are.
 pub(super) fn answer(answers: impl IntoIterator<Item = Option<(Replier, Answer)>>) {
     Replier::answer_all(answers.into_iter().flatten());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_has_a_bound() {
+        let row = Row {
+            user: "a".to_owned(),
+            time_ms: 0,
+            id: "1".to_owned(),
+            data: "x".repeat((1 << 20) - 2),
+            is_named: true,
+        };
+        let mut found = Answered::default();
+        for _ in 0..ANSWER_BYTES_MAX >> 20 {
+            assert_eq!(found.push(row.clone()), Ok(()));
+        }
+        let small = Row {
+            data: String::new(),
+            ..row
+        };
+        assert!(matches!(found.push(small), Err(EngineError::Refused(_))));
+    }
 }

@@ -163,6 +163,10 @@ fn what_is_wrong_is_told(collector: &Collector) {
             "event 2: user_id: expected a string",
         ),
         ("{\"user_id\": \"x\", \"id\": 1}", "timestamp: missing"),
+        (
+            "{\"user_id\": \"x\", \"data\": \"\\u0000\"}",
+            "data: found \\u0000",
+        ),
     ] {
         let response = collector.ask("POST", "", "", body);
         assert_eq!(response.status, 400, "{body}");
@@ -194,13 +198,18 @@ fn what_is_wrong_is_told(collector: &Collector) {
 /// Where the first of two with other data stays.
 fn the_first_stays(collector: &Collector) {
     let event = |data| json!({ "user_id": "two", "id": "same", "timestamp": 5, "data": data });
-    collector.post(&event(1));
+    collector.post(&event(3));
     collector.post(&event(2));
-    collector.post(&json!([event(3), event(4)]));
-    assert_eq!(collector.parts("user_id=two", "data"), [json!(1)]);
-    let at_once = |data| json!({ "user_id": "at once", "id": 1, "timestamp": 5, "data": data });
-    collector.post(&json!([at_once(1), at_once(2)]));
-    assert_eq!(collector.parts("user_id=at%20once", "data"), [json!(1)]);
+    collector.post(&json!([event(1), event(4)]));
+    assert_eq!(collector.parts("user_id=two", "data"), [json!(3)]);
+    // Whichever of the two is greater.
+    for (id, first, second) in [(1, 1, 2), (2, 2, 1)] {
+        let user = format!("at-once-{id}");
+        let at_once = |data| json!({ "user_id": user, "id": id, "timestamp": 5, "data": data });
+        collector.post(&json!([at_once(first), at_once(second)]));
+        let kept = collector.parts(&format!("user_id={user}"), "data");
+        assert_eq!(kept, [json!(first)]);
+    }
 }
 
 /// Clients post until the gateway is killed; what was acknowledged must be there when it has been started again.

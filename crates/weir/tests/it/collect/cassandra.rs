@@ -24,6 +24,12 @@ fn events_are_kept_and_read_back() {
     holds(&mut collector);
     let other = start("activities", "batch = { events = 100, wait = \"20ms\" }");
     assert_eq!(other.find("user_id=tim&last=1000").len(), 250);
+    // Of one name, the last stays, also in one statement, and whichever is greater.
+    let again = |data| json!({ "user_id": "two", "id": "same", "timestamp": 5, "data": data });
+    for (first, last) in [(1, 2), (2, 1)] {
+        collector.post(&json!([again(first), again(last)]));
+        assert_eq!(other.parts("user_id=two", "data"), [json!(last)]);
+    }
     // More than goes into one statement.
     let long = "x".repeat(20_000);
     let events: Vec<_> = (0..20)

@@ -49,13 +49,13 @@ fn a_row_that_is_refused_takes_no_other_with_it() {
             let collector = &collector;
             scope.spawn(move || {
                 let is_bad = number == 3;
-                let data = if is_bad { "a\u{0}" } else { "a" };
-                let body = json!({ "user_id": number, "data": data }).to_string();
+                let data = if is_bad { "\\ud800" } else { "a" };
+                let body = format!("{{\"user_id\": {number}, \"data\": \"{data}\"}}");
                 let response = collector.ask("POST", "", "", &body);
                 if is_bad {
                     assert_eq!(response.status, 422, "{}", response.text());
                     assert!(
-                        response.text().contains("SQLSTATE 22P05"),
+                        response.text().contains("SQLSTATE 22P02"),
                         "{}",
                         response.text()
                     );
@@ -67,6 +67,78 @@ fn a_row_that_is_refused_takes_no_other_with_it() {
     });
     let told = postgres.ask("SELECT count(*) FROM activities");
     assert_eq!(told, "7");
+}
+
+/// It is found by halves, and not by writing all others one by one.
+#[test]
+fn a_row_that_is_refused_costs_few_transactions() {
+    let postgres = Postgres::start();
+    let collector = start(&postgres, "");
+    let events: Vec<String> = (0..1000)
+        .map(|number| match number {
+            700 => "{\"user_id\": \"ann\", \"data\": \"\\udc00\"}".to_owned(),
+            _ => format!("{{\"user_id\": \"ann\", \"data\": {number}}}"),
+        })
+        .collect();
+    let body = format!("[{}]", events.join(","));
+    let response = collector.ask("POST", "", "", &body);
+    assert_eq!(response.status, 422, "{}", response.text());
+    let told = postgres.ask("SELECT count(*) FROM activities");
+    assert_eq!(told, "999");
+    let told = postgres.ask("SELECT count(DISTINCT xmin::text) FROM activities");
+    let transactions: usize = told.parse().expect("a number");
+    assert!(transactions <= 10, "{transactions}");
+}
+
+/// What is wrong with the database and not with a row is told, and nothing more is tried of what was posted.
+#[test]
+fn what_fails_ends_a_post() {
+    let postgres = Postgres::start();
+    let collector = start(&postgres, "batch = 1");
+    collector.post(&json!({ "user_id": "before" }));
+    postgres.ask(
+        "CREATE FUNCTION fail() RETURNS trigger AS 'BEGIN IF NEW.id = ''3'' THEN RAISE ''full'' USING ERRCODE = ''53100''; END IF; \
+         RETURN NEW; END' LANGUAGE plpgsql; \
+         CREATE TRIGGER fail BEFORE INSERT ON activities FOR EACH ROW EXECUTE FUNCTION fail()",
+    );
+    let events: Vec<_> = (1..=6)
+        .map(|id| json!({ "user_id": "ann", "id": id, "timestamp": 5 }))
+        .collect();
+    let response = collector.ask("POST", "", "", &json!(events).to_string());
+    assert_eq!(
+        (response.status, response.field("retry-after")),
+        (503, Some("1"))
+    );
+    assert!(
+        response.text().contains("SQLSTATE 53100"),
+        "{}",
+        response.text()
+    );
+    assert_eq!(
+        collector.parts("user_id=ann", "id"),
+        [json!("2"), json!("1")]
+    );
+}
+
+/// An answer has a bound, and who asks for more is told.
+#[test]
+fn rows_that_are_too_many_for_an_answer_are_told() {
+    let postgres = Postgres::start();
+    let collector = start(&postgres, "");
+    let data = "x".repeat(60_000);
+    let events: Vec<_> = (0..100)
+        .map(|_| json!({ "user_id": "ann", "data": data }))
+        .collect();
+    collector.post(&json!(events));
+    collector.post(&json!(events));
+    assert_eq!(collector.find("user_id=ann&last=100").len(), 100);
+    let response = collector.ask("GET", "?user_id=ann&last=200", "", "");
+    assert_eq!(response.status, 422, "{}", response.text());
+    assert!(
+        response.text().contains("ask for fewer"),
+        "{}",
+        response.text()
+    );
 }
 
 /// While the database is away everything is refused, and told; when it is back, all that was acknowledged is there.
