@@ -35,6 +35,9 @@ pub(crate) const ALONE: &str = "alone";
 const STRANGER: &str =
     "this node has not joined its cluster yet, or has left it: `weir kv status` says more";
 
+/// What is told of a write that others have come before again and again.
+const BETWEEN: &str = "other writes of this key came in between";
+
 /// What came of something that was done for a key.
 type Outcome = Result<coordinator::Answer, EngineError>;
 /// A client that is answered by it.
@@ -200,7 +203,7 @@ impl Store {
             begun,
             _alone: alone,
         };
-        write_alone(&self.shared, (key, cell), waits, true);
+        write_alone(&self.shared, (key, cell), waits, alone::TRIES);
         reply
     }
 
@@ -297,11 +300,15 @@ struct Waits {
     _alone: Option<Alone>,
 }
 
-/// Writes a cell here alone. When there is a newer one, this write takes a newer version, once: it has come later.
-fn write_alone(shared: &Arc<Shared>, (key, cell): (Bytes, Cell), waits: Waits, may_advance: bool) {
+/// Writes a cell here alone. When there is a newer one, this write takes a newer version: it has come later.
+fn write_alone(shared: &Arc<Shared>, (key, cell): (Bytes, Cell), waits: Waits, tries: u32) {
     let again = (Arc::clone(shared), key.clone(), cell.clone());
     let then = move |written| match written {
-        Ok(Some(newer)) if may_advance => {
+        Ok(Some(_)) if tries <= 1 => {
+            waits.begun.end(Ended::Conflict);
+            Some((waits.replier, api::busy(BETWEEN)))
+        }
+        Ok(Some(newer)) => {
             let (shared, key, cell) = again;
             if !shared.see(newer) {
                 let why = "there is a write whose version is too far ahead of the clock here";
@@ -310,10 +317,10 @@ fn write_alone(shared: &Arc<Shared>, (key, cell): (Bytes, Cell), waits: Waits, m
             tally::more(&shared.tally.advanced);
             let version = shared.tick();
             let cell = Cell { version, ..cell };
-            write_alone(&shared, (key, cell), waits, false);
+            write_alone(&shared, (key, cell), waits, tries - 1);
             None
         }
-        Ok(_) => {
+        Ok(None) => {
             waits.begun.end(Ended::Ok);
             Some((waits.replier, Answer::new(waits.status)))
         }

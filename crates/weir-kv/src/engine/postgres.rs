@@ -1,13 +1,14 @@
 //! Cells in a table of Postgres, a row for each key.
 //!
 //! ```text
-//! write ──► inbox ──► a few tasks: a batch of all that waits ──► one INSERT ──► answers
+//! write ──► inbox ──► a few tasks: a batch of all that waits ──► one INSERT, or a few ──► answers
 //! read  ──► inbox ──► a few tasks: a batch of all that waits ──► one SELECT ──► answers
-//! scan  ──► a thread and a connection of its own, in one snapshot
+//! scan  ──► a thread and a connection of its own; who reads a range scans it page by page
 //! ```
 //!
 //! Several processes may have one table: each is a run of its own, which a sequence numbers, so no version is given twice.
-//! Which write is newest, the table decides row by row. What was answered is as durable as Postgres makes a commit.
+//! Which write is newest, the table decides row by row. What was answered is as durable as Postgres makes a commit. A row that Postgres does
+//! not take is told, and takes none with it that goes with it.
 
 mod batch;
 mod rows;
@@ -17,14 +18,16 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use weir_gateway::service::Replier;
 
-use self::batch::{Plan, Write};
+use self::batch::{Found, Known, Outcome, Round, Write};
 use self::rows::{cell_of, creation, insert, insert_all, next_run, select, select_versions};
 use crate::cell::Cell;
+use crate::database::halves::Halves;
 use crate::database::inbox::{Batch, Inbox, Most};
 use crate::database::postgres::{Line, START, STATEMENT, Table};
 use crate::database::thread::{Thread, Work};
@@ -46,8 +49,11 @@ const READS_AT_ONCE: Most = Most {
     items: 128,
     weight: 128,
 };
+/// Of a batch that takes more than one statement, no other one begins after so long.
+const STATEMENTS: Duration = Duration::from_secs(1);
 /// Scans at once; each has a thread and a connection.
 const SCANS_MAX: usize = 4;
+
 struct Read {
     key: Bytes,
     then: Then<Option<Cell>>,
@@ -183,27 +189,67 @@ async fn write_all(mut line: Line, inbox: Arc<Inbox<Write>>) {
             late.into_iter()
                 .map(|write| (write.then)(Err(EngineError::Busy))),
         );
-        let results = write(&mut line, &items).await;
-        let answers = items.into_iter().enumerate().map(|(index, write)| {
-            let results = results.as_ref().map_err(Clone::clone);
-            (write.then)(results.map(|newer| newer[index]))
-        });
-        answer(answers);
+        write_batch(&mut line, items).await;
         inbox.done(weight);
     }
 }
 
-/// What each write of a batch finds: the version of a newer one, or nothing.
-async fn write(line: &mut Line, writes: &[Write]) -> Result<Vec<Option<Version>>, EngineError> {
-    if writes.is_empty() {
-        return Ok(Vec::new());
+/// Writes round by round, as long as there is time, and answers as soon as it is known what a write finds.
+async fn write_batch(line: &mut Line, mut writes: Vec<Write>) {
+    let until = Instant::now() + STATEMENTS;
+    let mut known = Known::new();
+    while !writes.is_empty() {
+        let found = if Instant::now() < until {
+            let round = Round::of(&writes, &known);
+            let outcomes = write_all_of(line, &round.rows(&writes), until).await;
+            round.found(&writes, &outcomes, &mut known)
+        } else {
+            vec![Some(Err(EngineError::Busy)); writes.len()]
+        };
+        writes = told(writes, found);
     }
-    let plan = Plan::of(writes);
+}
+
+/// Writes rows, each of another key. One that is refused is looked for by halves, so that others are written.
+async fn write_all_of(line: &mut Line, rows: &[&Write], until: Instant) -> Vec<Outcome> {
+    let mut outcomes = vec![Outcome::Open; rows.len()];
+    let mut halves = Halves::of(rows.len(), rows.len());
+    while let Some(part) = halves.take() {
+        if Instant::now() >= until {
+            break;
+        }
+        match insert_some(line, &rows[part.clone()]).await {
+            Ok(own) => outcomes[part].clone_from_slice(&own),
+            Err(EngineError::Refused(_)) if halves.split(&part) => {}
+            Err(error @ EngineError::Refused(_)) => outcomes[part].fill(Outcome::Failed(error)),
+            Err(error) => {
+                // Something else is wrong, so the others are not tried.
+                outcomes[part.start..].fill(Outcome::Failed(error));
+                break;
+            }
+        }
+    }
+    outcomes
+}
+
+async fn insert_some(line: &mut Line, rows: &[&Write]) -> Result<Vec<Outcome>, EngineError> {
     let open = line.open().await?;
-    let kept = timeout(STATEMENT, insert_all(open, writes, &plan)).await;
-    let kept = line.settled(kept);
-    let kept = kept.map_err(|error| EngineError::Failed(error.to_string()))?;
-    Ok(plan.results(writes, &kept))
+    let inserted = timeout(STATEMENT, insert_all(open, rows)).await;
+    line.settled(inserted)
+}
+
+/// Answers those of whom it is known what they find; the others.
+fn told(writes: Vec<Write>, found: Vec<Option<Found>>) -> Vec<Write> {
+    let mut left = Vec::new();
+    let answers = writes.into_iter().zip(found).filter_map(|(write, found)| {
+        let Some(found) = found else {
+            left.push(write);
+            return None;
+        };
+        Some((write.then)(found))
+    });
+    answer(answers);
+    left
 }
 
 impl Engine for Postgres {

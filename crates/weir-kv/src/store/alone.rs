@@ -16,7 +16,7 @@ use crate::version::Version;
 use crate::wall::unix_ms;
 
 /// How often a write is made again that another one has come before.
-const TRIES: u32 = 8;
+pub(super) const TRIES: u32 = 8;
 
 /// Carries out what is asked.
 pub(super) fn carry_out(shared: &Arc<Shared>, ask: Ask, done: Done) {

@@ -1,12 +1,12 @@
 //! The rows of the table: what Postgres is told and asked, and what it says.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use tokio_postgres::{Error, Row};
 
-use super::batch::{Plan, Write};
+use super::batch::{Outcome, Write};
 use crate::cell::Cell;
 use crate::database::first_run;
 use crate::database::postgres::{Open, Table, named};
@@ -64,28 +64,17 @@ pub(super) fn select_versions(table: &Table) -> String {
     )
 }
 
-/// Writes the newest of each key, and gives the versions of what was there instead.
-pub(super) async fn insert_all(
-    open: &Open,
-    writes: &[Write],
-    plan: &Plan<'_>,
-) -> Result<HashMap<Vec<u8>, Version>, Error> {
-    let newest: Vec<(&[u8], &Write)> = plan.newest(writes).collect();
-    let cells = newest.iter().map(|(key, write)| (*key, &write.cell));
-    let cells: Vec<(&[u8], &Cell)> = cells.collect();
-    let keys: Vec<&[u8]> = cells.iter().map(|(key, _)| *key).collect();
-    let values: Vec<Option<&[u8]>> = cells
-        .iter()
-        .map(|(_, cell)| cell.value.as_deref())
-        .collect();
-    let expires: Vec<Option<SystemTime>> = cells
-        .iter()
-        .map(|(_, cell)| cell.expires_ms.map(time))
-        .collect();
-    let (times, nodes, runs) = columns(cells.iter().map(|(_, cell)| cell.version));
-    let most = columns(newest.iter().map(|(_, write)| write.most()));
+/// Writes rows, each of another key, and says what became of them.
+pub(super) async fn insert_all(open: &Open, writes: &[&Write]) -> Result<Vec<Outcome>, Error> {
+    let cells: Vec<&Cell> = writes.iter().map(|write| &write.cell).collect();
+    let keys: Vec<&[u8]> = writes.iter().map(|write| &write.key[..]).collect();
+    let values: Vec<Option<&[u8]>> = cells.iter().map(|cell| cell.value.as_deref()).collect();
+    let expires: Vec<Option<SystemTime>> =
+        cells.iter().map(|cell| cell.expires_ms.map(time)).collect();
+    let (times, nodes, runs) = columns(cells.iter().map(|cell| cell.version));
+    let most = columns(writes.iter().map(|write| write.most()));
     let [insert, select_versions] = &open.statements[..] else {
-        return Ok(HashMap::new());
+        return Ok(vec![Outcome::Open; writes.len()]);
     };
     let written = open
         .client
@@ -97,19 +86,27 @@ pub(super) async fn insert_all(
         )
         .await?;
     if written.len() == keys.len() {
-        return Ok(HashMap::new());
+        return Ok(vec![Outcome::Written; writes.len()]);
     }
-    let written: HashSet<&[u8]> = written.iter().map(|row| row.get(0)).collect();
-    let refused: Vec<&[u8]> = keys
-        .into_iter()
-        .filter(|key| !written.contains(key))
+    let mut outcomes: HashMap<&[u8], Outcome> = written
+        .iter()
+        .map(|row| (row.get(0), Outcome::Written))
         .collect();
+    let refused = keys.iter().filter(|key| !outcomes.contains_key(*key));
+    let refused: Vec<&[u8]> = refused.copied().collect();
     let rows = open.client.query(select_versions, &[&refused]).await?;
-    let kept = rows.iter().map(|row| {
-        let version = version_of(row, 1)?;
-        Ok((row.try_get(0)?, version))
-    });
-    kept.collect()
+    for row in &rows {
+        outcomes.insert(row.try_get(0)?, Outcome::Kept(version_of(row, 1)?));
+    }
+    let outcomes = writes
+        .iter()
+        .map(|write| match outcomes.get(&write.key[..]) {
+            // Somebody else may have taken the row away that was in the way.
+            Some(Outcome::Kept(kept)) if *kept <= write.most() => Outcome::Open,
+            Some(outcome) => outcome.clone(),
+            None => Outcome::Open,
+        });
+    Ok(outcomes.collect())
 }
 
 /// Versions, each part in a column of its own.

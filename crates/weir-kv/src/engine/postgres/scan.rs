@@ -1,7 +1,8 @@
-//! The cells of a range, page by page, in one snapshot.
+//! The cells of a range, in one snapshot for each scan.
 //!
-//! It has a connection of its own, since whoever takes the cells may be slow. Within a page rows come as they are taken, so no more
-//! of them is in memory than a few.
+//! It has a connection of its own, since whoever takes the cells may be slow. Rows come as they are taken, so no more of them is in memory
+//! than a few. Who answers a client with a range ends the scan after some hundred kilobytes, and begins another one: the range is in no
+//! snapshot.
 
 use std::future::Future;
 

@@ -2,7 +2,9 @@
 
 mod trouble;
 
+use std::collections::HashSet;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Node, free_address, start};
 use crate::harness::client::ask_admin;
@@ -276,4 +278,54 @@ fn conditions_hold_between_processes() {
         "{}",
         range.text()
     );
+}
+
+/// What a write over a version finds must not decide on one that comes behind it, or that would be acknowledged and never made.
+#[test]
+fn a_write_is_made_in_a_crowd_of_others_over_versions() {
+    const CLIENTS: usize = 16;
+    let postgres = Postgres::start();
+    let node = node(&postgres);
+    assert_eq!(node.put("key", b"first"), 201);
+    // What the row has ever been.
+    postgres.ask(
+        "CREATE TABLE past (value bytea); \
+         CREATE FUNCTION note() RETURNS trigger AS 'BEGIN INSERT INTO past VALUES (NEW.value); RETURN NEW; END' LANGUAGE plpgsql; \
+         CREATE TRIGGER past AFTER INSERT OR UPDATE ON kv FOR EACH ROW EXECUTE FUNCTION note()",
+    );
+    let is_over = AtomicBool::new(false);
+    let acknowledged: Vec<String> = std::thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let (node, is_over) = (&node, &is_over);
+            scope.spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    let read = node.ask("GET", "/v1/kv/key", b"");
+                    let tag = read.field("etag").expect("a tag");
+                    let over = format!("If-Match: {tag}\r\n");
+                    let value = format!("over-{client}");
+                    let written = node.ask_with("PUT", "/v1/kv/key", &over, value.as_bytes());
+                    assert!(
+                        matches!(written.status, 201 | 412 | 503),
+                        "{}",
+                        written.text()
+                    );
+                }
+            });
+        }
+        let values = (0..200).map(|turn| format!("plain-{turn}"));
+        let acknowledged = values.filter(|value| {
+            let status = node.put("key", value.as_bytes());
+            assert!(matches!(status, 201 | 503), "{status}");
+            status == 201
+        });
+        let acknowledged = acknowledged.collect();
+        is_over.store(true, Ordering::Relaxed);
+        acknowledged
+    });
+    assert!(acknowledged.len() > 100, "{} of 200", acknowledged.len());
+    let past = postgres.ask("SELECT convert_from(value, 'UTF8') FROM past");
+    let past: HashSet<&str> = past.lines().collect();
+    for value in &acknowledged {
+        assert!(past.contains(&**value), "{value} was never there");
+    }
 }

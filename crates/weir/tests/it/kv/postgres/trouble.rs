@@ -8,6 +8,36 @@ use crate::harness::postgres::Postgres;
 use crate::harness::wait_until;
 use crate::kv::Node;
 
+/// A value that breaks a constraint is told, and takes no other with it.
+#[test]
+fn what_is_refused_is_told_to_who_wrote_it() {
+    let postgres = Postgres::start();
+    let node = node(&postgres);
+    assert_eq!(node.put("key", b"value"), 201);
+    postgres.ask("ALTER TABLE kv ADD CONSTRAINT good CHECK (value <> 'bad')");
+    std::thread::scope(|scope| {
+        for client in 0..16 {
+            let node = &node;
+            scope.spawn(move || {
+                for turn in 0..20 {
+                    let key = format!("c{client}t{turn}");
+                    if client % 8 == 0 {
+                        let target = format!("/v0/entity?id={key}");
+                        let refused = node.ask("PUT", &target, b"bad");
+                        assert_eq!(refused.status, 422, "{}", refused.text());
+                        let why = "violates check constraint \"good\" (SQLSTATE 23514)";
+                        assert!(refused.text().contains(why), "{}", refused.text());
+                    } else {
+                        assert_eq!(node.put(&key, b"good"), 201);
+                    }
+                }
+            });
+        }
+    });
+    let told = postgres.ask("SELECT count(*) FROM kv WHERE value = 'good'");
+    assert_eq!(told, (14 * 20).to_string());
+}
+
 /// It is made again, and nobody gets the number of a run that is still there.
 #[test]
 fn a_table_that_is_dropped_is_made_again() {
