@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! write ──► inbox ──► a few tasks: a batch of all that waits ──► one INSERT, or a few ──► answers
-//! read  ──► inbox ──► a few tasks: a batch of all that waits ──► one SELECT ──► answers
+//! read  ──► inbox ──► a few tasks: a batch of all that waits ──► one SELECT, and one for each large value ──► answers
 //! scan  ──► a thread and a connection of its own; who reads a range scans it page by page
 //! ```
 //!
@@ -14,7 +14,7 @@ mod batch;
 mod rows;
 mod scan;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +25,10 @@ use tokio::time::{Instant, timeout};
 use weir_gateway::service::Replier;
 
 use self::batch::{Found, Known, Outcome, Round, Write};
-use self::rows::{cell_of, creation, insert, insert_all, next_run, select, select_versions};
+use self::rows::{
+    cell_of, creation, insert, insert_all, next_run, select, select_one, select_versions,
+    small_cell_of,
+};
 use crate::cell::Cell;
 use crate::database::halves::Halves;
 use crate::database::inbox::{Batch, Inbox, Most};
@@ -129,8 +132,9 @@ async fn begin_run(table: &Table, next_run: String) -> Result<u16, OpenError> {
 async fn work(table: Arc<Table>, reads: Arc<Inbox<Read>>, writes: Arc<Inbox<Write>>) {
     let mut tasks = Vec::new();
     for _ in 0..LINES {
+        let statements = vec![select(&table), select_one(&table)];
         let (line, reads) = (
-            Line::new(Arc::clone(&table), vec![select(&table)]),
+            Line::new(Arc::clone(&table), statements),
             Arc::clone(&reads),
         );
         tasks.push(tokio::task::spawn_local(read_all(line, reads)));
@@ -157,17 +161,43 @@ async fn read_all(mut line: Line, inbox: Arc<Inbox<Read>>) {
             late.into_iter()
                 .map(|read| (read.then)(Err(EngineError::Busy))),
         );
-        let found = read(&mut line, &items).await;
-        let answers = items.into_iter().map(|Read { key, then }| {
-            let found = found.as_ref().map_err(Clone::clone);
-            then(found.map(|cells| cells.get(&key[..]).cloned()))
-        });
-        answer(answers);
+        read_batch(&mut line, items).await;
         inbox.done(weight);
     }
 }
 
-async fn read(line: &mut Line, reads: &[Read]) -> Result<HashMap<Vec<u8>, Cell>, EngineError> {
+/// Reads small values together, and then large ones one by one, as long as there is time.
+async fn read_batch(line: &mut Line, reads: Vec<Read>) {
+    let until = Instant::now() + STATEMENTS;
+    let found = read_small(line, &reads).await;
+    let mut large: BTreeMap<Bytes, Vec<Then<Option<Cell>>>> = BTreeMap::new();
+    let answers = reads.into_iter().filter_map(|Read { key, then }| {
+        let found = found.as_ref().map(|cells| cells.get(&key[..]));
+        match found {
+            Ok(Some(None)) => {
+                large.entry(key).or_default().push(then);
+                None
+            }
+            Ok(cell) => Some(then(Ok(cell.cloned().flatten()))),
+            Err(error) => Some(then(Err(error.clone()))),
+        }
+    });
+    answer(answers);
+    for (key, readers) in large {
+        let found = if Instant::now() < until {
+            read_one(line, &key).await
+        } else {
+            Err(EngineError::Busy)
+        };
+        answer(readers.into_iter().map(|then| then(found.clone())));
+    }
+}
+
+/// What there is of some keys; of a large value, only that it is there.
+async fn read_small(
+    line: &mut Line,
+    reads: &[Read],
+) -> Result<HashMap<Vec<u8>, Option<Cell>>, EngineError> {
     if reads.is_empty() {
         return Ok(HashMap::new());
     }
@@ -175,7 +205,19 @@ async fn read(line: &mut Line, reads: &[Read]) -> Result<HashMap<Vec<u8>, Cell>,
     let keys: Vec<&[u8]> = reads.iter().map(|read| &read.key[..]).collect();
     let found = timeout(STATEMENT, open.client.query(&open.statements[0], &[&keys])).await;
     let rows = line.settled(found)?;
-    rows.iter().map(cell_of).collect()
+    rows.iter().map(small_cell_of).collect()
+}
+
+async fn read_one(line: &mut Line, key: &[u8]) -> Result<Option<Cell>, EngineError> {
+    let open = line.open().await?;
+    let found = timeout(
+        STATEMENT,
+        open.client.query_opt(&open.statements[1], &[&key]),
+    )
+    .await;
+    let row = line.settled(found)?;
+    let found = row.as_ref().map(cell_of).transpose()?;
+    Ok(found.map(|(_, cell)| cell))
 }
 
 async fn write_all(mut line: Line, inbox: Arc<Inbox<Write>>) {

@@ -38,8 +38,22 @@ pub(super) fn next_run(table: &str) -> String {
 
 pub(super) const COLUMNS: &str = "key, value, expires, version_time, version_node, version_run";
 
+/// A value of more bytes is asked for by itself, so that a batch of reads has a bound.
+const READ_TOGETHER: u32 = 64 << 10;
+
+/// The rows of some keys, without values that are to be asked for by themselves, and whether one is left out.
 pub(super) fn select(table: &Table) -> String {
-    format!("SELECT {COLUMNS} FROM {} WHERE key = ANY($1)", table.name)
+    format!(
+        "SELECT key, CASE WHEN octet_length(value) <= {READ_TOGETHER} THEN value END, expires, \
+         version_time, version_node, version_run, coalesce(octet_length(value) > {READ_TOGETHER}, false) \
+         FROM {} WHERE key = ANY($1)",
+        table.name
+    )
+}
+
+/// The row of a key.
+pub(super) fn select_one(table: &Table) -> String {
+    format!("SELECT {COLUMNS} FROM {} WHERE key = $1", table.name)
 }
 
 /// Writes what goes over what is there, and gives the keys of it.
@@ -136,7 +150,18 @@ pub(super) fn cell_of(row: &Row) -> Result<(Vec<u8>, Cell), EngineError> {
         };
         Ok((row.try_get(0)?, cell))
     };
-    read().map_err(|error| EngineError::Failed(format!("Postgres: a row is damaged: {error}")))
+    read().map_err(|error| damaged(&error))
+}
+
+/// The same of a row of [`select`]; no cell where its value is left out.
+pub(super) fn small_cell_of(row: &Row) -> Result<(Vec<u8>, Option<Cell>), EngineError> {
+    let (key, cell) = cell_of(row)?;
+    let is_left_out: bool = row.try_get(6).map_err(|error| damaged(&error))?;
+    Ok((key, (!is_left_out).then_some(cell)))
+}
+
+fn damaged(error: &Error) -> EngineError {
+    EngineError::Failed(format!("Postgres: a row is damaged: {error}"))
 }
 
 /// The version in three columns.

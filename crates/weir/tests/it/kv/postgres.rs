@@ -329,3 +329,31 @@ fn a_write_is_made_in_a_crowd_of_others_over_versions() {
         assert!(past.contains(&**value), "{value} was never there");
     }
 }
+
+/// Large values are read one by one, whoever asks for them together.
+#[test]
+fn a_crowd_reads_large_values_and_small_ones() {
+    let postgres = Postgres::start();
+    let node = node(&postgres);
+    let value = |key: usize| match key % 4 {
+        0 => vec![b'a' + key as u8; 1 << 20],
+        1 => vec![b'a' + key as u8; (64 << 10) + 1],
+        _ => vec![b'a' + key as u8; 64 << 10],
+    };
+    for key in 0..8 {
+        assert_eq!(node.put(&format!("k{key}"), &value(key)), 201);
+    }
+    std::thread::scope(|scope| {
+        for client in 0..16 {
+            let node = &node;
+            scope.spawn(move || {
+                for turn in 0..8 {
+                    let key = (client + turn) % 8;
+                    let read = node.get(&format!("k{key}"));
+                    assert!(read.status == 200 && read.body == value(key), "{key}");
+                    assert_eq!(node.get("absent").status, 404);
+                }
+            });
+        }
+    });
+}
