@@ -76,6 +76,12 @@ impl Table {
         })
     }
 
+    /// Its name with something behind it.
+    #[allow(dead_code, reason = "a store has an index")]
+    pub(crate) fn named(&self, behind: &str) -> String {
+        named(&self.given_name, behind)
+    }
+
     /// A connection without anything prepared.
     async fn connect(&self) -> Result<Open, Error> {
         // Without insisting on TLS, a certificate protects from nothing: then any will do, such as that of Debian's server.

@@ -4,6 +4,7 @@
 //! write ──► inbox ──► a few tasks: a batch of all that waits ──► one INSERT, or a few ──► answers
 //! read  ──► inbox ──► a few tasks: a batch of all that waits ──► one SELECT, and one for each large value ──► answers
 //! scan  ──► a thread and a connection of its own; who reads a range scans it page by page
+//! once a minute ──► a DELETE of rows that have been nothing for a day
 //! ```
 //!
 //! Several processes may have one table: each is a run of its own, which a sequence numbers, so no version is given twice.
@@ -21,13 +22,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use weir_gateway::service::Replier;
 
 use self::batch::{Found, Known, Outcome, Round, Write};
 use self::rows::{
-    cell_of, creation, insert, insert_all, next_run, select, select_one, select_versions,
-    small_cell_of,
+    FORGOTTEN_AT_ONCE, cell_of, creation, forget, forget_some, insert, insert_all, next_run,
+    select, select_one, select_versions, small_cell_of,
 };
 use crate::cell::Cell;
 use crate::database::halves::Halves;
@@ -37,6 +38,7 @@ use crate::database::thread::{Thread, Work};
 use crate::database::{OpenError, PostgresSettings};
 use crate::engine::{Each, Engine, EngineError, Then};
 use crate::version::Version;
+use crate::wall::unix_ms;
 
 /// Writes that wait, by their bytes.
 const WRITES_BYTES_MAX: usize = 64 << 20;
@@ -56,6 +58,9 @@ const READS_AT_ONCE: Most = Most {
 const STATEMENTS: Duration = Duration::from_secs(1);
 /// Scans at once; each has a thread and a connection.
 const SCANS_MAX: usize = 4;
+/// How often rows are taken away that are nothing any more, and the same while there are more of them.
+const FORGET: Duration = Duration::from_secs(60);
+const FORGET_MORE: Duration = Duration::from_millis(100);
 
 struct Read {
     key: Bytes,
@@ -114,12 +119,7 @@ impl Postgres {
 /// The number of this run, which no other process has.
 async fn begin_run(table: &Table, next_run: String) -> Result<u16, OpenError> {
     // A table that is another one is found now. What is missing is made.
-    let statements = [
-        next_run,
-        select(table),
-        insert(table),
-        select_versions(table),
-    ];
+    let statements = [next_run, select(table), insert(table), forget(table)];
     let open = table.opened(&statements, START).await?;
     let given = timeout(STATEMENT, open.client.query_one(&open.statements[0], &[])).await;
     let row =
@@ -145,9 +145,33 @@ async fn work(table: Arc<Table>, reads: Arc<Inbox<Read>>, writes: Arc<Inbox<Writ
         );
         tasks.push(tokio::task::spawn_local(write_all(line, writes)));
     }
+    let forgetting = tokio::task::spawn_local(forget_all(table));
     for task in tasks {
         let _ = task.await;
     }
+    forgetting.abort();
+}
+
+/// Takes away what is nothing any more, now and then.
+async fn forget_all(table: Arc<Table>) {
+    loop {
+        let mut line = Line::new(Arc::clone(&table), vec![forget(&table)]);
+        let mut is_all = false;
+        while !is_all {
+            let taken = forget_now(&mut line).await;
+            is_all = taken.map_or(true, |taken| taken < FORGOTTEN_AT_ONCE);
+            sleep(FORGET_MORE).await;
+        }
+        // A connection that is used once a minute is nothing to keep.
+        drop(line);
+        sleep(FORGET).await;
+    }
+}
+
+async fn forget_now(line: &mut Line) -> Result<u64, EngineError> {
+    let open = line.open().await?;
+    let taken = timeout(STATEMENT, forget_some(open, unix_ms())).await;
+    line.settled(taken)
 }
 
 async fn read_all(mut line: Line, inbox: Arc<Inbox<Read>>) {

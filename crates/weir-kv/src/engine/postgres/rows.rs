@@ -19,16 +19,20 @@ const EXPIRES_MS_MAX: u64 = 253_402_300_799_999;
 /// The sequence begins anywhere: weirs that were there before a table that is made again have numbers of their own.
 pub(super) fn creation(table: &str) -> String {
     let (name, runs) = (named(table, ""), named(table, RUNS));
+    // An index is in the schema of its table.
+    let ends = named(table.rsplit('.').next().unwrap_or(table), ENDS);
     let first = first_run();
     format!(
         "CREATE TABLE IF NOT EXISTS {name} (key bytea PRIMARY KEY, value bytea, expires timestamptz, \
          version_time bigint NOT NULL, version_node integer NOT NULL, version_run integer NOT NULL); \
+         CREATE INDEX IF NOT EXISTS {ends} ON {name} (expires) WHERE expires IS NOT NULL; \
          CREATE SEQUENCE IF NOT EXISTS {runs} MINVALUE 1 MAXVALUE 65535 START {first} CYCLE"
     )
 }
 
-/// What the name of the sequence has behind that of the table.
+/// What the names of the sequence and of the index have behind that of the table.
 const RUNS: &str = "_runs";
+const ENDS: &str = "_expires";
 
 /// Gives the number of a run that no other process has.
 pub(super) fn next_run(table: &str) -> String {
@@ -54,6 +58,28 @@ pub(super) fn select(table: &Table) -> String {
 /// The row of a key.
 pub(super) fn select_one(table: &Table) -> String {
     format!("SELECT {COLUMNS} FROM {} WHERE key = $1", table.name)
+}
+
+/// Takes away so many rows that have been nothing for a day, by the clock here and that of the database. It waits for no lock, and without
+/// the index it takes none away: it would read the whole table.
+pub(super) fn forget(table: &Table) -> String {
+    let (name, ends) = (&table.name, table.named(ENDS).replace('\'', "''"));
+    format!(
+        "WITH over AS MATERIALIZED (SELECT key FROM {name} WHERE expires < LEAST($1, now() - interval '1 day') \
+         AND to_regclass('{ends}') IS NOT NULL ORDER BY expires LIMIT {FORGOTTEN_AT_ONCE} FOR UPDATE SKIP LOCKED) \
+         DELETE FROM {name} AS kept USING over WHERE kept.key = over.key"
+    )
+}
+
+/// Rows that are taken away at once.
+pub(super) const FORGOTTEN_AT_ONCE: u64 = 1000;
+/// What has been nothing for so long is taken away. A write that comes later than this may win over a deletion that it is older than.
+const REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Takes rows away; how many.
+pub(super) async fn forget_some(open: &Open, now_ms: u64) -> Result<u64, Error> {
+    let before = time(now_ms).checked_sub(REMEMBERED).unwrap_or(UNIX_EPOCH);
+    open.client.execute(&open.statements[0], &[&before]).await
 }
 
 /// Writes what goes over what is there, and gives the keys of it.
@@ -83,8 +109,7 @@ pub(super) async fn insert_all(open: &Open, writes: &[&Write]) -> Result<Vec<Out
     let cells: Vec<&Cell> = writes.iter().map(|write| &write.cell).collect();
     let keys: Vec<&[u8]> = writes.iter().map(|write| &write.key[..]).collect();
     let values: Vec<Option<&[u8]>> = cells.iter().map(|cell| cell.value.as_deref()).collect();
-    let expires: Vec<Option<SystemTime>> =
-        cells.iter().map(|cell| cell.expires_ms.map(time)).collect();
+    let expires: Vec<Option<SystemTime>> = cells.iter().map(|cell| ends(cell)).collect();
     let (times, nodes, runs) = columns(cells.iter().map(|cell| cell.version));
     let most = columns(writes.iter().map(|write| write.most()));
     let [insert, select_versions] = &open.statements[..] else {
@@ -123,6 +148,12 @@ pub(super) async fn insert_all(open: &Open, writes: &[&Write]) -> Result<Vec<Out
     Ok(outcomes.collect())
 }
 
+/// Since when there is nothing: for a deletion, from the beginning.
+fn ends(cell: &Cell) -> Option<SystemTime> {
+    let deleted_ms = cell.value.is_none().then(|| cell.version.unix_ms());
+    cell.expires_ms.or(deleted_ms).map(time)
+}
+
 /// Versions, each part in a column of its own.
 fn columns(versions: impl Iterator<Item = Version>) -> (Vec<i64>, Vec<i32>, Vec<i32>) {
     let parts = versions.map(|version| {
@@ -143,6 +174,7 @@ pub(super) fn cell_of(row: &Row) -> Result<(Vec<u8>, Cell), EngineError> {
         let expires: Option<SystemTime> = row.try_get(2)?;
         // What has expired before 1970 has expired.
         let since = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let expires = expires.filter(|_| value.is_some());
         let cell = Cell {
             version: version_of(row, 3)?,
             expires_ms: expires.map(|time| since(time).as_millis() as u64),

@@ -357,3 +357,24 @@ fn a_crowd_reads_large_values_and_small_ones() {
         }
     });
 }
+
+/// What is nothing any more is a row for a day.
+#[test]
+fn what_has_been_nothing_for_a_day_is_taken_away() {
+    let postgres = Postgres::start();
+    let mut node = node(&postgres);
+    assert_eq!(node.put("live", b"1"), 201);
+    let target = "/v1/kv/lives?ttl=1h";
+    assert_eq!(node.ask("PUT", target, b"1").status, 201);
+    assert_eq!((node.delete("deleted"), node.delete("old")), (202, 202));
+    let expired = "SELECT convert_to('x' || number, 'UTF8'), 'v', now() - interval '25 hours', 1, 1, 1 FROM generate_series(1, 2500) AS number";
+    postgres.ask(&format!("INSERT INTO kv {expired}"));
+    postgres.ask("INSERT INTO kv VALUES ('new', 'v', now() - interval '23 hours', 1, 1, 1)");
+    postgres.ask("UPDATE kv SET expires = expires - interval '25 hours' WHERE key = 'old'");
+    node.restart();
+    let keys = || postgres.ask("SELECT convert_from(key, 'UTF8') FROM kv ORDER BY key");
+    wait_until("it is taken away", || keys() == "deleted\nlive\nlives\nnew");
+    assert_eq!(node.value("old"), Err(404));
+    assert_eq!(node.put("old", b"again"), 201);
+    assert_eq!(node.value("old"), Ok("again".to_owned()));
+}
