@@ -49,7 +49,7 @@ pub use self::repair::Upkeep;
 pub(crate) use self::shared::{Alone, Shared};
 
 use self::hints::Counts;
-use self::hub::{Event, Hub};
+use self::hub::{Clocks, Event, Hub};
 use self::members::Members;
 use self::neighbours::Neighbours;
 use crate::coordinator;
@@ -85,6 +85,7 @@ pub(crate) struct Cluster {
     pub(crate) shared: Arc<Shared>,
     pub(crate) asker: Asker,
     neighbours: Arc<Neighbours>,
+    clocks: Arc<Clocks>,
     members: Arc<Members>,
     /// Where clients reach the routes of the node at an address.
     urls: HashMap<Box<str>, Box<str>>,
@@ -142,6 +143,7 @@ impl Cluster {
             shared,
             asker,
             neighbours,
+            clocks: Arc::default(),
         };
         let come = cluster
             .neighbours
@@ -157,6 +159,7 @@ impl Cluster {
             secret: settings.secret.as_str().into(),
             shared: Arc::clone(&cluster.shared),
             under_way: Arc::clone(&cluster.asker.under_way),
+            clocks: Arc::clone(&cluster.clocks),
             members: Arc::clone(&cluster.members),
         };
         let thread = std::thread::Builder::new().name("kv nodes".to_owned());
@@ -184,7 +187,11 @@ impl Cluster {
     /// Where clients reach the node whose turn it is with a key, if that is another one and its URL is known.
     pub(crate) fn elsewhere(&self, key: &[u8]) -> Option<&str> {
         let replicas = self.shared.usual_replicas(key);
-        let first = replicas.into_iter().find(|node| self.is_up(*node))?;
+        // One whose clock is wrong does nothing for clients.
+        let may_write = |node: &u16| {
+            *node == self.shared.me() || self.is_up(*node) && self.clocks.is_near(*node)
+        };
+        let first = replicas.into_iter().find(may_write)?;
         let node = self.shared.layout().node(first)?;
         // There is no URL of this node.
         self.urls.get(&node.address).map(|url| &**url)
@@ -237,6 +244,7 @@ struct Parts {
     secret: Arc<str>,
     shared: Arc<Shared>,
     under_way: Arc<AtomicUsize>,
+    clocks: Arc<Clocks>,
     members: Arc<Members>,
 }
 
@@ -260,6 +268,7 @@ fn live(
             secret,
             shared,
             under_way,
+            clocks,
             members,
         } = parts;
         let server = serve::Server {
@@ -268,7 +277,7 @@ fn live(
             events: events.clone(),
             members,
         };
-        let hub = Hub::new(shared, secret, events, under_way);
+        let hub = Hub::new(shared, secret, events, (under_way, clocks));
         let Ok(listener) = TcpListener::from_std(listener) else {
             return;
         };
@@ -286,3 +295,6 @@ fn give(answers: Vec<(Replier, Answer)>) {
         Replier::answer_all(answers.into_iter());
     }
 }
+
+#[cfg(test)]
+mod tests;

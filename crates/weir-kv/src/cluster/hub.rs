@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use weir_gateway::service::{Answer, Replier};
 
 pub(crate) use self::answers::{too_few, too_many, written};
-use self::clocks::Clocks;
+pub(super) use self::clocks::Clocks;
 pub(super) use self::event::{Asked, Client, Event};
 pub(super) use self::order::Order;
 use self::order::Waiting;
@@ -70,7 +70,7 @@ pub(super) struct Hub {
     in_order: HashMap<Bytes, Waiting>,
     /// Keys with such a write that has its answer.
     answered_in_order: Vec<Bytes>,
-    clocks: Clocks,
+    clocks: Arc<Clocks>,
     told: Seldom,
     secret: Arc<str>,
     next_id: u64,
@@ -84,7 +84,7 @@ impl Hub {
         shared: Arc<Shared>,
         secret: Arc<str>,
         events: mpsc::UnboundedSender<Event>,
-        count: Arc<AtomicUsize>,
+        (count, clocks): (Arc<AtomicUsize>, Arc<Clocks>),
     ) -> Self {
         Self {
             shared,
@@ -98,7 +98,7 @@ impl Hub {
             calls: HashMap::new(),
             in_order: HashMap::new(),
             answered_in_order: Vec::new(),
-            clocks: Clocks::default(),
+            clocks,
             told: Seldom::default(),
             secret,
             next_id: 0,

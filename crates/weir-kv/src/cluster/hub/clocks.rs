@@ -2,9 +2,10 @@
 //!
 //! A version that is far ahead of a node's clock is refused by it. So a node whose clock is wrong must not give any: others could
 //! neither keep nor replace what it has written. Nor one whose clock was wrong and is right again, since its versions go on from where
-//! they were. Pure.
+//! they were. It does not look at a clock itself.
 
 use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
 
@@ -14,9 +15,9 @@ use crate::version::AHEAD_MS_MAX;
 /// Clocks that differ by more do not work together. It is less than what is refused, as they go on.
 const OFF_MS: u64 = AHEAD_MS_MAX / 2;
 
-/// What is known of each node's clocks.
+/// What is known of each node's clocks. The hub hears of them, and others look at it.
 #[derive(Debug, Default)]
-pub(super) struct Clocks(HashMap<u16, Known>);
+pub(in crate::cluster) struct Clocks(Mutex<HashMap<u16, Known>>);
 
 #[derive(Debug, Clone, Copy)]
 struct Known {
@@ -29,7 +30,7 @@ struct Known {
 impl Clocks {
     /// What the clocks of a node have said, when that was heard, and what those of this one say now.
     pub(super) fn tell(
-        &mut self,
+        &self,
         node: u16,
         (its, heard): (frame::Clocks, Instant),
         own: frame::Clocks,
@@ -47,36 +48,41 @@ impl Clocks {
                 wall_ms
             },
         };
-        self.0.insert(node, known);
+        self.lock().insert(node, known);
     }
 
     /// It is not known what the clocks of a node say.
-    pub(super) fn forget(&mut self, node: u16) {
-        self.0.remove(&node);
+    pub(super) fn forget(&self, node: u16) {
+        self.lock().remove(&node);
     }
 
     /// What a node's wall clock says then, if it is known; or a little less, since what it has said was on its way for a moment.
     pub(super) fn wall_at(&self, node: u16, then: Instant) -> Option<u64> {
-        let known = self.0.get(&node)?;
+        let known = self.lock().get(&node).copied()?;
         let since = then.saturating_duration_since(known.heard);
         Some(known.wall_ms.saturating_add(since.as_millis() as u64))
     }
 
     /// Whether a node's clocks are known, and differ little from those of this one.
-    pub(super) fn is_near(&self, node: u16) -> bool {
-        let known = self.0.get(&node);
+    pub(in crate::cluster) fn is_near(&self, node: u16) -> bool {
+        let known = self.lock().get(&node).copied();
         known.is_some_and(|known| known.ahead_ms.unsigned_abs() <= OFF_MS)
     }
 
     /// Whether it is this node whose clocks are wrong: those of more than half of the others differ, and by about the same.
     pub(super) fn is_own_off(&self) -> bool {
-        let mut off: Vec<i64> = self.0.values().map(|known| known.ahead_ms).collect();
+        let mut off: Vec<i64> = self.lock().values().map(|known| known.ahead_ms).collect();
+        let nodes = off.len();
         off.retain(|ahead_ms| ahead_ms.unsigned_abs() > OFF_MS);
         off.sort_unstable();
-        let count = self.0.len() / 2 + 1;
+        let count = nodes / 2 + 1;
         let agree = |group: &[i64]| group[count - 1].abs_diff(group[0]) <= OFF_MS;
         // Of two nodes, nobody knows which.
-        self.0.len() > 1 && off.windows(count).any(agree)
+        nodes > 1 && off.windows(count).any(agree)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u16, Known>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -100,7 +106,7 @@ mod tests {
     }
 
     fn clocks(ahead_ms: &[i64]) -> Clocks {
-        let mut clocks = Clocks::default();
+        let clocks = Clocks::default();
         for (node, ahead_ms) in (2..).zip(ahead_ms) {
             let its = ahead_of(OWN, *ahead_ms, *ahead_ms);
             clocks.tell(node, (its, Instant::now()), OWN);
@@ -124,7 +130,7 @@ mod tests {
         ] {
             assert_eq!(clocks(ahead_ms).is_own_off(), is_own_off, "{ahead_ms:?}");
         }
-        let mut clocks = clocks(&[40_000, 20_000]);
+        let clocks = clocks(&[40_000, 20_000]);
         assert!(!clocks.is_near(2) && clocks.is_near(3));
         assert!(!clocks.is_near(9), "nothing is known of it");
         clocks.forget(3);
@@ -133,8 +139,8 @@ mod tests {
 
     #[test]
     fn a_clock_that_was_ahead_is_wrong_as_long_as_its_versions_are() {
-        let mut others = Clocks::default();
-        let mut own = Clocks::default();
+        let others = Clocks::default();
+        let own = Clocks::default();
         for node in 2..4 {
             // The wall clock of node 1 was put back, and its versions go on from where they were.
             let was_ahead = ahead_of(OWN, 0, 3_600_000);
@@ -148,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_wall_clock_is_told_on_from_when_it_was_heard() {
-        let mut clocks = Clocks::default();
+        let clocks = Clocks::default();
         let heard = Instant::now();
         clocks.tell(2, (ahead_of(OWN, 7, 9_999), heard), OWN);
         let then = heard + Duration::from_millis(250);

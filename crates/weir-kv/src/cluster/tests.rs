@@ -1,0 +1,119 @@
+//! Where a node leads clients, beside another one that only says what time it is.
+
+use std::sync::atomic::AtomicU64;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use super::hello::Own;
+use super::*;
+use crate::engine::Durability;
+use crate::engine::lsm::{Lsm, LsmSettings};
+use crate::frame::{Clocks, Frame, Say};
+use crate::wall::unix_ms;
+
+const SECRET: &str = "0123456789abcdef";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A node whose clock is ahead by so much, until the connection ends.
+async fn tell_the_time(mut stream: TcpStream, own: Own<'_>, ahead_ms: &AtomicU64) {
+    if hello::answer(&mut stream, own, |_| true).await.is_err() {
+        return;
+    }
+    let mut bytes = BytesMut::new();
+    while let Ok(1..) = stream.read_buf(&mut bytes).await {
+        while let Ok(Some(frame)) = Frame::decode(&mut bytes) {
+            if frame.say != Say::Ping {
+                continue;
+            }
+            let its_ms = unix_ms() + ahead_ms.load(Ordering::Relaxed);
+            let say = Say::Pong(Clocks {
+                wall_ms: its_ms,
+                version_ms: its_ms,
+            });
+            let mut answer = Vec::new();
+            Frame { say, ..frame }.encode(&mut answer);
+            if stream.write_all(&answer).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+async fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "in vain waited until {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[test]
+fn nobody_is_led_to_a_node_whose_clock_is_wrong() {
+    let random = fastrand::Rng::new().u64(..);
+    let path = std::env::temp_dir().join(format!("weir-kv-cluster-{random:x}"));
+    let engine = Lsm::open(&LsmSettings {
+        path: path.clone(),
+        durability: Durability::Memory,
+        memory_bytes: 1 << 20,
+    });
+    let held = [(); 2].map(|()| std::net::TcpListener::bind("127.0.0.1:0").expect("a port"));
+    let nodes = held
+        .each_ref()
+        .map(|it| it.local_addr().expect("an address"));
+    let [own, listener] = held;
+    drop(own);
+    let settings = ClusterSettings {
+        node: nodes[0],
+        nodes: nodes.to_vec(),
+        urls: nodes.map(|node| format!("http://{node}")).to_vec(),
+        replicas: 2,
+        placement: Rule::default(),
+        hints: path.join("hints"),
+        hints_age: PATIENCE,
+        secret: SECRET.to_owned(),
+        is_joining: false,
+    };
+    let cluster = Cluster::start(&settings, engine.expect("it opens")).expect("it starts");
+    let (shared, other) = (&cluster.shared, nodes[1].to_string());
+    let own = Own {
+        address: &other,
+        secret: SECRET,
+        cluster: shared.own(SECRET).cluster,
+    };
+    let ahead_ms = AtomicU64::new(0);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.expect("a runtime").block_on(async {
+        listener.set_nonblocking(true).expect("it can be");
+        let listener = TcpListener::from_std(listener).expect("it listens");
+        let telling = async {
+            loop {
+                let (stream, _) = listener.accept().await.expect("it asks");
+                tell_the_time(stream, own, &ahead_ms).await;
+            }
+        };
+        let checking = async {
+            let mut keys = (0..100).map(|number| format!("key{number}").into_bytes());
+            let key = keys.find(|key| shared.usual_replicas(key)[0] != shared.me());
+            let key = key.expect("half of them");
+            let url = format!("http://{other}");
+            let is_led = || cluster.elsewhere(&key) == Some(&*url);
+            wait_until("it is up", is_led).await;
+            ahead_ms.store(60_000, Ordering::Relaxed);
+            wait_until("its clock is known to be wrong", || !is_led()).await;
+            assert!(cluster.is_up(shared.usual_replicas(&key)[0]));
+            ahead_ms.store(0, Ordering::Relaxed);
+            wait_until("its clock is known to be right", is_led).await;
+        };
+        tokio::select! {
+            () = telling => {}
+            () = checking => {}
+        }
+    });
+    drop(cluster);
+    let _ = std::fs::remove_dir_all(path);
+}
