@@ -249,11 +249,9 @@ impl Client {
             next = match next {
                 Next::Ask(node) => {
                     let quorum = placed.quorum(quorum)?;
-                    if !condition.is_none() && !quorum.is_majority() {
-                        return Err(ClientError::Invalid(format!(
-                            "a condition needs more than half of the replicas, and {}/{} are not",
-                            quorum.ack, quorum.from
-                        )));
+                    if !condition.is_none() && !quorum.may_decide(placed.replicas) {
+                        let why = quorum.indecision(placed.replicas);
+                        return Err(ClientError::Invalid(why));
                     }
                     let ask = Ask {
                         key: key.clone(),

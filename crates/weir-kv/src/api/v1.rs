@@ -72,12 +72,9 @@ pub(crate) fn parse(
             return Err(Refusal::bad("only a PUT has a ttl"));
         }
         let (quorum, condition) = (parameters.quorum(size)?, condition(fields)?);
-        if what != What::Get && !condition.is_none() && !quorum.is_majority() {
-            let why = format!(
-                "a condition needs more than half of the replicas, and {}/{} are not",
-                quorum.ack, quorum.from
-            );
-            return Err(Refusal::bad(why));
+        let is_conditional = what != What::Get && !condition.is_none();
+        if is_conditional && !quorum.may_decide(size.replicas) {
+            return Err(Refusal::bad(quorum.indecision(size.replicas)));
         }
         return Ok(Call::One(Ask {
             key,
@@ -331,6 +328,14 @@ mod tests {
             assert!(super::expires_ms(Some(ttl), 0).is_err(), "{ttl}");
         }
         assert_eq!(call(Method::Get, "/v1/kv/a?ttl=5", ""), Err(400));
+        // One of three replicas has nothing in common with two others.
+        for (quorum, status) in [("1/1", Err(400)), ("1/3", Err(400)), ("2/2", Ok(()))] {
+            let target = format!("/v1/kv/a?replicas={quorum}");
+            let told = call(Method::Put, &target, "If-Match: *\r\n");
+            assert_eq!(told.map(|_| ()), status, "{quorum}");
+            assert!(call(Method::Put, &target, "").is_ok(), "{quorum}");
+            assert!(call(Method::Get, &target, "If-Match: *\r\n").is_ok());
+        }
         let tags = "\"1-2-3\",".repeat(TAGS_MAX + 1);
         assert_eq!(
             call(Method::Put, "/v1/kv/a", &format!("If-Match: {tags}\r\n")),

@@ -262,7 +262,7 @@ fn a_node_that_says_nothing_is_missed() {
 #[test]
 fn a_wrong_secret_and_what_no_node_takes_are_told() {
     run(async {
-        let nodes = nodes(2, Box::new(|_, _| Does::Usual)).await;
+        let nodes = nodes(3, Box::new(|_, _| Does::Usual)).await;
         let settings = ClientSettings {
             nodes: nodes.clone(),
             secret: "another".to_owned(),
@@ -282,17 +282,19 @@ fn a_wrong_secret_and_what_no_node_takes_are_told() {
         let large = vec![0; VALUE_BYTES_MAX as usize + 1];
         let told = client.put(KEY, large, PutOptions::default()).await;
         assert!(matches!(told, Err(ClientError::Invalid(_))));
-        let weak = PutOptions {
-            condition: Condition {
-                matches: Some(Tags::Any),
-                matches_none: None,
-            },
-            quorum: Some(Quorum { ack: 1, from: 2 }),
-            ..PutOptions::default()
-        };
-        let told = client.put(KEY, "", weak).await;
-        assert!(matches!(told, Err(ClientError::Invalid(_))));
-        let (ack, from) = (3, 3);
+        for (ack, from) in [(1, 2), (1, 1)] {
+            let weak = PutOptions {
+                condition: Condition {
+                    matches: Some(Tags::Any),
+                    matches_none: None,
+                },
+                quorum: Some(Quorum { ack, from }),
+                ..PutOptions::default()
+            };
+            let told = client.put(KEY, "", weak).await;
+            assert!(matches!(told, Err(ClientError::Invalid(_))));
+        }
+        let (ack, from) = (4, 4);
         let told = client.get(KEY, Some(Quorum { ack, from })).await;
         assert!(matches!(told, Err(ClientError::Invalid(_))));
     });

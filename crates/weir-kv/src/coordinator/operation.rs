@@ -19,6 +19,22 @@ impl Quorum {
         2 * self.ack > self.from
     }
 
+    /// Whether it may go with a condition where keys have `replicas` of them: another one like it has a replica in common with it, and so
+    /// has the default.
+    pub fn may_decide(self, replicas: usize) -> bool {
+        let usual = Self::majority(replicas);
+        self.is_majority() && self.ack + usual.ack > self.from.max(usual.from)
+    }
+
+    /// Why [`Self::may_decide`] is false.
+    pub(crate) fn indecision(self, replicas: usize) -> String {
+        format!(
+            "a condition needs more than half of the replicas that are asked, and enough to meet more than half of the {replicas} that \
+             a key has; {}/{} are not",
+            self.ack, self.from
+        )
+    }
+
     /// The default of a key with `from` replicas: more than half of them.
     pub fn majority(from: usize) -> Self {
         Self {
@@ -153,6 +169,53 @@ impl Answer {
             Self::Found(cell) => Self::Found(live_at(cell)),
             Self::Unmet(cell) => Self::Unmet(live_at(cell)),
             other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The replicas of a quorum are the first ones of a key, so it is counted which of them two may leave out.
+    #[test]
+    fn what_decides_meets_another_one_and_the_default() {
+        for (ack, from, replicas, may_decide) in [
+            (1, 1, 1, true),
+            (2, 3, 3, true),
+            (3, 3, 3, true),
+            (2, 2, 3, true),
+            (1, 1, 3, false),
+            (1, 2, 3, false),
+            (1, 3, 3, false),
+            (3, 4, 3, true),
+            (3, 5, 3, false),
+            (4, 5, 3, true),
+            (1, 1, 2, true),
+            (2, 3, 2, true),
+            (2, 4, 4, false),
+            (2, 3, 4, true),
+            (2, 3, 5, false),
+            (3, 3, 5, true),
+        ] {
+            let quorum = Quorum { ack, from };
+            let told = quorum.may_decide(replicas);
+            assert_eq!(told, may_decide, "{ack}/{from} of {replicas}");
+            // Any choice of each: as bits of the replicas.
+            let of = |ack: usize, from: usize| {
+                let count = ack as u32;
+                (0_u32..1 << from).filter(move |those| those.count_ones() == count)
+            };
+            let usual = Quorum::majority(replicas);
+            let meet = |other: Quorum| {
+                let all = || of(other.ack, other.from);
+                of(ack, from).all(|own| all().all(|other| own & other != 0))
+            };
+            assert_eq!(
+                told,
+                meet(quorum) && meet(usual),
+                "{ack}/{from} of {replicas}"
+            );
         }
     }
 }

@@ -326,9 +326,12 @@ fn a_condition_is_one_and_goes_first() {
     assert_eq!(read(&own), 304);
     assert_eq!(read("If-None-Match: \"y\"\r\n"), 200);
     // With fewer than half of the replicas, two could hold.
-    let weak = nodes[0].ask_with("PUT", "/v1/kv/c?ack=1", "If-Match: *\r\n", b"two");
-    assert_eq!(weak.status, 400);
-    assert!(weak.text().contains("more than half"), "{}", weak.text());
+    for quorum in ["ack=1", "replicas=1/1"] {
+        let target = format!("/v1/kv/c?{quorum}");
+        let weak = nodes[0].ask_with("PUT", &target, "If-Match: *\r\n", b"two");
+        assert_eq!(weak.status, 400);
+        assert!(weak.text().contains("more than half"), "{}", weak.text());
+    }
 }
 
 /// A range that stops at a key which is no text goes on from there.
