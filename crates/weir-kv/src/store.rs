@@ -3,6 +3,7 @@
 mod alone;
 mod batch;
 mod jobs;
+mod pieces;
 mod range;
 mod redirect;
 mod status;

@@ -134,6 +134,11 @@ impl Feeder {
         self.0.blocking_send(piece).map_err(|_| HasLeft)
     }
 
+    /// Whether nobody takes it any more.
+    pub fn has_left(&self) -> bool {
+        self.0.is_closed()
+    }
+
     /// That was all of it.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use weir_gateway::service::{Answer, Reply};
 
 use super::jobs::Busy;
+use super::pieces::NDJSON;
 use super::v1::{TOO_FEW, live, status};
 use super::{Doer, Outcome, Store, status_of};
 use crate::api::line::{put_key, put_value};
@@ -29,7 +30,6 @@ const LINES_MAX: usize = 1000;
 const WINDOW: usize = 16;
 /// Bytes that are answered, about. What would be read behind that is not.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
-pub(super) const NDJSON: &[u8] = b"application/x-ndjson";
 
 /// A line.
 #[derive(Debug, Deserialize)]

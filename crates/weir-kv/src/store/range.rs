@@ -1,22 +1,18 @@
 //! Ranges, streamed.
 
 use bytes::Bytes;
-use weir_gateway::service::{Answer, Content, Feeder, Replier, Reply};
+use weir_gateway::service::Reply;
 
 use super::Store;
-use super::batch::NDJSON;
 use super::jobs::Busy;
+use super::pieces::{NDJSON, OCTETS, Sending};
 use crate::api::line::Line;
-use crate::api::{self, v1};
+use crate::api::{self, KEY_BYTES_MAX, v1};
 use crate::cell::Cell;
 use crate::cluster::{Calls, Merged, NoAnswer, TooFewNodes};
 use crate::coordinator::Quorum;
-use crate::frame::{Say, Span, Why};
+use crate::frame::{Say, Span};
 use crate::wall::unix_ms;
-
-const OCTETS: &[u8] = b"application/octet-stream";
-/// Bytes of a range that are sent at once, about.
-const PIECE_BYTES: usize = 64 << 10;
 
 impl Store {
     /// The entries of this node from a key on, up to another one.
@@ -25,16 +21,23 @@ impl Store {
         self.send(OCTETS, move |mut sending| {
             let own = [calls.shared.me()].into_iter();
             let mut entries = Merged::new(own, &Span { from, to }, 1);
-            let now_ms = unix_ms();
             loop {
+                // There may be no end of keys that are deleted, and this format cannot say that there is more.
+                if sending.is_slow() && !sending.send() {
+                    return;
+                }
                 let (key, cell) = match next(&mut entries, &calls) {
                     Ok(Some(entry)) => entry,
                     Ok(None) => return sending.end(),
                     Err(error) => return sending.fail(&error, "this node has not read it in time"),
                 };
-                let is_wanted = match cell.at(now_ms) {
+                let is_wanted = match cell.at(unix_ms()) {
                     None => sending.is_wanted(),
-                    Some(value) => sending.add(&[&key, b"\n", value]),
+                    Some(value) => sending.add(|piece| {
+                        for part in [&key, &b"\n"[..], value] {
+                            piece.extend_from_slice(part);
+                        }
+                    }),
                 };
                 if !is_wanted {
                     return;
@@ -55,7 +58,7 @@ impl Store {
         run: impl FnOnce(Sending) + Send + 'static,
     ) -> Reply {
         let (replier, reply) = Reply::later();
-        let sending = Sending::new(Content::pieces(None), replier, content_type);
+        let sending = Sending::new(replier, content_type);
         match self.jobs.begin("kv range", move || run(sending)) {
             Ok(()) => reply,
             Err(Busy) => Reply::ready(api::busy("too many batches and ranges are under way")),
@@ -63,15 +66,19 @@ impl Store {
     }
 }
 
-/// Sends lines until the limit, the end, or somebody fails.
+/// Sends lines until the limit, the end, or somebody fails; or until it takes too long to find the next one.
 fn send_all(calls: &Calls, range: v1::Range, mut sending: Sending) {
     let mut rest = Span {
-        from: range.start,
+        from: range.start.clone(),
         to: range.end,
     };
     let (mut epoch, mut entries) = begin(calls, &rest);
-    let (now_ms, mut left) = (unix_ms(), range.limit);
+    let mut left = range.limit;
     loop {
+        // There may be no end of keys that are deleted. The next request goes on, and not where this one began.
+        if sending.is_slow() && rest.from > range.start && !entries.wanted().is_empty() {
+            return end_before(rest.from, sending);
+        }
         let found = next(&mut entries, calls);
         // Nodes have come or gone: others may have what is still to come.
         if calls.shared.layout().epoch() != epoch {
@@ -85,28 +92,47 @@ fn send_all(calls: &Calls, range: v1::Range, mut sending: Sending) {
                 return sending.fail(&error, "too few nodes answered for a range of all keys");
             }
         };
-        rest.from = [&key, &b"\0"[..]].concat().into();
-        let Some(value) = cell.at(now_ms) else {
+        rest.from = behind(&key);
+        let version = cell.version;
+        let Some(value) = cell.live_at(unix_ms()).value else {
             if sending.is_wanted() {
                 continue;
             }
             return;
         };
-        let is_over = left == 0;
-        let line = if is_over {
-            Line::Next(key)
-        } else {
-            Line::Entry(key, cell.version, value.clone())
-        };
-        let is_taken = sending.add(&[line.json().to_string().as_bytes(), b"\n"]);
-        if is_over {
-            return sending.end();
-        }
-        if !is_taken {
-            return;
+        if left == 0 {
+            return end_before(key, sending);
         }
         left -= 1;
+        if !add(Line::Entry(key, version, value), &mut sending) {
+            return;
+        }
     }
+}
+
+/// Ends, and says with which key the rest begins.
+fn end_before(key: Bytes, mut sending: Sending) {
+    if add(Line::Next(key), &mut sending) {
+        sending.end();
+    }
+}
+
+/// Adds a line, which is not held any longer when that waits for the client.
+fn add(line: Line, sending: &mut Sending) -> bool {
+    sending.add(move |piece| {
+        serde_json::to_writer(&mut *piece, &line.json())
+            .expect("a line is JSON, and memory takes it");
+        piece.push(b'\n');
+    })
+}
+
+/// The least key behind this one, as far as there is one: keys are of a limited length.
+fn behind(key: &[u8]) -> Bytes {
+    let longer = || [key, &b"\0"[..]].concat().into();
+    if key.len() < KEY_BYTES_MAX {
+        return longer();
+    }
+    Span::with_prefix(key).to.unwrap_or_else(longer)
 }
 
 /// A range of all nodes, and the epoch of the layout that says who they are.
@@ -137,81 +163,19 @@ fn next(entries: &mut Merged, calls: &Calls) -> Result<Option<(Bytes, Cell)>, No
     }
 }
 
-/// A range that is being sent. The answer begins with the first piece, so that what fails before that has a status.
-struct Sending {
-    content_type: &'static [u8],
-    feeder: Option<Feeder>,
-    content: Option<Content>,
-    replier: Option<Replier>,
-    piece: Vec<u8>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Sending {
-    fn new(
-        (feeder, content): (Feeder, Content),
-        replier: Replier,
-        content_type: &'static [u8],
-    ) -> Self {
-        Self {
-            content_type,
-            feeder: Some(feeder),
-            content: Some(content),
-            replier: Some(replier),
-            piece: Vec::with_capacity(PIECE_BYTES),
-        }
-    }
-
-    /// Adds an entry; whether more are wanted.
-    fn add(&mut self, parts: &[&[u8]]) -> bool {
-        for part in parts {
-            self.piece.extend_from_slice(part);
-        }
-        self.piece.len() < PIECE_BYTES || self.send()
-    }
-
-    /// Whether somebody still waits for the beginning.
-    fn is_wanted(&self) -> bool {
-        self.replier
-            .as_ref()
-            .is_none_or(|replier| !replier.has_left())
-    }
-
-    fn send(&mut self) -> bool {
-        self.begin();
-        let piece = std::mem::take(&mut self.piece);
-        let feeder = self.feeder.as_ref();
-        feeder.is_some_and(|feeder| feeder.feed_blocking(piece).is_ok())
-    }
-
-    fn begin(&mut self) {
-        if let (Some(replier), Some(content)) = (self.replier.take(), self.content.take()) {
-            replier.answer(Answer {
-                content,
-                ..Answer::new(200).with("Content-Type", self.content_type)
-            });
-        }
-    }
-
-    fn end(&mut self) {
-        if (self.piece.is_empty() || self.send())
-            && let Some(feeder) = self.feeder.take()
-        {
-            self.begin();
-            // A client that has left is told nothing.
-            let _ = feeder.finish_blocking();
-        }
-    }
-
-    /// Answers with an error; what has begun breaks off.
-    fn fail(&mut self, error: &NoAnswer, silent: &str) {
-        let Some(replier) = self.replier.take() else {
-            return;
+    #[test]
+    fn nothing_fits_between_a_key_and_the_one_behind_it() {
+        assert_eq!(behind(b"a"), &b"a\0"[..]);
+        let longest = |last: u8| {
+            let mut key = vec![u8::MAX; KEY_BYTES_MAX];
+            key[1] = last;
+            key
         };
-        replier.answer(match error {
-            NoAnswer::Silent => api::text(504, silent),
-            NoAnswer::Refused(Why::Busy, why) => api::busy(why),
-            NoAnswer::Refused(Why::Unable, why) => api::text(501, why),
-            NoAnswer::Refused(_, why) => api::text(503, why),
-        });
+        assert_eq!(behind(&longest(7)), &b"\xff\x08"[..]);
+        assert!(behind(&longest(u8::MAX)) > longest(u8::MAX));
     }
 }

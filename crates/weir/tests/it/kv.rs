@@ -5,6 +5,7 @@ mod client;
 mod cluster;
 mod killed;
 mod linear;
+mod long;
 mod machines;
 mod members;
 mod parted;

@@ -110,33 +110,54 @@ impl Http {
         }
     }
 
+    /// An answer may end before the limit does, and says then where to go on.
     pub(super) fn scan(&mut self, span: &Span, limit: u64, take: Take<'_>) -> anyhow::Result<()> {
-        let mut target = format!("/v1/range?limit={}", limit.min(LIMIT_MAX));
-        let ends = [("start", Some(&span.from)), ("end", span.to.as_ref())];
-        for (name, end) in ends {
-            let Some(end) = end.filter(|end| !end.is_empty()) else {
-                continue;
+        let (mut rest, mut left) = (span.clone(), limit);
+        loop {
+            let (count, next) = self.part(&rest, left.min(LIMIT_MAX), take)?;
+            left = left.saturating_sub(count);
+            let Some(next) = next else {
+                return Ok(());
             };
-            let _ = if std::str::from_utf8(end).is_ok() {
-                write!(target, "&{name}={}", encoded(end))
-            } else {
-                let end = BASE64.encode(end);
-                write!(target, "&{name}_base64={}", encoded(end.as_bytes()))
-            };
+            if left == 0 {
+                return Ok(take(Line::Next(next))?);
+            }
+            if next <= rest.from {
+                bail!("{} sends what is no range", self.url);
+            }
+            rest.from = next;
         }
-        let mut lines = Lines::default();
+    }
+
+    /// What one answer has of a range: so many entries go to `take`, and the rest begins with this key.
+    fn part(
+        &mut self,
+        span: &Span,
+        limit: u64,
+        take: Take<'_>,
+    ) -> anyhow::Result<(u64, Option<Bytes>)> {
+        let target = range(span, limit);
+        let (mut lines, mut count, mut next) = (Lines::default(), 0, None);
         let asked = ("GET", &*target, "", &b""[..]);
         let answer = self.client.ask_for(asked, &mut |status, bytes| {
-            if status == 200 {
-                lines.add(bytes, take)
-            } else {
+            if status != 200 {
                 lines.rest.extend_from_slice(bytes);
-                Ok(())
+                return Ok(());
             }
+            lines.add(bytes, &mut |line| match line {
+                Line::Next(key) => {
+                    next = Some(key);
+                    Ok(())
+                }
+                entry @ Line::Entry(..) => {
+                    count += 1;
+                    take(entry)
+                }
+            })
         });
         let answer = answer.map_err(|error| self.silent(&error))?;
         match answer.status {
-            200 if lines.rest.is_empty() => Ok(()),
+            200 if lines.rest.is_empty() => Ok((count, next)),
             200 => bail!("{} sends what is no range", self.url),
             status => Err(self.refused(status, &lines.rest)),
         }
@@ -203,6 +224,24 @@ impl Lines {
 
 fn target(key: &[u8]) -> String {
     format!("/v1/kv/{}", encoded(key))
+}
+
+/// The target of a range.
+fn range(span: &Span, limit: u64) -> String {
+    let mut target = format!("/v1/range?limit={limit}");
+    let ends = [("start", Some(&span.from)), ("end", span.to.as_ref())];
+    for (name, end) in ends {
+        let Some(end) = end.filter(|end| !end.is_empty()) else {
+            continue;
+        };
+        let _ = if std::str::from_utf8(end).is_ok() {
+            write!(target, "&{name}={}", encoded(end))
+        } else {
+            let end = BASE64.encode(end);
+            write!(target, "&{name}_base64={}", encoded(end.as_bytes()))
+        };
+    }
+    target
 }
 
 fn fields(condition: &Condition) -> String {

@@ -54,6 +54,12 @@ pub(super) fn kv<A: AsRef<OsStr>>(node: &Node, arguments: &[A]) -> Run {
     run(&node.directory.file(""), arguments, b"")
 }
 
+/// The same by the routes of a node.
+pub(super) fn over_http(node: &Node, arguments: &[&str]) -> Run {
+    let url = format!("http://{}", node.address);
+    kv(node, &[arguments, &["--url", &url]].concat())
+}
+
 fn several() -> Vec<Node> {
     let nodes = Node::several_with(3, &format!("secret = \"{SECRET}\"\n"));
     wait_for(&nodes);

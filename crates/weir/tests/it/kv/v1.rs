@@ -26,7 +26,7 @@ fn get(node: &Node, key: &str) -> Response {
     node.ask("GET", &format!("/v1/kv/{key}"), b"")
 }
 
-fn lines(response: &Response) -> Vec<Value> {
+pub(super) fn lines(response: &Response) -> Vec<Value> {
     assert_eq!(response.status, 200, "{}", response.text());
     let text = response.text();
     let lines = text.lines().map(serde_json::from_str);
