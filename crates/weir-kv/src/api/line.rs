@@ -5,7 +5,8 @@
 //! {"next": "b"}                                            where the rest of a range begins
 //! ```
 //!
-//! What is no UTF-8 comes as base64: a key as `key_base64` or `next_base64`, a value as `base64`. Pure.
+//! What is no UTF-8 comes as base64: a key as `key_base64` or `next_base64`, a value as `base64`. So does a value with so many control
+//! characters that their escapes would make it more than twice as long. Pure.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -20,7 +21,7 @@ use crate::version::Version;
 pub enum Line {
     /// A key, its version, and its value.
     Entry(Bytes, Version, Bytes),
-    /// The limit is reached, and the next key is this one.
+    /// The answer ends here, and the rest of the range begins with this key.
     Next(Bytes),
 }
 
@@ -56,10 +57,34 @@ impl Line {
 }
 
 pub(crate) fn put_value(line: &mut Value, value: &[u8]) {
-    match std::str::from_utf8(value) {
-        Ok(text) => line["value"] = json!(text),
-        Err(_) => line["base64"] = json!(BASE64.encode(value)),
+    match text(value) {
+        Some(text) => line["value"] = json!(text),
+        None => line["base64"] = json!(BASE64.encode(value)),
     }
+}
+
+/// Bytes that a value takes in a line: at most twice as many as it has, and a few.
+pub(crate) fn value_bytes(value: &[u8]) -> usize {
+    match text(value) {
+        Some(_) => escaped_bytes(value),
+        None => base64::encoded_len(value.len(), true).unwrap_or(usize::MAX),
+    }
+}
+
+/// A value as text, if it is some that does not grow too much.
+fn text(value: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(value).ok()?;
+    (escaped_bytes(value) <= 2 * value.len()).then_some(text)
+}
+
+/// Bytes of a text in JSON.
+fn escaped_bytes(text: &[u8]) -> usize {
+    let bytes = text.iter().map(|byte| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 2,
+        0..0x20 => 6,
+        _ => 1,
+    });
+    bytes.sum()
 }
 
 pub(crate) fn put_key(line: &mut Value, name: &str, key: &[u8]) {
@@ -85,6 +110,12 @@ mod tests {
             Line::Entry(text.clone(), version, bytes.clone()),
             Line::Entry(bytes.clone(), version, text.clone()),
             Line::Entry(text.clone(), version, Bytes::new()),
+            Line::Entry(
+                text.clone(),
+                version,
+                Bytes::from_static(b"{\"a\":\"\\\n\"}"),
+            ),
+            Line::Entry(text.clone(), version, Bytes::from_static(b"a\0\0\0")),
             Line::Next(text),
             Line::Next(bytes),
         ] {
@@ -97,6 +128,30 @@ mod tests {
             "{\"key\":\"a\",\"etag\":\"1\",\"value\":\"\"}",
         ] {
             assert_eq!(Line::read(other.as_bytes()), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn no_value_takes_much_more_than_twice_what_it_has() {
+        for (value, is_text) in [
+            (&b""[..], true),
+            (b"plain", true),
+            (b"{\"a\": \"\\\\\"}", true),
+            (b"\r\n\t\x08\x0c", true),
+            ("\u{e9}\u{7f}".as_bytes(), true),
+            (b"color \x1b[0m", true),
+            (b"\0", false),
+            (b"\0\0\0a", false),
+            (b"\xff", false),
+            (&[0; 1000], false),
+        ] {
+            let mut line = json!({});
+            put_value(&mut line, value);
+            let name = if is_text { "value" } else { "base64" };
+            let written = line[name].to_string();
+            // Without the quotes.
+            assert_eq!(written.len() - 2, value_bytes(value), "{written}");
+            assert!(value_bytes(value) <= 2 * value.len() + 3, "{written}");
         }
     }
 }

@@ -183,6 +183,9 @@ fn a_batch_is_answered_line_by_line() {
             (&read[0]["base64"], &read[4]["value"]),
             (&json!("/wA="), &json!("one"))
         );
+        assert!(read[0]["expires_ms"].is_u64() && read[4]["expires_ms"].is_null());
+        // The value that there is, as with a 412.
+        assert_eq!(read[2]["etag"], read[4]["etag"]);
         let raw = lines(&batch("{\"put_base64\": \"/w==\", \"value\": \"raw\"}\n"));
         assert_eq!(
             (&raw[0]["status"], &raw[0]["key_base64"]),
@@ -203,6 +206,8 @@ fn a_batch_is_answered_line_by_line() {
             "{\"gte\": \"a\"}",
             "{\"get\": \"a\", \"get_base64\": \"YQ==\"}",
             "{\"delete\": \"a\", \"if_match\": \"unquoted\"}",
+            "{\"get\": \"a\", \"if_match\": \"*\"}",
+            "{\"get\": \"a\", \"if_none_match\": \"\\\"0-0-0\\\"\"}",
         ] {
             assert_eq!(batch(text).status, 400, "{text}");
         }
