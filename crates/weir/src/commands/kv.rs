@@ -190,8 +190,9 @@ fn get(args: &GetArgs) -> anyhow::Result<bool> {
 
 fn put(args: &PutArgs) -> anyhow::Result<bool> {
     let key = key(&args.key)?;
-    let mut store = Store::open(&args.place)?;
+    // It may take long to come, and nobody waits for it.
     let value = value::read(args.value.as_deref())?;
+    let mut store = Store::open(&args.place)?;
     let options = PutOptions {
         ttl: args.ttl,
         condition: args.conditions.condition(),

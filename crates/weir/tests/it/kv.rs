@@ -13,6 +13,7 @@ mod postgres;
 mod redirects;
 mod refused;
 mod seen;
+mod shell;
 mod single;
 mod upkeep;
 mod v1;

@@ -157,7 +157,9 @@ impl Nodes {
                 "nodes come and go by the port that they have for each other: name some of them with --nodes, or a config file with --config"
             ),
         };
-        let runtime = tokio::runtime::Builder::new_current_thread()
+        // Whoever is asked may take long to answer. Another thread tells the nodes meanwhile that this is still there.
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
             .enable_all()
             .build()?;
         let members = Members::new(settings);

@@ -23,7 +23,9 @@ impl Store {
         match place.way()? {
             Way::Url(url) => Http::to(&url).map(Self::Gateway),
             Way::Nodes(settings) => {
-                let runtime = tokio::runtime::Builder::new_current_thread()
+                // Whoever reads what this command writes may be slow. Another thread tells the nodes meanwhile that it is there.
+                let runtime = tokio::runtime::Builder::new_multi_thread()
+                    .worker_threads(1)
                     .enable_all()
                     .build()?;
                 let client = runtime.block_on(Client::connect(settings))?;

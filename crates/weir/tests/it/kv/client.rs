@@ -60,7 +60,7 @@ pub(super) fn over_http(node: &Node, arguments: &[&str]) -> Run {
     kv(node, &[arguments, &["--url", &url]].concat())
 }
 
-fn several() -> Vec<Node> {
+pub(super) fn several() -> Vec<Node> {
     let nodes = Node::several_with(3, &format!("secret = \"{SECRET}\"\n"));
     wait_for(&nodes);
     nodes
