@@ -240,7 +240,10 @@ fn scan(args: &ScanArgs) -> anyhow::Result<bool> {
         Some(prefix) => Span::with_prefix(&prefix.clone().into_vec()),
         None => Span {
             from: bytes(&args.start).unwrap_or_default().into(),
-            to: bytes(&args.end).map(Into::into),
+            // An empty one is none, as in a query.
+            to: bytes(&args.end)
+                .filter(|end| !end.is_empty())
+                .map(Into::into),
         },
     };
     let mut store = Store::open(&args.place)?;
