@@ -1,5 +1,7 @@
 //! A store behind a gateway, asked over `/v1`.
 
+mod by_batch;
+
 use std::fmt::Write as _;
 use std::io;
 use std::net::ToSocketAddrs as _;
@@ -15,6 +17,7 @@ use weir_kv::condition::{self, Condition, Tags};
 use weir_kv::frame::Span;
 use weir_kv::version::Version;
 
+use self::by_batch::fits_a_path;
 use super::store::Take;
 use crate::commands::client::{Answer, Client};
 
@@ -52,6 +55,9 @@ impl Http {
     }
 
     pub(super) fn get(&mut self, key: &[u8]) -> anyhow::Result<Option<Entry>> {
+        if !fits_a_path(key) {
+            return self.get_by_batch(key);
+        }
         let answer = self.ask("GET", &target(key), "", b"")?;
         match answer.status {
             200 => {
@@ -74,6 +80,9 @@ impl Http {
         value: &[u8],
         options: &PutOptions,
     ) -> anyhow::Result<Written> {
+        if !fits_a_path(key) {
+            return self.put_by_batch(key, value, options);
+        }
         let mut target = target(key);
         if let Some(ttl) = options.ttl {
             let _ = write!(target, "?ttl={}ms", ttl.as_millis());
@@ -88,6 +97,9 @@ impl Http {
         key: &[u8],
         options: &DeleteOptions,
     ) -> anyhow::Result<Written> {
+        if !fits_a_path(key) {
+            return self.delete_by_batch(key, &options.condition);
+        }
         let fields = fields(&options.condition);
         let answer = self.ask("DELETE", &target(key), &fields, b"")?;
         self.written(204, &answer)
@@ -171,12 +183,15 @@ impl Http {
         body: &[u8],
     ) -> anyhow::Result<Answer> {
         let answer = self.client.ask(method, target, fields, body);
-        answer.map_err(|error| match method {
-            "GET" => self.silent(&error),
-            _ => self
-                .silent(&error)
-                .context("it is unknown whether it was written"),
-        })
+        answer.map_err(|error| self.unanswered(&error, method == "GET"))
+    }
+
+    fn unanswered(&self, error: &io::Error, is_read: bool) -> anyhow::Error {
+        if is_read {
+            return self.silent(error);
+        }
+        self.silent(error)
+            .context("it is unknown whether it was written")
     }
 
     fn silent(&self, error: &io::Error) -> anyhow::Error {
@@ -186,7 +201,11 @@ impl Http {
     fn version(&self, answer: &Answer) -> anyhow::Result<Version> {
         let tag = answer.field("etag");
         let version = tag.and_then(|tag| condition::version_of(tag.as_bytes()));
-        version.with_context(|| format!("what answers on {} is no store of weir", self.url))
+        version.with_context(|| self.is_no_store())
+    }
+
+    fn is_no_store(&self) -> String {
+        format!("what answers on {} is no store of weir", self.url)
     }
 
     fn refused(&self, status: u16, body: &[u8]) -> anyhow::Error {
@@ -250,18 +269,23 @@ fn fields(condition: &Condition) -> String {
         ("If-None-Match", &condition.matches_none),
     ];
     let mut fields = String::new();
-    for (name, tags) in conditions {
-        let value = match tags {
-            None => continue,
-            Some(Tags::Any) => "*".to_owned(),
-            Some(Tags::These(versions)) => {
-                let tags: Vec<_> = versions.iter().map(|it| condition::tag(*it)).collect();
-                tags.join(", ")
-            }
-        };
-        let _ = write!(fields, "{name}: {value}\r\n");
+    for (name, condition) in conditions {
+        if let Some(condition) = condition {
+            let _ = write!(fields, "{name}: {}\r\n", tags(condition));
+        }
     }
     fields
+}
+
+/// Entity tags as a condition has them.
+fn tags(tags: &Tags) -> String {
+    match tags {
+        Tags::Any => "*".to_owned(),
+        Tags::These(versions) => {
+            let tags: Vec<_> = versions.iter().map(|it| condition::tag(*it)).collect();
+            tags.join(", ")
+        }
+    }
 }
 
 /// Bytes, encoded for a path or a query.

@@ -13,6 +13,8 @@ use super::cluster::wait_for;
 use crate::harness::{Directory, free_port, wait_until};
 
 const SECRET: &str = "0123456789abcdef";
+/// Keys that no path can have.
+const NO_PATHS: [&[u8]; 7] = [b"..", b"a/../b", b"a//b", b"%2e", b"..;", b"\\", b"/\xff/"];
 
 /// What a command left behind.
 #[derive(Debug)]
@@ -128,6 +130,12 @@ fn values_go_through_as_they_are() {
         arguments.extend(flags.iter().map(OsStr::new));
         let scanned = run(&directory, &arguments, b"").stdout;
         assert_eq!(scanned, [b"a/b ../%\xff\t", &all[..], b"\n"].concat());
+        for key in NO_PATHS {
+            put(key, None, key);
+        }
+        for key in NO_PATHS {
+            assert_eq!(get(key), key);
+        }
         put(b"number", Some("-5"), b"");
         assert_eq!(get(b"number"), b"-5");
         put(b"empty", Some(""), b"other");
@@ -247,6 +255,7 @@ fn a_scan_is_in_the_order_of_keys_up_to_its_limit() {
         assert_eq!(keys(&["--start", "b/1", "--end", "c"]), ["b/1", "b/3"]);
         assert_eq!(keys(&["--start", "b/2", "--limit", "1"]), ["b/3"]);
         assert_eq!(keys(&["--end", "b"]), ["a"]);
+        assert_eq!(keys(&["--start", "b/2", "--end", ""]), ["b/3", "c"]);
         let part = weir(&["scan", "--limit", "2"]);
         assert_eq!(part.text(), "a\tv a\nb/1\tv b/1\n");
         assert!(
