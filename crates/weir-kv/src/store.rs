@@ -181,7 +181,7 @@ impl Store {
         };
         let begun = self.shared.tally.begin(kind);
         // Before it takes a version: the clock never goes back.
-        if self.shared.is_off() {
+        if self.shared.is_off(false) {
             let answer = cluster::written(status, begun);
             return Reply::ready(answer(Ok(coordinator::Answer::TooFew)));
         }

@@ -67,6 +67,8 @@ impl FromStr for Version {
 #[derive(Debug)]
 pub struct Clock {
     last: Version,
+    /// The latest that the wall clock of this node has said, as far as is known: it may have been put back since.
+    wall_ms: u64,
 }
 
 /// A version that is too far ahead of the wall clock, by so many milliseconds.
@@ -79,6 +81,7 @@ impl Clock {
         let time = kept.time;
         Self {
             last: Version { time, node, run },
+            wall_ms: kept.unix_ms(),
         }
     }
 
@@ -89,6 +92,7 @@ impl Clock {
 
     /// A version for a write that is made now: newer than all that this clock has given or seen.
     pub fn tick(&mut self, unix_ms: u64) -> Version {
+        self.wall_ms = self.wall_ms.max(unix_ms);
         self.last.time = (unix_ms << COUNTER_BITS).max(self.last.time + 1);
         self.last
     }
@@ -101,10 +105,11 @@ impl Clock {
     /// Goes on behind a version that another node gave.
     ///
     /// # Errors
-    /// It is from a clock that is so far ahead that it must be wrong. It is not followed: the error would spread. What is behind this clock
-    /// is no error, also where the wall clock was put back.
+    /// It is from a clock that is so far ahead that it must be wrong. It is not followed: the error would spread. Where the wall clock was
+    /// put back, what it has said before is no error. What was seen of others does not count: step by step, any error would spread.
     pub fn see(&mut self, version: Version, unix_ms: u64) -> Result<(), TooFarAhead> {
-        let ahead_ms = version.unix_ms().saturating_sub(self.unix_ms(unix_ms));
+        self.wall_ms = self.wall_ms.max(unix_ms);
+        let ahead_ms = version.unix_ms().saturating_sub(self.wall_ms);
         if ahead_ms > AHEAD_MS_MAX {
             return Err(TooFarAhead(ahead_ms));
         }
@@ -161,6 +166,20 @@ mod tests {
         assert_eq!(one.unix_ms(5_000_000), 10_000_000);
         assert_eq!(one.see(kept, 5_000_000), Ok(()));
         assert_eq!(two.see(written, 5_000_000), Ok(()));
+        let mut running = clock(3);
+        running.tick(10_000_000);
+        assert_eq!(running.see(written, 5_000_000), Ok(()));
+    }
+
+    #[test]
+    fn an_error_does_not_creep() {
+        let mut clock = clock(1);
+        let ahead = |ms: u64| Version {
+            time: ms << COUNTER_BITS,
+            ..Version::default()
+        };
+        assert_eq!(clock.see(ahead(50_000), 1), Ok(()));
+        assert_eq!(clock.see(ahead(100_000), 1), Err(TooFarAhead(99_999)));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use weir_gateway::service::{Answer, Replier};
 
 pub(crate) use self::answers::{too_few, too_many, written};
-pub(super) use self::clocks::Clocks;
+pub(super) use self::clocks::{Clocks, Off};
 pub(super) use self::event::{Asked, Client, Event};
 pub(super) use self::order::Order;
 use self::order::Waiting;
@@ -27,7 +27,7 @@ use super::call::Call;
 use super::hints::Keeper;
 use super::peer::Peer;
 use super::{Shared, give};
-use crate::coordinator::{self, Coordinator, Step};
+use crate::coordinator::{self, Coordinator, Operation, Step};
 use crate::frame::{self, Say};
 use crate::seldom::Seldom;
 use crate::tally;
@@ -187,7 +187,7 @@ impl Hub {
             is_in_order,
             until_ms,
         } = asked;
-        if self.shared.is_off() {
+        if self.shared.is_off(matches!(operation, Operation::Get)) {
             return self.give_up(client, (key, is_in_order));
         }
         self.next_id += 1;
@@ -214,12 +214,16 @@ impl Hub {
             Some(heard) => self.clocks.tell(node, heard, self.shared.clocks()),
             None => self.clocks.forget(node),
         }
-        let is_off = self.clocks.is_own_off();
-        self.shared.set_off(is_off);
-        if is_off {
-            self.told.tell(format_args!(
-                "kv: the clock of this node, or the newest version that it has given, is more than 30 s off those of most others: it does nothing for clients until that is mended. If the clock is right, start weir again"
-            ));
+        let off = self.clocks.own_off();
+        self.shared.set_off(off);
+        match off {
+            Off::Nothing => {}
+            Off::Wall => self.told.tell(format_args!(
+                "kv: the clock of this node is more than 30 s off those of most others: it does nothing for clients until that is mended"
+            )),
+            Off::Versions => self.told.tell(format_args!(
+                "kv: the clock of this node was wrong, and the versions that it gives are more than 30 s off those of others: it makes no writes until they have caught up. To have it write before, take it out with `weir kv leave NODE --gone`, empty its directory, and let it join"
+            )),
         }
     }
 

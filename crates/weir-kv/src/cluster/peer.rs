@@ -85,7 +85,6 @@ impl Keeper {
             let connected = tokio::time::timeout(CONNECT, connecting).await;
             let is_over = match connected {
                 Ok(Ok(stream)) => {
-                    self.is_up.store(true, Ordering::Release);
                     let hear = |id, say| self.hear(id, say);
                     let is_over = unsent.converse(stream, hear).await;
                     self.is_up.store(false, Ordering::Release);
@@ -119,7 +118,13 @@ impl Keeper {
             Ok(Say::Found(cell)) => Event::Found(id, node, cell),
             Ok(Say::Written { version, newer }) => Event::Written(id, node, version, newer),
             Ok(Say::Told(answer)) => Event::Told(id, answer),
-            Ok(Say::Pong(clocks)) => Event::Clock(node, Some((clocks, Instant::now()))),
+            Ok(Say::Pong(clocks)) => {
+                let heard = Some((clocks, Instant::now()));
+                let _ = self.events.send(Event::Clock(node, heard));
+                // Not before: whether it may write, and until when it may begin, goes by its clocks.
+                self.is_up.store(true, Ordering::Release);
+                return;
+            }
             Ok(Say::Refused(why, text)) => {
                 self.told.tell(format_args!(
                     "kv: node number {node} refuses ({why:?}): {text}"

@@ -105,7 +105,7 @@ impl Run<'_> {
             }
             self.tell(|told| told.compared += 1);
             if ours != digest
-                && let Err(Missing(address)) = self.reconcile(node, span.clone(), &own, before)
+                && let Err(Missing(address)) = self.reconcile(node, span.clone(), &mut own, before)
             {
                 self.miss(node, address, away);
             }
@@ -167,8 +167,14 @@ impl Run<'_> {
         Missing(node.map_or_else(String::new, |node| node.address.into()))
     }
 
-    /// Exchanges what is newer on one side, in a range.
-    fn reconcile(&self, node: u16, span: Span, own: &Versions, before: u64) -> Result<(), Missing> {
+    /// Exchanges what is newer on one side, in a range. What this node takes is in `own` from then on: the next node has it as well.
+    fn reconcile(
+        &self,
+        node: u16,
+        span: Span,
+        own: &mut Versions,
+        before: u64,
+    ) -> Result<(), Missing> {
         let shared = &self.calls.shared;
         let mut theirs = Versions::new();
         let mut rest = Some(span.from);
@@ -184,43 +190,45 @@ impl Run<'_> {
             let known = theirs.get(key).map(|cell| cell.version);
             if known < Some(cell.version) && !self.is_over() {
                 differs = true;
-                self.copy(key, (me, node))?;
-                self.tell(|told| told.sent += 1);
+                if self.copy(key, (me, node))? {
+                    self.tell(|told| told.sent += 1);
+                }
             }
         }
-        for (key, cell) in &theirs {
-            let known = own.get(key).map(|cell| cell.version);
+        for (key, cell) in theirs {
+            let known = own.get(&key).map(|cell| cell.version);
             if known < Some(cell.version) && !self.is_over() {
                 differs = true;
-                self.copy(key, (node, me))?;
-                self.tell(|told| told.received += 1);
+                if self.copy(&key, (node, me))? {
+                    self.tell(|told| told.received += 1);
+                    own.insert(key, cell);
+                }
             }
         }
         self.tell(|told| told.differed += u64::from(differs));
         Ok(())
     }
 
-    /// Has a node take the cell that another one has now.
-    fn copy(&self, key: &Bytes, (from, to): (u16, u16)) -> Result<(), Missing> {
+    /// Has a node take the cell that another one has now; whether it does.
+    fn copy(&self, key: &Bytes, (from, to): (u16, u16)) -> Result<bool, Missing> {
         let began = Instant::now();
         let cell = match self.calls.ask_again(from, || Say::Read(key.clone())) {
             Ok(Say::Found(Some(cell))) => cell,
             // It has been forgotten meanwhile, or cannot be read: others can.
-            Ok(Say::Found(None)) | Err(NoAnswer::Refused(..)) => return Ok(()),
+            Ok(Say::Found(None)) | Err(NoAnswer::Refused(..)) => return Ok(false),
             _ => return Err(self.missing(from)),
         };
         let bytes = CELL_BYTES + (key.len() + value_bytes(&cell)) as u64;
-        match self
-            .calls
-            .ask_again(to, || Say::Write(key.clone(), cell.clone()))
-        {
+        let write = || Say::Write(key.clone(), cell.clone());
+        let is_taken = match self.calls.ask_again(to, write) {
+            Ok(Say::Written { .. }) => true,
             // One that is refused, as it is too far ahead of the clock there, keeps no other from being copied.
-            Ok(Say::Written { .. }) | Err(NoAnswer::Refused(..)) => {}
+            Err(NoAnswer::Refused(..)) => false,
             _ => return Err(self.missing(to)),
-        }
+        };
         let takes = Duration::from_micros(bytes * 1_000_000 / BYTES_PER_SECOND);
         std::thread::sleep(takes.saturating_sub(began.elapsed()));
-        Ok(())
+        Ok(is_taken)
     }
 
     /// Has all nodes forget what is deleted for long enough, key by key. The first replica of a key does it.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::{ArcSwap, Guard};
 
 use super::hello;
+use super::hub::Off;
 use crate::coordinator::{Quorum, Replicas};
 use crate::engine::Engine;
 use crate::frame::Clocks;
@@ -26,7 +27,7 @@ pub(crate) struct Shared {
     me: AtomicU16,
     layout: ArcSwap<Layout>,
     is_member: AtomicBool,
-    is_off: AtomicBool,
+    off: Mutex<Off>,
     /// How many layouts there were, and which of them was the first that nothing under way began before, as far as the hub knows.
     generation: AtomicUsize,
     pub(super) settled: AtomicUsize,
@@ -59,7 +60,7 @@ impl Shared {
             me: AtomicU16::new(me),
             layout: ArcSwap::from_pointee(layout),
             is_member: AtomicBool::new(me > 0),
-            is_off: AtomicBool::new(false),
+            off: Mutex::new(Off::Nothing),
             generation: AtomicUsize::new(0),
             settled: AtomicUsize::new(0),
             alone: Default::default(),
@@ -127,13 +128,17 @@ impl Shared {
         }
     }
 
-    /// Whether the clocks of this node are wrong, as far as the others know: it does nothing for clients then.
-    pub(crate) fn is_off(&self) -> bool {
-        self.is_off.load(Ordering::Acquire)
+    /// Whether the clocks of this node are wrong, as far as the others know, so that it does nothing of this kind for clients.
+    pub(crate) fn is_off(&self, is_read: bool) -> bool {
+        match *self.off.lock().unwrap_or_else(PoisonError::into_inner) {
+            Off::Nothing => false,
+            Off::Versions => !is_read,
+            Off::Wall => true,
+        }
     }
 
-    pub(super) fn set_off(&self, is_off: bool) {
-        self.is_off.store(is_off, Ordering::Release);
+    pub(super) fn set_off(&self, off: Off) {
+        *self.off.lock().unwrap_or_else(PoisonError::into_inner) = off;
     }
 
     pub(crate) fn tick(&self) -> Version {

@@ -120,18 +120,14 @@ impl Lsm {
             batch: Arc::clone(&lsm.batch),
             told: Seldom::default(),
         };
-        let taker = Taker(Arc::clone(&lsm.writes));
+        let taker = Taker::new(&lsm.writes);
         lsm.spawn("kv write", move || {
             let _taker = taker;
             writer.run();
         })?;
         for _ in 0..READERS {
-            let (tree, rows, taker) = (
-                tree.clone(),
-                Arc::clone(&rows),
-                Taker(Arc::clone(&lsm.reads)),
-            );
-            lsm.spawn("kv read", move || read_all(&tree, &rows, &taker.0))?;
+            let (tree, rows, taker) = (tree.clone(), Arc::clone(&rows), Taker::new(&lsm.reads));
+            lsm.spawn("kv read", move || read_all(&tree, &rows, taker.lane()))?;
         }
         Ok(lsm)
     }

@@ -192,7 +192,6 @@ async fn read_all(mut line: Line, inbox: Arc<Inbox<Read>>) {
 
 /// Reads small values together, and then large ones one by one, as long as there is time.
 async fn read_batch(line: &mut Line, reads: Vec<Read>) {
-    let until = Instant::now() + STATEMENTS;
     let found = read_small(line, &reads).await;
     let mut large: BTreeMap<Bytes, Vec<Then<Option<Cell>>>> = BTreeMap::new();
     let answers = reads.into_iter().filter_map(|Read { key, then }| {
@@ -207,8 +206,9 @@ async fn read_batch(line: &mut Line, reads: Vec<Read>) {
         }
     });
     answer(answers);
-    for (key, readers) in large {
-        let found = if Instant::now() < until {
+    let began = Instant::now();
+    for (index, (key, readers)) in large.into_iter().enumerate() {
+        let found = if index == 0 || began.elapsed() < STATEMENTS {
             read_one(line, &key).await
         } else {
             Err(EngineError::Busy)

@@ -7,6 +7,7 @@ use crate::cluster::ClusterSettings;
 use crate::engine::Durability;
 use crate::engine::lsm::{Lsm, LsmSettings};
 use crate::placement::Rule;
+use crate::wall::unix_ms;
 use crate::{Store, Upkeep};
 
 /// A directory that is removed with its end.
@@ -118,4 +119,57 @@ fn a_write_is_ordered_by_the_owner_whichever_node_a_client_asks() {
         assert!(matches!(refused, Came::Said(Say::Refused(Why::Failed, _))));
     });
     drop(stores);
+}
+
+/// Whoever asks has given up by then, and may have written something else.
+#[test]
+fn a_write_that_comes_too_late_is_not_begun() {
+    let random = fastrand::Rng::new().u64(..);
+    let directory = std::env::temp_dir().join(format!("weir-kv-client-{random:x}"));
+    let directory = Directory(directory);
+    let held = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let node = held.local_addr().expect("an address");
+    drop(held);
+    let store = start(&directory, node, &[node]);
+    run(async {
+        let client = client(vec![node]).await.expect("it connects");
+        let placed = client.placed();
+        let mut stream = TcpStream::connect(node).await.expect("it listens");
+        let name = node.to_string();
+        let greeting = hello::ask_as_client(&mut stream, SECRET, &name);
+        greeting.await.expect("it takes the secret");
+        let mut received = BytesMut::new();
+        for (left_ms, is_made) in [(-1000, false), (60_000, true)] {
+            let value = Bytes::from_static(b"late");
+            let ask = Ask {
+                key: Bytes::from_static(KEY.as_bytes()),
+                what: What::Put {
+                    value,
+                    expires_ms: None,
+                },
+                quorum: placed.quorum(None).expect("a quorum"),
+                condition: Condition::default(),
+                until_ms: Some(unix_ms().saturating_add_signed(left_ms)),
+            };
+            let mut bytes = Vec::new();
+            let (epoch, id, say) = (placed.map.epoch(), 1, Say::Ask(ask));
+            Frame { epoch, id, say }.encode(&mut bytes);
+            stream.write_all(&bytes).await.expect("it reads");
+            let answer = loop {
+                if let Some(frame) = Frame::decode(&mut received).expect("a frame") {
+                    break frame.say;
+                }
+                let read = stream.read_buf(&mut received).await;
+                assert!(read.expect("it answers") > 0);
+            };
+            match answer {
+                Say::Told(Answer::TooFew) => assert!(!is_made),
+                Say::Told(Answer::Written(_)) => assert!(is_made),
+                other => panic!("{other:?}"),
+            }
+            let found = client.get(KEY, None).await.expect("it answers");
+            assert_eq!(found.is_some(), is_made);
+        }
+    });
+    drop(store);
 }

@@ -21,10 +21,22 @@ pub(in crate::cluster) struct Clocks(Mutex<HashMap<u16, Known>>);
 
 #[derive(Debug, Clone, Copy)]
 struct Known {
-    wall_ms: u64,
+    its: frame::Clocks,
     heard: Instant,
-    /// By how many milliseconds it is ahead of this node: the wall clock or that of versions, whichever differs more.
-    ahead_ms: i64,
+    /// By how many milliseconds its wall clock is ahead of that of this node, and its clock of versions.
+    wall_ahead_ms: i64,
+    versions_ahead_ms: i64,
+}
+
+/// Which clock of this node is wrong, as far as the others know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cluster) enum Off {
+    /// None is.
+    Nothing,
+    /// Its versions: it makes no writes.
+    Versions,
+    /// The wall clock: it does not know either what has expired.
+    Wall,
 }
 
 impl Clocks {
@@ -37,16 +49,11 @@ impl Clocks {
     ) {
         let ahead =
             |its_ms: u64, own_ms: u64| its_ms.cast_signed().saturating_sub(own_ms.cast_signed());
-        let wall_ms = ahead(its.wall_ms, own.wall_ms);
-        let version_ms = ahead(its.version_ms, own.version_ms);
         let known = Known {
-            wall_ms: its.wall_ms,
+            its,
             heard,
-            ahead_ms: if version_ms.unsigned_abs() > wall_ms.unsigned_abs() {
-                version_ms
-            } else {
-                wall_ms
-            },
+            wall_ahead_ms: ahead(its.wall_ms, own.wall_ms),
+            versions_ahead_ms: ahead(its.version_ms, own.version_ms),
         };
         self.lock().insert(node, known);
     }
@@ -60,30 +67,60 @@ impl Clocks {
     pub(super) fn wall_at(&self, node: u16, then: Instant) -> Option<u64> {
         let known = self.lock().get(&node).copied()?;
         let since = then.saturating_duration_since(known.heard);
-        Some(known.wall_ms.saturating_add(since.as_millis() as u64))
+        Some(known.its.wall_ms.saturating_add(since.as_millis() as u64))
     }
 
     /// Whether a node's clocks are known, and differ little from those of this one.
     pub(in crate::cluster) fn is_near(&self, node: u16) -> bool {
         let known = self.lock().get(&node).copied();
-        known.is_some_and(|known| known.ahead_ms.unsigned_abs() <= OFF_MS)
+        known.is_some_and(|known| is_near(known.wall_ahead_ms) && is_near(known.versions_ahead_ms))
     }
 
-    /// Whether it is this node whose clocks are wrong: those of more than half of the others differ, and by about the same.
-    pub(super) fn is_own_off(&self) -> bool {
-        let mut off: Vec<i64> = self.lock().values().map(|known| known.ahead_ms).collect();
-        let nodes = off.len();
-        off.retain(|ahead_ms| ahead_ms.unsigned_abs() > OFF_MS);
-        off.sort_unstable();
-        let count = nodes / 2 + 1;
-        let agree = |group: &[i64]| group[count - 1].abs_diff(group[0]) <= OFF_MS;
-        // Of two nodes, nobody knows which.
-        nodes > 1 && off.windows(count).any(agree)
+    /// Whether others take a version of this time, in milliseconds since 1970.
+    pub(super) fn take(&self, version_ms: u64, own_wall_ms: u64) -> bool {
+        let is_near = |ms: u64| version_ms.saturating_sub(ms) <= AHEAD_MS_MAX;
+        // Where all wall clocks were put back, versions of all go on from where they were.
+        let knows = |known: &Known| is_near(known.its.version_ms);
+        is_near(own_wall_ms) || self.lock().values().any(knows)
+    }
+
+    /// Whether it is this node whose clocks are wrong.
+    pub(super) fn own_off(&self) -> Off {
+        let known: Vec<Known> = self.lock().values().copied().collect();
+        let walls = known.iter().map(|known| known.wall_ahead_ms).collect();
+        if most_agree_that_it_is_off(walls) {
+            return Off::Wall;
+        }
+        let versions = known.iter().map(|known| known.versions_ahead_ms).collect();
+        // Where wall clocks are alike, the clock of versions that is ahead of all others is wrong.
+        let is_ahead = |known: &Known| {
+            is_near(known.wall_ahead_ms) && known.versions_ahead_ms < -OFF_MS.cast_signed()
+        };
+        let is_ahead_of_all = !known.is_empty() && known.iter().all(is_ahead);
+        if is_ahead_of_all || most_agree_that_it_is_off(versions) {
+            return Off::Versions;
+        }
+        Off::Nothing
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u16, Known>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn is_near(ahead_ms: i64) -> bool {
+    ahead_ms.unsigned_abs() <= OFF_MS
+}
+
+/// Whether the clocks of more than half of the others differ from that of this node, and by about the same.
+fn most_agree_that_it_is_off(mut ahead_ms: Vec<i64>) -> bool {
+    let nodes = ahead_ms.len();
+    ahead_ms.retain(|ahead_ms| !is_near(*ahead_ms));
+    ahead_ms.sort_unstable();
+    let count = nodes / 2 + 1;
+    let agree = |group: &[i64]| group[count - 1].abs_diff(group[0]) <= OFF_MS;
+    // Of two nodes, nobody knows which.
+    nodes > 1 && ahead_ms.windows(count).any(agree)
 }
 
 #[cfg(test)]
@@ -128,7 +165,8 @@ mod tests {
             (&[90_000, 90_000, 0, 0], false),
             (&[90_000, 90_000, 90_000, 0], true),
         ] {
-            assert_eq!(clocks(ahead_ms).is_own_off(), is_own_off, "{ahead_ms:?}");
+            let off = if is_own_off { Off::Wall } else { Off::Nothing };
+            assert_eq!(clocks(ahead_ms).own_off(), off, "{ahead_ms:?}");
         }
         let clocks = clocks(&[40_000, 20_000]);
         assert!(!clocks.is_near(2) && clocks.is_near(3));
@@ -148,8 +186,22 @@ mod tests {
             others.tell(1, (was_ahead, Instant::now()), OWN);
             others.tell(node, (OWN, Instant::now()), OWN);
         }
-        assert!(own.is_own_off());
-        assert!(!others.is_own_off() && !others.is_near(1) && others.is_near(2));
+        assert_eq!(own.own_off(), Off::Versions);
+        assert_eq!(others.own_off(), Off::Nothing);
+        assert!(!others.is_near(1) && others.is_near(2));
+        let (ahead_ms, wall_ms) = (OWN.version_ms + 3_600_000, OWN.wall_ms);
+        assert!(!own.take(ahead_ms, wall_ms) && own.take(wall_ms, wall_ms));
+        // Of two, the one whose versions are ahead of both wall clocks.
+        own.forget(2);
+        assert_eq!(own.own_off(), Off::Versions);
+        let pair = Clocks::default();
+        let was_ahead = ahead_of(OWN, 0, 3_600_000);
+        pair.tell(1, (was_ahead, Instant::now()), OWN);
+        assert_eq!(pair.own_off(), Off::Nothing);
+        // All of them were put back.
+        pair.tell(1, (was_ahead, Instant::now()), was_ahead);
+        assert_eq!(pair.own_off(), Off::Nothing);
+        assert!(pair.is_near(1) && pair.take(ahead_ms, wall_ms));
     }
 
     #[test]

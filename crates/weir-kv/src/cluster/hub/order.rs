@@ -38,7 +38,13 @@ impl Hub {
         } = order;
         let me = self.shared.me();
         let replicas = self.shared.replicas(&ask.key, ask.quorum).nodes;
-        let may_write = |node: u16| node == me || self.is_up(node) && self.clocks.is_near(node);
+        let may_write = |node: u16| {
+            if node == me {
+                !self.shared.is_off(false)
+            } else {
+                self.is_up(node) && self.clocks.is_near(node)
+            }
+        };
         let first = replicas.into_iter().find(|node| may_write(*node));
         match first {
             _ if ask.what == What::Get => self.begin_ask(ask, client, false),
@@ -59,7 +65,7 @@ impl Hub {
             until_ms,
         } = ask;
         // Before it takes a version: the clock never goes back.
-        if is_over(until_ms) || self.shared.is_off() {
+        if is_over(until_ms) || self.shared.is_off(what == What::Get) {
             return self.give_up(client, (key, is_in_order));
         }
         let operation = self.operation(what, condition);

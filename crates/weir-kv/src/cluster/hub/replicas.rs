@@ -6,6 +6,7 @@ use super::{Event, Hub};
 use crate::cell::Cell;
 use crate::frame::Say;
 use crate::version::Version;
+use crate::wall::unix_ms;
 
 impl Hub {
     /// Whether a replica is asked for its cell.
@@ -50,7 +51,8 @@ impl Hub {
         }
         let (me, version) = (self.shared.me(), cell.version);
         // What other nodes would refuse, this one does not write either: its clock would carry it on.
-        if !self.shared.see(version) {
+        let is_taken = self.peers.is_empty() || self.clocks.take(version.unix_ms(), unix_ms());
+        if !is_taken || !self.shared.see(version) {
             return false;
         }
         let events = self.events.clone();

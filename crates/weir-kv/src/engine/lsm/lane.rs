@@ -17,6 +17,8 @@ pub(super) struct Lane<T> {
     /// The weight of what waits or is being done.
     weight: AtomicUsize,
     weight_max: usize,
+    /// Threads that take.
+    takers: AtomicUsize,
 }
 
 struct Waiting<T> {
@@ -28,12 +30,24 @@ struct Waiting<T> {
     waking: round::Threads,
 }
 
-/// Held by a thread that takes. A lane whose thread panics refuses all that comes, where it would have it wait for ever.
-pub(super) struct Taker<T: Send + 'static>(pub(super) Arc<Lane<T>>);
+/// Held by a thread that takes. A lane whose last thread panics refuses all that comes, where it would have it wait for ever.
+pub(super) struct Taker<T: Send + 'static>(Arc<Lane<T>>);
+
+impl<T: Send + 'static> Taker<T> {
+    pub(super) fn new(lane: &Arc<Lane<T>>) -> Self {
+        lane.takers.fetch_add(1, Ordering::AcqRel);
+        Self(Arc::clone(lane))
+    }
+
+    pub(super) fn lane(&self) -> &Lane<T> {
+        &self.0
+    }
+}
 
 impl<T: Send + 'static> Drop for Taker<T> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        let is_last = self.0.takers.fetch_sub(1, Ordering::AcqRel) == 1;
+        if is_last && std::thread::panicking() {
             self.0.fail();
         }
     }
@@ -67,6 +81,7 @@ impl<T: Send + 'static> Lane<T> {
             came: Condvar::new(),
             weight: AtomicUsize::new(0),
             weight_max,
+            takers: AtomicUsize::new(0),
         }
     }
 
@@ -130,8 +145,9 @@ impl<T: Send + 'static> Lane<T> {
         let lost = std::mem::take(&mut waiting.items);
         drop(waiting);
         self.came.notify_all();
-        // What is dropped may put in more.
+        // What is dropped may put in more, which is refused.
         drop(lost);
+        self.weight.store(0, Ordering::Release);
     }
 
     /// Whether nothing waits and nothing is being done.
@@ -151,11 +167,18 @@ mod tests {
         for _ in 0..3 {
             assert!(lane.put(Arc::clone(&dropped), 1).is_ok());
         }
-        let taker = Taker(Arc::clone(&lane));
-        let thread = std::thread::spawn(move || {
-            assert!(taker.0.take(1).is_none(), "it is not");
-        });
-        assert!(thread.join().is_err());
+        for is_failed in [false, true] {
+            let other = Taker::new(&lane);
+            let taker = Taker::new(&lane);
+            if is_failed {
+                drop(other);
+            }
+            let thread = std::thread::spawn(move || {
+                assert!(taker.lane().take(1).is_none(), "it is not");
+            });
+            assert!(thread.join().is_err());
+            assert_eq!(lane.is_empty(), is_failed);
+        }
         assert_eq!(Arc::strong_count(&dropped), 1);
         assert!(lane.put(dropped, 1).is_err());
         assert!(lane.take(1).is_none());
