@@ -29,6 +29,7 @@ impl Row {
     }
 
     /// What it is known by.
+    #[cfg(any(feature = "cassandra", feature = "postgres"))]
     pub(super) fn name(&self) -> (&str, u64, &str) {
         (&self.user, self.time_ms, &self.id)
     }
