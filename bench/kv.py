@@ -14,11 +14,13 @@ Each node has one worker; no process is bound to a CPU, and the load generator s
 figure is CPU time. A round runs everything once; figures are medians over the rounds, ratios medians of the ratios within a round.
 
 The second table has the latency at a constant rate, half of what one node answers at most: of one node, and of three through each node with
-one replica of each key, so that two thirds are forwarded. A round begins with the rate that it goes by. Traffic stays on the loopback interface.
+one replica of each key, so that two thirds are forwarded. A round begins with the rate that it goes by. With --rates 10000,20000 there is a table of
+these rates as well: what a request costs all nodes and who asks, when less comes together than at the most. Traffic stays on the loopback interface.
 """
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -112,6 +114,24 @@ def latencies(options, alone, three):
     return found
 
 
+def own_cpu_us():
+    """CPU time of all processes that have been waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (used.ru_utime + used.ru_stime) * 1e6
+
+
+def at_rates(options, alone, three):
+    """For each rate, of one node and through one of three: p99 in milliseconds, and CPU microseconds of all nodes and of who asks."""
+    found = {}
+    for rate in options.rates:
+        for name, gateways in (("one node", [alone]), ("three nodes", three)):
+            before, asked_before = sum(gateway.server.cpu_us() for gateway in gateways), own_cpu_us()
+            report = load(options, gateways[0].port, f"/v0/entity?id={RANDOM}&ack=1&from=1", "-d", f"{options.seconds * 2}s", "--rate", str(rate))
+            cost = sum(gateway.server.cpu_us() for gateway in gateways) - before
+            found[rate, name] = [report["latency_us"]["p99"] / 1e3, *(used / report["requests"] for used in (cost, own_cpu_us() - asked_before))]
+    return found
+
+
 def measured_round(options, log):
     with tempfile.TemporaryDirectory(dir=options.directory) as directory:
         value = write(directory, "value", "x" * 1024)
@@ -148,7 +168,7 @@ def measured_round(options, log):
             if options.only:
                 runs = {name: run for name, run in runs.items() if name in BASES or name in options.only.split(";")}
             costs = {name: sample(options, *run) for name, run in runs.items()}
-            return costs, latencies(options, alone, three) if options.latency else {}
+            return costs, latencies(options, alone, three) if options.latency else {}, at_rates(options, alone, three)
         finally:
             for gateway in reversed(gateways):
                 gateway.server.stop()
@@ -172,6 +192,13 @@ def print_latencies(rounds):
         print(f"| {name} | {p50:.2f} | {p99:.2f} | {p999:.2f} | {ratio:.2f} |")
 
 
+def print_rates(rounds):
+    print("\n| reads a second | | p99 ms | CPU µs, nodes | CPU µs, who asks | CPUs in use |\n| ---: | --- | ---: | ---: | ---: | ---: |")
+    for rate, name in rounds[0]:
+        p99, nodes, asks = (statistics.median(one[rate, name][part] for one in rounds) for part in range(3))
+        print(f"| {rate:,} | {name} | {p99:.2f} | {nodes:.1f} | {asks:.1f} | {(nodes + asks) * rate / 1e6:.2f} |")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--weir", required=True)
@@ -182,13 +209,16 @@ def main():
     parser.add_argument("--directory", help="where the stores are; its disk counts")
     parser.add_argument("--only", help="these lines and those that they are compared with, with ; between them")
     parser.add_argument("--latency", action=argparse.BooleanOptionalAction, default=True, help="the second table")
+    parser.add_argument("--rates", type=lambda text: [int(rate) for rate in text.split(",")], default=[], help="the third table, as in 10000,20000")
     options = parser.parse_args()
     with tempfile.NamedTemporaryFile("w", suffix=".log", delete=False) as log:
         rounds = [measured_round(options, log) for _ in range(options.rounds)]
     print(f"{machine()}, {options.connections} connections, {options.rounds} rounds of {options.seconds} s\n")
-    print_costs([costs for costs, _ in rounds])
+    print_costs([costs for costs, *_ in rounds])
     if options.latency:
-        print_latencies([latency for _, latency in rounds])
+        print_latencies([latency for _, latency, _ in rounds])
+    if options.rates:
+        print_rates([rates for *_, rates in rounds])
 
 
 if __name__ == "__main__":

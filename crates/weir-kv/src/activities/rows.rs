@@ -36,7 +36,7 @@ impl Row {
 }
 
 /// How long rows that were posted may take to be written in a database. Their client waits for ten seconds.
-#[allow(dead_code, reason = "a build may have no database")]
+#[cfg(any(feature = "cassandra", feature = "postgres"))]
 pub(super) const POST: Duration = Duration::from_secs(6);
 
 /// What becomes of those that are left after so long.
