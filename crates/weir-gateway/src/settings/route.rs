@@ -166,7 +166,8 @@ impl Forward {
 /// Deadlines for the upstream's side of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UpstreamTimeouts {
-    /// Until a connection is open; late means another endpoint is tried, then 504.
+    /// Until a connection is open; late means another endpoint is tried, then 504. By default 1.5 s: a service whose queue
+    /// of connections is full drops the first SYN, and the kernel sends the next one after 1 s (RFC 6298 §2).
     pub connect: Duration,
     /// From the end of the request until the response head is complete; late is 504.
     pub response: Duration,
@@ -177,7 +178,7 @@ pub struct UpstreamTimeouts {
 impl Default for UpstreamTimeouts {
     fn default() -> Self {
         Self {
-            connect: Duration::from_secs(1),
+            connect: Duration::from_millis(1500),
             response: Duration::from_secs(30),
             idle: Duration::from_secs(30),
         }

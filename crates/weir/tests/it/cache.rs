@@ -30,9 +30,11 @@ fn caching(origin: SocketAddr, cache: &str) -> Gateway {
     ))
 }
 
-/// The same where nobody asks in the place of another one, however long a test takes.
+/// The same where nobody asks in the place of another one, and a crowd of connections may find the queue of the origin full
+/// more than once, however long a test takes.
 fn patient(origin: SocketAddr) -> Gateway {
-    caching(origin, "{ collapse_wait = \"1m\" }")
+    let settings = "{ collapse_wait = \"1m\" }\ntimeout = { connect = \"20s\" }";
+    caching(origin, settings)
 }
 
 /// An origin that answers with a number, one more each time, and an entity tag. Bodies of requests are read.

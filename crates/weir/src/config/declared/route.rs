@@ -206,8 +206,8 @@ pub(crate) static TIMEOUTS: Section = Section {
 pub(crate) static CONNECT: Key = Key {
     name: "connect",
     kind: Kind::DEADLINE,
-    preset: Preset::Duration(Duration::from_secs(1)),
-    doc: "Until a connection to a server stands. Late: the next server, or 504.",
+    preset: Preset::Duration(Duration::from_millis(1500)),
+    doc: "Until a connection to a server stands. Late: the next server, or 504. A server whose queue of connections is full lets the first attempt drop; the system repeats it after 1 s.",
 };
 pub(crate) static RESPONSE: Key = Key {
     name: "response",
