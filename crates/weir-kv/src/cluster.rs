@@ -7,10 +7,12 @@
 //! answers ◄───┘
 //! ```
 //!
-//! All of it is one thread with a runtime of its own. Requests that only concern this node never come here.
+//! All of it is one thread with a runtime of its own. Requests that only concern this node never come here, and reads of one other
+//! node only where something is not as usual (`direct`).
 
 mod asker;
 mod call;
+mod direct;
 pub(crate) mod hello;
 mod hints;
 mod hub;
@@ -48,6 +50,7 @@ pub(crate) use self::repair::Repairs;
 pub use self::repair::Upkeep;
 pub(crate) use self::shared::{Alone, Shared};
 
+use self::direct::Direct;
 use self::hints::Counts;
 use self::hub::{Clocks, Event, Hub};
 use self::members::Members;
@@ -124,9 +127,14 @@ impl Cluster {
         let (life, ended) = oneshot::channel();
         let hints = (settings.hints.clone(), settings.hints_age);
         let neighbours = Arc::new(Neighbours::new(hints.0, hints.1));
+        let under_way = Arc::default();
+        let secret: Arc<str> = settings.secret.as_str().into();
+        let counted = (events.clone(), Arc::clone(&under_way));
+        let direct = Direct::new(&shared, &secret, &neighbours, counted);
         let asker = Asker {
             events: events.clone(),
-            under_way: Arc::default(),
+            under_way,
+            direct: Arc::new(direct),
             waiting: Arc::default(),
         };
         let members = Members::new(
@@ -156,7 +164,7 @@ impl Cluster {
             generation: 0,
         });
         let parts = Parts {
-            secret: settings.secret.as_str().into(),
+            secret,
             shared: Arc::clone(&cluster.shared),
             under_way: Arc::clone(&cluster.asker.under_way),
             clocks: Arc::clone(&cluster.clocks),

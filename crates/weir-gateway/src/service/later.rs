@@ -108,7 +108,14 @@ impl Drop for Given {
     }
 }
 
-/// Gives answers, and wakes whoever waits for them.
+/// Gives an answer, and wakes whoever waits for it.
+pub(super) fn give(given: &Given, answer: Answer) {
+    if let Some((_, waker)) = given.give(Some(answer)) {
+        waker.wake();
+    }
+}
+
+/// The same with many.
 pub(super) fn give_all(answers: impl Iterator<Item = (Given, Answer)>) {
     let mut by_thread: Vec<(ThreadId, Waiting)> = Vec::new();
     for (given, answer) in answers {

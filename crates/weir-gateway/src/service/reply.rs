@@ -194,7 +194,7 @@ pub struct Replier(Given);
 impl Replier {
     /// Answers. Nothing happens when the client has left meanwhile.
     pub fn answer(self, answer: Answer) {
-        Self::answer_all([(self, answer)].into_iter());
+        later::give(&self.0, answer);
     }
 
     /// Answers many at once, for the price of one wake-up for each worker.

@@ -9,7 +9,8 @@ use tokio::sync::mpsc;
 use weir_gateway::service::Reply;
 
 use super::ToAnswer;
-use super::hub::{self, Event};
+use super::direct::{Direct, Read};
+use super::hub::{self, Client, Event};
 use crate::coordinator::{Operation, Quorum};
 use crate::engine::EngineError;
 use crate::frame::{Ask, What};
@@ -24,6 +25,7 @@ const UNDER_WAY_MAX: usize = 32_768;
 pub(crate) struct Asker {
     pub(super) events: mpsc::UnboundedSender<Event>,
     pub(super) under_way: Arc<AtomicUsize>,
+    pub(super) direct: Arc<Direct>,
     /// What has come in the rounds of threads.
     pub(super) waiting: Arc<Mutex<Waiting>>,
 }
@@ -44,30 +46,24 @@ impl Asker {
         quorum: Quorum,
         answer: ToAnswer,
     ) -> Reply {
-        if !self.begin() {
+        if !self.has_room() {
             return Reply::ready(answer(Err(EngineError::Busy)));
         }
         let (replier, reply) = Reply::later();
-        self.send(Event::Ask(hub::Asked {
-            operation,
-            key,
-            quorum,
-            client: hub::Client::Waits(replier, answer),
-            is_in_order: false,
-            until_ms: None,
-        }));
+        let client = Client::Waits(replier, answer);
+        self.begin(operation, key, quorum, client);
         reply
     }
 
     /// Reads a key, or has the node write it whose turn it is with it, in order with all other writes that come this way.
     pub(crate) fn carry_out(&self, ask: Ask, done: Done) {
-        if !self.begin() {
+        if !self.has_room() {
             if let Some((replier, answer)) = done(Err(EngineError::Busy)) {
                 replier.answer(answer);
             }
             return;
         }
-        let client = hub::Client::Part(Box::new(move |answer| done(Ok(answer))));
+        let client = Client::Part(Box::new(move |answer| done(Ok(answer))));
         if ask.what != What::Get {
             let is_for_me = false;
             return self.send(Event::Order(hub::Order {
@@ -76,18 +72,30 @@ impl Asker {
                 is_for_me,
             }));
         }
+        self.begin(Operation::Get, ask.key, ask.quorum, client);
+    }
+
+    fn begin(&self, operation: Operation, key: Bytes, quorum: Quorum, client: Client) {
+        let (key, client) = if operation == Operation::Get && quorum.from == 1 {
+            match self.direct.ask(Read { key, client }) {
+                Ok(()) => return,
+                Err(Read { key, client }) => (key, client),
+            }
+        } else {
+            (key, client)
+        };
         self.send(Event::Ask(hub::Asked {
-            operation: Operation::Get,
-            key: ask.key,
-            quorum: ask.quorum,
+            operation,
+            key,
+            quorum,
             client,
             is_in_order: false,
             until_ms: None,
         }));
     }
 
-    /// Whether one more may be under way.
-    fn begin(&self) -> bool {
+    /// Whether one more may be under way. It is counted then.
+    fn has_room(&self) -> bool {
         let has_room = self.under_way.fetch_add(1, Ordering::AcqRel) < UNDER_WAY_MAX;
         if !has_room {
             self.under_way.fetch_sub(1, Ordering::AcqRel);

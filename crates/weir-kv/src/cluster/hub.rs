@@ -34,7 +34,7 @@ use crate::tally;
 use crate::wall::unix_ms;
 
 /// How long replicas may take.
-const DEADLINE: Duration = Duration::from_secs(2);
+pub(super) const DEADLINE: Duration = Duration::from_secs(2);
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(100);
 /// How often it takes events before what it has put off is done.
@@ -333,17 +333,10 @@ impl Hub {
     }
 
     fn answer(&mut self, client: Client, answer: coordinator::Answer) {
-        match client {
-            Client::Waits(replier, to_answer) => {
-                self.answers.push((replier, to_answer(Ok(answer))));
-                self.count.fetch_sub(1, Ordering::AcqRel);
-            }
-            Client::Part(then) => {
-                self.answers.extend(then(answer));
-                self.count.fetch_sub(1, Ordering::AcqRel);
-            }
-            Client::Node(then) => self.answers.extend(then(answer)),
-            Client::Nobody => {}
+        let is_counted = client.is_counted();
+        self.answers.extend(client.told(answer));
+        if is_counted {
+            self.count.fetch_sub(1, Ordering::AcqRel);
         }
     }
 

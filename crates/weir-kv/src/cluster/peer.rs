@@ -18,7 +18,7 @@ use crate::placement::Node;
 use crate::seldom::Seldom;
 
 /// How long a connection may take to come about.
-const CONNECT: Duration = Duration::from_secs(1);
+pub(super) const CONNECT: Duration = Duration::from_secs(1);
 /// How long to wait before the next attempt: so little that a node that is back is soon used again.
 const AGAIN: Duration = Duration::from_millis(100);
 
@@ -81,7 +81,8 @@ impl Keeper {
     async fn run(self, mut unsent: Unsent) {
         let told = Seldom::default();
         loop {
-            let connecting = connect(&self.node, &self.shared, &self.secret);
+            let own = self.shared.own(&self.secret);
+            let connecting = connect(own, &self.node.address);
             let connected = tokio::time::timeout(CONNECT, connecting).await;
             let is_over = match connected {
                 Ok(Ok(stream)) => {
@@ -139,10 +140,10 @@ impl Keeper {
     }
 }
 
-async fn connect(node: &Node, shared: &Shared, secret: &str) -> std::io::Result<TcpStream> {
-    let mut stream = TcpStream::connect(&*node.address).await?;
+/// Connects to the node at this address, and says hello.
+pub(super) async fn connect(own: hello::Own<'_>, to: &str) -> std::io::Result<TcpStream> {
+    let mut stream = TcpStream::connect(to).await?;
     stream.set_nodelay(true)?;
-    let own = shared.own(secret);
-    hello::ask(&mut stream, own, &node.address).await?;
+    hello::ask(&mut stream, own, to).await?;
     Ok(stream)
 }

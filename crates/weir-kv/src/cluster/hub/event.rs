@@ -72,3 +72,19 @@ pub(in crate::cluster) enum Client {
     /// It has its answer.
     Nobody,
 }
+
+impl Client {
+    /// Whether it is one of those that are counted as under way.
+    pub(in crate::cluster) fn is_counted(&self) -> bool {
+        matches!(self, Self::Waits(..) | Self::Part(_))
+    }
+
+    /// The answer that is to be given now that this came of the operation, and to whom.
+    pub(in crate::cluster) fn told(self, answer: coordinator::Answer) -> Option<(Replier, Answer)> {
+        match self {
+            Self::Waits(replier, to_answer) => Some((replier, to_answer(Ok(answer)))),
+            Self::Part(then) | Self::Node(then) => then(answer),
+            Self::Nobody => None,
+        }
+    }
+}
