@@ -189,6 +189,39 @@ fn a_node_that_hangs_is_missed() {
     assert_eq!(nodes[1].value("hung1&ack=2&from=2"), Ok(String::new()));
 }
 
+/// What one other node has is asked for by connections of the worker's own, which end when that node hangs or dies.
+#[test]
+fn a_read_of_one_other_node_ends_whatever_becomes_of_that() {
+    let mut nodes = several(2);
+    let keys: Vec<String> = (0..12).map(|n| format!("key{n}&ack=1&from=1")).collect();
+    for key in &keys {
+        assert_eq!(nodes[0].put(key, b"value"), 201);
+    }
+    let all = |node: &Node| -> Vec<u16> { keys.iter().map(|key| node.get(key).status).collect() };
+    let own = |status: &&u16| **status == 200;
+    for round in 0..3 {
+        // More than once: the connection may not be there for the first.
+        for _ in 0..3 {
+            assert_eq!(all(&nodes[0]), vec![200; keys.len()]);
+        }
+        match round {
+            0 => nodes[1].process.signal("STOP"),
+            _ => nodes[1].kill(),
+        }
+        for _ in 0..3 {
+            let statuses = all(&nodes[0]);
+            assert!(statuses.iter().all(|status| [200, 504].contains(status)));
+            let there = statuses.iter().filter(own).count();
+            assert!((1..keys.len()).contains(&there), "{statuses:?}");
+        }
+        match round {
+            0 => nodes[1].process.signal("CONT"),
+            _ => nodes[1].restart(),
+        }
+        wait_for(&nodes);
+    }
+}
+
 /// Nobody reads it meanwhile: what a node missed comes to it by itself.
 #[test]
 fn hints_bring_what_a_node_missed() {
