@@ -1,6 +1,6 @@
 //! Does little by little, and beside the tree, what the tree would otherwise do at once while it keeps everybody out.
 //!
-//! **Writing.** //! The tree syncs its journal while it keeps all writers out: when a journal is full, and for each flush. And it syncs the list of
+//! **Writing.** The tree syncs its journal while it keeps all writers out: when a journal is full, and for each flush. And it syncs the list of
 //! its tables five times over while it keeps readers out as well: after each flush and each compaction. A file system with a
 //! journal of its own has such a sync wait for what other files have written, too; with tens of megabytes of it, the store
 //! would stand still for as long as the disk takes. So another thread syncs the same files all the time, which keeps nobody out. No
