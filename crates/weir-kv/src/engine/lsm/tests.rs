@@ -1,7 +1,12 @@
+use std::path::Path;
 use std::sync::mpsc::{self, Receiver};
+
+use tokio::time::Instant;
 
 use super::tree::META_FORMAT;
 use super::*;
+
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A directory that is removed with its end.
 struct Directory(PathBuf);
@@ -68,15 +73,44 @@ fn tables_are_where_they_are_looked_for_and_synced_once() {
 fn what_the_tree_lets_go_is_dropped_by_who_has_the_last_share() {
     let directory = Directory::new();
     let lsm = open(&directory);
-    let mut shares = writeback::Shares::default();
-    shares.take(&lsm.tree.cells);
-    for time in 1..=4 {
+    let (lets_go, let_go) = mpsc::channel();
+    let mut shares = writeback::Shares::new(lets_go);
+    let folder = lsm.tree.cells.path();
+    let files = |folder: &Path, first: &str| {
+        let files = std::fs::read_dir(folder).expect("it is there").flatten();
+        let names = files.map(|file| file.file_name().into_string().expect("a name"));
+        names.filter(|name| name.starts_with(first)).count()
+    };
+    let mut let_go_of = Vec::new();
+    // As many as a compaction takes, and more.
+    for time in 1..=12 {
         write(&lsm, "k", cell(time, "v"));
         let flushed = lsm.tree.cells.rotate_memtable_and_wait();
         flushed.expect("it is flushed");
-        shares.take(&lsm.tree.cells);
-        // That of now, and those of lists that the tree has not let go yet.
-        assert!((1..=3).contains(&shares.memtables()));
+        let is_settled = |shares: &mut writeback::Shares| {
+            shares.take(&lsm.tree.cells);
+            let (memtables, lists) = shares.counts();
+            // It has not seen those that came and went in between.
+            let there = files(folder, "v");
+            (1..=there).contains(&lists) && (1..=there + 1).contains(&memtables)
+        };
+        wait_until("it has let go what the tree has", || {
+            is_settled(&mut shares)
+        });
+        let_go_of.extend(let_go.try_iter());
+    }
+    let tables = || files(&folder.join("tables"), "");
+    let before = tables();
+    drop(let_go_of);
+    // The engine's own threads have shares as well.
+    wait_until("their files are removed", || tables() < before);
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < until, "in vain waited until {what}");
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

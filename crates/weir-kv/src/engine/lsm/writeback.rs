@@ -7,15 +7,16 @@
 //! acknowledgement waits for it, and it promises nothing: if the disk fails, the tree finds out itself.
 //!
 //! **Letting go.** When a flush or a compaction is done, the tree drops what it has replaced under the same lock: half a million cells of
-//! a table in memory, one by one, and files. So this thread has a share of them, and is the last to drop it.
+//! a table in memory, one by one, and files, which a file system with `discard` takes half a second for. So this thread has a share of
+//! them, and another one is the last to drop it.
 
 use std::any::Any;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, SystemTime};
 
 use fjall::{AbstractTree as _, Keyspace};
@@ -30,8 +31,6 @@ const TICK: Duration = Duration::from_millis(100);
 const TICKS_IDLE_MAX: u32 = 50;
 /// Tables that are written at once: one for each thread of the tree, and some for those that have just been ended.
 const TABLES: usize = 4;
-/// Lists of tables that are kept: those that the tree may drop when it has made another one, and some more.
-const LISTS: usize = 4;
 /// How long the end of the thread is waited for: a disk may never answer.
 const END: Duration = Duration::from_secs(5);
 
@@ -55,17 +54,24 @@ impl Writeback {
         let (orders, ordered) = sync_channel(1);
         let (ends, ended) = sync_channel(0);
         let is_idle = Arc::new(AtomicBool::new(true));
+        let (lets_go, let_go) = channel();
         let syncer = Syncer {
             journal: (!is_journal_synced).then(|| directory.to_owned()),
             tables: folders(directory),
-            shares: Shares::default(),
+            shares: Shares::new(lets_go),
             cells: tree.cells.clone(),
             ordered,
             is_idle: Arc::clone(&is_idle),
-            _ends: ends,
+            _ends: ends.clone(),
         };
-        let thread = std::thread::Builder::new().name("kv sync".to_owned());
-        thread.spawn(move || syncer.run())?;
+        // As long as it has files to remove, nobody else may open the directory.
+        let has_until_the_end = (tree.cells.clone(), ends);
+        let spawn = |name: &str| std::thread::Builder::new().name(name.to_owned());
+        spawn("kv let go").spawn(move || {
+            let_go.into_iter().for_each(drop);
+            drop(has_until_the_end);
+        })?;
+        spawn("kv sync").spawn(move || syncer.run())?;
         Ok(Self {
             unsynced_bytes: 0,
             orders: Some(orders),
@@ -86,7 +92,7 @@ impl Writeback {
 }
 
 impl Drop for Writeback {
-    /// The thread has the tree, and with it the directory.
+    /// The threads have the tree, and with it the directory.
     fn drop(&mut self) {
         drop(self.orders.take());
         let _ = self.ended.recv_timeout(END);
@@ -128,7 +134,6 @@ impl Syncer {
                 }
                 self.shares.take(&self.cells);
             }
-            self.shares = Shares::default();
             self.is_idle.store(true, Ordering::Relaxed);
         }
     }
@@ -141,17 +146,35 @@ impl Syncer {
     }
 }
 
+/// What somebody else drops.
+type LetGo = Box<dyn Any + Send>;
+
 /// What the tree has, or has had just now.
-#[derive(Default)]
 pub(super) struct Shares {
     /// Tables in memory.
     memtables: Vec<Arc<dyn Any + Send + Sync>>,
-    /// Lists of tables on disk, by their numbers. Who drops the last one that has a table removes its file.
-    lists: VecDeque<(u64, Box<dyn Any + Send>)>,
+    lists: Vec<List>,
+    lets_go: Sender<LetGo>,
+}
+
+/// A list of tables on disk. Who drops the last one that has a table removes its file.
+struct List {
+    number: u64,
+    share: LetGo,
+    /// Whether the tree was about to drop it when that was last looked at.
+    is_dropped: bool,
 }
 
 impl Shares {
-    /// Takes a share of what there is now, and drops what the tree has let go.
+    pub(super) fn new(lets_go: Sender<LetGo>) -> Self {
+        Self {
+            memtables: Vec::new(),
+            lists: Vec::new(),
+            lets_go,
+        }
+    }
+
+    /// Takes a share of what there is now, and lets go of what the tree has.
     pub(super) fn take(&mut self, cells: &Keyspace) {
         let memtable: Arc<dyn Any + Send + Sync> = cells.tree.active_memtable();
         if !self
@@ -161,20 +184,34 @@ impl Shares {
         {
             self.memtables.push(memtable);
         }
-        self.memtables.retain(|held| Arc::strong_count(held) > 1);
-        let list = cells.tree.current_version();
-        let newest = self.lists.back().map(|(number, _)| *number);
-        if newest != Some(list.id()) {
-            self.lists.push_back((list.id(), Box::new(list)));
+        let is_let_go = |held: &mut Arc<dyn Any + Send + Sync>| Arc::strong_count(held) == 1;
+        for memtable in self.memtables.extract_if(.., is_let_go) {
+            let _ = self.lets_go.send(Box::new(memtable));
         }
-        while self.lists.len() > LISTS {
-            self.lists.pop_front();
+        let list = cells.tree.current_version();
+        let number = list.id();
+        if self.lists.last().is_none_or(|last| last.number != number) {
+            self.lists.push(List {
+                number,
+                share: Box::new(list),
+                is_dropped: false,
+            });
+        }
+        // The tree removes the file of a list right before it drops it, some of them at once.
+        let folder = cells.path();
+        let is_let_go = |list: &mut List| {
+            let is_there = folder.join(format!("v{}", list.number)).exists();
+            std::mem::replace(&mut list.is_dropped, !is_there) && !is_there
+        };
+        for list in self.lists.extract_if(.., is_let_go) {
+            let _ = self.lets_go.send(list.share);
         }
     }
 
+    /// How many tables in memory, and lists.
     #[cfg(test)]
-    pub(super) fn memtables(&self) -> usize {
-        self.memtables.len()
+    pub(super) fn counts(&self) -> (usize, usize) {
+        (self.memtables.len(), self.lists.len())
     }
 }
 
