@@ -5,19 +5,24 @@
 //! as fast as the client takes it, and no faster than the service makes it.
 
 use std::sync::Arc;
+use std::task::Poll;
 
+use weir_cache::store::Grant;
 use weir_http::head::HeadScan;
 use weir_http::opening::End;
 use weir_http::{Method, Reject, RequestHead, kept};
 
 use crate::connection::After;
-use crate::exchange::outgoing::{Behind, send};
+use crate::exchange::outgoing::{Behind, send, send_while};
 use crate::exchange::{Exchange, KEPT_HEAD_LIMITS, upload};
 use crate::failure::Failure;
 use crate::respond;
 use crate::service::{Answer, Ask, Content, Piece, Pieces, Service};
 use crate::serving::Serving;
 use crate::settings::Serve;
+use crate::slow::Slow;
+use crate::state::slow::{Cut, Holding};
+use crate::state::worker::Worker;
 
 /// Has the service of the route answer.
 pub(crate) async fn serve(
@@ -102,7 +107,12 @@ async fn respond(
     }
     let (length, pieces) = match content {
         Content::Whole(body) => {
-            respond::finish(x, at.answering(), (status, after), &body).await?;
+            let rest = respond::end_head(x, at.answering(), (status, after), &body);
+            if rest.is_empty() {
+                send(x, Behind::Nothing).await?;
+            } else {
+                send_large(x, at.worker, rest).await?;
+            }
             return Ok(after);
         }
         Content::Pieces(length, pieces) => (length, pieces),
@@ -123,6 +133,26 @@ async fn respond(
     }
     let sent = send_pieces(x, serve, (pieces, length), end).await;
     x.after(at.worker, sent, keep_alive)
+}
+
+/// Sends content that is here whole. As long as its client does not take it, it counts as held.
+async fn send_large(x: &mut Exchange, worker: &Worker, content: &[u8]) -> Result<(), Failure> {
+    let mut slow = Slow::new(worker);
+    let mut seen = x.facts.bytes_sent;
+    send_while(x, Behind::Pieces(content, b""), |x, cx| {
+        slow.took(x.facts.bytes_sent - seen);
+        seen = x.facts.bytes_sent;
+        let holding = || {
+            let grant = Arc::new(Grant::new(&worker.shared.slow.transient));
+            grant.set(content.len() as u64);
+            Holding::of(&grant)
+        };
+        match slow.poll_cut(holding, cx) {
+            Poll::Ready(Cut) => Err(Failure::ClientGone),
+            Poll::Pending => Ok(()),
+        }
+    })
+    .await
 }
 
 /// Sends what the service feeds, until its end.

@@ -171,21 +171,34 @@ pub(crate) fn write_length(x: &mut Exchange, length: u64) {
 pub(crate) async fn finish(
     x: &mut Exchange,
     by: (&Worker, &View),
-    (status, after): (u16, After),
+    how: (u16, After),
     body: &[u8],
 ) -> Result<(), Failure> {
+    let rest = end_head(x, by, how, body);
+    send(x, Behind::Pieces(rest, b"")).await
+}
+
+/// Ends the head, and has what is short of its body sent with it. The rest is returned.
+pub(crate) fn end_head<'b>(
+    x: &mut Exchange,
+    by: (&Worker, &View),
+    (status, after): (u16, After),
+    body: &'b [u8],
+) -> &'b [u8] {
     edit(x, by.1);
     if !matches!(status, 204 | 304) {
         write_length(x, body.len() as u64);
     }
     x.finish_head(by, status, End::InHead, after == After::KeepAlive);
     let is_head = x.has_head && x.request.method == Method::Head;
-    let body = if is_head { b"" } else { body };
+    if is_head {
+        return b"";
+    }
     if body.len() <= COPIED_BODY_BYTES_MAX {
         x.outgoing.bytes.extend_from_slice(body);
-        return send(x, Behind::Nothing).await;
+        return b"";
     }
-    send(x, Behind::Pieces(body, b"")).await
+    body
 }
 
 /// Fills the location with what the request says.

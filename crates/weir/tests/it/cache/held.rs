@@ -13,7 +13,7 @@ use super::purge::purge;
 use crate::harness::client::{Connection, get, send};
 use crate::harness::origin::Origin;
 use crate::harness::pattern::write_pattern;
-use crate::harness::{Gateway, PATIENCE, wait_until};
+use crate::harness::{Directory, Gateway, PATIENCE, wait_until};
 
 const MIB: u64 = 1 << 20;
 /// Bytes that the gateway may hold for nobody in particular: code, stacks, buffers of connections.
@@ -261,5 +261,41 @@ fn many_are_to_be_refreshed() {
     wait_until("all are refreshed", || {
         ask_all();
         gateway.metric("weir_cache_refreshes_total") == KEYS as u64
+    });
+}
+
+/// Without a cache as well: what the store has read for clients that do not take it.
+#[test]
+fn large_values_that_nobody_reads() {
+    const VALUE: u64 = 6 * MIB;
+    const CLIENTS: usize = 24;
+    let directory = Directory::new();
+    let gateway = Gateway::start(&format!(
+        "[kv]\nengine = {{ path = \"{}\", memory = \"1MiB\" }}\n[[route]]\npath = \"/v1/{{*rest}}\"\nkv = true\n",
+        directory.file("data").display()
+    ));
+    let value = vec![7; VALUE as usize];
+    let head =
+        format!("PUT /v1/kv/large HTTP/1.1\r\nHost: test\r\nContent-Length: {VALUE}\r\n\r\n");
+    let mut client = Connection::open(gateway.address);
+    client.send([head.as_bytes(), &value].concat());
+    let put = client.response_to("PUT").expect("it answers");
+    assert_eq!(put.status, 201);
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|_| deaf(gateway.address, "/v1/kv/large", ""))
+        .collect();
+    let is_held = || gateway.metric("weir_transient_bytes") > VALUE;
+    wait_until("it is known what they hold", is_held);
+    wait_until("those who hold too much are cut off", || {
+        // One that reads is served all the while.
+        let large = get(gateway.address, "/v1/kv/large");
+        assert!(large.body == value);
+        let bytes = gateway.metric("weir_transient_bytes");
+        bytes <= gateway.metric("weir_transient_bytes_max")
+    });
+    assert!(gateway.metric("weir_slow_clients_cut_total") > 0);
+    drop(clients);
+    wait_until("nothing is held", || {
+        gateway.metric("weir_transient_bytes") == 0
     });
 }
