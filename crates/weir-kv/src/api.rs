@@ -86,6 +86,23 @@ impl Parameters {
         }
     }
 
+    /// Whether there are only these: one that is misspelled would be left out without a word.
+    pub(crate) fn expect_only(&self, names: &[&str]) -> Result<(), Refusal> {
+        let other = self.0.iter().find(|(own, _)| !names.contains(&&**own));
+        match other {
+            None => Ok(()),
+            Some((other, _)) if names.is_empty() => Err(Refusal::bad(format!(
+                "{other} is no parameter here: there are none"
+            ))),
+            Some((other, _)) => {
+                let names = names.join(", ");
+                Err(Refusal::bad(format!(
+                    "{other} is no parameter here: there are {names}"
+                )))
+            }
+        }
+    }
+
     /// How many replicas are asked and have to answer: those that a key has and more than half of them, if nothing else is said.
     pub(crate) fn quorum(&self, Size { nodes, replicas }: Size) -> Result<Quorum, Refusal> {
         let (both, ack, from) = (

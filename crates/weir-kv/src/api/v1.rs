@@ -26,6 +26,15 @@ use crate::frame::{Ask, Span, TAGS_MAX, What};
 /// Keys of a range, unless a request says otherwise, and at most.
 const LIMIT: usize = 1000;
 const LIMIT_MAX: usize = 1_000_000;
+/// What a range may say.
+const RANGE: [&str; 6] = [
+    "prefix",
+    "start",
+    "end",
+    "start_base64",
+    "end_base64",
+    "limit",
+];
 /// The longest time to live: a hundred years.
 const TTL_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
 
@@ -68,6 +77,7 @@ pub(crate) fn parse(
             Method::Delete => What::Delete,
             _ => return Err(not_allowed("GET, HEAD, PUT, DELETE")),
         };
+        parameters.expect_only(&["ttl", "replicas", "ack", "from"])?;
         if parameters.find("ttl")?.is_some() && method != Method::Put {
             return Err(Refusal::bad("only a PUT has a ttl"));
         }
@@ -85,10 +95,14 @@ pub(crate) fn parse(
         }));
     }
     match (rest, method) {
-        (b"/batch", Method::Post) => Ok(Call::Batch),
+        (b"/batch", Method::Post) => {
+            parameters.expect_only(&[])?;
+            Ok(Call::Batch)
+        }
         (b"/batch", _) => Err(not_allowed("POST")),
         (b"/range", Method::Get | Method::Head) => range(&parameters).map(Call::Range),
         (b"/placement", Method::Get | Method::Head) => {
+            parameters.expect_only(&["key"])?;
             let asked = parameters.find("key")?;
             let asked = asked.map(|asked| key("key", Some(asked))).transpose()?;
             Ok(Call::Placement(asked))
@@ -188,6 +202,7 @@ pub(crate) fn expires_ms(ttl: Option<&str>, unix_ms: u64) -> Result<Option<u64>,
 }
 
 fn range(parameters: &Parameters) -> Result<Range, Refusal> {
+    parameters.expect_only(&RANGE)?;
     let find = |name| {
         parameters
             .find(name)
@@ -359,6 +374,22 @@ mod tests {
         );
         for query in ["?prefix=a&end=b", "?limit=0", "?limit=x", "?limit=9999999"] {
             assert_eq!(range(query), None, "{query}");
+        }
+    }
+
+    #[test]
+    fn a_parameter_that_is_misspelled_is_told() {
+        for (method, target) in [
+            (Method::Put, "/v1/kv/a?tll=5s"),
+            (Method::Get, "/v1/kv/a?replica=1/1"),
+            (Method::Post, "/v1/batch?replicas=2/3"),
+            (Method::Get, "/v1/range?prefx=a"),
+            (Method::Get, "/v1/range?replicas=1/1"),
+            (Method::Get, "/v1/placement?id=a"),
+        ] {
+            assert_eq!(call(method, target, ""), Err(400), "{target}");
+            let (path, _) = target.split_once('?').expect("a query");
+            assert!(call(method, path, "").is_ok(), "{path}");
         }
     }
 }

@@ -291,6 +291,10 @@ fn read(body: &[u8], quorum: Quorum) -> Result<Vec<Ask>, Refusal> {
         if asks.len() == LINES_MAX {
             return Err(at(format!("a batch has at most {LINES_MAX} lines")));
         }
+        // To serde, an array of as many elements is such a line, too.
+        if !line.trim_ascii_start().starts_with(b"{") {
+            return Err(at("expected an object of JSON".to_owned()));
+        }
         let line: Line = serde_json::from_slice(line).map_err(|error| at(error.to_string()))?;
         asks.push(
             line.ask(quorum, now_ms)

@@ -35,6 +35,10 @@ fn what_fits_no_store_is_told_and_changes_nothing() {
         ("/v1/kv/a?replicas=two/3".to_owned(), "ack is no number"),
         ("/v1/kv/a?replicas=2/3&ack=1".to_owned(), "either"),
         ("/v1/kv/a?ack=99999999999999999999".to_owned(), "no number"),
+        (
+            "/v1/kv/a?tll=5s".to_owned(),
+            "tll is no parameter here: there are ttl, replicas, ack, from",
+        ),
     ];
     for (target, why) in &cases {
         for method in ["PUT", "DELETE", "GET"] {

@@ -201,6 +201,7 @@ fn a_batch_is_answered_line_by_line() {
             "",
             "x",
             "{}",
+            "[\"a\", null, null, null, null, null, null, null, null, null, null]",
             "{\"get\": \"\"}",
             "{\"get\": \"a\", \"ttl\": \"1s\"}",
             "{\"gte\": \"a\"}",
