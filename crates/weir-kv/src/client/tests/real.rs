@@ -173,3 +173,120 @@ fn a_write_that_comes_too_late_is_not_begun() {
     });
     drop(store);
 }
+
+/// Some nodes, asked by frames as nobody's client would.
+struct Cluster {
+    stores: Vec<Store>,
+    nodes: Vec<SocketAddr>,
+    _directory: Directory,
+}
+
+impl Cluster {
+    fn start(count: usize) -> Self {
+        let random = fastrand::Rng::new().u64(..);
+        let directory = std::env::temp_dir().join(format!("weir-kv-client-{random:x}"));
+        let directory = Directory(directory);
+        let bind = |_| std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let held: Vec<_> = (0..count).map(bind).collect();
+        let nodes = held.iter().map(|it| it.local_addr().expect("an address"));
+        let nodes: Vec<_> = nodes.collect();
+        drop(held);
+        let stores = nodes.iter().map(|node| start(&directory, *node, &nodes));
+        Self {
+            stores: stores.collect(),
+            nodes,
+            _directory: directory,
+        }
+    }
+
+    /// The nodes by their ranks for the key.
+    fn ranked(&self, placed: &Placed) -> Vec<usize> {
+        let place = |name: &str| self.nodes.iter().position(|node| node.to_string() == name);
+        let ranked = placed.ranked(KEY.as_bytes());
+        ranked.iter().filter_map(|name| place(name)).collect()
+    }
+
+    async fn stream(&self, which: usize) -> TcpStream {
+        let node = self.nodes[which];
+        let mut stream = TcpStream::connect(node).await.expect("it listens");
+        let name = node.to_string();
+        let greeting = hello::ask_as_client(&mut stream, SECRET, &name);
+        greeting.await.expect("it takes the secret");
+        stream
+    }
+
+    /// Until each node hands writes to the one whose turn it is.
+    async fn wait(&self) {
+        for which in 0..self.nodes.len() {
+            let mut stream = self.stream(which).await;
+            let known = async {
+                loop {
+                    match &said(&mut stream, &[put((2, 2), false, None)]).await[..] {
+                        [Say::Told(Answer::Written(_))] => return,
+                        _ => tokio::time::sleep(Duration::from_millis(10)).await,
+                    }
+                }
+            };
+            let known = tokio::time::timeout(Duration::from_secs(30), known).await;
+            assert!(known.is_ok(), "nodes do not know each other");
+        }
+    }
+}
+
+fn put((ack, from): (usize, usize), is_conditional: bool, until_ms: Option<u64>) -> Ask {
+    let matches = is_conditional.then_some(Tags::Any);
+    Ask {
+        key: Bytes::from_static(KEY.as_bytes()),
+        what: What::Put {
+            value: Bytes::from_static(b"value"),
+            expires_ms: None,
+        },
+        quorum: Quorum { ack, from },
+        condition: Condition {
+            matches,
+            matches_none: None,
+        },
+        until_ms,
+    }
+}
+
+/// Asks for all of these at once; what is answered, in any order.
+async fn said(stream: &mut TcpStream, asks: &[Ask]) -> Vec<Say> {
+    let mut bytes = Vec::new();
+    for (id, ask) in (1..).zip(asks) {
+        let (epoch, say) = (1, Say::Ask(ask.clone()));
+        Frame { epoch, id, say }.encode(&mut bytes);
+    }
+    stream.write_all(&bytes).await.expect("it reads");
+    let (mut received, mut said) = (BytesMut::new(), Vec::new());
+    while said.len() < asks.len() {
+        let read = stream.read_buf(&mut received).await;
+        assert!(read.expect("it answers") > 0);
+        while let Some(frame) = Frame::decode(&mut received).expect("a frame") {
+            said.push(frame.say);
+        }
+    }
+    said
+}
+
+/// The node that it is handed to would begin with it at once.
+#[test]
+fn a_write_that_comes_too_late_is_not_handed_on_either() {
+    let cluster = Cluster::start(2);
+    run(async {
+        cluster.wait().await;
+        let client = client(cluster.nodes.clone()).await.expect("it connects");
+        let newest = async || client.get(KEY, None).await.expect("it answers");
+        for which in cluster.ranked(&client.placed()) {
+            let before = newest().await.expect("a value").version;
+            let mut stream = cluster.stream(which).await;
+            let late = put((2, 2), false, Some(unix_ms() - 60_000));
+            let too_few = vec![Say::Told(Answer::TooFew); 20];
+            assert_eq!(said(&mut stream, &vec![late; 20]).await, too_few);
+            assert_eq!(newest().await.expect("a value").version, before);
+            let in_time = put((2, 2), false, Some(unix_ms() + 60_000));
+            let made = &said(&mut stream, &[in_time]).await[0];
+            assert!(matches!(made, Say::Told(Answer::Written(_))), "{made:?}");
+        }
+    });
+}

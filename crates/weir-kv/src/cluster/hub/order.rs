@@ -98,6 +98,10 @@ impl Hub {
     }
 
     fn forward(&mut self, node: u16, ask: Ask, client: Client) {
+        // Whoever waits may have given up, and have written something else: the node that gets it would begin at once.
+        if is_over(ask.until_ms) {
+            return self.answer(client, Answer::TooFew);
+        }
         self.next_id += 1;
         // If it gets there later, it must not come over what was written meanwhile.
         let own_ms = ask
